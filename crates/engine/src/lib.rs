@@ -1,0 +1,1 @@
+//! The engine: workers, sessions, control socket, neighbours and routes

@@ -1,0 +1,1 @@
+//! What a program links with to use the engine: attach, sockets, readiness

@@ -1,0 +1,1 @@
+//! Namespaces, workloads, samplers, experiments and reports

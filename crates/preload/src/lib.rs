@@ -1,0 +1,1 @@
+//! The interposed socket calls that let an unmodified program run on the engine

@@ -1,0 +1,1 @@
+//! The queueing model of a server with and without an offload engine: formulas only

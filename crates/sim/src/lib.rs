@@ -1,0 +1,1 @@
+//! Virtual time, links with faults, and worlds of TCP stacks

@@ -1,0 +1,1 @@
+//! A sans-IO TCP: bytes and time in, bytes and events out

@@ -1,0 +1,1 @@
+//! Packet formats: Ethernet, IPv4, IPv6, TCP and its options; sequence arithmetic, checksums, flows

@@ -1,0 +1,2 @@
+//! outboard: a TCP offload engine for Linux servers, in software.
+fn main() {}
