@@ -1,2 +1,36 @@
 //! outboard: a TCP offload engine for Linux servers, in software.
-fn main() {}
+//!
+//! One file per subcommand. Each has an `Args`, which says how it is called, and a `run`, which
+//! does it; what `run` returns as an error is printed here, in one line.
+#![forbid(unsafe_code)]
+#![expect(
+    unreachable_code,
+    unused_variables,
+    reason = "no command has landed yet"
+)]
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A TCP offload engine for Linux servers, in software.
+#[derive(Parser)]
+#[command(name = "outboard", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    dispatch(cli.command).unwrap_or_else(|error| {
+        eprintln!("outboard: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+    match command {}
+}

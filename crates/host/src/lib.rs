@@ -1,1 +1,2 @@
 //! What a program links with to use the engine: attach, sockets, readiness
+#![forbid(unsafe_code)]

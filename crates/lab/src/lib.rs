@@ -1,1 +1,2 @@
 //! Namespaces, workloads, samplers, experiments and reports
+#![forbid(unsafe_code)]

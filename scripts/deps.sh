@@ -1,0 +1,59 @@
+#!/bin/sh
+# Sees to the Debian packages that outboard needs.
+#
+#   scripts/deps.sh build|demo|test
+#
+# As root it installs what is missing (and starts no service); otherwise it prints the one command
+# that does, and fails.
+set -eu
+
+# A package is there if its probe is: a command, or a header file.
+build='clang=clang llvm-strip=llvm /usr/include/bpf/bpf_helpers.h=libbpf-dev cc=gcc'
+demo="$build ip=iproute2 curl=curl nginx=nginx-light"
+test="$demo ethtool=ethtool wrk=wrk redis-server=redis-server redis-cli=redis-tools
+      sockperf=sockperf"
+
+case "${1:-}" in
+    build) wanted=$build ;;
+    demo) wanted=$demo ;;
+    test) wanted=$test ;;
+    *)
+        echo "usage: $0 build|demo|test" >&2
+        exit 2
+        ;;
+esac
+
+PATH="$PATH:/usr/sbin:/sbin"
+missing=
+for entry in $wanted; do
+    probe=${entry%%=*}
+    case "$probe" in
+        /*) [ -e "$probe" ] || missing="$missing ${entry#*=}" ;;
+        *) command -v "$probe" >/dev/null || missing="$missing ${entry#*=}" ;;
+    esac
+done
+
+if ! command -v cargo >/dev/null; then
+    echo "outboard is written in Rust and needs cargo 1.90 or newer: https://rustup.rs" >&2
+    exit 1
+fi
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" -ne 0 ]; then
+    echo "outboard needs some packages; this installs them:" >&2
+    echo "  sudo apt-get install --no-install-recommends$missing" >&2
+    exit 1
+fi
+
+echo "installing$missing"
+# Debian starts a server as soon as it is installed; nobody asked for that here.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT INT TERM
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
+fi
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086 # a list of words is meant
+install() { apt-get install -qq -y --no-install-recommends $missing >/dev/null; }
+install 2>/dev/null || { apt-get update -qq && install; }

@@ -1,0 +1,90 @@
+//! Who may import whom. The table below is the one place that says so; the reasons are in
+//! `docs/ARCHITECTURE.md`.
+
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// Each package of ours, and those of ours that it may import.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("outboard-wire", &[]),
+    ("outboard-queueing", &[]),
+    ("outboard-queue-pair", &[]),
+    ("outboard-tcp", &["outboard-wire"]),
+    ("outboard-sim", &["outboard-tcp", "outboard-wire"]),
+    ("outboard-netdev", &["outboard-wire"]),
+    (
+        "outboard-engine",
+        &[
+            "outboard-tcp",
+            "outboard-wire",
+            "outboard-queue-pair",
+            "outboard-netdev",
+        ],
+    ),
+    ("outboard-host", &["outboard-queue-pair"]),
+    ("outboard-preload", &["outboard-host"]),
+    // The lab measures from outside: it starts the binary and reads /proc.
+    (
+        "outboard-lab",
+        &["outboard-wire", "outboard-netdev", "outboard-queueing"],
+    ),
+    (
+        "outboard",
+        &[
+            "outboard-engine",
+            "outboard-host",
+            "outboard-lab",
+            "outboard-netdev",
+            "outboard-preload",
+            "outboard-queue-pair",
+            "outboard-queueing",
+            "outboard-sim",
+            "outboard-tcp",
+            "outboard-wire",
+        ],
+    ),
+    ("xtask", &[]),
+];
+
+/// Test apparatus, which the tests (not the code) of any package may import.
+const APPARATUS: &[&str] = &["outboard-lab", "outboard-sim"];
+
+/// Fails if a package imports one of ours that the table does not grant it.
+pub fn check() -> Result<String> {
+    let metadata = shell::quiet(shell::cargo().args([
+        "metadata",
+        "--format-version=1",
+        "--no-deps",
+        "--quiet",
+    ]))?;
+    let metadata: Value = serde_json::from_str(&metadata)?;
+    let packages = metadata["packages"]
+        .as_array()
+        .context("cargo metadata lists no packages")?;
+
+    let mut wrong = Vec::new();
+    let mut arrows = 0;
+    for package in packages {
+        let name = package["name"].as_str().unwrap_or_default();
+        let Some((_, allowed)) = ARROWS.iter().find(|(known, _)| *known == name) else {
+            wrong.push(format!("{name} is not in the table of arrows"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let imported = dependency["name"].as_str().unwrap_or_default();
+            if !ARROWS.iter().any(|(known, _)| *known == imported) {
+                continue;
+            }
+            arrows += 1;
+            let for_tests = dependency["kind"].as_str() == Some("dev");
+            if !(allowed.contains(&imported) || for_tests && APPARATUS.contains(&imported)) {
+                wrong.push(format!("{name} must not import {imported}"));
+            }
+        }
+    }
+    if !wrong.is_empty() {
+        bail!("{}", wrong.join("\n"));
+    }
+    Ok(format!("{} packages, {arrows} arrows", packages.len()))
+}
