@@ -1,0 +1,229 @@
+//! Programs that are started, watched and, whatever happens, ended.
+
+use crate::{tool, world};
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How a program is to be started: what to run, where, and on which core.
+#[derive(Clone, Debug)]
+pub struct Program {
+    words: Vec<OsString>,
+    namespace: Option<String>,
+    core: Option<usize>,
+    variables: Vec<(OsString, OsString)>,
+    log: Option<PathBuf>,
+}
+
+impl Program {
+    /// The program `name`, looked for in PATH and where administrators' tools are.
+    pub fn new(name: impl AsRef<OsStr>) -> Self {
+        Self {
+            words: vec![name.as_ref().to_owned()],
+            namespace: None,
+            core: None,
+            variables: Vec::new(),
+            log: None,
+        }
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.words.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        for argument in arguments {
+            self = self.arg(argument);
+        }
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.variables
+            .push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Runs it in the network namespace `name`.
+    pub fn within(mut self, name: &str) -> Self {
+        self.namespace = Some(name.to_string());
+        self
+    }
+
+    /// Runs it on this core only. Cores are numbered from 0.
+    pub fn on_core(mut self, core: usize) -> Self {
+        self.core = Some(core);
+        self
+    }
+
+    /// Sends what it prints to this file, which a failure to start then quotes.
+    pub fn log(mut self, file: impl AsRef<Path>) -> Self {
+        self.log = Some(file.as_ref().to_owned());
+        self
+    }
+
+    /// Starts it. It is killed when the thread that started it ends, however that comes about.
+    pub fn start(&self) -> Result<Process> {
+        let mut command = self.command();
+        command.stdin(Stdio::null());
+        if let Some(log) = &self.log {
+            let file =
+                File::create(log).with_context(|| format!("cannot make {}", log.display()))?;
+            command.stdout(file.try_clone()?).stderr(file);
+        } else {
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+        }
+        let child = command
+            .spawn()
+            .with_context(|| format!("{} cannot be started", self.name()))?;
+        Ok(Process {
+            name: self.name(),
+            child,
+            log: self.log.clone(),
+        })
+    }
+
+    /// Runs it to its end and returns what it printed; an error if it fails.
+    pub fn output(&self) -> Result<String> {
+        tool::output(&mut self.command(), &self.name())
+    }
+
+    /// The name that errors call it by.
+    fn name(&self) -> String {
+        Path::new(&self.words[0])
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    }
+
+    /// Each word in front replaces itself by what follows it, so the process that is started is
+    /// in the end the program itself.
+    fn command(&self) -> Command {
+        let mut words: Vec<OsString> = ["setpriv", "--pdeathsig", "KILL"]
+            .map(OsString::from)
+            .to_vec();
+        if let Some(namespace) = &self.namespace {
+            let file = world::namespace_file(namespace);
+            words.push("nsenter".into());
+            words.push(format!("--net={}", file.display()).into());
+            words.push("--".into());
+        }
+        if let Some(core) = self.core {
+            words.extend(["taskset".into(), "-c".into(), core.to_string().into()]);
+        }
+        words.extend(self.words.iter().cloned());
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .envs(self.variables.iter().cloned())
+            .env("PATH", tool::search_path());
+        command
+    }
+}
+
+/// A running program. Dropping it kills it.
+pub struct Process {
+    name: String,
+    child: Child,
+    log: Option<PathBuf>,
+}
+
+impl Process {
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it still runs; how it ended, if not.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// Waits until `ready` says so; an error, which quotes the log, if it ends before that or if
+    /// `limit` passes.
+    pub fn wait_until(&mut self, limit: Duration, mut ready: impl FnMut() -> bool) -> Result<()> {
+        let started = Instant::now();
+        while !ready() {
+            if let Some(status) = self.ended()? {
+                bail!("{} ended ({status}){}", self.name, self.said());
+            }
+            if started.elapsed() > limit {
+                bail!("{} is not ready after {limit:?}{}", self.name, self.said());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_raw(self.id().cast_signed()).context("no process id")?;
+        kill_process(pid, signal).with_context(|| format!("cannot signal {}", self.name))
+    }
+
+    /// Asks it to end and waits for that; kills it when `limit` passes.
+    pub fn stop(mut self, limit: Duration) -> Result<ExitStatus> {
+        self.signal(Signal::TERM)?;
+        self.wait(limit)
+    }
+
+    /// Kills it at once.
+    pub fn kill(mut self) -> Result<ExitStatus> {
+        self.child.kill()?;
+        Ok(self.child.wait()?)
+    }
+
+    /// Waits for its end; kills it when `limit` passes, which is an error.
+    pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            if started.elapsed() > limit {
+                self.child.kill()?;
+                self.child.wait()?;
+                bail!("{} did not end within {limit:?}{}", self.name, self.said());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// What it printed so far, if that goes to a log.
+    pub fn printed(&self) -> String {
+        self.log
+            .as_ref()
+            .and_then(|log| std::fs::read(log).ok())
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
+    }
+
+    /// The end of what it printed, as the tail of an error message.
+    fn said(&self) -> String {
+        let printed = self.printed();
+        let lines: Vec<&str> = printed.trim().lines().collect();
+        let last = &lines[lines.len().saturating_sub(5)..];
+        if last.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", last.join(" | "))
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to kill, and that is well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

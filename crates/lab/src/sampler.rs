@@ -1,0 +1,138 @@
+//! What things cost: CPU time of processes and of the whole machine.
+
+use anyhow::{Context, Result};
+use std::time::{Duration, Instant};
+
+/// The kernel's unit in `/proc/stat`: USER_HZ is 100 on every architecture that we run on.
+const TICK: Duration = Duration::from_millis(10);
+
+/// The time that the threads of process `pid` have been running, in all, to the nanosecond
+/// (`/proc/PID/task/*/schedstat`). Threads that have ended are not in it.
+pub fn run_time(pid: u32) -> Result<Duration> {
+    let directory = format!("/proc/{pid}/task");
+    let mut nanoseconds = 0;
+    for task in std::fs::read_dir(&directory).with_context(|| format!("no process {pid}"))? {
+        // A thread can end between the listing and the look.
+        let Ok(text) = std::fs::read_to_string(task?.path().join("schedstat")) else {
+            continue;
+        };
+        nanoseconds += text
+            .split_whitespace()
+            .next()
+            .and_then(|field| field.parse::<u64>().ok())
+            .unwrap_or(0);
+    }
+    Ok(Duration::from_nanos(nanoseconds))
+}
+
+/// The children of process `pid`.
+pub fn children(pid: u32) -> Vec<u32> {
+    std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
+        .unwrap_or_default()
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect()
+}
+
+/// Memory of process `pid` that is in RAM and its own (not shared), in bytes: `VmRSS` less file
+/// and shared pages.
+pub fn private_memory(pid: u32) -> Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"))
+        .and_then(|rest| rest.split_whitespace().next())
+        .and_then(|word| word.parse::<u64>().ok())
+        .map(|kilobytes| kilobytes * 1024)
+        .context("no RssAnon in /proc/PID/status")
+}
+
+/// The number of descriptors that process `pid` has open.
+pub fn descriptors(pid: u32) -> Result<usize> {
+    Ok(std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .with_context(|| format!("no process {pid}"))?
+        .count())
+}
+
+/// CPU time of the machine since it started, all cores together, by what it was spent on.
+///
+/// User, system and softirq are sampled by the kernel at each tick (4 ms here), so they need long
+/// windows; idle time is measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Machine {
+    /// In programs.
+    pub user: Duration,
+    /// In the kernel, for programs.
+    pub system: Duration,
+    /// In interrupts that the kernel deferred: mostly the network.
+    pub softirq: Duration,
+    /// Nothing to do.
+    pub idle: Duration,
+    /// Taken by the hypervisor for others.
+    pub stolen: Duration,
+    at: Option<Instant>,
+    cores: u32,
+}
+
+impl Machine {
+    /// The state now.
+    pub fn now() -> Result<Self> {
+        let text = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+        let cores = text
+            .lines()
+            .filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "))
+            .count();
+        let fields: Vec<u32> = text
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .skip(1)
+            .map(|word| word.parse().unwrap_or(u32::MAX))
+            .collect();
+        let ticks = |index: usize| TICK * fields.get(index).copied().unwrap_or(0);
+        Ok(Self {
+            user: ticks(0) + ticks(1),
+            system: ticks(2) + ticks(5),
+            softirq: ticks(6),
+            idle: ticks(3) + ticks(4),
+            stolen: ticks(7),
+            at: Some(Instant::now()),
+            cores: u32::try_from(cores).unwrap_or(1),
+        })
+    }
+
+    /// The time that the cores were busy since `earlier`, all of them together: what passed, less
+    /// what they were idle.
+    pub fn busy_since(&self, earlier: &Self) -> Duration {
+        let passed = match (self.at, earlier.at) {
+            (Some(now), Some(then)) => now.saturating_duration_since(then) * self.cores,
+            _ => Duration::ZERO,
+        };
+        passed.saturating_sub(self.idle.saturating_sub(earlier.idle))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Machine, run_time};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn work_shows_in_the_run_time_of_the_process() {
+        let pid = std::process::id();
+        let before = run_time(pid).unwrap();
+        let started = Instant::now();
+        while run_time(pid).unwrap() < before + Duration::from_millis(20) {
+            assert!(started.elapsed() < Duration::from_secs(10));
+        }
+    }
+
+    #[test]
+    fn busy_time_is_never_more_than_all_cores_give() {
+        let before = Machine::now().unwrap();
+        std::thread::sleep(Duration::from_millis(30));
+        let after = Machine::now().unwrap();
+        let cores = std::thread::available_parallelism().unwrap().get() as u32;
+        assert!(after.busy_since(&before) <= Duration::from_secs(10) * cores);
+    }
+}
