@@ -1,1 +1,58 @@
-//! The shared memory between a host process and the engine: regions, rings, descriptors, doorbells
+//! The shared memory between a host process and the engine: the only code that both sides run.
+//!
+//! A host attaches over the engine's [control socket](control) and receives a [region](mod@region),
+//! a sealed memory that both map, and [doorbells](doorbell). In the region lie:
+//!
+//! - a **submission ring** (host → engine) and a **completion ring** (engine → host), each with one
+//!   producer and one consumer ([`ring`]), carrying small typed [descriptors](descriptor);
+//! - the **send area**, which the host allocates from and writes, and the **receive area**, which
+//!   the engine allocates from and writes ([`Area`]); descriptors carry offsets, never pointers;
+//! - one **armed word** a side, in which whoever goes to sleep says so ([`armed`]).
+//!
+//! # The other side is hostile
+//!
+//! Every word in the region may change at any moment into anything. So each side keeps its own
+//! indices and its own copy of the layout in private memory and never reads them back; it copies a
+//! descriptor out once, validates the copy and uses only the copy; it reaches payload only through
+//! bounds-checked `&[AtomicU8]` and raw copies. What cannot be honest ends in a [`Violation`] that
+//! carries the offending values; the engine answers it by ending that session and no other.
+//!
+//! Work per call is bounded whatever the other side writes: a consumer takes at most one ring's
+//! capacity of entries before it must [release](ring::Consumer::release) them.
+
+pub mod armed;
+pub mod descriptor;
+pub mod ring;
+mod sync;
+mod violation;
+
+#[cfg(not(loom))]
+mod area;
+#[cfg(not(loom))]
+pub mod control;
+#[cfg(not(loom))]
+mod copy;
+#[cfg(not(loom))]
+pub mod doorbell;
+#[cfg(not(loom))]
+mod layout;
+#[cfg(not(loom))]
+pub mod memfd;
+#[cfg(not(loom))]
+mod memory;
+#[cfg(not(loom))]
+pub mod region;
+
+pub use descriptor::{
+    CONNECT_BLOCK_LEN, Completion, ConnRef, ConnectBlock, Entry, OptionKind, Submission,
+};
+pub use violation::Violation;
+
+#[cfg(not(loom))]
+pub use area::Area;
+#[cfg(not(loom))]
+pub use copy::{copy_in, copy_out, copy_out_sum};
+#[cfg(not(loom))]
+pub use layout::{Layout, LayoutError, RECEIVE_CHUNK, Sizes};
+#[cfg(not(loom))]
+pub use region::{EngineSide, HostSide};

@@ -1,0 +1,103 @@
+//! An area: payload memory that both sides see and one side allocates from.
+
+use crate::Violation;
+use crate::copy;
+use crate::memory::Memory;
+use core::sync::atomic::AtomicU8;
+use std::sync::Arc;
+
+/// A bounds-checked window on payload memory. Offsets count from the beginning of the area. Clones
+/// are the same memory.
+#[derive(Debug, Clone)]
+pub struct Area {
+    name: &'static str,
+    memory: Arc<Memory>,
+    /// Where the area begins in its memory.
+    at: usize,
+    len: usize,
+}
+
+impl Area {
+    /// An area inside `memory`, as its layout says.
+    pub(crate) fn new(name: &'static str, memory: &Arc<Memory>, at: u64, len: u64) -> Self {
+        let at = usize::try_from(at).expect("a layout that fits its memory");
+        let len = usize::try_from(len).expect("a layout that fits its memory");
+        assert!(
+            memory.bytes(at, len).is_some(),
+            "layout larger than its memory"
+        );
+        Self {
+            name,
+            memory: Arc::clone(memory),
+            at,
+            len,
+        }
+    }
+
+    /// An area of private heap memory, with the same operations; `len` is not zero. `name` shows
+    /// in violations.
+    pub fn private(name: &'static str, len: usize) -> Self {
+        Self {
+            name,
+            memory: Arc::new(Memory::heap(len)),
+            at: 0,
+            len,
+        }
+    }
+
+    /// The size of the area in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "an area is never empty")]
+    pub fn len(&self) -> u64 {
+        self.len as u64
+    }
+
+    /// The bytes at `offset`, if all of them are inside. They can change at any time.
+    ///
+    /// # Errors
+    /// They are not all inside the area.
+    pub fn slice(&self, offset: u64, len: usize) -> Result<&[AtomicU8], Violation> {
+        self.check(offset, len)
+            .and_then(|at| self.memory.bytes(at, len))
+            .ok_or(Violation::OutOfArea {
+                area: self.name,
+                offset,
+                len: len as u64,
+                size: self.len as u64,
+            })
+    }
+
+    /// Copies `bytes` to `offset`.
+    ///
+    /// # Errors
+    /// They would not all lie inside the area; nothing is copied.
+    pub fn copy_in(&self, offset: u64, bytes: &[u8]) -> Result<(), Violation> {
+        copy::copy_in(self.slice(offset, bytes.len())?, bytes);
+        Ok(())
+    }
+
+    /// Fills `out` from `offset`.
+    ///
+    /// # Errors
+    /// The bytes are not all inside the area; nothing is copied.
+    pub fn copy_out(&self, offset: u64, out: &mut [u8]) -> Result<(), Violation> {
+        copy::copy_out(self.slice(offset, out.len())?, out);
+        Ok(())
+    }
+
+    /// Fills `out` from `offset` and returns the sum of what it copied; see
+    /// [`copy_out_sum`](copy::copy_out_sum).
+    ///
+    /// # Errors
+    /// The bytes are not all inside the area; nothing is copied.
+    pub fn copy_out_sum(&self, offset: u64, out: &mut [u8]) -> Result<u16, Violation> {
+        Ok(copy::copy_out_sum(self.slice(offset, out.len())?, out))
+    }
+
+    fn check(&self, offset: u64, len: usize) -> Option<usize> {
+        let offset = usize::try_from(offset).ok()?;
+        if offset.checked_add(len)? > self.len {
+            return None;
+        }
+        Some(self.at + offset)
+    }
+}

@@ -1,0 +1,249 @@
+//! One end of a control connection.
+//!
+//! The engine's end never waits: what the other side is too slow to read waits in a bounded queue,
+//! and one that lets it grow beyond the bound has broken the protocol. The host's end waits for an
+//! answer with a limit in time.
+
+use super::messages::{Reply, Request};
+use crate::Violation;
+use arrayvec::ArrayVec;
+use core::mem::MaybeUninit;
+use core::time::Duration;
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::path::Path;
+use std::time::Instant;
+
+/// The longest message in bytes.
+pub const MAX_MESSAGE: usize = 64 * 1024;
+/// The most file descriptors that a message can carry.
+pub const MAX_FDS: usize = 4;
+/// The most messages that wait for the other side to read.
+pub const MAX_UNSENT: usize = 64;
+
+/// The file descriptors of a message.
+pub type Fds = ArrayVec<OwnedFd, MAX_FDS>;
+
+/// Why a control connection is of no more use.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// The other side broke the protocol.
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    /// The other side has closed its end.
+    #[error("the other side has closed the control connection")]
+    Closed,
+    /// No answer in time.
+    #[error("no answer on the control connection within {0:?}")]
+    TimedOut(Duration),
+    /// What was to be sent is longer than a message can be.
+    #[error("a control message of {0} bytes is longer than the limit of {MAX_MESSAGE}")]
+    OwnMessageTooLong(usize),
+    /// The kernel refused.
+    #[error("the control connection failed: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl From<Errno> for ChannelError {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN => Self::Closed,
+            errno => Self::Io(errno.into()),
+        }
+    }
+}
+
+/// One end of a control connection.
+#[derive(Debug)]
+pub struct Channel {
+    socket: OwnedFd,
+    unsent: VecDeque<(Vec<u8>, Fds)>,
+}
+
+impl Channel {
+    /// The end that is `socket`, a connected SOCK_SEQPACKET socket.
+    pub fn new(socket: OwnedFd) -> Self {
+        Self {
+            socket,
+            unsent: VecDeque::new(),
+        }
+    }
+
+    /// Connects to the engine that listens at `path`.
+    ///
+    /// # Errors
+    /// The kernel's: there is no such socket, or nobody behind it.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        let socket = rustix::net::socket_with(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+        Ok(Self::new(socket))
+    }
+
+    /// Two ends of one connection.
+    ///
+    /// # Errors
+    /// The kernel's, when it has no descriptors to give.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (a, b) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok((Self::new(a), Self::new(b)))
+    }
+
+    /// The next message and its descriptors, or `None` if there is none yet. Never waits.
+    ///
+    /// # Errors
+    /// The connection has ended, or must.
+    pub fn try_receive<M: DeserializeOwned>(&mut self) -> Result<Option<(M, Fds)>, ChannelError> {
+        let mut bytes = vec![0; MAX_MESSAGE];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let received = loop {
+            let iov = &mut [IoSliceMut::new(&mut bytes)];
+            match rustix::net::recvmsg(&self.socket, iov, &mut ancillary, flags) {
+                Ok(received) => break received,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(errno) => return Err(errno.into()),
+            }
+        };
+        // Whatever is wrong with the message, its descriptors are ours now, and to be closed.
+        let mut fds = Fds::new();
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                for fd in rights {
+                    fds.try_push(fd)
+                        .map_err(|_| Violation::TooManyDescriptors { limit: MAX_FDS })?;
+                }
+            }
+        }
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(Violation::TooManyDescriptors { limit: MAX_FDS }.into());
+        }
+        if received.flags.contains(ReturnFlags::TRUNC) {
+            return Err(Violation::MessageTooLong { limit: MAX_MESSAGE }.into());
+        }
+        if received.bytes == 0 {
+            return Err(ChannelError::Closed);
+        }
+        let bytes = &bytes[..received.bytes];
+        let message = serde_json::from_slice(bytes).map_err(|error| Violation::Unintelligible {
+            len: bytes.len(),
+            line: error.line(),
+            column: error.column(),
+        })?;
+        Ok(Some((message, fds)))
+    }
+
+    /// Sends a message, or lets it wait for [`flush`](Self::flush). Never waits.
+    ///
+    /// # Errors
+    /// The connection has ended, or must.
+    pub fn send<M: Serialize>(&mut self, message: &M, fds: Fds) -> Result<(), ChannelError> {
+        if self.unsent.len() == MAX_UNSENT {
+            return Err(Violation::TooManyUnread { limit: MAX_UNSENT }.into());
+        }
+        let bytes = serde_json::to_vec(message).map_err(io::Error::from)?;
+        if bytes.len() > MAX_MESSAGE {
+            return Err(ChannelError::OwnMessageTooLong(bytes.len()));
+        }
+        self.unsent.push_back((bytes, fds));
+        self.flush()
+    }
+
+    /// Sends what waits, as far as the other side has read. Never waits. To be called when the
+    /// socket is writable and [`has_unsent`](Self::has_unsent).
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub fn flush(&mut self) -> Result<(), ChannelError> {
+        while let Some((bytes, fds)) = self.unsent.front() {
+            match send_now(self.socket.as_fd(), bytes, fds) {
+                Ok(()) => drop(self.unsent.pop_front()),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether messages wait for the other side to read.
+    pub fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Asks the engine and waits for the answer, at most `limit` for both.
+    ///
+    /// # Errors
+    /// The connection has ended, or the answer did not come in time; then this end is of no more
+    /// use, since that answer may still come.
+    pub fn request(
+        &mut self,
+        request: &Request,
+        fds: Fds,
+        limit: Duration,
+    ) -> Result<(Reply, Fds), ChannelError> {
+        let start = Instant::now();
+        self.send(request, fds)?;
+        while self.has_unsent() {
+            self.wait(PollFlags::OUT, start, limit)?;
+            self.flush()?;
+        }
+        loop {
+            if let Some(answer) = self.try_receive()? {
+                return Ok(answer);
+            }
+            self.wait(PollFlags::IN, start, limit)?;
+        }
+    }
+
+    /// Waits until `what` is possible, or `limit` has passed since `start`.
+    fn wait(&self, what: PollFlags, start: Instant, limit: Duration) -> Result<(), ChannelError> {
+        let left = limit
+            .checked_sub(start.elapsed())
+            .ok_or(ChannelError::TimedOut(limit))?;
+        let left = left.try_into().map_err(|_| ChannelError::TimedOut(limit))?;
+        match rustix::event::poll(&mut [PollFd::new(&self.socket, what)], Some(&left)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn send_now(socket: BorrowedFd<'_>, bytes: &[u8], fds: &Fds) -> Result<(), Errno> {
+    let borrowed: ArrayVec<BorrowedFd<'_>, MAX_FDS> = fds.iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !borrowed.is_empty() {
+        let fits = ancillary.push(SendAncillaryMessage::ScmRights(&borrowed));
+        debug_assert!(fits, "space for MAX_FDS descriptors");
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, flags)?;
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! What the engine tells people about itself.
+
+use crate::ConnRef;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// The facts of a connection, as the kernel's TCP_INFO has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnInfo {
+    /// The state's name in RFC 9293, such as `ESTABLISHED`.
+    pub state: String,
+    /// The smoothed round-trip time in microseconds.
+    pub rtt_us: u32,
+    /// Its variation in microseconds.
+    pub rtt_var_us: u32,
+    /// The retransmission timeout in microseconds.
+    pub rto_us: u32,
+    /// The largest segment that is sent, in bytes.
+    pub send_mss: u32,
+    /// The congestion window in bytes.
+    pub congestion_window: u32,
+    /// The slow-start threshold in bytes.
+    pub slow_start_threshold: u32,
+    /// The window that the peer offers, in bytes.
+    pub send_window: u32,
+    /// The window that is offered to the peer, in bytes.
+    pub receive_window: u32,
+    /// Bytes sent and not yet acknowledged.
+    pub in_flight: u64,
+    /// Bytes submitted and not yet acknowledged.
+    pub unacked: u64,
+    /// Bytes received in order and not yet consumed.
+    pub unread: u64,
+    /// All bytes acknowledged by the peer.
+    pub bytes_acked: u64,
+    /// All bytes received in order.
+    pub bytes_received: u64,
+    /// All segments sent again.
+    pub retransmits: u64,
+    /// Nanoseconds since the handshake was done.
+    pub age_ns: u64,
+}
+
+/// An offloaded socket, as `outboard ss` shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketRow {
+    /// Names the connection; `None` for a listener.
+    pub conn: Option<ConnRef>,
+    /// Whose it is; `None` while it waits to be accepted or outlives its process.
+    pub session: Option<u32>,
+    /// The process of the session.
+    pub pid: Option<u32>,
+    /// The program's name.
+    pub program: String,
+    /// This end.
+    pub local: SocketAddr,
+    /// The other end; `None` for a listener.
+    pub peer: Option<SocketAddr>,
+    /// Its state; for a listener, `receive_queue` is what waits to be accepted and `send_queue`
+    /// the backlog.
+    pub state: String,
+    /// Bytes received and not read.
+    pub receive_queue: u64,
+    /// Bytes submitted and not acknowledged.
+    pub send_queue: u64,
+    /// More about a connection.
+    pub info: Option<ConnInfo>,
+}
+
+/// What became of a socket of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Its number in the process.
+    pub fd: i32,
+    /// What it is, in a word.
+    pub kind: String,
+    /// Why it is not offloaded, or empty if it is.
+    pub reason: String,
+}
+
+/// A counter or gauge.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// Its name: snake_case, with its unit, such as `rx_dropped_frames`.
+    pub name: String,
+    /// What distinguishes it from others of the name, such as `("reason", "bad_checksum")`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<(String, String)>,
+    /// Whether it only grows.
+    pub kind: MetricKind,
+    /// Its value.
+    pub value: f64,
+    /// What it counts, in a sentence.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub help: String,
+}
+
+/// Whether a metric only grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MetricKind {
+    /// It only grows.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+}

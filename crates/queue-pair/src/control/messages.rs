@@ -1,0 +1,167 @@
+//! The messages of the control socket.
+
+use super::facts::{ConnInfo, Explanation, Metric, SocketRow};
+use crate::ConnRef;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// The version of these messages and of the region's layout.
+pub const VERSION: u32 = crate::layout::VERSION;
+
+/// What a host or a command asks of the engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum Request {
+    /// Become a session. The answer is [`Reply::Attached`].
+    Attach {
+        /// [`VERSION`] of the sender.
+        version: u32,
+        /// The program's name, for people.
+        program: String,
+        /// From [`Reply::ForkToken`], if this process came out of a fork of an attached one.
+        fork_token: Option<u64>,
+    },
+    /// Take connections for the kernel's listening socket that comes along. The answer is
+    /// [`Reply::Listening`].
+    Listen {
+        /// The address it is bound to; unspecified means the interface's own addresses.
+        addr: SocketAddr,
+        /// For an unspecified IPv6 address: without IPv4.
+        v6only: bool,
+        /// How many connections may wait to be accepted.
+        backlog: u32,
+    },
+    /// This process no longer accepts from a listener. The answer is [`Reply::Done`].
+    Unlisten {
+        /// From [`Reply::Listening`].
+        listener: u32,
+    },
+    /// One more doorbell for this host. The answer is [`Reply::Waker`].
+    Waker,
+    /// This process is about to fork: take a reference on all it has. The answer is
+    /// [`Reply::ForkToken`].
+    Fork,
+    /// The child of that fork lives, and its pidfd comes along; or, without one, the fork failed.
+    /// The answer is [`Reply::Done`].
+    ForkChild {
+        /// From [`Reply::ForkToken`].
+        token: u64,
+    },
+    /// Move a connection that came through a fork or exec to this session. What it has received and
+    /// nobody has read is announced anew. The answer is [`Reply::Adopted`].
+    Adopt {
+        /// The connection.
+        conn: ConnRef,
+    },
+    /// Accept in this session too, from a listener that came through a fork or exec. The answer is
+    /// [`Reply::Done`].
+    AdoptListener {
+        /// The listener.
+        listener: u32,
+    },
+    /// The facts of a connection, as TCP_INFO has them. The answer is [`Reply::Info`].
+    Info {
+        /// The connection.
+        conn: ConnRef,
+    },
+    /// For `outboard explain`: what became of a socket. No answer.
+    Report {
+        /// Its number in this process.
+        fd: i32,
+        /// What it is, in a word.
+        kind: String,
+        /// Why it is not offloaded, or empty if it is.
+        reason: String,
+    },
+    /// All counters. The answer is [`Reply::Stats`].
+    Stats,
+    /// All offloaded sockets, some at a time. The answer is [`Reply::Sockets`].
+    Sockets {
+        /// From the previous answer; `None` to begin.
+        after: Option<u64>,
+    },
+    /// What became of the sockets of a process. The answer is [`Reply::Explained`].
+    Explain {
+        /// The process.
+        pid: u32,
+    },
+    /// Send the packets that pass as pcapng to the stream socket that comes along, until it is
+    /// closed. The answer is [`Reply::Done`].
+    Capture {
+        /// Which packets; empty for all.
+        filter: String,
+    },
+    /// Drain and end. The answer is [`Reply::Done`].
+    Shutdown,
+}
+
+/// What the engine answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum Reply {
+    /// This process is a session. With it come, in this order: the region, the engine's doorbell
+    /// (to ring), and the doorbell of waker 0 (to hear).
+    Attached {
+        /// The session's number, for people.
+        session: u32,
+        /// The engine's name.
+        engine: String,
+    },
+    /// The listener is offloaded.
+    Listening {
+        /// Names it from now on.
+        listener: u32,
+    },
+    /// One more doorbell comes along.
+    Waker {
+        /// Its bit in the host's armed word.
+        waker: u32,
+    },
+    /// The references are taken.
+    ForkToken {
+        /// For the child's [`Request::Attach`] and the parent's [`Request::ForkChild`].
+        token: u64,
+    },
+    /// The connection is this session's. Completions with its data follow in the ring.
+    Adopted {
+        /// All bytes received and consumed so far: the data announced anew begins here.
+        consumed: u64,
+        /// All bytes submitted so far.
+        sent: u64,
+        /// All bytes acknowledged so far.
+        acked: u64,
+        /// The other end.
+        peer: SocketAddr,
+        /// This end.
+        local: SocketAddr,
+    },
+    /// The facts of a connection.
+    Info(ConnInfo),
+    /// The counters.
+    Stats(Vec<Metric>),
+    /// Some of the sockets.
+    Sockets {
+        /// The sockets.
+        rows: Vec<SocketRow>,
+        /// What to ask for the rest, if there is any.
+        next: Option<u64>,
+    },
+    /// What became of the sockets of a process.
+    Explained(Vec<Explanation>),
+    /// As asked.
+    Done,
+    /// Not done.
+    Error {
+        /// The kernel's number for why.
+        errno: i32,
+        /// The same for people.
+        message: String,
+    },
+}
+
+impl Request {
+    /// Whether the engine answers it.
+    pub fn wants_reply(&self) -> bool {
+        !matches!(self, Self::Report { .. })
+    }
+}

@@ -1,0 +1,29 @@
+//! The control socket: everything that is rare.
+//!
+//! A host, or a command such as `outboard ss`, connects to the engine's UNIX socket
+//! ([`socket_path`]), which keeps message boundaries (SOCK_SEQPACKET) and carries file descriptors.
+//! A message is one JSON value: a [`Request`] one way, a [`Reply`] the other. Requests are answered
+//! in their order, one reply each, except those that want none ([`Request::wants_reply`]).
+
+mod channel;
+mod facts;
+mod messages;
+
+pub use channel::{Channel, ChannelError, Fds, MAX_FDS, MAX_MESSAGE, MAX_UNSENT};
+pub use facts::{ConnInfo, Explanation, Metric, MetricKind, SocketRow};
+pub use messages::{Reply, Request, VERSION};
+
+use std::env;
+use std::path::PathBuf;
+
+/// The engine that is meant when none is named.
+pub const DEFAULT_NAME: &str = "default";
+
+/// Where the engine called `name` listens: `/run/outboard/NAME.sock`, or what the environment
+/// variable `OUTBOARD_SOCKET` says.
+pub fn socket_path(name: &str) -> PathBuf {
+    env::var_os("OUTBOARD_SOCKET").map_or_else(
+        || PathBuf::from(format!("/run/outboard/{name}.sock")),
+        PathBuf::from,
+    )
+}

@@ -1,0 +1,73 @@
+//! Bulk copies between private memory and memory that the other side can write.
+//!
+//! These are raw copies, not a loop over atomics: that would cost several times as much, since no
+//! compiler widens atomic accesses. The bytes of a shared area are never behind a `&[u8]`; they are
+//! copied once, and whatever was copied is what counts from then on. If the other process writes
+//! them meanwhile, the copy holds a mixture of old and new bytes, every one of which is a valid
+//! `u8`; that write is not made by a thread of this program, so it is no data race in it. Within
+//! one process the owner of an area keeps its own writers and readers of the same bytes apart, as
+//! the rings do: a range is read only after the descriptor that names it was taken.
+
+use core::sync::atomic::AtomicU8;
+
+/// Copies `bytes` to the beginning of `to`.
+///
+/// # Panics
+/// `to` is shorter than `bytes`.
+pub fn copy_in(to: &[AtomicU8], bytes: &[u8]) {
+    let to = &to[..bytes.len()];
+    // SAFETY: both ranges have `bytes.len()` bytes; atomics may be written through a shared
+    // reference; `bytes` is private memory, so they do not overlap. For what may write at the same
+    // time, see the module's documentation.
+    unsafe {
+        core::ptr::copy_nonoverlapping(
+            bytes.as_ptr(),
+            to.as_ptr().cast::<u8>().cast_mut(),
+            bytes.len(),
+        );
+    }
+}
+
+/// Fills `out` from the beginning of `from`.
+///
+/// # Panics
+/// `from` is shorter than `out`.
+pub fn copy_out(from: &[AtomicU8], out: &mut [u8]) {
+    let from = &from[..out.len()];
+    // SAFETY: both ranges have `out.len()` bytes, and `out` is exclusively ours, so they do not
+    // overlap. For what may write `from` at the same time, see the module's documentation.
+    unsafe {
+        core::ptr::copy_nonoverlapping(from.as_ptr().cast::<u8>(), out.as_mut_ptr(), out.len());
+    }
+}
+
+/// Fills `out` from the beginning of `from` and returns the Internet checksum's sum (RFC 1071) of
+/// the bytes that `out` now holds: the ones' complement sum of them as 16-bit big-endian words, an
+/// odd last byte padded with a zero on its right, folded, not complemented.
+///
+/// # Panics
+/// `from` is shorter than `out`.
+pub fn copy_out_sum(from: &[AtomicU8], out: &mut [u8]) -> u16 {
+    copy_out(from, out);
+    sum(out)
+}
+
+/// The sum of private bytes, as [`copy_out_sum`] returns it.
+fn sum(bytes: &[u8]) -> u16 {
+    let mut sum = 0u64;
+    let (words, rest) = bytes.as_chunks::<4>();
+    for word in words {
+        sum += u64::from(u32::from_be_bytes(*word));
+    }
+    let mut last = [0; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    fold(sum + u64::from(u32::from_be_bytes(last)))
+}
+
+/// Folds the carries of a ones' complement sum into 16 bits.
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}

@@ -1,0 +1,236 @@
+//! Completions: what the engine tells a host.
+
+use super::address::Packed;
+use super::{ConnRef, Descriptor, Entry, Head, check_unused, check_word};
+use crate::Violation;
+use std::net::SocketAddr;
+
+/// What the engine tells a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    /// The state of a connection, as it is now: nothing is lost if several become one.
+    Update {
+        /// The connection.
+        conn: ConnRef,
+        /// Where the new data lies in the receive area.
+        addr: u64,
+        /// How many bytes of new data, contiguous, following what came before; 0 for none.
+        len: u32,
+        /// All bytes acknowledged by the peer so far: their send memory is the host's again.
+        acked: u64,
+        /// The peer has sent FIN, and this data is the last.
+        peer_closed: bool,
+    },
+    /// The connection is no more.
+    Failed {
+        /// The connection.
+        conn: ConnRef,
+        /// The kernel's number for why (ECONNRESET, ETIMEDOUT, …).
+        errno: u16,
+    },
+    /// A connection was accepted and is handed to this process. Both addresses are of one family.
+    Accepted {
+        /// The connection.
+        conn: ConnRef,
+        /// Whose it was.
+        listener: u32,
+        /// The other end.
+        peer: SocketAddr,
+        /// This end.
+        local: SocketAddr,
+    },
+    /// A connection that this process asked for is there.
+    Opened {
+        /// From the request.
+        token: u64,
+        /// The connection.
+        conn: ConnRef,
+        /// This end.
+        local: SocketAddr,
+    },
+    /// A connection that this process asked for is not to be had.
+    OpenFailed {
+        /// From the request.
+        token: u64,
+        /// The kernel's number for why.
+        errno: u16,
+    },
+    /// How many connections wait in a listener for a process to have credit.
+    Backlog {
+        /// The listener.
+        listener: u32,
+        /// How many.
+        waiting: u32,
+    },
+}
+
+const UPDATE: u8 = 1;
+const FAILED: u8 = 2;
+const ACCEPTED: u8 = 3;
+const OPENED: u8 = 4;
+const OPEN_FAILED: u8 = 5;
+const BACKLOG: u8 = 6;
+
+const FLAG_PEER_CLOSED: u8 = 1;
+const FLAG_V6: u8 = 1;
+
+impl Descriptor for Completion {
+    fn encode(&self) -> (Entry, Option<Entry>) {
+        match *self {
+            Self::Update {
+                conn,
+                addr,
+                len,
+                acked,
+                peer_closed,
+            } => {
+                let head = Head::new(UPDATE)
+                    .flag(FLAG_PEER_CLOSED, peer_closed)
+                    .value(len);
+                ([head.to_word(), conn.to_word(), addr, acked], None)
+            }
+            Self::Failed { conn, errno } => (
+                [
+                    Head::new(FAILED).small(errno).to_word(),
+                    conn.to_word(),
+                    0,
+                    0,
+                ],
+                None,
+            ),
+            Self::Accepted {
+                conn,
+                listener,
+                peer,
+                local,
+            } => {
+                debug_assert_eq!(peer.is_ipv6(), local.is_ipv6(), "one family");
+                let head = Head::new(ACCEPTED)
+                    .flag(FLAG_V6, peer.is_ipv6())
+                    .value(listener);
+                let (peer, local) = (Packed::new(peer), Packed::new(local));
+                let ports = u64::from(peer.port) | u64::from(local.port) << 16;
+                let scopes = u64::from(peer.scope) | u64::from(local.scope) << 32;
+                let first = [head.to_word(), conn.to_word(), ports, scopes];
+                (
+                    first,
+                    Some([peer.ip[0], peer.ip[1], local.ip[0], local.ip[1]]),
+                )
+            }
+            Self::Opened { token, conn, local } => {
+                let head = Head::new(OPENED).flag(FLAG_V6, local.is_ipv6());
+                let local = Packed::new(local);
+                let head = head.small(local.port).value(local.scope);
+                let first = [head.to_word(), conn.to_word(), token, 0];
+                (first, Some([local.ip[0], local.ip[1], 0, 0]))
+            }
+            Self::OpenFailed { token, errno } => (
+                [Head::new(OPEN_FAILED).small(errno).to_word(), token, 0, 0],
+                None,
+            ),
+            Self::Backlog { listener, waiting } => (
+                [
+                    Head::new(BACKLOG).value(listener).to_word(),
+                    waiting.into(),
+                    0,
+                    0,
+                ],
+                None,
+            ),
+        }
+    }
+
+    fn takes_two(first: &Entry) -> bool {
+        matches!(Head::from_word(first[0]).kind, ACCEPTED | OPENED)
+    }
+
+    fn decode(entry: &Entry, second: Option<&Entry>) -> Result<Self, Violation> {
+        let head = Head::from_word(entry[0]);
+        let conn = ConnRef::from_word(entry[1]);
+        let v6 = head.flags & FLAG_V6 != 0;
+        let second = || second.ok_or(Violation::HalfDescriptor { kind: head.kind });
+        match head.kind {
+            UPDATE => {
+                head.check(FLAG_PEER_CLOSED, false, true)?;
+                let peer_closed = head.flags & FLAG_PEER_CLOSED != 0;
+                let (addr, acked) = (entry[2], entry[3]);
+                Ok(Self::Update {
+                    conn,
+                    addr,
+                    len: head.value,
+                    acked,
+                    peer_closed,
+                })
+            }
+            FAILED => {
+                head.check(0, true, false)?;
+                check_unused(head.kind, entry, &[2, 3])?;
+                Ok(Self::Failed {
+                    conn,
+                    errno: head.small,
+                })
+            }
+            ACCEPTED => {
+                let second = second()?;
+                head.check(FLAG_V6, false, true)?;
+                check_word(head.kind, 2, entry[2], 0xffff_ffff)?;
+                let peer = Packed {
+                    ip: [second[0], second[1]],
+                    port: entry[2] as u16,
+                    scope: entry[3] as u32,
+                };
+                let local = Packed {
+                    ip: [second[2], second[3]],
+                    port: (entry[2] >> 16) as u16,
+                    scope: (entry[3] >> 32) as u32,
+                };
+                let (peer, local) = (peer.unpack(v6)?, local.unpack(v6)?);
+                Ok(Self::Accepted {
+                    conn,
+                    listener: head.value,
+                    peer,
+                    local,
+                })
+            }
+            OPENED => {
+                let second = second()?;
+                head.check(FLAG_V6, true, true)?;
+                check_unused(head.kind, entry, &[3])?;
+                check_unused(head.kind, second, &[2, 3])?;
+                let ip = [second[0], second[1]];
+                let local = Packed {
+                    ip,
+                    port: head.small,
+                    scope: head.value,
+                }
+                .unpack(v6)?;
+                Ok(Self::Opened {
+                    token: entry[2],
+                    conn,
+                    local,
+                })
+            }
+            OPEN_FAILED => {
+                head.check(0, true, false)?;
+                check_unused(head.kind, entry, &[2, 3])?;
+                Ok(Self::OpenFailed {
+                    token: entry[1],
+                    errno: head.small,
+                })
+            }
+            BACKLOG => {
+                head.check(0, false, true)?;
+                check_word(head.kind, 1, entry[1], 0xffff_ffff)?;
+                check_unused(head.kind, entry, &[2, 3])?;
+                Ok(Self::Backlog {
+                    listener: head.value,
+                    waiting: entry[1] as u32,
+                })
+            }
+            kind => Err(Violation::UnknownKind {
+                direction: "completion",
+                kind,
+            }),
+        }
+    }
+}

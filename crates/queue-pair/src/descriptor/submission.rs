@@ -1,0 +1,276 @@
+//! Submissions: what a host asks of the engine.
+
+use super::{ConnRef, Descriptor, Entry, Head, check_unused, check_word};
+use crate::Violation;
+
+/// What a host asks of the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Submission {
+    /// Send bytes that lie in the send area, and keep them there until they are acknowledged.
+    Send {
+        /// On which connection.
+        conn: ConnRef,
+        /// Where they lie in the send area.
+        addr: u64,
+        /// How many.
+        len: u32,
+        /// More follows at once: a segment that is not full may wait (MSG_MORE).
+        more: bool,
+        /// All bytes consumed on this connection so far, as in [`Submission::Consumed`]; it rides
+        /// along for nothing.
+        consumed: u64,
+    },
+    /// The program has read this many bytes since the connection began: their memory is the
+    /// engine's again, and the receive window opens.
+    Consumed {
+        /// On which connection.
+        conn: ConnRef,
+        /// The total; never falls.
+        total: u64,
+    },
+    /// No more will be sent: FIN after what is pending.
+    Shutdown {
+        /// The connection.
+        conn: ConnRef,
+    },
+    /// The program is done with the connection.
+    Close {
+        /// The connection.
+        conn: ConnRef,
+        /// Reset it, instead of sending what is pending and FIN.
+        abort: bool,
+    },
+    /// Set an option of a connection.
+    SetOption {
+        /// The connection.
+        conn: ConnRef,
+        /// Which option.
+        option: OptionKind,
+        /// Its value, in the unit that [`OptionKind`] states.
+        value: u64,
+    },
+    /// This process is willing to be handed connections of a listener.
+    Credit {
+        /// The listener.
+        listener: u32,
+        /// How many since the listener began, wrapping at 2³².
+        total: u32,
+    },
+    /// A connection that was handed over and that no accept took: back to the listener's queue.
+    GiveBack {
+        /// The connection.
+        conn: ConnRef,
+    },
+    /// Open a connection.
+    Connect {
+        /// Comes back in the answer.
+        token: u64,
+        /// Where in the send area its [`ConnectBlock`](super::ConnectBlock) lies. It is the
+        /// host's again when the answer is there.
+        addr: u64,
+    },
+}
+
+/// The options of a connection that a host can set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum OptionKind {
+    /// TCP_NODELAY: 0 or 1.
+    NoDelay = 1,
+    /// TCP_CORK: 0 or 1.
+    Cork = 2,
+    /// SO_KEEPALIVE: 0 or 1.
+    KeepAlive = 3,
+    /// TCP_KEEPIDLE: seconds.
+    KeepIdle = 4,
+    /// TCP_KEEPINTVL: seconds.
+    KeepInterval = 5,
+    /// TCP_KEEPCNT: probes.
+    KeepCount = 6,
+    /// TCP_USER_TIMEOUT: milliseconds, 0 for the default.
+    UserTimeout = 7,
+    /// SO_LINGER: 0 when off, else seconds + 1.
+    Linger = 8,
+    /// SO_RCVBUF: bytes.
+    ReceiveBuffer = 9,
+    /// TCP_MAXSEG: bytes.
+    MaxSegment = 10,
+    /// TCP_QUICKACK: 0 or 1.
+    QuickAck = 11,
+    /// TCP_LINGER2: seconds in FIN-WAIT-2, 0 for the default.
+    FinWait2 = 12,
+    /// TCP_CONGESTION: 0 Reno, 1 CUBIC.
+    Congestion = 13,
+    /// IP_TOS or IPV6_TCLASS: the byte; its ECN bits are not the program's to set.
+    TrafficClass = 14,
+}
+
+impl OptionKind {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::NoDelay,
+        Self::Cork,
+        Self::KeepAlive,
+        Self::KeepIdle,
+        Self::KeepInterval,
+        Self::KeepCount,
+        Self::UserTimeout,
+        Self::Linger,
+        Self::ReceiveBuffer,
+        Self::MaxSegment,
+        Self::QuickAck,
+        Self::FinWait2,
+        Self::Congestion,
+        Self::TrafficClass,
+    ];
+
+    fn from_code(code: u16) -> Result<Self, Violation> {
+        Self::ALL
+            .into_iter()
+            .find(|option| *option as u16 == code)
+            .ok_or(Violation::UndefinedValue {
+                field: "option",
+                value: code.into(),
+            })
+    }
+}
+
+const SEND: u8 = 1;
+const CONSUMED: u8 = 2;
+const SHUTDOWN: u8 = 3;
+const CLOSE: u8 = 4;
+const SET_OPTION: u8 = 5;
+const CREDIT: u8 = 6;
+const GIVE_BACK: u8 = 7;
+const CONNECT: u8 = 8;
+
+const FLAG_MORE: u8 = 1;
+const FLAG_ABORT: u8 = 1;
+
+impl Descriptor for Submission {
+    fn encode(&self) -> (Entry, Option<Entry>) {
+        let entry = match *self {
+            Self::Send {
+                conn,
+                addr,
+                len,
+                more,
+                consumed,
+            } => [
+                Head::new(SEND).flag(FLAG_MORE, more).value(len).to_word(),
+                conn.to_word(),
+                addr,
+                consumed,
+            ],
+            Self::Consumed { conn, total } => {
+                [Head::new(CONSUMED).to_word(), conn.to_word(), total, 0]
+            }
+            Self::Shutdown { conn } => [Head::new(SHUTDOWN).to_word(), conn.to_word(), 0, 0],
+            Self::Close { conn, abort } => [
+                Head::new(CLOSE).flag(FLAG_ABORT, abort).to_word(),
+                conn.to_word(),
+                0,
+                0,
+            ],
+            Self::SetOption {
+                conn,
+                option,
+                value,
+            } => [
+                Head::new(SET_OPTION).small(option as u16).to_word(),
+                conn.to_word(),
+                value,
+                0,
+            ],
+            Self::Credit { listener, total } => [
+                Head::new(CREDIT).value(listener).to_word(),
+                total.into(),
+                0,
+                0,
+            ],
+            Self::GiveBack { conn } => [Head::new(GIVE_BACK).to_word(), conn.to_word(), 0, 0],
+            Self::Connect { token, addr } => [Head::new(CONNECT).to_word(), token, addr, 0],
+        };
+        (entry, None)
+    }
+
+    fn takes_two(_: &Entry) -> bool {
+        false
+    }
+
+    fn decode(entry: &Entry, _: Option<&Entry>) -> Result<Self, Violation> {
+        let head = Head::from_word(entry[0]);
+        let conn = ConnRef::from_word(entry[1]);
+        let unused = |words| check_unused(head.kind, entry, words);
+        match head.kind {
+            SEND => {
+                head.check(FLAG_MORE, false, true)?;
+                let more = head.flags & FLAG_MORE != 0;
+                Ok(Self::Send {
+                    conn,
+                    addr: entry[2],
+                    len: head.value,
+                    more,
+                    consumed: entry[3],
+                })
+            }
+            CONSUMED => {
+                head.check(0, false, false)?;
+                unused(&[3])?;
+                Ok(Self::Consumed {
+                    conn,
+                    total: entry[2],
+                })
+            }
+            SHUTDOWN => {
+                head.check(0, false, false)?;
+                unused(&[2, 3])?;
+                Ok(Self::Shutdown { conn })
+            }
+            CLOSE => {
+                head.check(FLAG_ABORT, false, false)?;
+                unused(&[2, 3])?;
+                Ok(Self::Close {
+                    conn,
+                    abort: head.flags & FLAG_ABORT != 0,
+                })
+            }
+            SET_OPTION => {
+                head.check(0, true, false)?;
+                unused(&[3])?;
+                let option = OptionKind::from_code(head.small)?;
+                Ok(Self::SetOption {
+                    conn,
+                    option,
+                    value: entry[2],
+                })
+            }
+            CREDIT => {
+                head.check(0, false, true)?;
+                unused(&[2, 3])?;
+                check_word(head.kind, 1, entry[1], 0xffff_ffff)?;
+                Ok(Self::Credit {
+                    listener: head.value,
+                    total: entry[1] as u32,
+                })
+            }
+            GIVE_BACK => {
+                head.check(0, false, false)?;
+                unused(&[2, 3])?;
+                Ok(Self::GiveBack { conn })
+            }
+            CONNECT => {
+                head.check(0, false, false)?;
+                unused(&[3])?;
+                Ok(Self::Connect {
+                    token: entry[1],
+                    addr: entry[2],
+                })
+            }
+            kind => Err(Violation::UnknownKind {
+                direction: "submission",
+                kind,
+            }),
+        }
+    }
+}

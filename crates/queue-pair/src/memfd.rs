@@ -1,0 +1,53 @@
+//! Memory files whose size is sealed, so that a mapping of them can never fault.
+
+use crate::Violation;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{MemfdFlags, SealFlags};
+use std::io;
+
+/// What a memory must have: nobody can change its size, nor lift that.
+const SEALS: SealFlags = SealFlags::SHRINK
+    .union(SealFlags::GROW)
+    .union(SealFlags::SEAL);
+
+/// Why a memory that was received is not usable.
+#[derive(Debug, thiserror::Error)]
+pub enum MemfdError {
+    /// The other side sent something that cannot be trusted.
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    /// The kernel refused.
+    #[error("the memory cannot be used: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Creates a memory file of `len` zero bytes, sealed. `name` shows in `/proc/PID/maps`.
+///
+/// # Errors
+/// The kernel's, when it has no memory or no descriptor to give.
+pub fn create(name: &str, len: u64) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::NOEXEC_SEAL;
+    let fd = rustix::fs::memfd_create(name, flags)?;
+    rustix::fs::ftruncate(&fd, len)?;
+    rustix::fs::fcntl_add_seals(&fd, SEALS)?;
+    Ok(fd)
+}
+
+/// Checks that nobody can change the size of a received memory any more, and returns that size.
+/// Whoever receives a memory does this first: one that can shrink turns every access into a fault.
+///
+/// # Errors
+/// It is not sealed, or not a memory file at all.
+pub fn verify(fd: impl AsFd) -> Result<u64, MemfdError> {
+    let seals = rustix::fs::fcntl_get_seals(&fd).map_err(io::Error::from)?;
+    if !seals.contains(SEALS) {
+        return Err(Violation::Unsealed {
+            found: seals.bits(),
+            wanted: SEALS.bits(),
+        }
+        .into());
+    }
+    // The seals came first, so this size is final.
+    let stat = rustix::fs::fstat(&fd).map_err(io::Error::from)?;
+    Ok(u64::try_from(stat.st_size).unwrap_or(0))
+}

@@ -1,0 +1,145 @@
+//! A stretch of bytes that others may write at any time: a mapping of a memfd, or, for tests, miri
+//! and engines without a host, heap memory of the same alignment.
+
+use core::alloc::Layout as AllocLayout;
+use core::ffi::c_void;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use rustix::fd::AsFd;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::alloc;
+use std::io;
+
+/// The alignment of every memory: a page.
+pub(crate) const PAGE: usize = 4096;
+
+/// Owned memory, reached only through atomics and raw copies.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    base: NonNull<u8>,
+    len: usize,
+    backing: Backing,
+}
+
+#[derive(Debug)]
+enum Backing {
+    Mapping,
+    Heap(AllocLayout),
+}
+
+// SAFETY: `Memory` owns its bytes as a box would; nothing in it depends on the thread.
+unsafe impl Send for Memory {}
+// SAFETY: shared access is through atomics, and through raw copies whose callers answer for what
+// they race with (see `copy`).
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Maps the first `len` bytes of `fd`, shared. `len` is not zero.
+    pub(crate) fn map(fd: impl AsFd, len: usize) -> io::Result<Self> {
+        // SAFETY: a new mapping at an address of the kernel's choice disturbs nobody.
+        let base = unsafe {
+            rustix::mm::mmap(
+                ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                fd,
+                0,
+            )
+        }?;
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self {
+            base,
+            len,
+            backing: Backing::Mapping,
+        })
+    }
+
+    /// Zeroed heap memory. `len` is not zero.
+    pub(crate) fn heap(len: usize) -> Self {
+        let layout = AllocLayout::from_size_align(len, PAGE).expect("a size that memory can have");
+        assert!(len != 0, "memory without bytes");
+        // SAFETY: the layout's size is not zero, as was just asserted.
+        let base = unsafe { alloc::alloc_zeroed(layout) };
+        let Some(base) = NonNull::new(base) else {
+            alloc::handle_alloc_error(layout)
+        };
+        Self {
+            base,
+            len,
+            backing: Backing::Heap(layout),
+        }
+    }
+
+    /// Keeps the mapping out of children: after a fork, parent and child would both be the one
+    /// producer of a ring. Heap memory is left alone.
+    pub(crate) fn keep_from_children(&self) -> io::Result<()> {
+        if matches!(self.backing, Backing::Heap(_)) {
+            return Ok(());
+        }
+        // SAFETY: the range is exactly our own mapping, and the advice changes nothing about it in
+        // this process.
+        unsafe {
+            rustix::mm::madvise(
+                self.base.as_ptr().cast::<c_void>(),
+                self.len,
+                Advice::LinuxDontFork,
+            )
+        }?;
+        Ok(())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The bytes at `offset`, if they are inside.
+    pub(crate) fn bytes(&self, offset: usize, len: usize) -> Option<&[AtomicU8]> {
+        if offset.checked_add(len)? > self.len {
+            return None;
+        }
+        // SAFETY: the range is inside our memory, which lives as long as `self`; an `AtomicU8` may
+        // lie over any initialised byte, and both backings are initialised to zero.
+        Some(unsafe {
+            core::slice::from_raw_parts(self.base.as_ptr().add(offset).cast::<AtomicU8>(), len)
+        })
+    }
+
+    /// The word at `offset`, which the layout vouches for.
+    pub(crate) fn u32_at(&self, offset: usize) -> &AtomicU32 {
+        // SAFETY: `word_at` has checked bounds and alignment; any bits are a valid `AtomicU32`.
+        unsafe { self.word_at::<AtomicU32>(offset).as_ref() }
+    }
+
+    /// The word at `offset`, which the layout vouches for.
+    pub(crate) fn u64_at(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: `word_at` has checked bounds and alignment; any bits are a valid `AtomicU64`.
+        unsafe { self.word_at::<AtomicU64>(offset).as_ref() }
+    }
+
+    /// A pointer to a `T` at `offset`: inside the memory and aligned, or a panic, since offsets of
+    /// words come from our own layout and never from the other side.
+    pub(crate) fn word_at<T>(&self, offset: usize) -> NonNull<T> {
+        assert!(offset.is_multiple_of(align_of::<T>()), "misaligned layout");
+        assert!(
+            offset + size_of::<T>() <= self.len,
+            "layout larger than its memory"
+        );
+        // SAFETY: inside the allocation, as was just asserted.
+        unsafe { self.base.add(offset) }.cast()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        match self.backing {
+            // SAFETY: the mapping is ours, and nothing borrowed from `self` outlives it. It fails
+            // only for arguments that `map` could not have produced.
+            Backing::Mapping => unsafe {
+                let _ = rustix::mm::munmap(self.base.as_ptr().cast::<c_void>(), self.len);
+            },
+            // SAFETY: allocated in `heap` with this very layout.
+            Backing::Heap(layout) => unsafe { alloc::dealloc(self.base.as_ptr(), layout) },
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! A region: the memory that one host process and the engine share.
+//!
+//! The engine [creates](create) it as a sealed memfd, publishes the header and keeps its own copy
+//! of the layout, which it never reads again. The host [attaches](attach): it checks the seals and
+//! the header, maps the memory and keeps it from its children. Then each side owns its ends of the
+//! rings and armed words, and both see both areas.
+
+use crate::area::Area;
+use crate::armed::{Armed, Sleepers, Word};
+use crate::descriptor::{Completion, Submission};
+use crate::layout::{self, Layout};
+use crate::memfd::{self, MemfdError};
+use crate::memory::Memory;
+use crate::ring::{Cells, Consumer, Producer};
+use crate::violation::Violation;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicU64};
+use rustix::fd::{AsFd, OwnedFd};
+use std::io;
+use std::sync::Arc;
+
+/// What the engine holds of a region.
+#[derive(Debug)]
+pub struct EngineSide {
+    /// What the host asks for.
+    pub submissions: Consumer<Submission, RingCells>,
+    /// What the engine reports.
+    pub completions: Producer<Completion, RingCells>,
+    /// Written by the host.
+    pub send: Area,
+    /// Written by the engine.
+    pub receive: Area,
+    /// The engine's own armed word; its only sleeper is 0.
+    pub armed: Armed<RegionWord>,
+    /// The host's threads that sleep: one bit for each waker it was given.
+    pub sleepers: Sleepers<RegionWord>,
+    /// Where everything lies.
+    pub layout: Layout,
+}
+
+/// What a host process holds of a region.
+#[derive(Debug)]
+pub struct HostSide {
+    /// What the host asks for.
+    pub submissions: Producer<Submission, RingCells>,
+    /// What the engine reports.
+    pub completions: Consumer<Completion, RingCells>,
+    /// Written by the host.
+    pub send: Area,
+    /// Written by the engine.
+    pub receive: Area,
+    /// The host's own armed word: one bit for each waker.
+    pub armed: Armed<RegionWord>,
+    /// The engine, if it sleeps: not zero means ring.
+    pub sleepers: Sleepers<RegionWord>,
+    /// Where everything lies.
+    pub layout: Layout,
+}
+
+/// Creates a region: the file to hand to the host, and the engine's side of it.
+///
+/// # Errors
+/// The kernel's, when it has no memory to give.
+pub fn create(layout: &Layout) -> io::Result<(OwnedFd, EngineSide)> {
+    let len = usize::try_from(layout.total_len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    let fd = memfd::create("outboard-region", layout.total_len)?;
+    let memory = Arc::new(Memory::map(&fd, len)?);
+    layout.publish(&memory);
+    Ok((fd, EngineSide::new(&memory, *layout)))
+}
+
+/// Maps the region that the engine handed over, after checking its seals and header.
+///
+/// # Errors
+/// It is not a region of this version, or the kernel refuses to map it.
+pub fn attach(fd: impl AsFd) -> Result<HostSide, MemfdError> {
+    let size = memfd::verify(&fd)?;
+    let len =
+        usize::try_from(size)
+            .ok()
+            .filter(|len| *len != 0)
+            .ok_or(Violation::ImpossibleSize {
+                field: "total_len",
+                found: size,
+            })?;
+    let memory = Arc::new(Memory::map(&fd, len)?);
+    memory.keep_from_children()?;
+    let layout = Layout::read(&memory)?;
+    Ok(HostSide::new(&memory, layout))
+}
+
+/// Both sides of a region on the heap of one process: for tests, and for whatever cannot make a
+/// memfd, such as miri.
+///
+/// # Errors
+/// None but a defect: the host's side validates the header as it would any.
+pub fn on_heap(layout: &Layout) -> Result<(EngineSide, HostSide), Violation> {
+    let len = usize::try_from(layout.total_len).expect("a test region fits in memory");
+    let memory = Arc::new(Memory::heap(len));
+    layout.publish(&memory);
+    let read = Layout::read(&memory)?;
+    Ok((
+        EngineSide::new(&memory, *layout),
+        HostSide::new(&memory, read),
+    ))
+}
+
+impl EngineSide {
+    fn new(memory: &Arc<Memory>, layout: Layout) -> Self {
+        Self {
+            submissions: Consumer::new(RingCells::submission(memory, &layout)),
+            completions: Producer::new(RingCells::completion(memory, &layout)),
+            send: Area::new("send", memory, layout.send_at, layout.sizes.send_len),
+            receive: Area::new(
+                "receive",
+                memory,
+                layout.receive_at,
+                layout.sizes.receive_len,
+            ),
+            armed: Armed::new(RegionWord::new(memory, layout::ENGINE_ARMED_AT)),
+            sleepers: Sleepers::new(RegionWord::new(memory, layout::HOST_ARMED_AT)),
+            layout,
+        }
+    }
+}
+
+impl HostSide {
+    fn new(memory: &Arc<Memory>, layout: Layout) -> Self {
+        Self {
+            submissions: Producer::new(RingCells::submission(memory, &layout)),
+            completions: Consumer::new(RingCells::completion(memory, &layout)),
+            send: Area::new("send", memory, layout.send_at, layout.sizes.send_len),
+            receive: Area::new(
+                "receive",
+                memory,
+                layout.receive_at,
+                layout.sizes.receive_len,
+            ),
+            armed: Armed::new(RegionWord::new(memory, layout::HOST_ARMED_AT)),
+            sleepers: Sleepers::new(RegionWord::new(memory, layout::ENGINE_ARMED_AT)),
+            layout,
+        }
+    }
+}
+
+/// The words of a ring in a region.
+#[derive(Debug)]
+pub struct RingCells {
+    produced: RegionPointer<AtomicU32>,
+    consumed: RegionPointer<AtomicU32>,
+    entries: RegionPointer<[AtomicU64; 4]>,
+    capacity: u32,
+}
+
+impl RingCells {
+    fn submission(memory: &Arc<Memory>, layout: &Layout) -> Self {
+        Self::new(
+            memory,
+            layout::SUBMISSION_PRODUCED_AT,
+            layout::SUBMISSION_CONSUMED_AT,
+            layout.submission_at,
+            layout.sizes.submission_entries,
+        )
+    }
+
+    fn completion(memory: &Arc<Memory>, layout: &Layout) -> Self {
+        Self::new(
+            memory,
+            layout::COMPLETION_PRODUCED_AT,
+            layout::COMPLETION_CONSUMED_AT,
+            layout.completion_at,
+            layout.sizes.completion_entries,
+        )
+    }
+
+    fn new(memory: &Arc<Memory>, produced: usize, consumed: usize, at: u64, capacity: u32) -> Self {
+        let at = usize::try_from(at).expect("a layout that fits its memory");
+        // Both ends of the entries must be inside; `slot` relies on it.
+        let last = at + (capacity as usize - 1) * size_of::<[AtomicU64; 4]>();
+        let _ = memory.word_at::<[AtomicU64; 4]>(last);
+        Self {
+            produced: RegionPointer::new(memory, produced),
+            consumed: RegionPointer::new(memory, consumed),
+            entries: RegionPointer::new(memory, at),
+            capacity,
+        }
+    }
+}
+
+impl Cells for RingCells {
+    fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    fn produced(&self) -> &AtomicU32 {
+        self.produced.get()
+    }
+
+    fn consumed(&self) -> &AtomicU32 {
+        self.consumed.get()
+    }
+
+    fn slot(&self, slot: u32) -> &[AtomicU64; 4] {
+        assert!(slot < self.capacity, "a slot outside of its ring");
+        // SAFETY: all `capacity` slots are inside the memory, as `new` has checked, the first is
+        // aligned and so are the others; any bits are valid atomics; the memory outlives `self`.
+        unsafe { self.entries.at.add(slot as usize).as_ref() }
+    }
+}
+
+/// A single word of a region.
+#[derive(Debug)]
+pub struct RegionWord(RegionPointer<AtomicU64>);
+
+impl RegionWord {
+    fn new(memory: &Arc<Memory>, at: usize) -> Self {
+        Self(RegionPointer::new(memory, at))
+    }
+}
+
+impl Word for RegionWord {
+    fn word(&self) -> &AtomicU64 {
+        self.0.get()
+    }
+}
+
+/// A pointer into a region that keeps the region alive: bounds are checked once, when it is made.
+/// `T` is an atomic word or an array of them.
+#[derive(Debug)]
+struct RegionPointer<T> {
+    at: NonNull<T>,
+    /// Keeps `at` valid.
+    _memory: Arc<Memory>,
+}
+
+// SAFETY: it is a shared reference to atomics together with a share in what it points to.
+unsafe impl<T: Sync> Send for RegionPointer<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for RegionPointer<T> {}
+
+impl<T> RegionPointer<T> {
+    fn new(memory: &Arc<Memory>, at: usize) -> Self {
+        Self {
+            at: memory.word_at(at),
+            _memory: Arc::clone(memory),
+        }
+    }
+
+    fn get(&self) -> &T {
+        // SAFETY: `word_at` has checked bounds and alignment, any bits are valid atomics, and the
+        // memory lives as long as `self`.
+        unsafe { self.at.as_ref() }
+    }
+}

@@ -1,0 +1,238 @@
+//! A ring of 32-byte entries with one producer and one consumer that do not trust each other.
+//!
+//! Indices count entries since the beginning and wrap at 2³²; an entry lies in slot
+//! `index & (capacity − 1)`. Each index lies in cache lines of its own, which only its owner
+//! writes:
+//!
+//! | word | written by | read by | carries |
+//! | --- | --- | --- | --- |
+//! | `produced` | [`Producer::publish`], release | [`Consumer::take`], acquire | the entries before it |
+//! | `consumed` | [`Consumer::release`], release | [`Producer::room`], acquire | the right to write its slots again |
+//!
+//! Both sides work in batches: entries become visible, and slots free, only when the index is
+//! published. Each keeps the last value it saw of the other's index and looks again only when that
+//! one is used up, so that a busy ring moves one cache line a batch.
+//!
+//! A side never reads its own index back from the shared memory, and refuses every value of the
+//! other's index that an honest one could not have reached: that alone keeps both in bounds. Entries
+//! are read and written as relaxed atomic words, so that a producer that breaks the rules makes the
+//! consumer see nonsense, never undefined behaviour.
+
+use crate::Violation;
+use crate::descriptor::{Descriptor, Entry};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use core::marker::PhantomData;
+
+/// Where the words of a ring live: in a region, or on loom's heap.
+pub trait Cells {
+    /// The number of entries: a power of two.
+    fn capacity(&self) -> u32;
+    /// The producer's index.
+    fn produced(&self) -> &AtomicU32;
+    /// The consumer's index.
+    fn consumed(&self) -> &AtomicU32;
+    /// The words of a slot; `slot` is below the capacity.
+    fn slot(&self, slot: u32) -> &[AtomicU64; 4];
+}
+
+/// The end of a ring that puts descriptors of type `D` in.
+#[derive(Debug)]
+pub struct Producer<D, C> {
+    cells: C,
+    /// The index of the next entry to write.
+    next: u32,
+    /// What `produced` was last set to.
+    published: u32,
+    /// The last good value seen of `consumed`.
+    consumed: u32,
+    descriptor: PhantomData<fn(D)>,
+}
+
+/// The end of a ring that takes descriptors of type `D` out.
+#[derive(Debug)]
+pub struct Consumer<D, C> {
+    cells: C,
+    /// The index of the next entry to read.
+    next: u32,
+    /// What `consumed` was last set to.
+    released: u32,
+    /// The last good value seen of `produced`.
+    produced: u32,
+    descriptor: PhantomData<fn() -> D>,
+}
+
+impl<D: Descriptor, C: Cells> Producer<D, C> {
+    /// The producer of a ring on which nothing has happened yet.
+    pub fn new(cells: C) -> Self {
+        debug_assert!(cells.capacity().is_power_of_two());
+        Self {
+            cells,
+            next: 0,
+            published: 0,
+            consumed: 0,
+            descriptor: PhantomData,
+        }
+    }
+
+    /// Writes a descriptor, which the consumer sees after the next [`publish`](Self::publish).
+    /// False, and nothing written, if there is no room for all of its entries.
+    ///
+    /// # Errors
+    /// The consumer's index is impossible.
+    pub fn post(&mut self, descriptor: &D) -> Result<bool, Violation> {
+        let (first, second) = descriptor.encode();
+        let entries = 1 + u32::from(second.is_some());
+        if self.known_room() < entries && self.room()? < entries {
+            return Ok(false);
+        }
+        self.write(first);
+        if let Some(second) = second {
+            self.write(second);
+        }
+        Ok(true)
+    }
+
+    /// Makes everything posted so far visible to the consumer.
+    pub fn publish(&mut self) {
+        if self.published != self.next {
+            self.published = self.next;
+            // Partner: the acquire in `Consumer::look`. Orders the entries before the index.
+            self.cells.produced().store(self.next, Ordering::Release);
+        }
+    }
+
+    /// Whether something was posted and not yet published.
+    pub fn has_unpublished(&self) -> bool {
+        self.published != self.next
+    }
+
+    /// The number of entries that can be written now, after a look at the consumer's index.
+    ///
+    /// # Errors
+    /// The consumer's index is impossible.
+    pub fn room(&mut self) -> Result<u32, Violation> {
+        // Partner: the release in `Consumer::release`. Our stores into the freed slots come after
+        // the consumer's loads from them.
+        let consumed = self.cells.consumed().load(Ordering::Acquire);
+        let advance = consumed.wrapping_sub(self.consumed);
+        // An honest consumer stays between what it had consumed and what we have published.
+        if advance > self.published.wrapping_sub(self.consumed) {
+            return Err(Violation::IndexJump {
+                end: "consumer",
+                from: self.consumed,
+                to: consumed,
+                capacity: self.cells.capacity(),
+            });
+        }
+        self.consumed = consumed;
+        Ok(self.known_room())
+    }
+
+    /// The number of entries of the ring.
+    pub fn capacity(&self) -> u32 {
+        self.cells.capacity()
+    }
+
+    fn known_room(&self) -> u32 {
+        self.cells.capacity() - self.next.wrapping_sub(self.consumed)
+    }
+
+    fn write(&mut self, entry: Entry) {
+        let slot = self.cells.slot(self.next & (self.cells.capacity() - 1));
+        for (cell, word) in slot.iter().zip(entry) {
+            cell.store(word, Ordering::Relaxed);
+        }
+        self.next = self.next.wrapping_add(1);
+    }
+}
+
+impl<D: Descriptor, C: Cells> Consumer<D, C> {
+    /// The consumer of a ring on which nothing has happened yet.
+    pub fn new(cells: C) -> Self {
+        debug_assert!(cells.capacity().is_power_of_two());
+        Self {
+            cells,
+            next: 0,
+            released: 0,
+            produced: 0,
+            descriptor: PhantomData,
+        }
+    }
+
+    /// Copies the next descriptor out, if there is one, and validates the copy.
+    ///
+    /// At most [`capacity`](Self::capacity) entries can be taken before they are
+    /// [released](Self::release), however fast the producer refills.
+    ///
+    /// # Errors
+    /// The producer's index is impossible, or the entry is no descriptor.
+    pub fn take(&mut self) -> Result<Option<D>, Violation> {
+        if self.known_waiting() == 0 && self.look()? == 0 {
+            return Ok(None);
+        }
+        let first = self.read();
+        let second = if D::takes_two(&first) {
+            // Both entries of a descriptor are published at once, or the producer is not honest.
+            if self.known_waiting() == 0 {
+                return Err(Violation::HalfDescriptor {
+                    kind: first[0] as u8,
+                });
+            }
+            Some(self.read())
+        } else {
+            None
+        };
+        D::decode(&first, second.as_ref()).map(Some)
+    }
+
+    /// Gives the slots of everything taken so far back to the producer.
+    pub fn release(&mut self) {
+        if self.released != self.next {
+            self.released = self.next;
+            // Partner: the acquire in `Producer::room`. Orders our loads before the index.
+            self.cells.consumed().store(self.next, Ordering::Release);
+        }
+    }
+
+    /// Whether nothing waits, after a look at the producer's index.
+    ///
+    /// # Errors
+    /// The producer's index is impossible.
+    pub fn is_empty(&mut self) -> Result<bool, Violation> {
+        Ok(self.known_waiting() == 0 && self.look()? == 0)
+    }
+
+    /// The number of entries of the ring.
+    pub fn capacity(&self) -> u32 {
+        self.cells.capacity()
+    }
+
+    fn known_waiting(&self) -> u32 {
+        self.produced.wrapping_sub(self.next)
+    }
+
+    fn look(&mut self) -> Result<u32, Violation> {
+        // Partner: the release in `Producer::publish`. Our loads of the entries come after it.
+        let produced = self.cells.produced().load(Ordering::Acquire);
+        let advance = produced.wrapping_sub(self.produced);
+        // An honest producer stays within one capacity of what we have released. Counting from
+        // there, not from what we have taken, is also what bounds the work between two releases.
+        let farthest = self.released.wrapping_add(self.cells.capacity());
+        if advance > farthest.wrapping_sub(self.produced) {
+            return Err(Violation::IndexJump {
+                end: "producer",
+                from: self.produced,
+                to: produced,
+                capacity: self.cells.capacity(),
+            });
+        }
+        self.produced = produced;
+        Ok(self.known_waiting())
+    }
+
+    fn read(&mut self) -> Entry {
+        let slot = self.cells.slot(self.next & (self.cells.capacity() - 1));
+        self.next = self.next.wrapping_add(1);
+        slot.each_ref().map(|cell| cell.load(Ordering::Relaxed))
+    }
+}
