@@ -1,0 +1,170 @@
+use super::*;
+use crate::queue::mm1::mm1;
+
+fn exponential(mean: f64) -> Distribution {
+    Distribution::exponential(1.0 / mean).unwrap()
+}
+
+fn nothing() -> Distribution {
+    Distribution::deterministic(0.0).unwrap()
+}
+
+fn class(rate: f64, [application, protocol, overhead, control, engine]: [f64; 5]) -> Class {
+    let of = |mean: f64| {
+        if mean == 0.0 {
+            nothing()
+        } else {
+            exponential(mean)
+        }
+    };
+    Class {
+        name: "class".into(),
+        arrival_rate: rate,
+        application: of(application),
+        protocol: of(protocol),
+        overhead: of(overhead),
+        control: of(control),
+        engine: of(engine),
+    }
+}
+
+#[test]
+fn exponential_stages_are_a_jackson_network() {
+    let one = [class(5.0, [0.1, 0.0, 0.0, 0.0, 0.05])];
+    let system = System::default();
+    let with = predict(&one, &system, true).unwrap();
+    let exact = mm1(5.0, 10.0).unwrap().time + mm1(5.0, 20.0).unwrap().time;
+    assert!((with.delay - exact).abs() < 1e-12 && with.exact);
+    assert_eq!(with.bottleneck, predict::Bottleneck::Host);
+    assert!((with.saturation - 10.0).abs() < 1e-12);
+}
+
+#[test]
+fn the_source_takes_the_greater_stage_where_the_sum_is_right() {
+    let one = [class(5.0, [0.1, 0.0, 0.0, 0.0, 0.1])];
+    let right = predict(&one, &System::default(), true).unwrap().delay;
+    let source = source::predict(&one[0]).unwrap();
+    assert!((right - 2.0 * source.delay_with).abs() < 1e-12);
+}
+
+#[test]
+fn the_sources_first_stage_is_pessimistic_for_a_sum_of_exponentials() {
+    let one = class(9.0, [0.05, 0.1, 0.05, 0.0, 0.001]);
+    let source = source::predict(&Class {
+        arrival_rate: 6.0,
+        ..one.clone()
+    })
+    .unwrap();
+    let right = predict(
+        &[Class {
+            arrival_rate: 6.0,
+            ..one
+        }],
+        &System::default(),
+        true,
+    )
+    .unwrap();
+    assert!(source.host_delay > right.delay - source.engine_delay);
+}
+
+#[test]
+fn classes_share_both_stages() {
+    let small = class(50.0, [0.001, 0.001, 0.0005, 0.0001, 0.001]);
+    let large = class(5.0, [0.001, 0.05, 0.001, 0.0001, 0.05]);
+    for engine in [false, true] {
+        let both = predict(&[small.clone(), large.clone()], &System::default(), engine).unwrap();
+        let alone = predict(std::slice::from_ref(&small), &System::default(), engine).unwrap();
+        assert!(
+            both.classes[0].delay > 3.0 * alone.delay,
+            "small requests wait behind large ones"
+        );
+        let weighted = (50.0 * both.classes[0].delay + 5.0 * both.classes[1].delay) / 55.0;
+        assert!((weighted - both.delay).abs() < 1e-12);
+        let used: f64 = both
+            .classes
+            .iter()
+            .map(|class| class.host_utilisation)
+            .sum();
+        assert!((used - both.host_utilisation).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn delay_may_fall_where_cpu_use_rises() {
+    // A large protocol cost moves to a fast engine, at an overhead larger than it: the host is
+    // busier, but protocol and application no longer queue behind each other's variance.
+    let one = [Class {
+        protocol: Distribution::bounded_pareto(0.001, 1.0, 1.1).unwrap(),
+        overhead: Distribution::deterministic(0.008).unwrap(),
+        engine: Distribution::deterministic(0.001).unwrap(),
+        ..class(30.0, [0.005, 0.0, 0.0, 0.0, 0.0])
+    }];
+    let bounds = bounds::overhead_bounds(&one, &System::default()).unwrap();
+    assert!(bounds.delay.unwrap() > bounds.cpu, "{bounds:?}");
+    assert_eq!(bounds.saturation, Some(bounds.cpu));
+}
+
+#[test]
+fn the_bound_on_delay_is_where_both_delays_meet() {
+    let one = class(20.0, [0.01, 0.02, 0.002, 0.001, 0.01]);
+    let system = System::default();
+    let bound = bounds::overhead_bounds(std::slice::from_ref(&one), &system).unwrap();
+    let at = Class {
+        overhead: exponential(bound.delay.unwrap()),
+        ..one
+    };
+    let without = predict(std::slice::from_ref(&at), &system, false)
+        .unwrap()
+        .delay;
+    let with = predict(&[at], &system, true).unwrap().delay;
+    assert!((with / without - 1.0).abs() < 1e-6, "{with} {without}");
+}
+
+#[test]
+fn a_slow_engine_never_pays() {
+    let bounds = bounds::overhead_bounds(
+        &[class(5.0, [0.01, 0.01, 0.001, 0.0, 0.5])],
+        &System::default(),
+    );
+    let bounds = bounds.unwrap();
+    assert_eq!((bounds.delay, bounds.saturation), (None, None));
+}
+
+#[test]
+fn an_overloaded_stage_is_named_with_what_it_could_carry() {
+    let one = [class(150.0, [0.001, 0.001, 0.001, 0.0, 0.01])];
+    let error = predict(&one, &System::default(), true)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("below 100"), "{error}");
+}
+
+#[test]
+fn the_delay_hangs_on_the_bottleneck() {
+    let one = [class(80.0, [0.001, 0.001, 0.0005, 0.0001, 0.011])];
+    let all = sensitivity::elasticities(&one, &System::default()).unwrap();
+    let of = |name: &str| all.iter().find(|e| e.input == name).unwrap();
+    assert!(of("engine").with_engine > 5.0);
+    assert!(of("engine").without_engine.abs() < 1e-9);
+    assert!(of("application").with_engine < 0.2);
+}
+
+#[test]
+fn two_separate_cores_at_twice_the_load_are_as_one() {
+    let system = System {
+        host: Stage {
+            cores: 2,
+            ..Stage::default()
+        },
+        ..System::default()
+    };
+    let one = predict(
+        &[class(5.0, [0.1, 0.0, 0.0, 0.0, 0.0])],
+        &System::default(),
+        false,
+    )
+    .unwrap();
+    let two = predict(&[class(10.0, [0.1, 0.0, 0.0, 0.0, 0.0])], &system, false).unwrap();
+    assert!((one.delay - two.delay).abs() < 1e-12);
+    assert!((two.saturation - 20.0).abs() < 1e-12);
+}
