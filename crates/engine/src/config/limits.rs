@@ -1,0 +1,96 @@
+//! Limits on what peers, hosts and the network can make the engine hold.
+
+use serde::Deserialize;
+
+use super::{OutOfRange, in_range};
+
+/// Each limit is exact: what goes beyond is refused or dropped, and counted.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Connections, in all states but TIME-WAIT.
+    pub connections: u32,
+    /// Connections that have not finished their handshake, over all listeners.
+    pub half_open: u32,
+    /// Connections in TIME-WAIT: the oldest is forgotten first.
+    pub time_wait: u32,
+    /// Listeners.
+    pub listeners: u32,
+    /// Connections of one listener that wait for a process to accept them.
+    pub accept_backlog: u32,
+    /// Attached processes.
+    pub sessions: u32,
+    /// Attached processes of one user.
+    pub sessions_per_user: u32,
+    /// Bytes of a session's send area. Memory is used only as far as it is filled.
+    pub send_area: u32,
+    /// Bytes of a session's receive area. Memory is used only as far as it is filled.
+    pub receive_area: u32,
+    /// Entries of a session's rings, a power of two.
+    pub ring_entries: u32,
+    /// Bytes received for connections that no process has been handed yet, over all listeners.
+    pub unaccepted_bytes: u32,
+    /// Frames that wait for their next hop to be resolved.
+    pub held_frames: u32,
+    /// Destinations whose next hop is remembered.
+    pub paths: u32,
+    /// Control connections, attached or not.
+    pub control_connections: u32,
+    /// Ports leased from the kernel for connections that the engine opens.
+    pub leased_ports: u32,
+    /// Reports of sockets that are not offloaded, kept for each process.
+    pub reports: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 65_536,
+            half_open: 4_096,
+            time_wait: 65_536,
+            listeners: 256,
+            accept_backlog: 4_096,
+            sessions: 64,
+            sessions_per_user: 64,
+            send_area: 64 << 20,
+            receive_area: 64 << 20,
+            ring_entries: 16_384,
+            unaccepted_bytes: 16 << 20,
+            held_frames: 256,
+            paths: 16_384,
+            control_connections: 256,
+            leased_ports: 1_024,
+            reports: 256,
+        }
+    }
+}
+
+impl Limits {
+    pub(super) fn check(&self) -> Result<(), OutOfRange> {
+        let of = |key, value: u32, low, high| in_range("limits", key, value.into(), low, high);
+        of("connections", self.connections, 1, 1 << 24)?;
+        of("half_open", self.half_open, 1, 1 << 20)?;
+        of("time_wait", self.time_wait, 0, 1 << 24)?;
+        of("listeners", self.listeners, 1, 65_535)?;
+        of("accept_backlog", self.accept_backlog, 1, 65_535)?;
+        of("sessions", self.sessions, 1, 4_096)?;
+        of("sessions_per_user", self.sessions_per_user, 1, 4_096)?;
+        of("send_area", self.send_area, 1 << 16, 1 << 31)?;
+        of("receive_area", self.receive_area, 1 << 16, 1 << 31)?;
+        of("ring_entries", self.ring_entries, 64, 1 << 20)?;
+        if !self.ring_entries.is_power_of_two() {
+            return Err(OutOfRange {
+                table: "limits",
+                key: "ring_entries",
+                value: self.ring_entries.to_string(),
+                allowed: "a power of two".to_owned(),
+            });
+        }
+        of("unaccepted_bytes", self.unaccepted_bytes, 1 << 16, 1 << 31)?;
+        of("held_frames", self.held_frames, 0, 65_536)?;
+        of("paths", self.paths, 16, 1 << 20)?;
+        of("control_connections", self.control_connections, 1, 65_536)?;
+        of("leased_ports", self.leased_ports, 0, 28_000)?;
+        of("reports", self.reports, 0, 65_536)
+    }
+}

@@ -1,0 +1,410 @@
+//! Configuration: a TOML file, on top of it the command line's flags. Every setting has a default
+//! but the interface; a name that does not exist, or a value out of its range, is refused with
+//! the line it stands on and what is allowed.
+
+mod access;
+mod limits;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+pub use access::{Access, PortRange, Prefix, Rule};
+pub use limits::Limits;
+
+/// Everything that can be set about an engine.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// What programs call this engine (`outboard run --engine NAME`).
+    pub name: String,
+    /// The interface it works on. The one setting without a default.
+    pub interface: String,
+    /// The control socket; `/run/outboard/NAME.sock` if not given.
+    pub socket: Option<PathBuf>,
+    /// How frames get in and out.
+    pub device: DeviceKind,
+    /// The receive queue that the worker serves.
+    pub queue: u32,
+    /// The core that the worker runs on; where the kernel likes if not given.
+    pub core: Option<usize>,
+    /// Whether that core also runs the server: then the worker yields to it, and a doorbell does
+    /// not interrupt it.
+    pub share_core: bool,
+    /// Longest time that the worker looks for work before it sleeps, in microseconds.
+    pub spin_microseconds: u32,
+    /// Start even where netfilter has rules that steered packets would not see.
+    pub ignore_netfilter: bool,
+    /// Keep all privileges after the start.
+    pub keep_privileges: bool,
+    /// How long SIGTERM waits for connections to end by themselves, in seconds.
+    pub drain_seconds: u32,
+    /// Work that the device takes over, each to be switched off.
+    pub offload: Offload,
+    /// What a connection starts with.
+    pub tcp: Tcp,
+    /// Limits on everything that peers and hosts can make the engine hold.
+    pub limits: Limits,
+    /// Which listeners and connections are taken; the rest is the kernel's.
+    pub access: Access,
+}
+
+/// How frames get in and out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceKind {
+    /// AF_XDP for receive and small sends, AF_PACKET for large ones.
+    Xdp,
+}
+
+/// Offload features of the device, all on by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Offload {
+    /// The device completes the checksum of what is sent.
+    pub transmit_checksum: bool,
+    /// A checksum that a peer on this machine left unfinished is accepted.
+    pub receive_checksum: bool,
+    /// Bursts leave as one large segment that the kernel or the NIC cuts.
+    pub segmentation: bool,
+    /// Frames may arrive in several buffers.
+    pub scatter_gather: bool,
+}
+
+/// TCP's settings.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tcp {
+    /// Congestion control of new connections.
+    pub congestion: Congestion,
+    /// Receive buffer of a connection, in bytes: the largest window that it offers.
+    pub receive_buffer: u32,
+    /// Longest time between the first and the last SYN that a connect sends, in seconds.
+    pub connect_timeout_seconds: u32,
+    /// How long TIME-WAIT lasts, in seconds.
+    pub time_wait_seconds: u32,
+}
+
+/// Congestion control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Congestion {
+    /// RFC 9438.
+    Cubic,
+    /// RFC 5681.
+    Reno,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            name: "default".to_owned(),
+            interface: String::new(),
+            socket: None,
+            device: DeviceKind::Xdp,
+            queue: 0,
+            core: None,
+            share_core: true,
+            spin_microseconds: 50,
+            ignore_netfilter: false,
+            keep_privileges: false,
+            drain_seconds: 10,
+            offload: Offload::default(),
+            tcp: Tcp::default(),
+            limits: Limits::default(),
+            access: Access::default(),
+        }
+    }
+}
+
+impl Default for Offload {
+    fn default() -> Self {
+        Self {
+            transmit_checksum: true,
+            receive_checksum: true,
+            segmentation: true,
+            scatter_gather: true,
+        }
+    }
+}
+
+impl Default for Tcp {
+    fn default() -> Self {
+        Self {
+            congestion: Congestion::Cubic,
+            receive_buffer: 1 << 20,
+            connect_timeout_seconds: 127,
+            time_wait_seconds: 60,
+        }
+    }
+}
+
+/// Why a configuration was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line is not what it must be.
+    #[error("{file}:{line}: {message}")]
+    Line {
+        /// The file, as it was named.
+        file: String,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong, and what is allowed.
+        message: String,
+    },
+    /// A value is out of its range.
+    #[error("{setting}: {message}")]
+    Range {
+        /// The setting's full name, and the line it stands on where it came from a file.
+        setting: String,
+        /// What is allowed.
+        message: String,
+    },
+}
+
+impl Config {
+    /// Reads `path`.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(&path.display().to_string(), &text)
+    }
+
+    /// Parses `text`, called `file` in errors, and checks every range in it.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
+        let config: Self = toml::from_str(text).map_err(|error| ConfigError::Line {
+            file: file.to_owned(),
+            line: line_of(text, error.span().map_or(0, |span| span.start)),
+            message: error.message().replace('\n', " "),
+        })?;
+        if let Err(problem) = config.check_ranges() {
+            return Err(ConfigError::Line {
+                file: file.to_owned(),
+                line: line_of_setting(text, problem.table, problem.key),
+                message: problem.to_string(),
+            });
+        }
+        Ok(config)
+    }
+
+    /// Checks what can only be known once the flags are merged in: there is an interface, and
+    /// every value is in its range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.interface.is_empty() {
+            return Err(ConfigError::Range {
+                setting: "interface".to_owned(),
+                message: "name the interface to work on (-i IFACE)".to_owned(),
+            });
+        }
+        self.check_ranges().map_err(|problem| ConfigError::Range {
+            setting: problem.setting(),
+            message: problem.to_string(),
+        })
+    }
+
+    /// Where the control socket is.
+    pub fn socket_path(&self) -> PathBuf {
+        self.socket
+            .clone()
+            .unwrap_or_else(|| PathBuf::from(format!("/run/outboard/{}.sock", self.name)))
+    }
+
+    /// How long the worker looks for work before it sleeps.
+    pub fn spin(&self) -> Duration {
+        Duration::from_micros(u64::from(self.spin_microseconds))
+    }
+
+    fn check_ranges(&self) -> Result<(), OutOfRange> {
+        let named = |key| OutOfRange::text("", key);
+        if self.name.is_empty()
+            || !self
+                .name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_' || b == b'.')
+            || self.name.starts_with('.')
+        {
+            return Err(named("name").allowing("letters, digits, '-', '_' and '.', not first"));
+        }
+        in_range(
+            "",
+            "spin_microseconds",
+            u64::from(self.spin_microseconds),
+            0,
+            10_000,
+        )?;
+        in_range("", "drain_seconds", u64::from(self.drain_seconds), 0, 3_600)?;
+        in_range(
+            "tcp",
+            "receive_buffer",
+            u64::from(self.tcp.receive_buffer),
+            4096,
+            1 << 28,
+        )?;
+        in_range(
+            "tcp",
+            "connect_timeout_seconds",
+            u64::from(self.tcp.connect_timeout_seconds),
+            1,
+            600,
+        )?;
+        in_range(
+            "tcp",
+            "time_wait_seconds",
+            u64::from(self.tcp.time_wait_seconds),
+            1,
+            240,
+        )?;
+        self.limits.check()
+    }
+}
+
+/// A value outside its range.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{key}` is {value}, allowed is {allowed}")]
+pub(crate) struct OutOfRange {
+    table: &'static str,
+    key: &'static str,
+    value: String,
+    allowed: String,
+}
+
+impl OutOfRange {
+    fn text(table: &'static str, key: &'static str) -> Self {
+        Self {
+            table,
+            key,
+            value: "not a name".to_owned(),
+            allowed: String::new(),
+        }
+    }
+
+    fn allowing(self, allowed: &str) -> Self {
+        Self {
+            allowed: allowed.to_owned(),
+            ..self
+        }
+    }
+
+    fn setting(&self) -> String {
+        if self.table.is_empty() {
+            self.key.to_owned()
+        } else {
+            format!("{}.{}", self.table, self.key)
+        }
+    }
+}
+
+/// `Ok` if `low <= value <= high`.
+fn in_range(
+    table: &'static str,
+    key: &'static str,
+    value: u64,
+    low: u64,
+    high: u64,
+) -> Result<(), OutOfRange> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(OutOfRange {
+        table,
+        key,
+        value: value.to_string(),
+        allowed: format!("{low} to {high}"),
+    })
+}
+
+/// The line, counted from 1, that byte `at` of `text` is on.
+fn line_of(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|&b| b == b'\n').count() + 1
+}
+
+/// The line on which `key` of `[table]` is set; the first where it is not in the file.
+fn line_of_setting(text: &str, table: &str, key: &str) -> usize {
+    let mut current = "";
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if let Some(header) = line.strip_prefix('[') {
+            current = header.trim_end_matches(']').trim();
+        }
+        let name = line.split('=').next().unwrap_or("").trim();
+        if current == table && name == key {
+            return index + 1;
+        }
+    }
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        Config::parse("engine.toml", text)
+            .expect_err("must be refused")
+            .to_string()
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default() {
+        assert_eq!(Config::parse("x", "").expect("valid"), Config::default());
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_its_line_and_what_is_allowed() {
+        let message = refused("name = \"web\"\n\n[limits]\nconections = 5\n");
+        assert!(message.starts_with("engine.toml:4: "), "{message}");
+        assert!(message.contains("`conections`"), "{message}");
+        assert!(
+            message.contains("`connections`"),
+            "names what is allowed: {message}"
+        );
+    }
+
+    #[test]
+    fn a_wrong_kind_of_value_is_refused_with_its_line() {
+        let message = refused("interface = \"eth1\"\ndevice = \"dpdk\"\n");
+        assert!(message.starts_with("engine.toml:2: "), "{message}");
+        assert!(message.contains("xdp"), "{message}");
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_refused_with_its_line() {
+        let message = refused("[tcp]\ncongestion = \"reno\"\nreceive_buffer = 10\n");
+        assert_eq!(
+            message,
+            "engine.toml:3: `receive_buffer` is 10, allowed is 4096 to 268435456"
+        );
+    }
+
+    #[test]
+    fn the_interface_must_be_named_in_the_end() {
+        let error = Config::default().check().expect_err("no interface");
+        assert!(error.to_string().contains("-i IFACE"));
+    }
+
+    #[test]
+    fn a_name_cannot_leave_the_directory_of_sockets() {
+        assert!(refused("name = \"../etc\"").contains("`name`"));
+    }
+
+    #[test]
+    fn the_example_is_valid_and_complete() {
+        let text = include_str!("../../../../docs/engine.toml");
+        let mut example = Config::parse("docs/engine.toml", text).expect("valid");
+        assert_eq!(example.interface, "eth1");
+        example.interface.clear();
+        example.access = Access::default();
+        assert_eq!(example, Config::default(), "the example shows the defaults");
+    }
+}
