@@ -1,2 +1,8 @@
-//! The engine: workers, sessions, control socket, neighbours and routes
+//! The engine: workers, sessions, control socket, neighbours and routes.
+
 #![forbid(unsafe_code)]
+
+pub mod config;
+pub mod kernel;
+
+pub use config::{Config, ConfigError};

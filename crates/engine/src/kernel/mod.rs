@@ -1,0 +1,15 @@
+//! What the engine asks of the kernel, and what it tells it: addresses, routes and neighbours of
+//! the interface, connections and rules that are already there, ports, privileges, scheduling.
+//!
+//! Nothing here is rebuilt: the kernel decides routes and resolves neighbours, the engine caches
+//! the answers and keeps them true by listening to the kernel's notifications.
+
+pub mod addresses;
+pub mod link;
+pub mod neighbours;
+pub mod netfilter;
+pub mod netlink;
+pub mod ports;
+pub mod privileges;
+pub mod routes;
+pub mod sock_diag;

@@ -1,0 +1,158 @@
+//! What is steered to the engine is not seen by netfilter. Where somebody relies on rules in the
+//! input or prerouting hooks, starting in silence would switch them off for the offloaded ports;
+//! so the engine looks first, and refuses unless it is told otherwise.
+//!
+//! nf_tables is asked by netlink. The older xtables are visible only through their own tools: the
+//! kernel lists which tables exist, `iptables-legacy-save` what is in them; a table that exists
+//! and cannot be read counts as having rules.
+
+use std::process::{Command, Stdio};
+
+use super::netlink::{Attributes, NETFILTER, Netlink, Request};
+use rustix::io::Errno;
+
+const NFNL_SUBSYS_NFTABLES: u16 = 10;
+const NFT_MSG_NEWCHAIN: u16 = NFNL_SUBSYS_NFTABLES << 8 | 3;
+const NFT_MSG_GETCHAIN: u16 = NFNL_SUBSYS_NFTABLES << 8 | 4;
+const NFTA_CHAIN_TABLE: u16 = 1;
+const NFTA_CHAIN_NAME: u16 = 3;
+const NFTA_CHAIN_HOOK: u16 = 4;
+const NFTA_CHAIN_POLICY: u16 = 5;
+const NFTA_CHAIN_USE: u16 = 6;
+const NFTA_HOOK_HOOKNUM: u16 = 1;
+const NFPROTO_NETDEV: u8 = 5;
+const NF_PREROUTING: u32 = 0;
+const NF_INPUT: u32 = 1;
+const POLICY_DROP: u32 = 0;
+/// Length of `struct nfgenmsg`.
+const GENMSG_LEN: usize = 4;
+
+/// The chains in the way of incoming packets that hold rules, or drop by policy: empty where
+/// nothing would be bypassed.
+pub fn rules_in_the_way() -> rustix::io::Result<Vec<String>> {
+    let mut found = nf_tables()?;
+    for (list, tools) in [
+        (
+            "/proc/net/ip_tables_names",
+            ["iptables-legacy-save", "iptables-save"],
+        ),
+        (
+            "/proc/net/ip6_tables_names",
+            ["ip6tables-legacy-save", "ip6tables-save"],
+        ),
+    ] {
+        let tables = std::fs::read_to_string(list).unwrap_or_default();
+        for table in tables.lines() {
+            match saved_rules(&tools, table) {
+                Some(rules) => found.extend(xtables_rules(&rules).map(|r| format!("{table}: {r}"))),
+                None => found.push(format!(
+                    "{table}: the table exists and no {} is there to read it",
+                    tools[0]
+                )),
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn nf_tables() -> rustix::io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut netlink = match Netlink::open(NETFILTER) {
+        Ok(netlink) => netlink,
+        // A kernel without netfilter has no rules.
+        Err(Errno::PROTONOSUPPORT) => return Ok(found),
+        Err(error) => return Err(error),
+    };
+    let mut request = Request::new(NFT_MSG_GETCHAIN, &[0; GENMSG_LEN]);
+    let answer = netlink.dump(&mut request, |message| {
+        if message.kind != NFT_MSG_NEWCHAIN {
+            return;
+        }
+        let Some((header, attributes)) = message.split::<GENMSG_LEN>() else {
+            return;
+        };
+        let Some(hook) = attributes.find(NFTA_CHAIN_HOOK) else {
+            return;
+        };
+        let number = Attributes::nested(hook)
+            .find(NFTA_HOOK_HOOKNUM)
+            .and_then(big_endian_u32);
+        let incoming =
+            header[0] == NFPROTO_NETDEV || matches!(number, Some(NF_PREROUTING | NF_INPUT));
+        let rules = attributes.find(NFTA_CHAIN_USE).and_then(big_endian_u32);
+        let drops =
+            attributes.find(NFTA_CHAIN_POLICY).and_then(big_endian_u32) == Some(POLICY_DROP);
+        if incoming && (rules != Some(0) || drops) {
+            found.push(format!(
+                "nftables: chain {} of table {}",
+                text(attributes.find(NFTA_CHAIN_NAME)),
+                text(attributes.find(NFTA_CHAIN_TABLE)),
+            ));
+        }
+    });
+    match answer {
+        // No nf_tables in this kernel.
+        Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(found),
+        Err(error) => Err(error),
+    }
+}
+
+fn big_endian_u32(value: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(value.try_into().ok()?))
+}
+
+fn text(value: Option<&[u8]>) -> String {
+    let value = value.unwrap_or_default();
+    String::from_utf8_lossy(value.strip_suffix(&[0]).unwrap_or(value)).into_owned()
+}
+
+fn saved_rules(tools: &[&str], table: &str) -> Option<String> {
+    tools.iter().find_map(|tool| {
+        let output = Command::new(tool)
+            .args(["-t", table])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .ok()?;
+        output
+            .status
+            .success()
+            .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    })
+}
+
+/// The lines of an iptables-save listing that touch incoming packets: rules, and policies that
+/// drop.
+fn xtables_rules(listing: &str) -> impl Iterator<Item = &str> {
+    listing.lines().filter(|line| {
+        ["INPUT", "PREROUTING"].iter().any(|chain| {
+            let rule = line
+                .strip_prefix("-A ")
+                .and_then(|rest| rest.split(' ').next())
+                .is_some_and(|name| name == *chain);
+            let policy = line
+                .strip_prefix(':')
+                .and_then(|rest| rest.strip_prefix(chain))
+                .is_some_and(|rest| rest.starts_with(" DROP"));
+            rule || policy
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_and_drop_policies_are_found() {
+        let listing = "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+                       -A INPUT -p tcp -j ACCEPT\n-A OUTPUT -j ACCEPT\n-A INPUTS -j ACCEPT\nCOMMIT";
+        let found: Vec<_> = xtables_rules(listing).collect();
+        assert_eq!(found, [":INPUT DROP [0:0]", "-A INPUT -p tcp -j ACCEPT"]);
+    }
+
+    #[test]
+    fn the_kernel_answers() {
+        rules_in_the_way().expect("a kernel with or without nf_tables answers");
+    }
+}

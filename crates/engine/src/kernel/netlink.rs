@@ -1,0 +1,351 @@
+//! The little of netlink that the engine speaks: requests with their answers, dumps, and
+//! notifications. Messages are a 16-byte header, a fixed part that depends on the type, and
+//! attributes (length, kind, value, padded to four bytes); see netlink(7).
+//!
+//! One codec serves the four families in use (route, sock_diag, netfilter), which is why it is
+//! written here instead of taking a crate for each.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::sockopt::{Timeout, set_socket_recv_buffer_size, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, sendto,
+    socket_with,
+};
+
+/// Length of the header that starts every message.
+const HEADER_LEN: usize = 16;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLM_F_REQUEST: u16 = 0x1;
+const NLM_F_ACK: u16 = 0x4;
+/// Ask for the whole table (`NLM_F_ROOT | NLM_F_MATCH`).
+const NLM_F_DUMP: u16 = 0x300;
+/// `NETLINK_ROUTE`, which is protocol 0: addresses, routes, neighbours, links.
+pub const ROUTE: Option<Protocol> = None;
+/// Facts about sockets.
+pub const SOCK_DIAG: Option<Protocol> = Some(rustix::net::netlink::SOCK_DIAG);
+/// nf_tables.
+pub const NETFILTER: Option<Protocol> = Some(rustix::net::netlink::NETFILTER);
+/// Replace what exists.
+pub const REPLACE: u16 = 0x100;
+/// Create what does not exist.
+pub const CREATE: u16 = 0x400;
+/// A nested attribute's kind carries this bit.
+const NLA_F_NESTED: u16 = 0x8000;
+/// The kind without `NLA_F_NESTED` and `NLA_F_NET_BYTEORDER`.
+const NLA_TYPE_MASK: u16 = 0x3fff;
+
+/// How long an answer may take; the kernel answers in the system call, so this is only a guard.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Room for the largest message that the kernel packs (it uses at most 32 KiB a read).
+const READ_BUFFER: usize = 32 * 1024;
+/// Receive buffer of a notification socket: a burst of changes must not overrun it.
+const NOTIFICATION_BUFFER: usize = 1 << 20;
+
+/// A message under construction.
+#[derive(Debug, Clone)]
+pub struct Request {
+    bytes: Vec<u8>,
+}
+
+impl Request {
+    /// A request of `kind` whose fixed part is `fixed`.
+    pub fn new(kind: u16, fixed: &[u8]) -> Self {
+        let mut bytes = Vec::with_capacity(128);
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&kind.to_ne_bytes());
+        bytes.extend_from_slice(&[0; 10]);
+        bytes.extend_from_slice(fixed);
+        let mut request = Self { bytes };
+        request.pad();
+        request
+    }
+
+    fn pad(&mut self) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+
+    /// Adds an attribute.
+    pub fn attribute(&mut self, kind: u16, value: &[u8]) -> &mut Self {
+        let length = (4 + value.len()) as u16;
+        self.bytes.extend_from_slice(&length.to_ne_bytes());
+        self.bytes.extend_from_slice(&kind.to_ne_bytes());
+        self.bytes.extend_from_slice(value);
+        self.pad();
+        self
+    }
+
+    /// Adds an attribute that holds an address.
+    pub fn address(&mut self, kind: u16, address: IpAddr) -> &mut Self {
+        match address {
+            IpAddr::V4(a) => self.attribute(kind, &a.octets()),
+            IpAddr::V6(a) => self.attribute(kind, &a.octets()),
+        }
+    }
+
+    fn seal(&mut self, flags: u16, sequence: u32) -> &[u8] {
+        let length = self.bytes.len() as u32;
+        self.bytes[0..4].copy_from_slice(&length.to_ne_bytes());
+        self.bytes[6..8].copy_from_slice(&(NLM_F_REQUEST | flags).to_ne_bytes());
+        self.bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
+        &self.bytes
+    }
+}
+
+/// One message of the kernel's.
+#[derive(Debug, Clone, Copy)]
+pub struct Message<'a> {
+    /// The message type, for example `RTM_NEWNEIGH`.
+    pub kind: u16,
+    sequence: u32,
+    body: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    /// The fixed part and what follows it, if the message is long enough to hold `N` bytes.
+    pub fn split<const N: usize>(&self) -> Option<(&'a [u8; N], Attributes<'a>)> {
+        let (fixed, rest) = self.body.split_first_chunk::<N>()?;
+        // The attributes start at the next multiple of four.
+        let rest = rest.get(N.next_multiple_of(4) - N..).unwrap_or(&[]);
+        Some((fixed, Attributes(rest)))
+    }
+}
+
+/// Iterator over `(kind, value)` of attributes.
+#[derive(Debug, Clone, Copy)]
+pub struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Attributes<'a> {
+    /// The attributes nested in `value`.
+    pub fn nested(value: &'a [u8]) -> Self {
+        Self(value)
+    }
+
+    /// The value of the first attribute of `kind`.
+    pub fn find(mut self, kind: u16) -> Option<&'a [u8]> {
+        self.find_map(|(k, value)| (k == kind).then_some(value))
+    }
+}
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let length = usize::from(u16_at(self.0, 0)?);
+        let kind = u16_at(self.0, 2)? & NLA_TYPE_MASK & !NLA_F_NESTED;
+        let value = self.0.get(4..length)?;
+        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        Some((kind, value))
+    }
+}
+
+/// The 16-bit integer at `at`, in the machine's byte order.
+pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+/// The 32-bit integer at `at`, in the machine's byte order.
+pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// The address that an attribute holds: four bytes or sixteen.
+pub fn address_of(value: &[u8]) -> Option<IpAddr> {
+    if let Ok(v4) = <[u8; 4]>::try_from(value) {
+        return Some(Ipv4Addr::from(v4).into());
+    }
+    <[u8; 16]>::try_from(value)
+        .ok()
+        .map(|v6| Ipv6Addr::from(v6).into())
+}
+
+/// The address family number of `address`, as netlink wants it.
+pub fn family(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => 2,
+        IpAddr::V6(_) => 10,
+    }
+}
+
+/// A netlink socket.
+#[derive(Debug)]
+pub struct Netlink {
+    fd: OwnedFd,
+    sequence: u32,
+    buffer: Box<[u8]>,
+}
+
+/// What reading notifications came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notified {
+    /// Everything that was there has been read.
+    Drained,
+    /// The kernel had more to say than the socket could hold: what is cached may be stale and
+    /// must be asked for again.
+    Overrun,
+}
+
+impl Netlink {
+    /// A socket for requests.
+    pub fn open(protocol: Option<Protocol>) -> rustix::io::Result<Self> {
+        let netlink = Self::with_groups(protocol, 0)?;
+        set_socket_timeout(&netlink.fd, Timeout::Recv, Some(ANSWER_TIMEOUT))?;
+        Ok(netlink)
+    }
+
+    /// A socket that receives the notifications of `groups` (bits of `RTMGRP_*`).
+    pub fn subscribe(protocol: Option<Protocol>, groups: u32) -> rustix::io::Result<Self> {
+        let netlink = Self::with_groups(protocol, groups)?;
+        set_socket_recv_buffer_size(&netlink.fd, NOTIFICATION_BUFFER)?;
+        Ok(netlink)
+    }
+
+    fn with_groups(protocol: Option<Protocol>, groups: u32) -> rustix::io::Result<Self> {
+        let fd = socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            protocol,
+        )?;
+        bind(&fd, &SocketAddrNetlink::new(0, groups))?;
+        Ok(Self {
+            fd,
+            sequence: 0,
+            buffer: vec![0; READ_BUFFER].into_boxed_slice(),
+        })
+    }
+
+    /// Sends `request` and waits until the kernel acknowledged it; `each` sees what it answered.
+    pub fn ask(
+        &mut self,
+        request: &mut Request,
+        flags: u16,
+        each: impl FnMut(Message<'_>),
+    ) -> rustix::io::Result<()> {
+        self.exchange(request, NLM_F_ACK | flags, each)
+    }
+
+    /// Asks for a whole table; `each` sees every entry.
+    pub fn dump(
+        &mut self,
+        request: &mut Request,
+        each: impl FnMut(Message<'_>),
+    ) -> rustix::io::Result<()> {
+        self.exchange(request, NLM_F_DUMP, each)
+    }
+
+    fn exchange(
+        &mut self,
+        request: &mut Request,
+        flags: u16,
+        mut each: impl FnMut(Message<'_>),
+    ) -> rustix::io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let sequence = self.sequence;
+        sendto(
+            &self.fd,
+            request.seal(flags, sequence),
+            SendFlags::NOSIGNAL,
+            &SocketAddrNetlink::new(0, 0),
+        )?;
+        loop {
+            let (length, _) = recv(&self.fd, &mut *self.buffer, RecvFlags::empty())?;
+            for message in messages(&self.buffer[..length]) {
+                if message.sequence != sequence {
+                    // The end of an exchange that an error cut short.
+                    continue;
+                }
+                match message.kind {
+                    NLMSG_DONE => return Ok(()),
+                    NLMSG_ERROR => return outcome(message.body),
+                    _ => each(message),
+                }
+            }
+        }
+    }
+
+    /// Reads the notifications that are waiting, without waiting for more.
+    pub fn notifications(
+        &mut self,
+        mut each: impl FnMut(Message<'_>),
+    ) -> rustix::io::Result<Notified> {
+        let mut outcome = Notified::Drained;
+        // Bounded, so that a storm of notifications cannot keep the worker from its packets.
+        for _ in 0..64 {
+            match recv(&self.fd, &mut *self.buffer, RecvFlags::DONTWAIT) {
+                Ok((length, _)) => messages(&self.buffer[..length]).for_each(&mut each),
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(Errno::NOBUFS) => outcome = Notified::Overrun,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+impl AsFd for Netlink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn outcome(body: &[u8]) -> rustix::io::Result<()> {
+    match u32_at(body, 0).map(|code| code as i32) {
+        Some(0) => Ok(()),
+        Some(code) => Err(Errno::from_raw_os_error(-code)),
+        None => Err(Errno::PROTO),
+    }
+}
+
+fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
+    core::iter::from_fn(move || {
+        let length = u32_at(bytes, 0)? as usize;
+        let message = Message {
+            kind: u16_at(bytes, 4)?,
+            sequence: u32_at(bytes, 8)?,
+            body: bytes.get(HEADER_LEN..length)?,
+        };
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        Some(message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_survive_a_round_trip() {
+        let mut request = Request::new(30, &[1, 2, 3, 4]);
+        request
+            .attribute(1, &[9, 8, 7])
+            .address(2, "10.0.0.1".parse().unwrap());
+        let bytes = request.seal(0, 7).to_vec();
+        let message = messages(&bytes).next().expect("one message");
+        assert_eq!((message.kind, message.sequence), (30, 7));
+        let (fixed, attributes) = message.split::<4>().expect("long enough");
+        assert_eq!(fixed, &[1, 2, 3, 4]);
+        assert_eq!(attributes.find(1), Some(&[9u8, 8, 7][..]));
+        assert_eq!(
+            attributes.find(2).and_then(address_of),
+            Some("10.0.0.1".parse().unwrap())
+        );
+    }
+
+    #[test]
+    fn cut_messages_end_the_iteration() {
+        let mut request = Request::new(30, &[1, 2, 3, 4]);
+        request.attribute(1, &[0; 40]);
+        let bytes = request.seal(0, 1).to_vec();
+        for cut in 0..bytes.len() {
+            assert_eq!(messages(&bytes[..cut]).count(), 0);
+            assert!(Attributes(&bytes[..cut]).count() <= cut / 4);
+        }
+    }
+}
