@@ -8,7 +8,10 @@
 //! one process the owner of an area keeps its own writers and readers of the same bytes apart, as
 //! the rings do: a range is read only after the descriptor that names it was taken.
 
+use core::mem::MaybeUninit;
 use core::sync::atomic::AtomicU8;
+use rustix::fd::AsFd;
+use rustix::io::Errno;
 
 /// Copies `bytes` to the beginning of `to`.
 ///
@@ -50,6 +53,24 @@ pub fn copy_out(from: &[AtomicU8], out: &mut [u8]) {
 pub fn copy_out_sum(from: &[AtomicU8], out: &mut [u8]) -> u16 {
     copy_out(from, out);
     sum(out)
+}
+
+/// Reads from a file straight into `to`: from `offset`, or from where the file stands. Returns how
+/// many bytes were read; 0 is the end of the file, unless `to` is empty.
+///
+/// # Errors
+/// The kernel's.
+pub fn read_in(to: &[AtomicU8], fd: impl AsFd, offset: Option<u64>) -> Result<usize, Errno> {
+    let at = to.as_ptr().cast::<MaybeUninit<u8>>().cast_mut();
+    // SAFETY: the range is that of `to`. The reference ends in the call, which only takes it apart
+    // into the pointer and length for the kernel: no Rust code reads or writes through it. For what
+    // may access the bytes at the same time, see the module's documentation.
+    let to = unsafe { core::slice::from_raw_parts_mut(at, to.len()) };
+    let (read, _) = match offset {
+        Some(offset) => rustix::io::pread(fd, to, offset)?,
+        None => rustix::io::read(fd, to)?,
+    };
+    Ok(read.len())
 }
 
 /// The sum of private bytes, as [`copy_out_sum`] returns it.

@@ -51,7 +51,7 @@ pub use violation::Violation;
 #[cfg(not(loom))]
 pub use area::Area;
 #[cfg(not(loom))]
-pub use copy::{copy_in, copy_out, copy_out_sum};
+pub use copy::{copy_in, copy_out, copy_out_sum, read_in};
 #[cfg(not(loom))]
 pub use layout::{Layout, LayoutError, RECEIVE_CHUNK, Sizes};
 #[cfg(not(loom))]

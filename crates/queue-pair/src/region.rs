@@ -125,6 +125,15 @@ impl EngineSide {
 }
 
 impl HostSide {
+    /// Lets go of the region without unmapping it: for the child of a fork, in which it is not
+    /// mapped and its addresses may mean something else by now.
+    ///
+    /// Clones of the areas can still be dropped later: what is forgotten here keeps its share, so
+    /// none of them is the last.
+    pub fn forget(self) {
+        core::mem::forget(self);
+    }
+
     fn new(memory: &Arc<Memory>, layout: Layout) -> Self {
         Self {
             submissions: Producer::new(RingCells::submission(memory, &layout)),

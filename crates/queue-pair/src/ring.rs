@@ -82,7 +82,7 @@ impl<D: Descriptor, C: Cells> Producer<D, C> {
     pub fn post(&mut self, descriptor: &D) -> Result<bool, Violation> {
         let (first, second) = descriptor.encode();
         let entries = 1 + u32::from(second.is_some());
-        if self.known_room() < entries && self.room()? < entries {
+        if !self.has_room(entries)? {
             return Ok(false);
         }
         self.write(first);
@@ -104,6 +104,15 @@ impl<D: Descriptor, C: Cells> Producer<D, C> {
     /// Whether something was posted and not yet published.
     pub fn has_unpublished(&self) -> bool {
         self.published != self.next
+    }
+
+    /// Whether that many entries can be written now. Looks at the consumer's index only if what it
+    /// said last does not suffice.
+    ///
+    /// # Errors
+    /// The consumer's index is impossible.
+    pub fn has_room(&mut self, entries: u32) -> Result<bool, Violation> {
+        Ok(self.known_room() >= entries || self.room()? >= entries)
     }
 
     /// The number of entries that can be written now, after a look at the consumer's index.

@@ -66,6 +66,8 @@ impl From<Errno> for ChannelError {
 #[derive(Debug)]
 pub struct Channel {
     socket: OwnedFd,
+    /// Where messages are received: [`MAX_MESSAGE`] bytes from the first receive on.
+    inbox: Vec<u8>,
     unsent: VecDeque<(Vec<u8>, Fds)>,
 }
 
@@ -74,6 +76,7 @@ impl Channel {
     pub fn new(socket: OwnedFd) -> Self {
         Self {
             socket,
+            inbox: Vec::new(),
             unsent: VecDeque::new(),
         }
     }
@@ -112,12 +115,12 @@ impl Channel {
     /// # Errors
     /// The connection has ended, or must.
     pub fn try_receive<M: DeserializeOwned>(&mut self) -> Result<Option<(M, Fds)>, ChannelError> {
-        let mut bytes = vec![0; MAX_MESSAGE];
+        self.inbox.resize(MAX_MESSAGE, 0);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let received = loop {
-            let iov = &mut [IoSliceMut::new(&mut bytes)];
+            let iov = &mut [IoSliceMut::new(&mut self.inbox)];
             match rustix::net::recvmsg(&self.socket, iov, &mut ancillary, flags) {
                 Ok(received) => break received,
                 Err(Errno::INTR) => {}
@@ -144,7 +147,7 @@ impl Channel {
         if received.bytes == 0 {
             return Err(ChannelError::Closed);
         }
-        let bytes = &bytes[..received.bytes];
+        let bytes = &self.inbox[..received.bytes];
         let message = serde_json::from_slice(bytes).map_err(|error| Violation::Unintelligible {
             len: bytes.len(),
             line: error.line(),

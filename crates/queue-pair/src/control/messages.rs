@@ -18,7 +18,7 @@ pub enum Request {
         version: u32,
         /// The program's name, for people.
         program: String,
-        /// From [`Reply::ForkToken`], if this process came out of a fork of an attached one.
+        /// From [`Reply::Forked`], if this process came out of a fork of an attached one.
         fork_token: Option<u64>,
     },
     /// Take connections for the kernel's listening socket that comes along. The answer is
@@ -39,14 +39,8 @@ pub enum Request {
     /// One more doorbell for this host. The answer is [`Reply::Waker`].
     Waker,
     /// This process is about to fork: take a reference on all it has. The answer is
-    /// [`Reply::ForkToken`].
+    /// [`Reply::Forked`].
     Fork,
-    /// The child of that fork lives, and its pidfd comes along; or, without one, the fork failed.
-    /// The answer is [`Reply::Done`].
-    ForkChild {
-        /// From [`Reply::ForkToken`].
-        token: u64,
-    },
     /// Move a connection that came through a fork or exec to this session. What it has received and
     /// nobody has read is announced anew. The answer is [`Reply::Adopted`].
     Adopt {
@@ -54,9 +48,9 @@ pub enum Request {
         conn: ConnRef,
     },
     /// Accept in this session too, from a listener that came through a fork or exec. The answer is
-    /// [`Reply::Done`].
+    /// [`Reply::Listening`]. The listener lives as long as any session has it.
     AdoptListener {
-        /// The listener.
+        /// Its name in the session that it came from.
         listener: u32,
     },
     /// The facts of a connection, as TCP_INFO has them. The answer is [`Reply::Info`].
@@ -117,9 +111,12 @@ pub enum Reply {
         /// Its bit in the host's armed word.
         waker: u32,
     },
-    /// The references are taken.
-    ForkToken {
-        /// For the child's [`Request::Attach`] and the parent's [`Request::ForkChild`].
+    /// The references are taken. A *lifeline* comes along, a descriptor that the parent closes
+    /// after the fork and the child keeps, close-on-exec, until it has attached. If all copies of
+    /// it are closed before that, the child has died or become another program, and the engine
+    /// drops the references. (A parent does not learn the child's number in time for a pidfd.)
+    Forked {
+        /// For the child's [`Request::Attach`].
         token: u64,
     },
     /// The connection is this session's. Completions with its data follow in the ring.

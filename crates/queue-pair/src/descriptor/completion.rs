@@ -21,12 +21,19 @@ pub enum Completion {
         /// The peer has sent FIN, and this data is the last.
         peer_closed: bool,
     },
-    /// The connection is no more.
+    /// The connection has failed. Nothing more will be received or acknowledged on it; it stays
+    /// the host's until it is closed.
     Failed {
         /// The connection.
         conn: ConnRef,
         /// The kernel's number for why (ECONNRESET, ETIMEDOUT, …).
         errno: u16,
+    },
+    /// The last word on a connection that was closed or given back: the engine no longer reads its
+    /// send memory, and `conn` means nothing any more.
+    Released {
+        /// The connection.
+        conn: ConnRef,
     },
     /// A connection was accepted and is handed to this process. Both addresses are of one family.
     Accepted {
@@ -70,6 +77,7 @@ const ACCEPTED: u8 = 3;
 const OPENED: u8 = 4;
 const OPEN_FAILED: u8 = 5;
 const BACKLOG: u8 = 6;
+const RELEASED: u8 = 7;
 
 const FLAG_PEER_CLOSED: u8 = 1;
 const FLAG_V6: u8 = 1;
@@ -98,6 +106,9 @@ impl Descriptor for Completion {
                 ],
                 None,
             ),
+            Self::Released { conn } => {
+                ([Head::new(RELEASED).to_word(), conn.to_word(), 0, 0], None)
+            }
             Self::Accepted {
                 conn,
                 listener,
@@ -169,6 +180,11 @@ impl Descriptor for Completion {
                     conn,
                     errno: head.small,
                 })
+            }
+            RELEASED => {
+                head.check(0, false, false)?;
+                check_unused(head.kind, entry, &[2, 3])?;
+                Ok(Self::Released { conn })
             }
             ACCEPTED => {
                 let second = second()?;
