@@ -22,7 +22,11 @@
 pub mod counters;
 pub mod device;
 pub mod faults;
+pub mod interface;
+pub mod packet;
 pub mod sim;
+pub mod xdp;
 
 pub use counters::Counters;
 pub use device::{Device, LargeSend, Limits, Offloads, PartialChecksum, SendError};
+pub use interface::Interface;

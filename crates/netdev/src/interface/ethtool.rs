@@ -1,0 +1,113 @@
+//! The few questions and switches of ethtool that are needed here.
+//!
+//! The structures are those of `linux/ethtool.h`, which never change.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use super::Request;
+
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+
+/// An offload of an interface that can be switched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// Checksums of received frames are taken as verified.
+    ReceiveChecksum,
+    /// Checksums of sent frames are left to the device.
+    TransmitChecksum,
+    /// Frames are sent from several buffers; segmentation needs it.
+    ScatterGather,
+    /// TCP segmentation.
+    TcpSegmentation,
+    /// Generic segmentation in the kernel.
+    GenericSegmentation,
+    /// Generic receive coalescing in the kernel.
+    GenericReceive,
+}
+
+impl Feature {
+    const fn set_command(self) -> u32 {
+        match self {
+            Self::ReceiveChecksum => 0x15,
+            Self::TransmitChecksum => 0x17,
+            Self::ScatterGather => 0x19,
+            Self::TcpSegmentation => 0x1f,
+            Self::GenericSegmentation => 0x24,
+            Self::GenericReceive => 0x2c,
+        }
+    }
+}
+
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    /// Versions, addresses and lengths, which nobody asked for.
+    rest: [u8; 160],
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    command: u32,
+    max_rx: u32,
+    max_tx: u32,
+    max_other: u32,
+    max_combined: u32,
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
+
+pub(super) fn driver(control: &OwnedFd, name: &str) -> io::Result<String> {
+    let mut info = DriverInfo {
+        command: ETHTOOL_GDRVINFO,
+        driver: [0; 32],
+        rest: [0; 160],
+    };
+    call(control, name, &mut info)?;
+    let text = info.driver.split(|byte| *byte == 0).next().unwrap_or(&[]);
+    let _ = info.rest;
+    Ok(String::from_utf8_lossy(text).into_owned())
+}
+
+pub(super) fn receive_queues(control: &OwnedFd, name: &str) -> io::Result<u32> {
+    let mut channels = Channels {
+        command: ETHTOOL_GCHANNELS,
+        ..Channels::default()
+    };
+    call(control, name, &mut channels)?;
+    Ok(channels.rx + channels.combined)
+}
+
+pub(super) fn set_feature(
+    control: &OwnedFd,
+    name: &str,
+    feature: Feature,
+    on: bool,
+) -> io::Result<()> {
+    let mut value = Value {
+        command: feature.set_command(),
+        data: u32::from(on),
+    };
+    call(control, name, &mut value)?;
+    let _ = value.data;
+    Ok(())
+}
+
+fn call<T>(control: &OwnedFd, name: &str, argument: &mut T) -> io::Result<()> {
+    let mut request = Request::new(name)?;
+    // `argument` is borrowed until this function returns, so it outlives the ioctl.
+    request.set_data((&raw mut *argument).cast());
+    request.ioctl(control, SIOCETHTOOL)
+}

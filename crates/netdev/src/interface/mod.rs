@@ -1,0 +1,159 @@
+//! What the kernel says about a network interface.
+
+mod ethtool;
+mod xdp;
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+pub use ethtool::Feature;
+pub use xdp::{AttachedProgram, XdpMode};
+
+/// Longest interface name, without its terminating zero.
+pub const NAME_MAX: usize = libc::IFNAMSIZ - 1;
+
+/// A network interface of the caller's network namespace, as it was when it was looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its index.
+    pub index: u32,
+    /// Its link-layer address.
+    pub mac: [u8; 6],
+    /// Bytes of the largest IP packet it carries.
+    pub mtu: usize,
+    /// The name of its driver (`veth`, `virtio_net`, ...); empty if it has none.
+    pub driver: String,
+    /// Receive queues, at least 1.
+    pub receive_queues: u32,
+}
+
+impl Interface {
+    /// Looks an interface up by name.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none of that name; otherwise what the system call said.
+    pub fn find(name: &str) -> io::Result<Self> {
+        let control = control_socket()?;
+        let index = index_of(name)?;
+        let mut request = Request::new(name)?;
+        request.ioctl(&control, libc::SIOCGIFMTU)?;
+        let mtu = request.integer();
+        request.ioctl(&control, libc::SIOCGIFHWADDR)?;
+        let mac = request.hardware_address();
+        Ok(Self {
+            name: name.to_owned(),
+            index,
+            mac,
+            mtu: usize::try_from(mtu).unwrap_or(0),
+            driver: ethtool::driver(&control, name).unwrap_or_default(),
+            receive_queues: ethtool::receive_queues(&control, name).unwrap_or(1).max(1),
+        })
+    }
+
+    /// Whether frames from a local peer can arrive on it with only a partial checksum.
+    ///
+    /// Such frames were never on a wire: the other end is a kernel on this machine, which left the
+    /// checksum to a device that never was.
+    pub fn delivers_partial_checksums(&self) -> bool {
+        matches!(self.driver.as_str(), "veth" | "tun")
+    }
+
+    /// The XDP program that is attached to it.
+    ///
+    /// # Errors
+    /// What netlink said.
+    pub fn attached_program(&self) -> io::Result<Option<AttachedProgram>> {
+        xdp::attached_program(self.index)
+    }
+
+    /// Switches an offload of the interface on or off (needs CAP_NET_ADMIN).
+    ///
+    /// # Errors
+    /// What the system call said; `EOPNOTSUPP` if the driver has no such switch.
+    pub fn set_feature(&self, feature: Feature, on: bool) -> io::Result<()> {
+        ethtool::set_feature(&control_socket()?, &self.name, feature, on)
+    }
+}
+
+fn control_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    Ok(socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        flags,
+        None,
+    )?)
+}
+
+fn index_of(name: &str) -> io::Result<u32> {
+    let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: the argument is a string that ends in a zero byte and lives during the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+/// The argument of the ioctls that take an interface by name.
+struct Request(libc::ifreq);
+
+impl Request {
+    fn new(name: &str) -> io::Result<Self> {
+        if name.len() > NAME_MAX {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: ifreq is plain data for which all zeros is a valid value.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        Ok(Self(request))
+    }
+
+    fn ioctl(&mut self, control: &OwnedFd, command: libc::Ioctl) -> io::Result<()> {
+        // SAFETY: all commands used here take an ifreq, which is exclusively ours; where one
+        // carries a pointer (SIOCETHTOOL), its owner keeps it alive across this call.
+        let result = unsafe { libc::ioctl(control.as_raw_fd(), command, &raw mut self.0) };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    fn integer(&self) -> i32 {
+        // SAFETY: every bit pattern of the union is a valid integer.
+        unsafe { self.0.ifr_ifru.ifru_mtu }
+    }
+
+    fn hardware_address(&self) -> [u8; 6] {
+        // SAFETY: every bit pattern of the union is a valid sockaddr.
+        let address = unsafe { self.0.ifr_ifru.ifru_hwaddr };
+        std::array::from_fn(|index| address.sa_data[index] as u8)
+    }
+
+    fn set_data(&mut self, data: *mut libc::c_void) {
+        self.0.ifr_ifru.ifru_data = data.cast();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_found_and_nonsense_is_not() {
+        let loopback = Interface::find("lo").expect("every namespace has a loopback");
+        assert_eq!(loopback.mac, [0; 6]);
+        assert!(loopback.mtu >= 1500);
+        assert_eq!(loopback.receive_queues, 1);
+        assert!(loopback.attached_program().expect("netlink").is_none());
+        for name in ["", "no-such-iface", "a-name-that-is-much-too-long", "nul\0"] {
+            assert!(Interface::find(name).is_err(), "{name:?}");
+        }
+    }
+}

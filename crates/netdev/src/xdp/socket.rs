@@ -1,0 +1,317 @@
+//! Making an AF_XDP socket: the options in their order, the rings, and binding it to a queue.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::ring::{Consumer, Descriptor, Kind, Producer};
+use super::umem::{Layout, Umem};
+use super::{Bind, Config, OpenError};
+use crate::interface::Interface;
+
+/// `XDP_MAX_TX_SKB_BUDGET` (Linux 6.17): frames that one system call may transmit.
+const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
+
+/// Bytes in front of a frame that describe it to the kernel (`struct xsk_tx_metadata`).
+pub(super) const TX_METADATA_SIZE: usize = 24;
+
+/// A bound socket with its rings and its memory.
+///
+/// The order of the fields is the order in which they go: the socket before the memory it uses.
+#[derive(Debug)]
+pub(super) struct Socket {
+    fd: OwnedFd,
+    pub(super) fill: Producer<u64>,
+    pub(super) completion: Consumer<u64>,
+    pub(super) receive: Consumer<Descriptor>,
+    pub(super) transmit: Producer<Descriptor>,
+    pub(super) umem: Umem,
+    /// The kernel takes metadata in front of frames, and honours it.
+    pub(super) transmit_metadata: bool,
+    pub(super) zero_copy: bool,
+    pub(super) scatter_gather: bool,
+}
+
+impl Socket {
+    pub(super) fn open(interface: &Interface, config: &Config) -> Result<Self, OpenError> {
+        let fd = new_socket()?;
+        let frame = interface.mtu + super::LINK_HEADER_MAX;
+        let layout = Layout::new(
+            frame,
+            TX_METADATA_SIZE,
+            config.receive_frames,
+            config.transmit_frames,
+        );
+        let umem = Umem::new(layout).map_err(|error| OpenError::Memory {
+            bytes: layout.size(),
+            error,
+        })?;
+        let metadata_taken = register(&fd, &umem)?;
+        for (option, size) in [
+            (libc::XDP_UMEM_FILL_RING, layout.receive_chunks),
+            (libc::XDP_UMEM_COMPLETION_RING, layout.transmit_chunks()),
+            (libc::XDP_RX_RING, layout.receive_chunks),
+            (libc::XDP_TX_RING, layout.transmit_chunks()),
+        ] {
+            set_option(fd.as_fd(), option, &size).map_err(step("size a ring"))?;
+        }
+        // Copied frames are charged to the socket: let them all be under way at once. Both of
+        // these only make it faster, and older kernels do not know the second.
+        let _ = set_send_buffer(fd.as_fd(), 4 * layout.transmit_frames * layout.chunk_size);
+        let budget = layout.transmit_chunks();
+        let _ = set_option(fd.as_fd(), XDP_MAX_TX_SKB_BUDGET, &budget);
+
+        let offsets: libc::xdp_mmap_offsets =
+            get_option(fd.as_fd(), libc::XDP_MMAP_OFFSETS).map_err(step("ask for ring offsets"))?;
+        let mut fill = Producer::map(fd.as_fd(), Kind::Fill, layout.receive_chunks, &offsets.fr)
+            .map_err(step("map the fill ring"))?;
+        let completion = Consumer::map(
+            fd.as_fd(),
+            Kind::Completion,
+            layout.transmit_chunks(),
+            &offsets.cr,
+        )
+        .map_err(step("map the completion ring"))?;
+        let receive = Consumer::map(
+            fd.as_fd(),
+            Kind::Receive,
+            layout.receive_chunks,
+            &offsets.rx,
+        )
+        .map_err(step("map the receive ring"))?;
+        let transmit = Producer::map(
+            fd.as_fd(),
+            Kind::Transmit,
+            layout.transmit_chunks(),
+            &offsets.tx,
+        )
+        .map_err(step("map the transmit ring"))?;
+
+        for chunk in 0..u64::from(layout.receive_chunks) {
+            let pushed = fill.push(chunk * u64::from(layout.chunk_size));
+            debug_assert!(pushed, "the fill ring has an entry for every receive chunk");
+        }
+        fill.publish();
+
+        let scatter_gather = bind(&fd, interface, config)?;
+        let options: libc::xdp_options = get_option(fd.as_fd(), libc::XDP_OPTIONS)
+            .map_err(step("ask whether frames are copied"))?;
+        let zero_copy = options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0;
+        Ok(Self {
+            fd,
+            fill,
+            completion,
+            receive,
+            transmit,
+            umem,
+            // Where frames are copied the kernel itself completes checksums. A driver without
+            // copies might ignore the request, and send frames with wrong checksums.
+            transmit_metadata: metadata_taken && !zero_copy,
+            zero_copy,
+            scatter_gather,
+        })
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(super) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
+        get_option(self.fd.as_fd(), libc::XDP_STATISTICS)
+    }
+
+    /// Makes the kernel look at the transmit ring.
+    pub(super) fn kick_transmit(&self) -> io::Result<()> {
+        // SAFETY: no memory is passed.
+        let result = unsafe {
+            libc::sendto(
+                self.fd.as_raw_fd(),
+                std::ptr::null(),
+                0,
+                libc::MSG_DONTWAIT,
+                std::ptr::null(),
+                0,
+            )
+        };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    /// Makes the kernel look at the fill ring.
+    pub(super) fn kick_receive(&self) {
+        // It answers with an error (EAGAIN, or nothing to read) also when it did what was asked.
+        // SAFETY: no memory is passed.
+        let _ = unsafe {
+            libc::recvfrom(
+                self.fd.as_raw_fd(),
+                std::ptr::null_mut(),
+                0,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            )
+        };
+    }
+}
+
+fn step(doing: &'static str) -> impl Fn(io::Error) -> OpenError {
+    move |error| OpenError::Step { doing, error }
+}
+
+fn new_socket() -> Result<OwnedFd, OpenError> {
+    // SAFETY: no memory is passed.
+    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        let error = io::Error::last_os_error();
+        return Err(match error.raw_os_error() {
+            Some(libc::EPERM) => OpenError::NotPermitted,
+            Some(libc::EAFNOSUPPORT) => OpenError::NoKernelSupport,
+            _ => step("make an AF_XDP socket")(error),
+        });
+    }
+    // SAFETY: a descriptor that was just made and that nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Registers the UMEM; returns whether the kernel takes metadata in front of frames.
+fn register(fd: &OwnedFd, umem: &Umem) -> Result<bool, OpenError> {
+    let layout = umem.layout();
+    let mut registration = libc::xdp_umem_reg {
+        addr: umem.base_address(),
+        len: layout.size() as u64,
+        chunk_size: layout.chunk_size,
+        headroom: 0,
+        flags: libc::XDP_UMEM_TX_METADATA_LEN,
+        tx_metadata_len: TX_METADATA_SIZE as u32,
+    };
+    let first = set_option(fd.as_fd(), libc::XDP_UMEM_REG, &registration);
+    let result = match first {
+        // Before Linux 6.11 the flag, before 6.8 the length is unknown.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            registration.flags = 0;
+            registration.tx_metadata_len = 0;
+            set_option(fd.as_fd(), libc::XDP_UMEM_REG, &registration).map(|()| false)
+        }
+        other => other.map(|()| true),
+    };
+    result.map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOBUFS | libc::EPERM) => OpenError::Locked {
+            bytes: layout.size(),
+        },
+        _ => OpenError::Memory {
+            bytes: layout.size(),
+            error,
+        },
+    })
+}
+
+/// Binds the socket; returns whether it takes frames in several buffers.
+fn bind(fd: &OwnedFd, interface: &Interface, config: &Config) -> Result<bool, OpenError> {
+    let mode = match config.bind {
+        Bind::Auto => 0,
+        Bind::Copy => libc::XDP_COPY,
+        Bind::ZeroCopy => libc::XDP_ZEROCOPY,
+    };
+    let attempt = |flags: u16| {
+        let address = libc::sockaddr_xdp {
+            sxdp_family: libc::AF_XDP as u16,
+            sxdp_flags: flags,
+            sxdp_ifindex: interface.index,
+            sxdp_queue_id: config.queue,
+            sxdp_shared_umem_fd: 0,
+        };
+        // SAFETY: the address is a sockaddr_xdp of the length given, alive during the call.
+        let result = unsafe {
+            libc::bind(
+                fd.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of_val(&address) as libc::socklen_t,
+            )
+        };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    };
+    let plain = mode | libc::XDP_USE_NEED_WAKEUP;
+    let result = match attempt(plain | libc::XDP_USE_SG) {
+        // Frames in several buffers came with Linux 6.6, and not to every driver.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => {
+            attempt(plain).map(|()| false)
+        }
+        other => other.map(|()| true),
+    };
+    result.map_err(|error| match error.raw_os_error() {
+        Some(libc::EBUSY) => OpenError::QueueBusy {
+            interface: interface.name.clone(),
+            queue: config.queue,
+        },
+        Some(libc::EOPNOTSUPP) if config.bind == Bind::ZeroCopy => OpenError::NoZeroCopy {
+            interface: interface.name.clone(),
+            driver: interface.driver.clone(),
+        },
+        Some(libc::ENETDOWN) => OpenError::Down(interface.name.clone()),
+        _ => step("bind the AF_XDP socket to the queue")(error),
+    })
+}
+
+fn set_option<T>(fd: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<()> {
+    set_socket_option(fd, libc::SOL_XDP, option, value)
+}
+
+fn set_send_buffer(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
+    // The kernel doubles what it is told.
+    let bytes = libc::c_int::try_from(bytes / 2).unwrap_or(libc::c_int::MAX);
+    set_socket_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes)
+        .or_else(|_| set_socket_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes))
+}
+
+/// `T` is one of the kernel's structures, or an integer.
+fn set_socket_option<T>(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    // SAFETY: the kernel reads `size_of::<T>()` bytes from a reference to a T.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            (&raw const *value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Structures of integers that the kernel fills in; a kernel older than the structure fills less.
+trait Answer {}
+impl Answer for libc::xdp_mmap_offsets {}
+impl Answer for libc::xdp_options {}
+impl Answer for libc::xdp_statistics {}
+
+fn get_option<T: Answer>(fd: BorrowedFd<'_>, option: libc::c_int) -> io::Result<T> {
+    // SAFETY: the implementors of Answer are integers only, for which zeros are valid.
+    let mut value: T = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to a value that is ours alone.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_XDP,
+            option,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(value)
+}
