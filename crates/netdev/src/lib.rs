@@ -25,8 +25,11 @@ pub mod faults;
 pub mod interface;
 pub mod packet;
 pub mod sim;
+pub mod steering;
 pub mod xdp;
 
 pub use counters::Counters;
 pub use device::{Device, LargeSend, Limits, Offloads, PartialChecksum, SendError};
 pub use interface::Interface;
+pub use steering::{Endpoint, Placement, Steering};
+pub use xdp::XdpDevice;

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0
+/*
+ * Steering: which frames of an interface are the engine's.
+ *
+ * The engine shares the interface and its addresses with the kernel. A frame is the engine's if it
+ * is a TCP segment to an endpoint (VLAN, address, port) that the engine asked for; everything else
+ * goes on to the kernel, and so does whatever this program does not understand: a frame too many
+ * in the kernel is answered there, one too many in the engine is lost to everybody else.
+ *
+ * An endpoint can be mixed: connections that the kernel already has there stay the kernel's.
+ *
+ * Every frame is counted once, by the reason for what became of it.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/in6.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+/* Layouts and numbers below are repeated in src/steering/layout.rs. */
+
+#define MAX_ENDPOINTS 16384
+#define MAX_QUEUES 256
+#define MAX_VLAN_TAGS 2
+#define MAX_RESPONDERS 1
+
+/* What became of a frame, and why. */
+enum reason {
+	/* to the engine's socket */
+	REASON_ENGINE,
+	/* to the program of the stateless responder */
+	REASON_RESPONDER,
+	/* to the kernel: */
+	REASON_TRUNCATED, /* it ends inside a header, or a header contradicts itself */
+	REASON_NOT_UNICAST,
+	REASON_VLAN_DEPTH,
+	REASON_NOT_IP,
+	REASON_FRAGMENT,
+	REASON_EXTENSION_HEADER,
+	REASON_NOT_TCP,
+	REASON_NOT_STEERED,
+	REASON_KERNEL_CONNECTION,
+	REASON_NO_RECEIVER,
+	REASON_NO_RESPONDER,
+	REASONS,
+};
+
+enum action {
+	ACTION_ENGINE,
+	ACTION_RESPONDER,
+};
+
+#define FLAG_MIXED 1
+
+/* A local endpoint. IPv4 addresses are in the last four bytes, after ::ffff (RFC 4291, 2.5.5.2). */
+struct endpoint {
+	__u8 address[16];
+	__be16 port;
+	/* Identifiers of the outer and the inner tag; 0 is none, which a priority tag is too. */
+	__u16 vlan[MAX_VLAN_TAGS];
+	__u8 protocol;
+	__u8 zero;
+};
+
+struct treatment {
+	__u8 action;
+	__u8 flags;
+	__u16 zero;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_ENDPOINTS);
+	__type(key, struct endpoint);
+	__type(value, struct treatment);
+} endpoints SEC(".maps");
+
+/* One AF_XDP socket a receive queue. */
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, MAX_QUEUES);
+	__type(key, __u32);
+	__type(value, __u32);
+} sockets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, MAX_RESPONDERS);
+	__type(key, __u32);
+	__type(value, __u32);
+} responders SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, REASONS);
+	__type(key, __u32);
+	__type(value, __u64);
+} counts SEC(".maps");
+
+/* How far a frame has been read. */
+struct cursor {
+	void *at;
+	void *end;
+};
+
+/* The next `size` bytes, or none if the frame ends before. */
+static __always_inline void *take(struct cursor *cursor, __u64 size)
+{
+	void *at = cursor->at;
+
+	if (at + size > cursor->end)
+		return 0;
+	cursor->at = at + size;
+	return at;
+}
+
+static __always_inline void add(__u32 reason, __u64 n)
+{
+	__u64 *counter = bpf_map_lookup_elem(&counts, &reason);
+
+	if (counter)
+		*counter += n;
+}
+
+static __always_inline void count(__u32 reason)
+{
+	add(reason, 1);
+}
+
+static __always_inline int to_kernel(__u32 reason)
+{
+	count(reason);
+	return XDP_PASS;
+}
+
+struct vlan_tag {
+	__be16 control;
+	__be16 type;
+};
+
+/* Reads the Ethernet header and its tags. Returns the EtherType behind them, or a negative reason. */
+static __always_inline int read_link(struct cursor *cursor, struct endpoint *endpoint)
+{
+	struct ethhdr *ethernet = take(cursor, sizeof(*ethernet));
+	__u16 type;
+	__u32 depth = 0;
+
+	if (!ethernet)
+		return -REASON_TRUNCATED;
+	/* RFC 1122, 4.2.3.10: TCP has no business with broadcast or multicast. */
+	if (ethernet->h_dest[0] & 1)
+		return -REASON_NOT_UNICAST;
+	type = bpf_ntohs(ethernet->h_proto);
+#pragma unroll
+	for (int i = 0; i < MAX_VLAN_TAGS; i++) {
+		struct vlan_tag *tag;
+		__u16 id;
+
+		if (type != ETH_P_8021Q && type != ETH_P_8021AD)
+			return type;
+		tag = take(cursor, sizeof(*tag));
+		if (!tag)
+			return -REASON_TRUNCATED;
+		id = bpf_ntohs(tag->control) & 0x0fff;
+		type = bpf_ntohs(tag->type);
+		if (id != 0) {
+			if (depth == 0)
+				endpoint->vlan[0] = id;
+			else
+				endpoint->vlan[1] = id;
+			depth++;
+		}
+	}
+	if (type == ETH_P_8021Q || type == ETH_P_8021AD)
+		return -REASON_VLAN_DEPTH;
+	return type;
+}
+
+/* These read an IP header and fill in the tuple of the segment behind it. They return 0, or a
+ * negative reason. */
+static __always_inline int read_ipv4(struct cursor *cursor, struct endpoint *endpoint,
+				     struct bpf_sock_tuple *tuple)
+{
+	void *start = cursor->at;
+	struct iphdr *ip = take(cursor, sizeof(*ip));
+	__u32 header, total;
+
+	if (!ip)
+		return -REASON_TRUNCATED;
+	header = ip->ihl * 4;
+	total = bpf_ntohs(ip->tot_len);
+	if (ip->version != 4 || header < sizeof(*ip) || total < header)
+		return -REASON_TRUNCATED;
+	/* More fragments, or an offset: the rest of the flags may be anything. */
+	if (ip->frag_off & bpf_htons(0x3fff))
+		return -REASON_FRAGMENT;
+	if (ip->protocol != IPPROTO_TCP)
+		return -REASON_NOT_TCP;
+	if (total < header + sizeof(struct tcphdr))
+		return -REASON_TRUNCATED;
+	tuple->ipv4.saddr = ip->saddr;
+	tuple->ipv4.daddr = ip->daddr;
+	endpoint->address[10] = 0xff;
+	endpoint->address[11] = 0xff;
+	__builtin_memcpy(&endpoint->address[12], &ip->daddr, 4);
+	cursor->at = start + header;
+	return 0;
+}
+
+static __always_inline int read_ipv6(struct cursor *cursor, struct endpoint *endpoint,
+				     struct bpf_sock_tuple *tuple)
+{
+	struct ipv6hdr *ip = take(cursor, sizeof(*ip));
+
+	if (!ip)
+		return -REASON_TRUNCATED;
+	if (ip->version != 6)
+		return -REASON_TRUNCATED;
+	switch (ip->nexthdr) {
+	case IPPROTO_TCP:
+		break;
+	case IPPROTO_FRAGMENT:
+		return -REASON_FRAGMENT;
+	case IPPROTO_HOPOPTS:
+	case IPPROTO_ROUTING:
+	case IPPROTO_DSTOPTS:
+		return -REASON_EXTENSION_HEADER;
+	default:
+		return -REASON_NOT_TCP;
+	}
+	if (bpf_ntohs(ip->payload_len) < sizeof(struct tcphdr))
+		return -REASON_TRUNCATED;
+	__builtin_memcpy(tuple->ipv6.saddr, &ip->saddr, 16);
+	__builtin_memcpy(tuple->ipv6.daddr, &ip->daddr, 16);
+	__builtin_memcpy(endpoint->address, &ip->daddr, 16);
+	return 0;
+}
+
+/* Whether the kernel has a connection with this 4-tuple: established, closing, half open or in
+ * TIME-WAIT. Its listening socket is not one. */
+static __always_inline int kernel_has(struct xdp_md *context, struct bpf_sock_tuple *tuple,
+				      __u32 size)
+{
+	struct bpf_sock *sock;
+	int connection;
+
+	sock = bpf_skc_lookup_tcp(context, tuple, size, BPF_F_CURRENT_NETNS, 0);
+	if (!sock)
+		return 0;
+	connection = sock->state != BPF_TCP_LISTEN;
+	bpf_sk_release(sock);
+	return connection;
+}
+
+SEC("xdp.frags")
+int steer(struct xdp_md *context)
+{
+	struct cursor cursor = {
+		.at = (void *)(long)context->data,
+		.end = (void *)(long)context->data_end,
+	};
+	struct endpoint endpoint = { .protocol = IPPROTO_TCP };
+	struct bpf_sock_tuple tuple = {};
+	struct treatment *treatment;
+	struct tcphdr *tcp;
+	__u32 tuple_size;
+	int type, failed, verdict;
+
+	type = read_link(&cursor, &endpoint);
+	if (type < 0)
+		return to_kernel(-type);
+
+	if (type == ETH_P_IP) {
+		failed = read_ipv4(&cursor, &endpoint, &tuple);
+		tuple_size = sizeof(tuple.ipv4);
+	} else if (type == ETH_P_IPV6) {
+		failed = read_ipv6(&cursor, &endpoint, &tuple);
+		tuple_size = sizeof(tuple.ipv6);
+	} else {
+		return to_kernel(REASON_NOT_IP);
+	}
+	if (failed)
+		return to_kernel(-failed);
+
+	tcp = take(&cursor, sizeof(*tcp));
+	if (!tcp)
+		return to_kernel(REASON_TRUNCATED);
+	endpoint.port = tcp->dest;
+
+	treatment = bpf_map_lookup_elem(&endpoints, &endpoint);
+	if (!treatment)
+		return to_kernel(REASON_NOT_STEERED);
+
+	if (treatment->flags & FLAG_MIXED) {
+		if (type == ETH_P_IP) {
+			tuple.ipv4.sport = tcp->source;
+			tuple.ipv4.dport = tcp->dest;
+		} else {
+			tuple.ipv6.sport = tcp->source;
+			tuple.ipv6.dport = tcp->dest;
+		}
+		if (kernel_has(context, &tuple, tuple_size))
+			return to_kernel(REASON_KERNEL_CONNECTION);
+	}
+
+	if (treatment->action == ACTION_RESPONDER) {
+		/* Counted first: a tail call that succeeds does not come back. The counters are this
+		 * CPU's own, so taking it back is exact. */
+		count(REASON_RESPONDER);
+		bpf_tail_call(context, &responders, 0);
+		add(REASON_RESPONDER, -1);
+		return to_kernel(REASON_NO_RESPONDER);
+	}
+
+	/* Without a socket on this queue the kernel gets the frame, and answers. */
+	verdict = bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS);
+	count(verdict == XDP_REDIRECT ? REASON_ENGINE : REASON_NO_RECEIVER);
+	return verdict;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,59 @@
+//! Compiles the steering program with clang. Its object is part of the library.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+use std::{env, fs};
+
+const PACKAGES: &str = "on Debian: apt-get install clang libbpf-dev";
+
+fn main() {
+    let source = Path::new("bpf/steering.bpf.c");
+    println!("cargo::rerun-if-changed={}", source.display());
+    println!("cargo::rerun-if-env-changed=CLANG");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+
+    let mut command = Command::new(&clang);
+    // -g: the maps are described in BTF. -mcpu=v3: 32-bit operations and branches (Linux 5.1).
+    command
+        .args(["--target=bpf", "-mcpu=v3", "-O2", "-g"])
+        .args(["-Wall", "-Wextra", "-Werror"])
+        .arg("-c")
+        .arg(source)
+        .arg("-o")
+        .arg(out.join("steering.bpf.o"));
+    if let Some(include) = multiarch_include() {
+        command.arg("-isystem").arg(include);
+    }
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => fail(&format!(
+            "cannot run {clang}, which compiles the BPF program: {error}\n{PACKAGES}"
+        )),
+    };
+    if output.status.success() {
+        return;
+    }
+    let messages = String::from_utf8_lossy(&output.stderr);
+    let mut message = format!("cannot compile {}:\n{messages}", source.display());
+    if messages.contains("file not found") {
+        message += &format!("a header is missing; {PACKAGES}");
+    } else if messages.contains("unable to create target") {
+        message += &format!("this {clang} cannot compile BPF; {PACKAGES}");
+    }
+    fail(&message)
+}
+
+/// Where Debian keeps `asm/types.h`, which clang does not look for when it compiles for BPF.
+fn multiarch_include() -> Option<PathBuf> {
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").ok()?;
+    let directory = PathBuf::from(format!("/usr/include/{arch}-linux-gnu"));
+    fs::exists(&directory).ok()?.then_some(directory)
+}
+
+fn fail(message: &str) -> ! {
+    for line in message.lines() {
+        println!("cargo::error={line}");
+    }
+    exit(1);
+}

@@ -1,0 +1,118 @@
+//! Hanging the program on an interface by a BPF link.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::{Placement, SteeringError};
+use crate::interface::{Interface, XdpMode};
+
+const BPF_LINK_CREATE: libc::c_long = 28;
+const BPF_XDP: u32 = 37;
+const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+
+/// The part of `union bpf_attr` that creates a link to an interface.
+#[repr(C)]
+struct LinkCreate {
+    program: u32,
+    interface: u32,
+    attach_type: u32,
+    flags: u32,
+}
+
+/// Attaches the program; returns the link, and where the program runs.
+pub(super) fn attach(
+    program: BorrowedFd<'_>,
+    interface: &Interface,
+    placement: Placement,
+) -> Result<(OwnedFd, XdpMode), SteeringError> {
+    let native = || create_link(program, interface, XDP_FLAGS_DRV_MODE);
+    let generic = || create_link(program, interface, XDP_FLAGS_SKB_MODE);
+    match placement {
+        Placement::Native => Ok((
+            native().map_err(|error| explain(interface, "native", error))?,
+            XdpMode::Native,
+        )),
+        Placement::Generic => Ok((
+            generic().map_err(|error| explain(interface, "generic", error))?,
+            XdpMode::Generic,
+        )),
+        Placement::Auto => match native() {
+            Ok(link) => Ok((link, XdpMode::Native)),
+            Err(error) if is_of_the_driver(&error) => {
+                tracing::warn!(
+                    interface = interface.name,
+                    driver = interface.driver,
+                    %error,
+                    "the driver takes no native XDP program: using the generic hook, which is slower"
+                );
+                let link = generic().map_err(|error| explain(interface, "generic", error))?;
+                Ok((link, XdpMode::Generic))
+            }
+            Err(error) => Err(explain(interface, "native", error)),
+        },
+    }
+}
+
+/// Whether the generic hook might take what the driver refused.
+fn is_of_the_driver(error: &io::Error) -> bool {
+    !matches!(
+        error.raw_os_error(),
+        Some(libc::EBUSY | libc::EEXIST | libc::EPERM | libc::EACCES | libc::ENODEV)
+    )
+}
+
+fn explain(interface: &Interface, mode: &'static str, error: io::Error) -> SteeringError {
+    let hint = match error.raw_os_error() {
+        Some(libc::EBUSY | libc::EEXIST) => {
+            return SteeringError::Occupied {
+                interface: interface.name.clone(),
+                program: interface.attached_program().unwrap_or(None),
+            };
+        }
+        Some(libc::EPERM | libc::EACCES) => return SteeringError::NotPermitted,
+        Some(libc::EOPNOTSUPP) if mode == "native" => {
+            "; the driver has no native XDP, use the generic hook"
+        }
+        Some(libc::EINVAL | libc::ERANGE | libc::EOPNOTSUPP) => {
+            "; look in the kernel's log, and try a smaller MTU or less offloading \
+             (ethtool -K ... lro off)"
+        }
+        Some(libc::ENOSPC | libc::ENOMEM) => {
+            "; the driver lacks queues for it, try fewer channels (ethtool -L ...)"
+        }
+        _ => "",
+    };
+    SteeringError::Attach {
+        interface: interface.name.clone(),
+        mode,
+        error,
+        hint,
+    }
+}
+
+/// Only a link will do. Loaders that fall back to netlink leave a program behind when they are
+/// killed.
+fn create_link(program: BorrowedFd<'_>, interface: &Interface, flags: u32) -> io::Result<OwnedFd> {
+    let attributes = LinkCreate {
+        program: program.as_raw_fd() as u32,
+        interface: interface.index,
+        attach_type: BPF_XDP,
+        flags,
+    };
+    // SAFETY: the kernel reads `size_of_val` bytes of the attributes, which hold no pointers.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_LINK_CREATE,
+            &raw const attributes,
+            size_of_val(&attributes),
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that was just made and that nobody else has. The kernel makes it
+    // close-on-exec.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}

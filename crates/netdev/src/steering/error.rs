@@ -1,0 +1,112 @@
+//! What can go wrong with steering, and what to do about it.
+
+use std::error::Error;
+use std::io;
+
+use aya::maps::MapError;
+
+use super::layout::{Endpoint, MAX_ENDPOINTS, MAX_QUEUES};
+use crate::interface::{AttachedProgram, XdpMode};
+
+/// Why steering failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SteeringError {
+    /// Not allowed.
+    #[error("not permitted to load BPF programs: run as root, or grant CAP_BPF and CAP_NET_ADMIN")]
+    NotPermitted,
+    /// The kernel does not take the program.
+    #[error("cannot load the steering program (it needs Linux 6.6 with CONFIG_XDP_SOCKETS): {0}")]
+    Load(String),
+    /// The object lacks a program or a map of this name: it is not the one this was built with.
+    #[error("the steering program has no {0}: build it again")]
+    Object(&'static str),
+    /// The interface has a program.
+    #[error(
+        "{interface} already has an XDP program ({}), and there can be one only: stop its owner, \
+         or detach it: ip link set dev {interface} {} off", describe(.program), switch(.program)
+    )]
+    Occupied {
+        /// The interface.
+        interface: String,
+        /// What is known of the program there.
+        program: Option<AttachedProgram>,
+    },
+    /// The driver refuses.
+    #[error("cannot attach the steering program to {interface} ({mode}): {error}{hint}")]
+    Attach {
+        /// The interface.
+        interface: String,
+        /// Where it was to run.
+        mode: &'static str,
+        /// What the kernel said.
+        error: io::Error,
+        /// What may help; empty, or a clause that begins with "; ".
+        hint: &'static str,
+    },
+    /// A queue number that no interface has.
+    #[error("receive queue {0}: only {MAX_QUEUES} queues, numbered from 0, can be steered")]
+    NoSuchQueue(u32),
+    /// The table is full.
+    #[error("{MAX_ENDPOINTS} endpoints are steered already, and there is no room for more")]
+    Full,
+    /// Nobody asked for it before.
+    #[error("{0} is not steered")]
+    NotSteered(Endpoint),
+    /// The kernel refuses to change or read a table.
+    #[error("cannot access a table of the steering program: {}", chain(.0))]
+    Map(#[from] MapError),
+    /// A test run failed.
+    #[error("cannot run the steering program over a frame: {0}")]
+    TestRun(String),
+}
+
+/// From an error of the loader, which hides the interesting part at the end of a chain.
+pub(super) fn load(error: &(dyn Error + 'static)) -> SteeringError {
+    let mut cause = Some(error);
+    while let Some(current) = cause {
+        let errno = current
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::raw_os_error);
+        if errno == Some(libc::EPERM) || errno == Some(libc::EACCES) && !is_root() {
+            return SteeringError::NotPermitted;
+        }
+        cause = current.source();
+    }
+    SteeringError::Load(chain(error))
+}
+
+/// An error and what caused it, in one line.
+pub(super) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(current) = cause {
+        let message = current.to_string();
+        if !text.contains(&message) {
+            text += ": ";
+            text += &message;
+        }
+        cause = current.source();
+    }
+    text
+}
+
+/// EACCES is also what the verifier says.
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn describe(program: &Option<AttachedProgram>) -> String {
+    match program {
+        Some(AttachedProgram { id, .. }) if *id != 0 => {
+            format!("id {id}, see: bpftool prog show id {id}")
+        }
+        _ => "see: bpftool net".to_owned(),
+    }
+}
+
+fn switch(program: &Option<AttachedProgram>) -> &'static str {
+    match program.and_then(|program| program.mode) {
+        Some(XdpMode::Generic) => "xdpgeneric",
+        _ => "xdp",
+    }
+}

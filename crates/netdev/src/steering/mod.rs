@@ -1,0 +1,238 @@
+//! Steering: which frames of an interface are the engine's.
+//!
+//! The program in `bpf/steering.bpf.c` runs at the driver's edge and looks every frame up by
+//! (VLAN, protocol, local address, local port). What is in the table goes to the AF_XDP socket of
+//! its receive queue; everything else goes to the kernel as if the program were not there, and so
+//! does what is in the table while no socket takes it.
+//!
+//! The program hangs on the interface by a BPF link, which is a descriptor of this process: when
+//! the process ends, however it ends, the program is gone and the kernel serves everything again.
+//! (The older way to attach outlives its owner, and would leave the ports dead.)
+
+mod attach;
+mod error;
+mod layout;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use aya::maps::{HashMap, Map, MapData, MapError, PerCpuArray, XskMap};
+use aya::programs::{TestRun, TestRunOptions, Xdp};
+use aya::{Ebpf, include_bytes_aligned};
+
+pub use error::SteeringError;
+pub use layout::{Action, Counts, Endpoint, MAX_ENDPOINTS, MAX_QUEUES, Reason, Verdict};
+
+use crate::interface::{Interface, XdpMode};
+use layout::{EndpointKey, Treatment};
+
+/// The compiled program.
+static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steering.bpf.o"));
+
+/// Where the program is to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Placement {
+    /// In the driver; if that cannot, in the kernel's generic hook, with a warning in the log.
+    #[default]
+    Auto,
+    /// In the driver, or not at all.
+    Native,
+    /// In the kernel's generic hook: slower, for every driver.
+    Generic,
+}
+
+/// The steering program and its tables.
+///
+/// Dropping it detaches the program.
+pub struct Steering {
+    /// Holds the program; its maps were taken out.
+    object: Ebpf,
+    endpoints: HashMap<MapData, EndpointKey, Treatment>,
+    /// What is in `endpoints`, so that a mistake of the caller is told from one of the kernel.
+    present: HashSet<Endpoint>,
+    sockets: XskMap<MapData>,
+    counts: PerCpuArray<MapData, u64>,
+    /// The link, and where the program runs.
+    attached: Option<(OwnedFd, XdpMode)>,
+}
+
+impl Steering {
+    /// Loads the program without attaching it.
+    ///
+    /// # Errors
+    /// [`SteeringError::NotPermitted`] without CAP_BPF and CAP_NET_ADMIN; [`SteeringError::Load`]
+    /// if the kernel does not take the program.
+    pub fn load() -> Result<Self, SteeringError> {
+        let mut object = Ebpf::load(OBJECT).map_err(|error| error::load(&error))?;
+        let endpoints = take_map(&mut object, "endpoints", HashMap::try_from)?;
+        let sockets = take_map(&mut object, "sockets", XskMap::try_from)?;
+        let counts = take_map(&mut object, "counts", PerCpuArray::try_from)?;
+        program(&mut object)?
+            .load()
+            .map_err(|error| error::load(&error))?;
+        Ok(Self {
+            object,
+            endpoints,
+            present: HashSet::new(),
+            sockets,
+            counts,
+            attached: None,
+        })
+    }
+
+    /// Loads the program and attaches it to an interface.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load); [`SteeringError::Occupied`] if the interface has an XDP program;
+    /// [`SteeringError::Attach`] with what the driver said.
+    pub fn attach(interface: &Interface, placement: Placement) -> Result<Self, SteeringError> {
+        let mut steering = Self::load()?;
+        let fd = program(&mut steering.object)?
+            .fd()
+            .map_err(|error| error::load(&error))?;
+        steering.attached = Some(attach::attach(fd.as_fd(), interface, placement)?);
+        Ok(steering)
+    }
+
+    /// Where the program runs; `None` if it is not attached.
+    pub fn mode(&self) -> Option<XdpMode> {
+        self.attached.as_ref().map(|(_, mode)| *mode)
+    }
+
+    /// Sends what is steered and arrives on a receive queue to the AF_XDP socket bound to it.
+    ///
+    /// The kernel forgets the socket by itself when it is closed.
+    ///
+    /// # Errors
+    /// [`SteeringError::NoSuchQueue`] from [`MAX_QUEUES`] on; [`SteeringError::Map`].
+    pub fn connect_queue(&mut self, queue: u32, socket: impl AsFd) -> Result<(), SteeringError> {
+        if queue >= MAX_QUEUES {
+            return Err(SteeringError::NoSuchQueue(queue));
+        }
+        let socket = socket.as_fd().as_raw_fd();
+        Ok(self.sockets.set(queue, socket, 0)?)
+    }
+
+    /// Leaves what arrives on a receive queue to the kernel again.
+    ///
+    /// # Errors
+    /// [`SteeringError::Map`].
+    pub fn disconnect_queue(&mut self, queue: u32) -> Result<(), SteeringError> {
+        Ok(self.sockets.unset(queue)?)
+    }
+
+    /// Steers TCP to an endpoint; replaces what was said of it before.
+    ///
+    /// A `mixed` endpoint leaves the connections that the kernel has there to the kernel.
+    ///
+    /// # Errors
+    /// [`SteeringError::Full`] at [`MAX_ENDPOINTS`]; [`SteeringError::Map`].
+    pub fn add_port(&mut self, endpoint: Endpoint, mixed: bool) -> Result<(), SteeringError> {
+        if !self.present.contains(&endpoint) && self.present.len() >= MAX_ENDPOINTS as usize {
+            return Err(SteeringError::Full);
+        }
+        let treatment = Treatment::new(Action::Engine, mixed);
+        self.endpoints.insert(endpoint.key(), treatment, 0)?;
+        self.present.insert(endpoint);
+        Ok(())
+    }
+
+    /// Changes whether an endpoint is mixed.
+    ///
+    /// # Errors
+    /// [`SteeringError::NotSteered`]; [`SteeringError::Map`].
+    pub fn set_mixed(&mut self, endpoint: Endpoint, mixed: bool) -> Result<(), SteeringError> {
+        if !self.present.contains(&endpoint) {
+            return Err(SteeringError::NotSteered(endpoint));
+        }
+        self.add_port(endpoint, mixed)
+    }
+
+    /// Leaves an endpoint to the kernel again.
+    ///
+    /// # Errors
+    /// [`SteeringError::NotSteered`]; [`SteeringError::Map`].
+    pub fn remove_port(&mut self, endpoint: Endpoint) -> Result<(), SteeringError> {
+        if !self.present.remove(&endpoint) {
+            return Err(SteeringError::NotSteered(endpoint));
+        }
+        Ok(self.endpoints.remove(&endpoint.key())?)
+    }
+
+    /// The endpoints that are steered, in no order.
+    pub fn ports(&self) -> impl ExactSizeIterator<Item = Endpoint> {
+        self.present.iter().copied()
+    }
+
+    /// How many frames went where, and why, since the program was loaded.
+    ///
+    /// # Errors
+    /// [`SteeringError::Map`].
+    pub fn counts(&self) -> Result<Counts, SteeringError> {
+        let mut counts = Counts::default();
+        for reason in Reason::ALL {
+            let per_cpu = self.counts.get(&reason.index(), 0)?;
+            counts.set(*reason, per_cpu.iter().sum());
+        }
+        Ok(counts)
+    }
+
+    /// Runs the program over one frame, as if it had arrived on `queue` of an interface of the
+    /// caller's namespace, and returns what it decided. The frame goes nowhere, but it is counted.
+    ///
+    /// # Errors
+    /// [`SteeringError::TestRun`]: the kernel refuses frames shorter than an Ethernet header, and
+    /// queues that the interface does not have.
+    pub fn test_run(
+        &self,
+        frame: &[u8],
+        interface: u32,
+        queue: u32,
+    ) -> Result<Verdict, SteeringError> {
+        let program: &Xdp = self
+            .object
+            .program(layout::PROGRAM)
+            .ok_or(SteeringError::Object(layout::PROGRAM))?
+            .try_into()
+            .map_err(|error| error::load(&error))?;
+        let context = layout::Context::new(frame.len(), interface, queue);
+        let result = program
+            .test_run(TestRunOptions {
+                data_in: Some(frame),
+                ctx_in: Some(context.as_bytes()),
+                repeat: 1,
+                ..TestRunOptions::default()
+            })
+            .map_err(|error| SteeringError::TestRun(error::chain(&error)))?;
+        Verdict::from_action(result.return_value)
+            .ok_or_else(|| SteeringError::TestRun(format!("verdict {}", result.return_value)))
+    }
+}
+
+impl fmt::Debug for Steering {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Steering")
+            .field("present", &self.present)
+            .field("attached", &self.attached)
+            .finish_non_exhaustive()
+    }
+}
+
+fn program(object: &mut Ebpf) -> Result<&mut Xdp, SteeringError> {
+    object
+        .program_mut(layout::PROGRAM)
+        .ok_or(SteeringError::Object(layout::PROGRAM))?
+        .try_into()
+        .map_err(|error| error::load(&error))
+}
+
+fn take_map<T>(
+    object: &mut Ebpf,
+    name: &'static str,
+    convert: impl FnOnce(Map) -> Result<T, MapError>,
+) -> Result<T, SteeringError> {
+    let map = object.take_map(name).ok_or(SteeringError::Object(name))?;
+    Ok(convert(map)?)
+}
