@@ -1,0 +1,200 @@
+//! Congestion control: how much may be in flight.
+//!
+//! The recovery machinery finds out what arrived and what was lost; what is here turns that into a
+//! window. [`CongestionControl`] is the line between the two. It speaks of bytes acknowledged and
+//! of congestion signals, not of duplicate acknowledgements or SACK blocks, so that how loss is
+//! detected (RFC 6582, 6675, 8985) and how recovery paces itself (RFC 6937) stay on the other side.
+
+mod cubic;
+mod reno;
+mod window;
+
+pub use cubic::Cubic;
+pub use reno::Reno;
+pub use window::{MAX_WINDOW, Window};
+
+use core::time::Duration;
+
+use crate::time::Instant;
+
+/// An acknowledgement of new data.
+#[derive(Clone, Copy, Debug)]
+pub struct Acked {
+    /// When it arrived.
+    pub now: Instant,
+    /// How many bytes it newly acknowledged.
+    pub bytes: u32,
+    /// The smoothed round-trip time; zero if nothing was measured yet.
+    pub smoothed_rtt: Duration,
+    /// The round-trip time that this acknowledgement itself measured, if it did.
+    pub latest_rtt: Option<Duration>,
+    /// Whether the congestion window was what kept the sender from sending more. A window that was
+    /// not used up has not been tested, and does not grow (RFC 9438 section 5.8, RFC 7661).
+    pub window_limited: bool,
+}
+
+/// How much may be in flight. Amounts are in bytes.
+pub trait CongestionControl {
+    /// The window and slow-start threshold.
+    fn state(&self) -> &Window;
+
+    /// The same, for recovery to change: it inflates and deflates the window while it repairs a
+    /// loss (RFC 6582 section 3.2).
+    fn state_mut(&mut self) -> &mut Window;
+
+    /// New data was acknowledged, and no loss is being repaired.
+    fn on_ack(&mut self, acked: &Acked);
+
+    /// A congestion signal that counts once a window of data: the first loss that fast recovery is
+    /// about to repair, or an ECN echo. `in_flight` is how much was outstanding.
+    fn on_congestion(&mut self, now: Instant, in_flight: u32);
+
+    /// The retransmission timer expired. Only the `first` expiration for the same data changes the
+    /// threshold (RFC 5681 section 3.1).
+    fn on_timeout(&mut self, now: Instant, in_flight: u32, first: bool);
+
+    /// Nothing was sent for more than a retransmission timeout (RFC 5681 section 4.1).
+    fn on_idle(&mut self);
+}
+
+/// Which algorithm a connection uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Algorithm {
+    /// RFC 9438.
+    #[default]
+    Cubic,
+    /// RFC 5681.
+    Reno,
+}
+
+impl Algorithm {
+    /// The name that TCP_CONGESTION knows it by.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Algorithm::Cubic => "cubic",
+            Algorithm::Reno => "reno",
+        }
+    }
+
+    /// The algorithm that TCP_CONGESTION knows by that name.
+    pub fn from_name(name: &str) -> Option<Algorithm> {
+        [Algorithm::Cubic, Algorithm::Reno]
+            .into_iter()
+            .find(|algorithm| algorithm.name() == name)
+    }
+}
+
+/// Either algorithm, in the place that a connection has for it.
+#[derive(Clone, Copy, Debug)]
+pub enum Controller {
+    /// RFC 9438.
+    Cubic(Cubic),
+    /// RFC 5681.
+    Reno(Reno),
+}
+
+impl Controller {
+    /// A connection's controller at its beginning; `mss` is the payload of a full segment.
+    pub fn new(algorithm: Algorithm, mss: u16) -> Controller {
+        match algorithm {
+            Algorithm::Cubic => Controller::Cubic(Cubic::new(mss)),
+            Algorithm::Reno => Controller::Reno(Reno::new(mss)),
+        }
+    }
+
+    /// Which algorithm this is.
+    pub const fn algorithm(&self) -> Algorithm {
+        match self {
+            Controller::Cubic(_) => Algorithm::Cubic,
+            Controller::Reno(_) => Algorithm::Reno,
+        }
+    }
+
+    /// Goes on with another algorithm, from the same window.
+    pub fn set_algorithm(&mut self, algorithm: Algorithm) {
+        if algorithm != self.algorithm() {
+            let state = *self.state();
+            *self = Controller::new(algorithm, state.mss());
+            *self.state_mut() = state;
+        }
+    }
+
+    /// How much may be in flight.
+    #[inline]
+    pub fn window(&self) -> u32 {
+        self.state().bytes()
+    }
+
+    /// Below this, the window grows by slow start.
+    #[inline]
+    pub fn slow_start_threshold(&self) -> u32 {
+        self.state().slow_start_threshold()
+    }
+
+    /// Whether the window grows by slow start.
+    #[inline]
+    pub fn in_slow_start(&self) -> bool {
+        self.state().in_slow_start()
+    }
+
+    /// Sets the window; at least one segment.
+    #[inline]
+    pub fn set_window(&mut self, bytes: u32) {
+        self.state_mut().set_bytes(bytes);
+    }
+
+    /// The payload of a full segment has changed. The window stays.
+    pub fn set_mss(&mut self, mss: u16) {
+        self.state_mut().set_mss(mss);
+    }
+}
+
+impl CongestionControl for Controller {
+    #[inline]
+    fn state(&self) -> &Window {
+        match self {
+            Controller::Cubic(cubic) => cubic.state(),
+            Controller::Reno(reno) => reno.state(),
+        }
+    }
+
+    #[inline]
+    fn state_mut(&mut self) -> &mut Window {
+        match self {
+            Controller::Cubic(cubic) => cubic.state_mut(),
+            Controller::Reno(reno) => reno.state_mut(),
+        }
+    }
+
+    #[inline]
+    fn on_ack(&mut self, acked: &Acked) {
+        match self {
+            Controller::Cubic(cubic) => cubic.on_ack(acked),
+            Controller::Reno(reno) => reno.on_ack(acked),
+        }
+    }
+
+    fn on_congestion(&mut self, now: Instant, in_flight: u32) {
+        match self {
+            Controller::Cubic(cubic) => cubic.on_congestion(now, in_flight),
+            Controller::Reno(reno) => reno.on_congestion(now, in_flight),
+        }
+    }
+
+    fn on_timeout(&mut self, now: Instant, in_flight: u32, first: bool) {
+        match self {
+            Controller::Cubic(cubic) => cubic.on_timeout(now, in_flight, first),
+            Controller::Reno(reno) => reno.on_timeout(now, in_flight, first),
+        }
+    }
+
+    fn on_idle(&mut self) {
+        match self {
+            Controller::Cubic(cubic) => cubic.on_idle(),
+            Controller::Reno(reno) => reno.on_idle(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! Reno: slow start and additive increase, halving at a loss (RFC 5681).
+
+use super::{Acked, CongestionControl, Window};
+use crate::time::Instant;
+
+/// Reno's state.
+#[derive(Clone, Copy, Debug)]
+pub struct Reno {
+    window: Window,
+    /// Bytes acknowledged since the window last grew, in congestion avoidance.
+    acked: u32,
+}
+
+impl Reno {
+    /// A connection's beginning.
+    pub fn new(mss: u16) -> Reno {
+        Reno {
+            window: Window::new(mss),
+            acked: 0,
+        }
+    }
+
+    fn reduce(&mut self, in_flight: u32) {
+        // RFC 5681 equation 4.
+        self.window.set_threshold(self.window.flight(in_flight) / 2);
+        self.acked = 0;
+    }
+}
+
+impl CongestionControl for Reno {
+    #[inline]
+    fn state(&self) -> &Window {
+        &self.window
+    }
+
+    #[inline]
+    fn state_mut(&mut self) -> &mut Window {
+        &mut self.window
+    }
+
+    #[inline]
+    fn on_ack(&mut self, acked: &Acked) {
+        if !acked.window_limited {
+            return;
+        }
+        // Congestion avoidance: one segment for every window acknowledged, counted in bytes
+        // (RFC 5681 section 3.1, as RFC 3465 recommends).
+        self.acked = self
+            .acked
+            .saturating_add(self.window.slow_start(acked.bytes));
+        let window = self.window.bytes();
+        if self.acked >= window {
+            self.acked = (self.acked - window).min(window);
+            self.window.set_bytes(window + u32::from(self.window.mss()));
+        }
+    }
+
+    fn on_congestion(&mut self, _now: Instant, in_flight: u32) {
+        self.reduce(in_flight);
+        self.window.set_bytes(self.window.slow_start_threshold());
+    }
+
+    fn on_timeout(&mut self, _now: Instant, in_flight: u32, first: bool) {
+        if first {
+            self.reduce(in_flight);
+        }
+        self.window.collapse();
+    }
+
+    fn on_idle(&mut self) {
+        self.window.restart();
+        self.acked = 0;
+    }
+}

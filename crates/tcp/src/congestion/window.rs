@@ -1,0 +1,112 @@
+//! What every algorithm keeps: window, threshold, segment size; and slow start, which is the same
+//! for all.
+
+/// The largest congestion window, in bytes: no peer can offer more (RFC 7323 section 2.3).
+pub const MAX_WINDOW: u32 = 1 << 30;
+
+/// How many segments' worth one acknowledgement may add in slow start. RFC 3465 allows two, for
+/// receivers that acknowledge every other segment; today's acknowledge many at once, and would keep
+/// such a sender slow. Eight is the bound of RFC 9406 section 4.2 for senders that do not pace.
+const SLOW_START_LIMIT: u32 = 8;
+
+/// A congestion window, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    bytes: u32,
+    threshold: u32,
+    mss: u16,
+}
+
+impl Window {
+    /// The initial window of RFC 6928: ten segments, or 14,600 bytes of large ones, but two at
+    /// least.
+    pub fn new(mss: u16) -> Window {
+        let mss = mss.max(1);
+        Window {
+            bytes: initial_window(mss),
+            threshold: u32::MAX,
+            mss,
+        }
+    }
+
+    /// How much may be in flight, in bytes.
+    #[inline]
+    pub const fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// Below this many bytes, the window grows by slow start; `u32::MAX` until there was
+    /// congestion.
+    #[inline]
+    pub const fn slow_start_threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    /// Whether the window grows by slow start.
+    #[inline]
+    pub const fn in_slow_start(&self) -> bool {
+        self.bytes < self.threshold
+    }
+
+    /// The payload of a full segment, in bytes; at least one.
+    #[inline]
+    pub const fn mss(&self) -> u16 {
+        self.mss
+    }
+
+    /// Sets the segment size. The window stays.
+    pub fn set_mss(&mut self, mss: u16) {
+        self.mss = mss.max(1);
+    }
+
+    /// Sets the window: at least one segment, at most [`MAX_WINDOW`].
+    #[inline]
+    pub fn set_bytes(&mut self, bytes: u32) {
+        self.bytes = bytes.clamp(self.mss.into(), MAX_WINDOW);
+    }
+
+    /// Sets the threshold: at least two segments (RFC 5681 equation 4).
+    pub(super) fn set_threshold(&mut self, bytes: u32) {
+        self.threshold = bytes.max(2 * u32::from(self.mss));
+    }
+
+    /// What the threshold is measured by: what is in flight, and not the window, which may never
+    /// have been used (RFC 5681 section 3.1); but recovery's own extra segments do not count.
+    pub(super) fn flight(&self, in_flight: u32) -> u32 {
+        in_flight.min(self.bytes)
+    }
+
+    /// Grows by slow start for an acknowledgement of `acked` bytes, up to the threshold; returns
+    /// the bytes that are left for congestion avoidance.
+    #[inline]
+    pub(super) fn slow_start(&mut self, acked: u32) -> u32 {
+        if !self.in_slow_start() {
+            return acked;
+        }
+        let room = self.threshold - self.bytes;
+        let growth = acked.min(SLOW_START_LIMIT * u32::from(self.mss));
+        if growth <= room {
+            self.set_bytes(self.bytes + growth);
+            0
+        } else {
+            self.set_bytes(self.threshold);
+            growth - room
+        }
+    }
+
+    /// After a timeout: one segment, the loss window of RFC 5681 section 3.1.
+    pub(super) fn collapse(&mut self) {
+        self.bytes = self.mss.into();
+    }
+
+    /// After an idle time: no more than the initial window (RFC 5681 section 4.1).
+    pub(super) fn restart(&mut self) {
+        self.set_bytes(self.bytes.min(initial_window(self.mss)));
+    }
+}
+
+/// RFC 6928 section 2.
+fn initial_window(mss: u16) -> u32 {
+    let mss = u32::from(mss);
+    (10 * mss).min(14_600.max(2 * mss))
+}
