@@ -1,0 +1,270 @@
+//! One client: its transport, its exchange, and what is still to be sent to it.
+
+use super::directory::Directory;
+use super::exchange::{Exchange, refuse};
+use super::response::{Part, Response};
+use super::transport::Transport;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Files up to this size are copied behind their head, so that they leave in one call.
+const INLINE: u64 = 32 * 1024;
+/// So much is sent to one client before the others have their turn.
+const TURN: usize = 1 << 20;
+/// So many requests are answered to one client before the others have their turn.
+const TURN_REQUESTS: usize = 64;
+/// A client whose last response is out has so long to end its side, and may still say so much.
+/// Ending at once would reset the connection, and the reset could overtake the response.
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES: usize = 256 * 1024;
+
+/// What a client waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// Bytes from the client.
+    ForInput,
+    /// Room to send.
+    ForRoom,
+    /// Nothing: others have their turn first.
+    ForItsTurn,
+    /// It is over.
+    Over,
+}
+
+/// Limits of time, and what else is the same for all clients.
+pub struct Rules {
+    /// Between two requests, and for a client that takes nothing.
+    pub idle: Duration,
+    /// For the head of a request.
+    pub head: Duration,
+    /// Whether requests are logged.
+    pub log: bool,
+}
+
+/// One connection of the server.
+pub struct Client {
+    transport: Transport,
+    exchange: Exchange,
+    output: VecDeque<Part<OwnedFd>>,
+    /// Bytes of the first part of the output that are sent.
+    sent: usize,
+    /// No request will be answered any more.
+    last: bool,
+    /// Our direction is ended; what the client still says is counted and thrown away.
+    lingering: Option<usize>,
+    /// When something must have happened.
+    deadline: Instant,
+    /// A request has begun to arrive: its deadline is not moved by each byte.
+    head_begun: bool,
+    peer: String,
+}
+
+impl Client {
+    /// A client that has just connected; `peer` names it in the log.
+    pub fn new(transport: Transport, peer: String, rules: &Rules, now: Instant) -> Self {
+        Self {
+            transport,
+            exchange: Exchange::default(),
+            output: VecDeque::new(),
+            sent: 0,
+            last: false,
+            lingering: None,
+            deadline: now + rules.idle,
+            head_begun: false,
+            peer,
+        }
+    }
+
+    /// The transport, to watch it.
+    pub fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    /// Tells the client that the server is full. Follow with [`Self::advance`].
+    pub fn turn_away(&mut self) {
+        self.queue(refuse(503, SystemTime::now()));
+    }
+
+    /// Does all that can be done now.
+    pub fn advance(&mut self, site: &Directory, rules: &Rules, now: Instant) -> Waits {
+        self.step(site, rules, now).unwrap_or(Waits::Over)
+    }
+
+    /// Acts on the client's silence, if it has lasted too long.
+    pub fn check_time(&mut self, now: Instant) -> bool {
+        if now < self.deadline {
+            return false;
+        }
+        if self.exchange.is_waiting_for_rest() && self.output.is_empty() && !self.last {
+            let response = self.exchange.time_out(SystemTime::now());
+            self.queue(response);
+        } else {
+            // Whoever is silent between requests, or takes nothing, is not owed a word.
+            self.output.clear();
+            self.last = true;
+            self.lingering = Some(usize::MAX);
+        }
+        true
+    }
+
+    fn step(&mut self, site: &Directory, rules: &Rules, now: Instant) -> Result<Waits, Errno> {
+        let mut budget = TURN;
+        for _ in 0..TURN_REQUESTS {
+            while !self.output.is_empty() {
+                match self.send_some() {
+                    Ok(sent) => {
+                        self.deadline = now + rules.idle;
+                        budget = budget.saturating_sub(sent);
+                    }
+                    Err(Errno::AGAIN) => return Ok(Waits::ForRoom),
+                    Err(error) => return Err(error),
+                }
+                if budget == 0 {
+                    return Ok(Waits::ForItsTurn);
+                }
+            }
+            if self.last {
+                return self.linger(now);
+            }
+            if let Some(response) = self.exchange.respond(site, SystemTime::now()) {
+                self.head_begun = false;
+                if rules.log {
+                    self.log(response.status);
+                }
+                self.queue(response);
+                continue;
+            }
+            let mut buffer = [0; 16 * 1024];
+            let room = self.exchange.room().min(buffer.len());
+            match self.transport.receive(&mut buffer[..room]) {
+                Ok(0) => return Ok(Waits::Over),
+                Ok(received) => {
+                    self.exchange.receive(&buffer[..received]);
+                    if !self.head_begun {
+                        self.head_begun = true;
+                        self.deadline = now + rules.head;
+                    }
+                }
+                Err(Errno::AGAIN) => return Ok(Waits::ForInput),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Waits::ForItsTurn)
+    }
+
+    /// Takes a response into the output.
+    fn queue(&mut self, response: Response<OwnedFd>) {
+        self.last |= response.close;
+        for part in response.parts {
+            let part = match part {
+                Part::File {
+                    file,
+                    offset,
+                    length,
+                } if length <= INLINE => match read_whole(&file, offset, length) {
+                    Some(bytes) => Part::Bytes(bytes),
+                    // Shorter than it was when its length was promised: sending will notice.
+                    None => Part::File {
+                        file,
+                        offset,
+                        length,
+                    },
+                },
+                other => other,
+            };
+            match (self.output.back_mut(), part) {
+                (Some(Part::Bytes(before)), Part::Bytes(bytes)) => before.extend_from_slice(&bytes),
+                (_, part) => self.output.push_back(part),
+            }
+        }
+    }
+
+    /// Sends of the first part what fits; `EPIPE` stands for every reason to give up.
+    fn send_some(&mut self) -> Result<usize, Errno> {
+        let more = self.output.len() > 1;
+        let Some(part) = self.output.front_mut() else {
+            return Ok(0);
+        };
+        let (sent, done) = match part {
+            Part::Bytes(bytes) => {
+                let sent = self.transport.send(&bytes[self.sent..], more)?;
+                self.sent += sent;
+                (sent, self.sent == bytes.len())
+            }
+            Part::File {
+                file,
+                offset,
+                length,
+            } => {
+                let sent = self
+                    .transport
+                    .send_file(file, *offset, (*length).min(TURN as u64))?;
+                if sent == 0 {
+                    // The file has become shorter. Its length is promised, so the only honest
+                    // end is one that the client notices.
+                    return Err(Errno::PIPE);
+                }
+                *offset += sent as u64;
+                *length -= sent as u64;
+                (sent, *length == 0)
+            }
+        };
+        if done {
+            self.output.pop_front();
+            self.sent = 0;
+        }
+        Ok(sent)
+    }
+
+    /// Ends our side, then waits for the client to end its own.
+    fn linger(&mut self, now: Instant) -> Result<Waits, Errno> {
+        let mut heard = match self.lingering {
+            Some(heard) => heard,
+            None => {
+                self.transport.finish()?;
+                self.deadline = now + LINGER;
+                0
+            }
+        };
+        let mut buffer = [0; 16 * 1024];
+        while heard < LINGER_BYTES {
+            self.lingering = Some(heard);
+            match self.transport.receive(&mut buffer) {
+                Ok(0) => return Ok(Waits::Over),
+                Ok(received) => heard += received,
+                Err(Errno::AGAIN) => return Ok(Waits::ForInput),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Waits::Over)
+    }
+
+    fn log(&self, status: u16) {
+        let target = String::from_utf8_lossy(self.exchange.last_target());
+        let time = httpdate::fmt_http_date(SystemTime::now());
+        println!(
+            "{time}  {}  {status}  {}",
+            self.peer,
+            target.escape_default()
+        );
+    }
+}
+
+/// `length` bytes of `file` from `offset` on, if it has them.
+fn read_whole(file: &OwnedFd, offset: u64, length: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length).ok()?];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match rustix::io::pread(file, &mut bytes[filled..], offset + filled as u64) {
+            Ok(0) => return None,
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    Some(bytes)
+}

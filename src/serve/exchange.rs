@@ -1,0 +1,316 @@
+//! The HTTP of one connection as a pure state machine: bytes in, responses out. It knows neither
+//! sockets nor the file system; files come from a [`Site`].
+
+use super::condition::{self, Validators, Verdict};
+use super::path;
+use super::range::{self, Asked, ByteRange};
+use super::request::{self, MAX_HEAD, Method, Refused, Request};
+use super::response::{Head, Part, Response, error_page, page};
+use std::rc::Rc;
+use std::time::SystemTime;
+
+/// Where files come from.
+pub trait Site {
+    /// An open file, or whatever stands for one.
+    type File;
+    /// What is at `path`, which is canonical and relative (see [`path::resolve`]).
+    fn find(&self, path: &[u8]) -> Found<Self::File>;
+}
+
+/// What a path leads to.
+pub enum Found<F> {
+    /// A file.
+    File(FileInfo<F>),
+    /// A directory, whose path lacks its slash at the end.
+    Directory,
+    /// The names in a directory to be listed; those of directories end in a slash.
+    Listing(Vec<String>),
+    /// Nothing to be had, and the status that says why.
+    Refused(u16),
+}
+
+/// A file and what a response says of it.
+pub struct FileInfo<F> {
+    /// The file.
+    pub file: F,
+    /// Its length in bytes.
+    pub length: u64,
+    /// Its state.
+    pub validators: Validators,
+    /// Its media type.
+    pub content_type: String,
+}
+
+/// One connection's exchange of requests and responses.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    /// What arrived and was not yet used.
+    input: Vec<u8>,
+    /// Bytes of a request's body that are still to be thrown away.
+    to_skip: u64,
+    /// The last response has been given out.
+    over: bool,
+    /// The target of the request answered last, for the log.
+    target: Vec<u8>,
+}
+
+impl Exchange {
+    /// How many more bytes the exchange takes now. 0 until a response has been taken out.
+    pub fn room(&self) -> usize {
+        if self.over {
+            0
+        } else {
+            MAX_HEAD - self.input.len()
+        }
+    }
+
+    /// Takes bytes that arrived, at most [`Self::room`] of them.
+    pub fn receive(&mut self, bytes: &[u8]) {
+        let skipped = usize::try_from(self.to_skip).map_or(bytes.len(), |n| n.min(bytes.len()));
+        self.to_skip -= skipped as u64;
+        self.input.extend_from_slice(&bytes[skipped..]);
+    }
+
+    /// Whether a request has begun to arrive and is not complete.
+    pub fn is_waiting_for_rest(&self) -> bool {
+        !self.over && !self.input.is_empty()
+    }
+
+    /// The target of the request that was answered last.
+    pub fn last_target(&self) -> &[u8] {
+        &self.target
+    }
+
+    /// The response to the next request, if that is complete. Pipelined requests are answered one
+    /// at each call, in their order.
+    pub fn respond<S: Site>(&mut self, site: &S, now: SystemTime) -> Option<Response<S::File>> {
+        // RFC 9112, section 2.2: empty lines before a request are ignored.
+        let blank = self
+            .input
+            .iter()
+            .take_while(|byte| matches!(byte, b'\r' | b'\n'))
+            .count();
+        self.input.drain(..blank);
+        if self.over || self.input.is_empty() {
+            return None;
+        }
+        let response = match request::parse(&self.input) {
+            Ok(None) => return None,
+            Ok(Some((mut request, length))) => {
+                self.input.drain(..length);
+                self.to_skip = request.body;
+                let arrived = std::mem::take(&mut self.input);
+                self.receive(&arrived);
+                let response = answer(&request, site, now);
+                self.target = std::mem::take(&mut request.target);
+                response
+            }
+            Err(Refused(status)) => refuse(status, now),
+        };
+        self.over = response.close;
+        Some(response)
+    }
+
+    /// The response to a request that did not arrive in time.
+    pub fn time_out<F>(&mut self, now: SystemTime) -> Response<F> {
+        self.over = true;
+        refuse(408, now)
+    }
+}
+
+/// An error that ends the connection.
+pub fn refuse<F>(status: u16, now: SystemTime) -> Response<F> {
+    error(status, Method::Get, true, now, |_| {})
+}
+
+fn answer<S: Site>(request: &Request, site: &S, now: SystemTime) -> Response<S::File> {
+    let close = !request.keep_alive;
+    let plain = |status| error(status, request.method, close, now, |_| {});
+    let Ok(path) = path::resolve(&request.target) else {
+        return plain(400);
+    };
+    match site.find(&path) {
+        Found::File(file) => send(request, file, now),
+        Found::Refused(status) => plain(status),
+        Found::Directory => {
+            let location = format!("/{}/", path::encode(&path));
+            error(301, request.method, close, now, |head| {
+                head.field("Location", &location);
+            })
+        }
+        Found::Listing(names) => {
+            let title = format!("Index of /{}", String::from_utf8_lossy(&path));
+            let mut body = String::from("<ul>\n");
+            if !path.is_empty() {
+                body.push_str("<li><a href=\"../\">../</a></li>\n");
+            }
+            for name in names {
+                // "./" keeps a name with a colon from being read as a scheme.
+                let link = path::encode(name.as_bytes());
+                let text = path::escape(&name);
+                body.push_str(&format!("<li><a href=\"./{link}\">{text}</a></li>\n"));
+            }
+            body.push_str("</ul>\n");
+            html(200, page(&title, &body), request.method, close, now, |_| {})
+        }
+    }
+}
+
+/// The response that sends a file, or the parts of it that are asked for, or says that the client
+/// has it.
+fn send<F>(request: &Request, found: FileInfo<F>, now: SystemTime) -> Response<F> {
+    let close = !request.keep_alive;
+    let ranges = match condition::evaluate(request, &found.validators) {
+        Verdict::Proceed { ranges } => ranges,
+        Verdict::NotModified => {
+            let mut head = Head::new(304, now);
+            describe(&mut head, &found.validators);
+            head.connection(close);
+            return response(304, head, Vec::new(), close);
+        }
+        Verdict::Failed => return error(412, request.method, close, now, |_| {}),
+    };
+    // Ranges are defined for GET only (RFC 9110, section 14.2).
+    let asked = match &request.range {
+        Some(value) if ranges && request.method == Method::Get => range::parse(value, found.length),
+        _ => Asked::Whole,
+    };
+    let file = Rc::new(found.file);
+    let stretch = |range: ByteRange| Part::File {
+        file: Rc::clone(&file),
+        offset: range.first,
+        length: range.length(),
+    };
+    let mut body = Vec::new();
+    let status = if asked == Asked::Whole { 200 } else { 206 };
+    let mut head = Head::new(status, now);
+    describe(&mut head, &found.validators);
+    head.field("Accept-Ranges", "bytes");
+    match asked {
+        Asked::Unsatisfiable => {
+            return error(416, request.method, close, now, |head| {
+                head.field("Content-Range", &format!("bytes */{}", found.length));
+            });
+        }
+        Asked::Whole => {
+            head.field("Content-Type", &found.content_type);
+            head.field("Content-Length", &found.length.to_string());
+            if found.length > 0 && request.method == Method::Get {
+                body.push(stretch(ByteRange {
+                    first: 0,
+                    last: found.length - 1,
+                }));
+            }
+        }
+        Asked::Parts(parts) if parts.len() == 1 => {
+            head.field("Content-Type", &found.content_type);
+            head.field("Content-Length", &parts[0].length().to_string());
+            head.field("Content-Range", &content_range(parts[0], found.length));
+            body.push(stretch(parts[0]));
+        }
+        Asked::Parts(parts) => {
+            // The boundary need only be one that the file does not hold by accident.
+            let boundary = format!("outboard-{:032x}", boundary_of(&found.validators, now));
+            let mut length = 0;
+            for part in parts {
+                let intro = format!(
+                    "\r\n--{boundary}\r\nContent-Type: {}\r\nContent-Range: {}\r\n\r\n",
+                    found.content_type,
+                    content_range(part, found.length)
+                );
+                length += intro.len() as u64 + part.length();
+                body.push(Part::Bytes(intro.into_bytes()));
+                body.push(stretch(part));
+            }
+            let end = format!("\r\n--{boundary}--\r\n");
+            length += end.len() as u64;
+            body.push(Part::Bytes(end.into_bytes()));
+            head.field(
+                "Content-Type",
+                &format!("multipart/byteranges; boundary={boundary}"),
+            );
+            head.field("Content-Length", &length.to_string());
+        }
+    }
+    head.connection(close);
+    response(status, head, body, close)
+}
+
+fn content_range(range: ByteRange, length: u64) -> String {
+    format!("bytes {}-{}/{length}", range.first, range.last)
+}
+
+fn boundary_of(validators: &Validators, now: SystemTime) -> u128 {
+    let seed = now
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_nanos();
+    validators.etag.bytes().fold(seed, |hash, byte| {
+        (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+    })
+}
+
+/// What every response about a file says of its state.
+fn describe(head: &mut Head, validators: &Validators) {
+    head.field("ETag", &validators.etag);
+    head.field(
+        "Last-Modified",
+        &httpdate::fmt_http_date(validators.modified),
+    );
+}
+
+fn error<F>(
+    status: u16,
+    method: Method,
+    close: bool,
+    now: SystemTime,
+    add: impl FnOnce(&mut Head),
+) -> Response<F> {
+    html(status, error_page(status), method, close, now, |head| {
+        if status == 405 {
+            head.field("Allow", "GET, HEAD");
+        }
+        add(head);
+    })
+}
+
+fn html<F>(
+    status: u16,
+    text: String,
+    method: Method,
+    close: bool,
+    now: SystemTime,
+    add: impl FnOnce(&mut Head),
+) -> Response<F> {
+    let mut head = Head::new(status, now);
+    add(&mut head);
+    head.field("Content-Type", "text/html; charset=utf-8");
+    head.field("Content-Length", &text.len().to_string());
+    head.connection(close);
+    let body = match method {
+        Method::Get => vec![Part::Bytes(text.into_bytes())],
+        Method::Head => Vec::new(),
+    };
+    response(status, head, body, close)
+}
+
+/// Puts head and body together; bytes that follow the head join it, so that a small page is one
+/// write.
+fn response<F>(status: u16, head: Head, mut body: Vec<Part<F>>, close: bool) -> Response<F> {
+    let mut first = head.finish();
+    if let Some(Part::Bytes(bytes)) = body.first() {
+        first.extend_from_slice(bytes);
+        body.remove(0);
+    }
+    let mut parts = vec![Part::Bytes(first)];
+    parts.append(&mut body);
+    Response {
+        status,
+        parts,
+        close,
+    }
+}
+
+#[cfg(test)]
+#[path = "exchange_tests.rs"]
+mod tests;

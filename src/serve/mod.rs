@@ -1,0 +1,85 @@
+//! `outboard serve`: an event-driven static file server.
+
+mod client;
+mod condition;
+mod directory;
+mod exchange;
+mod path;
+mod range;
+mod request;
+mod response;
+mod server;
+mod transport;
+
+use anyhow::{Context, Result};
+use client::Rules;
+use directory::Directory;
+use server::Server;
+use std::net::{Ipv6Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Serve the files of a directory over HTTP
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  outboard serve ./site -L :8080 --list")]
+pub struct Args {
+    /// The directory; nothing outside it is ever served
+    directory: PathBuf,
+    /// Address and port to listen on; without an address, all of this machine's
+    #[arg(short = 'L', long, value_name = "[ADDR]:PORT", value_parser = address)]
+    listen: SocketAddr,
+    /// List directories that have no index.html
+    #[arg(long)]
+    list: bool,
+    /// Print a line for each request
+    #[arg(long)]
+    log: bool,
+    /// Connections open at once; more are told to come back later
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    max_connections: usize,
+    /// Seconds that a connection may be silent between requests
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    idle_timeout: u64,
+}
+
+/// Seconds for the head of a request, from its first byte on.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Serves until it is killed.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let site = Directory::open(&args.directory, args.list)?;
+    let rules = Rules {
+        idle: Duration::from_secs(args.idle_timeout.max(1)),
+        head: HEAD_TIMEOUT,
+        log: args.log,
+    };
+    let listener = TcpListener::bind(args.listen)
+        .with_context(|| format!("cannot listen on {}", args.listen))?;
+    Server::new(site, rules, listener, args.max_connections)?.run()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `ADDR:PORT`, or `:PORT` for every address of the machine, of both families.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Some(port) = text.strip_prefix(':')
+        && let Ok(port) = port.parse()
+    {
+        return Ok((Ipv6Addr::UNSPECIFIED, port).into());
+    }
+    text.parse()
+        .map_err(|_| "not an address and port, such as 10.0.0.1:80, [::1]:80 or :80".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn addresses_are_written_as_people_write_them() {
+        assert_eq!(address(":80").unwrap().to_string(), "[::]:80");
+        assert_eq!(address("[::1]:80").unwrap().to_string(), "[::1]:80");
+        assert_eq!(address("10.0.0.1:80").unwrap().to_string(), "10.0.0.1:80");
+        assert!(address("80").is_err() && address("host:80").is_err() && address(":x").is_err());
+    }
+}

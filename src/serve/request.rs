@@ -1,0 +1,206 @@
+//! Reading the head of a request: what the server needs of it, owned.
+
+/// At most so many header fields; more is answered with 431.
+const MAX_FIELDS: usize = 100;
+/// The head of a request, in bytes; a longer one is answered with 431 (or 414, if its target
+/// alone is as long).
+pub const MAX_HEAD: usize = 16 * 1024;
+/// A body (which no method served here gives a meaning) is read and thrown away up to this size,
+/// so that the connection can be kept; a larger one ends it.
+const MAX_BODY: u64 = 64 * 1024;
+
+/// The methods that are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// Send the file.
+    #[default]
+    Get,
+    /// Send what GET would, without the body.
+    Head,
+}
+
+/// What the server needs to know of a request.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// GET or HEAD.
+    pub method: Method,
+    /// The target as the client sent it.
+    pub target: Vec<u8>,
+    /// Whether the connection may be used again after the response.
+    pub keep_alive: bool,
+    /// Bytes of body that follow the head, and mean nothing.
+    pub body: u64,
+    /// If-Match.
+    pub if_match: Option<String>,
+    /// If-None-Match.
+    pub if_none_match: Option<String>,
+    /// If-Modified-Since.
+    pub if_modified_since: Option<String>,
+    /// If-Unmodified-Since.
+    pub if_unmodified_since: Option<String>,
+    /// If-Range.
+    pub if_range: Option<String>,
+    /// Range.
+    pub range: Option<String>,
+}
+
+/// A request that is answered with an error; the connection ends after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused(pub u16);
+
+/// Reads the head at the start of `input`: the request and the length of its head, or `None` if
+/// the head is not complete yet.
+pub fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, Refused> {
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let mut head = httparse::Request::new(&mut fields);
+    let length = match head.parse(&input[..input.len().min(MAX_HEAD)]) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) if input.len() < MAX_HEAD => return Ok(None),
+        Ok(httparse::Status::Partial) => {
+            return Err(Refused(if head.version.is_none() { 414 } else { 431 }));
+        }
+        Err(httparse::Error::TooManyHeaders) => return Err(Refused(431)),
+        Err(httparse::Error::Version) => return Err(Refused(505)),
+        Err(_) => return Err(Refused(400)),
+    };
+    let mut request = Request {
+        method: match head.method {
+            Some("GET") => Method::Get,
+            Some("HEAD") => Method::Head,
+            // Known, and refused for every file (405); the others are not known (501).
+            Some("POST" | "PUT" | "DELETE" | "PATCH" | "OPTIONS" | "TRACE" | "CONNECT") => {
+                return Err(Refused(405));
+            }
+            _ => return Err(Refused(501)),
+        },
+        target: head.path.unwrap_or_default().as_bytes().to_vec(),
+        keep_alive: head.version == Some(1),
+        ..Request::default()
+    };
+    let mut hosts = 0;
+    let mut body = None;
+    for field in head.headers.iter() {
+        hosts += usize::from(field.name.eq_ignore_ascii_case("host"));
+        read_field(&mut request, &mut body, field)?;
+    }
+    // RFC 9112, section 3.2: exactly one Host in HTTP/1.1.
+    if hosts > 1 || hosts == 0 && head.version == Some(1) {
+        return Err(Refused(400));
+    }
+    request.body = body.unwrap_or(0);
+    Ok(Some((request, length)))
+}
+
+fn read_field(
+    request: &mut Request,
+    body: &mut Option<u64>,
+    field: &httparse::Header<'_>,
+) -> Result<(), Refused> {
+    let name = field.name;
+    let is = |known: &str| name.eq_ignore_ascii_case(known);
+    // A value that is not UTF-8 matches none of ours.
+    let value = std::str::from_utf8(field.value).unwrap_or_default();
+    let known = if is("if-none-match") {
+        &mut request.if_none_match
+    } else if is("if-modified-since") {
+        &mut request.if_modified_since
+    } else if is("range") {
+        &mut request.range
+    } else if is("if-range") {
+        &mut request.if_range
+    } else if is("if-match") {
+        &mut request.if_match
+    } else if is("if-unmodified-since") {
+        &mut request.if_unmodified_since
+    } else {
+        if is("connection") {
+            for option in value.split(',').map(str::trim) {
+                if option.eq_ignore_ascii_case("close") {
+                    request.keep_alive = false;
+                } else if option.eq_ignore_ascii_case("keep-alive") {
+                    request.keep_alive = true;
+                }
+            }
+        } else if is("transfer-encoding") {
+            return Err(Refused(501));
+        } else if is("content-length") {
+            let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+            let length = value.parse().ok().filter(|_| digits).ok_or(Refused(400))?;
+            if body.is_some_and(|known| known != length) {
+                return Err(Refused(400));
+            }
+            if length > MAX_BODY {
+                return Err(Refused(413));
+            }
+            *body = Some(length);
+        }
+        return Ok(());
+    };
+    *known = Some(value.to_string());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_HEAD, Method, Refused, parse};
+
+    fn refused(head: &str) -> Option<u16> {
+        parse(head.as_bytes()).err().map(|Refused(status)| status)
+    }
+
+    #[test]
+    fn a_head_is_read_when_it_is_complete() {
+        let head = b"HEAD /a HTTP/1.1\r\nHost: x\r\nRange: bytes=0-\r\n\r\nmore";
+        for length in 0..head.len() - 4 {
+            assert!(matches!(parse(&head[..length]), Ok(None)), "{length}");
+        }
+        let (request, length) = parse(head).unwrap().unwrap();
+        assert_eq!(&head[length..], b"more");
+        assert_eq!(request.method, Method::Head);
+        assert_eq!(request.target, b"/a");
+        assert_eq!(request.range.as_deref(), Some("bytes=0-"));
+        assert!(request.keep_alive);
+    }
+
+    #[test]
+    fn a_connection_is_kept_as_version_and_client_say() {
+        let keeps = |head: &str| parse(head.as_bytes()).unwrap().unwrap().0.keep_alive;
+        assert!(!keeps("GET / HTTP/1.0\r\n\r\n"));
+        assert!(keeps("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n"));
+        assert!(!keeps(
+            "GET / HTTP/1.1\r\nHost: x\r\nConnection: te, close\r\n\r\n"
+        ));
+    }
+
+    #[test]
+    fn what_is_not_served_is_refused_by_its_own_status() {
+        let host = "Host: x\r\n";
+        assert_eq!(refused("POST / HTTP/1.1\r\n\r\n"), Some(405));
+        assert_eq!(refused("BREW / HTTP/1.1\r\n\r\n"), Some(501));
+        assert_eq!(refused("GET / HTTP/2.0\r\n\r\n"), Some(505));
+        assert_eq!(refused("GET / HTTP/1.1\r\n\r\n"), Some(400));
+        assert_eq!(
+            refused(&format!("GET / HTTP/1.1\r\n{host}{host}\r\n")),
+            Some(400)
+        );
+        assert_eq!(refused("\x16\x03\x01\x02"), Some(400));
+        let framed = |field: &str| refused(&format!("GET / HTTP/1.1\r\n{host}{field}\r\n\r\n"));
+        assert_eq!(framed("Transfer-Encoding: chunked"), Some(501));
+        assert_eq!(framed("Content-Length: 1\r\nContent-Length: 2"), Some(400));
+        assert_eq!(framed("Content-Length: +1"), Some(400));
+        assert_eq!(framed("Content-Length: 99999999"), Some(413));
+        assert_eq!(framed("Content-Length: 5"), None);
+    }
+
+    #[test]
+    fn heads_without_end_are_refused() {
+        let long = "a".repeat(MAX_HEAD);
+        assert_eq!(refused(&format!("GET /{long}")), Some(414));
+        assert_eq!(refused(&format!("GET / HTTP/1.1\r\nX: {long}")), Some(431));
+        let fields = "X: y\r\n".repeat(101);
+        assert_eq!(
+            refused(&format!("GET / HTTP/1.1\r\n{fields}\r\n")),
+            Some(431)
+        );
+    }
+}

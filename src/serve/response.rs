@@ -1,0 +1,134 @@
+//! Responses: a head in bytes, and a body in parts that are bytes or stretches of a file.
+
+use super::path::escape;
+use std::rc::Rc;
+use std::time::SystemTime;
+
+/// What a response body is made of.
+#[derive(Debug)]
+pub enum Part<F> {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// `length` bytes of a file from `offset` on.
+    File {
+        /// The file; shared by the parts of one response.
+        file: Rc<F>,
+        /// Where to begin.
+        offset: u64,
+        /// How much; never 0.
+        length: u64,
+    },
+}
+
+/// A response as it goes out: its parts in order, the head being in the first.
+#[derive(Debug)]
+pub struct Response<F> {
+    /// The status, for the log.
+    pub status: u16,
+    /// Head and body.
+    pub parts: Vec<Part<F>>,
+    /// Whether the connection ends after it.
+    pub close: bool,
+}
+
+/// A head being written.
+pub struct Head {
+    bytes: Vec<u8>,
+}
+
+impl Head {
+    /// Begins a head.
+    pub fn new(status: u16, now: SystemTime) -> Self {
+        let mut head = Self {
+            bytes: Vec::with_capacity(256),
+        };
+        head.bytes
+            .extend_from_slice(format!("HTTP/1.1 {status} {}\r\n", reason(status)).as_bytes());
+        head.field("Server", "outboard");
+        head.field("Date", &httpdate::fmt_http_date(now));
+        head
+    }
+
+    /// Adds a field. The value must not hold line breaks: all of them are ours.
+    pub fn field(&mut self, name: &str, value: &str) {
+        debug_assert!(!value.contains(['\r', '\n']));
+        for text in [name, ": ", value, "\r\n"] {
+            self.bytes.extend_from_slice(text.as_bytes());
+        }
+    }
+
+    /// Says whether the connection stays.
+    pub fn connection(&mut self, close: bool) {
+        if close {
+            self.field("Connection", "close");
+        }
+    }
+
+    /// Ends the head.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.bytes.extend_from_slice(b"\r\n");
+        self.bytes
+    }
+}
+
+/// A page that says what went wrong, for people.
+pub fn error_page(status: u16) -> String {
+    page(
+        &format!("{status} {}", reason(status)),
+        &format!("<p>{}</p>\n", escape(explanation(status))),
+    )
+}
+
+/// A page of ours: `title` is text, `body` is HTML.
+pub fn page(title: &str, body: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <title>{title}</title>\n</head>\n<body>\n<h1>{title}</h1>\n{body}</body>\n</html>\n"
+    )
+}
+
+/// The reason phrase of `status`.
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        206 => "Partial Content",
+        301 => "Moved Permanently",
+        304 => "Not Modified",
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        412 => "Precondition Failed",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        416 => "Range Not Satisfiable",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        503 => "Service Unavailable",
+        505 => "HTTP Version Not Supported",
+        _ => "Unknown",
+    }
+}
+
+fn explanation(status: u16) -> &'static str {
+    match status {
+        301 => "It has moved; the link is in the Location header.",
+        400 => "The request is not HTTP that this server understands.",
+        403 => "The server may not read this file.",
+        404 => "There is nothing at this address.",
+        405 => "Files are served to GET and HEAD only.",
+        408 => "The request did not arrive in time.",
+        412 => "The file is not in the state that the request requires.",
+        413 => "The request has a body that is too large for a request that needs none.",
+        414 => "The address is too long.",
+        416 => "The file has no such part.",
+        431 => "The header of the request is too large.",
+        501 => "This server does not know that method or encoding.",
+        503 => "The server has as many connections open as it allows.",
+        505 => "This server speaks HTTP/1.1 and HTTP/1.0.",
+        _ => "The server could not do it.",
+    }
+}
