@@ -16,6 +16,9 @@
 //! | [`distribution`] | service times with exact moments up to the third, sampling, cumulative probabilities |
 //! | [`queue`] | the classical queues, each with its conditions and its source |
 //! | [`offload`] | the host with and without an engine: prediction, bounds, sensitivity, the source's own formulas |
+//! | [`simulate`] | a discrete-event simulator of the same systems |
+//! | [`fit`] | service times and distributions from measurements; agreement of model and measurement |
+//! | [`policy`] | which size classes to offload at which load, in a form that an engine can follow |
 //! | [`error`] | what is refused, with the value that was refused and what would be accepted |
 //!
 //! # Conventions
@@ -26,8 +29,11 @@
 
 pub mod distribution;
 pub mod error;
+pub mod fit;
 pub mod offload;
+pub mod policy;
 pub mod queue;
+pub mod simulate;
 
 pub use distribution::{Distribution, Moments};
 pub use error::ModelError;

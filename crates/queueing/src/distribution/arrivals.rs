@@ -59,29 +59,10 @@ impl Distribution {
             }
             Kind::LogNormal { .. } | Kind::Pareto { .. } | Kind::BoundedPareto { .. } => {
                 over_quantiles(|weight, low, high| {
-                    let value = self.quantile(low, high);
+                    let value = self.quantile_of(low, high);
                     add_poisson(share * weight, arrival_rate * factor * value, out);
                 });
             }
-        }
-    }
-
-    /// The value that is exceeded with probability `upper` and not reached with `lower` = 1 −
-    /// `upper`; both are given so that neither end loses digits. Continuous kinds only.
-    fn quantile(&self, lower: f64, upper: f64) -> f64 {
-        match &self.0 {
-            Kind::LogNormal { mu, sigma } => {
-                let half = if lower < 0.5 { lower } else { upper };
-                let z = std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(2.0 * half);
-                let z = if lower < 0.5 { -z } else { z };
-                (mu + sigma * z).exp()
-            }
-            Kind::Pareto { scale, alpha } => scale * upper.powf(-1.0 / alpha),
-            Kind::BoundedPareto { low, high, alpha } => {
-                let floor = (low / high).powf(*alpha);
-                low * (upper + lower * floor).powf(-1.0 / alpha)
-            }
-            _ => 0.0,
         }
     }
 }

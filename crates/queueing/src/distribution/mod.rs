@@ -9,6 +9,7 @@ mod arrivals;
 mod empirical;
 mod moments;
 mod pareto;
+mod quantile;
 
 pub use empirical::Empirical;
 pub use moments::Moments;

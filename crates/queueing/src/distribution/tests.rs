@@ -108,3 +108,17 @@ fn parameters_outside_their_domain_are_refused_with_their_value() {
         "rate must be a finite number greater than 0, not -2"
     );
 }
+
+#[test]
+fn a_quantile_inverts_the_probability() {
+    for distribution in all() {
+        for p in [0.001, 0.2, 0.5, 0.9, 0.9999] {
+            let x = distribution.quantile(p);
+            assert!(distribution.cdf(x) >= p - 1e-9, "{distribution} at {p}");
+            assert!(
+                distribution.cdf(x * (1.0 - 1e-6)) <= p + 1e-5,
+                "{distribution} at {p}"
+            );
+        }
+    }
+}

@@ -149,12 +149,20 @@ impl Class {
 
 /// Checks the classes and takes their moments.
 pub(crate) fn all_moments(classes: &[Class]) -> Result<Vec<ClassMoments>, ModelError> {
-    at_least_one("number of classes", classes.len())?;
     let all: Vec<ClassMoments> = classes
         .iter()
         .map(Class::moments)
         .collect::<Result<_, _>>()?;
-    let total: f64 = all.iter().map(|class| class.arrival_rate).sum();
-    positive("total arrival rate", total)?;
+    all_arrivals(classes)?;
     Ok(all)
+}
+
+/// The total arrival rate of the classes, checked.
+pub(crate) fn all_arrivals(classes: &[Class]) -> Result<f64, ModelError> {
+    at_least_one("number of classes", classes.len())?;
+    let mut total = 0.0;
+    for class in classes {
+        total += non_negative("arrival rate", class.arrival_rate)?;
+    }
+    positive("total arrival rate", total)
 }

@@ -1,0 +1,122 @@
+//! Means with confidence intervals from dependent observations, and averages over time.
+
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// A mean with its confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The mean of all that was observed.
+    pub mean: f64,
+    /// Half the width of the interval around it.
+    pub half_width: f64,
+    /// How many were observed.
+    pub count: u64,
+}
+
+impl Estimate {
+    /// What is known when nothing was observed.
+    pub(super) const NONE: Estimate = Estimate {
+        mean: f64::NAN,
+        half_width: f64::INFINITY,
+        count: 0,
+    };
+
+    /// Whether the interval, made `factor` times as wide, contains `value`.
+    pub fn contains(&self, value: f64, factor: f64) -> bool {
+        (value - self.mean).abs() <= factor * self.half_width
+    }
+}
+
+/// Batch means: consecutive observations are pooled into few long batches, whose means are nearly
+/// independent although the observations are not.
+pub(super) struct BatchMeans {
+    batch_size: u64,
+    confidence: f64,
+    sum: f64,
+    in_batch: u64,
+    means: Vec<f64>,
+    count: u64,
+    total: f64,
+}
+
+impl BatchMeans {
+    /// For up to `expected` observations in `batches` batches.
+    pub(super) fn new(expected: u64, batches: u64, confidence: f64) -> Self {
+        BatchMeans {
+            batch_size: (expected / batches).max(1),
+            confidence,
+            sum: 0.0,
+            in_batch: 0,
+            means: Vec::with_capacity(batches as usize),
+            count: 0,
+            total: 0.0,
+        }
+    }
+
+    pub(super) fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.total += value;
+        self.count += 1;
+        self.in_batch += 1;
+        if self.in_batch == self.batch_size {
+            self.means.push(self.sum / self.batch_size as f64);
+            self.sum = 0.0;
+            self.in_batch = 0;
+        }
+    }
+
+    /// The mean and its interval; `None` when nothing was observed. With fewer than two full
+    /// batches the interval is infinite.
+    pub(super) fn estimate(&self) -> Option<Estimate> {
+        if self.count == 0 {
+            return None;
+        }
+        let mean = self.total / self.count as f64;
+        let batches = self.means.len() as f64;
+        let half_width = if self.means.len() < 2 {
+            f64::INFINITY
+        } else {
+            let centre = self.means.iter().sum::<f64>() / batches;
+            let variance =
+                self.means.iter().map(|m| (m - centre).powi(2)).sum::<f64>() / (batches - 1.0);
+            let quantile = StudentsT::new(0.0, 1.0, batches - 1.0).map_or(f64::INFINITY, |t| {
+                t.inverse_cdf(0.5 + self.confidence / 2.0)
+            });
+            quantile * (variance / batches).sqrt()
+        };
+        Some(Estimate {
+            mean,
+            half_width,
+            count: self.count,
+        })
+    }
+}
+
+/// The average over time of a level that changes in steps.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct TimeAverage {
+    level: f64,
+    since: f64,
+    area: f64,
+    started: f64,
+}
+
+impl TimeAverage {
+    /// Counts from `now` on; the level stays.
+    pub(super) fn start(&mut self, now: f64) {
+        self.area = 0.0;
+        self.since = now;
+        self.started = now;
+    }
+
+    pub(super) fn change(&mut self, now: f64, by: f64) {
+        self.area += self.level * (now - self.since);
+        self.since = now;
+        self.level += by;
+    }
+
+    pub(super) fn mean(&self, until: f64) -> f64 {
+        (self.area + self.level * (until - self.since)) / (until - self.started)
+    }
+}
