@@ -2,5 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod congestion;
+pub mod flow_table;
+pub mod isn;
 pub mod recovery;
 pub mod time;
+pub mod timer_wheel;

@@ -1,0 +1,281 @@
+//! From a flow to whatever has been filed under it: an open hash table with a keyed hash.
+//!
+//! Linear probing, in an array of eight-byte slots beside the keys: a lookup that fails (a SYN)
+//! stays in a cache line or two of slots, one that succeeds touches one key. Removing moves later
+//! entries of the run back instead of leaving tombstones, so the table is as fast after a million
+//! connections as before the first. Whoever sends packets cannot choose flows that collide, the
+//! key being secret.
+
+use wire::flow::{FlowHasher, FlowKey};
+
+/// The least number of slots; a power of two.
+const MIN_SLOTS: usize = 16;
+
+/// One place in the table.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// Of the key's hash the upper half, the lowest bit set; zero: the slot is free.
+    tag: u32,
+    value: u32,
+}
+
+impl Slot {
+    const FREE: Slot = Slot { tag: 0, value: 0 };
+}
+
+/// Values of 32 bits, by flow.
+///
+/// It grows and shrinks with its content, which its owner bounds; by doubling and halving, each of
+/// which moves every entry once.
+#[derive(Clone, Debug)]
+pub struct FlowTable {
+    hasher: FlowHasher,
+    /// A power of two of them, at most three quarters taken.
+    slots: Vec<Slot>,
+    /// The key of each slot that is taken; anything where it is free.
+    keys: Vec<FlowKey>,
+    len: usize,
+    /// It never shrinks below this many slots.
+    min_slots: usize,
+}
+
+impl FlowTable {
+    /// An empty table with the given secret key.
+    pub fn new(key: [u8; 16]) -> FlowTable {
+        FlowTable::with_capacity(key, 0)
+    }
+
+    /// An empty table that holds `capacity` flows before it grows, and never shrinks below that.
+    pub fn with_capacity(key: [u8; 16], capacity: usize) -> FlowTable {
+        let min_slots = (capacity + capacity / 3 + 1)
+            .next_power_of_two()
+            .max(MIN_SLOTS);
+        FlowTable {
+            hasher: FlowHasher::new(key),
+            slots: vec![Slot::FREE; min_slots],
+            keys: vec![vacant_key(); min_slots],
+            len: 0,
+            min_slots,
+        }
+    }
+
+    /// How many flows are in the table.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// What is filed under `flow`.
+    #[inline]
+    pub fn get(&self, flow: &FlowKey) -> Option<u32> {
+        match self.find(flow, self.hasher.hash(flow)) {
+            Found::At(at) => Some(self.slots[at].value),
+            Found::FreeAt(_) => None,
+        }
+    }
+
+    /// Files `value` under `flow`; returns what was filed there before.
+    pub fn insert(&mut self, flow: FlowKey, value: u32) -> Option<u32> {
+        if (self.len + 1) * 4 > self.slots.len() * 3 {
+            self.resize(self.slots.len() * 2);
+        }
+        let hash = self.hasher.hash(&flow);
+        match self.find(&flow, hash) {
+            Found::At(at) => Some(core::mem::replace(&mut self.slots[at].value, value)),
+            Found::FreeAt(at) => {
+                self.slots[at] = Slot {
+                    tag: tag(hash),
+                    value,
+                };
+                self.keys[at] = flow;
+                self.len += 1;
+                None
+            }
+        }
+    }
+
+    /// Takes out what is filed under `flow`, and returns it.
+    pub fn remove(&mut self, flow: &FlowKey) -> Option<u32> {
+        let Found::At(at) = self.find(flow, self.hasher.hash(flow)) else {
+            return None;
+        };
+        let value = self.slots[at].value;
+        self.close_gap(at);
+        self.len -= 1;
+        if self.slots.len() > self.min_slots && self.len * 8 < self.slots.len() {
+            self.resize(self.slots.len() / 2);
+        }
+        Some(value)
+    }
+
+    /// Where `flow` is, or would go. There is always a free slot, so the search ends.
+    #[inline]
+    fn find(&self, flow: &FlowKey, hash: u64) -> Found {
+        let (tag, mask) = (tag(hash), self.slots.len() - 1);
+        let mut at = hash as usize & mask;
+        loop {
+            let slot = self.slots[at];
+            if slot.tag == 0 {
+                return Found::FreeAt(at);
+            }
+            if slot.tag == tag && self.keys[at] == *flow {
+                return Found::At(at);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    /// Frees the slot `gap`, and moves into it the next entry of the run that may stand there; and
+    /// so on with the gap that this one leaves.
+    fn close_gap(&mut self, mut gap: usize) {
+        let mask = self.slots.len() - 1;
+        let mut at = gap;
+        loop {
+            at = (at + 1) & mask;
+            if self.slots[at].tag == 0 {
+                break;
+            }
+            let home = self.hasher.hash(&self.keys[at]) as usize & mask;
+            // An entry may go no further back than to its home.
+            let (from_home, from_gap) = (at.wrapping_sub(home) & mask, at.wrapping_sub(gap) & mask);
+            if from_home >= from_gap {
+                self.slots[gap] = self.slots[at];
+                self.keys[gap] = self.keys[at];
+                gap = at;
+            }
+        }
+        self.slots[gap] = Slot::FREE;
+    }
+
+    fn resize(&mut self, slots: usize) {
+        let old_slots = core::mem::replace(&mut self.slots, vec![Slot::FREE; slots]);
+        let old_keys = core::mem::replace(&mut self.keys, vec![vacant_key(); slots]);
+        for (slot, flow) in old_slots.into_iter().zip(old_keys) {
+            if slot.tag != 0
+                && let Found::FreeAt(at) = self.find(&flow, self.hasher.hash(&flow))
+            {
+                self.slots[at] = slot;
+                self.keys[at] = flow;
+            }
+        }
+    }
+}
+
+/// The outcome of a search: an index into the slots.
+enum Found {
+    At(usize),
+    FreeAt(usize),
+}
+
+#[inline]
+fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32 | 1
+}
+
+/// What stands in `keys` where a slot is free.
+fn vacant_key() -> FlowKey {
+    let unspecified = core::net::IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
+    FlowKey {
+        local: unspecified,
+        remote: unspecified,
+        local_port: 0,
+        remote_port: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    fn flow(n: u32) -> FlowKey {
+        let [a, b, c, d] = n.to_be_bytes();
+        FlowKey {
+            local: [10, 0, 0, 1].into(),
+            remote: [10, a, b, 1].into(),
+            local_port: 80,
+            remote_port: u16::from_be_bytes([c, d]),
+        }
+    }
+
+    #[test]
+    fn what_is_filed_is_found_until_it_is_taken_out() {
+        let mut table = FlowTable::new([3; 16]);
+        assert_eq!(table.get(&flow(1)), None);
+        assert_eq!(table.insert(flow(1), 7), None);
+        assert_eq!(table.insert(flow(1), 8), Some(7));
+        assert_eq!((table.get(&flow(1)), table.len()), (Some(8), 1));
+        assert_eq!(table.remove(&flow(1)), Some(8));
+        assert_eq!(table.remove(&flow(1)), None);
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn the_vacant_key_is_a_key_like_any_other() {
+        let mut table = FlowTable::new([3; 16]);
+        assert_eq!(table.get(&vacant_key()), None);
+        table.insert(vacant_key(), 5);
+        assert_eq!(table.remove(&vacant_key()), Some(5));
+    }
+
+    #[test]
+    fn it_grows_and_shrinks_but_not_below_its_capacity() {
+        let mut table = FlowTable::with_capacity([3; 16], 1_000);
+        let slots = table.slots.len();
+        for n in 0..1_000 {
+            table.insert(flow(n), n);
+        }
+        assert_eq!(table.slots.len(), slots);
+        for n in 1_000..100_000 {
+            table.insert(flow(n), n);
+        }
+        assert!(table.slots.len() > slots);
+        for n in 0..100_000 {
+            assert_eq!(table.remove(&flow(n)), Some(n));
+        }
+        assert_eq!((table.slots.len(), table.len()), (slots, 0));
+    }
+
+    #[test]
+    fn turnover_leaves_no_traces() {
+        let mut table = FlowTable::with_capacity([3; 16], 100);
+        for n in 0..100_000 {
+            table.insert(flow(n), n);
+            if n >= 100 {
+                assert_eq!(table.remove(&flow(n - 100)), Some(n - 100));
+            }
+        }
+        assert_eq!(table.len(), 100);
+        assert_eq!(table.slots.iter().filter(|slot| slot.tag != 0).count(), 100);
+        assert_eq!(table.slots.len(), 256);
+    }
+
+    proptest! {
+        /// Few flows and a table that is small, so that runs meet, wrap around and are torn apart.
+        #[test]
+        fn it_behaves_like_a_map(
+            key: [u8; 16],
+            steps in proptest::collection::vec((0..3_u8, 0..40_u32), 0..400),
+        ) {
+            let mut table = FlowTable::new(key);
+            let mut map = HashMap::new();
+            for (step, (what, n)) in steps.into_iter().enumerate() {
+                let value = step as u32;
+                match what {
+                    0 => prop_assert_eq!(table.insert(flow(n), value), map.insert(n, value)),
+                    1 => prop_assert_eq!(table.remove(&flow(n)), map.remove(&n)),
+                    _ => prop_assert_eq!(table.get(&flow(n)), map.get(&n).copied()),
+                }
+                prop_assert_eq!(table.len(), map.len());
+            }
+            for n in 0..40 {
+                prop_assert_eq!(table.get(&flow(n)), map.get(&n).copied());
+            }
+        }
+    }
+}
