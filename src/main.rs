@@ -4,6 +4,7 @@
 //! does it; what `run` returns as an error is printed here, in one line.
 #![forbid(unsafe_code)]
 
+mod run;
 mod serve;
 
 use clap::{Parser, Subcommand};
@@ -20,6 +21,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Run(run::Args),
 }
 
 fn main() -> ExitCode {
@@ -33,5 +35,6 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(args) => serve::run(args),
+        Command::Run(args) => run::run(args),
     }
 }

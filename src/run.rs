@@ -1,0 +1,103 @@
+//! `outboard run`: an unmodified program on the engine.
+
+mod program;
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+use queue_pair::control;
+
+/// The shared object that takes the place of libc's socket calls.
+const LIBRARY: &str = "liboutboard_preload.so";
+
+/// Run an unmodified program on the engine.
+///
+/// Its TCP sockets on the engine's interface are served by the engine, everything else by the
+/// kernel. `outboard explain PID` says which, and why.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  outboard run -- nginx -g 'daemon off;'")]
+pub struct Args {
+    /// The engine's name
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    engine: String,
+    /// Fail, rather than leave a socket to the kernel, where the engine cannot take it
+    /// (listen and connect then give EOPNOTSUPP)
+    #[arg(long)]
+    strict: bool,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
+/// Becomes the program; returns only if that fails.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let (name, arguments) = args.command.split_first().context("no program was given")?;
+    let path = program::find(name)?;
+    program::check(&path)?;
+    let library = library()?;
+    let socket = control::socket_path(&args.engine);
+    if let Err(error) = control::Channel::connect(&socket) {
+        if args.strict {
+            bail!(
+                "no engine at {}: {error} (start one with `outboard engine -i IFACE`)",
+                socket.display()
+            );
+        }
+        eprintln!(
+            "outboard: no engine at {}: {} runs on the kernel",
+            socket.display(),
+            path.display()
+        );
+    }
+    let mut preload = library.into_os_string();
+    if let Some(before) = std::env::var_os("LD_PRELOAD").filter(|before| !before.is_empty()) {
+        preload.push(":");
+        preload.push(before);
+    }
+    let error = Command::new(&path)
+        .arg0(name)
+        .args(arguments)
+        .env("LD_PRELOAD", preload)
+        .env("OUTBOARD_SOCKET", socket)
+        .env("OUTBOARD_STRICT", if args.strict { "1" } else { "0" })
+        .exec();
+    Err(error).with_context(|| format!("cannot run {}", path.display()))
+}
+
+/// Where the shared object is: `OUTBOARD_PRELOAD`, beside this executable, or in
+/// `../lib/outboard` of it.
+fn library() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("OUTBOARD_PRELOAD") {
+        let path = PathBuf::from(path);
+        if !path.is_file() {
+            bail!(
+                "OUTBOARD_PRELOAD names {}, which is no file",
+                path.display()
+            );
+        }
+        return Ok(path);
+    }
+    let executable = std::env::current_exe().context("cannot tell where this program is")?;
+    let here = executable.parent().unwrap_or(Path::new("/"));
+    let places = [
+        here.join(LIBRARY),
+        here.join("../lib/outboard").join(LIBRARY),
+    ];
+    match places.iter().find(|place| place.is_file()) {
+        Some(found) => Ok(found.canonicalize()?),
+        None => bail!(
+            "{LIBRARY} is neither in {} nor in {}; build it (`cargo build --workspace`) or name it \
+             in OUTBOARD_PRELOAD",
+            here.display(),
+            here.join("../lib/outboard").display(),
+        ),
+    }
+}
