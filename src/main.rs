@@ -4,8 +4,13 @@
 //! does it; what `run` returns as an error is printed here, in one line.
 #![forbid(unsafe_code)]
 
+mod capture;
+mod control;
+mod explain;
 mod run;
 mod serve;
+mod ss;
+mod stats;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -20,8 +25,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Serve(serve::Args),
     Run(run::Args),
+    Serve(serve::Args),
+    Ss(ss::Args),
+    Stats(stats::Args),
+    Explain(explain::Args),
+    Capture(capture::Args),
 }
 
 fn main() -> ExitCode {
@@ -36,5 +45,9 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(args) => serve::run(args),
         Command::Run(args) => run::run(args),
+        Command::Ss(args) => ss::run(args),
+        Command::Stats(args) => stats::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Capture(args) => capture::run(args),
     }
 }

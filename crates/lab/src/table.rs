@@ -6,6 +6,7 @@ use std::fmt;
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     rows: Vec<Vec<String>>,
+    left: Vec<usize>,
 }
 
 impl Table {
@@ -14,6 +15,11 @@ impl Table {
         let mut table = Self::default();
         table.row(headings);
         table
+    }
+
+    /// Sets a column (the first is 0) to the left: it holds words.
+    pub fn left(&mut self, column: usize) {
+        self.left.push(column);
     }
 
     /// Adds a row.
@@ -38,10 +44,13 @@ impl fmt::Display for Table {
         for row in &self.rows {
             let mut line = String::new();
             for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-                if column == 0 {
+                if column > 0 {
+                    line.push_str("  ");
+                }
+                if column == 0 || self.left.contains(&column) {
                     line.push_str(&format!("{cell:<width$}"));
                 } else {
-                    line.push_str(&format!("  {cell:>width$}"));
+                    line.push_str(&format!("{cell:>width$}"));
                 }
             }
             writeln!(f, "{}", line.trim_end())?;

@@ -1,0 +1,225 @@
+//! `outboard ss`: the offloaded sockets, as readers of `ss` expect to see them.
+
+use crate::control::{Engine, out_of_place};
+use anyhow::Result;
+use lab::table::Table;
+use queue_pair::control::{ConnInfo, Reply, Request, SocketRow};
+use std::process::ExitCode;
+
+/// Show the sockets that the engine handles
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  outboard ss -ai")]
+pub struct Args {
+    #[command(flatten)]
+    engine: Engine,
+    /// Show listening sockets too
+    #[arg(short, long)]
+    all: bool,
+    /// Show listening sockets only
+    #[arg(short, long)]
+    listening: bool,
+    /// Show what TCP knows of each connection
+    #[arg(short, long)]
+    info: bool,
+    /// Leave out the heading
+    #[arg(short = 'H', long)]
+    no_header: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the sockets.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let mut control = args.engine.connect()?;
+    let mut rows = Vec::new();
+    let mut after = None;
+    loop {
+        match control.ask(&Request::Sockets { after })? {
+            Reply::Sockets { rows: some, next } => {
+                rows.extend(some.into_iter().filter(|row| args.wants(row)));
+                after = next;
+            }
+            other => return Err(out_of_place(&other)),
+        }
+        if after.is_none() {
+            break;
+        }
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&rows)?);
+    } else {
+        print!("{}", render(&rows, !args.no_header, args.info));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    fn wants(&self, row: &SocketRow) -> bool {
+        match row.peer {
+            None => self.all || self.listening,
+            Some(_) => !self.listening,
+        }
+    }
+}
+
+fn render(rows: &[SocketRow], heading: bool, info: bool) -> String {
+    let mut table = Table::default();
+    let mut details = Vec::new();
+    if heading {
+        table.row(HEADINGS);
+        details.push(None);
+    }
+    for row in rows {
+        table.row([
+            state(&row.state).to_string(),
+            row.receive_queue.to_string(),
+            row.send_queue.to_string(),
+            row.local.to_string(),
+            row.peer
+                .map_or_else(|| "*:*".into(), |peer| peer.to_string()),
+            users(row),
+        ]);
+        details.push(row.info.as_ref().filter(|_| info));
+    }
+    for column in [3, 4, 5] {
+        table.left(column);
+    }
+    let mut text = String::new();
+    for (line, detail) in table.to_string().lines().zip(details) {
+        text.push_str(line);
+        text.push('\n');
+        if let Some(detail) = detail {
+            text.push_str(&format!("\t {}\n", describe(detail)));
+        }
+    }
+    text
+}
+
+const HEADINGS: [&str; 6] = [
+    "State",
+    "Recv-Q",
+    "Send-Q",
+    "Local Address:Port",
+    "Peer Address:Port",
+    "Process",
+];
+
+/// `ss` abbreviates one name.
+fn state(name: &str) -> &str {
+    if name == "ESTABLISHED" { "ESTAB" } else { name }
+}
+
+fn users(row: &SocketRow) -> String {
+    match row.pid {
+        Some(pid) => format!("users:((\"{}\",pid={pid}))", row.program),
+        None => String::new(),
+    }
+}
+
+/// In the words of `ss -i`.
+fn describe(info: &ConnInfo) -> String {
+    let milliseconds = |microseconds: u32| f64::from(microseconds) / 1_000.0;
+    let mut words = vec![
+        format!(
+            "rto:{} rtt:{}/{} mss:{}",
+            milliseconds(info.rto_us),
+            milliseconds(info.rtt_us),
+            milliseconds(info.rtt_var_us),
+            info.send_mss
+        ),
+        format!("cwnd:{}", info.congestion_window / info.send_mss.max(1)),
+    ];
+    // All ones: no loss so far.
+    if info.slow_start_threshold < u32::MAX / 2 {
+        words.push(format!(
+            "ssthresh:{}",
+            info.slow_start_threshold / info.send_mss.max(1)
+        ));
+    }
+    words.push(format!(
+        "bytes_acked:{} bytes_received:{}",
+        info.bytes_acked, info.bytes_received
+    ));
+    if info.in_flight > 0 {
+        words.push(format!("unacked:{}", info.in_flight));
+    }
+    if info.retransmits > 0 {
+        words.push(format!("retrans:{}", info.retransmits));
+    }
+    words.push(format!(
+        "rcv_wnd:{} snd_wnd:{}",
+        info.receive_window, info.send_window
+    ));
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ConnInfo, SocketRow, render};
+
+    fn row(peer: Option<&str>, state: &str, pid: Option<u32>) -> SocketRow {
+        SocketRow {
+            conn: None,
+            session: pid,
+            pid,
+            program: "nginx".into(),
+            local: "10.77.0.1:80".parse().unwrap(),
+            peer: peer.map(|peer| peer.parse().unwrap()),
+            state: state.into(),
+            receive_queue: 0,
+            send_queue: 7,
+            info: Some(ConnInfo {
+                rtt_us: 1_500,
+                rto_us: 201_000,
+                send_mss: 1_448,
+                congestion_window: 14_480,
+                slow_start_threshold: u32::MAX,
+                ..ConnInfo::default()
+            }),
+        }
+    }
+
+    #[test]
+    fn rows_read_like_those_of_ss() {
+        let rows = [
+            row(None, "LISTEN", Some(12)),
+            row(Some("10.77.0.2:40000"), "ESTABLISHED", Some(12)),
+            row(Some("10.77.0.2:40001"), "FIN-WAIT-2", None),
+        ];
+        let text = render(&rows, true, false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("State") && lines[0].ends_with("Process"));
+        let words = |line: &str| {
+            line.split_whitespace()
+                .map(String::from)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            words(lines[1]),
+            [
+                "LISTEN",
+                "0",
+                "7",
+                "10.77.0.1:80",
+                "*:*",
+                "users:((\"nginx\",pid=12))"
+            ]
+        );
+        assert_eq!(words(lines[2])[0], "ESTAB");
+        assert_eq!(words(lines[3]).len(), 5);
+        assert_eq!(render(&rows, false, false).lines().count(), 3);
+    }
+
+    #[test]
+    fn details_stand_under_their_row() {
+        let text = render(
+            &[row(Some("10.77.0.2:40000"), "ESTABLISHED", None)],
+            false,
+            true,
+        );
+        let detail = text.lines().nth(1).unwrap();
+        assert!(detail.starts_with("\t rto:201 rtt:1.5/0 mss:1448 cwnd:10 bytes_acked:0"));
+        assert!(!detail.contains("ssthresh"));
+    }
+}

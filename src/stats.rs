@@ -1,0 +1,144 @@
+//! `outboard stats`: what the engine counts, for people, for programs and for Prometheus.
+
+use crate::control::{Engine, out_of_place};
+use anyhow::Result;
+use lab::table::Table;
+use queue_pair::control::{Metric, MetricKind, Reply, Request};
+use std::process::ExitCode;
+
+/// Show what the engine counts
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  outboard stats --prometheus")]
+pub struct Args {
+    #[command(flatten)]
+    engine: Engine,
+    /// Show counters that are zero too
+    #[arg(short, long)]
+    all: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "prometheus")]
+    json: bool,
+    /// Print in the text format that Prometheus reads
+    #[arg(long)]
+    prometheus: bool,
+}
+
+/// Prints the counters.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let metrics = match args.engine.connect()?.ask(&Request::Stats)? {
+        Reply::Stats(metrics) => metrics,
+        other => return Err(out_of_place(&other)),
+    };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&metrics)?);
+    } else if args.prometheus {
+        print!("{}", prometheus(&metrics));
+    } else {
+        print!("{}", plain(&metrics, args.all));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plain(metrics: &[Metric], all: bool) -> String {
+    let mut table = Table::default();
+    for metric in metrics.iter().filter(|metric| all || metric.value != 0.0) {
+        let labels: Vec<&str> = metric
+            .labels
+            .iter()
+            .map(|(_, value)| value.as_str())
+            .collect();
+        let name = if labels.is_empty() {
+            metric.name.clone()
+        } else {
+            format!("{} {}", metric.name, labels.join(" "))
+        };
+        table.row([name, number(metric.value), metric.help.clone()]);
+    }
+    // The last column is text: to the left.
+    table.left(2);
+    table.to_string()
+}
+
+/// The text exposition format, version 0.0.4.
+fn prometheus(metrics: &[Metric]) -> String {
+    let mut text = String::new();
+    let mut announced = "";
+    for metric in metrics {
+        let name = &metric.name;
+        if announced != name {
+            let kind = match metric.kind {
+                MetricKind::Counter => "counter",
+                MetricKind::Gauge => "gauge",
+            };
+            let help = metric.help.replace('\\', "\\\\").replace('\n', "\\n");
+            text.push_str(&format!("# HELP outboard_{name} {help}\n"));
+            text.push_str(&format!("# TYPE outboard_{name} {kind}\n"));
+            announced = name;
+        }
+        let labels: Vec<String> = metric
+            .labels
+            .iter()
+            .map(|(label, value)| {
+                let value = value
+                    .replace('\\', "\\\\")
+                    .replace('"', "\\\"")
+                    .replace('\n', "\\n");
+                format!("{label}=\"{value}\"")
+            })
+            .collect();
+        let labels = if labels.is_empty() {
+            String::new()
+        } else {
+            format!("{{{}}}", labels.join(","))
+        };
+        text.push_str(&format!(
+            "outboard_{name}{labels} {}\n",
+            number(metric.value)
+        ));
+    }
+    text
+}
+
+/// A whole number without a fraction, others as they are.
+fn number(value: f64) -> String {
+    format!("{value}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Metric, MetricKind, plain, prometheus};
+
+    fn metric(name: &str, labels: &[(&str, &str)], value: f64) -> Metric {
+        Metric {
+            name: name.into(),
+            labels: labels
+                .iter()
+                .map(|(a, b)| ((*a).into(), (*b).into()))
+                .collect(),
+            kind: MetricKind::Counter,
+            value,
+            help: "Frames.".into(),
+        }
+    }
+
+    #[test]
+    fn zeros_are_shown_on_request() {
+        let metrics = [
+            metric("rx_frames", &[], 12.0),
+            metric("dropped", &[("reason", "ttl")], 0.0),
+        ];
+        assert_eq!(plain(&metrics, false), "rx_frames  12  Frames.\n");
+        assert!(plain(&metrics, true).contains("dropped ttl   0  Frames.\n"));
+    }
+
+    #[test]
+    fn prometheus_reads_it() {
+        let metrics = [
+            metric("dropped", &[("reason", "a\"b")], 1.0),
+            metric("dropped", &[("reason", "c")], 2.5),
+        ];
+        let expected = "# HELP outboard_dropped Frames.\n# TYPE outboard_dropped counter\n\
+            outboard_dropped{reason=\"a\\\"b\"} 1\noutboard_dropped{reason=\"c\"} 2.5\n";
+        assert_eq!(prometheus(&metrics), expected);
+    }
+}
