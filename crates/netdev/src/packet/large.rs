@@ -1,9 +1,10 @@
 //! Sending segments that are larger than the MTU.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU8;
 
+use super::options::{bind, new_socket, set_option};
 use crate::interface::Interface;
 use crate::{Counters, LargeSend, SendError};
 
@@ -46,33 +47,12 @@ impl LargeSender {
     /// # Errors
     /// What the system call said; needs CAP_NET_RAW.
     pub fn open(interface: &Interface) -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // Protocol 0: no frame is ever delivered to this socket, so none is cloned for it.
-        // SAFETY: no memory is passed.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a descriptor that was just made and that nobody else has.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let fd = new_socket()?;
         set_option(&fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
         // Room for some dozens of the largest; not worth failing for.
         let _ = set_option(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 4 << 20);
-        // SAFETY: sockaddr_ll is plain data for which all zeros is a valid value.
-        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_ifindex = interface.index as i32;
-        // SAFETY: the address is a sockaddr_ll of the length given, alive during the call.
-        let result = unsafe {
-            libc::bind(
-                fd.as_raw_fd(),
-                (&raw const address).cast(),
-                size_of_val(&address) as libc::socklen_t,
-            )
-        };
-        if result < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        // Protocol 0: no frame is ever delivered to this socket, so none is cloned for it.
+        bind(&fd, interface, 0)?;
         Ok(Self { fd, blocked: false })
     }
 
@@ -196,21 +176,4 @@ impl AsFd for LargeSender {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-fn set_option(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: i32) -> io::Result<()> {
-    // SAFETY: the kernel reads the four bytes of an integer.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<i32>() as libc::socklen_t,
-        )
-    };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }

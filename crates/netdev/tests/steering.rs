@@ -1,0 +1,434 @@
+//! The steering program in the kernel's own test run: a frame in, a verdict and a count out.
+
+mod common;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+
+use common::{ACK, Frame, SYN};
+use lab::{Side, World};
+use netdev::interface::Interface;
+use netdev::steering::{Endpoint, MAX_QUEUES, Reason, Steering, SteeringError, Verdict};
+
+const PEER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+const OURS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const PEER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
+const OURS6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+const PORT: u16 = 80;
+
+/// The loopback's index in every namespace.
+const LOOPBACK: u32 = 1;
+
+/// An AF_XDP socket that is bound to nothing: enough of a receiver for a test run.
+fn unbound_socket() -> OwnedFd {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    const XDP: AddressFamily = AddressFamily::from_raw(44);
+    socket_with(XDP, SocketType::RAW, SocketFlags::CLOEXEC, None).expect("AF_XDP socket")
+}
+
+/// A program with a receiver on queue 0 that steers port 80 of both of our addresses.
+struct Bench {
+    steering: Steering,
+    _socket: OwnedFd,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut steering = Steering::load().expect("the program loads");
+        let socket = unbound_socket();
+        steering.connect_queue(0, &socket).expect("connect");
+        for address in [IpAddr::V4(OURS), IpAddr::V6(OURS6)] {
+            steering
+                .add_port(Endpoint::new(address, PORT), false)
+                .expect("add_port");
+        }
+        Self {
+            steering,
+            _socket: socket,
+        }
+    }
+
+    /// Runs one frame; the verdict, and the one reason that was counted.
+    fn run(&self, frame: &[u8]) -> (Verdict, Reason) {
+        let before = self.steering.counts().expect("counts");
+        let verdict = self
+            .steering
+            .test_run(frame, LOOPBACK, 0)
+            .expect("test run");
+        let counted = self.steering.counts().expect("counts").since(&before);
+        let reasons: Vec<_> = counted.iter().filter(|(_, count)| *count != 0).collect();
+        let [(reason, 1)] = reasons[..] else {
+            panic!("counted {reasons:?} for one frame");
+        };
+        (verdict, reason)
+    }
+
+    fn expect(&self, what: &str, frame: &Frame, verdict: Verdict, reason: Reason) {
+        assert_eq!(self.run(&frame.build()), (verdict, reason), "{what}");
+    }
+}
+
+fn v4() -> Frame {
+    Frame::new(PEER, OURS, PORT)
+}
+
+fn v6() -> Frame {
+    Frame::new(PEER6, OURS6, PORT)
+}
+
+#[test]
+fn every_kind_of_frame_goes_where_it_belongs() {
+    if lab::skip_without_root("every_kind_of_frame_goes_where_it_belongs") {
+        return;
+    }
+    let bench = Bench::new();
+    let to_engine = [
+        ("IPv4", v4()),
+        ("IPv6", v6()),
+        ("with data", v4().with(|f| f.payload = vec![7; 1000])),
+        ("acknowledgement", v6().with(|f| f.tcp_flags = ACK)),
+        ("IPv4 options", v4().with(|f| f.ip_options = vec![1; 4])),
+        (
+            "all IPv4 options",
+            v4().with(|f| f.ip_options = vec![1; 40]),
+        ),
+        ("may be fragmented", v4().with(|f| f.fragment = 0)),
+        ("reserved flag", v4().with(|f| f.fragment = 0x8000)),
+        (
+            "priority tag",
+            v4().with(|f| f.tags = vec![(0x8100, 0xe000)]),
+        ),
+        (
+            "two priority tags",
+            v6().with(|f| f.tags = vec![(0x88a8, 0), (0x8100, 0)]),
+        ),
+    ];
+    for (what, frame) in to_engine {
+        bench.expect(what, &frame, Verdict::Redirect, Reason::Engine);
+    }
+    let to_kernel = [
+        ("UDP", v4().with(|f| f.protocol = 17), Reason::NotTcp),
+        ("ICMPv6", v6().with(|f| f.protocol = 58), Reason::NotTcp),
+        (
+            "another port",
+            v4().with(|f| f.dst_port = 81),
+            Reason::NotSteered,
+        ),
+        (
+            "our port at the other end",
+            v4().with(|f| (f.src_port, f.dst_port) = (80, 40_000)),
+            Reason::NotSteered,
+        ),
+        (
+            "another address",
+            v4().with(|f| f.dst = Ipv4Addr::new(192, 0, 2, 3).into()),
+            Reason::NotSteered,
+        ),
+        (
+            "another address, IPv6",
+            v6().with(|f| f.dst = PEER6.into()),
+            Reason::NotSteered,
+        ),
+        (
+            "first fragment",
+            v4().with(|f| f.fragment = 0x2000),
+            Reason::Fragment,
+        ),
+        (
+            "last fragment",
+            v4().with(|f| f.fragment = 0x0001),
+            Reason::Fragment,
+        ),
+        (
+            "IPv6 fragment",
+            v6().with(|f| f.protocol = 44),
+            Reason::Fragment,
+        ),
+        (
+            "hop-by-hop",
+            v6().with(|f| f.protocol = 0),
+            Reason::ExtensionHeader,
+        ),
+        (
+            "routing",
+            v6().with(|f| f.protocol = 43),
+            Reason::ExtensionHeader,
+        ),
+        (
+            "destination",
+            v6().with(|f| f.protocol = 60),
+            Reason::ExtensionHeader,
+        ),
+        (
+            "broadcast",
+            v4().with(|f| f.dst_mac = [0xff; 6]),
+            Reason::NotUnicast,
+        ),
+        (
+            "multicast",
+            v4().with(|f| f.dst_mac[0] = 1),
+            Reason::NotUnicast,
+        ),
+        (
+            "VLAN",
+            v4().with(|f| f.tags = vec![(0x8100, 7)]),
+            Reason::NotSteered,
+        ),
+        (
+            "three tags",
+            v4().with(|f| f.tags = vec![(0x88a8, 0), (0x8100, 0), (0x8100, 0)]),
+            Reason::VlanDepth,
+        ),
+    ];
+    for (what, frame, reason) in to_kernel {
+        bench.expect(what, &frame, Verdict::Kernel, reason);
+    }
+}
+
+#[test]
+fn headers_that_lie_go_to_the_kernel() {
+    if lab::skip_without_root("headers_that_lie_go_to_the_kernel") {
+        return;
+    }
+    let bench = Bench::new();
+    let ip = 14;
+    let lies: [(&str, Frame, usize, &[u8]); 8] = [
+        ("IPv4 of version 6", v4(), ip, &[0x65]),
+        ("a header of 16 bytes", v4(), ip, &[0x44]),
+        ("a header of 60 bytes in 40", v4(), ip, &[0x4f]),
+        ("a total below the header", v4(), ip + 2, &[0, 19]),
+        ("a total without the segment", v4(), ip + 2, &[0, 39]),
+        ("IPv6 of version 4", v6(), ip, &[0x40]),
+        ("no payload (or a jumbogram)", v6(), ip + 4, &[0, 0]),
+        ("a payload below the header", v6(), ip + 4, &[0, 19]),
+    ];
+    for (what, frame, at, bytes) in lies {
+        let mut frame = frame.build();
+        frame[at..at + bytes.len()].copy_from_slice(bytes);
+        assert_eq!(
+            bench.run(&frame),
+            (Verdict::Kernel, Reason::Truncated),
+            "{what}"
+        );
+    }
+    let mut arp = vec![0; 42];
+    arp[12..14].copy_from_slice(&[0x08, 0x06]);
+    assert_eq!(bench.run(&arp), (Verdict::Kernel, Reason::NotIp));
+}
+
+#[test]
+fn a_frame_cut_anywhere_in_its_headers_goes_to_the_kernel() {
+    if lab::skip_without_root("a_frame_cut_anywhere_in_its_headers_goes_to_the_kernel") {
+        return;
+    }
+    let bench = Bench::new();
+    let shapes = [
+        v4(),
+        v6(),
+        v4().with(|f| f.ip_options = vec![1; 12]),
+        v4().with(|f| f.tags = vec![(0x88a8, 0), (0x8100, 0)]),
+        v6().with(|f| f.tags = vec![(0x8100, 0)]),
+    ];
+    for frame in shapes {
+        let frame = frame.build();
+        // The kernel gives no program less than an Ethernet header.
+        for length in 14..frame.len() {
+            assert_eq!(
+                bench.run(&frame[..length]),
+                (Verdict::Kernel, Reason::Truncated),
+                "{length} of {} bytes",
+                frame.len()
+            );
+        }
+        assert_eq!(bench.run(&frame), (Verdict::Redirect, Reason::Engine));
+    }
+}
+
+#[test]
+fn a_vlan_is_its_own_endpoint() {
+    if lab::skip_without_root("a_vlan_is_its_own_endpoint") {
+        return;
+    }
+    let mut bench = Bench::new();
+    let tagged = v4().with(|f| f.tags = vec![(0x8100, 7)]);
+    bench.expect("before", &tagged, Verdict::Kernel, Reason::NotSteered);
+    let endpoint = Endpoint::new(OURS.into(), PORT).on_vlan(7);
+    bench.steering.add_port(endpoint, false).expect("add_port");
+    bench.expect("its VLAN", &tagged, Verdict::Redirect, Reason::Engine);
+    let service = v4().with(|f| f.tags = vec![(0x88a8, 0xe007)]);
+    bench.expect(
+        "with a priority",
+        &service,
+        Verdict::Redirect,
+        Reason::Engine,
+    );
+    let double = v4().with(|f| f.tags = vec![(0x88a8, 7), (0x8100, 8)]);
+    bench.expect("inside it", &double, Verdict::Kernel, Reason::NotSteered);
+    let inner = Endpoint {
+        vlan: [7, 8],
+        ..endpoint
+    };
+    bench.steering.add_port(inner, false).expect("add_port");
+    bench.expect("both", &double, Verdict::Redirect, Reason::Engine);
+}
+
+#[test]
+fn ports_come_and_go() {
+    if lab::skip_without_root("ports_come_and_go") {
+        return;
+    }
+    let mut bench = Bench::new();
+    let endpoint = Endpoint::new(OURS.into(), PORT);
+    bench.steering.remove_port(endpoint).expect("remove_port");
+    bench.expect("removed", &v4(), Verdict::Kernel, Reason::NotSteered);
+    bench.expect("the other", &v6(), Verdict::Redirect, Reason::Engine);
+    for error in [
+        bench.steering.remove_port(endpoint),
+        bench.steering.set_mixed(endpoint, true),
+    ] {
+        let error = error.expect_err("it is gone");
+        assert_eq!(error.to_string(), "192.0.2.1:80 is not steered");
+    }
+    bench.steering.add_port(endpoint, false).expect("add_port");
+    bench.expect("again", &v4(), Verdict::Redirect, Reason::Engine);
+    assert_eq!(bench.steering.ports().len(), 2);
+}
+
+#[test]
+fn without_a_receiver_the_kernel_answers() {
+    if lab::skip_without_root("without_a_receiver_the_kernel_answers") {
+        return;
+    }
+    let mut bench = Bench::new();
+    bench.steering.disconnect_queue(0).expect("disconnect");
+    bench.expect("none", &v4(), Verdict::Kernel, Reason::NoReceiver);
+    let socket = unbound_socket();
+    bench.steering.connect_queue(0, &socket).expect("connect");
+    bench.expect("one", &v4(), Verdict::Redirect, Reason::Engine);
+    drop(socket);
+    bench.expect("closed", &v4(), Verdict::Kernel, Reason::NoReceiver);
+    let error = bench.steering.connect_queue(MAX_QUEUES, unbound_socket());
+    assert!(matches!(error, Err(SteeringError::NoSuchQueue(MAX_QUEUES))));
+}
+
+/// In a network of its own: what the kernel has there decides over a mixed port.
+#[test]
+fn a_mixed_port_leaves_the_kernel_its_connections() {
+    if lab::skip_without_root("a_mixed_port_leaves_the_kernel_its_connections") {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    std::thread::scope(|scope| {
+        let test = scope.spawn(|| {
+            world.enter(Side::Server).expect("enter");
+            for address in [
+                IpAddr::V4(Side::Server.ipv4()),
+                IpAddr::V6(Side::Server.ipv6()),
+            ] {
+                mixed_port(address);
+            }
+        });
+        if let Err(panic) = test.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+fn mixed_port(address: IpAddr) {
+    let mut bench = Bench::new();
+    let listener = TcpListener::bind((address, 0)).expect("listen");
+    let server = listener.local_addr().expect("address");
+    let endpoint = Endpoint::new(address, server.port());
+    bench.steering.add_port(endpoint, true).expect("add_port");
+
+    // A connection to ourselves: what matters is that the kernel has it.
+    let client = TcpStream::connect(server).expect("connect");
+    let (accepted, peer) = listener.accept().expect("accept");
+    let segment = |peer: SocketAddr, flags| {
+        Frame::new(peer.ip(), address, server.port()).with(|frame| {
+            frame.src_port = peer.port();
+            frame.tcp_flags = flags;
+        })
+    };
+    let stranger = SocketAddr::new(peer.ip(), peer.port() ^ 1);
+    let kernels = (Verdict::Kernel, Reason::KernelConnection);
+    let engines = (Verdict::Redirect, Reason::Engine);
+    let expect = |bench: &Bench, what: &str, frame: Frame, (verdict, reason)| {
+        bench.expect(what, &frame, verdict, reason);
+    };
+
+    expect(&bench, "established", segment(peer, ACK), kernels);
+    // The listening socket alone does not keep a newcomer.
+    expect(&bench, "a SYN", segment(stranger, SYN), engines);
+    expect(&bench, "no connection", segment(stranger, ACK), engines);
+
+    // The server closes first, and keeps the connection in TIME-WAIT.
+    drop(accepted);
+    drop(client);
+    expect(&bench, "TIME-WAIT", segment(peer, ACK), kernels);
+
+    bench
+        .steering
+        .set_mixed(endpoint, false)
+        .expect("set_mixed");
+    expect(&bench, "not mixed", segment(peer, ACK), engines);
+}
+
+/// Half open: a SYN of a peer that never answers.
+#[test]
+fn a_mixed_port_leaves_the_kernel_its_half_open_connections() {
+    if lab::skip_without_root("a_mixed_port_leaves_the_kernel_its_half_open_connections") {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    std::thread::scope(|scope| {
+        let test = scope.spawn(|| half_open(&world));
+        if let Err(panic) = test.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+fn half_open(world: &World) {
+    world.enter(Side::Server).expect("enter");
+    let address = IpAddr::V4(Side::Server.ipv4());
+    let listener = TcpListener::bind((address, 0)).expect("listen");
+    let port = listener.local_addr().expect("address").port();
+    let mut bench = Bench::new();
+    bench
+        .steering
+        .add_port(Endpoint::new(address, port), true)
+        .expect("add_port");
+
+    // An address of the client's network that nobody answers for.
+    let nobody = Ipv4Addr::new(10, 77, 0, 99);
+    let syn = Frame::new(nobody, Side::Server.ipv4(), port);
+    bench.expect("before", &syn, Verdict::Redirect, Reason::Engine);
+    let server_mac = Interface::find(Side::Server.interface())
+        .expect("interface")
+        .mac;
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            world.enter(Side::Client).expect("enter");
+            let interface = Interface::find(Side::Client.interface()).expect("interface");
+            let frame = syn.clone().with(|frame| {
+                frame.dst_mac = server_mac;
+                frame.src_mac = interface.mac;
+            });
+            netdev::packet::RawSocket::open(&interface)
+                .expect("raw socket")
+                .send(&frame.build())
+                .expect("send");
+        });
+        sender.join().expect("sender");
+    });
+    // The veth hands the frame over in a softirq of the sender, which is over by now or soon.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    while bench.run(&syn.build()) != (Verdict::Kernel, Reason::KernelConnection) {
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the kernel never took the SYN"
+        );
+        std::thread::yield_now();
+    }
+}
