@@ -245,3 +245,148 @@ impl<D: Descriptor, C: Cells> Consumer<D, C> {
         slot.each_ref().map(|cell| cell.load(Ordering::Relaxed))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct HeapCells {
+        produced: AtomicU32,
+        consumed: AtomicU32,
+        slots: [[AtomicU64; 4]; 4],
+    }
+
+    impl Cells for &HeapCells {
+        fn capacity(&self) -> u32 {
+            4
+        }
+        fn produced(&self) -> &AtomicU32 {
+            &self.produced
+        }
+        fn consumed(&self) -> &AtomicU32 {
+            &self.consumed
+        }
+        fn slot(&self, slot: u32) -> &[AtomicU64; 4] {
+            &self.slots[slot as usize]
+        }
+    }
+
+    /// A ring on which `index` entries have come and gone.
+    fn cells(index: u32) -> HeapCells {
+        HeapCells {
+            produced: AtomicU32::new(index),
+            consumed: AtomicU32::new(index),
+            slots: Default::default(),
+        }
+    }
+
+    fn producer(cells: &HeapCells, index: u32) -> Producer<Entry, &HeapCells> {
+        let descriptor = PhantomData;
+        Producer {
+            cells,
+            next: index,
+            published: index,
+            consumed: index,
+            descriptor,
+        }
+    }
+
+    fn consumer(cells: &HeapCells, index: u32) -> Consumer<Entry, &HeapCells> {
+        let descriptor = PhantomData;
+        Consumer {
+            cells,
+            next: index,
+            released: index,
+            produced: index,
+            descriptor,
+        }
+    }
+
+    #[test]
+    fn indices_wrap() {
+        let start = u32::MAX - 5;
+        let cells = cells(start);
+        let (mut producer, mut consumer) = (producer(&cells, start), consumer(&cells, start));
+        for round in 0..8 {
+            for i in 0..3 {
+                assert_eq!(producer.post(&[round, i, 0, 0]), Ok(true));
+            }
+            producer.publish();
+            for i in 0..3 {
+                assert_eq!(consumer.take(), Ok(Some([round, i, 0, 0])));
+            }
+            assert_eq!(consumer.take(), Ok(None));
+            consumer.release();
+        }
+    }
+
+    #[test]
+    fn a_producer_that_jumps_is_refused() {
+        for start in [0, 7, u32::MAX - 1] {
+            // Beyond the ring, far beyond, and backwards.
+            for jump in [5, 1 << 31, u32::MAX] {
+                let cells = cells(start);
+                let mut consumer = consumer(&cells, start);
+                let to = start.wrapping_add(jump);
+                cells.produced.store(to, Ordering::Relaxed);
+                let end = "producer";
+                let violation = Violation::IndexJump {
+                    end,
+                    from: start,
+                    to,
+                    capacity: 4,
+                };
+                assert_eq!(consumer.take(), Err(violation));
+                assert_eq!(consumer.is_empty(), Err(violation));
+            }
+        }
+    }
+
+    #[test]
+    fn a_producer_that_never_stops_is_refused_after_one_ring() {
+        let cells = cells(0);
+        let mut consumer = consumer(&cells, 0);
+        for taken in 0..4 {
+            cells.produced.store(taken + 1, Ordering::Relaxed);
+            assert!(consumer.take().unwrap().is_some());
+        }
+        cells.produced.store(5, Ordering::Relaxed);
+        let violation = Violation::IndexJump {
+            end: "producer",
+            from: 4,
+            to: 5,
+            capacity: 4,
+        };
+        assert_eq!(consumer.take(), Err(violation));
+    }
+
+    #[test]
+    fn a_consumer_that_jumps_is_refused() {
+        for start in [0, 7, u32::MAX - 1] {
+            let cells = cells(start);
+            let mut producer = producer(&cells, start);
+            for i in 0..3 {
+                assert_eq!(producer.post(&[i, 0, 0, 0]), Ok(true));
+            }
+            // Nothing is published yet, so there is nothing that could have been consumed.
+            for jump in [1, 3, 4, 1 << 31, u32::MAX] {
+                let to = start.wrapping_add(jump);
+                cells.consumed.store(to, Ordering::Relaxed);
+                let end = "consumer";
+                let violation = Violation::IndexJump {
+                    end,
+                    from: start,
+                    to,
+                    capacity: 4,
+                };
+                assert_eq!(producer.room(), Err(violation));
+            }
+            cells.consumed.store(start, Ordering::Relaxed);
+            producer.publish();
+            cells
+                .consumed
+                .store(start.wrapping_add(2), Ordering::Relaxed);
+            assert_eq!(producer.room(), Ok(3));
+        }
+    }
+}
