@@ -224,6 +224,7 @@ impl Device for XdpDevice {
             }
             if self.free_frames.is_empty() {
                 self.flush();
+                self.reclaim();
             }
             self.current = self.free_frames.pop();
         }

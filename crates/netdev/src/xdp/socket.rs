@@ -177,23 +177,27 @@ fn new_socket() -> Result<OwnedFd, OpenError> {
 /// Registers the UMEM; returns whether the kernel takes metadata in front of frames.
 fn register(fd: &OwnedFd, umem: &Umem) -> Result<bool, OpenError> {
     let layout = umem.layout();
-    let mut registration = libc::xdp_umem_reg {
-        addr: umem.base_address(),
-        len: layout.size() as u64,
-        chunk_size: layout.chunk_size,
-        headroom: 0,
-        flags: libc::XDP_UMEM_TX_METADATA_LEN,
-        tx_metadata_len: TX_METADATA_SIZE as u32,
+    let attempt = |metadata: bool| {
+        let registration = libc::xdp_umem_reg {
+            addr: umem.base_address(),
+            len: layout.size() as u64,
+            chunk_size: layout.chunk_size,
+            headroom: 0,
+            flags: if metadata {
+                libc::XDP_UMEM_TX_METADATA_LEN
+            } else {
+                0
+            },
+            tx_metadata_len: if metadata { TX_METADATA_SIZE as u32 } else { 0 },
+        };
+        set_option(fd.as_fd(), libc::XDP_UMEM_REG, &registration).map(|()| metadata)
     };
-    let first = set_option(fd.as_fd(), libc::XDP_UMEM_REG, &registration);
-    let result = match first {
+    // Once there is metadata, the kernel wants room for it in front of every buffer, also of those
+    // that continue a frame. Ours follow one another without a gap.
+    let result = match attempt(layout.chunks_per_frame == 1) {
         // Before Linux 6.11 the flag, before 6.8 the length is unknown.
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            registration.flags = 0;
-            registration.tx_metadata_len = 0;
-            set_option(fd.as_fd(), libc::XDP_UMEM_REG, &registration).map(|()| false)
-        }
-        other => other.map(|()| true),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => attempt(false),
+        other => other,
     };
     result.map_err(|error| match error.raw_os_error() {
         Some(libc::ENOBUFS | libc::EPERM) => OpenError::Locked {

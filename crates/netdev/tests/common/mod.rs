@@ -22,6 +22,7 @@ pub struct Frame {
     pub ip_options: Vec<u8>,
     pub tcp_flags: u8,
     pub seq: u32,
+    pub ack: u32,
     pub payload: Vec<u8>,
 }
 
@@ -43,6 +44,7 @@ impl Frame {
             ip_options: Vec::new(),
             tcp_flags: SYN,
             seq: 1,
+            ack: 0,
             payload: Vec::new(),
         }
     }
@@ -99,7 +101,7 @@ impl Frame {
         segment.extend(self.src_port.to_be_bytes());
         segment.extend(self.dst_port.to_be_bytes());
         segment.extend(self.seq.to_be_bytes());
-        segment.extend([0; 4]);
+        segment.extend(self.ack.to_be_bytes());
         segment.extend([0x50, self.tcp_flags, 0xff, 0xff, 0, 0, 0, 0]);
         segment.extend(&self.payload);
         let pseudo = checksum::pseudo_header(self.src, self.dst, 6, segment.len())
