@@ -7,7 +7,8 @@
  * goes on to the kernel, and so does whatever this program does not understand: a frame too many
  * in the kernel is answered there, one too many in the engine is lost to everybody else.
  *
- * An endpoint can be mixed: connections that the kernel already has there stay the kernel's.
+ * An endpoint can be mixed: connections that the kernel already has there stay the kernel's. When
+ * the engine leaves an endpoint it is closing: new connections are the kernel's, too.
  *
  * Every frame is counted once, by the reason for what became of it.
  */
@@ -45,6 +46,7 @@ enum reason {
 	REASON_NOT_TCP,
 	REASON_NOT_STEERED,
 	REASON_KERNEL_CONNECTION,
+	REASON_CLOSING,
 	REASON_NO_RECEIVER,
 	REASON_NO_RESPONDER,
 	REASONS,
@@ -55,7 +57,10 @@ enum action {
 	ACTION_RESPONDER,
 };
 
+/* Connections that the kernel has stay the kernel's. */
 #define FLAG_MIXED 1
+/* New connections are the kernel's. */
+#define FLAG_CLOSING 2
 
 /* A local endpoint. IPv4 addresses are in the last four bytes, after ::ffff (RFC 4291, 2.5.5.2). */
 struct endpoint {
@@ -295,6 +300,9 @@ int steer(struct xdp_md *context)
 	treatment = bpf_map_lookup_elem(&endpoints, &endpoint);
 	if (!treatment)
 		return to_kernel(REASON_NOT_STEERED);
+
+	if (treatment->flags & FLAG_CLOSING && tcp->syn && !tcp->ack)
+		return to_kernel(REASON_CLOSING);
 
 	if (treatment->flags & FLAG_MIXED) {
 		if (type == ETH_P_IP) {

@@ -31,5 +31,5 @@ pub mod xdp;
 pub use counters::Counters;
 pub use device::{Device, LargeSend, Limits, Offloads, PartialChecksum, SendError};
 pub use interface::Interface;
-pub use steering::{Endpoint, Placement, Steering};
+pub use steering::{Endpoint, Placement, Share, Steering};
 pub use xdp::XdpDevice;

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use common::{ACK, Frame, SYN};
 use lab::{Side, World};
 use netdev::interface::Interface;
-use netdev::steering::{Endpoint, MAX_QUEUES, Reason, Steering, SteeringError, Verdict};
+use netdev::steering::{Endpoint, MAX_QUEUES, Reason, Share, Steering, SteeringError, Verdict};
 
 const PEER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const OURS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -39,7 +39,7 @@ impl Bench {
         steering.connect_queue(0, &socket).expect("connect");
         for address in [IpAddr::V4(OURS), IpAddr::V6(OURS6)] {
             steering
-                .add_port(Endpoint::new(address, PORT), false)
+                .add_port(Endpoint::new(address, PORT), Share::All)
                 .expect("add_port");
         }
         Self {
@@ -253,7 +253,10 @@ fn a_vlan_is_its_own_endpoint() {
     let tagged = v4().with(|f| f.tags = vec![(0x8100, 7)]);
     bench.expect("before", &tagged, Verdict::Kernel, Reason::NotSteered);
     let endpoint = Endpoint::new(OURS.into(), PORT).on_vlan(7);
-    bench.steering.add_port(endpoint, false).expect("add_port");
+    bench
+        .steering
+        .add_port(endpoint, Share::All)
+        .expect("add_port");
     bench.expect("its VLAN", &tagged, Verdict::Redirect, Reason::Engine);
     let service = v4().with(|f| f.tags = vec![(0x88a8, 0xe007)]);
     bench.expect(
@@ -268,7 +271,10 @@ fn a_vlan_is_its_own_endpoint() {
         vlan: [7, 8],
         ..endpoint
     };
-    bench.steering.add_port(inner, false).expect("add_port");
+    bench
+        .steering
+        .add_port(inner, Share::All)
+        .expect("add_port");
     bench.expect("both", &double, Verdict::Redirect, Reason::Engine);
 }
 
@@ -284,12 +290,15 @@ fn ports_come_and_go() {
     bench.expect("the other", &v6(), Verdict::Redirect, Reason::Engine);
     for error in [
         bench.steering.remove_port(endpoint),
-        bench.steering.set_mixed(endpoint, true),
+        bench.steering.set_share(endpoint, Share::Mixed),
     ] {
         let error = error.expect_err("it is gone");
         assert_eq!(error.to_string(), "192.0.2.1:80 is not steered");
     }
-    bench.steering.add_port(endpoint, false).expect("add_port");
+    bench
+        .steering
+        .add_port(endpoint, Share::All)
+        .expect("add_port");
     bench.expect("again", &v4(), Verdict::Redirect, Reason::Engine);
     assert_eq!(bench.steering.ports().len(), 2);
 }
@@ -339,7 +348,10 @@ fn mixed_port(address: IpAddr) {
     let listener = TcpListener::bind((address, 0)).expect("listen");
     let server = listener.local_addr().expect("address");
     let endpoint = Endpoint::new(address, server.port());
-    bench.steering.add_port(endpoint, true).expect("add_port");
+    bench
+        .steering
+        .add_port(endpoint, Share::Mixed)
+        .expect("add_port");
 
     // A connection to ourselves: what matters is that the kernel has it.
     let client = TcpStream::connect(server).expect("connect");
@@ -369,8 +381,19 @@ fn mixed_port(address: IpAddr) {
 
     bench
         .steering
-        .set_mixed(endpoint, false)
-        .expect("set_mixed");
+        .set_share(endpoint, Share::Closing)
+        .expect("set_share");
+    let new = (Verdict::Kernel, Reason::Closing);
+    expect(&bench, "closing, a SYN", segment(stranger, SYN), new);
+    expect(&bench, "closing, others", segment(stranger, ACK), engines);
+    let syn_ack = segment(stranger, SYN | ACK);
+    expect(&bench, "closing, SYN-ACK", syn_ack, engines);
+    expect(&bench, "closing, the kernel's", segment(peer, ACK), kernels);
+
+    bench
+        .steering
+        .set_share(endpoint, Share::All)
+        .expect("set_share");
     expect(&bench, "not mixed", segment(peer, ACK), engines);
 }
 
@@ -397,7 +420,7 @@ fn half_open(world: &World) {
     let mut bench = Bench::new();
     bench
         .steering
-        .add_port(Endpoint::new(address, port), true)
+        .add_port(Endpoint::new(address, port), Share::Mixed)
         .expect("add_port");
 
     // An address of the client's network that nobody answers for.

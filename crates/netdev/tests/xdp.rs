@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::{ACK, Frame, SYN};
 use lab::{Side, World};
 use netdev::interface::{Interface, XdpMode};
-use netdev::steering::{Endpoint, Placement, Reason, Steering, SteeringError};
+use netdev::steering::{Endpoint, Placement, Reason, Share, Steering, SteeringError};
 use netdev::xdp::{Bind, Config, OpenError};
 use netdev::{Device, LargeSend, Limits, Offloads, PartialChecksum, SendError, XdpDevice};
 use rustix::event::{Timespec, poll};
@@ -61,7 +61,7 @@ fn open(config: Config) -> (XdpDevice, Steering) {
     steering.connect_queue(0, &device).expect("connect");
     for address in addresses(Side::Server) {
         let endpoint = Endpoint::new(address, PORT);
-        steering.add_port(endpoint, false).expect("add_port");
+        steering.add_port(endpoint, Share::All).expect("add_port");
     }
     (device, steering)
 }
@@ -547,7 +547,7 @@ fn an_interface_without_native_xdp_is_steered_by_the_generic_hook() {
         steering.connect_queue(0, &device).expect("connect");
         let local = Ipv4Addr::LOCALHOST;
         steering
-            .add_port(Endpoint::new(local.into(), PORT), false)
+            .add_port(Endpoint::new(local.into(), PORT), Share::All)
             .expect("add_port");
         let to = SocketAddr::new(local.into(), PORT);
         assert!(TcpStream::connect_timeout(&to, Duration::from_millis(50)).is_err());

@@ -97,6 +97,19 @@ pub enum Action {
     Responder = 1,
 }
 
+/// How much of what arrives at an endpoint is the engine's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Share {
+    /// Every segment.
+    All,
+    /// Every segment but those of connections that the kernel has there: established, half open,
+    /// closing or in TIME-WAIT. (Not those that the kernel would only recognise by a SYN cookie.)
+    Mixed,
+    /// As [`Mixed`](Self::Mixed), and new connections are the kernel's: for an endpoint whose
+    /// listener is gone while some of its connections are not.
+    Closing,
+}
+
 /// `struct treatment`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,11 +125,16 @@ const _: () = assert!(size_of::<Treatment>() == 4);
 
 impl Treatment {
     const MIXED: u8 = 1;
+    const CLOSING: u8 = 2;
 
-    pub(super) const fn new(action: Action, mixed: bool) -> Self {
+    pub(super) const fn new(action: Action, share: Share) -> Self {
         Self {
             action: action as u8,
-            flags: if mixed { Self::MIXED } else { 0 },
+            flags: match share {
+                Share::All => 0,
+                Share::Mixed => Self::MIXED,
+                Share::Closing => Self::MIXED | Self::CLOSING,
+            },
             zero: 0,
         }
     }
@@ -224,6 +242,8 @@ reasons! {
     NotSteered = "kernel_not_steered",
     /// To the kernel: it has a connection with this 4-tuple, on a mixed endpoint.
     KernelConnection = "kernel_connection",
+    /// To the kernel: a new connection, on a closing endpoint.
+    Closing = "kernel_new_connection",
     /// To the kernel: steered, but its queue has no socket.
     NoReceiver = "kernel_no_receiver",
     /// To the kernel: meant for the responder, which is not there.

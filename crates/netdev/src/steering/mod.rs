@@ -22,7 +22,7 @@ use aya::programs::{TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, include_bytes_aligned};
 
 pub use error::SteeringError;
-pub use layout::{Action, Counts, Endpoint, MAX_ENDPOINTS, MAX_QUEUES, Reason, Verdict};
+pub use layout::{Action, Counts, Endpoint, MAX_ENDPOINTS, MAX_QUEUES, Reason, Share, Verdict};
 
 use crate::interface::{Interface, XdpMode};
 use layout::{EndpointKey, Treatment};
@@ -124,29 +124,27 @@ impl Steering {
 
     /// Steers TCP to an endpoint; replaces what was said of it before.
     ///
-    /// A `mixed` endpoint leaves the connections that the kernel has there to the kernel.
-    ///
     /// # Errors
     /// [`SteeringError::Full`] at [`MAX_ENDPOINTS`]; [`SteeringError::Map`].
-    pub fn add_port(&mut self, endpoint: Endpoint, mixed: bool) -> Result<(), SteeringError> {
+    pub fn add_port(&mut self, endpoint: Endpoint, share: Share) -> Result<(), SteeringError> {
         if !self.present.contains(&endpoint) && self.present.len() >= MAX_ENDPOINTS as usize {
             return Err(SteeringError::Full);
         }
-        let treatment = Treatment::new(Action::Engine, mixed);
+        let treatment = Treatment::new(Action::Engine, share);
         self.endpoints.insert(endpoint.key(), treatment, 0)?;
         self.present.insert(endpoint);
         Ok(())
     }
 
-    /// Changes whether an endpoint is mixed.
+    /// Changes how much of a steered endpoint is the engine's.
     ///
     /// # Errors
     /// [`SteeringError::NotSteered`]; [`SteeringError::Map`].
-    pub fn set_mixed(&mut self, endpoint: Endpoint, mixed: bool) -> Result<(), SteeringError> {
+    pub fn set_share(&mut self, endpoint: Endpoint, share: Share) -> Result<(), SteeringError> {
         if !self.present.contains(&endpoint) {
             return Err(SteeringError::NotSteered(endpoint));
         }
-        self.add_port(endpoint, mixed)
+        self.add_port(endpoint, share)
     }
 
     /// Leaves an endpoint to the kernel again.
