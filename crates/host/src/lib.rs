@@ -1,2 +1,66 @@
-//! What a program links with to use the engine: attach, sockets, readiness
+//! What a program links with to use the engine: attach, sockets, readiness.
+//!
+//! ```no_run
+//! use host::{Accepted, Poller, Readiness, Session};
+//!
+//! # fn main() -> Result<(), rustix::io::Errno> {
+//! let session = Session::attach("default", "example")?;
+//! let listener = session.listen("0.0.0.0:7000".parse().unwrap(), 128)?;
+//! loop {
+//!     listener.wait(None)?;
+//!     if let Accepted::Offloaded(socket) = listener.accept()? {
+//!         socket.send(b"hello\n", false)?;
+//!     }
+//! }
+//! # }
+//! ```
+//!
+//! A [`Session`] is the process's relation to an engine. A [`Listener`] shares its port with a
+//! listening socket of the kernel's; what it accepts is a [`Socket`]. Nothing but `wait` functions
+//! waits. A [`Poller`] waits for many at once; a [`ReadySet`] and a [`Sleeper`] are its parts, for
+//! whoever has to make the waiting call himself.
+//!
+//! # Threads, signals, forks
+//!
+//! Everything may be used from any thread. A call on one socket may wait for another thread's call
+//! on the same socket, never for one that sleeps. A signal handler may use [`private_fds`], and
+//! nothing else here: a handler that interrupts a call on a socket and calls into the same socket
+//! would wait for itself. What to do about forks stands at [`Session::before_fork`].
+//!
+//! # What will come beside it
+//!
+//! The C interface (`outboard.h`) belongs into a module `c` here, the only one with unsafe code, and
+//! registered memory into `send_pool`'s neighbourhood: an extent of a send then names either.
+
 #![forbid(unsafe_code)]
+
+mod attachment;
+mod connect;
+mod connections;
+mod fork;
+mod listener;
+mod lock;
+mod nudge;
+mod poller;
+pub mod private_fds;
+mod readiness;
+mod ready_set;
+mod receive_queue;
+pub mod send_pool;
+mod send_queue;
+mod session;
+mod sleep;
+mod socket;
+
+pub use connect::{ConnectError, ConnectOptions};
+pub use fork::ForkToken;
+pub use listener::{Accepted, Listener};
+pub use poller::{Poller, Source};
+pub use queue_pair::OptionKind;
+pub use queue_pair::control::ConnInfo;
+pub use readiness::Readiness;
+pub use ready_set::{Event, ReadySet, SourceHandle, Watchable};
+pub use rustix::io::Errno;
+pub use session::Session;
+pub use sleep::Sleeper;
+pub use socket::{DEFAULT_SEND_BUFFER, Shutdown, Socket};

@@ -1,0 +1,82 @@
+//! Which socket a connection of the engine belongs to.
+//!
+//! The engine names a connection by a place in its own table and the generation of its tenant. Here
+//! the places that this process has met are kept in pages, so that a look-up is two loads however
+//! large the engine's table is, and a page costs memory only once one of its places is used.
+
+use std::sync::Arc;
+
+use queue_pair::ConnRef;
+
+use crate::socket::SocketCore;
+
+/// Places in a page.
+const PAGE: usize = 256;
+/// The first place that is refused: an engine that has this many connections is lying.
+const LIMIT: u32 = 1 << 22;
+
+type Page = [Option<Tenant>; PAGE];
+
+struct Tenant {
+    generation: u32,
+    socket: Arc<SocketCore>,
+}
+
+/// The sockets of one attachment by the engine's name for their connections.
+#[derive(Default)]
+pub(crate) struct Connections {
+    pages: Vec<Option<Box<Page>>>,
+}
+
+impl Connections {
+    /// The socket of this very connection.
+    pub(crate) fn get(&self, conn: ConnRef) -> Option<&Arc<SocketCore>> {
+        let tenant = self.pages.get(conn.index as usize / PAGE)?.as_ref()?
+            [conn.index as usize % PAGE]
+            .as_ref()?;
+        (tenant.generation == conn.generation).then_some(&tenant.socket)
+    }
+
+    /// Gives the place to a new connection. The socket that had it, if it is still there, is
+    /// returned: the engine has forgotten it. `Err`: there can be no such place.
+    pub(crate) fn insert(
+        &mut self,
+        conn: ConnRef,
+        socket: Arc<SocketCore>,
+    ) -> Result<Option<Arc<SocketCore>>, ConnRef> {
+        if conn.index >= LIMIT {
+            return Err(conn);
+        }
+        let page = conn.index as usize / PAGE;
+        if page >= self.pages.len() {
+            self.pages.resize_with(page + 1, || None);
+        }
+        let page = self.pages[page].get_or_insert_with(|| Box::new([const { None }; PAGE]));
+        let place = &mut page[conn.index as usize % PAGE];
+        let former = place.replace(Tenant {
+            generation: conn.generation,
+            socket,
+        });
+        Ok(former.map(|tenant| tenant.socket))
+    }
+
+    /// Takes the socket of this very connection out.
+    pub(crate) fn remove(&mut self, conn: ConnRef) -> Option<Arc<SocketCore>> {
+        let place = &mut self.pages.get_mut(conn.index as usize / PAGE)?.as_mut()?
+            [conn.index as usize % PAGE];
+        if place.as_ref()?.generation != conn.generation {
+            return None;
+        }
+        place.take().map(|tenant| tenant.socket)
+    }
+
+    /// Takes all of them out.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Arc<SocketCore>> + use<> {
+        let pages = std::mem::take(&mut self.pages);
+        pages
+            .into_iter()
+            .flatten()
+            .flat_map(|page| page.into_iter().flatten())
+            .map(|tenant| tenant.socket)
+    }
+}

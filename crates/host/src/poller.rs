@@ -1,0 +1,223 @@
+//! Waiting for many sockets at once: a ready set, and an epoll set of the kernel's for what only the
+//! kernel knows.
+
+use std::time::{Duration, Instant};
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+
+use crate::listener::Listener;
+use crate::private_fds::{Private, lift};
+use crate::readiness::Readiness;
+use crate::ready_set::{Event, ReadySet, Watchable};
+use crate::session::Session;
+use crate::sleep::Sleeper;
+use crate::socket::Socket;
+
+/// Events taken from the kernel at once.
+const KERNEL_EVENTS: usize = 64;
+
+/// The kernel is asked at least every so many turns, even when the engine always has news.
+const KERNEL_TURN: u32 = 16;
+
+/// The kernel's events carry the program's key; this one is of the sleeper's descriptors.
+const OWN: u64 = u64::MAX;
+
+/// Waits for sockets and listeners of a session, and for descriptors of the kernel's.
+pub struct Poller {
+    session: Session,
+    ready: ReadySet,
+    sleeper: Sleeper,
+    /// The sleeper's epoch when its descriptors were last registered.
+    registered: Option<u64>,
+    epoll: Private<OwnedFd>,
+    /// How many descriptors of the program's the kernel watches.
+    kernel_members: usize,
+    turns: u32,
+}
+
+/// What a poller can wait for.
+pub enum Source<'a> {
+    /// An offloaded connection.
+    Socket(&'a Socket),
+    /// A listener, with both its sides.
+    Listener(&'a Listener),
+    /// Any descriptor of the kernel's.
+    Kernel(rustix::fd::BorrowedFd<'a>),
+}
+
+impl Poller {
+    /// A poller that waits for nothing yet.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`: there are no more descriptors.
+    pub fn new(session: &Session) -> Result<Self, Errno> {
+        Ok(Self {
+            session: session.clone(),
+            ready: session.ready_set(),
+            sleeper: session.sleeper()?,
+            registered: None,
+            epoll: Private::new(lift(epoll::create(CreateFlags::CLOEXEC)?)),
+            kernel_members: 0,
+            turns: 0,
+        })
+    }
+
+    /// Adds an interest under `key`, which is not `u64::MAX` and comes back with the event.
+    /// [`EDGE`](Readiness::EDGE) and [`ONESHOT`](Readiness::ONESHOT) are flags in `wanted`.
+    ///
+    /// # Errors
+    /// `EEXIST`: there is one already. `EINVAL`: the key is `u64::MAX`. Otherwise the kernel's.
+    pub fn add(&mut self, source: Source<'_>, key: u64, wanted: Readiness) -> Result<(), Errno> {
+        if key == OWN {
+            return Err(Errno::INVAL);
+        }
+        match source {
+            Source::Socket(socket) => self.ready.add(socket, key, wanted, key),
+            Source::Listener(listener) => {
+                self.ready.add(listener, key, wanted, key)?;
+                self.add_kernel(listener.kernel_socket(), key, wanted)
+            }
+            Source::Kernel(fd) => self.add_kernel(fd, key, wanted),
+        }
+    }
+
+    /// Replaces what an interest wants.
+    ///
+    /// # Errors
+    /// `ENOENT`: there is no such interest. Otherwise the kernel's.
+    pub fn modify(&mut self, source: Source<'_>, key: u64, wanted: Readiness) -> Result<(), Errno> {
+        let kernel = |fd| epoll::modify(&self.epoll, fd, EventData::new_u64(key), flags(wanted));
+        match source {
+            Source::Socket(socket) => self.ready.modify(socket, key, wanted, key),
+            Source::Listener(listener) => {
+                self.ready.modify(listener, key, wanted, key)?;
+                kernel(listener.kernel_socket())
+            }
+            Source::Kernel(fd) => kernel(fd),
+        }
+    }
+
+    /// Removes an interest. One in a socket or listener that is dropped goes by itself.
+    ///
+    /// # Errors
+    /// `ENOENT`: there is no such interest. Otherwise the kernel's.
+    pub fn remove(&mut self, source: Source<'_>, key: u64) -> Result<(), Errno> {
+        match source {
+            Source::Socket(socket) => self.remove_ours(socket, key),
+            Source::Listener(listener) => {
+                self.remove_ours(listener, key)?;
+                epoll::delete(&self.epoll, listener.kernel_socket())
+            }
+            Source::Kernel(fd) => epoll::delete(&self.epoll, fd),
+        }
+    }
+
+    fn remove_ours(&self, what: &impl Watchable, key: u64) -> Result<(), Errno> {
+        self.ready.remove(what, key)
+    }
+
+    fn add_kernel(&mut self, fd: impl AsFd, key: u64, wanted: Readiness) -> Result<(), Errno> {
+        epoll::add(&self.epoll, fd, EventData::new_u64(key), flags(wanted))?;
+        self.kernel_members += 1;
+        Ok(())
+    }
+
+    /// Waits until something is ready, `limit` is over (`None`: without end) or a signal was
+    /// handled, and puts what is ready into `events`, which is emptied first.
+    ///
+    /// # Errors
+    /// `EINTR`: a signal was handled.
+    pub fn wait(&mut self, events: &mut Vec<Event>, limit: Option<Duration>) -> Result<(), Errno> {
+        events.clear();
+        let room = events.capacity().max(KERNEL_EVENTS);
+        self.session.pump();
+        self.ready.collect(room, |event| events.push(event));
+        self.turns += 1;
+        if !events.is_empty() {
+            if self.turns >= KERNEL_TURN && self.kernel_members > 0 {
+                self.turns = 0;
+                self.ask_kernel(events, Some(Duration::ZERO))?;
+            }
+            return Ok(());
+        }
+        self.turns = 0;
+        let start = Instant::now();
+        loop {
+            self.sleeper.arm();
+            self.register()?;
+            self.ready.collect(room, |event| events.push(event));
+            let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
+            let sleep = match (left, self.sleeper.limit()) {
+                _ if !events.is_empty() => Some(Duration::ZERO),
+                (Some(left), Some(limit)) => Some(left.min(limit)),
+                (left, limit) => left.or(limit),
+            };
+            let asked = if events.is_empty() || self.kernel_members > 0 {
+                self.ask_kernel(events, sleep)
+            } else {
+                Ok(false)
+            };
+            self.sleeper.disarm(asked != Ok(false));
+            asked?;
+            if events.is_empty() {
+                self.session.pump();
+                self.ready.collect(room, |event| events.push(event));
+            }
+            if !events.is_empty() || left == Some(Duration::ZERO) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Registers the sleeper's descriptors, if they are others than before.
+    fn register(&mut self) -> Result<(), Errno> {
+        let epoch = Some(self.sleeper.epoch());
+        if self.registered == epoch {
+            return Ok(());
+        }
+        // Those of before are closed, or still registered.
+        for fd in self.sleeper.fds() {
+            match epoll::add(&self.epoll, fd, EventData::new_u64(OWN), EventFlags::IN) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        self.registered = epoch;
+        Ok(())
+    }
+
+    /// Adds what the kernel has to `events`. Returns whether the sleeper was rung.
+    fn ask_kernel(&self, events: &mut Vec<Event>, limit: Option<Duration>) -> Result<bool, Errno> {
+        let empty = epoll::Event {
+            flags: EventFlags::empty(),
+            data: EventData::new_u64(OWN),
+        };
+        let mut buffer = [empty; KERNEL_EVENTS];
+        let timeout = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        let count = epoll::wait(&self.epoll, &mut buffer, timeout.as_ref())?;
+        let mut rung = false;
+        for event in &buffer[..count] {
+            let key = event.data.u64();
+            if key == OWN {
+                rung = true;
+            } else if !events.iter().any(|other| other.key == key) {
+                // A listener whose engine's side is ready as well is reported once.
+                let readiness = Readiness({ event.flags }.bits());
+                events.push(Event {
+                    readiness,
+                    data: key,
+                    key,
+                });
+            }
+        }
+        Ok(rung)
+    }
+}
+
+/// Readiness has the values of the kernel's bits.
+fn flags(wanted: Readiness) -> EventFlags {
+    EventFlags::from_bits_retain(wanted.0)
+}

@@ -1,0 +1,110 @@
+//! The descriptors that this crate holds for itself.
+//!
+//! A program that closes every number from 3 up, or duplicates over one, must not take the control
+//! socket from under us, so whoever sits between the program and its system calls asks here first.
+//! Asking takes no lock and allocates nothing, since it happens in signal handlers and between fork
+//! and exec.
+
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+/// How many are kept track of. A session needs three, a blocked thread or ready set two, a listener
+/// one; beyond that a descriptor works as well, but is not hidden.
+const SLOTS: usize = 256;
+
+/// An empty slot.
+const EMPTY: i32 = -1;
+
+static HELD: [AtomicI32; SLOTS] = [const { AtomicI32::new(EMPTY) }; SLOTS];
+static FLOOR: AtomicI32 = AtomicI32::new(0);
+
+/// From now on descriptors are given numbers of at least `floor`, out of the way of the program's;
+/// 0 leaves them where the kernel puts them. Where the limit on open files is lower they stay too.
+pub fn set_floor(floor: RawFd) {
+    FLOOR.store(floor, Ordering::Relaxed);
+}
+
+/// Whether `fd` is one of ours.
+pub fn contains(fd: RawFd) -> bool {
+    fd >= 0 && HELD.iter().any(|held| held.load(Ordering::Relaxed) == fd)
+}
+
+/// The numbers of all of ours.
+pub fn iter() -> impl Iterator<Item = RawFd> {
+    HELD.iter()
+        .map(|held| held.load(Ordering::Relaxed))
+        .filter(|fd| *fd != EMPTY)
+}
+
+/// Moves a descriptor up to the floor, if there is one.
+pub(crate) fn lift(fd: OwnedFd) -> OwnedFd {
+    let floor = FLOOR.load(Ordering::Relaxed);
+    if floor <= fd.as_raw_fd() {
+        return fd;
+    }
+    rustix::io::fcntl_dupfd_cloexec(&fd, floor).unwrap_or(fd)
+}
+
+/// Something that holds a descriptor, listed here for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Private<T: AsFd> {
+    held: T,
+    slot: Option<usize>,
+}
+
+impl<T: AsFd> Private<T> {
+    /// Lists the descriptor of `held`, which was [lifted](lift) before.
+    pub(crate) fn new(held: T) -> Self {
+        let fd = held.as_fd().as_raw_fd();
+        let slot = HELD.iter().position(|slot| {
+            slot.compare_exchange(EMPTY, fd, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        });
+        Self { held, slot }
+    }
+
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        &mut self.held
+    }
+}
+
+impl<T: AsFd> std::ops::Deref for Private<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.held
+    }
+}
+
+impl<T: AsFd> AsFd for Private<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.held.as_fd()
+    }
+}
+
+impl<T: AsFd> Drop for Private<T> {
+    fn drop(&mut self) {
+        // Before the descriptor is closed, which happens after this: its number may be the
+        // program's at once.
+        if let Some(slot) = self.slot {
+            HELD[slot].store(EMPTY, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_is_listed_while_it_is_held() {
+        let fd = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+        let number = fd.as_raw_fd();
+        let private = Private::new(fd);
+        assert!(contains(number));
+        assert!(iter().any(|fd| fd == number));
+        drop(private);
+        assert!(!contains(number));
+    }
+}

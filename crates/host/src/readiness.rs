@@ -1,0 +1,127 @@
+//! What a socket is ready for, and who wants to hear of it.
+//!
+//! A [`Source`] holds the present readiness of one socket or listener in an atomic word, so that
+//! asking costs nothing, and the list of ready sets that watch it. The bits have the values of the
+//! kernel's `EPOLL*` constants, which for the ones used here are those of `POLL*` too.
+
+use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::lock::lock;
+use crate::ready_set::SetCore;
+
+/// A set of readiness bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Readiness(pub u32);
+
+impl Readiness {
+    /// Nothing.
+    pub const NONE: Readiness = Readiness(0);
+    /// There is something to receive or accept, or the end of the stream, or an error.
+    pub const IN: Readiness = Readiness(0x001);
+    /// There is room to send.
+    pub const OUT: Readiness = Readiness(0x004);
+    /// An error is waiting in `SO_ERROR`. Reported whether asked for or not.
+    pub const ERR: Readiness = Readiness(0x008);
+    /// Both directions have ended. Reported whether asked for or not.
+    pub const HUP: Readiness = Readiness(0x010);
+    /// `EPOLLRDNORM`: as [`IN`](Self::IN).
+    pub const RDNORM: Readiness = Readiness(0x040);
+    /// `EPOLLWRNORM`: as [`OUT`](Self::OUT).
+    pub const WRNORM: Readiness = Readiness(0x100);
+    /// The peer has ended its direction.
+    pub const RDHUP: Readiness = Readiness(0x2000);
+    /// Interest flag: report once, then not until the interest is set anew.
+    pub const ONESHOT: Readiness = Readiness(1 << 30);
+    /// Interest flag: report changes, not states.
+    pub const EDGE: Readiness = Readiness(1 << 31);
+
+    /// What is reported whether asked for or not.
+    pub(crate) const ALWAYS: Readiness = Readiness(0x018);
+
+    /// Whether any bit of `other` is set.
+    pub fn intersects(self, other: Readiness) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether no bit is set.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl BitOr for Readiness {
+    type Output = Readiness;
+    fn bitor(self, other: Readiness) -> Readiness {
+        Readiness(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Readiness {
+    fn bitor_assign(&mut self, other: Readiness) {
+        self.0 |= other.0;
+    }
+}
+
+impl BitAnd for Readiness {
+    type Output = Readiness;
+    fn bitand(self, other: Readiness) -> Readiness {
+        Readiness(self.0 & other.0)
+    }
+}
+
+impl Not for Readiness {
+    type Output = Readiness;
+    fn not(self) -> Readiness {
+        Readiness(!self.0)
+    }
+}
+
+/// One ready set's interest in a source.
+pub(crate) struct Watch {
+    pub(crate) set: Arc<SetCore>,
+    /// The set's own number for this interest.
+    pub(crate) slot: u32,
+    /// What the program knows the interest by: a descriptor number.
+    pub(crate) key: u64,
+}
+
+/// The readiness of one socket or listener.
+#[derive(Default)]
+pub(crate) struct Source {
+    bits: AtomicU32,
+    watches: Mutex<Vec<Watch>>,
+}
+
+impl Source {
+    /// The present readiness.
+    pub(crate) fn readiness(&self) -> Readiness {
+        Readiness(self.bits.load(Ordering::Acquire))
+    }
+
+    /// Replaces the readiness. Called under the owner's lock, so that no two writers race.
+    pub(crate) fn set(&self, bits: Readiness) {
+        self.bits.store(bits.0, Ordering::Release);
+    }
+
+    /// Tells the sets that watch that something of `what` has happened: new data, new room, an
+    /// end. This is what an edge-triggered interest sees.
+    pub(crate) fn happened(&self, what: Readiness) {
+        for watch in lock(&self.watches).iter() {
+            watch.set.happened(watch.slot, what);
+        }
+    }
+
+    /// Runs `change` on the list of watches.
+    pub(crate) fn with_watches<R>(&self, change: impl FnOnce(&mut Vec<Watch>) -> R) -> R {
+        change(&mut lock(&self.watches))
+    }
+
+    /// Takes the source out of every set: it is closed.
+    pub(crate) fn forget_watches(&self) {
+        for watch in lock(&self.watches).drain(..) {
+            watch.set.forget(watch.slot);
+        }
+    }
+}

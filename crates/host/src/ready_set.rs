@@ -1,0 +1,323 @@
+//! Sets of sockets of which one asks which are ready, as epoll does it.
+//!
+//! A [`ReadySet`] holds interests: a socket or listener, the program's key for it (its descriptor
+//! number), the readiness that it wants to hear of, and 64 bits of its own. What happens on a socket
+//! puts the interest at the end of the set's list; [`collect`](ReadySet::collect) walks that list
+//! and nothing else, so its cost is that of what is ready and not of what is watched. A
+//! level-triggered interest that is reported goes back to the end of the list and leaves it when it
+//! is found to be no longer ready; an edge-triggered one returns only when something new happens,
+//! and then reports the whole present state, as the kernel's does.
+//!
+//! How a thread sleeps until something happens is another matter: see [`Sleeper`](crate::Sleeper).
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use rustix::io::Errno;
+
+use crate::lock::lock;
+use crate::nudge::Nudges;
+use crate::readiness::{Readiness, Source, Watch};
+
+/// Something of which a ready set can tell when it is ready: a socket or a listener.
+pub trait Watchable {
+    /// Its readiness, behind which the rest is hidden.
+    fn readiness_source(&self) -> &SourceHandle;
+
+    /// It was added to a set: someone waits for it.
+    fn watched(&self) {}
+}
+
+/// The readiness of one socket or listener, shared with the sets that watch it.
+#[derive(Clone)]
+pub struct SourceHandle(pub(crate) Arc<Source>);
+
+/// One interest that is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What the program asked for that is so now, and errors and hang-ups always.
+    pub readiness: Readiness,
+    /// The program's own 64 bits.
+    pub data: u64,
+    /// The key under which the interest was added.
+    pub key: u64,
+}
+
+struct Interest {
+    source: Arc<Source>,
+    key: u64,
+    data: u64,
+    /// Zero once a one-shot interest has been reported.
+    wanted: Readiness,
+    edge: bool,
+    one_shot: bool,
+    /// It stands in the list of those that may be ready.
+    listed: bool,
+}
+
+#[derive(Default)]
+struct Members {
+    interests: Vec<Option<Interest>>,
+    vacant: Vec<u32>,
+    /// Slots that may be ready, in the order in which that was noticed.
+    ready: VecDeque<u32>,
+}
+
+/// What the sources that are watched hold of a set.
+pub(crate) struct SetCore {
+    members: Mutex<Members>,
+    /// The length of the list of slots that may be ready, to be read without the lock.
+    listed: AtomicUsize,
+    nudges: Arc<Nudges>,
+}
+
+/// A set of interests in sockets and listeners. See the [module](self).
+pub struct ReadySet {
+    core: Arc<SetCore>,
+}
+
+impl SetCore {
+    /// Something of `what` happened on the source in `slot`. The caller holds the source's list of
+    /// watches, so the slot is its own.
+    pub(crate) fn happened(&self, slot: u32, what: Readiness) {
+        let mut members = lock(&self.members);
+        if let Some(Some(interest)) = members.interests.get(slot as usize)
+            && interest.wanted.intersects(what)
+        {
+            members.list(slot);
+            self.listed.store(members.ready.len(), Ordering::Relaxed);
+        }
+    }
+
+    /// Takes out a slot whose source forgets the set.
+    pub(crate) fn forget(&self, slot: u32) {
+        lock(&self.members).remove(slot);
+    }
+}
+
+impl Members {
+    fn list(&mut self, slot: u32) {
+        if let Some(Some(interest)) = self.interests.get_mut(slot as usize)
+            && !interest.listed
+        {
+            interest.listed = true;
+            self.ready.push_back(slot);
+        }
+    }
+
+    fn insert(&mut self, interest: Interest) -> u32 {
+        match self.vacant.pop() {
+            Some(slot) => {
+                self.interests[slot as usize] = Some(interest);
+                slot
+            }
+            None => {
+                self.interests.push(Some(interest));
+                (self.interests.len() - 1) as u32
+            }
+        }
+    }
+
+    fn remove(&mut self, slot: u32) {
+        let Some(interest) = self.interests.get_mut(slot as usize).and_then(Option::take) else {
+            return;
+        };
+        // The slot may be given to another at once, so nothing of this one may stay in the list.
+        if interest.listed {
+            self.ready.retain(|listed| *listed != slot);
+        }
+        self.vacant.push(slot);
+    }
+}
+
+impl ReadySet {
+    /// An empty set, which ends the sleep of those in `nudges` when an interest is added or changed
+    /// that is ready at once.
+    pub(crate) fn new(nudges: Arc<Nudges>) -> Self {
+        let core = SetCore {
+            members: Mutex::default(),
+            listed: AtomicUsize::new(0),
+            nudges,
+        };
+        Self {
+            core: Arc::new(core),
+        }
+    }
+
+    /// Adds an interest under `key`: `wanted` readiness, with [`EDGE`](Readiness::EDGE) and
+    /// [`ONESHOT`](Readiness::ONESHOT) as flags. What is ready already is reported.
+    ///
+    /// # Errors
+    /// `EEXIST`: the set has an interest in this source under this key.
+    pub fn add(
+        &self,
+        what: &impl Watchable,
+        key: u64,
+        wanted: Readiness,
+        data: u64,
+    ) -> Result<(), Errno> {
+        let source = &what.readiness_source().0;
+        let ready = source.with_watches(|watches| {
+            if self.find(watches, key).is_some() {
+                return Err(Errno::EXIST);
+            }
+            let mut members = lock(&self.core.members);
+            let slot = members.insert(Interest {
+                source: Arc::clone(source),
+                key,
+                data,
+                wanted: effective(wanted),
+                edge: wanted.intersects(Readiness::EDGE),
+                one_shot: wanted.intersects(Readiness::ONESHOT),
+                listed: false,
+            });
+            watches.push(Watch {
+                set: Arc::clone(&self.core),
+                slot,
+                key,
+            });
+            Ok(self.list_if_ready(&mut members, source, slot))
+        })?;
+        if ready {
+            self.core.nudges.nudge_all();
+        }
+        what.watched();
+        Ok(())
+    }
+
+    /// Replaces what an interest wants and carries, and arms a one-shot one again.
+    ///
+    /// # Errors
+    /// `ENOENT`: there is no such interest.
+    pub fn modify(
+        &self,
+        what: &impl Watchable,
+        key: u64,
+        wanted: Readiness,
+        data: u64,
+    ) -> Result<(), Errno> {
+        let source = &what.readiness_source().0;
+        let ready = source.with_watches(|watches| {
+            let at = self.find(watches, key).ok_or(Errno::NOENT)?;
+            let slot = watches[at].slot;
+            let mut members = lock(&self.core.members);
+            let interest = members.interests[slot as usize]
+                .as_mut()
+                .ok_or(Errno::NOENT)?;
+            interest.data = data;
+            interest.wanted = effective(wanted);
+            interest.edge = wanted.intersects(Readiness::EDGE);
+            interest.one_shot = wanted.intersects(Readiness::ONESHOT);
+            Ok(self.list_if_ready(&mut members, source, slot))
+        })?;
+        if ready {
+            self.core.nudges.nudge_all();
+        }
+        Ok(())
+    }
+
+    /// Removes an interest.
+    ///
+    /// # Errors
+    /// `ENOENT`: there is no such interest.
+    pub fn remove(&self, what: &impl Watchable, key: u64) -> Result<(), Errno> {
+        what.readiness_source().0.with_watches(|watches| {
+            let at = self.find(watches, key).ok_or(Errno::NOENT)?;
+            let watch = watches.swap_remove(at);
+            self.core.forget(watch.slot);
+            Ok(())
+        })
+    }
+
+    /// Reports what is ready, at most `limit` events, and returns how many there were. Never waits;
+    /// what the engine has said since is not looked at (that is [`Session::pump`](crate::Session::pump)).
+    pub fn collect(&self, limit: usize, mut report: impl FnMut(Event)) -> usize {
+        if self.core.listed.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        let mut members = lock(&self.core.members);
+        let mut reported = 0;
+        // What goes back to the end of the list in this walk is not looked at again in it.
+        for _ in 0..members.ready.len() {
+            if reported == limit {
+                break;
+            }
+            let Some(slot) = members.ready.pop_front() else {
+                break;
+            };
+            let Some(interest) = members.interests[slot as usize].as_mut() else {
+                continue;
+            };
+            interest.listed = false;
+            let readiness = interest.source.readiness() & interest.wanted;
+            if readiness.is_empty() {
+                continue;
+            }
+            let event = Event {
+                readiness,
+                data: interest.data,
+                key: interest.key,
+            };
+            if interest.one_shot {
+                interest.wanted = Readiness::NONE;
+            } else if !interest.edge {
+                interest.listed = true;
+                members.ready.push_back(slot);
+            }
+            report(event);
+            reported += 1;
+        }
+        self.core
+            .listed
+            .store(members.ready.len(), Ordering::Relaxed);
+        reported
+    }
+
+    /// Whether [`collect`](Self::collect) would report anything.
+    pub fn any_ready(&self) -> bool {
+        if self.core.listed.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let members = lock(&self.core.members);
+        members.ready.iter().any(|slot| {
+            members.interests[*slot as usize]
+                .as_ref()
+                .is_some_and(|interest| interest.source.readiness().intersects(interest.wanted))
+        })
+    }
+
+    fn find(&self, watches: &[Watch], key: u64) -> Option<usize> {
+        watches
+            .iter()
+            .position(|watch| watch.key == key && Arc::ptr_eq(&watch.set, &self.core))
+    }
+
+    fn list_if_ready(&self, members: &mut Members, source: &Source, slot: u32) -> bool {
+        let interest = members.interests[slot as usize].as_ref();
+        let ready = interest.is_some_and(|interest| source.readiness().intersects(interest.wanted));
+        if ready {
+            members.list(slot);
+            self.core
+                .listed
+                .store(members.ready.len(), Ordering::Relaxed);
+        }
+        ready
+    }
+}
+
+impl Drop for ReadySet {
+    fn drop(&mut self) {
+        let interests = std::mem::take(&mut lock(&self.core.members).interests);
+        for interest in interests.into_iter().flatten() {
+            interest.source.with_watches(|watches| {
+                watches.retain(|watch| !Arc::ptr_eq(&watch.set, &self.core));
+            });
+        }
+    }
+}
+
+/// The readiness to report: what was asked for, and errors and hang-ups always.
+fn effective(wanted: Readiness) -> Readiness {
+    (wanted & !(Readiness::EDGE | Readiness::ONESHOT)) | Readiness::ALWAYS
+}

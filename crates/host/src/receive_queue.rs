@@ -1,0 +1,194 @@
+//! The bytes of one connection that the engine has placed in the receive area and the program has
+//! not read yet.
+//!
+//! The engine places payload wherever it has room and names each stretch once, in the order of the
+//! stream. Reading copies the bytes out; how many were read in all goes back to the engine, which
+//! then reuses their memory and opens the receive window by as much.
+
+use std::collections::VecDeque;
+
+use queue_pair::{Area, Violation};
+
+/// A stretch of the receive area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stretch {
+    addr: u64,
+    len: u32,
+}
+
+/// What of a connection's stream waits to be read.
+#[derive(Debug, Default)]
+pub(crate) struct ReceiveQueue {
+    stretches: VecDeque<Stretch>,
+    /// The sum of their lengths.
+    waiting: u64,
+    /// Bytes that the program has read since the connection began.
+    consumed: u64,
+    /// What the engine was last told of `consumed`.
+    announced: u64,
+}
+
+impl ReceiveQueue {
+    /// Takes note of `len` bytes more at `addr`.
+    ///
+    /// # Errors
+    /// They are not inside the area.
+    pub(crate) fn push(&mut self, area: &Area, addr: u64, len: u32) -> Result<(), Violation> {
+        area.slice(addr, len as usize)?;
+        self.waiting += u64::from(len);
+        // Small segments are appended to the connection's last chunk, so this is the common case.
+        if let Some(last) = self.stretches.back_mut()
+            && last.addr + u64::from(last.len) == addr
+            && let Some(joined) = last.len.checked_add(len)
+        {
+            last.len = joined;
+            return Ok(());
+        }
+        self.stretches.push_back(Stretch { addr, len });
+        Ok(())
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// Bytes read since the connection began.
+    pub(crate) fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
+    /// Bytes read of which the engine has not been told.
+    pub(crate) fn unannounced(&self) -> u64 {
+        self.consumed - self.announced
+    }
+
+    /// The engine has been told, or is about to be.
+    pub(crate) fn announce(&mut self) -> u64 {
+        self.announced = self.consumed;
+        self.consumed
+    }
+
+    /// Copies bytes into `out`, beginning `skip` bytes after the next one. Returns how many there
+    /// were; all of them stay in the queue.
+    ///
+    /// # Errors
+    /// None that [`push`](Self::push) has not ruled out.
+    pub(crate) fn copy(
+        &self,
+        area: &Area,
+        mut skip: u64,
+        out: &mut [u8],
+    ) -> Result<usize, Violation> {
+        let mut filled = 0;
+        for stretch in &self.stretches {
+            if filled == out.len() {
+                break;
+            }
+            if skip >= u64::from(stretch.len) {
+                skip -= u64::from(stretch.len);
+                continue;
+            }
+            let len = (stretch.len as usize - skip as usize).min(out.len() - filled);
+            area.copy_out(stretch.addr + skip, &mut out[filled..filled + len])?;
+            filled += len;
+            skip = 0;
+        }
+        Ok(filled)
+    }
+
+    /// Takes up to `limit` of the next bytes out: they were copied, or nobody wants them. Returns
+    /// how many there were.
+    pub(crate) fn take(&mut self, limit: u64) -> u64 {
+        let mut dropped = 0;
+        while let Some(stretch) = self.stretches.front_mut()
+            && dropped < limit
+        {
+            let len = u64::from(stretch.len).min(limit - dropped);
+            dropped += len;
+            if len == u64::from(stretch.len) {
+                self.stretches.pop_front();
+            } else {
+                stretch.addr += len;
+                stretch.len -= len as u32;
+            }
+        }
+        self.waiting -= dropped;
+        self.consumed += dropped;
+        dropped
+    }
+
+    /// Nobody will read what waits: the connection is closed here.
+    pub(crate) fn abandon(&mut self) {
+        self.stretches.clear();
+        self.waiting = 0;
+    }
+
+    /// The queue of a connection that this process takes over after `consumed` bytes were read.
+    pub(crate) fn resumed_at(consumed: u64) -> Self {
+        Self {
+            consumed,
+            announced: consumed,
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area() -> Area {
+        let area = Area::private("receive", 8192);
+        let bytes: Vec<u8> = (0..8192).map(|i| (i % 251) as u8).collect();
+        area.copy_in(0, &bytes).unwrap();
+        area
+    }
+
+    #[test]
+    fn adjacent_stretches_read_as_one_and_apart_ones_in_order() {
+        let area = area();
+        let mut queue = ReceiveQueue::default();
+        queue.push(&area, 100, 10).unwrap();
+        queue.push(&area, 110, 5).unwrap();
+        queue.push(&area, 4096, 5).unwrap();
+        assert_eq!(queue.stretches.len(), 2);
+        let mut out = [0; 32];
+        assert_eq!(queue.copy(&area, 0, &mut out).unwrap(), 20);
+        assert_eq!(out[..15], (100..115).collect::<Vec<u8>>());
+        assert_eq!(out[15], (4096 % 251) as u8);
+        assert_eq!((queue.waiting(), queue.unannounced()), (20, 0));
+        assert_eq!(queue.copy(&area, 14, &mut out[..3]).unwrap(), 3);
+        assert_eq!(out[..3], [114, (4096 % 251) as u8, (4097 % 251) as u8]);
+        assert_eq!(queue.take(12), 12);
+        assert_eq!(queue.copy(&area, 0, &mut out[..12]).unwrap(), 8);
+        assert_eq!(out[..3], [112, 113, 114]);
+        assert_eq!(queue.take(100), 8);
+        assert_eq!((queue.waiting(), queue.unannounced()), (0, 20));
+        assert_eq!(queue.announce(), 20);
+        assert_eq!(queue.unannounced(), 0);
+    }
+
+    #[test]
+    fn what_is_taken_counts_as_consumed() {
+        let area = area();
+        let mut queue = ReceiveQueue::default();
+        queue.push(&area, 0, 100).unwrap();
+        queue.push(&area, 200, 100).unwrap();
+        assert_eq!(queue.take(150), 150);
+        let mut out = [0; 1];
+        queue.copy(&area, 0, &mut out).unwrap();
+        assert_eq!(out[0], 250);
+        assert_eq!(queue.take(1000), 50);
+        assert_eq!(queue.consumed(), 200);
+    }
+
+    #[test]
+    fn a_stretch_outside_of_the_area_is_refused() {
+        let area = area();
+        let mut queue = ReceiveQueue::default();
+        assert!(queue.push(&area, 8000, 193).is_err());
+        assert!(queue.push(&area, u64::MAX, 1).is_err());
+        assert_eq!(queue.waiting(), 0);
+    }
+}

@@ -1,0 +1,292 @@
+//! Who owns which bytes of the send area.
+//!
+//! The area is cut into slabs of 64 KiB. A slab is free, or belongs to one class of blocks: 32 small
+//! ones of 2 KiB (a response header, a small answer), four medium ones of 16 KiB, or one large one
+//! (bulk, and files). Blocks of one class come from the slabs of that class that have room; a slab
+//! whose last block comes back is free again for any class. Every operation is constant time, and
+//! nothing is allocated after the pool was made.
+//!
+//! The pool knows nothing of connections: a connection fills a block from its front, posts each
+//! piece, and gives the block back when the peer has acknowledged all of it.
+
+/// Bytes in a slab, and in the largest block.
+pub const SLAB: u32 = 64 * 1024;
+
+/// No slab: the end of a list.
+const NONE: u32 = u32::MAX;
+
+/// The sizes in which send memory is given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// 2 KiB.
+    Small,
+    /// 16 KiB.
+    Medium,
+    /// 64 KiB, a whole slab.
+    Large,
+}
+
+impl Class {
+    const ALL: [Class; 3] = [Class::Small, Class::Medium, Class::Large];
+
+    /// The smallest class that holds `bytes` in one block, or the largest that there is.
+    pub fn for_bytes(bytes: usize) -> Class {
+        Class::ALL
+            .into_iter()
+            .find(|class| bytes <= class.block() as usize)
+            .unwrap_or(Class::Large)
+    }
+
+    /// Bytes in a block of this class.
+    pub const fn block(self) -> u32 {
+        match self {
+            Class::Small => 2 * 1024,
+            Class::Medium => 16 * 1024,
+            Class::Large => SLAB,
+        }
+    }
+
+    /// The bitmap of a slab of this class in which every block is free.
+    const fn all_free(self) -> u32 {
+        match SLAB / self.block() {
+            32 => u32::MAX,
+            blocks => (1 << blocks) - 1,
+        }
+    }
+}
+
+/// A block of the send area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Offset of its first byte in the send area.
+    pub addr: u64,
+    /// Its length in bytes.
+    pub len: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Slab {
+    /// One bit a free block.
+    free: u32,
+    class: Class,
+    next: u32,
+    previous: u32,
+}
+
+/// The blocks of one send area.
+pub struct SendPool {
+    slabs: Box<[Slab]>,
+    /// The first slab of each class that has a free block.
+    partial: [u32; 3],
+    /// The first slab that belongs to no class.
+    empty: u32,
+    free_bytes: u64,
+}
+
+impl SendPool {
+    /// A pool over an area of `area` bytes; what is left over by whole slabs stays unused.
+    pub fn new(area: u64) -> Self {
+        let count = u32::try_from(area / u64::from(SLAB)).unwrap_or(NONE - 1);
+        let slabs = (0..count)
+            .map(|index| Slab {
+                free: Class::Large.all_free(),
+                class: Class::Large,
+                next: if index + 1 < count { index + 1 } else { NONE },
+                previous: NONE,
+            })
+            .collect();
+        Self {
+            slabs,
+            partial: [NONE; 3],
+            empty: if count > 0 { 0 } else { NONE },
+            free_bytes: u64::from(count) * u64::from(SLAB),
+        }
+    }
+
+    /// Bytes in blocks that nobody owns.
+    pub fn free_bytes(&self) -> u64 {
+        self.free_bytes
+    }
+
+    /// Takes a block of the given class, or a smaller one when slabs have run out.
+    /// `None`: the area is used up.
+    pub fn take(&mut self, class: Class) -> Option<Block> {
+        (0..=class as usize)
+            .rev()
+            .find_map(|at| self.take_exactly(Class::ALL[at]))
+    }
+
+    fn take_exactly(&mut self, class: Class) -> Option<Block> {
+        if self.partial[class as usize] == NONE {
+            let fresh = self.empty;
+            if fresh == NONE {
+                return None;
+            }
+            let slab = &mut self.slabs[fresh as usize];
+            self.empty = slab.next;
+            slab.class = class;
+            slab.free = class.all_free();
+            self.link(fresh);
+        }
+        let index = self.partial[class as usize];
+        let slab = &mut self.slabs[index as usize];
+        let block = slab.free.trailing_zeros();
+        slab.free &= slab.free - 1;
+        if slab.free == 0 {
+            self.unlink(index);
+        }
+        self.free_bytes -= u64::from(class.block());
+        Some(Block {
+            addr: u64::from(index) * u64::from(SLAB) + u64::from(block * class.block()),
+            len: class.block(),
+        })
+    }
+
+    /// Gives a block back by the address that [`take`](Self::take) returned.
+    ///
+    /// An address that is no block, or is free already, is ignored: the caller's books are wrong,
+    /// and giving the same bytes to two connections would be worse than losing a block.
+    pub fn give_back(&mut self, addr: u64) {
+        let index = addr / u64::from(SLAB);
+        let Some(slab) = usize::try_from(index)
+            .ok()
+            .and_then(|at| self.slabs.get_mut(at))
+        else {
+            debug_assert!(false, "no slab at {addr:#x}");
+            return;
+        };
+        let class = slab.class;
+        let bit = 1 << ((addr % u64::from(SLAB)) as u32 / class.block());
+        if slab.free & bit != 0 {
+            debug_assert!(false, "block {addr:#x} given back twice");
+            return;
+        }
+        let was_full = slab.free == 0;
+        slab.free |= bit;
+        let index = index as u32;
+        self.free_bytes += u64::from(class.block());
+        if self.slabs[index as usize].free == class.all_free() {
+            if !was_full {
+                self.unlink(index);
+            }
+            let slab = &mut self.slabs[index as usize];
+            slab.next = self.empty;
+            self.empty = index;
+        } else if was_full {
+            self.link(index);
+        }
+    }
+
+    /// Puts a slab at the front of its class.
+    fn link(&mut self, index: u32) {
+        let class = self.slabs[index as usize].class as usize;
+        let next = std::mem::replace(&mut self.partial[class], index);
+        let slab = &mut self.slabs[index as usize];
+        slab.previous = NONE;
+        slab.next = next;
+        if next != NONE {
+            self.slabs[next as usize].previous = index;
+        }
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Slab {
+            class,
+            next,
+            previous,
+            ..
+        } = self.slabs[index as usize];
+        match previous {
+            NONE => self.partial[class as usize] = next,
+            _ => self.slabs[previous as usize].next = next,
+        }
+        if next != NONE {
+            self.slabs[next as usize].previous = previous;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_block_fits_what_it_was_asked_for() {
+        assert_eq!(Class::for_bytes(1), Class::Small);
+        assert_eq!(Class::for_bytes(2048), Class::Small);
+        assert_eq!(Class::for_bytes(2049), Class::Medium);
+        assert_eq!(Class::for_bytes(16 * 1024 + 1), Class::Large);
+        assert_eq!(Class::for_bytes(10 << 20), Class::Large);
+    }
+
+    #[test]
+    fn a_slab_serves_another_class_once_it_is_whole_again() {
+        let mut pool = SendPool::new(u64::from(SLAB));
+        let small: Vec<_> = (0..32).map(|_| pool.take(Class::Small).unwrap()).collect();
+        assert_eq!(pool.take(Class::Small), None);
+        for block in &small[1..] {
+            pool.give_back(block.addr);
+        }
+        // A large block is not to be had while one small one is out: a small one comes instead.
+        assert_eq!(
+            pool.take(Class::Large).map(|block| block.len),
+            Some(Class::Small.block())
+        );
+        pool.give_back(small[1].addr);
+        pool.give_back(small[0].addr);
+        assert_eq!(pool.free_bytes(), u64::from(SLAB));
+        assert_eq!(pool.take(Class::Large), Some(Block { addr: 0, len: SLAB }));
+        assert_eq!(pool.take(Class::Small), None);
+    }
+
+    #[test]
+    fn an_area_smaller_than_a_slab_gives_nothing() {
+        assert_eq!(SendPool::new(1000).take(Class::Small), None);
+    }
+
+    /// Takes and gives in a pseudo-random order; no two blocks that are out ever overlap, and
+    /// everything comes back.
+    #[test]
+    fn blocks_never_overlap() {
+        let mut pool = SendPool::new(20 * u64::from(SLAB) + 17);
+        let total = pool.free_bytes();
+        let mut out: BTreeMap<u64, u32> = BTreeMap::new();
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        for _ in 0..50_000 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            if state % 5 < 3 {
+                let class = Class::ALL[(state >> 20) as usize % 3];
+                if let Some(block) = pool.take(class) {
+                    assert!(block.len <= class.block());
+                    let before = out.range(..=block.addr).next_back();
+                    assert!(before.is_none_or(|(addr, len)| addr + u64::from(*len) <= block.addr));
+                    let after = out.range(block.addr..).next();
+                    assert!(
+                        after.is_none_or(|(addr, _)| block.addr + u64::from(block.len) <= *addr)
+                    );
+                    out.insert(block.addr, block.len);
+                }
+            } else if let Some(addr) = out
+                .keys()
+                .nth((state >> 20) as usize % out.len().max(1))
+                .copied()
+            {
+                out.remove(&addr);
+                pool.give_back(addr);
+            }
+            let used: u64 = out.values().map(|len| u64::from(*len)).sum();
+            assert_eq!(pool.free_bytes(), total - used);
+        }
+        for addr in out.into_keys() {
+            pool.give_back(addr);
+        }
+        assert_eq!(pool.free_bytes(), total);
+        assert!((0..20).all(|_| {
+            pool.take(Class::Large)
+                .is_some_and(|block| block.len == SLAB)
+        }));
+    }
+}

@@ -1,0 +1,189 @@
+//! The bytes of one connection that the program has sent and the peer has not acknowledged yet, and
+//! the blocks of the send area that hold them.
+//!
+//! Bytes are appended to the connection's last block while it has room, so that a thousand small
+//! writes take one block and the engine finds them side by side. A block is free again when the
+//! peer has acknowledged everything in it, the last one too: an idle connection holds none.
+
+use std::collections::VecDeque;
+
+use crate::send_pool::{Block, Class, SendPool};
+
+/// A block with bytes of this connection in it.
+#[derive(Clone, Copy, Debug)]
+struct Filled {
+    addr: u64,
+    capacity: u32,
+    used: u32,
+    /// Where in the stream the bytes in the block end.
+    end: u64,
+}
+
+/// What of a connection's stream is on its way.
+#[derive(Debug, Default)]
+pub(crate) struct SendQueue {
+    blocks: VecDeque<Filled>,
+    /// Bytes written since the connection began.
+    written: u64,
+    /// How many of them the peer has acknowledged.
+    acked: u64,
+}
+
+impl SendQueue {
+    /// Bytes that are written and not acknowledged.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.written - self.acked
+    }
+
+    /// The queue of a connection that this process takes over after `written` bytes, of which
+    /// `acked` are acknowledged. The rest lies in the memory of the process that wrote it.
+    pub(crate) fn resumed_at(written: u64, acked: u64) -> Self {
+        Self {
+            blocks: VecDeque::new(),
+            written,
+            acked,
+        }
+    }
+
+    /// Memory for up to `want` bytes that follow: the rest of the last block, or a new one.
+    /// `None`: the pool is used up. Nothing changes until [`append`](Self::append).
+    pub(crate) fn room(
+        &mut self,
+        want: usize,
+        take: impl FnOnce(Class) -> Option<Block>,
+    ) -> Option<Block> {
+        let full = self
+            .blocks
+            .back()
+            .is_none_or(|last| last.used == last.capacity);
+        if full {
+            let block = take(Class::for_bytes(want))?;
+            let fresh = Filled {
+                addr: block.addr,
+                capacity: block.len,
+                used: 0,
+                end: self.written,
+            };
+            self.blocks.push_back(fresh);
+        }
+        let last = self.blocks.back()?;
+        let len = (last.capacity - last.used).min(u32::try_from(want).unwrap_or(u32::MAX));
+        Some(Block {
+            addr: last.addr + u64::from(last.used),
+            len,
+        })
+    }
+
+    /// The first `len` bytes of what [`room`](Self::room) returned have been filled and posted.
+    pub(crate) fn append(&mut self, len: u32) {
+        if let Some(last) = self.blocks.back_mut() {
+            last.used += len;
+            self.written += u64::from(len);
+            last.end = self.written;
+        }
+    }
+
+    /// Nothing came of what [`room`](Self::room) returned: a block that holds nothing goes back.
+    pub(crate) fn abandon(&mut self, pool: &mut SendPool) {
+        if let Some(last) = self.blocks.back()
+            && last.used == 0
+        {
+            pool.give_back(last.addr);
+            self.blocks.pop_back();
+        }
+    }
+
+    /// The peer has acknowledged `acked` bytes in all. Returns whether blocks can be given back now,
+    /// which [`give_back`](Self::give_back) does. More than was written is no news from an honest
+    /// engine: `Err` with the offending count.
+    pub(crate) fn acknowledge(&mut self, acked: u64) -> Result<bool, u64> {
+        if acked > self.written {
+            return Err(acked);
+        }
+        self.acked = self.acked.max(acked);
+        Ok(self
+            .blocks
+            .front()
+            .is_some_and(|first| first.end <= self.acked))
+    }
+
+    /// Gives back the blocks that are acknowledged as a whole.
+    pub(crate) fn give_back(&mut self, pool: &mut SendPool) {
+        while let Some(block) = self.blocks.front()
+            && block.end <= self.acked
+        {
+            pool.give_back(block.addr);
+            self.blocks.pop_front();
+        }
+    }
+
+    /// Gives back every block: the engine no longer reads them.
+    pub(crate) fn clear(&mut self, pool: &mut SendPool) {
+        for block in self.blocks.drain(..) {
+            pool.give_back(block.addr);
+        }
+        self.acked = self.written;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::send_pool::SLAB;
+
+    fn write(queue: &mut SendQueue, pool: &mut SendPool, mut len: usize) -> Vec<Block> {
+        let mut extents = Vec::new();
+        while len > 0 {
+            let block = queue.room(len, |class| pool.take(class)).unwrap();
+            queue.append(block.len);
+            len -= block.len as usize;
+            extents.push(block);
+        }
+        extents
+    }
+
+    #[test]
+    fn small_writes_share_a_block_and_lie_side_by_side() {
+        let mut pool = SendPool::new(u64::from(SLAB));
+        let mut queue = SendQueue::default();
+        let first = write(&mut queue, &mut pool, 100);
+        let second = write(&mut queue, &mut pool, 100);
+        assert_eq!(second[0].addr, first[0].addr + 100);
+        assert_eq!(pool.free_bytes(), u64::from(SLAB) - 2048);
+    }
+
+    #[test]
+    fn an_acknowledgement_frees_what_it_covers_and_no_more() {
+        let total = 4 * u64::from(SLAB);
+        let mut pool = SendPool::new(total);
+        let mut queue = SendQueue::default();
+        write(&mut queue, &mut pool, 3000);
+        assert_eq!(queue.acknowledge(2999), Ok(false));
+        assert_eq!(queue.in_flight(), 1);
+        assert_eq!(queue.acknowledge(3001), Err(3001));
+        // An old acknowledgement changes nothing.
+        assert_eq!(queue.acknowledge(10), Ok(false));
+        assert_eq!(queue.in_flight(), 1);
+        assert_eq!(queue.acknowledge(3000), Ok(true));
+        queue.give_back(&mut pool);
+        assert_eq!(pool.free_bytes(), total);
+        // The stream goes on in another block.
+        write(&mut queue, &mut pool, 10);
+        assert_eq!(queue.acknowledge(3010), Ok(true));
+    }
+
+    #[test]
+    fn an_abandoned_block_goes_back_and_a_partly_filled_one_stays() {
+        let mut pool = SendPool::new(u64::from(SLAB));
+        let mut queue = SendQueue::default();
+        queue.room(5, |class| pool.take(class)).unwrap();
+        queue.abandon(&mut pool);
+        assert_eq!(pool.free_bytes(), u64::from(SLAB));
+        write(&mut queue, &mut pool, 5);
+        queue.room(5, |class| pool.take(class)).unwrap();
+        queue.abandon(&mut pool);
+        assert_eq!(pool.free_bytes(), u64::from(SLAB) - 2048);
+        queue.clear(&mut pool);
+        assert_eq!((pool.free_bytes(), queue.in_flight()), (u64::from(SLAB), 0));
+    }
+}

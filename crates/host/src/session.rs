@@ -1,0 +1,327 @@
+//! A process's relation to an engine, which outlives the engine.
+//!
+//! A session attaches when it is made and, when its engine dies, fails what was offloaded and looks
+//! for an engine again from the places where the program sleeps, at most twice a second. When one is
+//! there it announces the listeners to it: the program notices nothing but that its connections were
+//! reset once.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
+
+use queue_pair::control::{Request, socket_path};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+use crate::attachment::{self, Attachment, Control};
+use crate::connect::{self, ConnectError, ConnectOptions};
+use crate::listener::{Listener, ListenerCore};
+use crate::lock::lock;
+use crate::nudge::Nudges;
+use crate::ready_set::ReadySet;
+use crate::sleep::{RETRY, Sleeper};
+use crate::socket::Socket;
+
+/// A process's relation to an engine. Clones are the same session; when the last is dropped, the
+/// engine ends what the session still has as it would for a process that exits.
+#[derive(Clone)]
+pub struct Session {
+    handle: Arc<Handle>,
+}
+
+/// Ends the session when the last [`Session`] goes, while sockets still hold its core.
+struct Handle {
+    core: Arc<SessionCore>,
+}
+
+pub(crate) struct SessionCore {
+    path: PathBuf,
+    program: String,
+    link: Mutex<Link>,
+    listeners: Mutex<Vec<Weak<ListenerCore>>>,
+    pub(crate) nudges: Arc<Nudges>,
+    idle_sleepers: Mutex<Vec<Sleeper>>,
+    /// How many forks lie between the process that made the session and this one.
+    lineage: AtomicU32,
+}
+
+#[derive(Default)]
+struct Link {
+    attachment: Option<Arc<Attachment>>,
+    /// When an engine was last looked for in vain.
+    looked: Option<Instant>,
+    /// After a fork: the child's way to what its parent had.
+    inheritance: Option<Inheritance>,
+}
+
+/// What a fork's child needs to attach as the heir of its parent.
+pub(crate) struct Inheritance {
+    pub(crate) token: u64,
+    pub(crate) control: Option<Control>,
+}
+
+impl Session {
+    /// Attaches to the engine called `name`, whose control socket is `/run/outboard/NAME.sock`
+    /// unless the environment variable `OUTBOARD_SOCKET` names another.
+    ///
+    /// # Errors
+    /// As for [`attach_at`](Self::attach_at).
+    pub fn attach(name: &str, program: &str) -> Result<Self, Errno> {
+        Self::attach_at(&socket_path(name), program)
+    }
+
+    /// Attaches to the engine that listens at `path`. `program` is shown to people.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ECONNREFUSED`: there is no engine. `EACCES`: it is not for this user.
+    /// `EPROTO`: it is of another version.
+    pub fn attach_at(path: &Path, program: &str) -> Result<Self, Errno> {
+        let session = Self::unattached(path, program);
+        session
+            .handle
+            .core
+            .link_to_engine(&mut lock(&session.handle.core.link))?;
+        Ok(session)
+    }
+
+    /// A session that finds the engine at `path` when there is one.
+    pub fn unattached(path: &Path, program: &str) -> Self {
+        let core = Arc::new(SessionCore {
+            path: path.to_owned(),
+            program: program.to_owned(),
+            link: Mutex::default(),
+            listeners: Mutex::default(),
+            nudges: Arc::default(),
+            idle_sleepers: Mutex::default(),
+            lineage: AtomicU32::new(0),
+        });
+        Self {
+            handle: Arc::new(Handle { core }),
+        }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<SessionCore> {
+        &self.handle.core
+    }
+
+    /// Brings what the engine has said to the sockets, unless another thread is doing so. Never
+    /// waits, and costs some nanoseconds when there is nothing.
+    pub fn pump(&self) {
+        self.core().pump();
+    }
+
+    /// Whether an engine is attached.
+    pub fn is_attached(&self) -> bool {
+        lock(&self.core().link)
+            .attachment
+            .as_ref()
+            .is_some_and(|attachment| attachment.is_live())
+    }
+
+    /// Makes a listening socket on `addr`, the kernel's and the engine's. `SO_REUSEADDR` is set, as
+    /// servers do.
+    ///
+    /// # Errors
+    /// The kernel's for bind and listen, and the engine's.
+    pub fn listen(&self, addr: std::net::SocketAddr, backlog: u32) -> Result<Listener, Errno> {
+        let family = if addr.is_ipv6() {
+            AddressFamily::INET6
+        } else {
+            AddressFamily::INET
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let kernel = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&kernel, true)?;
+        rustix::net::bind(&kernel, &addr)?;
+        rustix::net::listen(&kernel, i32::try_from(backlog).unwrap_or(i32::MAX))?;
+        self.listen_on(kernel, backlog)
+    }
+
+    /// Offloads a listening socket that the kernel has: `kernel` is a duplicate of it, which the
+    /// listener keeps to itself. Without an engine it is offloaded when there is one.
+    ///
+    /// # Errors
+    /// `EINVAL`: it does not listen. `EAFNOSUPPORT`: it is not TCP. Otherwise the engine's.
+    pub fn listen_on(&self, kernel: OwnedFd, backlog: u32) -> Result<Listener, Errno> {
+        Listener::new(self.core(), kernel, backlog)
+    }
+
+    /// Begins to open a connection and returns at once: the socket becomes writable when it is open,
+    /// and has an error if it will not be.
+    ///
+    /// # Errors
+    /// It is known now that the engine cannot open it.
+    pub fn connect(
+        &self,
+        remote: std::net::SocketAddr,
+        options: ConnectOptions,
+    ) -> Result<Socket, ConnectError> {
+        connect::connect(self.core(), remote, options)
+    }
+
+    /// An empty set for sockets and listeners of this session.
+    pub fn ready_set(&self) -> ReadySet {
+        ReadySet::new(Arc::clone(&self.core().nudges))
+    }
+
+    /// The means for a thread to sleep, for whoever makes the call that sleeps himself.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`: there are no more descriptors.
+    pub fn sleeper(&self) -> Result<Sleeper, Errno> {
+        Sleeper::new(self.core())
+    }
+
+    /// Tells the engine what became of the program's descriptor `fd`, for `outboard explain`:
+    /// `kind` is what it is, `reason` why it is not offloaded, or empty if it is.
+    pub fn report(&self, fd: i32, kind: &str, reason: &str) {
+        if let Some(attachment) = self.core().attachment() {
+            attachment.tell(&Request::Report {
+                fd,
+                kind: kind.to_owned(),
+                reason: reason.to_owned(),
+            });
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        lock(&self.core.idle_sleepers).clear();
+        let attachment = lock(&self.core.link).attachment.take();
+        if let Some(attachment) = attachment {
+            attachment.close(&self.core);
+        }
+    }
+}
+
+impl SessionCore {
+    /// The attachment, made now if there is none and an engine is to be found, or if this process
+    /// came out of a fork.
+    pub(crate) fn attachment(self: &Arc<Self>) -> Option<Arc<Attachment>> {
+        self.attachment_if(true)
+    }
+
+    /// The attachment, made now if the engine had gone and is back; but a fork's child that has not
+    /// touched anything of its parent's stays without.
+    pub(crate) fn attachment_or_retry(self: &Arc<Self>) -> Option<Arc<Attachment>> {
+        self.attachment_if(false)
+    }
+
+    fn attachment_if(self: &Arc<Self>, inherit: bool) -> Option<Arc<Attachment>> {
+        let mut link = lock(&self.link);
+        if let Some(attachment) = &link.attachment {
+            if attachment.is_live() {
+                return Some(Arc::clone(attachment));
+            }
+            if attachment.is_parents() && !inherit {
+                return None;
+            }
+        }
+        if link.looked.is_some_and(|looked| looked.elapsed() < RETRY) {
+            return None;
+        }
+        self.link_to_engine(&mut link).ok()
+    }
+
+    /// Attaches, and announces the listeners.
+    fn link_to_engine(self: &Arc<Self>, link: &mut Link) -> Result<Arc<Attachment>, Errno> {
+        let (token, control) = match link.inheritance.take() {
+            Some(Inheritance { token, control }) => (Some(token), control),
+            None => (None, None),
+        };
+        let attachment = control
+            .map_or_else(|| attachment::connect(&self.path), Ok)
+            .and_then(|control| Attachment::new(control, &self.program, token));
+        let attachment = match attachment {
+            Ok(attachment) => Arc::new(attachment),
+            Err(errno) => {
+                link.attachment = None;
+                link.looked = Some(Instant::now());
+                return Err(errno);
+            }
+        };
+        link.looked = None;
+        link.attachment = Some(Arc::clone(&attachment));
+        let listeners: Vec<_> = {
+            let mut listeners = lock(&self.listeners);
+            listeners.retain(|listener| listener.strong_count() > 0);
+            listeners.iter().filter_map(Weak::upgrade).collect()
+        };
+        for listener in listeners {
+            // One that this engine refuses is served by the kernel alone.
+            let _ = listener.announce(&attachment);
+        }
+        Ok(attachment)
+    }
+
+    /// The attachment, if there is one that works.
+    pub(crate) fn present(&self) -> Option<Arc<Attachment>> {
+        lock(&self.link)
+            .attachment
+            .clone()
+            .filter(|attachment| attachment.is_live())
+    }
+
+    /// See [`Session::pump`].
+    pub(crate) fn pump(self: &Arc<Self>) {
+        if let Some(attachment) = self.present() {
+            attachment.pump(self);
+        }
+    }
+
+    /// Whether an engine that is away is worth waking up for.
+    pub(crate) fn expects_engine(&self) -> bool {
+        let link = lock(&self.link);
+        !link
+            .attachment
+            .as_ref()
+            .is_some_and(|attachment| attachment.is_parents())
+    }
+
+    /// The listener is to be announced to every engine.
+    pub(crate) fn know_listener(&self, listener: &Arc<ListenerCore>) {
+        lock(&self.listeners).push(Arc::downgrade(listener));
+    }
+
+    /// The inverse of [`know_listener`](Self::know_listener).
+    pub(crate) fn forget_listener(&self, listener: &Arc<ListenerCore>) {
+        lock(&self.listeners).retain(|one| !std::ptr::eq(one.as_ptr(), Arc::as_ptr(listener)));
+    }
+
+    pub(crate) fn borrow_sleeper(self: &Arc<Self>) -> Result<Sleeper, Errno> {
+        let idle = lock(&self.idle_sleepers).pop();
+        idle.map_or_else(|| Sleeper::new(self), Ok)
+    }
+
+    pub(crate) fn return_sleeper(&self, sleeper: Sleeper) {
+        lock(&self.idle_sleepers).push(sleeper);
+    }
+
+    /// Differs between a process and the children that it forks.
+    pub(crate) fn lineage(&self) -> u32 {
+        self.lineage.load(Ordering::Relaxed)
+    }
+
+    /// This process is the child of the one that attached, which keeps the region.
+    pub(crate) fn become_child(&self, inheritance: Option<Inheritance>) {
+        self.lineage.fetch_add(1, Ordering::Relaxed);
+        self.nudges.forget_all();
+        let mut link = lock(&self.link);
+        link.inheritance = inheritance;
+        link.looked = None;
+        if let Some(attachment) = &link.attachment {
+            attachment.leave_to_parent();
+            // The region is not mapped here; where it was, something else may be by the time the
+            // last reference goes. So this one never does.
+            std::mem::forget(Arc::clone(attachment));
+        }
+    }
+
+    /// Where the engine listens.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,218 @@
+//! How a thread sleeps until the engine has news.
+//!
+//! A [`Sleeper`] belongs to one thread that blocks, or to one ready set. Whoever sleeps
+//!
+//! 1. [arms](Sleeper::arm) it: from now on the engine, or another thread, rings. Arming also tells
+//!    the engine what it still has to know, and takes in everything that it has said;
+//! 2. looks once more whether what it waits for is there;
+//! 3. if not, waits in the kernel for its own descriptors and the sleeper's, at most as long as
+//!    [`limit`](Sleeper::limit) says;
+//! 4. [disarms](Sleeper::disarm) it.
+//!
+//! Why no wake-up is lost between 1 and 3 is argued at [`queue_pair::armed`] for the engine, and at
+//! `nudge` for this process. That the pump is waited for in step 1, and not only tried, closes the
+//! third gap: what another thread has taken from the ring and not yet brought to its socket.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use queue_pair::doorbell::Rung;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+
+use crate::attachment::{Attachment, Waker};
+use crate::nudge::Nudge;
+use crate::session::SessionCore;
+
+/// How often an engine that is away is looked for.
+pub(crate) const RETRY: Duration = Duration::from_millis(500);
+
+/// How long anyone sleeps while something waits that nobody wakes for: room in the submission ring,
+/// or a thread beyond those that the engine can wake.
+const SLICE: Duration = Duration::from_millis(1);
+
+/// The means of one thread, or one ready set, to sleep. See the [module](self).
+pub struct Sleeper {
+    session: Arc<SessionCore>,
+    /// Of which process it is: a fork's child must not share the descriptors.
+    lineage: u32,
+    nudge: Arc<Nudge>,
+    /// In which attachment it sleeps, and the waker it has from there, if that has one to give.
+    bed: Option<(Arc<Attachment>, Option<Waker>)>,
+    epoch: u64,
+}
+
+impl Sleeper {
+    pub(crate) fn new(session: &Arc<SessionCore>) -> Result<Self, Errno> {
+        let nudge = session.nudges.join()?;
+        Ok(Self {
+            session: Arc::clone(session),
+            lineage: session.lineage(),
+            nudge,
+            bed: None,
+            epoch: 0,
+        })
+    }
+
+    /// Step 1. Looks for an engine that is away, at most twice a second.
+    pub fn arm(&mut self) {
+        if self.lineage != self.session.lineage()
+            && let Ok(nudge) = self.session.nudges.join()
+        {
+            self.nudge = nudge;
+            self.lineage = self.session.lineage();
+            self.epoch += 1;
+        }
+        self.session.nudges.sleep(&self.nudge);
+        let current = self.session.attachment_or_retry();
+        let same = match (&current, &self.bed) {
+            (None, None) => true,
+            (Some(current), Some((bed, _))) => Arc::ptr_eq(current, bed),
+            _ => false,
+        };
+        if !same {
+            self.leave_bed();
+            self.bed = current.map(|attachment| {
+                let waker = attachment.take_waker();
+                (attachment, waker)
+            });
+            self.epoch += 1;
+        }
+        if let Some((attachment, waker)) = &self.bed {
+            let index = waker.as_ref().map(|waker| waker.index);
+            attachment.arm(index, &self.session);
+        }
+    }
+
+    /// The descriptors to wait for, all of them for reading.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let bell = self
+            .bed
+            .as_ref()
+            .and_then(|(_, waker)| waker.as_ref())
+            .map(|waker| waker.bell.as_fd());
+        std::iter::once(self.nudge.fd().as_fd()).chain(bell)
+    }
+
+    /// Changes when [`fds`](Self::fds) are others than before, which only [`arm`](Self::arm) does:
+    /// for whoever has registered them.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The longest that step 3 may take now; `None` if there is no such bound.
+    pub fn limit(&self) -> Option<Duration> {
+        match &self.bed {
+            None => self.session.expects_engine().then_some(RETRY),
+            Some((attachment, _)) if !attachment.is_live() => Some(Duration::ZERO),
+            Some((attachment, waker)) => {
+                (waker.is_none() || attachment.wants_room()).then_some(SLICE)
+            }
+        }
+    }
+
+    /// Step 4. `rung`: one of the descriptors was found readable, or that is not known.
+    pub fn disarm(&mut self, rung: bool) {
+        self.session.nudges.wake(&self.nudge);
+        if let Some((attachment, Some(waker))) = &self.bed {
+            attachment.disarm(waker.index);
+            if rung && waker.bell.drain() == Rung::Closed {
+                attachment.condemn();
+                attachment.pump(&self.session);
+            }
+        }
+        if rung {
+            self.nudge.drain();
+        }
+    }
+
+    fn leave_bed(&mut self) {
+        if let Some((attachment, Some(waker))) = self.bed.take()
+            && attachment.is_live()
+        {
+            attachment.return_waker(waker);
+        }
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.leave_bed();
+        self.session.nudges.leave(&self.nudge);
+    }
+}
+
+/// Sleeps until `look` finds something. It is asked again whenever the engine had news and when `fd`,
+/// if there is one, is readable, which it is told.
+///
+/// # Errors
+/// `EINTR`: a signal was handled. `ETIMEDOUT`: the time is over.
+pub(crate) fn wait<T>(
+    session: &Arc<SessionCore>,
+    fd: Option<BorrowedFd<'_>>,
+    limit: Option<Duration>,
+    mut look: impl FnMut(bool) -> Option<T>,
+) -> Result<T, Errno> {
+    session.pump();
+    if let Some(found) = look(false) {
+        return Ok(found);
+    }
+    let start = Instant::now();
+    let mut sleeper = session.borrow_sleeper()?;
+    let found = loop {
+        sleeper.arm();
+        if let Some(found) = look(false) {
+            sleeper.disarm(false);
+            break Ok(found);
+        }
+        let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
+        if left == Some(Duration::ZERO) {
+            sleeper.disarm(false);
+            break Err(Errno::TIMEDOUT);
+        }
+        let sleep = match (left, sleeper.limit()) {
+            (Some(left), Some(limit)) => Some(left.min(limit)),
+            (left, limit) => left.or(limit),
+        };
+        let polled = poll(&sleeper, fd, sleep);
+        sleeper.disarm(!matches!(polled, Ok(Polled { rung: false, .. })));
+        match polled {
+            Ok(polled) => {
+                if let Some(found) = look(polled.fd) {
+                    break Ok(found);
+                }
+            }
+            Err(errno) => break Err(errno),
+        }
+    };
+    session.return_sleeper(sleeper);
+    found
+}
+
+struct Polled {
+    /// One of the sleeper's descriptors is readable.
+    rung: bool,
+    /// The caller's is.
+    fd: bool,
+}
+
+fn poll(
+    sleeper: &Sleeper,
+    fd: Option<BorrowedFd<'_>>,
+    limit: Option<Duration>,
+) -> Result<Polled, Errno> {
+    let mut polls: arrayvec::ArrayVec<PollFd<'_>, 3> = sleeper
+        .fds()
+        .chain(fd)
+        .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+        .collect();
+    let timeout = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    rustix::event::poll(&mut polls, timeout.as_ref())?;
+    let ready = |poll: &PollFd<'_>| !poll.revents().is_empty();
+    let own = polls.len() - usize::from(fd.is_some());
+    Ok(Polled {
+        rung: polls[..own].iter().any(ready),
+        fd: polls[own..].iter().any(ready),
+    })
+}

@@ -1,0 +1,130 @@
+//! What the engine reports of a connection. Called by the pumping thread.
+
+use std::sync::Arc;
+
+use queue_pair::{ConnRef, Submission, Violation};
+use rustix::io::Errno;
+
+use super::{Link, Phase, SocketCore};
+use crate::attachment::Attachment;
+use crate::lock::lock;
+use crate::readiness::Readiness;
+
+impl SocketCore {
+    /// The connection's state as the engine has it now.
+    ///
+    /// # Errors
+    /// It cannot be so: data outside of the receive area, or more acknowledged than was sent.
+    pub(crate) fn updated(
+        &self,
+        attachment: &Attachment,
+        addr: u64,
+        len: u32,
+        acked: u64,
+        peer_closed: bool,
+    ) -> Result<(), Violation> {
+        let mut state = lock(&self.state);
+        let mut news = Readiness::NONE;
+        if len > 0 && !state.closed {
+            state.receive.push(&attachment.receive, addr, len)?;
+            // Also if data waited before: an edge-triggered interest sees every arrival.
+            news = Readiness::IN | Readiness::RDNORM;
+        }
+        let give_back =
+            state
+                .send
+                .acknowledge(acked)
+                .map_err(|acked| Violation::UndefinedValue {
+                    field: "acknowledged bytes",
+                    value: acked,
+                })?;
+        if give_back {
+            state.send.give_back(&mut lock(&attachment.pool));
+            attachment.freed();
+        }
+        state.peer_closed |= peer_closed;
+        if state.closed {
+            return Ok(());
+        }
+        news |= self.refresh(&state);
+        drop(state);
+        if !news.is_empty() {
+            self.source.0.happened(news);
+        }
+        Ok(())
+    }
+
+    /// The connection that was asked for is there.
+    pub(crate) fn opened(
+        &self,
+        attachment: &Arc<Attachment>,
+        conn: ConnRef,
+        local: std::net::SocketAddr,
+    ) {
+        let mut state = lock(&self.state);
+        if let Some(block) = state.connect_block.take() {
+            lock(&attachment.pool).give_back(block);
+        }
+        state.phase = Phase::Open;
+        state.local = local;
+        state.link = Some(Link {
+            attachment: Arc::clone(attachment),
+            conn,
+        });
+        if state.closed {
+            attachment.post_surely(Submission::Close { conn, abort: true });
+            return;
+        }
+        for (option, value) in state.options.chosen() {
+            attachment.post_surely(Submission::SetOption {
+                conn,
+                option,
+                value,
+            });
+        }
+        if state.write_shut {
+            attachment.post_surely(Submission::Shutdown { conn });
+        }
+        let news = self.refresh(&state);
+        drop(state);
+        self.source.0.happened(news);
+    }
+
+    /// The connection is no more, or never came to be, and the engine no longer reads its send
+    /// memory. `None`: it ended in good order.
+    pub(crate) fn ended(&self, attachment: &Attachment, errno: Option<Errno>) {
+        let mut state = lock(&self.state);
+        {
+            let mut pool = lock(&attachment.pool);
+            state.send.clear(&mut pool);
+            if let Some(block) = state.connect_block.take() {
+                pool.give_back(block);
+            }
+        }
+        attachment.freed();
+        let before = std::mem::replace(&mut state.phase, Phase::Over);
+        if state.closed || before == Phase::Over {
+            return;
+        }
+        state.error = match errno {
+            // A reset of a connection whose other direction had ended: nobody will read.
+            Some(Errno::CONNRESET) if state.peer_closed => Some(Errno::PIPE),
+            other => other,
+        };
+        self.refresh(&state);
+        drop(state);
+        self.source.0.happened(Readiness(u32::MAX));
+    }
+
+    /// There may be send memory, and room in the ring, again.
+    pub(crate) fn fed(&self) {
+        let mut state = lock(&self.state);
+        state.listed_as_starved = false;
+        state.starved = false;
+        let news = self.refresh(&state);
+        drop(state);
+        if !news.is_empty() {
+            self.source.0.happened(news);
+        }
+    }
+}

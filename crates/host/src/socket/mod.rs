@@ -1,0 +1,310 @@
+//! A connection as the program sees it.
+//!
+//! Nothing here waits: what cannot be done now is `EAGAIN`, and [`Socket::wait`] or a
+//! [`ReadySet`](crate::ReadySet) tells when to try again. Errors are the numbers that the kernel
+//! would give.
+//!
+//! - `receive`: reading, and telling the engine how far it has been read
+//! - `send`: writing into the send area
+//! - `events`: what the engine reports of the connection
+//! - `end`: shutdown, close, and the move to another process
+//! - `options`: what `setsockopt` sets
+
+mod end;
+mod events;
+mod options;
+mod receive;
+mod send;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use queue_pair::control::{ConnInfo, Fds, Reply, Request};
+use queue_pair::{ConnRef, Submission};
+use rustix::io::Errno;
+
+use crate::attachment::Attachment;
+use crate::lock::lock;
+use crate::readiness::{Readiness, Source};
+use crate::ready_set::{SourceHandle, Watchable};
+use crate::receive_queue::ReceiveQueue;
+use crate::send_queue::SendQueue;
+use crate::session::SessionCore;
+
+pub use end::Shutdown;
+pub use options::DEFAULT_SEND_BUFFER;
+pub(crate) use options::Options;
+
+/// An offloaded connection. Dropping it closes it, as the last `close` does in the kernel.
+pub struct Socket {
+    core: Arc<SocketCore>,
+}
+
+/// What the session's tables and lists hold of a socket.
+pub(crate) struct SocketCore {
+    session: Arc<SessionCore>,
+    source: SourceHandle,
+    state: Mutex<State>,
+}
+
+/// Where a connection is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The engine has been asked to open it.
+    Connecting,
+    /// There are two ends.
+    Open,
+    /// It has ended, in whatever way.
+    Over,
+}
+
+/// The connection's name in an attachment.
+struct Link {
+    attachment: Arc<Attachment>,
+    conn: ConnRef,
+}
+
+struct State {
+    phase: Phase,
+    /// `None` until the connection is open.
+    link: Option<Link>,
+    receive: ReceiveQueue,
+    send: SendQueue,
+    /// What `SO_ERROR` or the next call reports.
+    error: Option<Errno>,
+    /// The peer has ended its direction.
+    peer_closed: bool,
+    /// This side wants no more data.
+    read_shut: bool,
+    /// This side has ended its direction.
+    write_shut: bool,
+    /// The program has no descriptor of it any more.
+    closed: bool,
+    /// The last send found no memory or no room in the ring.
+    starved: bool,
+    /// It stands in the attachment's list of those to be told when there is memory or room.
+    listed_as_starved: bool,
+    /// It stands in the attachment's list of those whose reading must be announced.
+    owes_announcement: bool,
+    options: Options,
+    local: SocketAddr,
+    peer: SocketAddr,
+    /// The block of the send area in which the engine reads whom to connect to.
+    connect_block: Option<u64>,
+}
+
+impl State {
+    fn new(phase: Phase, local: SocketAddr, peer: SocketAddr) -> Self {
+        Self {
+            phase,
+            link: None,
+            receive: ReceiveQueue::default(),
+            send: SendQueue::default(),
+            error: None,
+            peer_closed: false,
+            read_shut: false,
+            write_shut: false,
+            closed: false,
+            starved: false,
+            listed_as_starved: false,
+            owes_announcement: false,
+            options: Options::default(),
+            local,
+            peer,
+            connect_block: None,
+        }
+    }
+
+    /// What the state is ready for, as the kernel's `tcp_poll` would have it.
+    fn readiness(&self) -> Readiness {
+        let mut ready = Readiness::NONE;
+        let over = self.phase == Phase::Over;
+        if self.error.is_some() {
+            ready |= Readiness::ERR;
+        }
+        if over || (self.write_shut && (self.peer_closed || self.read_shut)) {
+            ready |= Readiness::HUP;
+        }
+        if over || self.peer_closed || self.read_shut {
+            ready |= Readiness::IN | Readiness::RDNORM | Readiness::RDHUP;
+        }
+        if self.phase == Phase::Connecting {
+            return ready;
+        }
+        if self.receive.waiting() > 0 {
+            ready |= Readiness::IN | Readiness::RDNORM;
+        }
+        // Writable means that a third of the buffer is free, so that a program is not woken for
+        // every byte that is acknowledged. After an end a write fails at once: that is not waiting.
+        let in_flight = self.send.in_flight();
+        let room = in_flight + in_flight / 2 <= self.options.send_buffer() && !self.starved;
+        if over || self.write_shut || room {
+            ready |= Readiness::OUT | Readiness::WRNORM;
+        }
+        ready
+    }
+}
+
+impl SocketCore {
+    fn new(session: &Arc<SessionCore>, state: State) -> Arc<Self> {
+        Arc::new(Self {
+            session: Arc::clone(session),
+            source: SourceHandle(Arc::new(Source::default())),
+            state: Mutex::new(state),
+        })
+    }
+
+    /// The socket of a connection that the engine hands to this process.
+    pub(crate) fn accepted(
+        session: &Arc<SessionCore>,
+        attachment: &Arc<Attachment>,
+        conn: ConnRef,
+        local: SocketAddr,
+        peer: SocketAddr,
+    ) -> Arc<Self> {
+        let mut state = State::new(Phase::Open, local, peer);
+        state.link = Some(Link {
+            attachment: Arc::clone(attachment),
+            conn,
+        });
+        let ready = state.readiness();
+        let core = Self::new(session, state);
+        core.source.0.set(ready);
+        core
+    }
+
+    /// The socket of a connection that the engine will be asked to open.
+    pub(crate) fn connecting(
+        session: &Arc<SessionCore>,
+        local: SocketAddr,
+        peer: SocketAddr,
+        options: Options,
+        connect_block: u64,
+    ) -> Arc<Self> {
+        let mut state = State::new(Phase::Connecting, local, peer);
+        state.options = options;
+        state.connect_block = Some(connect_block);
+        Self::new(session, state)
+    }
+
+    /// Gives the socket what its listener's program had set.
+    pub(crate) fn inherit(&self, options: Options) {
+        let mut state = lock(&self.state);
+        if let (Phase::Open, Some(Link { attachment, conn })) = (state.phase, &state.link) {
+            for (option, value) in options.chosen() {
+                attachment.post_surely(Submission::SetOption {
+                    conn: *conn,
+                    option,
+                    value,
+                });
+            }
+        }
+        state.options = options;
+        self.refresh(&state);
+    }
+
+    /// Locks the state of a connection that this process owns: one that came through a fork is
+    /// taken over first.
+    fn own(self: &Arc<Self>) -> MutexGuard<'_, State> {
+        let mut state = lock(&self.state);
+        if state
+            .link
+            .as_ref()
+            .is_some_and(|link| link.attachment.is_parents())
+        {
+            self.take_over(&mut state);
+        }
+        state
+    }
+
+    /// Publishes the readiness after a change; returns what became ready by it.
+    fn refresh(&self, state: &State) -> Readiness {
+        let ready = state.readiness();
+        let before = self.source.0.readiness();
+        if ready != before {
+            self.source.0.set(ready);
+        }
+        ready & !before
+    }
+
+    /// Lets go of the state and tells whoever watches what this process itself has changed.
+    fn changed_here(&self, state: MutexGuard<'_, State>) {
+        let news = self.refresh(&state);
+        drop(state);
+        if !news.is_empty() {
+            self.source.0.happened(news);
+            self.session.nudges.nudge_all();
+        }
+    }
+}
+
+impl Socket {
+    pub(crate) fn new(core: Arc<SocketCore>) -> Self {
+        Self { core }
+    }
+
+    /// What it is ready for now, by what the engine has said up to the last pump.
+    pub fn readiness(&self) -> Readiness {
+        self.core.source.0.readiness()
+    }
+
+    /// Waits until it is ready for any of `wanted`, has an error or has hung up. `None` waits
+    /// without end.
+    ///
+    /// # Errors
+    /// `EINTR`: a signal was handled. `ETIMEDOUT`: the time is over.
+    pub fn wait(&self, wanted: Readiness, limit: Option<Duration>) -> Result<Readiness, Errno> {
+        let wanted = wanted | Readiness::ALWAYS;
+        crate::sleep::wait(&self.core.session, None, limit, |_| {
+            let ready = self.readiness() & wanted;
+            (!ready.is_empty()).then_some(ready)
+        })
+    }
+
+    /// This end's address.
+    pub fn local(&self) -> SocketAddr {
+        lock(&self.core.state).local
+    }
+
+    /// The other end's address.
+    pub fn peer(&self) -> SocketAddr {
+        lock(&self.core.state).peer
+    }
+
+    /// Whether there is, or was, a connection: false while it is being opened.
+    pub fn is_connected(&self) -> bool {
+        lock(&self.core.state).phase == Phase::Open
+    }
+
+    /// `SO_ERROR`: the error that waits, which is thereby taken.
+    pub fn take_error(&self) -> Option<Errno> {
+        let mut state = self.core.own();
+        let error = state.error.take();
+        self.core.refresh(&state);
+        error
+    }
+
+    /// The facts that TCP_INFO tells of. Asks the engine, so it costs some microseconds.
+    ///
+    /// # Errors
+    /// `ENOTCONN`: there is no connection.
+    pub fn info(&self) -> Result<ConnInfo, Errno> {
+        let state = self.core.own();
+        let Some(link) = state.link.as_ref().filter(|_| state.phase == Phase::Open) else {
+            return Err(Errno::NOTCONN);
+        };
+        let (attachment, conn) = (Arc::clone(&link.attachment), link.conn);
+        drop(state);
+        match attachment.request(&Request::Info { conn }, Fds::new())? {
+            (Reply::Info(info), _) => Ok(info),
+            _ => Err(Errno::PROTO),
+        }
+    }
+}
+
+impl Watchable for Socket {
+    fn readiness_source(&self) -> &SourceHandle {
+        &self.core.source
+    }
+}

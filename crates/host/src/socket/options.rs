@@ -1,0 +1,141 @@
+//! What `setsockopt` sets.
+
+use queue_pair::{ConnectBlock, OptionKind, Submission};
+use rustix::io::Errno;
+
+use super::{Phase, Socket};
+
+/// The send buffer of a socket whose program has not chosen one: bytes that may be written and not
+/// acknowledged. It is memory only while it is used.
+pub const DEFAULT_SEND_BUFFER: u64 = 512 * 1024;
+
+/// The smallest send buffer, as in the kernel.
+const MIN_SEND_BUFFER: u64 = 4608;
+
+/// What the engine gives a connection whose program has not chosen a receive buffer, as far as it
+/// matters here: when to announce what was read.
+const DEFAULT_RECEIVE_BUFFER: u64 = 256 * 1024;
+
+/// The options of a socket.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// What the program has set, by option.
+    values: [Option<u32>; OptionKind::ALL.len()],
+    send_buffer: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            values: [None; OptionKind::ALL.len()],
+            send_buffer: DEFAULT_SEND_BUFFER,
+        }
+    }
+}
+
+impl Options {
+    /// What the program has set.
+    pub(super) fn chosen(&self) -> impl Iterator<Item = (OptionKind, u64)> + '_ {
+        let values = OptionKind::ALL.into_iter().zip(self.values);
+        values.filter_map(|(option, value)| Some((option, value?.into())))
+    }
+
+    /// Those that already matter in the handshake.
+    pub(crate) fn fill(&self, block: &mut ConnectBlock) {
+        let value = |option| self.value(option).unwrap_or(0);
+        block.receive_buffer = value(OptionKind::ReceiveBuffer);
+        block.user_timeout = value(OptionKind::UserTimeout);
+        block.max_segment = value(OptionKind::MaxSegment) as u16;
+        block.traffic_class = value(OptionKind::TrafficClass) as u8;
+    }
+
+    pub(super) fn send_buffer(&self) -> u64 {
+        self.send_buffer
+    }
+
+    pub(super) fn receive_buffer(&self) -> u64 {
+        self.value(OptionKind::ReceiveBuffer)
+            .map_or(DEFAULT_RECEIVE_BUFFER, u64::from)
+    }
+
+    /// `SO_LINGER` on, with no time: a close is a reset.
+    pub(super) fn lingers_for_no_time(&self) -> bool {
+        self.value(OptionKind::Linger) == Some(1)
+    }
+
+    pub(crate) fn value(&self, option: OptionKind) -> Option<u32> {
+        self.values[option as usize - 1]
+    }
+
+    /// Takes a value as the kernel would.
+    pub(crate) fn set(&mut self, option: OptionKind, value: u32) -> Result<u32, Errno> {
+        let within = |low, high| {
+            (low..=high)
+                .contains(&value)
+                .then_some(value)
+                .ok_or(Errno::INVAL)
+        };
+        let value = match option {
+            OptionKind::NoDelay
+            | OptionKind::Cork
+            | OptionKind::KeepAlive
+            | OptionKind::QuickAck => value.min(1),
+            OptionKind::KeepIdle | OptionKind::KeepInterval => within(1, 32_767)?,
+            OptionKind::KeepCount => within(1, 127)?,
+            OptionKind::MaxSegment => within(88, 32_767)?,
+            OptionKind::Congestion => within(0, 1)?,
+            OptionKind::ReceiveBuffer => value.max(2304),
+            // The ECN bits are the transport's.
+            OptionKind::TrafficClass => within(0, 255)? & !0b11,
+            OptionKind::UserTimeout | OptionKind::Linger | OptionKind::FinWait2 => value,
+        };
+        self.values[option as usize - 1] = Some(value);
+        Ok(value)
+    }
+
+    pub(crate) fn set_send_buffer(&mut self, bytes: u64) {
+        self.send_buffer = bytes.max(MIN_SEND_BUFFER);
+    }
+}
+
+impl Socket {
+    /// Sets an option, in the unit that [`OptionKind`] states.
+    ///
+    /// # Errors
+    /// `EINVAL`: the option cannot have that value.
+    pub fn set_option(&self, option: OptionKind, value: u32) -> Result<(), Errno> {
+        let mut state = self.core.own();
+        if state.options.value(option) == Some(value) {
+            return Ok(());
+        }
+        let value = state.options.set(option, value)?;
+        // Of one that is still being opened, `opened` sees to it.
+        if let (Phase::Open, Some(link)) = (state.phase, &state.link) {
+            let value = value.into();
+            link.attachment.post_surely(Submission::SetOption {
+                conn: link.conn,
+                option,
+                value,
+            });
+        }
+        Ok(())
+    }
+
+    /// What the program has set an option to; `None` if it is at its default.
+    pub fn option(&self, option: OptionKind) -> Option<u32> {
+        self.core.own().options.value(option)
+    }
+
+    /// How many bytes may be written and not acknowledged. (The kernel's `SO_SNDBUF` is doubled on
+    /// its way in; that is for whoever translates it.)
+    pub fn set_send_buffer(&self, bytes: u64) {
+        let mut state = self.core.own();
+        state.options.set_send_buffer(bytes);
+        self.core.changed_here(state);
+    }
+
+    /// The inverse of [`set_send_buffer`](Self::set_send_buffer).
+    pub fn send_buffer(&self) -> u64 {
+        self.core.own().options.send_buffer()
+    }
+}

@@ -1,0 +1,154 @@
+//! Reading.
+
+use std::io::IoSliceMut;
+use std::sync::{Arc, MutexGuard};
+
+use queue_pair::Submission;
+use rustix::io::Errno;
+
+use super::{Phase, Socket, SocketCore, State};
+use crate::lock::lock;
+
+/// So many bytes may have been read before the engine is told of it in a descriptor of its own,
+/// unless a quarter of a smaller receive buffer comes first. Mostly it learns it earlier, by the way
+/// of a send, and at the latest before a thread sleeps.
+const ANNOUNCE_AFTER: u64 = 32 * 1024;
+
+impl State {
+    /// What reading gives when no data waits: the error that waits, the end, or nothing yet.
+    fn at_the_end(&mut self) -> Option<Result<usize, Errno>> {
+        if let Some(error) = self.error.take() {
+            return Some(Err(error));
+        }
+        let ended = self.peer_closed || self.read_shut || self.phase == Phase::Over;
+        ended.then_some(Ok(0))
+    }
+}
+
+impl Socket {
+    /// Reads into `out`. 0 is the end of the stream (or an empty `out`).
+    ///
+    /// # Errors
+    /// `EAGAIN`: there is nothing yet. Otherwise what ended the connection, once.
+    pub fn recv(&self, out: &mut [u8]) -> Result<usize, Errno> {
+        self.core.receive(&mut [IoSliceMut::new(out)], false)
+    }
+
+    /// As [`recv`](Self::recv), into several buffers in turn.
+    ///
+    /// # Errors
+    /// As for `recv`.
+    pub fn recvv(&self, out: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
+        self.core.receive(out, false)
+    }
+
+    /// As [`recvv`](Self::recvv), but what is read stays to be read again (MSG_PEEK).
+    ///
+    /// # Errors
+    /// As for `recv`.
+    pub fn peekv(&self, out: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
+        self.core.receive(out, true)
+    }
+
+    /// Throws away up to `limit` bytes that wait (MSG_TRUNC); returns how many there were.
+    ///
+    /// # Errors
+    /// As for `recv`.
+    pub fn discard(&self, limit: usize) -> Result<usize, Errno> {
+        let mut state = self.core.readable()?;
+        let taken = state.receive.take(limit as u64);
+        if taken == 0 && limit > 0 {
+            return state.at_the_end().unwrap_or(Err(Errno::AGAIN));
+        }
+        self.core.consumed(state);
+        Ok(taken as usize)
+    }
+
+    /// Bytes that wait to be read (FIONREAD).
+    pub fn available(&self) -> u64 {
+        self.core.own().receive.waiting()
+    }
+}
+
+impl SocketCore {
+    /// The state, after a look at what the engine has said if nothing waits to be read.
+    fn readable(self: &Arc<Self>) -> Result<MutexGuard<'_, State>, Errno> {
+        let state = self.own();
+        if state.receive.waiting() > 0 || state.phase == Phase::Over {
+            return Ok(state);
+        }
+        let Some(link) = &state.link else {
+            return Ok(state);
+        };
+        let attachment = Arc::clone(&link.attachment);
+        // The pump locks sockets, so none may be held.
+        drop(state);
+        attachment.pump(&self.session);
+        Ok(lock(&self.state))
+    }
+
+    fn receive(self: &Arc<Self>, out: &mut [IoSliceMut<'_>], peek: bool) -> Result<usize, Errno> {
+        let mut state = self.readable()?;
+        if state.receive.waiting() == 0 || state.read_shut {
+            if out.iter().all(|part| part.is_empty()) {
+                return Ok(0);
+            }
+            let end = state.at_the_end().unwrap_or(Err(Errno::AGAIN));
+            self.refresh(&state);
+            return end;
+        }
+        let Some(link) = &state.link else {
+            return Err(Errno::NOTCONN);
+        };
+        let mut read = 0;
+        for part in out {
+            let copied = state
+                .receive
+                .copy(&link.attachment.receive, read as u64, part);
+            let copied = copied.map_err(|_| Errno::FAULT)?;
+            read += copied;
+            if copied < part.len() {
+                break;
+            }
+        }
+        if !peek {
+            state.receive.take(read as u64);
+            self.consumed(state);
+        }
+        Ok(read)
+    }
+
+    /// Something was read: sees to it that the engine learns of it.
+    fn consumed(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        if state.receive.waiting() == 0 {
+            self.refresh(&state);
+        }
+        let unannounced = state.receive.unannounced();
+        let Some(link) = &state.link else { return };
+        if unannounced >= ANNOUNCE_AFTER.min(state.options.receive_buffer() / 4) {
+            let (attachment, conn) = (Arc::clone(&link.attachment), link.conn);
+            let total = state.receive.announce();
+            attachment.post_surely(Submission::Consumed { conn, total });
+        } else if !state.owes_announcement {
+            let attachment = Arc::clone(&link.attachment);
+            state.owes_announcement = true;
+            attachment.owe_announcement(self);
+        }
+    }
+
+    /// Tells the engine how far the program has read, if it has not been told since.
+    pub(crate) fn announce_consumption(&self) {
+        let mut state = lock(&self.state);
+        state.owes_announcement = false;
+        if state.receive.unannounced() == 0 || state.closed || state.phase != Phase::Open {
+            return;
+        }
+        let total = state.receive.announce();
+        if let Some(link) = &state.link {
+            link.attachment.post_surely(Submission::Consumed {
+                conn: link.conn,
+                total,
+            });
+        }
+    }
+}

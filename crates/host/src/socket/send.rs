@@ -1,0 +1,180 @@
+//! Writing.
+//!
+//! Bytes are copied, or read from a file, straight into the send area and posted; the call returns
+//! at once. They stay there until the peer has acknowledged them, so what limits a sender is its
+//! send buffer: bytes written and not acknowledged.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+
+use queue_pair::Submission;
+use rustix::io::Errno;
+
+use super::{Phase, Socket, SocketCore, State};
+use crate::lock::lock;
+
+/// A connection may hold this part of the send memory that is still free: so a few that send much
+/// can use all of it, and many share it.
+const SHARE_OF_FREE: u64 = 8;
+
+impl State {
+    fn may_send(&mut self) -> Result<(), Errno> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        match self.phase {
+            _ if self.write_shut => Err(Errno::PIPE),
+            Phase::Connecting => Err(Errno::AGAIN),
+            Phase::Open => Ok(()),
+            Phase::Over => Err(Errno::PIPE),
+        }
+    }
+}
+
+impl Socket {
+    /// Writes `bytes`, or as many as there is room for. `more` says that more follows at once, so
+    /// that a last segment that is not full may wait for it (MSG_MORE).
+    ///
+    /// # Errors
+    /// `EAGAIN`: there is no room, or no connection yet. `EPIPE`: this end is closed, or the
+    /// connection is over (no signal is raised). Otherwise what ended the connection, once.
+    pub fn send(&self, bytes: &[u8], more: bool) -> Result<usize, Errno> {
+        self.sendv(&[IoSlice::new(bytes)], more)
+    }
+
+    /// As [`send`](Self::send), from several buffers in turn.
+    ///
+    /// # Errors
+    /// As for `send`.
+    pub fn sendv(&self, parts: &[IoSlice<'_>], more: bool) -> Result<usize, Errno> {
+        let total = parts.iter().map(|part| part.len()).sum();
+        let mut parts = parts.iter().map(|part| &**part);
+        let mut part: &[u8] = &[];
+        self.send_with(total, more, |mut room| {
+            let mut filled = 0;
+            while !room.is_empty() {
+                if part.is_empty() {
+                    match parts.next() {
+                        Some(next) => part = next,
+                        None => break,
+                    }
+                    continue;
+                }
+                let len = part.len().min(room.len());
+                queue_pair::copy_in(room, &part[..len]);
+                (part, room) = (&part[len..], &room[len..]);
+                filled += len;
+            }
+            Ok(filled)
+        })
+    }
+
+    /// Writes up to `total` bytes that `fill` puts into the send area itself, a stretch at a time:
+    /// it returns how many it has put there, 0 when it has no more. What it was given and did not
+    /// fill is not sent. The program must not touch this socket from within.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send), and those of `fill` if it comes before the first byte.
+    pub fn send_with(
+        &self,
+        total: usize,
+        more: bool,
+        fill: impl FnMut(&[AtomicU8]) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        self.core.send_with(total, more, fill)
+    }
+
+    /// Bytes written and not yet acknowledged by the peer (SIOCOUTQ).
+    pub fn unsent(&self) -> u64 {
+        self.core.own().send.in_flight()
+    }
+}
+
+impl SocketCore {
+    fn send_with(
+        self: &Arc<Self>,
+        total: usize,
+        more: bool,
+        mut fill: impl FnMut(&[AtomicU8]) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        let mut guard = self.own();
+        if let Err(errno) = guard.may_send() {
+            self.refresh(&guard);
+            return Err(errno);
+        }
+        let state = &mut *guard;
+        let Some(link) = &state.link else {
+            return Err(Errno::PIPE);
+        };
+        let attachment = &link.attachment;
+        let mut sent = 0;
+        let mut stop = None;
+        state.starved = false;
+        while sent < total && stop.is_none() {
+            let space = state
+                .options
+                .send_buffer()
+                .saturating_sub(state.send.in_flight());
+            if space == 0 {
+                stop = Some(Errno::AGAIN);
+                break;
+            }
+            let want = (total - sent).min(usize::try_from(space).unwrap_or(usize::MAX));
+            let in_flight = state.send.in_flight();
+            let block = state.send.room(want, |class| {
+                let mut pool = lock(&attachment.pool);
+                // One that has nothing on its way gets memory as long as there is any.
+                let fair = in_flight == 0 || in_flight < pool.free_bytes() / SHARE_OF_FREE;
+                fair.then(|| pool.take(class)).flatten()
+            });
+            let Some(block) = block else {
+                state.starved = true;
+                stop = Some(Errno::AGAIN);
+                break;
+            };
+            let filled = match attachment.send.slice(block.addr, block.len as usize) {
+                Ok(room) => fill(room).map(|filled| filled.min(room.len())),
+                Err(_) => Err(Errno::FAULT),
+            };
+            match filled {
+                Ok(0) => {
+                    state.send.abandon(&mut lock(&attachment.pool));
+                    break;
+                }
+                Ok(filled) => {
+                    let consumed = state.receive.consumed();
+                    let submission = Submission::Send {
+                        conn: link.conn,
+                        addr: block.addr,
+                        len: filled as u32,
+                        more: more || (filled == block.len as usize && filled < want),
+                        consumed,
+                    };
+                    if attachment.post(&submission) {
+                        state.send.append(filled as u32);
+                        state.receive.announce();
+                        sent += filled;
+                    } else {
+                        state.send.abandon(&mut lock(&attachment.pool));
+                        state.starved = true;
+                        stop = Some(Errno::AGAIN);
+                    }
+                }
+                Err(errno) => {
+                    state.send.abandon(&mut lock(&attachment.pool));
+                    stop = Some(errno);
+                }
+            }
+        }
+        if state.starved && !state.listed_as_starved {
+            state.listed_as_starved = true;
+            attachment.starve(self);
+        }
+        self.refresh(state);
+        match stop {
+            Some(errno) if sent == 0 => Err(errno),
+            _ => Ok(sent),
+        }
+    }
+}
