@@ -408,8 +408,14 @@ impl Attachment {
                 }
             }
             Completion::Failed { conn, errno } => {
-                if let Some(socket) = pump.connections.remove(conn) {
+                if let Some(socket) = pump.connections.get(conn) {
                     socket.ended(self, errno_from(errno));
+                }
+                Ok(())
+            }
+            Completion::Released { conn } => {
+                if let Some(socket) = pump.connections.remove(conn) {
+                    socket.released(self);
                 }
                 Ok(())
             }
@@ -582,11 +588,7 @@ pub(crate) fn connect(path: &std::path::Path) -> Result<Control, Errno> {
 }
 
 /// Asks on a control connection and waits for the answer.
-pub(crate) fn ask(
-    control: &mut Control,
-    request: &Request,
-    fds: Fds,
-) -> Result<(Reply, Fds), Errno> {
+fn ask(control: &mut Control, request: &Request, fds: Fds) -> Result<(Reply, Fds), Errno> {
     match control.get_mut().request(request, fds, ANSWER_WITHIN) {
         Ok((Reply::Error { errno, .. }, _)) => Err(u16::try_from(errno)
             .ok()

@@ -123,8 +123,10 @@ impl ListenerCore {
         state.queue.clear();
         self.source.0.set(Readiness::NONE);
         let adopted = inherited.and_then(|(_, listener)| {
-            let answer = attachment.request(&Request::AdoptListener { listener }, Fds::new());
-            answer.is_ok().then_some(listener)
+            match attachment.request(&Request::AdoptListener { listener }, Fds::new()) {
+                Ok((Reply::Listening { listener }, _)) => Some(listener),
+                _ => None,
+            }
         });
         let listener = match adopted {
             Some(listener) => listener,

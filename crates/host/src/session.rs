@@ -15,8 +15,9 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::attachment::{self, Attachment, Control};
+use crate::attachment::{self, Attachment};
 use crate::connect::{self, ConnectError, ConnectOptions};
+use crate::fork::Inheritance;
 use crate::listener::{Listener, ListenerCore};
 use crate::lock::lock;
 use crate::nudge::Nudges;
@@ -54,12 +55,6 @@ struct Link {
     looked: Option<Instant>,
     /// After a fork: the child's way to what its parent had.
     inheritance: Option<Inheritance>,
-}
-
-/// What a fork's child needs to attach as the heir of its parent.
-pub(crate) struct Inheritance {
-    pub(crate) token: u64,
-    pub(crate) control: Option<Control>,
 }
 
 impl Session {
@@ -228,12 +223,10 @@ impl SessionCore {
 
     /// Attaches, and announces the listeners.
     fn link_to_engine(self: &Arc<Self>, link: &mut Link) -> Result<Arc<Attachment>, Errno> {
-        let (token, control) = match link.inheritance.take() {
-            Some(Inheritance { token, control }) => (Some(token), control),
-            None => (None, None),
-        };
-        let attachment = control
-            .map_or_else(|| attachment::connect(&self.path), Ok)
+        // Dropped, and with it the lifeline, only once the references are claimed.
+        let inheritance = link.inheritance.take();
+        let token = inheritance.as_ref().map(|inheritance| inheritance.token);
+        let attachment = attachment::connect(&self.path)
             .and_then(|control| Attachment::new(control, &self.program, token));
         let attachment = match attachment {
             Ok(attachment) => Arc::new(attachment),
@@ -318,10 +311,5 @@ impl SessionCore {
             // last reference goes. So this one never does.
             std::mem::forget(Arc::clone(attachment));
         }
-    }
-
-    /// Where the engine listens.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 }

@@ -69,8 +69,9 @@ impl SocketCore {
         if std::mem::replace(&mut state.closed, true) {
             return;
         }
-        if let (Phase::Open, Some(Link { attachment, conn })) = (state.phase, &state.link)
-            && !attachment.is_parents()
+        // One that has failed stays the engine's until it is closed, too.
+        if let Some(Link { attachment, conn }) = &state.link
+            && attachment.is_live()
         {
             let (attachment, conn) = (Arc::clone(attachment), *conn);
             let abort = state.receive.waiting() > 0 || state.options.lingers_for_no_time();
@@ -91,8 +92,8 @@ impl SocketCore {
     pub(crate) fn give_back(&self) {
         let mut state = lock(&self.state);
         state.closed = true;
-        if let (Phase::Open, Some(link)) = (state.phase, &state.link)
-            && !link.attachment.is_parents()
+        if let Some(link) = &state.link
+            && link.attachment.is_live()
         {
             link.attachment
                 .post_surely(Submission::GiveBack { conn: link.conn });

@@ -90,8 +90,8 @@ impl SocketCore {
         self.source.0.happened(news);
     }
 
-    /// The connection is no more, or never came to be, and the engine no longer reads its send
-    /// memory. `None`: it ended in good order.
+    /// The connection has failed, or never came to be. Its send memory is free: nothing of it will be
+    /// sent any more.
     pub(crate) fn ended(&self, attachment: &Attachment, errno: Option<Errno>) {
         let mut state = lock(&self.state);
         {
@@ -114,6 +114,16 @@ impl SocketCore {
         self.refresh(&state);
         drop(state);
         self.source.0.happened(Readiness(u32::MAX));
+    }
+
+    /// The last word on a connection that is closed: the engine no longer reads its send memory.
+    pub(crate) fn released(&self, attachment: &Attachment) {
+        let mut state = lock(&self.state);
+        state.send.clear(&mut lock(&attachment.pool));
+        attachment.freed();
+        state.phase = Phase::Over;
+        state.link = None;
+        self.refresh(&state);
     }
 
     /// There may be send memory, and room in the ring, again.
