@@ -65,6 +65,7 @@ impl FlowTable {
     }
 
     /// Whether there are none.
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -1,9 +1,67 @@
-//! A sans-IO TCP: bytes and time in, bytes and events out
+//! A sans-IO TCP: bytes and time in, bytes and events out.
+//!
+//! A [`Stack`] holds the connections of one core. It never sees a clock, a ring, a descriptor or a
+//! thread: its owner tells it what time it is, gives it segments and requests, and takes segments
+//! and events from it. So it runs the same in an engine and in a simulation, and a run can be
+//! repeated from its seed.
+//!
+//! # Order of calls
+//!
+//! The owner's loop looks like this; each step may be left out when it has nothing to do:
+//!
+//! 1. [`on_segment`](Stack::on_segment) for each segment of a receive batch. Nothing is sent yet:
+//!    a batch ends in one acknowledgement decision per connection.
+//! 2. [`on_request`](Stack::on_request) for what hosts want; [`connect`](Stack::connect),
+//!    [`listen`](Stack::listen), [`accept`](Stack::accept).
+//! 3. [`on_timeout`](Stack::on_timeout) when [`next_timeout`](Stack::next_timeout) has come.
+//! 4. [`poll_transmit`](Stack::poll_transmit), until the budget, the sink or the work is used up.
+//! 5. [`poll_event`](Stack::poll_event), until there is none.
+//!
+//! After any call of 1 to 3 there may be work for 4 and 5, and `next_timeout` may have changed.
+//! Time must not run backwards.
+//!
+//! # What things cost
+//!
+//! Work is found through lists (ready to transmit, events, timer wheel, queues that age), so its
+//! cost follows the work that is there and never the number of connections. A connection is one
+//! struct of a fixed size, asserted in a test; memory beyond it is held only while data is in
+//! flight or out of order, and nothing is allocated for a segment in the steady state.
+//!
+//! # What a peer can make us hold
+//!
+//! Everything has a limit in [`Config`], and every segment that is not used is counted by
+//! [`DropReason`].
 #![forbid(unsafe_code)]
 
+mod aging;
+mod config;
 pub mod congestion;
-pub mod flow_table;
-pub mod isn;
-pub mod recovery;
-pub mod time;
-pub mod timer_wheel;
+mod connection;
+mod counters;
+mod event;
+mod flow_table;
+mod id;
+mod info;
+mod io;
+mod isn;
+mod listener;
+mod reassembly;
+mod recovery;
+mod request;
+mod send_queue;
+mod slab;
+mod stack;
+mod time;
+mod time_wait;
+mod timer_wheel;
+
+pub use config::{Config, ConnOptions, KeepAlive, ListenSpec};
+pub use congestion::Algorithm;
+pub use counters::{Counters, DropReason};
+pub use event::{ConnUpdate, Event, Failure};
+pub use id::{ConnId, ListenerId};
+pub use info::{ConnInfo, State};
+pub use io::{FrameSink, Outgoing, PayloadStore, SinkFull};
+pub use request::{ConnOption, ConnectError, Extent, ListenError, Request, RequestError};
+pub use stack::Stack;
+pub use time::Instant;

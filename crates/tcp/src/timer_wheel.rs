@@ -73,11 +73,13 @@ impl TimerWheel {
     }
 
     /// How many keys have a deadline.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether no key has one.
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -109,6 +111,7 @@ impl TimerWheel {
     }
 
     /// The deadline of `key`.
+    #[cfg(test)]
     pub fn scheduled(&self, key: u32) -> Option<Instant> {
         let entry = self.entries.get(key as usize)?;
         (entry.list != UNSCHEDULED).then_some(entry.deadline)

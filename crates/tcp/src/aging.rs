@@ -1,0 +1,180 @@
+//! Slots for things that only wait: half-open connections, pairs in TIME-WAIT.
+//!
+//! All things on one list wait equally long, so the list is in the order of their deadlines without
+//! sorting: joining, leaving and expiring each cost a few stores, however many there are.
+
+use core::time::Duration;
+
+use crate::Instant;
+use crate::slab::Slab;
+
+const NONE: u32 = u32::MAX;
+
+struct Node<T> {
+    value: T,
+    deadline: Instant,
+    previous: u32,
+    next: u32,
+    list: u8,
+}
+
+#[derive(Clone, Copy)]
+struct List {
+    head: u32,
+    tail: u32,
+    wait: Duration,
+}
+
+pub(crate) struct Aging<T> {
+    nodes: Slab<Node<T>>,
+    lists: Vec<List>,
+}
+
+impl<T> Aging<T> {
+    /// One list for each of these waiting times.
+    pub(crate) fn new(waits: impl IntoIterator<Item = Duration>) -> Self {
+        Self {
+            nodes: Slab::new(),
+            lists: waits
+                .into_iter()
+                .map(|wait| List {
+                    head: NONE,
+                    tail: NONE,
+                    wait,
+                })
+                .collect(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.nodes.len()
+    }
+
+    /// Puts something on a list, to expire after that list's time.
+    pub(crate) fn insert(&mut self, now: Instant, list: u8, value: T) -> u32 {
+        let deadline = now + self.lists[usize::from(list)].wait;
+        let (index, _) = self.nodes.insert(Node {
+            value,
+            deadline,
+            previous: NONE,
+            next: NONE,
+            list,
+        });
+        self.link(index, list);
+        index
+    }
+
+    pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
+        self.nodes.at_mut(index)?;
+        self.unlink(index);
+        self.nodes.remove(index).map(|node| node.value)
+    }
+
+    /// Starts the wait anew, on this list.
+    pub(crate) fn restart(&mut self, now: Instant, index: u32, list: u8) {
+        self.unlink(index);
+        let wait = self.lists[usize::from(list)].wait;
+        if let Some((_, node)) = self.nodes.at_mut(index) {
+            node.deadline = now + wait;
+            node.list = list;
+            self.link(index, list);
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.nodes.at_mut(index).map(|(_, node)| &mut node.value)
+    }
+
+    /// The one that has waited longest on a list.
+    pub(crate) fn oldest(&self, list: u8) -> Option<u32> {
+        let head = self.lists[usize::from(list)].head;
+        (head != NONE).then_some(head)
+    }
+
+    /// Something whose time is up, with its list. It stays where it is.
+    pub(crate) fn expired(&mut self, now: Instant) -> Option<(u32, u8)> {
+        (0..self.lists.len() as u8).find_map(|list| {
+            let head = self.oldest(list)?;
+            let (_, node) = self.nodes.at_mut(head)?;
+            (node.deadline <= now).then_some((head, list))
+        })
+    }
+
+    /// When the next one's time will be up.
+    pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
+        (0..self.lists.len() as u8)
+            .filter_map(|list| {
+                let head = self.oldest(list)?;
+                self.nodes.at_mut(head).map(|(_, node)| node.deadline)
+            })
+            .min()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.nodes
+            .iter()
+            .map(|(index, _, node)| (index, &node.value))
+    }
+
+    fn link(&mut self, index: u32, list: u8) {
+        let l = &mut self.lists[usize::from(list)];
+        let tail = core::mem::replace(&mut l.tail, index);
+        if tail == NONE {
+            l.head = index;
+        } else if let Some((_, node)) = self.nodes.at_mut(tail) {
+            node.next = index;
+        }
+        if let Some((_, node)) = self.nodes.at_mut(index) {
+            node.previous = tail;
+            node.next = NONE;
+        }
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Some((_, node)) = self.nodes.at_mut(index) else {
+            return;
+        };
+        let (previous, next, list) = (node.previous, node.next, usize::from(node.list));
+        match self.nodes.at_mut(previous) {
+            Some((_, node)) => node.next = next,
+            None => self.lists[list].head = next,
+        }
+        match self.nodes.at_mut(next) {
+            Some((_, node)) => node.previous = previous,
+            None => self.lists[list].tail = previous,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_millis(seconds * 1000)
+    }
+
+    fn expire(a: &mut Aging<&'static str>, now: Instant) -> Vec<&'static str> {
+        let mut out = Vec::new();
+        while let Some((index, _)) = a.expired(now) {
+            out.extend(a.remove(index));
+        }
+        out
+    }
+
+    #[test]
+    fn things_expire_in_order_and_on_time() {
+        let mut a = Aging::new([Duration::from_secs(1), Duration::from_secs(2)]);
+        a.insert(at(0), 0, "a");
+        let b = a.insert(at(0), 0, "b");
+        a.insert(at(0), 1, "c");
+        let d = a.insert(at(0), 0, "d");
+        a.remove(b);
+        a.restart(at(0), d, 1);
+        assert_eq!(a.next_deadline(), Some(at(1)));
+        assert_eq!(expire(&mut a, at(0)), [""; 0]);
+        assert_eq!(expire(&mut a, at(1)), ["a"]);
+        assert_eq!(expire(&mut a, at(2)), ["c", "d"]);
+        assert_eq!((a.len(), a.next_deadline()), (0, None));
+    }
+}

@@ -1,0 +1,173 @@
+//! What can be set, with the limits on everything that a peer or an owner can make us hold.
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use crate::congestion::Algorithm;
+
+/// Settings of a [`Stack`](crate::Stack). The defaults are Linux's where Linux has the setting.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Largest IP datagram that the interface carries, in bytes. Bounds the MSS that we announce
+    /// and the segments that we send.
+    pub mtu: u16,
+    /// Connections at once, orphans included, half-open ones and TIME-WAIT not.
+    pub max_connections: u32,
+    /// Listeners at once.
+    pub max_listeners: u32,
+    /// Half-open connections at once, of all listeners together.
+    pub max_half_open: u32,
+    /// Pairs in TIME-WAIT at once; the oldest makes room for a new one.
+    pub max_time_wait: u32,
+    /// Orphaned connections (closed by the owner, not yet by the protocol) at once; beyond that
+    /// closing is by RST.
+    pub max_orphans: u32,
+    /// Pieces of unacknowledged send memory that a connection may hold.
+    pub max_send_extents: u32,
+    /// Separate ranges that a connection may hold out of order.
+    pub max_out_of_order_ranges: u16,
+    /// Segments that belong to no connection and wait for room to leave (RST, challenge ACK,
+    /// SYN-ACK).
+    pub max_control_segments: u16,
+    /// Challenge acknowledgements a second, of all connections together (RFC 5961 7).
+    pub challenge_acks_per_second: u32,
+    /// RSTs a second for segments that belong to nothing.
+    pub resets_per_second: u32,
+    /// The largest window that a connection may come to offer: fixes the window scale (RFC 7323
+    /// 2.3).
+    pub max_receive_buffer: u32,
+    /// Offer and accept window scaling.
+    pub window_scaling: bool,
+    /// Offer and accept timestamps.
+    pub timestamps: bool,
+    /// Offer and accept selective acknowledgement.
+    pub selective_acks: bool,
+    /// Retransmissions of our SYN before an active open fails.
+    pub syn_retries: u8,
+    /// Retransmissions of a SYN-ACK before a half-open connection is forgotten.
+    pub syn_ack_retries: u8,
+    /// Consecutive retransmissions or unanswered probes before a connection fails.
+    pub retries: u8,
+    /// The same for an orphan, which also may not be kept waiting by a closed window.
+    pub orphan_retries: u8,
+    /// How long a pair stays in TIME-WAIT.
+    pub time_wait: Duration,
+    /// How long an acknowledgement may wait for company (RFC 9293 3.8.6.3: below 0.5 s).
+    pub delayed_ack: Duration,
+    /// The same while a connection is young and its peer may be waiting for it.
+    pub early_delayed_ack: Duration,
+    /// How many full segments a young connection acknowledges without waiting for a second.
+    pub quick_acks: u8,
+    /// How long a cork or `more` may hold back a segment.
+    pub cork_ceiling: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            mtu: 1500,
+            max_connections: 1 << 20,
+            max_listeners: 1024,
+            max_half_open: 65_536,
+            max_time_wait: 131_072,
+            max_orphans: 65_536,
+            max_send_extents: 16_384,
+            max_out_of_order_ranges: 128,
+            max_control_segments: 4096,
+            challenge_acks_per_second: 1000,
+            resets_per_second: 10_000,
+            max_receive_buffer: 6 << 20,
+            window_scaling: true,
+            timestamps: true,
+            selective_acks: true,
+            syn_retries: 6,
+            syn_ack_retries: 5,
+            retries: 15,
+            orphan_retries: 8,
+            time_wait: Duration::from_secs(60),
+            delayed_ack: Duration::from_millis(40),
+            early_delayed_ack: Duration::from_millis(2),
+            quick_acks: 16,
+            cork_ceiling: Duration::from_millis(200),
+        }
+    }
+}
+
+/// Keepalive probing (RFC 9293 3.8.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// Whether to probe at all.
+    pub enabled: bool,
+    /// Idle seconds before the first probe, 1 to 32,767.
+    pub idle: u16,
+    /// Seconds between probes, 1 to 32,767.
+    pub interval: u16,
+    /// Unanswered probes until the connection fails, 1 to 127.
+    pub count: u8,
+}
+
+impl Default for KeepAlive {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            idle: 7200,
+            interval: 75,
+            count: 9,
+        }
+    }
+}
+
+/// What a connection starts with. Most can be changed later by
+/// [`ConnOption`](crate::ConnOption).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnOptions {
+    /// Congestion control.
+    pub congestion: Algorithm,
+    /// Switches Nagle's algorithm off.
+    pub no_delay: bool,
+    /// Bytes of the peer's stream that may wait for the owner.
+    pub receive_buffer: u32,
+    /// Largest IP datagram towards this peer, if smaller than [`Config::mtu`].
+    pub mtu: Option<u16>,
+    /// Upper bound of the MSS both announced and used (TCP_MAXSEG).
+    pub max_segment: Option<u16>,
+    /// Keepalive.
+    pub keep_alive: KeepAlive,
+    /// How long sent data may stay unacknowledged; `None` counts retransmissions instead.
+    pub user_timeout: Option<Duration>,
+    /// How long an orphan waits in FIN-WAIT-2 for the peer's FIN.
+    pub fin_wait_2_timeout: Duration,
+}
+
+impl Default for ConnOptions {
+    fn default() -> Self {
+        Self {
+            congestion: Algorithm::Cubic,
+            no_delay: false,
+            receive_buffer: 256 << 10,
+            mtu: None,
+            max_segment: None,
+            keep_alive: KeepAlive::default(),
+            user_timeout: None,
+            fin_wait_2_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What to listen on.
+#[derive(Clone, Copy, Debug)]
+pub struct ListenSpec {
+    /// The address, or `None` for any address. `Some` of an unspecified address means any address
+    /// of that family (and of IPv4 too, for IPv6 without `v6_only`).
+    pub addr: Option<IpAddr>,
+    /// The port.
+    pub port: u16,
+    /// Connections that may wait to be accepted; as in the kernel, one more than this is.
+    pub backlog: u32,
+    /// Half-open connections of this listener at once.
+    pub max_half_open: u32,
+    /// With an unspecified IPv6 address: not IPv4 as well.
+    pub v6_only: bool,
+    /// What accepted connections start with.
+    pub options: ConnOptions,
+}

@@ -1,0 +1,154 @@
+//! The header of a segment about to leave, and the window that it offers.
+
+use wire::seq::SeqNumber;
+use wire::tcp::{Flags, Options, Repr, SackBlock, SackBlocks, Timestamps};
+
+use super::{Connection, Timer};
+use crate::Instant;
+use crate::config::Config;
+use crate::info::State;
+use crate::reassembly::Range;
+
+/// Room that selective acknowledgements may take of a segment with payload.
+const SACK_SPARE: usize = 40;
+
+impl Connection {
+    /// A header of the synchronized states, acknowledging everything in order. `spare` is how many
+    /// bytes the segment is short of full: selective acknowledgements may use them.
+    pub(super) fn header(
+        &mut self,
+        now: Instant,
+        seq: SeqNumber,
+        flags: Flags,
+        spare: usize,
+    ) -> Repr {
+        Repr {
+            src_port: self.key.local_port,
+            dst_port: self.key.remote_port,
+            seq,
+            ack: Some(self.rcv.nxt),
+            flags,
+            window: self.offer_window(),
+            options: Options {
+                timestamps: self.timestamps(now),
+                sack: if self.reassembly.is_empty() || !self.selective || spare < SACK_SPARE {
+                    SackBlocks::EMPTY
+                } else {
+                    self.sack_blocks()
+                },
+                ..Options::NONE
+            },
+        }
+    }
+
+    /// The header of our SYN, or SYN-ACK once the peer's SYN has been seen.
+    pub(super) fn syn_header(&self, now: Instant, config: &Config) -> Repr {
+        let answering = self.state == State::SynReceived;
+        let scale = super::open::window_scale(config);
+        let (scaling, timestamps, selective) = if answering {
+            (self.scaling, self.ts.enabled, self.selective)
+        } else {
+            (
+                config.window_scaling,
+                config.timestamps,
+                config.selective_acks,
+            )
+        };
+        Repr {
+            src_port: self.key.local_port,
+            dst_port: self.key.remote_port,
+            seq: self.snd.una,
+            ack: answering.then_some(self.rcv.nxt),
+            flags: Flags::SYN,
+            window: u16::try_from(self.rcv.buffer).unwrap_or(u16::MAX),
+            options: Options {
+                mss: Some(self.local_mss),
+                window_scale: scaling.then_some(scale),
+                sack_permitted: selective,
+                timestamps: timestamps.then(|| Timestamps {
+                    value: self.timestamp(now),
+                    echo: self.ts.recent,
+                }),
+                sack: SackBlocks::EMPTY,
+            },
+        }
+    }
+
+    fn timestamps(&self, now: Instant) -> Option<Timestamps> {
+        self.ts.enabled.then(|| Timestamps {
+            value: self.timestamp(now),
+            echo: self.ts.recent,
+        })
+    }
+
+    /// The range of the latest arrival first (RFC 2018 4), then those nearest to the end of the
+    /// stream, which are the youngest. Those that do not fit are not emitted.
+    fn sack_blocks(&self) -> SackBlocks {
+        let mut blocks = SackBlocks::EMPTY;
+        let latest = self.reassembly.latest();
+        let others = self.reassembly.ranges().iter().rev().copied();
+        for range in latest
+            .into_iter()
+            .chain(others.filter(|r| Some(*r) != latest))
+            .take(SackBlocks::MAX)
+        {
+            blocks.push(self.sack_block(range));
+        }
+        blocks
+    }
+
+    fn sack_block(&self, range: Range) -> SackBlock {
+        // A held range lies in the window: less than 2^31 ahead.
+        let seq = |offset: u64| self.rcv.nxt + (offset - self.rcv.received) as u32;
+        SackBlock {
+            left: seq(range.start),
+            right: seq(range.end),
+        }
+    }
+
+    /// Moves the right edge as far as the buffer allows, unless that would be silly (RFC 9293
+    /// 3.8.6.2.2), and returns the window as the header carries it.
+    ///
+    /// The edge never moves back. What the shift cuts off is offered later (RFC 7323 2.4).
+    fn offer_window(&mut self) -> u16 {
+        let limit = u32::from(u16::MAX) << self.rcv.scale;
+        let free = self.free_buffer().min(limit) >> self.rcv.scale << self.rcv.scale;
+        if self.is_worth_offering(free) {
+            self.rcv.edge = self.rcv.nxt + free;
+        }
+        let window = self.receive_window() >> self.rcv.scale;
+        u16::try_from(window).unwrap_or(u16::MAX)
+    }
+
+    fn free_buffer(&self) -> u32 {
+        let unread = u32::try_from(self.unread()).unwrap_or(u32::MAX);
+        self.rcv.buffer.saturating_sub(unread)
+    }
+
+    fn is_worth_offering(&self, window: u32) -> bool {
+        let gain = window.saturating_sub(self.receive_window());
+        gain > 0 && gain >= (self.rcv.buffer / 2).min(u32::from(self.rcv.mss))
+    }
+
+    /// The owner has made room: whether the peer should be told at once. It should when it may be
+    /// running out: what it knows of is at most half of what there is.
+    pub(super) fn update_window(&mut self) {
+        let free = self.free_buffer();
+        if self.state.may_receive()
+            && self.is_worth_offering(free)
+            && self.receive_window() <= free / 2
+        {
+            self.ack_now = true;
+            self.wants_transmit = true;
+        }
+    }
+
+    /// A segment with ACK has left.
+    pub(super) fn note_acknowledged(&mut self) {
+        if self.rcv.acked != self.rcv.nxt {
+            self.rcv.acked = self.rcv.nxt;
+            self.timers.clear(Timer::DelayedAck);
+        }
+        self.ack_now = false;
+    }
+}

@@ -1,0 +1,269 @@
+//! One connection: the transmission control block of RFC 9293 3.3.1 and what it does.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `state` | the states, and what each permits |
+//! | `open` | how a connection begins: actively, or out of a half-open one |
+//! | `receive` | SEGMENT ARRIVES (RFC 9293 3.10.7), in its order of checks |
+//! | `synsent` | the same for a connection whose SYN is out |
+//! | `acknowledge` | what an acceptable ACK means: send queue, round trip, congestion, recovery |
+//! | `payload` | payload and FIN: reassembly, the received stream |
+//! | `transmit` | what may be sent now: retransmissions, new data, FIN, acknowledgements |
+//! | `header` | the header of a segment about to leave, and the window that it offers |
+//! | `timeout` | what each timer does |
+//! | `request` | what the owner asks for; closing |
+//! | `report` | what the owner is told |
+//!
+//! Nothing here reaches outside the connection. The stack looks at it afterwards (`settle`) and
+//! does what follows: ready list, events, timer wheel, flow table.
+
+mod acknowledge;
+mod header;
+mod open;
+mod payload;
+mod receive;
+mod report;
+mod request;
+mod state;
+mod synsent;
+mod timeout;
+mod timers;
+mod transmit;
+
+pub(crate) use open::{Handshake, announced_mss, initial_window, window_scale};
+pub(crate) use timers::{Timer, Timers};
+pub(crate) use transmit::TransmitContext;
+
+use core::time::Duration;
+
+use wire::flow::FlowKey;
+use wire::seq::SeqNumber;
+
+use crate::config::{Config, KeepAlive};
+use crate::congestion::Controller;
+use crate::counters::Counters;
+use crate::event::Failure;
+use crate::info::State;
+use crate::reassembly::Reassembly;
+use crate::recovery::Recovery;
+use crate::recovery::rtt::RttEstimator;
+use crate::send_queue::SendQueue;
+use crate::{ConnId, Instant};
+
+/// What of the stack a connection may look at and count in.
+pub(crate) struct Context<'a> {
+    pub(crate) now: Instant,
+    pub(crate) id: ConnId,
+    pub(crate) config: &'a Config,
+    pub(crate) counters: &'a mut Counters,
+    /// Challenge acknowledgements left in this second.
+    pub(crate) challenges: &'a mut crate::stack::RateLimit,
+}
+
+/// Send sequence variables.
+pub(crate) struct SendVars {
+    /// Oldest sequence number not acknowledged (SND.UNA).
+    pub(crate) una: SeqNumber,
+    /// After the last sequence number sent (SND.NXT; retransmission does not move it back).
+    pub(crate) nxt: SeqNumber,
+    /// The peer's window (SND.WND), scaled.
+    pub(crate) wnd: u32,
+    /// The largest that it ever was.
+    pub(crate) max_wnd: u32,
+    /// Sequence and acknowledgement number of the segment that last set the window.
+    pub(crate) wl1: SeqNumber,
+    pub(crate) wl2: SeqNumber,
+    /// After the last segment sent that was not full (Minshall's rule for Nagle's algorithm).
+    pub(crate) small: SeqNumber,
+    /// Payload of a full segment, options of every segment subtracted.
+    pub(crate) mss: u16,
+    /// The MSS that the peer announced (RFC 9293 3.7.1).
+    pub(crate) peer_mss: u16,
+    /// How the peer's windows are to be shifted.
+    pub(crate) scale: u8,
+}
+
+/// Receive sequence variables.
+pub(crate) struct ReceiveVars {
+    /// The next sequence number expected (RCV.NXT).
+    pub(crate) nxt: SeqNumber,
+    /// After the last sequence number that the peer was ever allowed (RCV.NXT + RCV.WND). Never
+    /// moves back.
+    pub(crate) edge: SeqNumber,
+    /// What the last segment that we sent acknowledged (Last.ACK.sent).
+    pub(crate) acked: SeqNumber,
+    /// Payload of a full segment of the peer's, as observed.
+    pub(crate) mss: u16,
+    /// How our windows are shifted.
+    pub(crate) scale: u8,
+    /// Segments still to be acknowledged without waiting for company.
+    pub(crate) quick: u8,
+    /// Bytes that may wait for the owner.
+    pub(crate) buffer: u32,
+    /// Bytes in order, in total.
+    pub(crate) received: u64,
+    /// Bytes that the owner has consumed, in total.
+    pub(crate) consumed: u64,
+    /// Length of the peer's stream, once its FIN has been seen; `u64::MAX` before.
+    pub(crate) fin_at: u64,
+}
+
+/// Timestamps (RFC 7323 3, 4).
+pub(crate) struct TimestampVars {
+    /// The value to echo (TS.Recent).
+    pub(crate) recent: u32,
+    /// When it was last updated, in whole seconds of the stack's clock.
+    pub(crate) recent_at: u32,
+    /// What is added to the clock, so that it tells nothing (RFC 7323 7.1).
+    pub(crate) offset: u32,
+    /// Both sides agreed.
+    pub(crate) enabled: bool,
+}
+
+/// One segment whose round trip is being measured (Karn's rule: never one sent twice).
+pub(crate) struct RoundTripProbe {
+    pub(crate) end: SeqNumber,
+    pub(crate) sent_at: Instant,
+}
+
+pub(crate) struct Connection {
+    // What every segment touches comes first, in the order in which it is touched.
+    pub(crate) state: State,
+    /// Something to send, or to decide about acknowledging: wants to be on the ready list.
+    pub(crate) wants_transmit: bool,
+    /// Something that the owner has not been told.
+    pub(crate) changed: bool,
+    /// On the ready list.
+    pub(crate) in_ready: bool,
+    /// On the event list.
+    pub(crate) in_events: bool,
+    /// Found by the flow table under its key.
+    pub(crate) in_flows: bool,
+    /// Acknowledge in the next transmission, no matter what.
+    ack_now: bool,
+    /// Send our SYN (again), with or without ACK by the state.
+    syn_due: bool,
+    /// Send a zero-window or keepalive probe.
+    probe_due: bool,
+    /// Send RST, then forget everything.
+    pub(crate) reset_due: bool,
+    /// The owner has shut down its sending side; FIN follows the last byte.
+    shutdown: bool,
+    /// FIN has been sent at least once.
+    fin_sent: bool,
+    /// The owner has closed it and hears no more.
+    pub(crate) orphan: bool,
+    /// The owner has been given it; until then it waits in a listener's queue.
+    pub(crate) accepted: bool,
+    connected: bool,
+    no_delay: bool,
+    cork: bool,
+    /// The last send said that more would follow.
+    more: bool,
+    /// What is not a full segment has waited long enough: send it.
+    flush: bool,
+    selective: bool,
+    /// Both sides agreed on window scaling.
+    scaling: bool,
+    /// Limited by the congestion window since the last acknowledgement (RFC 7661's question).
+    window_limited: bool,
+    pub(crate) failed: Option<Failure>,
+    /// What an ICMP error or the owner said of the path, without ending the connection.
+    soft_error: Option<Failure>,
+
+    pub(crate) key: FlowKey,
+    pub(crate) snd: SendVars,
+    pub(crate) rcv: ReceiveVars,
+    pub(crate) ts: TimestampVars,
+    pub(crate) timers: Timers,
+    reassembly: Reassembly,
+    queue: SendQueue,
+    recovery: Recovery,
+    rtt: RttEstimator,
+    probe: Option<RoundTripProbe>,
+    congestion: Controller,
+    /// Consecutive timeouts without progress: the exponent of the back-off.
+    backoff: u8,
+    /// Timeouts and probes that the peer has left without any answer.
+    unanswered: u8,
+    keep_alive_probes: u8,
+    last_sent: Instant,
+    last_received: Instant,
+    /// Since when what was sent, or waits for the window, has made no progress.
+    stalled_since: Instant,
+
+    // What only settings and reports touch.
+    keep_alive: KeepAlive,
+    /// Bound of segments by the path and by TCP_MAXSEG.
+    local_mss: u16,
+    user_timeout: Duration,
+    fin_wait_2_timeout: Duration,
+    retransmits: u32,
+    /// When the last answer to an unacceptable segment went out, in milliseconds of the clock.
+    answered_at: u32,
+}
+
+impl Connection {
+    /// Offset in our stream of a sequence number that is not before SND.UNA.
+    fn send_offset(&self, seq: SeqNumber) -> u64 {
+        self.queue.start() + u64::from(seq.distance_from(self.snd.una).max(0) as u32)
+    }
+
+    /// Offset of the first byte never sent. Our FIN, once sent, takes a number of its own.
+    fn unsent(&self) -> u64 {
+        self.send_offset(self.snd.nxt) - u64::from(self.fin_in_flight())
+    }
+
+    fn fin_in_flight(&self) -> bool {
+        self.fin_sent
+            && matches!(
+                self.state,
+                State::FinWait1 | State::Closing | State::LastAck
+            )
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.snd.nxt.distance_from(self.snd.una).max(0) as u32
+    }
+
+    /// Bytes of the peer's stream that wait for the owner.
+    fn unread(&self) -> u64 {
+        self.rcv.received - self.rcv.consumed
+    }
+
+    /// The window that the peer may use now (RCV.WND).
+    fn receive_window(&self) -> u32 {
+        self.rcv.edge.distance_from(self.rcv.nxt).max(0) as u32
+    }
+
+    /// The value of our timestamp clock: milliseconds (RFC 7323 5.4).
+    fn timestamp(&self, now: Instant) -> u32 {
+        (now.as_millis() as u32).wrapping_add(self.ts.offset)
+    }
+
+    /// Payload of a full segment under the current options.
+    fn update_mss(&mut self) {
+        let options = if self.ts.enabled { 12 } else { 0 };
+        self.snd.mss = self
+            .snd
+            .peer_mss
+            .min(self.local_mss)
+            .saturating_sub(options)
+            .max(MIN_MSS);
+        self.congestion.set_mss(self.snd.mss);
+    }
+
+    /// The retransmission timeout with its back-off (RFC 6298 5.5).
+    fn timeout(&self) -> Duration {
+        self.rtt.backed_off_rto(self.backoff.into())
+    }
+}
+
+/// The clock in whole seconds, for what is compared in days.
+fn seconds(now: Instant) -> u32 {
+    (now.as_millis() / 1000) as u32
+}
+
+/// Smallest payload of a segment that we cut, however small the peer says its MSS is: below this
+/// the headers eat the processor (Linux's TCP_MIN_SND_MSS is of the same order).
+pub(crate) const MIN_MSS: u16 = 36;

@@ -1,0 +1,255 @@
+//! How a connection begins, and what both sides agree on in their SYNs.
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use wire::flow::FlowKey;
+use wire::seq::SeqNumber;
+use wire::tcp::Options;
+
+use super::{Connection, ReceiveVars, RoundTripProbe, SendVars, Timer, Timers, TimestampVars};
+use crate::Instant;
+use crate::config::{Config, ConnOptions};
+use crate::congestion::Controller;
+use crate::info::State;
+use crate::reassembly::Reassembly;
+use crate::recovery::Recovery;
+use crate::recovery::rtt::RttEstimator;
+use crate::send_queue::SendQueue;
+
+/// What a half-open connection remembers until the handshake completes.
+#[derive(Clone, Copy)]
+pub(crate) struct Handshake {
+    pub(crate) key: FlowKey,
+    /// Our initial sequence number.
+    pub(crate) iss: SeqNumber,
+    /// The peer's.
+    pub(crate) irs: SeqNumber,
+    /// The MSS that the peer announced.
+    pub(crate) peer_mss: u16,
+    /// The peer's window scale, if both offer scaling.
+    pub(crate) scale: Option<u8>,
+    /// The peer's timestamp, if both offer timestamps.
+    pub(crate) timestamp: Option<u32>,
+    /// Both offer selective acknowledgement.
+    pub(crate) selective: bool,
+    pub(crate) ts_offset: u32,
+    /// When our SYN-ACK left, unless it left twice.
+    pub(crate) sent_at: Option<Instant>,
+}
+
+impl Handshake {
+    /// What follows from the peer's SYN and our settings.
+    pub(crate) fn new(
+        key: FlowKey,
+        iss: SeqNumber,
+        irs: SeqNumber,
+        ts_offset: u32,
+        offered: &Options,
+        config: &Config,
+    ) -> Self {
+        Self {
+            key,
+            iss,
+            irs,
+            peer_mss: offered.mss.unwrap_or(default_mss(key.remote)),
+            scale: offered.window_scale.filter(|_| config.window_scaling),
+            timestamp: offered
+                .timestamps
+                .filter(|_| config.timestamps)
+                .map(|t| t.value),
+            selective: offered.sack_permitted && config.selective_acks,
+            ts_offset,
+            sent_at: None,
+        }
+    }
+}
+
+/// The MSS of a peer that announces none (RFC 9293 3.7.1).
+fn default_mss(remote: IpAddr) -> u16 {
+    if remote.is_ipv4() { 536 } else { 1220 }
+}
+
+/// The MSS that we announce: what the interface carries, less the fixed headers (RFC 6691).
+pub(crate) fn announced_mss(remote: IpAddr, config: &Config, options: &ConnOptions) -> u16 {
+    let mtu = options.mtu.map_or(config.mtu, |mtu| mtu.min(config.mtu));
+    let headers = if remote.is_ipv4() { 40 } else { 60 };
+    let mss = mtu.saturating_sub(headers).max(super::MIN_MSS);
+    options.max_segment.map_or(mss, |max| mss.min(max))
+}
+
+/// The shift that lets a 16-bit field express the largest buffer (RFC 7323 2.3).
+pub(crate) fn window_scale(config: &Config) -> u8 {
+    (0..wire::tcp::MAX_WINDOW_SCALE)
+        .find(|&scale| u64::from(u16::MAX) << scale >= u64::from(config.max_receive_buffer))
+        .unwrap_or(wire::tcp::MAX_WINDOW_SCALE)
+}
+
+/// The window in a SYN, which is never scaled.
+pub(crate) fn initial_window(options: &ConnOptions) -> u16 {
+    u16::try_from(options.receive_buffer).unwrap_or(u16::MAX)
+}
+
+impl Connection {
+    /// A connection that will send SYN.
+    pub(crate) fn active(
+        now: Instant,
+        key: FlowKey,
+        iss: SeqNumber,
+        ts_offset: u32,
+        options: &ConnOptions,
+        config: &Config,
+    ) -> Self {
+        let mut c = Self::blank(now, key, iss, ts_offset, options, config);
+        c.state = State::SynSent;
+        c.accepted = true;
+        c.syn_due = true;
+        c.wants_transmit = true;
+        c
+    }
+
+    /// A connection whose SYN-ACK is out: the segment that acknowledges it is to follow.
+    pub(crate) fn passive(
+        now: Instant,
+        handshake: &Handshake,
+        options: &ConnOptions,
+        config: &Config,
+    ) -> Self {
+        let h = handshake;
+        let mut c = Self::blank(now, h.key, h.iss, h.ts_offset, options, config);
+        c.state = State::SynReceived;
+        c.snd.nxt = h.iss + 1;
+        c.agree(h, config);
+        c.rcv.edge = c.rcv.nxt + u32::from(initial_window(options));
+        c.probe = h.sent_at.map(|sent_at| RoundTripProbe {
+            end: h.iss + 1,
+            sent_at,
+        });
+        c
+    }
+
+    /// Takes over what the two SYNs have settled.
+    pub(super) fn agree(&mut self, h: &Handshake, config: &Config) {
+        self.rcv.nxt = h.irs + 1;
+        self.rcv.acked = self.rcv.nxt;
+        self.rcv.edge = self.rcv.edge.max(self.rcv.nxt);
+        self.snd.wl1 = h.irs;
+        self.snd.peer_mss = h.peer_mss;
+        self.scaling = h.scale.is_some();
+        if let Some(scale) = h.scale {
+            self.snd.scale = scale;
+            self.rcv.scale = window_scale(config);
+        }
+        self.ts.enabled = h.timestamp.is_some();
+        self.ts.recent = h.timestamp.unwrap_or(0);
+        self.ts.recent_at = super::seconds(self.last_received);
+        self.selective = h.selective;
+        self.recovery.set_selective(h.selective);
+        self.update_mss();
+    }
+
+    fn blank(
+        now: Instant,
+        key: FlowKey,
+        iss: SeqNumber,
+        ts_offset: u32,
+        options: &ConnOptions,
+        config: &Config,
+    ) -> Self {
+        let local_mss = announced_mss(key.remote, config, options);
+        let zero = SeqNumber(0);
+        Self {
+            state: State::Closed,
+            wants_transmit: false,
+            changed: false,
+            in_ready: false,
+            in_events: false,
+            in_flows: false,
+            ack_now: false,
+            syn_due: false,
+            probe_due: false,
+            reset_due: false,
+            shutdown: false,
+            fin_sent: false,
+            orphan: false,
+            accepted: false,
+            connected: false,
+            no_delay: options.no_delay,
+            cork: false,
+            more: false,
+            flush: false,
+            selective: false,
+            scaling: false,
+            window_limited: false,
+            failed: None,
+            soft_error: None,
+            key,
+            snd: SendVars {
+                una: iss,
+                nxt: iss,
+                wnd: 0,
+                max_wnd: 0,
+                wl1: zero,
+                wl2: zero,
+                small: iss,
+                mss: local_mss,
+                peer_mss: default_mss(key.remote),
+                scale: 0,
+            },
+            rcv: ReceiveVars {
+                nxt: zero,
+                edge: zero,
+                acked: zero,
+                mss: local_mss.min(default_mss(key.remote)),
+                scale: 0,
+                quick: config.quick_acks,
+                buffer: options.receive_buffer.min(config.max_receive_buffer),
+                received: 0,
+                consumed: 0,
+                fin_at: u64::MAX,
+            },
+            ts: TimestampVars {
+                recent: 0,
+                recent_at: 0,
+                offset: ts_offset,
+                enabled: false,
+            },
+            timers: Timers::new(),
+            reassembly: Reassembly::default(),
+            queue: SendQueue::default(),
+            recovery: Recovery::new(iss),
+            rtt: RttEstimator::new(),
+            probe: None,
+            congestion: Controller::new(options.congestion, local_mss),
+            backoff: 0,
+            unanswered: 0,
+            keep_alive_probes: 0,
+            last_sent: now,
+            last_received: now,
+            stalled_since: now,
+            keep_alive: options.keep_alive,
+            local_mss,
+            user_timeout: options.user_timeout.unwrap_or(Duration::ZERO),
+            fin_wait_2_timeout: options.fin_wait_2_timeout,
+            retransmits: 0,
+            answered_at: 0,
+        }
+    }
+
+    /// The handshake is complete.
+    pub(super) fn establish(&mut self, now: Instant) {
+        self.state = if self.shutdown {
+            State::Established.after_shutdown()
+        } else {
+            State::Established
+        };
+        self.connected = true;
+        self.changed = true;
+        self.wants_transmit = true;
+        self.syn_due = false;
+        self.backoff = 0;
+        self.unanswered = 0;
+        self.timers.clear(Timer::Retransmit);
+        self.restart_keep_alive(now);
+    }
+}

@@ -1,0 +1,175 @@
+//! Payload and FIN (RFC 9293 3.10.7.4, seventh and eighth): cutting to the window, in order and out
+//! of order, and the end of the peer's stream.
+
+use wire::segment::Segment;
+use wire::tcp::Flags;
+
+use super::{Connection, Context, Timer};
+use crate::PayloadStore;
+use crate::counters::DropReason;
+use crate::info::State;
+use crate::reassembly::Range;
+
+impl Connection {
+    pub(super) fn on_payload<S: PayloadStore>(
+        &mut self,
+        segment: &Segment<'_>,
+        store: &mut S,
+        cx: &mut Context<'_>,
+    ) -> Result<(), DropReason> {
+        // Whatever this is, it is worth a decision about acknowledging.
+        self.wants_transmit = true;
+        if !self.state.may_receive() {
+            // The peer's FIN has been received; what comes now can only be older or wrong.
+            self.ack_now = true;
+            return Err(DropReason::DataAfterFin);
+        }
+
+        // Where the segment lies in the stream. It may begin before what is in order.
+        let received = self.rcv.received;
+        let ahead = i64::from(segment.tcp.seq.distance_from(self.rcv.nxt));
+        let begin = received as i64 + ahead;
+        let end = begin + segment.payload.len() as i64;
+        let limit = (received + u64::from(self.receive_window())) as i64;
+        if segment.tcp.flags.contains(Flags::FIN) && end <= limit && end >= received as i64 {
+            // The first word on where the stream ends is the last.
+            self.rcv.fin_at = self.rcv.fin_at.min(end as u64);
+        }
+        // What of it is inside the window.
+        let from = begin.max(received as i64);
+        let to = end.min(limit);
+        let to = u64::try_from(to).unwrap_or(0).min(self.rcv.fin_at);
+        let from = from as u64;
+
+        let mut result = Ok(());
+        if from < to {
+            if self.orphan {
+                // Nobody will ever read it, and the peer must know (RFC 2525 2.17).
+                self.reset(cx.counters);
+                return Err(DropReason::DataAfterClose);
+            }
+            let skip = (from as i64 - begin) as usize;
+            let bytes = &segment.payload[skip..skip + (to - from) as usize];
+            result = if from == received && self.reassembly.is_empty() {
+                self.place_in_order(bytes, store, cx)
+            } else {
+                self.place_out_of_order(from, bytes, store, cx)
+            };
+        } else if !segment.payload.is_empty() {
+            // Nothing of it was news, or the window is closed.
+            self.ack_now = true;
+            let duplicate = end <= received as i64;
+            result = Err(if duplicate {
+                DropReason::DuplicateData
+            } else {
+                DropReason::BeyondWindow
+            });
+        }
+        if self.rcv.received == self.rcv.fin_at {
+            self.on_peer_fin();
+            return Ok(());
+        }
+        if segment.tcp.flags.contains(Flags::FIN) {
+            self.ack_now = true;
+        }
+        result
+    }
+
+    fn place_in_order<S: PayloadStore>(
+        &mut self,
+        bytes: &[u8],
+        store: &mut S,
+        cx: &mut Context<'_>,
+    ) -> Result<(), DropReason> {
+        let taken = store
+            .place(cx.id, self.rcv.received, bytes)
+            .min(bytes.len());
+        self.advance(taken as u64, cx);
+        if bytes.len() > usize::from(self.rcv.mss) {
+            let seen = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+            self.rcv.mss = seen.min(self.local_mss);
+        }
+        if taken == bytes.len() {
+            return Ok(());
+        }
+        self.ack_now = true;
+        Err(DropReason::NoMemory)
+    }
+
+    /// Places what is not held yet of `bytes`, which begin at offset `from`.
+    fn place_out_of_order<S: PayloadStore>(
+        &mut self,
+        from: u64,
+        bytes: &[u8],
+        store: &mut S,
+        cx: &mut Context<'_>,
+    ) -> Result<(), DropReason> {
+        // RFC 5681 4.2: what leaves or fills a hole is acknowledged at once.
+        self.ack_now = true;
+        let to = from + bytes.len() as u64;
+        let mut result = Err(DropReason::DuplicateData);
+        let mut rest = Range {
+            start: from,
+            end: to,
+        };
+        while let Some(gap) = self.reassembly.first_gap(rest) {
+            // The hole right at the front can always be filled: it needs no range of its own.
+            let in_order = gap.start == self.rcv.received;
+            let max_ranges = usize::from(cx.config.max_out_of_order_ranges);
+            if !in_order && !self.reassembly.has_room(gap.start, max_ranges) {
+                result = Err(DropReason::OutOfOrderFull);
+                break;
+            }
+            let piece = &bytes[(gap.start - from) as usize..(gap.end - from) as usize];
+            let taken = store.place(cx.id, gap.start, piece).min(piece.len()) as u64;
+            if in_order {
+                self.advance(taken, cx);
+            } else if taken > 0 {
+                self.reassembly.insert(Range {
+                    start: gap.start,
+                    end: gap.start + taken,
+                });
+            }
+            if taken < gap.end - gap.start {
+                result = Err(DropReason::NoMemory);
+                break;
+            }
+            result = Ok(());
+            rest.start = gap.end;
+        }
+        if from > self.rcv.received && result.is_ok() {
+            cx.counters.out_of_order_segments += 1;
+        }
+        let in_order = self.reassembly.advance(self.rcv.received);
+        self.advance(in_order - self.rcv.received, cx);
+        result
+    }
+
+    /// This many more bytes are in order.
+    fn advance(&mut self, bytes: u64, cx: &mut Context<'_>) {
+        self.rcv.received += bytes;
+        // Never more than a window, which is less than 2^31.
+        self.rcv.nxt += bytes as u32;
+        self.changed |= bytes > 0;
+        cx.counters.bytes_in += bytes;
+    }
+
+    /// Everything up to the peer's FIN is in order.
+    fn on_peer_fin(&mut self) {
+        self.rcv.nxt += 1;
+        self.rcv.edge = self.rcv.edge.max(self.rcv.nxt);
+        self.reassembly.clear();
+        self.ack_now = true;
+        self.changed = true;
+        self.state = self.state.after_peer_fin();
+        self.timers.clear(Timer::FinWait2);
+        if self.state == State::TimeWait {
+            self.timers.clear_all();
+        }
+    }
+
+    /// Lets go of what is held out of order. Returns how many bytes that were.
+    pub(crate) fn shed_out_of_order(&mut self) -> u64 {
+        self.reassembly.clear()
+    }
+}

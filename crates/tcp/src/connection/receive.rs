@@ -1,0 +1,194 @@
+//! SEGMENT ARRIVES (RFC 9293 3.10.7.4) for every state after SYN-SENT, with the checks in the
+//! order of the RFC, those of RFC 5961 and RFC 7323 among them.
+
+use wire::segment::Segment;
+use wire::tcp::Flags;
+
+use super::{Connection, Context, seconds};
+use crate::PayloadStore;
+use crate::counters::DropReason;
+use crate::event::Failure;
+use crate::info::State;
+
+/// Milliseconds between two answers to unacceptable segments of one connection, so that two
+/// confused peers do not acknowledge each other for ever.
+const ANSWER_INTERVAL: u32 = 500;
+
+/// How old TS.Recent may be before it says nothing any more: 24 days (RFC 7323 5.5).
+const TIMESTAMP_LIFETIME_SECONDS: u32 = 24 * 24 * 3600;
+
+impl Connection {
+    /// A segment for this connection has arrived.
+    pub(crate) fn on_segment<S: PayloadStore>(
+        &mut self,
+        segment: &Segment<'_>,
+        store: &mut S,
+        cx: &mut Context<'_>,
+    ) -> Result<(), DropReason> {
+        if self.state == State::SynSent {
+            return self.on_segment_syn_sent(segment, cx);
+        }
+        let tcp = &segment.tcp;
+        let reset = tcp.flags.contains(Flags::RST);
+
+        // RFC 7323 5.3, R1: a timestamp older than one seen marks an old duplicate. RST is exempt.
+        if self.ts.enabled && !reset {
+            match tcp.options.timestamps {
+                Some(t) if self.is_older(t.value, cx) => {
+                    self.answer_unacceptable(cx);
+                    return Err(DropReason::Paws);
+                }
+                Some(_) => {}
+                None => return Err(DropReason::TimestampMissing),
+            }
+        }
+
+        // First, check sequence number.
+        self.check_sequence(segment, reset, cx)?;
+
+        // Second, check the RST bit: RFC 5961 3.2.
+        if reset {
+            if tcp.seq != self.rcv.nxt {
+                self.challenge(cx);
+                return Err(DropReason::UnacceptableReset);
+            }
+            cx.counters.resets_in += 1;
+            let failure = if self.state == State::SynReceived && self.accepted {
+                Failure::Refused
+            } else {
+                Failure::Reset
+            };
+            self.fail(failure, cx.counters);
+            return Ok(());
+        }
+
+        // Fourth, check the SYN bit: RFC 5961 4.2. A simultaneous open may see the peer's SYN again.
+        if tcp.flags.contains(Flags::SYN) {
+            if self.state == State::SynReceived {
+                self.syn_due = true;
+                self.wants_transmit = true;
+            } else {
+                self.challenge(cx);
+            }
+            return Err(DropReason::UnexpectedSyn);
+        }
+
+        // Fifth, check the ACK field.
+        let Some(ack) = tcp.ack else {
+            return Err(DropReason::NoAck);
+        };
+        if ack.after(self.snd.nxt) {
+            self.answer_unacceptable(cx);
+            return Err(DropReason::AckOfUnsent);
+        }
+        if self.state == State::SynReceived {
+            if !ack.after(self.snd.una) {
+                return Err(DropReason::BadHandshakeAck);
+            }
+            self.complete_handshake(ack, tcp.seq, cx);
+        } else if ack.before(self.snd.una - self.snd.max_wnd.max(1)) {
+            // RFC 5961 5.2.
+            self.challenge(cx);
+            return Err(DropReason::AckTooOld);
+        }
+        // From here on the peer has shown itself to be alive and itself.
+        self.last_received = cx.now;
+        self.note_alive();
+
+        // RFC 7323 4.3: the timestamp of the segment that the next ACK answers.
+        if self.ts.enabled
+            && tcp.seq.at_or_before(self.rcv.acked)
+            && let Some(t) = tcp.options.timestamps
+        {
+            self.ts.recent = t.value;
+            self.ts.recent_at = seconds(cx.now);
+        }
+
+        self.on_acknowledgement(segment, ack, cx);
+        if self.state == State::Closed {
+            return Ok(());
+        }
+
+        // Sixth, check the URG bit: urgent data is ordinary data to us.
+        if tcp.flags.contains(Flags::URG) {
+            cx.counters.urgent_segments += 1;
+        }
+
+        // Seventh and eighth: payload and FIN.
+        if segment.payload.is_empty() && !tcp.flags.contains(Flags::FIN) {
+            return Ok(());
+        }
+        self.on_payload(segment, store, cx)
+    }
+
+    /// Whether a timestamp is older than TS.Recent, and TS.Recent recent enough to tell.
+    fn is_older(&self, value: u32, cx: &Context<'_>) -> bool {
+        let age = (seconds(cx.now)).wrapping_sub(self.ts.recent_at);
+        (value.wrapping_sub(self.ts.recent) as i32) < 0 && age < TIMESTAMP_LIFETIME_SECONDS
+    }
+
+    /// RFC 9293 3.10.7.4, first; with RCV.NXT + RCV.WND as the last edge ever offered.
+    ///
+    /// A segment of no length may sit on the right edge: a sender that has filled the window
+    /// acknowledges from there. One that begins at RCV.NXT passes even when the window is closed:
+    /// its ACK and RST count, its payload is cut off later.
+    fn check_sequence(
+        &mut self,
+        segment: &Segment<'_>,
+        reset: bool,
+        cx: &mut Context<'_>,
+    ) -> Result<(), DropReason> {
+        let seq = segment.tcp.seq;
+        let len = segment.sequence_len();
+        let ahead = seq.distance_from(self.rcv.nxt);
+        if ahead == 0 {
+            return Ok(());
+        }
+        let window = self.receive_window();
+        let reason = if ahead > 0 {
+            let ahead = ahead as u32;
+            if ahead < window || (len == 0 && ahead == window) {
+                return Ok(());
+            }
+            DropReason::BeyondWindow
+        } else {
+            if len > 0 && (seq + len).after(self.rcv.nxt) {
+                return Ok(());
+            }
+            DropReason::OldDuplicate
+        };
+        if reset {
+            return Err(DropReason::UnacceptableReset);
+        }
+        if len > 0 {
+            // Data seen twice: our acknowledgement was lost, or a probe wants an answer.
+            self.ack_now = true;
+            self.wants_transmit = true;
+        } else {
+            self.answer_unacceptable(cx);
+        }
+        Err(reason)
+    }
+
+    /// Acknowledges an unacceptable segment, but not every one.
+    pub(super) fn answer_unacceptable(&mut self, cx: &Context<'_>) {
+        let now = cx.now.as_millis() as u32;
+        if self.answered_at != 0 && now.wrapping_sub(self.answered_at) < ANSWER_INTERVAL {
+            return;
+        }
+        self.answered_at = now.max(1);
+        self.ack_now = true;
+        self.wants_transmit = true;
+    }
+
+    /// Sends a challenge ACK (RFC 5961 3.2), within the rate that all connections share.
+    fn challenge(&mut self, cx: &mut Context<'_>) {
+        if cx.challenges.take(cx.now) {
+            cx.counters.challenge_acks += 1;
+            self.ack_now = true;
+            self.wants_transmit = true;
+        } else {
+            cx.counters.rate_limited += 1;
+        }
+    }
+}

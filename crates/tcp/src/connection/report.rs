@@ -1,0 +1,88 @@
+//! What the owner is told, and what anybody may ask.
+
+use core::net::SocketAddr;
+
+use super::Connection;
+use crate::Instant;
+use crate::event::{ConnUpdate, Failure};
+use crate::info::{ConnInfo, State};
+
+impl Connection {
+    pub(crate) fn update(&self) -> ConnUpdate {
+        ConnUpdate {
+            received: self.rcv.received,
+            acked: self.queue.start(),
+            connected: self.connected,
+            peer_closed: self.rcv.received == self.rcv.fin_at,
+            failed: self.failed,
+        }
+    }
+
+    pub(crate) fn info(&self, now: Instant) -> ConnInfo {
+        let threshold = self.congestion.slow_start_threshold();
+        ConnInfo {
+            state: self.state,
+            local: SocketAddr::new(self.key.local, self.key.local_port),
+            remote: SocketAddr::new(self.key.remote, self.key.remote_port),
+            orphaned: self.orphan,
+            congestion: self.congestion.algorithm(),
+            timestamps: self.ts.enabled,
+            selective_acks: self.selective,
+            window_scales: self.scaling.then_some((self.snd.scale, self.rcv.scale)),
+            send_mss: self.snd.mss,
+            receive_mss: self.rcv.mss,
+            round_trip: self.rtt.smoothed(),
+            round_trip_variation: self.rtt.variation(),
+            min_round_trip: self.rtt.min(),
+            retransmission_timeout: self.timeout(),
+            backoff: self.backoff,
+            congestion_window: self.congestion.window(),
+            slow_start_threshold: (threshold != u32::MAX).then_some(threshold),
+            send_window: self.snd.wnd,
+            receive_window: self.receive_window(),
+            in_flight: self.in_flight(),
+            send_queue: self.queue.len(),
+            receive_queue: self.unread(),
+            out_of_order: u32::try_from(self.reassembly.bytes()).unwrap_or(u32::MAX),
+            bytes_acked: self.queue.start(),
+            bytes_received: self.rcv.received,
+            retransmits: self.retransmits,
+            next_timer: self
+                .timers
+                .earliest()
+                .map(|at| at.saturating_duration_since(now)),
+            since_sent: now.saturating_duration_since(self.last_sent),
+            since_received: now.saturating_duration_since(self.last_received),
+        }
+    }
+
+    /// The connection is over, with both sides' consent.
+    pub(super) fn finish(&mut self) {
+        self.state = State::Closed;
+        self.timers.clear_all();
+        self.reassembly.clear();
+        self.wants_transmit = false;
+    }
+
+    /// The connection is over, without.
+    pub(crate) fn fail(&mut self, failure: Failure, counters: &mut crate::Counters) {
+        if self.state == State::Closed {
+            return;
+        }
+        self.finish();
+        self.failed = Some(failure);
+        self.changed = true;
+        self.queue.abandon();
+        counters.failures += 1;
+        if self.orphan {
+            counters.orphans_killed += 1;
+        }
+    }
+
+    /// Ends the connection by RST.
+    pub(super) fn reset(&mut self, counters: &mut crate::Counters) {
+        self.fail(Failure::Aborted, counters);
+        self.reset_due = true;
+        self.wants_transmit = true;
+    }
+}

@@ -1,0 +1,195 @@
+//! What the owner asks for (RFC 9293 3.10.2 to 3.10.5), and options.
+
+use core::time::Duration;
+
+use super::{Connection, Context, Timer};
+use crate::Instant;
+use crate::event::Failure;
+use crate::info::State;
+use crate::request::{ConnOption, Extent, Request, RequestError};
+
+impl Connection {
+    /// `may_orphan` says whether the stack can keep one more orphan.
+    pub(crate) fn on_request(
+        &mut self,
+        request: Request,
+        may_orphan: bool,
+        cx: &mut Context<'_>,
+    ) -> Result<(), RequestError> {
+        if self.orphan {
+            return Err(RequestError::AfterClose);
+        }
+        match request {
+            Request::Send { extent, more } => self.send(extent, more, cx),
+            Request::Consumed(total) => self.consume(total),
+            Request::ShutdownWrite => {
+                if self.failed.is_some() {
+                    return Err(RequestError::Failed);
+                }
+                self.shut_down();
+                Ok(())
+            }
+            Request::Close => {
+                self.close(may_orphan, cx);
+                Ok(())
+            }
+            Request::Abort => {
+                self.abort(cx);
+                Ok(())
+            }
+            Request::SetOption(option) => self.set_option(option, cx.now),
+        }
+    }
+
+    fn send(&mut self, extent: Extent, more: bool, cx: &Context<'_>) -> Result<(), RequestError> {
+        if self.failed.is_some() {
+            return Err(RequestError::Failed);
+        }
+        if self.shutdown || self.state == State::Closed {
+            return Err(RequestError::SendAfterShutdown);
+        }
+        if extent.len == 0 || extent.addr.checked_add(extent.len.into()).is_none() {
+            return Err(RequestError::BadExtent);
+        }
+        if self.queue.extents() >= cx.config.max_send_extents as usize {
+            return Err(RequestError::TooManyExtents);
+        }
+        self.queue.push(extent);
+        self.more = more;
+        self.wants_transmit |= self.state.may_transmit();
+        Ok(())
+    }
+
+    fn consume(&mut self, total: u64) -> Result<(), RequestError> {
+        if total < self.rcv.consumed || total > self.rcv.received {
+            return Err(RequestError::BadConsumed);
+        }
+        self.rcv.consumed = total;
+        self.update_window();
+        Ok(())
+    }
+
+    /// FIN follows the last byte that was queued.
+    fn shut_down(&mut self) {
+        if self.shutdown {
+            return;
+        }
+        self.shutdown = true;
+        if matches!(self.state, State::Established | State::CloseWait) {
+            self.state = self.state.after_shutdown();
+            self.flush_tail();
+        }
+    }
+
+    fn close(&mut self, may_orphan: bool, cx: &mut Context<'_>) {
+        self.changed = false;
+        if matches!(self.state, State::SynSent) {
+            self.finish();
+        } else if self.state != State::Closed {
+            let unread = self.unread() > 0 && self.state.is_synchronized();
+            if unread || !may_orphan {
+                self.reset(cx.counters);
+            } else {
+                self.shut_down();
+                if self.state == State::FinWait2 {
+                    self.timers
+                        .set(Timer::FinWait2, cx.now, self.fin_wait_2_timeout);
+                }
+            }
+        }
+        self.orphan = true;
+    }
+
+    fn abort(&mut self, cx: &mut Context<'_>) {
+        if matches!(self.state, State::SynSent) {
+            self.finish();
+        } else if self.state != State::Closed {
+            self.reset(cx.counters);
+        }
+        self.orphan = true;
+    }
+
+    /// The stack ends the connection itself: its listener is gone before it was accepted.
+    pub(crate) fn discard(&mut self, cx: &mut Context<'_>) {
+        self.abort(cx);
+    }
+
+    /// The owner has learned that the peer cannot be reached: final for an attempt to connect, a
+    /// reason to be named if patience runs out for anything else (RFC 9293 3.9.2.2).
+    pub(crate) fn on_unreachable(&mut self, failure: Failure, cx: &mut Context<'_>) {
+        if self.state == State::SynSent {
+            self.fail(failure, cx.counters);
+        } else {
+            self.soft_error = Some(failure);
+        }
+    }
+
+    fn flush_tail(&mut self) {
+        self.timers.clear(Timer::Cork);
+        self.flush = true;
+        self.wants_transmit = true;
+    }
+
+    fn set_option(&mut self, option: ConnOption, now: Instant) -> Result<(), RequestError> {
+        match option {
+            ConnOption::NoDelay(on) => {
+                self.no_delay = on;
+                // As Linux: an explicit push, but a cork stays in.
+                if on && !self.cork {
+                    self.flush_tail();
+                }
+            }
+            ConnOption::Cork(on) => {
+                self.cork = on;
+                if !on {
+                    self.more = false;
+                    self.flush_tail();
+                }
+            }
+            ConnOption::QuickAck(on) => {
+                self.rcv.quick = if on { u8::MAX } else { 0 };
+                if on && self.rcv.acked != self.rcv.nxt && self.state.is_synchronized() {
+                    self.ack_now = true;
+                    self.wants_transmit = true;
+                }
+            }
+            ConnOption::KeepAlive(on) => {
+                self.keep_alive.enabled = on;
+                self.restart_keep_alive(now);
+            }
+            ConnOption::KeepAliveIdle(idle) => {
+                self.keep_alive.idle = whole_seconds(idle)?;
+                self.restart_keep_alive(now);
+            }
+            ConnOption::KeepAliveInterval(interval) => {
+                self.keep_alive.interval = whole_seconds(interval)?;
+            }
+            ConnOption::KeepAliveCount(count @ 1..=127) => self.keep_alive.count = count,
+            ConnOption::KeepAliveCount(_) => return Err(RequestError::BadOption),
+            ConnOption::UserTimeout(timeout) => self.user_timeout = timeout,
+            ConnOption::FinWait2Timeout(timeout) => self.fin_wait_2_timeout = timeout,
+            ConnOption::Congestion(algorithm) => self.congestion.set_algorithm(algorithm),
+            ConnOption::MaxSegment(bytes) => {
+                if bytes < super::MIN_MSS {
+                    return Err(RequestError::BadOption);
+                }
+                self.local_mss = self.local_mss.min(bytes);
+                self.update_mss();
+            }
+        }
+        Ok(())
+    }
+
+    /// The owner offers another amount of memory. A window once offered is kept.
+    pub(crate) fn set_receive_buffer(&mut self, bytes: u32) {
+        self.rcv.buffer = bytes;
+        self.update_window();
+    }
+}
+
+fn whole_seconds(span: Duration) -> Result<u16, RequestError> {
+    u16::try_from(span.as_secs())
+        .ok()
+        .filter(|s| (1..=32_767).contains(s))
+        .ok_or(RequestError::BadOption)
+}

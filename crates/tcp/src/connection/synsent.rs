@@ -1,0 +1,101 @@
+//! SEGMENT ARRIVES in SYN-SENT (RFC 9293 3.10.7.3), simultaneous open included.
+
+use wire::segment::Segment;
+use wire::seq::SeqNumber;
+use wire::tcp::Flags;
+
+use super::{Connection, Context, Handshake};
+use crate::congestion::Controller;
+use crate::counters::DropReason;
+use crate::event::Failure;
+use crate::info::State;
+
+impl Connection {
+    /// What comes with a SYN beyond the SYN itself (payload, FIN) is not taken: our ACK does not
+    /// cover it, and the peer sends it again.
+    pub(super) fn on_segment_syn_sent(
+        &mut self,
+        segment: &Segment<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), DropReason> {
+        let tcp = &segment.tcp;
+        let reset = tcp.flags.contains(Flags::RST);
+        let syn = tcp.flags.contains(Flags::SYN);
+
+        // First, check the ACK bit. The stack answers what acknowledges something else by RST.
+        if let Some(ack) = tcp.ack
+            && (ack.at_or_before(self.snd.una) || ack.after(self.snd.nxt))
+        {
+            return Err(DropReason::BadHandshakeAck);
+        }
+        // Second, the RST bit.
+        if reset {
+            if tcp.ack.is_none() {
+                return Err(DropReason::UnacceptableReset);
+            }
+            cx.counters.resets_in += 1;
+            self.fail(Failure::Refused, cx.counters);
+            return Ok(());
+        }
+        // Fourth, the SYN bit.
+        if !syn {
+            return Err(DropReason::NoAck);
+        }
+        // A timestamp that echoes nothing of ours is taken all the same: the ACK is proof enough.
+        self.last_received = cx.now;
+        let handshake = Handshake::new(
+            self.key,
+            self.snd.una,
+            tcp.seq,
+            self.ts.offset,
+            &tcp.options,
+            cx.config,
+        );
+        let offered = self.rcv.buffer.min(u32::from(u16::MAX));
+        self.agree(&handshake, cx.config);
+        self.rcv.edge = self.rcv.nxt + offered;
+        self.set_window(
+            u32::from(tcp.window),
+            tcp.seq,
+            tcp.ack.unwrap_or(SeqNumber(0)),
+        );
+        match tcp.ack {
+            Some(ack) => {
+                self.complete_handshake(ack, tcp.seq, cx);
+                // Here the window was not scaled.
+                self.set_window(u32::from(tcp.window), tcp.seq, ack);
+                self.ack_now = true;
+                Ok(())
+            }
+            None => {
+                // Simultaneous open (RFC 9293 3.5, figure 8): SYN-ACK from the same sequence number.
+                self.state = State::SynReceived;
+                self.probe = None;
+                self.syn_due = true;
+                self.wants_transmit = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Our SYN has been acknowledged.
+    pub(super) fn complete_handshake(
+        &mut self,
+        ack: SeqNumber,
+        seq: SeqNumber,
+        cx: &mut Context<'_>,
+    ) {
+        // The SYN is the only thing that can have been sent.
+        self.snd.una = ack;
+        self.snd.wl1 = seq;
+        self.snd.wl2 = ack;
+        self.snd.small = ack;
+        self.take_round_trip(ack, None, cx.now);
+        self.congestion = Controller::new(self.congestion.algorithm(), self.snd.mss);
+        if self.retransmits > 0 {
+            // RFC 5681 3.1: a lost SYN tells of congestion.
+            self.congestion.set_window(u32::from(self.snd.mss));
+        }
+        self.establish(cx.now);
+    }
+}

@@ -1,0 +1,175 @@
+//! What each timer does when it is due.
+
+use core::time::Duration;
+
+use super::{Connection, Context, Timer};
+use crate::Instant;
+use crate::congestion::CongestionControl;
+use crate::event::Failure;
+use crate::info::State;
+
+impl Connection {
+    /// Some timer of this connection may be due.
+    pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now;
+        if self.timers.take_due(Timer::DelayedAck, now) {
+            cx.counters.delayed_acks += 1;
+            self.ack_now = true;
+            self.wants_transmit = true;
+        }
+        if self.timers.take_due(Timer::Cork, now) {
+            self.more = false;
+            self.flush = true;
+            self.wants_transmit = true;
+        }
+        if self.timers.take_due(Timer::Retransmit, now) {
+            if matches!(self.state, State::SynSent | State::SynReceived) {
+                self.on_syn_timeout(cx);
+            } else if self.in_flight() > 0 {
+                self.on_retransmission_timeout(cx);
+            } else {
+                self.on_persist_timeout(cx);
+            }
+        }
+        if self.timers.take_due(Timer::KeepAlive, now) {
+            self.on_keep_alive_timeout(cx);
+        }
+        if self.timers.take_due(Timer::FinWait2, now) {
+            // The peer may hold its half open for as long as it likes, but not an orphan of ours.
+            cx.counters.orphans_killed += 1;
+            self.finish();
+        }
+    }
+
+    /// Whether the peer has had its chances: by time if the user has said so (RFC 5482), else by
+    /// count (R2 of RFC 9293 3.8.3).
+    fn is_exhausted(&mut self, cx: &Context<'_>, retries: u8) -> bool {
+        self.unanswered = self.unanswered.saturating_add(1);
+        if self.user_timeout > Duration::ZERO {
+            return cx.now.saturating_duration_since(self.stalled_since) >= self.user_timeout;
+        }
+        self.unanswered > retries
+    }
+
+    fn retries(&self, cx: &Context<'_>) -> u8 {
+        if self.orphan {
+            cx.config.orphan_retries
+        } else {
+            cx.config.retries
+        }
+    }
+
+    fn give_up(&mut self, cx: &mut Context<'_>) {
+        let failure = self.soft_error.unwrap_or(Failure::TimedOut);
+        self.fail(failure, cx.counters);
+    }
+
+    fn back_off(&mut self, now: Instant) {
+        self.backoff = self.backoff.saturating_add(1);
+        self.timers.set(Timer::Retransmit, now, self.timeout());
+        self.wants_transmit = true;
+    }
+
+    fn on_syn_timeout(&mut self, cx: &mut Context<'_>) {
+        if self.is_exhausted(cx, cx.config.syn_retries) {
+            self.give_up(cx);
+            return;
+        }
+        cx.counters.timeouts += 1;
+        cx.counters.retransmitted_segments += 1;
+        self.retransmits += 1;
+        self.probe = None;
+        self.syn_due = true;
+        self.back_off(cx.now);
+    }
+
+    /// RFC 6298 5.4 to 5.6.
+    fn on_retransmission_timeout(&mut self, cx: &mut Context<'_>) {
+        let retries = self.retries(cx);
+        if self.is_exhausted(cx, retries) {
+            self.give_up(cx);
+            return;
+        }
+        cx.counters.timeouts += 1;
+        self.probe = None;
+        let first = self.recovery.on_timeout(self.snd.una, self.snd.nxt);
+        self.congestion.on_timeout(cx.now, self.in_flight(), first);
+        self.back_off(cx.now);
+    }
+
+    /// The peer's window keeps something from being sent (RFC 9293 3.8.6.1). As long as the peer
+    /// answers the probes, the connection of a living owner is kept for ever.
+    fn on_persist_timeout(&mut self, cx: &mut Context<'_>) {
+        if !self.has_pending() {
+            return;
+        }
+        let retries = self.retries(cx);
+        let waited_enough = self.orphan && self.backoff >= retries;
+        if self.is_exhausted(cx, retries) || waited_enough {
+            self.give_up(cx);
+            return;
+        }
+        if self.snd.wnd == 0 {
+            self.probe_due = true;
+            cx.counters.window_probes += 1;
+        } else {
+            // There is some room: a small segment is better than none now.
+            self.flush = true;
+        }
+        self.back_off(cx.now);
+    }
+
+    fn on_keep_alive_timeout(&mut self, cx: &mut Context<'_>) {
+        if !self.keep_alive.enabled || !self.state.is_synchronized() {
+            return;
+        }
+        let idle = self.keep_alive_idle();
+        let silent = cx.now.saturating_duration_since(self.last_received);
+        if self.in_flight() > 0 || self.has_pending() {
+            // Retransmission and probing find out as well.
+            self.timers.set(Timer::KeepAlive, cx.now, idle);
+        } else if silent < idle {
+            self.timers.set(Timer::KeepAlive, cx.now, idle - silent);
+        } else if self.is_given_up_for_dead(silent) {
+            self.reset(cx.counters);
+            self.failed = Some(self.soft_error.unwrap_or(Failure::TimedOut));
+        } else {
+            self.keep_alive_probes += 1;
+            cx.counters.keep_alive_probes += 1;
+            self.probe_due = true;
+            self.wants_transmit = true;
+            let interval = Duration::from_secs(self.keep_alive.interval.into());
+            self.timers.set(Timer::KeepAlive, cx.now, interval);
+        }
+    }
+
+    fn is_given_up_for_dead(&self, silent: Duration) -> bool {
+        if self.user_timeout > Duration::ZERO {
+            return self.keep_alive_probes > 0 && silent >= self.user_timeout;
+        }
+        self.keep_alive_probes >= self.keep_alive.count
+    }
+
+    fn keep_alive_idle(&self) -> Duration {
+        Duration::from_secs(self.keep_alive.idle.into())
+    }
+
+    /// Starts, restarts or stops keepalive after its settings.
+    pub(super) fn restart_keep_alive(&mut self, now: Instant) {
+        self.keep_alive_probes = 0;
+        if self.keep_alive.enabled && self.state.is_synchronized() {
+            self.timers
+                .set(Timer::KeepAlive, now, self.keep_alive_idle());
+        } else {
+            self.timers.clear(Timer::KeepAlive);
+        }
+    }
+
+    /// The peer has sent something acceptable.
+    pub(super) fn note_alive(&mut self) {
+        self.keep_alive_probes = 0;
+        if self.in_flight() == 0 || self.snd.wnd == 0 {
+            self.unanswered = 0;
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! What may be sent now, in this order: RST, SYN, a probe, what was lost, what is new, FIN; and if
+//! none of it carried the acknowledgement that is owed, that by itself.
+
+use wire::ip::Ecn;
+use wire::seq::SeqNumber;
+use wire::tcp::{Flags, Repr};
+
+use super::{Connection, RoundTripProbe, Timer};
+use crate::config::Config;
+use crate::congestion::CongestionControl;
+use crate::counters::Counters;
+use crate::info::State;
+use crate::io::{FrameSink, Outgoing, SinkFull};
+use crate::{ConnId, Extent, Instant};
+
+/// Pieces of send memory that one emission may gather.
+const MAX_PARTS: usize = 64;
+
+/// Emissions of one connection before others get their turn.
+const TURN: usize = 16;
+
+/// What transmission needs of the stack.
+pub(crate) struct TransmitContext<'a> {
+    pub(crate) now: Instant,
+    pub(crate) id: ConnId,
+    pub(crate) config: &'a Config,
+    pub(crate) counters: &'a mut Counters,
+    /// Where the pieces of a segment are gathered; reused.
+    pub(crate) parts: &'a mut Vec<Extent>,
+    /// Emissions left.
+    pub(crate) budget: usize,
+}
+
+/// A range of our sequence space that is to leave.
+#[derive(Clone, Copy)]
+struct Span {
+    seq: SeqNumber,
+    len: u32,
+    fin: bool,
+}
+
+impl Connection {
+    /// Sends what there is, as far as windows, budget and sink allow. On return
+    /// `wants_transmit` says whether there is more that only the budget or the sink held back.
+    pub(crate) fn transmit<F: FrameSink>(
+        &mut self,
+        sink: &mut F,
+        cx: &mut TransmitContext<'_>,
+    ) -> Result<(), SinkFull> {
+        self.wants_transmit = false;
+        let result = self.transmit_all(sink, cx);
+        self.wants_transmit |= result.is_err();
+        result
+    }
+
+    fn transmit_all<F: FrameSink>(
+        &mut self,
+        sink: &mut F,
+        cx: &mut TransmitContext<'_>,
+    ) -> Result<(), SinkFull> {
+        match self.state {
+            State::Closed | State::TimeWait => {
+                if self.reset_due {
+                    self.send_reset(sink, cx)?;
+                }
+                return Ok(());
+            }
+            State::SynSent | State::SynReceived => {
+                if self.syn_due {
+                    self.send_syn(sink, cx)?;
+                } else if self.ack_now {
+                    self.send_bare(sink, cx, self.snd.nxt)?;
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        if self.probe_due {
+            // One below what the peer expects: it must answer (RFC 9293 3.8.4).
+            self.send_bare(sink, cx, self.snd.una - 1)?;
+            self.probe_due = false;
+        }
+        if self.has_pending() {
+            self.send_stream(sink, cx)?;
+        }
+        self.send_acknowledgement(sink, cx)
+    }
+
+    fn send_stream<F: FrameSink>(
+        &mut self,
+        sink: &mut F,
+        cx: &mut TransmitContext<'_>,
+    ) -> Result<(), SinkFull> {
+        if self.in_flight() == 0
+            && cx.now.saturating_duration_since(self.last_sent) > self.rtt.rto()
+        {
+            // RFC 5681 4.1.
+            self.congestion.on_idle();
+        }
+        let burst = sink.burst_limit(cx.id, self.snd.mss);
+        let burst = u32::try_from(burst)
+            .unwrap_or(u32::MAX)
+            .max(u32::from(self.snd.mss));
+        for _ in 0..TURN {
+            let next = match self.next_retransmission(burst) {
+                Some(span) => Some((span, false)),
+                None => self.next_new(cx, burst).map(|span| (span, true)),
+            };
+            let Some((span, new)) = next else {
+                self.watch(cx.now);
+                return Ok(());
+            };
+            if cx.budget == 0 {
+                break;
+            }
+            self.send_span(sink, cx, span, new)?;
+        }
+        self.wants_transmit = true;
+        Ok(())
+    }
+
+    /// Bytes that the congestion window lets go.
+    fn congestion_room(&self) -> u32 {
+        let pipe = self.recovery.pipe(self.snd.una, self.snd.nxt, self.snd.mss);
+        let room = self.congestion.window().saturating_sub(pipe);
+        if pipe == 0 {
+            room.max(u32::from(self.snd.mss))
+        } else {
+            room
+        }
+    }
+
+    /// What is to be sent again, and may be now.
+    fn next_retransmission(&self, burst: u32) -> Option<Span> {
+        let (seq, hole) = self.recovery.next_hole(self.snd.nxt)?;
+        let mss = u32::from(self.snd.mss);
+        // A window that has shrunk does not keep the first segment from being repaired.
+        let edge = (self.snd.una + self.snd.wnd).distance_from(seq).max(0) as u32;
+        let edge = if seq == self.snd.una {
+            edge.max(mss)
+        } else {
+            edge
+        };
+        let len = if self.recovery.must_send() {
+            hole.min(mss).min(edge)
+        } else {
+            let len = hole.min(self.congestion_room()).min(edge).min(burst);
+            if len < hole { len - len % mss } else { len }
+        };
+        if len == 0 {
+            return None;
+        }
+        // Our FIN takes the last number before SND.NXT.
+        let fin = self.fin_in_flight() && (seq + len) == self.snd.nxt;
+        Some(Span {
+            seq,
+            len: len - u32::from(fin),
+            fin,
+        })
+    }
+
+    /// What is new and may be sent now.
+    fn next_new(&mut self, cx: &TransmitContext<'_>, burst: u32) -> Option<Span> {
+        let mss = u32::from(self.snd.mss);
+        let remaining = self.queue.end() - self.unsent();
+        let fin = self.fin_is_unsent();
+        self.window_limited = false;
+        if self.fin_sent || (remaining == 0 && !fin) {
+            self.flush = false;
+            return None;
+        }
+        let usable = (self.snd.una + self.snd.wnd)
+            .distance_from(self.snd.nxt)
+            .max(0) as u32;
+        let room = self.congestion_room();
+        let remaining = u32::try_from(remaining).unwrap_or(u32::MAX);
+        let mut len = remaining.min(usable).min(room).min(burst);
+        if len == remaining {
+            // Everything goes, unless its tail had better wait for company.
+            let tail = len % mss;
+            if tail > 0 && !fin && self.holds_tail(cx) {
+                len -= tail;
+            }
+        } else if len >= mss {
+            len -= len % mss;
+        } else if room < mss && room < usable {
+            len = 0;
+        } else if !self.flush && len < self.snd.max_wnd / 2 {
+            // The peer's window would make it silly (RFC 9293 3.8.6.2.1).
+            len = 0;
+        }
+        self.window_limited = room < remaining && room < usable.max(mss) + mss && room <= burst;
+        let fin = fin && len == remaining && len < usable;
+        (len > 0 || fin).then_some(Span {
+            seq: self.snd.nxt,
+            len,
+            fin,
+        })
+    }
+
+    /// Whether a segment that is not full waits: for the cork to be pulled, or by Nagle's algorithm
+    /// (RFC 9293 3.7.4) for the last one that was not full to be acknowledged (Minshall).
+    fn holds_tail(&mut self, cx: &TransmitContext<'_>) -> bool {
+        if self.flush {
+            return false;
+        }
+        if self.cork || self.more {
+            if !self.timers.is_set(Timer::Cork) {
+                self.timers.set(Timer::Cork, cx.now, cx.config.cork_ceiling);
+            }
+            return true;
+        }
+        !self.no_delay && self.snd.small.after(self.snd.una)
+    }
+
+    /// Sees to it that a timer runs while something is in flight or waits for the peer's window.
+    fn watch(&mut self, now: Instant) {
+        if self.timers.is_set(Timer::Retransmit) {
+            return;
+        }
+        if self.in_flight() == 0 {
+            let waits_for_window =
+                (self.fin_is_unsent() || self.queue.len() > 0) && !self.timers.is_set(Timer::Cork);
+            if !waits_for_window {
+                return;
+            }
+            self.stalled_since = now;
+        }
+        self.timers.set(Timer::Retransmit, now, self.timeout());
+    }
+
+    fn send_span<F: FrameSink>(
+        &mut self,
+        sink: &mut F,
+        cx: &mut TransmitContext<'_>,
+        span: Span,
+        new: bool,
+    ) -> Result<(), SinkFull> {
+        let Span {
+            seq,
+            mut len,
+            mut fin,
+        } = span;
+        let mss = self.snd.mss;
+        let offset = self.send_offset(seq);
+        cx.parts.clear();
+        if len > 0 {
+            let gathered = self.queue.slice(offset, len as usize, MAX_PARTS, cx.parts) as u32;
+            if gathered < len {
+                // Too many pieces for one emission: the rest is for the next.
+                fin = false;
+                len = if gathered >= u32::from(mss) {
+                    gathered - gathered % u32::from(mss)
+                } else {
+                    gathered
+                };
+                self.queue.slice(offset, len as usize, MAX_PARTS, cx.parts);
+            }
+        }
+        let last = offset + u64::from(len) == self.queue.end();
+        let flags = Flags::ACK
+            .with(Flags::PSH, last && len > 0)
+            .with(Flags::FIN, fin);
+        let spare = u32::from(mss).saturating_sub(len) as usize;
+        let out = Outgoing {
+            conn: Some(cx.id),
+            src: self.key.local,
+            dst: self.key.remote,
+            tcp: self.header(cx.now, seq, flags, spare),
+            payload: cx.parts,
+            payload_len: len as usize,
+            gso_size: if len > u32::from(mss) { mss } else { 0 },
+            ecn: Ecn::NotCapable,
+        };
+        sink.emit(cx.now, &out)?;
+        cx.budget -= 1;
+
+        let segments = u64::from(len.div_ceil(u32::from(mss)).max(1));
+        cx.counters.emissions += 1;
+        cx.counters.segments_out += segments;
+        cx.counters.bytes_out += u64::from(len);
+        self.note_acknowledged();
+        let end = seq + len + u32::from(fin);
+        if new {
+            if self.in_flight() == 0 {
+                self.stalled_since = cx.now;
+                self.timers.set(Timer::Retransmit, cx.now, self.timeout());
+            }
+            self.snd.nxt = end;
+            self.fin_sent |= fin;
+            if len % u32::from(mss) != 0 {
+                self.snd.small = end;
+            }
+            if self.probe.is_none() {
+                self.probe = Some(RoundTripProbe {
+                    end,
+                    sent_at: cx.now,
+                });
+            }
+            if last {
+                self.more = false;
+                self.timers.clear(Timer::Cork);
+            }
+        } else {
+            self.recovery.on_retransmitted(end);
+            // Karn: what has been sent twice cannot be timed.
+            self.probe = None;
+            self.retransmits = self.retransmits.saturating_add(segments as u32);
+            cx.counters.retransmitted_segments += segments;
+            cx.counters.retransmitted_bytes += u64::from(len);
+        }
+        self.last_sent = cx.now;
+        Ok(())
+    }
+
+    /// One decision for everything that has arrived since the last (RFC 9293 3.8.6.3): now, or
+    /// within the time that an acknowledgement may wait for company.
+    fn send_acknowledgement<F: FrameSink>(
+        &mut self,
+        sink: &mut F,
+        cx: &mut TransmitContext<'_>,
+    ) -> Result<(), SinkFull> {
+        let owed = self.rcv.nxt.distance_from(self.rcv.acked).max(0) as u32;
+        let full = u32::from(self.rcv.mss);
+        let quick = self.rcv.quick > 0;
+        if self.ack_now || owed >= 2 * full || (quick && owed >= full) {
+            if quick && owed > 0 {
+                self.rcv.quick -= 1;
+            }
+            return self.send_bare(sink, cx, self.snd.nxt);
+        }
+        if owed > 0 && !self.timers.is_set(Timer::DelayedAck) {
+            let wait = if quick {
+                cx.config.early_delayed_ack
+            } else {
+                cx.config.delayed_ack
+            };
+            self.timers.set(Timer::DelayedAck, cx.now, wait);
+        }
+        Ok(())
+    }
+
+    /// A segment without payload.
+    fn send_bare<F: FrameSink>(
+        &mut self,
+        sink: &mut F,
+        cx: &mut TransmitContext<'_>,
+        seq: SeqNumber,
+    ) -> Result<(), SinkFull> {
+        let tcp = self.header(cx.now, seq, Flags::ACK, usize::from(self.snd.mss));
+        self.emit_bare(sink, cx, tcp)?;
+        cx.counters.pure_acks += 1;
+        self.note_acknowledged();
+        Ok(())
+    }
+
+    fn send_reset<F: FrameSink>(
+        &mut self,
+        sink: &mut F,
+        cx: &mut TransmitContext<'_>,
+    ) -> Result<(), SinkFull> {
+        let mut tcp = self.header(cx.now, self.snd.nxt, Flags::RST | Flags::ACK, 0);
+        tcp.window = 0;
+        self.emit_bare(sink, cx, tcp)?;
+        cx.counters.resets_out += 1;
+        self.reset_due = false;
+        Ok(())
+    }
+
+    fn send_syn<F: FrameSink>(
+        &mut self,
+        sink: &mut F,
+        cx: &mut TransmitContext<'_>,
+    ) -> Result<(), SinkFull> {
+        let tcp = self.syn_header(cx.now, cx.config);
+        self.emit_bare(sink, cx, tcp)?;
+        if self.snd.nxt == self.snd.una {
+            self.snd.nxt = self.snd.una + 1;
+            self.stalled_since = cx.now;
+            self.probe = Some(RoundTripProbe {
+                end: self.snd.nxt,
+                sent_at: cx.now,
+            });
+        }
+        self.syn_due = false;
+        self.ack_now = false;
+        self.timers.set(Timer::Retransmit, cx.now, self.timeout());
+        Ok(())
+    }
+
+    fn emit_bare<F: FrameSink>(
+        &self,
+        sink: &mut F,
+        cx: &mut TransmitContext<'_>,
+        tcp: Repr,
+    ) -> Result<(), SinkFull> {
+        let out = Outgoing {
+            conn: Some(cx.id),
+            src: self.key.local,
+            dst: self.key.remote,
+            tcp,
+            payload: &[],
+            payload_len: 0,
+            gso_size: 0,
+            ecn: Ecn::NotCapable,
+        };
+        sink.emit(cx.now, &out)?;
+        cx.budget = cx.budget.saturating_sub(1);
+        cx.counters.emissions += 1;
+        cx.counters.segments_out += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! Everything that is counted; above all, every segment that was not used, by reason.
+
+/// Declares the reasons once: the enum, the list and the stable names.
+macro_rules! drop_reasons {
+    ($($(#[$doc:meta])+ $variant:ident = $name:literal,)+) => {
+        /// Why a segment, or part of it, was not used.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum DropReason { $($(#[$doc])+ $variant,)+ }
+
+        impl DropReason {
+            /// Every reason, in the order of their discriminants.
+            pub const ALL: &'static [DropReason] = &[$(DropReason::$variant,)+];
+
+            /// A stable name in snake_case, for counters and captures.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(DropReason::$variant => $name,)+ }
+            }
+        }
+    };
+}
+
+drop_reasons! {
+    /// Nothing listens there; answered by RST.
+    NoListener = "no_listener",
+    /// An address that no segment may come from or go to (RFC 1122 3.2.1.3), port zero, or source
+    /// and destination alike.
+    BadAddress = "bad_address",
+    /// SYN with FIN or with RST, or no flag at all.
+    BadFlags = "bad_flags",
+    /// RST for no connection.
+    StrayReset = "stray_reset",
+    /// SYN while the listener holds its limit of half-open connections, or the stack its own.
+    HalfOpenFull = "half_open_full",
+    /// SYN or final ACK of a handshake while the accept queue is full.
+    AcceptQueueFull = "accept_queue_full",
+    /// The stack holds its limit of connections.
+    ConnectionsFull = "connections_full",
+    /// The handshake's ACK acknowledges something else than our SYN.
+    BadHandshakeAck = "bad_handshake_ack",
+    /// The timestamp is older than one already seen (RFC 7323 5).
+    Paws = "paws",
+    /// A segment without timestamp on a connection that agreed on them (RFC 7323 3.2).
+    TimestampMissing = "timestamp_missing",
+    /// Entirely before the window: received already.
+    OldDuplicate = "old_duplicate",
+    /// Entirely beyond the window.
+    BeyondWindow = "beyond_window",
+    /// RST outside the window, or inside but not exact (RFC 5961 3).
+    UnacceptableReset = "unacceptable_reset",
+    /// SYN on a synchronized connection (RFC 5961 4).
+    UnexpectedSyn = "unexpected_syn",
+    /// Acknowledges what is older than anything the peer can mean (RFC 5961 5).
+    AckTooOld = "ack_too_old",
+    /// Acknowledges what was never sent.
+    AckOfUnsent = "ack_of_unsent",
+    /// No ACK flag where one is required.
+    NoAck = "no_ack",
+    /// Payload received already (the rest of the segment was used).
+    DuplicateData = "duplicate_data",
+    /// The store had no memory for the payload.
+    NoMemory = "no_memory",
+    /// Too many separate ranges out of order.
+    OutOfOrderFull = "out_of_order_full",
+    /// Payload for an owner that has closed; answered by RST (RFC 2525 2.17).
+    DataAfterClose = "data_after_close",
+    /// Payload after the peer's own FIN.
+    DataAfterFin = "data_after_fin",
+    /// A segment for a pair in TIME-WAIT.
+    TimeWait = "time_wait",
+}
+
+/// Counts since the stack was made. Monotonic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Segments that arrived.
+    pub segments_in: u64,
+    /// Segments that left; a burst counts each of its segments.
+    pub segments_out: u64,
+    /// Emissions; a burst counts once.
+    pub emissions: u64,
+    /// Bytes of payload that arrived in order.
+    pub bytes_in: u64,
+    /// Bytes of payload that left, retransmissions included.
+    pub bytes_out: u64,
+    /// Handshakes begun by us.
+    pub active_opens: u64,
+    /// Handshakes begun by peers that completed.
+    pub passive_opens: u64,
+    /// Connections that failed, by RST or time.
+    pub failures: u64,
+    /// Segments retransmitted.
+    pub retransmitted_segments: u64,
+    /// Bytes retransmitted.
+    pub retransmitted_bytes: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Recoveries entered by duplicate or selective acknowledgements.
+    pub fast_recoveries: u64,
+    /// SYN-ACKs retransmitted.
+    pub syn_acks_retransmitted: u64,
+    /// Zero-window probes sent.
+    pub window_probes: u64,
+    /// Keepalive probes sent.
+    pub keep_alive_probes: u64,
+    /// Acknowledgements that waited until their time ran out.
+    pub delayed_acks: u64,
+    /// Acknowledgements without payload sent.
+    pub pure_acks: u64,
+    /// Segments that arrived ahead of a hole and were kept.
+    pub out_of_order_segments: u64,
+    /// Bytes out of order that were given up under memory pressure.
+    pub out_of_order_shed: u64,
+    /// Segments with URG; the data is ordinary data to us.
+    pub urgent_segments: u64,
+    /// RSTs sent.
+    pub resets_out: u64,
+    /// RSTs that ended a connection.
+    pub resets_in: u64,
+    /// Challenge acknowledgements sent (RFC 5961).
+    pub challenge_acks: u64,
+    /// Challenge acknowledgements and RSTs withheld by their rate limit.
+    pub rate_limited: u64,
+    /// Segments for no connection that found their queue full.
+    pub control_overflows: u64,
+    /// Pairs that entered TIME-WAIT.
+    pub time_waits: u64,
+    /// Pairs recycled before their time because the table was full.
+    pub time_wait_recycled: u64,
+    /// Pairs in TIME-WAIT taken over by a new connection (RFC 6191).
+    pub time_wait_reused: u64,
+    /// Half-open connections that ran out of SYN-ACKs.
+    pub half_open_timeouts: u64,
+    /// Orphans ended by RST or by time before both FINs were acknowledged.
+    pub orphans_killed: u64,
+    drops: [u64; DropReason::ALL.len()],
+}
+
+impl Counters {
+    /// Segments not used for this reason.
+    #[must_use]
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// Every reason with its count.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.iter().map(|&r| (r, self.dropped(r)))
+    }
+
+    pub(crate) fn drop_segment(&mut self, reason: DropReason) {
+        self.drops[reason as usize] += 1;
+    }
+}

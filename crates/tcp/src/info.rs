@@ -1,0 +1,94 @@
+//! What can be asked about a connection: enough to fill `TCP_INFO` and a line of `ss`.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use crate::congestion::Algorithm;
+
+/// The state of a connection (RFC 9293 3.3.2). LISTEN is a listener, not a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Our SYN is out.
+    SynSent,
+    /// Both SYNs are out, ours is not acknowledged.
+    SynReceived,
+    /// Open.
+    Established,
+    /// Our FIN is out, the peer's has not come.
+    FinWait1,
+    /// Our FIN is acknowledged, the peer's has not come.
+    FinWait2,
+    /// The peer's FIN has come, ours has not gone.
+    CloseWait,
+    /// Both FINs are out, ours is not acknowledged.
+    Closing,
+    /// As CLOSING, but the peer was first.
+    LastAck,
+    /// Done, waiting for stray segments to die.
+    TimeWait,
+    /// Ended; the owner has not let go of it.
+    Closed,
+}
+
+/// A snapshot of one connection.
+#[derive(Clone, Debug)]
+pub struct ConnInfo {
+    /// State.
+    pub state: State,
+    /// Our address.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// The owner has closed it.
+    pub orphaned: bool,
+    /// Congestion control.
+    pub congestion: Algorithm,
+    /// The connection agreed on timestamps.
+    pub timestamps: bool,
+    /// The connection agreed on selective acknowledgement.
+    pub selective_acks: bool,
+    /// Shifts of the peer's and of our windows, if agreed on.
+    pub window_scales: Option<(u8, u8)>,
+    /// Payload of a full segment that we send.
+    pub send_mss: u16,
+    /// Payload of a full segment that we receive, as observed.
+    pub receive_mss: u16,
+    /// Smoothed round-trip time, once measured.
+    pub round_trip: Option<Duration>,
+    /// Its variation.
+    pub round_trip_variation: Option<Duration>,
+    /// The smallest round trip seen.
+    pub min_round_trip: Option<Duration>,
+    /// Retransmission timeout, back-off included.
+    pub retransmission_timeout: Duration,
+    /// Consecutive timeouts without progress.
+    pub backoff: u8,
+    /// Congestion window, bytes.
+    pub congestion_window: u32,
+    /// Slow start threshold, bytes; `None` until the first loss.
+    pub slow_start_threshold: Option<u32>,
+    /// Window that the peer offers, bytes.
+    pub send_window: u32,
+    /// Window that we offer, bytes.
+    pub receive_window: u32,
+    /// Bytes sent and not acknowledged.
+    pub in_flight: u32,
+    /// Bytes accepted from the owner and not acknowledged, sent or not.
+    pub send_queue: u64,
+    /// Bytes received in order and not consumed.
+    pub receive_queue: u64,
+    /// Bytes held out of order.
+    pub out_of_order: u32,
+    /// Bytes acknowledged in total.
+    pub bytes_acked: u64,
+    /// Bytes received in order in total.
+    pub bytes_received: u64,
+    /// Segments retransmitted in total.
+    pub retransmits: u32,
+    /// Time until the next timer, if one runs.
+    pub next_timer: Option<Duration>,
+    /// Since the last payload was sent.
+    pub since_sent: Duration,
+    /// Since the last segment arrived.
+    pub since_received: Duration,
+}

@@ -1,0 +1,62 @@
+//! Where payload goes to and segments leave by: the two traits that the owner implements.
+
+use core::net::IpAddr;
+
+use wire::ip::Ecn;
+use wire::tcp::Repr;
+
+use crate::{ConnId, Extent, Instant};
+
+/// Where received payload is kept. The stack keeps only the bookkeeping.
+pub trait PayloadStore {
+    /// Places `bytes` at `offset` of the stream that `conn` receives, and says how many of the
+    /// leading bytes were taken.
+    ///
+    /// Every byte lies inside the window that was offered and is offered once, except where an
+    /// earlier call took less or [`shed_out_of_order`](crate::Stack::shed_out_of_order) let go of
+    /// it. Bytes may come out of order: what lies beyond
+    /// [`received`](crate::ConnUpdate::received) is not yet readable. Taking fewer than all says
+    /// that there is no memory: the rest is not acknowledged, and counted.
+    fn place(&mut self, conn: ConnId, offset: u64, bytes: &[u8]) -> usize;
+}
+
+/// Where segments go.
+pub trait FrameSink {
+    /// The largest payload worth offering in one [`emit`](Self::emit) for this connection: `mss`
+    /// for one segment at a time, a multiple of it where something below cuts large segments.
+    fn burst_limit(&mut self, conn: ConnId, mss: u16) -> usize;
+
+    /// Sends one segment, or one burst that is to be cut into segments.
+    ///
+    /// # Errors
+    /// [`SinkFull`]: nothing was sent, and the stack offers it again in the next
+    /// [`poll_transmit`](crate::Stack::poll_transmit).
+    fn emit(&mut self, now: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull>;
+}
+
+/// There is no room for another frame now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SinkFull;
+
+/// A segment, or a burst of segments, on its way out.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// Whose it is; `None` for answers to what belongs to no connection, for SYN-ACKs, and for
+    /// TIME-WAIT.
+    pub conn: Option<ConnId>,
+    /// Our address.
+    pub src: IpAddr,
+    /// The peer's.
+    pub dst: IpAddr,
+    /// The TCP header. Of a burst: the header of its first segment, with the flags of its last
+    /// (FIN and PSH belong on the last segment only).
+    pub tcp: Repr,
+    /// The payload, in pieces of the owner's send memory.
+    pub payload: &'a [Extent],
+    /// The sum of the pieces' lengths.
+    pub payload_len: usize,
+    /// Payload of each segment of a burst but the last; 0 when this is a single segment.
+    pub gso_size: u16,
+    /// How to mark the IP header.
+    pub ecn: Ecn,
+}

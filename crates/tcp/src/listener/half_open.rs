@@ -1,0 +1,74 @@
+//! The SYN queue: handshakes that a peer has begun and not completed, each a fraction of the size
+//! of a connection, and their number bounded per listener and in total.
+
+use wire::seq::SeqNumber;
+use wire::tcp::{Flags, Options, Repr, SackBlocks, Timestamps};
+
+use crate::aging::Aging;
+use crate::config::Config;
+use crate::connection::Handshake;
+use crate::recovery::rtt::INITIAL_RTO;
+use crate::{Instant, ListenerId};
+
+pub(crate) struct HalfOpen {
+    pub(crate) handshake: Handshake,
+    pub(crate) listener: ListenerId,
+    /// What we announce.
+    pub(crate) mss: u16,
+    pub(crate) window: u16,
+    pub(crate) scale: u8,
+    /// No SYN-ACK has left yet: its round trip can be timed.
+    pub(crate) fresh: bool,
+    /// A SYN-ACK waits in the control queue.
+    pub(crate) queued: bool,
+}
+
+impl HalfOpen {
+    /// The next sequence number expected of the peer.
+    pub(crate) fn expected(&self) -> SeqNumber {
+        self.handshake.irs + 1
+    }
+
+    pub(crate) fn syn_ack(&self, now: Instant) -> Repr {
+        let h = &self.handshake;
+        Repr {
+            src_port: h.key.local_port,
+            dst_port: h.key.remote_port,
+            seq: h.iss,
+            ack: Some(self.expected()),
+            flags: Flags::SYN | Flags::ACK,
+            window: self.window,
+            options: Options {
+                mss: Some(self.mss),
+                window_scale: h.scale.map(|_| self.scale),
+                sack_permitted: h.selective,
+                timestamps: h.timestamp.map(|echo| Timestamps {
+                    value: (now.as_millis() as u32).wrapping_add(h.ts_offset),
+                    echo,
+                }),
+                sack: SackBlocks::EMPTY,
+            },
+        }
+    }
+
+    /// The acknowledgement that an unacceptable segment is answered by.
+    pub(crate) fn acknowledgement(&self, now: Instant) -> Repr {
+        let mut tcp = self.syn_ack(now);
+        tcp.seq += 1;
+        tcp.flags = Flags::ACK;
+        tcp.options = Options {
+            timestamps: tcp.options.timestamps,
+            ..Options::NONE
+        };
+        tcp
+    }
+}
+
+/// Half-open connections by the number of SYN-ACKs sent: each list waits twice as long as the one
+/// before.
+pub(crate) type HalfOpens = Aging<HalfOpen>;
+
+pub(crate) fn half_opens(config: &Config) -> HalfOpens {
+    let wait = |retries: u8| INITIAL_RTO.saturating_mul(1 << retries.min(6));
+    Aging::new((0..=config.syn_ack_retries).map(wait))
+}

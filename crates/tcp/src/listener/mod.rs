@@ -1,0 +1,183 @@
+//! Listeners: where SYNs may go, and the queue of connections that nobody has accepted.
+
+pub(crate) mod half_open;
+
+use std::collections::{HashMap, VecDeque};
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::config::ListenSpec;
+use crate::request::ListenError;
+use crate::slab::Slab;
+use crate::{ConnId, ListenerId};
+
+pub(crate) struct Listener {
+    pub(crate) spec: ListenSpec,
+    /// Half-open connections that lead here.
+    pub(crate) half_open: u32,
+    /// Complete connections that wait to be accepted.
+    pub(crate) queue: VecDeque<ConnId>,
+    /// On the event list.
+    pub(crate) in_events: bool,
+}
+
+impl Listener {
+    /// As in the kernel, the queue is full when it holds more than the backlog.
+    pub(crate) fn is_full(&self) -> bool {
+        self.queue.len() > self.spec.backlog as usize
+    }
+}
+
+/// Which addresses a listener answers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Scope {
+    One(IpAddr),
+    AnyV4,
+    AnyV6,
+}
+
+impl Scope {
+    /// The scopes of a listener; `None` for an address that nobody can connect to.
+    fn of(spec: &ListenSpec) -> Option<Vec<Scope>> {
+        match spec.addr {
+            None => Some(vec![Scope::AnyV4, Scope::AnyV6]),
+            Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)) => Some(vec![Scope::AnyV4]),
+            Some(IpAddr::V6(Ipv6Addr::UNSPECIFIED)) if spec.v6_only => Some(vec![Scope::AnyV6]),
+            Some(IpAddr::V6(Ipv6Addr::UNSPECIFIED)) => Some(vec![Scope::AnyV4, Scope::AnyV6]),
+            Some(addr) if addr.is_multicast() => None,
+            Some(addr) => Some(vec![Scope::One(addr)]),
+        }
+    }
+}
+
+pub(crate) struct Listeners {
+    slab: Slab<Listener>,
+    by_scope: HashMap<(Scope, u16), ListenerId>,
+    limit: u32,
+}
+
+impl Listeners {
+    pub(crate) fn new(limit: u32) -> Self {
+        Self {
+            slab: Slab::new(),
+            by_scope: HashMap::new(),
+            limit,
+        }
+    }
+
+    pub(crate) fn insert(&mut self, spec: ListenSpec) -> Result<ListenerId, ListenError> {
+        if spec.port == 0 {
+            return Err(ListenError::BadAddress);
+        }
+        let scopes = Scope::of(&spec).ok_or(ListenError::BadAddress)?;
+        let taken = |scope| self.by_scope.contains_key(&(scope, spec.port));
+        if scopes.iter().copied().any(taken) {
+            return Err(ListenError::AddressInUse);
+        }
+        if self.slab.len() >= self.limit {
+            return Err(ListenError::TooManyListeners);
+        }
+        let (index, generation) = self.slab.insert(Listener {
+            spec,
+            half_open: 0,
+            queue: VecDeque::new(),
+            in_events: false,
+        });
+        let id = ListenerId { index, generation };
+        for scope in scopes {
+            self.by_scope.insert((scope, spec.port), id);
+        }
+        Ok(id)
+    }
+
+    pub(crate) fn remove(&mut self, id: ListenerId) -> Option<Listener> {
+        self.get(id)?;
+        self.by_scope.retain(|_, listener| *listener != id);
+        self.slab.remove(id.index)
+    }
+
+    pub(crate) fn get(&self, id: ListenerId) -> Option<&Listener> {
+        self.slab.get(id.index, id.generation)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ListenerId) -> Option<&mut Listener> {
+        self.slab.get_mut(id.index, id.generation)
+    }
+
+    /// Who answers a SYN to this address and port: the most specific listener.
+    pub(crate) fn find(&self, addr: IpAddr, port: u16) -> Option<ListenerId> {
+        let any = if addr.is_ipv4() {
+            Scope::AnyV4
+        } else {
+            Scope::AnyV6
+        };
+        self.by_scope
+            .get(&(Scope::One(addr), port))
+            .or_else(|| self.by_scope.get(&(any, port)))
+            .copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ConnOptions;
+
+    fn spec(addr: Option<&str>, v6_only: bool) -> ListenSpec {
+        ListenSpec {
+            addr: addr.map(|a| a.parse().unwrap()),
+            port: 80,
+            backlog: 1,
+            max_half_open: 1,
+            v6_only,
+            options: ConnOptions::default(),
+        }
+    }
+
+    fn v4() -> IpAddr {
+        "192.0.2.1".parse().unwrap()
+    }
+
+    fn v6() -> IpAddr {
+        "2001:db8::1".parse().unwrap()
+    }
+
+    #[test]
+    fn the_most_specific_listener_answers() {
+        let mut l = Listeners::new(8);
+        let any = l.insert(spec(None, false)).unwrap();
+        let one = l.insert(spec(Some("192.0.2.1"), false)).unwrap();
+        assert_eq!(l.find(v4(), 80), Some(one));
+        assert_eq!(l.find(v6(), 80), Some(any));
+        assert_eq!(l.find(v4(), 81), None);
+        l.remove(one);
+        assert_eq!(l.find(v4(), 80), Some(any));
+    }
+
+    #[test]
+    fn families_are_shared_unless_v6_only() {
+        let mut l = Listeners::new(8);
+        let six = l.insert(spec(Some("::"), true)).unwrap();
+        assert_eq!(l.find(v4(), 80), None);
+        assert_eq!(l.find(v6(), 80), Some(six));
+        l.insert(spec(Some("0.0.0.0"), false)).unwrap();
+        assert_eq!(l.insert(spec(None, false)), Err(ListenError::AddressInUse));
+        l.remove(six);
+        assert_eq!(
+            l.insert(spec(Some("::"), false)),
+            Err(ListenError::AddressInUse)
+        );
+    }
+
+    #[test]
+    fn limits_and_nonsense_are_refused() {
+        let mut l = Listeners::new(1);
+        let multicast = spec(Some("224.0.0.1"), false);
+        assert_eq!(l.insert(multicast), Err(ListenError::BadAddress));
+        l.insert(spec(Some("192.0.2.1"), false)).unwrap();
+        assert_eq!(
+            l.insert(spec(Some("192.0.2.2"), false)),
+            Err(ListenError::TooManyListeners)
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! A segment arrives: who gets it.
+
+use wire::segment::Segment;
+use wire::tcp::Flags;
+
+use super::{Flow, Stack, is_endpoint};
+use crate::connection::Context;
+use crate::counters::DropReason;
+use crate::time_wait::Answer;
+use crate::{ConnId, Instant, PayloadStore};
+
+use core::net::SocketAddr;
+
+impl Stack {
+    /// A segment has arrived. Nothing is sent here: what follows from it waits for
+    /// [`poll_transmit`](Self::poll_transmit), so that a batch of segments ends in one
+    /// acknowledgement per connection.
+    ///
+    /// # Errors
+    /// Why the segment, or part of it, was not used. It has been counted, and answered where an
+    /// answer is due.
+    pub fn on_segment<S: PayloadStore>(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_>,
+        store: &mut S,
+    ) -> Result<(), DropReason> {
+        self.counters.segments_in += 1;
+        let result = self.dispatch(now, segment, store);
+        if let Err(reason) = result {
+            self.counters.drop_segment(reason);
+        }
+        result
+    }
+
+    fn dispatch<S: PayloadStore>(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_>,
+        store: &mut S,
+    ) -> Result<(), DropReason> {
+        let key = segment.flow();
+        match self.flows.get(&key).map(Flow::unpack) {
+            Some(Flow::Connection(index)) => self.pass_to_connection(now, index, segment, store),
+            Some(Flow::HalfOpen(index)) => self.pass_to_half_open(now, index, segment, store),
+            Some(Flow::TimeWait(index)) => self.pass_to_time_wait(now, index, segment),
+            None => self.pass_to_listener(now, segment, None),
+        }
+    }
+
+    pub(super) fn pass_to_connection<S: PayloadStore>(
+        &mut self,
+        now: Instant,
+        index: u32,
+        segment: &Segment<'_>,
+        store: &mut S,
+    ) -> Result<(), DropReason> {
+        let Some((generation, c)) = self.connections.at_mut(index) else {
+            debug_assert!(false, "the flow table names an empty slot");
+            return Err(DropReason::NoListener);
+        };
+        let mut cx = Context {
+            now,
+            id: ConnId { index, generation },
+            config: &self.config,
+            counters: &mut self.counters,
+            challenges: &mut self.challenges,
+        };
+        let result = c.on_segment(segment, store, &mut cx);
+        if result == Err(DropReason::BadHandshakeAck) {
+            self.push_reset(now, segment);
+        }
+        self.settle_at(now, index);
+        result
+    }
+
+    fn pass_to_time_wait(
+        &mut self,
+        now: Instant,
+        index: u32,
+        segment: &Segment<'_>,
+    ) -> Result<(), DropReason> {
+        let Some(pair) = self.time_wait.get(index) else {
+            debug_assert!(false, "the flow table names an empty slot");
+            return Err(DropReason::NoListener);
+        };
+        let answer = pair.on_segment(segment);
+        let acknowledgement = pair.acknowledgement(now);
+        match answer {
+            Answer::Ignore => {}
+            Answer::Acknowledge => self.push_challenge(now, segment, acknowledgement),
+            Answer::AcknowledgeAndRestart => {
+                self.time_wait.restart(now, index);
+                self.push_answer(segment, acknowledgement);
+            }
+            Answer::TakeOver => {
+                let least = pair.least_successor();
+                return self.pass_to_listener(now, segment, Some((index, least)));
+            }
+        }
+        Err(DropReason::TimeWait)
+    }
+
+    /// Refuses what no handshake may begin with.
+    pub(super) fn check_endpoints(segment: &Segment<'_>) -> Result<(), DropReason> {
+        let src = SocketAddr::new(segment.src, segment.tcp.src_port);
+        let dst = SocketAddr::new(segment.dst, segment.tcp.dst_port);
+        if !is_endpoint(src) || !is_endpoint(dst) || src == dst {
+            return Err(DropReason::BadAddress);
+        }
+        let flags = segment.tcp.flags;
+        if flags.contains(Flags::SYN) && flags.intersects(Flags::FIN | Flags::RST) {
+            return Err(DropReason::BadFlags);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,206 @@
+//! Passive opens: a SYN makes a half-open connection, the ACK of our SYN-ACK makes it a whole one.
+
+use wire::segment::Segment;
+use wire::seq::SeqNumber;
+use wire::tcp::Flags;
+
+use super::control::Control;
+use super::{Flow, Note, Stack};
+use crate::connection::{self, Connection, Handshake};
+use crate::counters::DropReason;
+use crate::listener::half_open::HalfOpen;
+use crate::{ConnId, Instant, ListenerId, PayloadStore};
+
+impl Stack {
+    /// A segment for no connection (RFC 9293 3.10.7.1 and 3.10.7.2). `reuse` names the pair in
+    /// TIME-WAIT that a SYN takes over, and the least sequence number to begin with.
+    pub(super) fn pass_to_listener(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_>,
+        reuse: Option<(u32, SeqNumber)>,
+    ) -> Result<(), DropReason> {
+        Self::check_endpoints(segment)?;
+        let tcp = &segment.tcp;
+        if tcp.flags.contains(Flags::RST) {
+            return Err(DropReason::StrayReset);
+        }
+        let listener = self.listeners.find(segment.dst, tcp.dst_port);
+        let begins = tcp.flags.contains(Flags::SYN) && tcp.ack.is_none();
+        let Some(id) = listener.filter(|_| begins) else {
+            if tcp.ack.is_none() && !tcp.flags.contains(Flags::SYN) {
+                return Err(DropReason::BadFlags);
+            }
+            self.push_reset(now, segment);
+            return Err(DropReason::NoListener);
+        };
+        let Some(listener) = self.listeners.get_mut(id) else {
+            return Err(DropReason::NoListener);
+        };
+        if listener.is_full() {
+            return Err(DropReason::AcceptQueueFull);
+        }
+        if listener.half_open >= listener.spec.max_half_open
+            || self.half_opens.len() >= self.config.max_half_open
+        {
+            return Err(DropReason::HalfOpenFull);
+        }
+        listener.half_open += 1;
+        let options = listener.spec.options;
+
+        let key = segment.flow();
+        let mut iss = self.isn.generate(now, &key);
+        if let Some((pair, least)) = reuse {
+            iss = iss.max(least);
+            self.time_wait.remove(pair);
+            self.counters.time_wait_reused += 1;
+        }
+        let ts_offset = self.ts_offset(&key);
+        let handshake = Handshake::new(key, iss, tcp.seq, ts_offset, &tcp.options, &self.config);
+        let half = HalfOpen {
+            handshake,
+            listener: id,
+            mss: connection::announced_mss(key.remote, &self.config, &options),
+            window: connection::initial_window(&options),
+            scale: connection::window_scale(&self.config),
+            fresh: true,
+            queued: false,
+        };
+        let index = self.half_opens.insert(now, 0, half);
+        self.flows.insert(key, Flow::HalfOpen(index).pack());
+        self.queue_syn_ack(index);
+        Ok(())
+    }
+
+    /// Sends a SYN-ACK (again) when there is room.
+    pub(super) fn queue_syn_ack(&mut self, index: u32) {
+        let Some(half) = self.half_opens.get_mut(index) else {
+            return;
+        };
+        if !half.queued {
+            half.queued = true;
+            if !self.push_control(Control::SynAck(index))
+                && let Some(half) = self.half_opens.get_mut(index)
+            {
+                half.queued = false;
+            }
+        }
+    }
+
+    /// SYN-RECEIVED of a passive open (RFC 9293 3.10.7.4).
+    pub(super) fn pass_to_half_open<S: PayloadStore>(
+        &mut self,
+        now: Instant,
+        index: u32,
+        segment: &Segment<'_>,
+        store: &mut S,
+    ) -> Result<(), DropReason> {
+        let Some(half) = self.half_opens.get_mut(index) else {
+            debug_assert!(false, "the flow table names an empty slot");
+            return Err(DropReason::NoListener);
+        };
+        let tcp = &segment.tcp;
+        let expected = half.expected();
+        let h = half.handshake;
+        if tcp.flags.contains(Flags::RST) {
+            if tcp.seq != expected {
+                return Err(DropReason::UnacceptableReset);
+            }
+            self.counters.resets_in += 1;
+            self.forget_half_open(index);
+            return Ok(());
+        }
+        if tcp.flags.contains(Flags::SYN) {
+            if tcp.seq == h.irs && tcp.ack.is_none() {
+                // The SYN again: our SYN-ACK was lost, or is late.
+                self.queue_syn_ack(index);
+            } else {
+                let acknowledgement = half.acknowledgement(now);
+                self.push_challenge(now, segment, acknowledgement);
+            }
+            return Err(DropReason::UnexpectedSyn);
+        }
+        let Some(ack) = tcp.ack else {
+            return Err(DropReason::NoAck);
+        };
+        if let (Some(seen), Some(t)) = (h.timestamp, tcp.options.timestamps)
+            && (t.value.wrapping_sub(seen) as i32) < 0
+        {
+            let acknowledgement = half.acknowledgement(now);
+            self.push_challenge(now, segment, acknowledgement);
+            return Err(DropReason::Paws);
+        }
+        if !tcp.seq.in_window(expected, u32::from(half.window).max(1)) {
+            let acknowledgement = half.acknowledgement(now);
+            self.push_challenge(now, segment, acknowledgement);
+            return Err(if tcp.seq.before(expected) {
+                DropReason::OldDuplicate
+            } else {
+                DropReason::BeyondWindow
+            });
+        }
+        if ack != h.iss + 1 {
+            self.push_reset(now, segment);
+            return Err(DropReason::BadHandshakeAck);
+        }
+        let id = half.listener;
+        let conn = self.complete(now, index, id, &h)?;
+        self.pass_to_connection(now, conn.index, segment, store)
+    }
+
+    /// The handshake is complete: the half-open connection becomes a whole one in the accept queue.
+    /// If there is no room the half-open one stays, and sends its SYN-ACK again in time.
+    fn complete(
+        &mut self,
+        now: Instant,
+        index: u32,
+        id: ListenerId,
+        handshake: &Handshake,
+    ) -> Result<ConnId, DropReason> {
+        if self.connections.len() >= self.config.max_connections {
+            return Err(DropReason::ConnectionsFull);
+        }
+        let Some(listener) = self.listeners.get_mut(id) else {
+            return Err(DropReason::NoListener);
+        };
+        if listener.is_full() {
+            return Err(DropReason::AcceptQueueFull);
+        }
+        let options = listener.spec.options;
+        self.forget_half_open(index);
+        let c = Connection::passive(now, handshake, &options, &self.config);
+        let conn = self.add_connection(c);
+        self.counters.passive_opens += 1;
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.queue.push_back(conn);
+        }
+        self.note_acceptable(id);
+        Ok(conn)
+    }
+
+    pub(super) fn add_connection(&mut self, mut c: Connection) -> ConnId {
+        c.in_flows = true;
+        let key = c.key;
+        let (index, generation) = self.connections.insert(c);
+        self.flows.insert(key, Flow::Connection(index).pack());
+        ConnId { index, generation }
+    }
+
+    pub(super) fn forget_half_open(&mut self, index: u32) {
+        let Some(half) = self.half_opens.remove(index) else {
+            return;
+        };
+        self.flows.remove(&half.handshake.key);
+        if let Some(listener) = self.listeners.get_mut(half.listener) {
+            listener.half_open -= 1;
+        }
+    }
+
+    pub(super) fn note_acceptable(&mut self, id: ListenerId) {
+        if let Some(listener) = self.listeners.get_mut(id)
+            && !core::mem::replace(&mut listener.in_events, true)
+        {
+            self.events.push_back(Note::Listener(id));
+        }
+    }
+}

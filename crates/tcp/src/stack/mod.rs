@@ -1,0 +1,426 @@
+//! The stack: all connections of one core, and the lists of what is ready.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `arrive` | a segment arrives: who gets it |
+//! | `handshake` | SYN and the ACK that completes a passive open |
+//! | `settle` | what follows when a connection has changed; TIME-WAIT; release |
+//! | `transmit` | from the ready list and the control queue to the sink |
+//! | `timeout` | timers that are due |
+//! | `control` | segments that belong to no connection; rate limits |
+
+mod arrive;
+mod control;
+mod handshake;
+mod settle;
+mod timeout;
+mod transmit;
+
+pub(crate) use control::RateLimit;
+
+use core::net::{IpAddr, SocketAddr};
+
+use std::collections::VecDeque;
+
+use wire::flow::{FlowHasher, FlowKey};
+
+use crate::config::{Config, ConnOptions, ListenSpec};
+use crate::connection::{Connection, Context};
+use crate::counters::Counters;
+use crate::event::{Event, Failure};
+use crate::flow_table::FlowTable;
+use crate::info::ConnInfo;
+use crate::isn::Isn;
+use crate::listener::Listeners;
+use crate::listener::half_open::{HalfOpens, half_opens};
+use crate::request::{ConnectError, Extent, ListenError, Request, RequestError};
+use crate::slab::Slab;
+use crate::time_wait::TimeWaitTable;
+use crate::timer_wheel::TimerWheel;
+use crate::{ConnId, Instant, ListenerId};
+
+use control::ControlQueue;
+
+/// What the flow table finds: the kind in the two high bits, the slot in the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    Connection(u32),
+    HalfOpen(u32),
+    TimeWait(u32),
+}
+
+impl Flow {
+    const SLOT: u32 = (1 << 30) - 1;
+
+    fn pack(self) -> u32 {
+        match self {
+            Flow::Connection(slot) => slot,
+            Flow::HalfOpen(slot) => slot | 1 << 30,
+            Flow::TimeWait(slot) => slot | 2 << 30,
+        }
+    }
+
+    fn unpack(word: u32) -> Flow {
+        let slot = word & Self::SLOT;
+        match word >> 30 {
+            0 => Flow::Connection(slot),
+            1 => Flow::HalfOpen(slot),
+            _ => Flow::TimeWait(slot),
+        }
+    }
+}
+
+/// Something on the event list; looked up again when it is told.
+#[derive(Clone, Copy)]
+enum Note {
+    Listener(ListenerId),
+    Connection(ConnId),
+    Released(ConnId),
+}
+
+/// A TCP for any number of connections. See the [crate's documentation](crate) for the contract.
+pub struct Stack {
+    config: Config,
+    flows: FlowTable,
+    connections: Slab<Connection>,
+    half_opens: HalfOpens,
+    time_wait: TimeWaitTable,
+    listeners: Listeners,
+    wheel: TimerWheel,
+    /// Slots of connections that may have something to send.
+    ready: VecDeque<u32>,
+    events: VecDeque<Note>,
+    control: ControlQueue,
+    challenges: RateLimit,
+    resets: RateLimit,
+    orphans: u32,
+    counters: Counters,
+    isn: Isn,
+    /// Hides the timestamp clock (RFC 7323 7.1).
+    ts_offsets: FlowHasher,
+    /// Pieces of the segment being sent; empty between calls.
+    parts: Vec<Extent>,
+}
+
+impl Stack {
+    /// A stack without connections. Everything that must not be guessed follows from the seed, so
+    /// a run can be repeated; outside of tests it comes from the system's generator.
+    #[must_use]
+    pub fn new(config: Config, seed: [u8; 32]) -> Self {
+        let mut keys = [[0; 16]; 3];
+        keys[0].copy_from_slice(&seed[..16]);
+        keys[1].copy_from_slice(&seed[16..]);
+        // A third key, related to the others by nothing that a keyed hash shows.
+        for (i, byte) in keys[2].iter_mut().enumerate() {
+            *byte = seed[i] ^ seed[31 - i].rotate_left(3) ^ 0xa5;
+        }
+        Self {
+            flows: FlowTable::new(keys[0]),
+            connections: Slab::new(),
+            half_opens: half_opens(&config),
+            time_wait: TimeWaitTable::new(config.time_wait, config.max_time_wait),
+            listeners: Listeners::new(config.max_listeners),
+            wheel: TimerWheel::new(Instant::ZERO),
+            ready: VecDeque::new(),
+            events: VecDeque::new(),
+            control: ControlQueue::new(config.max_control_segments),
+            challenges: RateLimit::new(config.challenge_acks_per_second),
+            resets: RateLimit::new(config.resets_per_second),
+            orphans: 0,
+            counters: Counters::default(),
+            isn: Isn::new(keys[1]),
+            ts_offsets: FlowHasher::new(keys[2]),
+            parts: Vec::new(),
+            config,
+        }
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Everything counted so far.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// Nothing has changed, for the reason given.
+    pub fn listen(&mut self, spec: ListenSpec) -> Result<ListenerId, ListenError> {
+        self.listeners.insert(spec)
+    }
+
+    /// Changes the backlog of a listener, as a second `listen` call does. What waits already stays.
+    pub fn set_backlog(&mut self, id: ListenerId, backlog: u32) {
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.spec.backlog = backlog;
+        }
+    }
+
+    /// Ends a listener. Half-open connections are forgotten; complete ones that nobody accepted end
+    /// by RST, as in the kernel.
+    pub fn unlisten(&mut self, now: Instant, id: ListenerId) {
+        let Some(listener) = self.listeners.remove(id) else {
+            return;
+        };
+        if listener.half_open > 0 {
+            let orphaned: Vec<u32> = self
+                .half_opens
+                .iter()
+                .filter(|(_, half)| half.listener == id)
+                .map(|(index, _)| index)
+                .collect();
+            for index in orphaned {
+                self.forget_half_open(index);
+            }
+        }
+        for conn in listener.queue {
+            self.with_connection(now, conn, |c, cx| c.discard(cx));
+        }
+    }
+
+    /// The connection that has waited longest, if any. Its state is told anew by the next events,
+    /// for its new owner.
+    pub fn accept(&mut self, id: ListenerId) -> Option<ConnId> {
+        let conn = self.listeners.get_mut(id)?.queue.pop_front()?;
+        if let Some(c) = self.connections.get_mut(conn.index, conn.generation) {
+            c.accepted = true;
+            c.changed = true;
+        }
+        self.settle(conn.index);
+        Some(conn)
+    }
+
+    /// Takes an accepted connection back, to be the next one accepted: whoever it was given to has
+    /// not touched it. If the listener is gone the connection ends by RST. Returns whether the
+    /// listener took it.
+    pub fn give_back(&mut self, now: Instant, id: ListenerId, conn: ConnId) -> bool {
+        let Some(c) = self.connections.get_mut(conn.index, conn.generation) else {
+            return false;
+        };
+        if c.orphan {
+            return false;
+        }
+        let Some(listener) = self.listeners.get_mut(id) else {
+            self.with_connection(now, conn, |c, cx| c.discard(cx));
+            return false;
+        };
+        c.accepted = false;
+        listener.queue.push_front(conn);
+        self.note_acceptable(id);
+        true
+    }
+
+    /// Connections that wait to be accepted.
+    #[must_use]
+    pub fn waiting(&self, id: ListenerId) -> usize {
+        self.listeners.get(id).map_or(0, |l| l.queue.len())
+    }
+
+    /// Opens a connection. The SYN leaves with the next [`poll_transmit`](Self::poll_transmit).
+    ///
+    /// # Errors
+    /// Nothing has changed, for the reason given.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+        options: &ConnOptions,
+    ) -> Result<ConnId, ConnectError> {
+        if !is_endpoint(local) || !is_endpoint(remote) || local.is_ipv4() != remote.is_ipv4() {
+            return Err(ConnectError::BadAddress);
+        }
+        let key = FlowKey {
+            local: local.ip(),
+            remote: remote.ip(),
+            local_port: local.port(),
+            remote_port: remote.port(),
+        };
+        let mut iss = self.isn.generate(now, &key);
+        let occupant = self.flows.get(&key).map(Flow::unpack);
+        if let Some(occupant) = occupant {
+            let Flow::TimeWait(index) = occupant else {
+                return Err(ConnectError::AddressInUse);
+            };
+            match self.time_wait.get(index) {
+                Some(pair) if pair.may_reopen(now) => iss = iss.max(pair.least_successor()),
+                _ => return Err(ConnectError::AddressInUse),
+            }
+        }
+        if self.connections.len() >= self.config.max_connections {
+            return Err(ConnectError::TooManyConnections);
+        }
+        if let Some(Flow::TimeWait(index)) = occupant {
+            self.time_wait.remove(index);
+            self.counters.time_wait_reused += 1;
+        }
+        let ts_offset = self.ts_offset(&key);
+        let c = Connection::active(now, key, iss, ts_offset, options, &self.config);
+        let id = self.add_connection(c);
+        self.counters.active_opens += 1;
+        self.settle(id.index);
+        Ok(id)
+    }
+
+    /// Asks something of a connection.
+    ///
+    /// # Errors
+    /// The connection is as before, for the reason given.
+    pub fn on_request(
+        &mut self,
+        now: Instant,
+        id: ConnId,
+        request: Request,
+    ) -> Result<(), RequestError> {
+        let may_orphan = self.orphans < self.config.max_orphans;
+        self.with_connection(now, id, |c, cx| c.on_request(request, may_orphan, cx))
+            .unwrap_or(Err(RequestError::UnknownConnection))
+    }
+
+    /// Says that the path to a peer is broken: the neighbour does not answer, there is no route.
+    pub fn on_unreachable(&mut self, now: Instant, id: ConnId, failure: Failure) {
+        self.with_connection(now, id, |c, cx| c.on_unreachable(failure, cx));
+    }
+
+    /// Changes how much of the peer's stream may wait for the owner. What was offered already stays
+    /// offered.
+    pub fn set_receive_buffer(&mut self, now: Instant, id: ConnId, bytes: u32) {
+        let bytes = bytes.min(self.config.max_receive_buffer);
+        self.with_connection(now, id, |c, _| c.set_receive_buffer(bytes));
+    }
+
+    /// Under memory pressure: lets go of what a connection holds out of order, and returns how many
+    /// bytes that were. The owner may reuse their memory; the peer sends them again.
+    pub fn shed_out_of_order(&mut self, id: ConnId) -> u64 {
+        let Some(c) = self.connections.get_mut(id.index, id.generation) else {
+            return 0;
+        };
+        let bytes = c.shed_out_of_order();
+        self.counters.out_of_order_shed += bytes;
+        bytes
+    }
+
+    /// A snapshot of a connection.
+    #[must_use]
+    pub fn info(&self, now: Instant, id: ConnId) -> Option<ConnInfo> {
+        self.connections
+            .get(id.index, id.generation)
+            .map(|c| c.info(now))
+    }
+
+    /// Every connection, orphans included.
+    pub fn connections(&self) -> impl Iterator<Item = ConnId> + '_ {
+        self.connections
+            .iter()
+            .map(|(index, generation, _)| ConnId { index, generation })
+    }
+
+    /// How many connections there are, orphans included.
+    #[must_use]
+    pub fn connection_count(&self) -> u32 {
+        self.connections.len()
+    }
+
+    /// How many connections are half open.
+    #[must_use]
+    pub fn half_open_count(&self) -> u32 {
+        self.half_opens.len()
+    }
+
+    /// How many pairs are in TIME-WAIT.
+    #[must_use]
+    pub fn time_wait_count(&self) -> u32 {
+        self.time_wait.len()
+    }
+
+    /// How many flows are looked up by a segment that arrives: connections, half-open ones and pairs
+    /// in TIME-WAIT.
+    #[must_use]
+    pub fn flow_count(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Whether any connection, half-open or lingering ones included, uses this local port.
+    #[must_use]
+    pub fn uses_local_port(&self, port: u16) -> bool {
+        self.connections
+            .iter()
+            .any(|(_, _, c)| c.in_flows && c.key.local_port == port)
+            || self
+                .half_opens
+                .iter()
+                .any(|(_, half)| half.handshake.key.local_port == port)
+            || self
+                .time_wait
+                .iter()
+                .any(|pair| pair.key.local_port == port)
+    }
+
+    /// The next event. See [`Event`] for why the list cannot overflow.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        loop {
+            match self.events.pop_front()? {
+                Note::Released(id) => return Some(Event::Released(id)),
+                Note::Listener(id) => {
+                    if let Some(listener) = self.listeners.get_mut(id) {
+                        listener.in_events = false;
+                        return Some(Event::Acceptable(id));
+                    }
+                }
+                Note::Connection(id) => {
+                    if let Some(c) = self.connections.get_mut(id.index, id.generation) {
+                        c.in_events = false;
+                        c.changed = false;
+                        if !c.orphan {
+                            return Some(Event::Connection(id, c.update()));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs `f` on a connection and does what follows from it.
+    fn with_connection<R>(
+        &mut self,
+        now: Instant,
+        id: ConnId,
+        f: impl FnOnce(&mut Connection, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        let c = self.connections.get_mut(id.index, id.generation)?;
+        let was_orphan = c.orphan;
+        let mut cx = Context {
+            now,
+            id,
+            config: &self.config,
+            counters: &mut self.counters,
+            challenges: &mut self.challenges,
+        };
+        let result = f(c, &mut cx);
+        if c.orphan && !was_orphan {
+            self.orphans += 1;
+        }
+        self.settle_at(now, id.index);
+        Some(result)
+    }
+
+    fn ts_offset(&self, key: &FlowKey) -> u32 {
+        self.ts_offsets.hash(key) as u32
+    }
+}
+
+/// Whether a connection can begin or end there.
+fn is_endpoint(addr: SocketAddr) -> bool {
+    addr.port() != 0 && is_unicast(addr.ip())
+}
+
+fn is_unicast(ip: IpAddr) -> bool {
+    let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+    !ip.is_unspecified() && !ip.is_multicast() && !broadcast
+}

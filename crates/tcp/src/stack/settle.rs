@@ -1,0 +1,95 @@
+//! What follows when a connection has changed. Everything that touches a connection ends here.
+
+use super::control::Control;
+use super::{Flow, Note, Stack};
+use crate::info::State;
+use crate::time_wait::Pair;
+use crate::{ConnId, Instant};
+
+impl Stack {
+    /// Puts a connection on the lists that it belongs to, and takes it off the stack if it is over.
+    pub(super) fn settle_at(&mut self, now: Instant, index: u32) {
+        if let Some((_, c)) = self.connections.at_mut(index)
+            && c.state == State::TimeWait
+        {
+            self.enter_time_wait(now, index);
+        }
+        self.settle(index);
+    }
+
+    pub(super) fn settle(&mut self, index: u32) {
+        let Some((generation, c)) = self.connections.at_mut(index) else {
+            return;
+        };
+        let id = ConnId { index, generation };
+        if c.wants_transmit && !c.in_ready {
+            c.in_ready = true;
+            self.ready.push_back(index);
+        }
+        if c.changed && !c.in_events && !c.orphan {
+            c.in_events = true;
+            self.events.push_back(Note::Connection(id));
+        }
+        if let Some(deadline) = c.timers.earliest()
+            && deadline < c.timers.wheel
+        {
+            c.timers.wheel = deadline;
+            self.wheel.schedule(index, deadline);
+        }
+        if c.state == State::Closed {
+            self.settle_closed(id);
+        }
+    }
+
+    /// A closed connection gives its pair free at once, and its slot when the owner has let go of
+    /// it and the RST that is due has left.
+    fn settle_closed(&mut self, id: ConnId) {
+        let Some(c) = self.connections.get_mut(id.index, id.generation) else {
+            return;
+        };
+        if c.in_flows && !c.reset_due {
+            c.in_flows = false;
+            self.flows.remove(&c.key);
+        }
+        if c.orphan && !c.reset_due {
+            self.release(id);
+        }
+    }
+
+    fn release(&mut self, id: ConnId) {
+        if self.connections.remove(id.index).is_some() {
+            self.orphans -= 1;
+            self.wheel.cancel(id.index);
+            self.events.push_back(Note::Released(id));
+        }
+    }
+
+    /// Both sides have closed: the pair waits in its own table. An owner that has not closed the
+    /// connection keeps it, to read what is left.
+    fn enter_time_wait(&mut self, now: Instant, index: u32) {
+        let Some((_, c)) = self.connections.at_mut(index) else {
+            return;
+        };
+        let pair = Pair::of(c, now);
+        let key = pair.key;
+        // The peer's FIN wants its acknowledgement, and the connection will not send it any more.
+        let (src, dst, tcp) = (key.local, key.remote, pair.acknowledgement(now));
+        c.in_flows = false;
+        c.state = State::Closed;
+        c.wants_transmit = false;
+        if let Some(oldest) = self.time_wait.overflowing() {
+            self.forget_time_wait(oldest);
+            self.counters.time_wait_recycled += 1;
+        }
+        let slot = self.time_wait.insert(now, pair);
+        self.flows.insert(key, Flow::TimeWait(slot).pack());
+        self.counters.time_waits += 1;
+        self.push_control(Control::Segment { src, dst, tcp });
+    }
+
+    pub(super) fn forget_time_wait(&mut self, slot: u32) {
+        if let Some(pair) = self.time_wait.remove(slot) {
+            self.flows.remove(&pair.key);
+        }
+    }
+}

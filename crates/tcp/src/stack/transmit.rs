@@ -1,0 +1,119 @@
+//! From the control queue and the ready list to the sink.
+
+use wire::ip::Ecn;
+
+use super::Stack;
+use super::control::Control;
+use crate::connection::TransmitContext;
+use crate::io::{FrameSink, Outgoing, SinkFull};
+use crate::{ConnId, Instant};
+
+impl Stack {
+    /// Sends what is ready: at most `budget` emissions, each a segment or a burst. Returns how many
+    /// there were. What the sink has no room for, and what exceeds the budget, stays ready.
+    ///
+    /// This is also where acknowledgements are decided on, so call it after a batch of segments
+    /// even if nothing was asked to be sent.
+    pub fn poll_transmit<F: FrameSink>(
+        &mut self,
+        now: Instant,
+        sink: &mut F,
+        budget: usize,
+    ) -> usize {
+        let mut left = budget;
+        if self.transmit_control(now, sink, &mut left).is_err() {
+            return budget - left;
+        }
+        while left > 0 {
+            let Some(index) = self.ready.pop_front() else {
+                break;
+            };
+            let Some((generation, c)) = self.connections.at_mut(index) else {
+                continue;
+            };
+            c.in_ready = false;
+            let mut cx = TransmitContext {
+                now,
+                id: ConnId { index, generation },
+                config: &self.config,
+                counters: &mut self.counters,
+                parts: &mut self.parts,
+                budget: left,
+            };
+            let result = c.transmit(sink, &mut cx);
+            left = cx.budget;
+            if result.is_err() {
+                // It keeps its place.
+                c.in_ready = true;
+                self.ready.push_front(index);
+            }
+            self.settle(index);
+            if result.is_err() {
+                break;
+            }
+        }
+        budget - left
+    }
+
+    /// Whether [`poll_transmit`](Self::poll_transmit) has anything to do.
+    #[must_use]
+    pub fn wants_transmit(&self) -> bool {
+        !self.ready.is_empty() || self.control.front().is_some()
+    }
+
+    fn transmit_control<F: FrameSink>(
+        &mut self,
+        now: Instant,
+        sink: &mut F,
+        left: &mut usize,
+    ) -> Result<(), SinkFull> {
+        while *left > 0 {
+            let Some(control) = self.control.front() else {
+                break;
+            };
+            let segment = match control {
+                Control::Segment { src, dst, tcp } => Some((src, dst, tcp)),
+                Control::SynAck(index) => self
+                    .half_opens
+                    .get_mut(index)
+                    .filter(|half| half.queued)
+                    .map(|half| {
+                        let key = half.handshake.key;
+                        (key.local, key.remote, half.syn_ack(now))
+                    }),
+            };
+            if let Some((src, dst, tcp)) = segment {
+                sink.emit(
+                    now,
+                    &Outgoing {
+                        conn: None,
+                        src,
+                        dst,
+                        tcp,
+                        payload: &[],
+                        payload_len: 0,
+                        gso_size: 0,
+                        ecn: Ecn::NotCapable,
+                    },
+                )?;
+                self.counters.emissions += 1;
+                self.counters.segments_out += 1;
+                *left -= 1;
+            }
+            if let Control::SynAck(index) = control {
+                self.note_syn_ack_sent(now, index);
+            }
+            self.control.pop();
+        }
+        Ok(())
+    }
+
+    fn note_syn_ack_sent(&mut self, now: Instant, index: u32) {
+        if let Some(half) = self.half_opens.get_mut(index) {
+            half.queued = false;
+            // The round trip of the handshake counts if there was one SYN-ACK only.
+            half.handshake.sent_at = half.fresh.then_some(now);
+            half.fresh = false;
+        }
+    }
+}
