@@ -1,8 +1,8 @@
 //! `outboard explain PID`: what became of each socket of a process, and why.
 
 use crate::control::{Engine, out_of_place};
+use ::lab::table::Table;
 use anyhow::{Result, bail};
-use lab::table::Table;
 use queue_pair::control::{Explanation, Reply, Request};
 use std::process::ExitCode;
 

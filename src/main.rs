@@ -7,6 +7,7 @@
 mod capture;
 mod control;
 mod explain;
+mod lab;
 mod run;
 mod serve;
 mod ss;
@@ -31,6 +32,7 @@ enum Command {
     Stats(stats::Args),
     Explain(explain::Args),
     Capture(capture::Args),
+    Lab(lab::Args),
 }
 
 fn main() -> ExitCode {
@@ -49,5 +51,6 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Stats(args) => stats::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Capture(args) => capture::run(args),
+        Command::Lab(args) => lab::run(args),
     }
 }

@@ -1,8 +1,8 @@
 //! `outboard ss`: the offloaded sockets, as readers of `ss` expect to see them.
 
 use crate::control::{Engine, out_of_place};
+use ::lab::table::Table;
 use anyhow::Result;
-use lab::table::Table;
 use queue_pair::control::{ConnInfo, Reply, Request, SocketRow};
 use std::process::ExitCode;
 

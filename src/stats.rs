@@ -1,8 +1,8 @@
 //! `outboard stats`: what the engine counts, for people, for programs and for Prometheus.
 
 use crate::control::{Engine, out_of_place};
+use ::lab::table::Table;
 use anyhow::Result;
-use lab::table::Table;
 use queue_pair::control::{Metric, MetricKind, Reply, Request};
 use std::process::ExitCode;
 

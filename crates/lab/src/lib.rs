@@ -6,11 +6,16 @@
 #![forbid(unsafe_code)]
 
 mod guardian;
+pub mod load;
+pub mod machine;
+pub mod nginx;
+pub mod outboard;
 pub mod process;
 pub mod sampler;
 pub mod statistics;
 pub mod table;
 pub mod tool;
+pub mod web;
 pub mod world;
 
 pub use process::{Process, Program};

@@ -1,0 +1,301 @@
+//! An open-loop HTTP client: requests are due at a fixed rate, whether the server keeps up or not.
+//!
+//! The latency of a request counts from the moment it was due, not from when a connection was free
+//! to carry it, so a server that stalls cannot hide the requests it kept from being sent. One
+//! thread, which sleeps between requests: its own CPU time is part of what is measured.
+
+mod connection;
+
+use anyhow::{Context, Result, bail};
+use connection::Connection;
+use hdrhistogram::Histogram;
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// What to ask for, how often, and over how many connections.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// The server.
+    pub server: SocketAddr,
+    /// The path of every request.
+    pub path: String,
+    /// A connection for each request, instead of connections that stay.
+    pub close: bool,
+    /// Connections at once, at most.
+    pub connections: usize,
+    /// Requests a second.
+    pub rate: f64,
+    /// How long.
+    pub duration: Duration,
+}
+
+/// What came of a load.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Requests that were due.
+    pub due: u64,
+    /// Responses with status 200 that arrived whole.
+    pub answered: u64,
+    /// Other responses, and connections that failed.
+    pub failed: u64,
+    /// Nanoseconds from when a request was due until its response was there.
+    pub latency: Histogram<u64>,
+    /// From the first request due to the last response.
+    pub took: Duration,
+}
+
+impl Outcome {
+    /// Requests that were due and had no response when the load ended.
+    pub fn unanswered(&self) -> u64 {
+        self.due - self.answered - self.failed
+    }
+}
+
+/// What is still outstanding when the last request was due gets so long.
+const GRACE: Duration = Duration::from_secs(2);
+
+impl Load {
+    /// Runs the load in the calling thread, in its network and on its cores.
+    pub fn run(&self) -> Result<Outcome> {
+        if self.rate <= 0.0 || self.connections == 0 {
+            bail!("a load needs a rate and a connection");
+        }
+        let mut client = Client::new(self)?;
+        client.run()?;
+        Ok(client.outcome)
+    }
+}
+
+struct Client<'a> {
+    load: &'a Load,
+    epoll: rustix::fd::OwnedFd,
+    request: Vec<u8>,
+    connections: Vec<Connection>,
+    idle: Vec<usize>,
+    /// When the requests were due that wait for a connection.
+    waiting: VecDeque<Instant>,
+    buffer: Vec<u8>,
+    outcome: Outcome,
+}
+
+impl<'a> Client<'a> {
+    fn new(load: &'a Load) -> Result<Self> {
+        // Without this the kernel may let us sleep 50 µs longer than asked.
+        rustix::thread::set_current_timer_slack(std::num::NonZero::new(1))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let connection = if load.close { "close" } else { "keep-alive" };
+        let request = format!(
+            "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: {connection}\r\n\r\n",
+            load.path, load.server
+        );
+        let mut connections = Vec::new();
+        for _ in 0..load.connections {
+            connections.push(Connection::default());
+        }
+        let mut client = Self {
+            load,
+            epoll,
+            request: request.into_bytes(),
+            idle: (0..load.connections).rev().collect(),
+            connections,
+            waiting: VecDeque::new(),
+            buffer: vec![0; 256 * 1024],
+            outcome: Outcome {
+                due: 0,
+                answered: 0,
+                failed: 0,
+                latency: Histogram::new_with_bounds(1_000, 60_000_000_000, 3)?,
+                took: Duration::ZERO,
+            },
+        };
+        if !load.close {
+            for index in 0..load.connections {
+                client.connections[index]
+                    .open_now(&client.epoll, index, load.server)
+                    .with_context(|| format!("cannot connect to {}", load.server))?;
+            }
+        }
+        Ok(client)
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let started = Instant::now();
+        let interval = Duration::from_secs_f64(1.0 / self.load.rate);
+        let end = started + self.load.duration;
+        let mut due = started;
+        let mut last = started;
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(256);
+        loop {
+            let now = Instant::now();
+            while due <= now && due < end {
+                self.waiting.push_back(due);
+                self.outcome.due += 1;
+                // From the start, not from the previous one: rounding must not add up.
+                due = started + interval.mul_f64(self.outcome.due as f64);
+            }
+            self.send_waiting();
+            let outstanding = self.outcome.unanswered() > 0;
+            let until = match (due < end, outstanding) {
+                (true, _) => due,
+                (false, true) if now < end + GRACE => end + GRACE,
+                _ => break,
+            };
+            events.clear();
+            let patience = Timespec::try_from(until.saturating_duration_since(Instant::now()))?;
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&patience)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error).context("epoll_wait"),
+            }
+            for event in &events {
+                let index = usize::try_from(event.data.u64())?;
+                if self.go_on(index) {
+                    last = Instant::now();
+                }
+            }
+        }
+        self.outcome.took = last.saturating_duration_since(started);
+        Ok(())
+    }
+
+    fn send_waiting(&mut self) {
+        while let (Some(&due), Some(&index)) = (self.waiting.front(), self.idle.last()) {
+            self.waiting.pop_front();
+            self.idle.pop();
+            let connection = &mut self.connections[index];
+            let begun = connection.begin(&self.epoll, index, self.load.server, due, &self.request);
+            if begun.is_err() {
+                self.fail(index);
+            }
+        }
+    }
+
+    /// Goes on with a connection that is ready; whether a response was completed.
+    fn go_on(&mut self, index: usize) -> bool {
+        let connection = &mut self.connections[index];
+        let Ok(progress) = connection.go_on(&self.request, &mut self.buffer, self.load.close)
+        else {
+            self.fail(index);
+            return false;
+        };
+        if let Some((status, due)) = progress.answered {
+            if status == 200 {
+                let latency = u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                self.outcome.answered += 1;
+                self.outcome.latency.saturating_record(latency);
+            } else {
+                self.outcome.failed += 1;
+            }
+        }
+        let free = if self.load.close {
+            progress.closed
+        } else {
+            progress.answered.is_some()
+        };
+        if free {
+            self.idle.push(index);
+        }
+        progress.answered.is_some()
+    }
+
+    /// Gives a connection up, and its request with it.
+    fn fail(&mut self, index: usize) {
+        if self.connections[index].abandon() {
+            self.outcome.failed += 1;
+        }
+        if !self.idle.contains(&index) {
+            self.idle.push(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Load;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::{SocketAddr, TcpListener};
+    use std::time::Duration;
+
+    /// A server that answers each request after `pause`, on each connection by a thread.
+    fn server(status: &'static str, pause: Duration) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                std::thread::spawn(move || {
+                    let mut reader = BufReader::new(stream.try_clone().unwrap());
+                    let mut stream = stream;
+                    let mut close = false;
+                    let mut line = String::new();
+                    while reader.read_line(&mut line).is_ok_and(|length| length > 0) {
+                        close |= line.contains("close");
+                        if line.trim().is_empty() {
+                            std::thread::sleep(pause);
+                            let response =
+                                format!("HTTP/1.1 {status}\r\nContent-Length: 5\r\n\r\nhello");
+                            if stream.write_all(response.as_bytes()).is_err() || close {
+                                return;
+                            }
+                        }
+                        line.clear();
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    fn load(server: SocketAddr) -> Load {
+        Load {
+            server,
+            path: "/".into(),
+            close: false,
+            connections: 4,
+            rate: 200.0,
+            duration: Duration::from_millis(250),
+        }
+    }
+
+    #[test]
+    fn every_request_that_is_due_is_answered() {
+        let server = server("200 OK", Duration::ZERO);
+        for close in [false, true] {
+            let outcome = Load {
+                close,
+                ..load(server)
+            }
+            .run()
+            .unwrap();
+            assert_eq!((outcome.due, outcome.answered), (50, 50), "close: {close}");
+            assert_eq!(outcome.latency.len(), 50);
+        }
+    }
+
+    #[test]
+    fn latency_counts_from_when_a_request_was_due() {
+        // One connection, 20 ms a response, a request due every 5 ms: the last waits for many.
+        let server = server("200 OK", Duration::from_millis(20));
+        let outcome = Load {
+            connections: 1,
+            ..load(server)
+        }
+        .run()
+        .unwrap();
+        assert_eq!(outcome.due, 50);
+        assert!(
+            outcome.latency.max() > 200_000_000,
+            "{}",
+            outcome.latency.max()
+        );
+    }
+
+    #[test]
+    fn other_statuses_are_failures() {
+        let server = server("404 Not Found", Duration::ZERO);
+        let outcome = load(server).run().unwrap();
+        assert_eq!((outcome.answered, outcome.failed), (0, outcome.due));
+    }
+}

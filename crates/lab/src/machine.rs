@@ -1,0 +1,38 @@
+//! The settings of the machine that belong to every result.
+
+use crate::tool;
+use serde_json::{Value, json};
+
+/// What a reader of results needs to know of the machine.
+pub fn settings() -> Value {
+    let read = |path: &str| {
+        std::fs::read_to_string(path)
+            .map(|text| text.trim().to_string())
+            .ok()
+    };
+    let cpu_info = read("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu_info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
+    let version = |program: &str, flag: &str| {
+        let path = tool::find(program)?;
+        // Some print it to standard error, and some call that a failure.
+        let output = std::process::Command::new(path).arg(flag).output().ok()?;
+        let text = [output.stdout, output.stderr].concat();
+        String::from_utf8_lossy(&text)
+            .lines()
+            .next()
+            .map(|line| line.trim().to_string())
+    };
+    json!({
+        "outboard": env!("CARGO_PKG_VERSION"),
+        "kernel": read("/proc/sys/kernel/osrelease"),
+        "cpu": model,
+        "cores": std::thread::available_parallelism().map_or(1, usize::from),
+        "hypervisor": cpu_info.contains("hypervisor"),
+        "clock": read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        "congestion_control": read("/proc/sys/net/ipv4/tcp_congestion_control"),
+        "nginx": version("nginx", "-v"),
+        "wrk": version("wrk", "-v"),
+    })
+}

@@ -1,0 +1,140 @@
+//! An unmodified nginx with one worker, on the kernel's TCP or on the engine's.
+
+use crate::outboard::Outboard;
+use crate::process::{Process, Program};
+use crate::world::{Side, World};
+use crate::{sampler, tool};
+use anyhow::{Context, Result, bail};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long nginx may take to be ready.
+const STARTING: Duration = Duration::from_secs(10);
+
+/// The port that it listens on.
+pub const PORT: u16 = 80;
+
+/// What nginx answers at `/64`: 64 bytes.
+pub const BODY_64: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// A running nginx.
+pub struct Nginx {
+    master: Process,
+    worker: u32,
+}
+
+impl Nginx {
+    /// Whether nginx is installed.
+    pub fn is_installed() -> bool {
+        tool::find("nginx").is_some()
+    }
+
+    /// Starts nginx for the files in `site` on the server's side of `world`, on the engine behind
+    /// `outboard` or, without one, on the kernel.
+    pub fn start(
+        world: &World,
+        outboard: Option<&Outboard>,
+        site: &Path,
+        core: Option<usize>,
+    ) -> Result<Self> {
+        let Some(nginx) = tool::find("nginx") else {
+            bail!("nginx is not installed: apt-get install nginx-light");
+        };
+        let directory = world.scratch().join("nginx");
+        std::fs::create_dir_all(&directory)?;
+        let configuration = directory.join("nginx.conf");
+        std::fs::write(&configuration, configure(&directory, site))?;
+        let mut program: Program = match outboard {
+            Some(outboard) => outboard.on_engine(world, &nginx),
+            None => world.program(Side::Server, &nginx),
+        };
+        if let Some(core) = core {
+            program = program.on_core(core);
+        }
+        let mut master = program
+            .arg("-e")
+            .arg(directory.join("error.log"))
+            .arg("-p")
+            .arg(&directory)
+            .arg("-c")
+            .arg(&configuration)
+            .log(directory.join("output.log"))
+            .start()?;
+        let pid = master.id();
+        master.wait_until(STARTING, || {
+            !sampler::children(pid).is_empty() && answers(world)
+        })?;
+        let worker = *sampler::children(pid)
+            .first()
+            .context("nginx has no worker")?;
+        Ok(Self { master, worker })
+    }
+
+    /// The process that serves.
+    pub fn worker(&self) -> u32 {
+        self.worker
+    }
+
+    /// The process that looks after the worker.
+    pub fn master(&mut self) -> &mut Process {
+        &mut self.master
+    }
+
+    /// Where clients find it.
+    pub fn address() -> SocketAddr {
+        (Side::Server.ipv4(), PORT).into()
+    }
+
+    /// Ends it as its users do (SIGTERM), and waits for that.
+    pub fn stop(self) -> Result<()> {
+        self.master.stop(Duration::from_secs(5)).map(drop)
+    }
+}
+
+/// Whether the server accepts a connection from the client's side.
+fn answers(world: &World) -> bool {
+    std::thread::scope(|scope| {
+        let probe = scope.spawn(|| {
+            world.enter(Side::Client).is_ok()
+                && TcpStream::connect_timeout(&Nginx::address(), Duration::from_millis(200)).is_ok()
+        });
+        probe.join().unwrap_or(false)
+    })
+}
+
+fn configure(directory: &Path, site: &Path) -> String {
+    let types = Path::new("/etc/nginx/mime.types");
+    let include = if types.exists() {
+        format!("include {};", types.display())
+    } else {
+        String::new()
+    };
+    format!(
+        "daemon off;
+worker_processes 1;
+worker_rlimit_nofile 65536;
+pid {directory}/nginx.pid;
+events {{ worker_connections 20000; }}
+http {{
+    {include}
+    default_type application/octet-stream;
+    access_log off;
+    sendfile on;
+    tcp_nopush on;
+    keepalive_requests 1000000000;
+    keepalive_timeout 600s;
+    open_file_cache max=1000 inactive=600s;
+    open_file_cache_valid 600s;
+    server {{
+        listen 0.0.0.0:{PORT} backlog=4096;
+        listen [::]:{PORT} backlog=4096;
+        root {site};
+        location = /64 {{ return 200 \"{BODY_64}\"; }}
+    }}
+}}
+",
+        directory = directory.display(),
+        site = site.display(),
+    )
+}

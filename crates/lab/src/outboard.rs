@@ -1,0 +1,109 @@
+//! Outboard itself as a subject: its engine and what runs on it, started as a user would.
+
+use crate::process::{Process, Program};
+use crate::tool;
+use crate::world::{Side, World};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// How long an engine may take to be ready.
+const STARTING: Duration = Duration::from_secs(10);
+
+/// The binary, and the engine that it is to talk to.
+#[derive(Clone, Debug)]
+pub struct Outboard {
+    binary: PathBuf,
+    socket: PathBuf,
+}
+
+impl Outboard {
+    /// The engine of `world`, driven by `binary`. Its control socket is in the world's scratch
+    /// directory, so that it is nobody else's engine.
+    pub fn new(binary: &Path, world: &World) -> Self {
+        Self {
+            binary: binary.to_owned(),
+            socket: world.scratch().join("engine.sock"),
+        }
+    }
+
+    /// The control socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// A subcommand, to be run on the server's side.
+    pub fn command(&self, world: &World, name: &str) -> Program {
+        world
+            .program(Side::Server, &self.binary)
+            .arg(name)
+            .env("OUTBOARD_SOCKET", &self.socket)
+    }
+
+    /// Starts the engine on the server's interface and waits until it answers.
+    pub fn start_engine(&self, world: &World, core: Option<usize>) -> Result<Process> {
+        let mut program = self
+            .command(world, "engine")
+            .args(["-i", Side::Server.interface()])
+            .log(world.scratch().join("engine.log"));
+        if let Some(core) = core {
+            program = program.args(["--core", &core.to_string()]);
+        }
+        let mut engine = program.start()?;
+        engine.wait_until(STARTING, || self.stats().is_ok())?;
+        Ok(engine)
+    }
+
+    /// A program to be run on the engine.
+    pub fn on_engine(&self, world: &World, name: impl AsRef<OsStr>) -> Program {
+        self.command(world, "run").arg("--").arg(name)
+    }
+
+    /// The engine's counters: name, labels, value.
+    pub fn stats(&self) -> Result<Vec<Counter>> {
+        let mut command = Command::new(&self.binary);
+        command
+            .args(["stats", "--json"])
+            .env("OUTBOARD_SOCKET", &self.socket);
+        let text = tool::output(&mut command, "outboard stats")?;
+        let metrics: Value = serde_json::from_str(&text)?;
+        let metrics = metrics.as_array().context("no list of metrics")?;
+        Ok(metrics.iter().filter_map(Counter::read).collect())
+    }
+}
+
+/// One counter of the engine's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counter {
+    /// Its name.
+    pub name: String,
+    /// The values of its labels.
+    pub labels: Vec<String>,
+    /// Its value.
+    pub value: f64,
+}
+
+impl Counter {
+    fn read(metric: &Value) -> Option<Self> {
+        let labels = metric["labels"].as_array().into_iter().flatten();
+        Some(Self {
+            name: metric["name"].as_str()?.to_string(),
+            labels: labels
+                .filter_map(|pair| Some(pair.get(1)?.as_str()?.to_string()))
+                .collect(),
+            value: metric["value"].as_f64()?,
+        })
+    }
+}
+
+/// The sum of the counters called `name`, whatever their labels.
+pub fn total(counters: &[Counter], name: &str) -> f64 {
+    counters
+        .iter()
+        .filter(|counter| counter.name == name)
+        .map(|counter| counter.value)
+        .sum()
+}
