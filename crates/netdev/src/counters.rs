@@ -34,10 +34,9 @@ counters! {
     receive_dropped_oversize,
     /// Dropped by the kernel: no room in the receive ring.
     receive_dropped_ring_full,
-    /// Dropped by the kernel for lack of a free buffer, or because the frame fits none.
+    /// Dropped by the kernel for any other reason (the frame fits no buffer, the device is down).
     receive_dropped_kernel,
-    /// How often the kernel found no free buffer. Where frames are copied, each of these is a
-    /// dropped frame, counted there too.
+    /// How often the kernel found no free buffer in the fill ring; each is a lost frame too.
     receive_fill_ring_empty,
     /// Descriptors in the fill ring that the kernel rejected. Not 0 means a bug here.
     receive_invalid_descriptors,

@@ -26,6 +26,7 @@ pub mod interface;
 pub mod packet;
 pub mod sim;
 pub mod steering;
+pub mod syscalls;
 pub mod xdp;
 
 pub use counters::Counters;

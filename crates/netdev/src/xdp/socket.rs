@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::{Duration, Instant};
 
 use super::ring::{Consumer, Descriptor, Kind, Producer};
 use super::umem::{Layout, Umem};
@@ -14,9 +13,6 @@ const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// Bytes in front of a frame that describe it to the kernel (`struct xsk_tx_metadata`).
 pub(super) const TX_METADATA_SIZE: usize = 24;
-
-/// How long the kernel may take to free the queue of a socket that was closed.
-const QUEUE_RELEASE_TIME: Duration = Duration::from_millis(500);
 
 /// A bound socket with its rings and its memory.
 ///
@@ -243,23 +239,13 @@ fn bind(fd: &OwnedFd, interface: &Interface, config: &Config) -> Result<bool, Op
         Ok(())
     };
     let plain = mode | libc::XDP_USE_NEED_WAKEUP;
-    let either = || match attempt(plain | libc::XDP_USE_SG) {
+    let result = match attempt(plain | libc::XDP_USE_SG) {
         // Frames in several buffers came with Linux 6.6, and not to every driver.
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => {
             attempt(plain).map(|()| false)
         }
         other => other.map(|()| true),
     };
-    // The kernel frees the queue of a closed socket a little later, from a work queue. Who starts
-    // again after a crash must not stumble over himself.
-    let deadline = Instant::now() + QUEUE_RELEASE_TIME;
-    let mut result = either();
-    while Instant::now() < deadline
-        && matches!(&result, Err(error) if error.raw_os_error() == Some(libc::EBUSY))
-    {
-        std::thread::sleep(QUEUE_RELEASE_TIME / 100);
-        result = either();
-    }
     result.map_err(|error| match error.raw_os_error() {
         Some(libc::EBUSY) => OpenError::QueueBusy {
             interface: interface.name.clone(),

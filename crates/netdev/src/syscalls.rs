@@ -1,0 +1,98 @@
+//! System calls that the engine needs and that no safe wrapper covers: who is at the other end of
+//! a socket, which network namespace a socket is in, and how this thread is scheduled.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// A descriptor of the process at the other end of a connected UNIX socket (SO_PEERPIDFD): it
+/// becomes readable when that process ends, and it can never mean another one.
+///
+/// # Errors
+/// `ENOPROTOOPT` before Linux 6.5; `ESRCH` if the process is gone already.
+pub fn peer_pidfd(socket: impl AsFd) -> io::Result<OwnedFd> {
+    /// Not yet in the libc crate for every target.
+    const SO_PEERPIDFD: libc::c_int = 77;
+    let fd: RawFd = socket_option(socket, SO_PEERPIDFD)?;
+    // SAFETY: the kernel has just opened this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Names the network namespace that a socket belongs to (SO_NETNS_COOKIE); never reused.
+///
+/// # Errors
+/// `ENOPROTOOPT` before Linux 5.14.
+pub fn netns_cookie(socket: impl AsFd) -> io::Result<u64> {
+    const SO_NETNS_COOKIE: libc::c_int = 71;
+    socket_option(socket, SO_NETNS_COOKIE)
+}
+
+/// Schedules this thread as a batch job (SCHED_BATCH): waking it never interrupts what runs on its
+/// core.
+///
+/// # Errors
+/// What the system call said.
+pub fn schedule_as_batch() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameters are a valid `sched_param`, read during the call only.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameters) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// A socket option of type `T`, an integer.
+fn socket_option<T: Default>(socket: impl AsFd, option: libc::c_int) -> io::Result<T> {
+    let mut value = T::default();
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `value`, which has as many, and any bits
+    // are a valid integer.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 && length as usize == size_of::<T>() {
+        Ok(value)
+    } else if result == 0 {
+        Err(io::Error::from(io::ErrorKind::InvalidData))
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn the_peer_of_a_pair_is_this_process() {
+        let (a, _b) = UnixStream::pair().expect("a pair");
+        let fd = peer_pidfd(&a).expect("Linux 6.5 or later");
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()));
+        let pid = format!("Pid:\t{}\n", std::process::id());
+        assert!(info.expect("readable").contains(&pid));
+    }
+
+    #[test]
+    fn sockets_of_one_namespace_have_one_cookie() {
+        let a = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let b = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let cookie = netns_cookie(&a).expect("Linux 5.14 or later");
+        assert_eq!(netns_cookie(&b).expect("the same"), cookie);
+    }
+
+    #[test]
+    fn any_thread_may_become_a_batch_job() {
+        std::thread::spawn(|| schedule_as_batch().expect("allowed to everybody"))
+            .join()
+            .expect("no panic");
+    }
+}
