@@ -77,7 +77,7 @@ impl Limits {
         of("sessions_per_user", self.sessions_per_user, 1, 4_096)?;
         of("send_area", self.send_area, 1 << 16, 1 << 31)?;
         of("receive_area", self.receive_area, 1 << 16, 1 << 31)?;
-        of("ring_entries", self.ring_entries, 64, 1 << 20)?;
+        of("ring_entries", self.ring_entries, 64, 1 << 16)?;
         if !self.ring_entries.is_power_of_two() {
             return Err(OutOfRange {
                 table: "limits",

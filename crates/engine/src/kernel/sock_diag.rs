@@ -31,21 +31,22 @@ pub fn kernel_connections(port: u16) -> rustix::io::Result<usize> {
         netlink.dump(&mut request, |message| {
             if let Some((answer, _)) = message.split::<ANSWER_LEN>() {
                 let local = u16::from_be_bytes([answer[4], answer[5]]);
-                let loopback = is_loopback(family, &answer[8..24]);
-                count += usize::from(local == port && !loopback);
+                let here = stays_here(family, &answer[8..24], &answer[24..40]);
+                count += usize::from(local == port && !here);
             }
         })?;
     }
     Ok(count)
 }
 
-/// Clients on this machine never cross the interface, so their connections do not count.
-fn is_loopback(family: u8, local: &[u8]) -> bool {
+/// Whether a connection never crosses an interface: from loopback, or from an address to itself.
+fn stays_here(family: u8, local: &[u8], remote: &[u8]) -> bool {
     match family {
-        2 => local.first() == Some(&127),
-        _ => local
-            .split_last()
-            .is_some_and(|(last, rest)| *last == 1 && rest.iter().all(|b| *b == 0)),
+        2 => local[0] == 127 || local[..4] == remote[..4],
+        _ => {
+            let loopback = local[15] == 1 && local[..15].iter().all(|byte| *byte == 0);
+            loopback || local == remote
+        }
     }
 }
 

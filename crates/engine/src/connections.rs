@@ -1,0 +1,242 @@
+//! What the engine knows about each connection beyond its TCP: whose it is, where its received
+//! bytes lie, which way its frames go, and what its owner has not been told yet. An array by the
+//! connection's slot in the stack, so that nothing is searched for on the way of a packet.
+
+use tcp::ConnId;
+
+use crate::memory::Stream;
+use crate::network::PathId;
+
+/// Number of the pool that holds what was received: 0 is the engine's own, `n + 1` is that of the
+/// session in slot `n`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PoolId(u16);
+
+impl PoolId {
+    /// The engine's own pool, for connections that no process has been handed.
+    pub const ENGINE: Self = Self(0);
+
+    /// The pool of a session.
+    pub fn of(session: SessionId) -> Self {
+        Self(session.0 + 1)
+    }
+
+    /// Its place among all pools.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// The slot of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(pub u16);
+
+impl SessionId {
+    /// Its place among the sessions.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// What is still to be told to a connection's owner, and what has been.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Flags {
+    /// It stands in its session's list of those with something to tell.
+    pub queued: bool,
+    /// The owner does not know of it yet: it came from a listener.
+    pub tell_accepted: bool,
+    /// The owner does not know yet that what it asked for is open.
+    pub tell_opened: bool,
+    /// The owner has made its first submission: it took it from its accept queue.
+    pub taken: bool,
+    /// The handshake is complete.
+    pub connected: bool,
+    /// The peer has closed, and everything before that has arrived.
+    pub peer_closed: bool,
+    /// The owner knows that the peer has closed.
+    pub told_closed: bool,
+    /// The owner knows of the failure.
+    pub told_failed: bool,
+    /// The owner has closed it, and waits only until nothing of it is read any more.
+    pub closed: bool,
+    /// It was opened by a process, not accepted.
+    pub active: bool,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Conn {
+    /// Its name in the stack.
+    pub id: ConnId,
+    /// The session that it belongs to; none while it waits in a listener, or has been orphaned.
+    pub owner: Option<SessionId>,
+    /// The pool that holds its received bytes.
+    pub pool: PoolId,
+    /// Which chunks hold what was received.
+    pub stream: Stream,
+    /// Where its frames go, once one was sent.
+    pub path: Option<PathId>,
+    /// Number of the listener that it came from.
+    pub listener: u32,
+    /// From the request, if it was opened.
+    pub token: u64,
+    /// Bytes received in order.
+    pub received: u64,
+    /// Bytes that the owner knows of.
+    pub announced: u64,
+    /// Bytes submitted for sending.
+    pub sent: u64,
+    /// Bytes acknowledged by the peer.
+    pub acked: u64,
+    /// Acknowledged bytes that the owner knows of.
+    pub told_acked: u64,
+    /// Why it failed, as an errno; 0 while it has not.
+    pub failure: u16,
+    /// References that came through forks, besides the owner's.
+    pub shares: u32,
+    /// The rest.
+    pub flags: Flags,
+}
+
+impl Conn {
+    fn new(id: ConnId) -> Self {
+        Self {
+            id,
+            owner: None,
+            pool: PoolId::ENGINE,
+            stream: Stream::default(),
+            path: None,
+            listener: u32::MAX,
+            token: 0,
+            received: 0,
+            announced: 0,
+            sent: 0,
+            acked: 0,
+            told_acked: 0,
+            failure: 0,
+            shares: 0,
+            flags: Flags::default(),
+        }
+    }
+
+    /// Whether its owner has not been told everything.
+    pub fn has_news(&self) -> bool {
+        let flags = &self.flags;
+        flags.tell_accepted
+            || flags.tell_opened
+            || self.announced != self.received
+            || self.told_acked != self.acked
+            || (flags.peer_closed && !flags.told_closed)
+            || (self.failure != 0 && !flags.told_failed)
+    }
+}
+
+/// All connections, by slot.
+#[derive(Debug, Default)]
+pub struct Connections {
+    slots: Vec<Slot>,
+    live: usize,
+}
+
+#[derive(Debug)]
+struct Slot {
+    conn: Conn,
+    live: bool,
+}
+
+impl Connections {
+    /// The connection `id`, if it is still that one.
+    #[inline]
+    pub fn get(&self, id: ConnId) -> Option<&Conn> {
+        let slot = self.slots.get(id.index as usize)?;
+        (slot.live && slot.conn.id == id).then_some(&slot.conn)
+    }
+
+    /// The connection `id`, if it is still that one.
+    #[inline]
+    pub fn get_mut(&mut self, id: ConnId) -> Option<&mut Conn> {
+        let slot = self.slots.get_mut(id.index as usize)?;
+        (slot.live && slot.conn.id == id).then_some(&mut slot.conn)
+    }
+
+    /// The connection `id`, which the stack vouches for: a new one begins when it is first named.
+    /// True if it is new.
+    #[inline]
+    pub fn enter(&mut self, id: ConnId) -> (&mut Conn, bool) {
+        let index = id.index as usize;
+        while index >= self.slots.len() {
+            // The stack's slots are dense, so this grows by one at a time.
+            let empty = Conn::new(ConnId {
+                index: self.slots.len() as u32,
+                generation: 0,
+            });
+            self.slots.push(Slot {
+                conn: empty,
+                live: false,
+            });
+        }
+        let slot = &mut self.slots[index];
+        let new = !slot.live || slot.conn.id != id;
+        if new {
+            debug_assert!(!slot.live, "the stack releases a slot before it reuses it");
+            // The list of chunks keeps its memory from one tenant of the slot to the next.
+            let mut stream = core::mem::take(&mut slot.conn.stream);
+            stream.reset();
+            slot.conn = Conn {
+                stream,
+                ..Conn::new(id)
+            };
+            slot.live = true;
+            self.live += 1;
+        }
+        (&mut slot.conn, new)
+    }
+
+    /// The connection is over; its chunks must have been given back.
+    pub fn leave(&mut self, id: ConnId) {
+        if self.get(id).is_some() {
+            self.slots[id.index as usize].live = false;
+            self.live -= 1;
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// All of them. For what is rare: listings, the end of a session.
+    pub fn iter(&self) -> impl Iterator<Item = &Conn> {
+        self.slots
+            .iter()
+            .filter(|slot| slot.live)
+            .map(|slot| &slot.conn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(index: u32, generation: u32) -> ConnId {
+        ConnId { index, generation }
+    }
+
+    #[test]
+    fn a_name_of_an_earlier_tenant_finds_nothing() {
+        let mut connections = Connections::default();
+        assert!(connections.enter(id(3, 1)).1);
+        assert!(!connections.enter(id(3, 1)).1);
+        assert!(connections.get(id(3, 0)).is_none());
+        assert!(connections.get(id(2, 0)).is_none());
+        connections.leave(id(3, 1));
+        assert!(connections.get(id(3, 1)).is_none());
+        assert!(connections.enter(id(3, 2)).1);
+        assert_eq!(connections.len(), 1);
+    }
+}

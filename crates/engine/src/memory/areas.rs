@@ -1,0 +1,115 @@
+//! The memory of all sessions, by slot: what they receive into and what they send from.
+
+use core::sync::atomic::AtomicU8;
+
+use queue_pair::{Area, EngineSide};
+use tcp::{ConnId, Extent, PayloadStore};
+
+use super::pool::Pool;
+use crate::connections::{Connections, PoolId, SessionId};
+
+/// Bits of an address that say where in a send area; those above say whose.
+const OFFSET_BITS: u32 = 40;
+
+/// Receive pools and send areas.
+#[derive(Debug)]
+pub struct Memory {
+    /// The engine's own pool, then one for each session's slot.
+    pools: Vec<Option<Pool>>,
+    /// One for each session's slot.
+    send: Vec<Option<Area>>,
+}
+
+impl Memory {
+    /// With a pool of `bytes` for what no process has been handed.
+    pub fn new(bytes: usize) -> Self {
+        let bytes = bytes.next_multiple_of(super::CHUNK as usize);
+        Self {
+            pools: vec![Some(Pool::new(Area::private("unaccepted", bytes)))],
+            send: Vec::new(),
+        }
+    }
+
+    /// A session's memory comes.
+    pub fn add(&mut self, session: SessionId, region: &EngineSide) {
+        let (pool, slot) = (PoolId::of(session).index(), session.index());
+        if self.pools.len() <= pool {
+            self.pools.resize_with(pool + 1, || None);
+        }
+        if self.send.len() <= slot {
+            self.send.resize_with(slot + 1, || None);
+        }
+        self.pools[pool] = Some(Pool::new(region.receive.clone()));
+        self.send[slot] = Some(region.send.clone());
+    }
+
+    /// A session's memory goes; no connection may refer to it any more.
+    pub fn remove(&mut self, session: SessionId) {
+        if let Some(pool) = self.pools.get_mut(PoolId::of(session).index()) {
+            *pool = None;
+        }
+        if let Some(area) = self.send.get_mut(session.index()) {
+            *area = None;
+        }
+    }
+
+    /// A pool, if its session is still there.
+    #[inline]
+    pub fn pool(&mut self, id: PoolId) -> Option<&mut Pool> {
+        self.pools.get_mut(id.index())?.as_mut()
+    }
+
+    /// Two different pools.
+    pub fn two_pools(&mut self, a: PoolId, b: PoolId) -> Option<(&mut Pool, &mut Pool)> {
+        let [a, b] = self.pools.get_disjoint_mut([a.index(), b.index()]).ok()?;
+        Some((a.as_mut()?, b.as_mut()?))
+    }
+
+    /// The extent that stands for `len` bytes at `offset` of a session's send area.
+    pub fn extent(session: SessionId, offset: u64, len: u32) -> Extent {
+        debug_assert!(offset < 1 << OFFSET_BITS, "an area is smaller");
+        Extent {
+            addr: u64::from(session.0) << OFFSET_BITS | offset,
+            len,
+        }
+    }
+
+    /// The bytes of an extent.
+    #[inline]
+    pub fn bytes(&self, extent: Extent) -> Option<&[AtomicU8]> {
+        let slot = (extent.addr >> OFFSET_BITS) as usize;
+        let offset = extent.addr & ((1 << OFFSET_BITS) - 1);
+        let area = self.send.get(slot)?.as_ref()?;
+        area.slice(offset, extent.len as usize).ok()
+    }
+
+    /// Begins the bookkeeping of a stream in `pool`.
+    pub fn expect_stream(&mut self, pool: PoolId) {
+        if let Some(pool) = self.pool(pool) {
+            pool.reserve(true);
+        }
+    }
+}
+
+/// Where received payload is placed: the pool of the connection's owner, or the engine's.
+#[derive(Debug)]
+pub struct Store<'a> {
+    /// All connections.
+    pub connections: &'a mut Connections,
+    /// All memory.
+    pub memory: &'a mut Memory,
+}
+
+impl PayloadStore for Store<'_> {
+    #[inline]
+    fn place(&mut self, conn: ConnId, offset: u64, bytes: &[u8]) -> usize {
+        let (conn, new) = self.connections.enter(conn);
+        if new {
+            self.memory.expect_stream(conn.pool);
+        }
+        match self.memory.pool(conn.pool) {
+            Some(pool) => conn.stream.place(pool, offset, bytes),
+            None => 0,
+        }
+    }
+}

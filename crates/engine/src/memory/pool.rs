@@ -1,0 +1,111 @@
+//! A pool of receive chunks: those of a session's receive area, or the engine's own for data that
+//! no process has been handed yet.
+
+use queue_pair::{Area, RECEIVE_CHUNK};
+
+/// Bytes of a chunk.
+pub const CHUNK: u32 = RECEIVE_CHUNK;
+
+/// Chunks of one area. What is given back last is taken first, while it is still in the cache.
+#[derive(Debug)]
+pub struct Pool {
+    area: Area,
+    /// Given back, to be taken again.
+    free: Vec<u32>,
+    /// Chunks from here on were never taken: their memory has not been touched.
+    untouched: u32,
+    chunks: u32,
+    /// Streams that may still ask for their first chunk, which each is kept one for.
+    reserved: u32,
+}
+
+impl Pool {
+    /// All of `area`.
+    pub fn new(area: Area) -> Self {
+        let chunks = u32::try_from(area.len() / u64::from(CHUNK)).unwrap_or(u32::MAX);
+        Self {
+            area,
+            free: Vec::new(),
+            untouched: 0,
+            chunks,
+            reserved: 0,
+        }
+    }
+
+    /// The memory itself.
+    pub fn area(&self) -> &Area {
+        &self.area
+    }
+
+    /// How many chunks nobody holds.
+    pub fn available(&self) -> u32 {
+        self.free.len() as u32 + (self.chunks - self.untouched)
+    }
+
+    /// How many chunks there are.
+    pub fn chunks(&self) -> u32 {
+        self.chunks
+    }
+
+    /// One stream more, or less, that holds no chunk: windows promise more than there is memory,
+    /// but each stream can always get one chunk while there are no more streams than chunks.
+    pub fn reserve(&mut self, stream_waits: bool) {
+        if stream_waits {
+            self.reserved += 1;
+        } else {
+            self.reserved = self.reserved.saturating_sub(1);
+        }
+    }
+
+    /// A chunk for a stream; `first` if it holds none.
+    pub fn take(&mut self, first: bool) -> Option<u32> {
+        if !first && self.available() <= self.reserved {
+            return None;
+        }
+        if let Some(chunk) = self.free.pop() {
+            return Some(chunk);
+        }
+        if self.untouched == self.chunks {
+            return None;
+        }
+        self.untouched += 1;
+        Some(self.untouched - 1)
+    }
+
+    /// Gives `chunk` back.
+    pub fn give_back(&mut self, chunk: u32) {
+        debug_assert!(chunk < self.untouched, "never taken");
+        self.free.push(chunk);
+    }
+
+    /// Where `chunk` begins in the area.
+    pub fn offset(chunk: u32) -> u64 {
+        u64::from(chunk) * u64::from(CHUNK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chunk_given_back_last_is_taken_first() {
+        let mut pool = Pool::new(Area::private("test", 4 * CHUNK as usize));
+        let a = pool.take(true).expect("free");
+        let b = pool.take(true).expect("free");
+        pool.give_back(a);
+        assert_eq!(pool.available(), 3);
+        assert_eq!(pool.take(true), Some(a));
+        assert_ne!(a, b);
+    }
+
+    #[test]
+    fn a_stream_without_a_chunk_goes_before_one_that_has_some() {
+        let mut pool = Pool::new(Area::private("test", 2 * CHUNK as usize));
+        pool.reserve(true);
+        assert!(pool.take(false).is_some());
+        assert_eq!(pool.take(false), None, "the last one is kept");
+        assert!(pool.take(true).is_some());
+        assert_eq!(pool.take(true), None);
+    }
+}

@@ -1,0 +1,303 @@
+//! Which chunks hold which part of a stream that a connection receives.
+//!
+//! Chunk `i` of a connection holds the 4 KiB of its stream that begin at `base + 4096 i`, so a byte
+//! has one place from the moment it arrives, in order or not, and small segments share a chunk.
+//! When everything has been consumed no chunk is held, and the next byte begins a new base.
+
+use std::collections::VecDeque;
+
+use super::pool::{CHUNK, Pool};
+
+/// A part of the stream for which nothing has arrived yet.
+const HOLE: u32 = u32::MAX;
+/// What a stream that holds nothing may keep of its list's memory, in chunks.
+const KEPT_CAPACITY: usize = 64;
+
+/// The received part of a stream that has not been consumed.
+#[derive(Debug, Default)]
+pub struct Stream {
+    /// Stream offset of the first chunk's first byte.
+    base: u64,
+    chunks: VecDeque<u32>,
+    /// The end of what was placed furthest.
+    end: u64,
+    /// Everything before it was consumed.
+    consumed: u64,
+}
+
+impl Stream {
+    /// A stream of which `consumed` bytes are done with.
+    pub fn beginning_at(consumed: u64) -> Self {
+        Self {
+            base: consumed,
+            chunks: VecDeque::new(),
+            end: consumed,
+            consumed,
+        }
+    }
+
+    /// Forgets everything but the list's memory; the chunks must have been given back.
+    pub fn reset(&mut self) {
+        debug_assert!(self.chunks.is_empty());
+        self.base = 0;
+        self.end = 0;
+        self.consumed = 0;
+    }
+
+    /// Whether no chunk is held.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// How many bytes were consumed.
+    pub fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
+    /// How many chunks are held.
+    pub fn held(&self) -> usize {
+        self.chunks.iter().filter(|&&chunk| chunk != HOLE).count()
+    }
+
+    /// Copies `bytes` to their place; returns how many of them found memory.
+    pub fn place(&mut self, pool: &mut Pool, offset: u64, bytes: &[u8]) -> usize {
+        if offset < self.consumed {
+            return 0;
+        }
+        if self.chunks.is_empty() {
+            self.base = self.consumed;
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset + done as u64;
+            let within = ((at - self.base) % u64::from(CHUNK)) as usize;
+            let Some(chunk) = self.chunk_for(pool, at) else {
+                break;
+            };
+            let length = (bytes.len() - done).min(CHUNK as usize - within);
+            let place = Pool::offset(chunk) + within as u64;
+            if pool
+                .area()
+                .copy_in(place, &bytes[done..done + length])
+                .is_err()
+            {
+                break;
+            }
+            done += length;
+        }
+        self.end = self.end.max(offset + done as u64);
+        done
+    }
+
+    fn chunk_for(&mut self, pool: &mut Pool, at: u64) -> Option<u32> {
+        let index = usize::try_from((at - self.base) / u64::from(CHUNK)).ok()?;
+        match self.chunks.get(index) {
+            Some(&chunk) if chunk != HOLE => return Some(chunk),
+            _ => {}
+        }
+        let first = self.chunks.is_empty();
+        let chunk = pool.take(first)?;
+        if first {
+            pool.reserve(false);
+        }
+        if index >= self.chunks.len() {
+            self.chunks.resize(index + 1, HOLE);
+        }
+        self.chunks[index] = chunk;
+        Some(chunk)
+    }
+
+    /// Gives back what lies before `total`, the number of bytes consumed so far.
+    pub fn consume(&mut self, pool: &mut Pool, total: u64) {
+        if total <= self.consumed {
+            return;
+        }
+        self.consumed = total;
+        if self.chunks.is_empty() {
+            return;
+        }
+        let everything = total >= self.end;
+        while let Some(&chunk) = self.chunks.front() {
+            if !everything && self.base + u64::from(CHUNK) > total {
+                break;
+            }
+            if chunk != HOLE {
+                pool.give_back(chunk);
+            }
+            self.chunks.pop_front();
+            self.base += u64::from(CHUNK);
+        }
+        if self.chunks.is_empty() {
+            pool.reserve(true);
+            if self.chunks.capacity() > KEPT_CAPACITY {
+                self.chunks = VecDeque::new();
+            }
+        }
+    }
+
+    /// Gives everything back; the stream is over.
+    pub fn release(&mut self, pool: &mut Pool) {
+        if self.chunks.is_empty() {
+            // It was counted as one that waits for its first chunk.
+            pool.reserve(false);
+        }
+        for chunk in self.chunks.drain(..) {
+            if chunk != HOLE {
+                pool.give_back(chunk);
+            }
+        }
+        if self.chunks.capacity() > KEPT_CAPACITY {
+            self.chunks = VecDeque::new();
+        }
+    }
+
+    /// The longest contiguous piece of memory with what was received from `from` up to `to`:
+    /// its offset in the area and its length. All of that must have arrived.
+    pub fn piece(&self, from: u64, to: u64) -> Option<(u64, u32)> {
+        if from >= to || from < self.base {
+            return None;
+        }
+        let chunk_len = u64::from(CHUNK);
+        let mut index = usize::try_from((from - self.base) / chunk_len).ok()?;
+        let within = (from - self.base) % chunk_len;
+        let first = *self.chunks.get(index).filter(|&&chunk| chunk != HOLE)?;
+        let mut length = chunk_len - within;
+        // Chunks that lie one after the other in memory make one piece.
+        let mut last = first;
+        while length < to - from {
+            index += 1;
+            match self.chunks.get(index) {
+                Some(&next) if next == last + 1 && next != HOLE => last = next,
+                _ => break,
+            }
+            length += chunk_len;
+        }
+        let length = length.min(to - from).min(u64::from(u32::MAX));
+        Some((Pool::offset(first) + within, length as u32))
+    }
+
+    /// Moves everything from one pool to another; false, with nothing changed, if the other has
+    /// too little memory.
+    pub fn move_to(&mut self, from: &mut Pool, to: &mut Pool) -> bool {
+        if self.chunks.is_empty() {
+            from.reserve(false);
+            to.reserve(true);
+            return true;
+        }
+        if (to.available() as usize) < self.held() {
+            return false;
+        }
+        let mut bytes = [0u8; CHUNK as usize];
+        for chunk in self.chunks.iter_mut().filter(|chunk| **chunk != HOLE) {
+            let Some(new) = to.take(true) else {
+                // Not reached: there was room for all of them.
+                return false;
+            };
+            let copied = from
+                .area()
+                .copy_out(Pool::offset(*chunk), &mut bytes)
+                .and_then(|()| to.area().copy_in(Pool::offset(new), &bytes));
+            debug_assert!(copied.is_ok(), "chunks lie inside their areas");
+            from.give_back(*chunk);
+            *chunk = new;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use queue_pair::Area;
+
+    const C: u64 = CHUNK as u64;
+
+    fn pool(chunks: usize) -> Pool {
+        let mut pool = Pool::new(Area::private("test", chunks * CHUNK as usize));
+        pool.reserve(true);
+        pool
+    }
+
+    fn read(pool: &Pool, stream: &Stream, from: u64, to: u64) -> Vec<u8> {
+        let (mut at, mut bytes) = (from, Vec::new());
+        while let Some((place, length)) = stream.piece(at, to) {
+            let mut piece = vec![0; length as usize];
+            pool.area().copy_out(place, &mut piece).expect("inside");
+            bytes.extend(piece);
+            at += u64::from(length);
+        }
+        bytes
+    }
+
+    #[test]
+    fn small_segments_share_a_chunk_and_a_consumed_stream_holds_none() {
+        let mut pool = pool(4);
+        let mut stream = Stream::default();
+        for i in 0..10u8 {
+            assert_eq!(stream.place(&mut pool, u64::from(i) * 10, &[i; 10]), 10);
+        }
+        assert_eq!((stream.held(), pool.available()), (1, 3));
+        assert_eq!(read(&pool, &stream, 90, 100), [9; 10]);
+        stream.consume(&mut pool, 99);
+        assert_eq!(stream.held(), 1, "a byte is left");
+        stream.consume(&mut pool, 100);
+        assert!(stream.is_empty());
+        assert_eq!(pool.available(), 4);
+        assert_eq!(stream.place(&mut pool, 100, &[7]), 1);
+        assert_eq!(read(&pool, &stream, 100, 101), [7]);
+    }
+
+    #[test]
+    fn data_out_of_order_has_its_place_at_once() {
+        let mut pool = pool(8);
+        let mut stream = Stream::default();
+        let data: Vec<u8> = (0..3 * C).map(|i| (i % 251) as u8).collect();
+        let (a, b) = (1000, 2 * C as usize + 5);
+        assert_eq!(
+            stream.place(&mut pool, b as u64, &data[b..]),
+            data.len() - b
+        );
+        assert_eq!(stream.held(), 1, "the hole takes no memory");
+        assert_eq!(stream.place(&mut pool, 0, &data[..a]), a);
+        assert_eq!(stream.place(&mut pool, a as u64, &data[a..b]), b - a);
+        assert_eq!(read(&pool, &stream, 0, 3 * C), data);
+        stream.consume(&mut pool, C + 1);
+        assert_eq!(stream.held(), 2);
+        assert_eq!(read(&pool, &stream, C + 1, 3 * C), data[C as usize + 1..]);
+        stream.release(&mut pool);
+        assert_eq!(pool.available(), 8);
+    }
+
+    #[test]
+    fn without_memory_only_the_leading_bytes_are_taken() {
+        let mut pool = pool(1);
+        let mut stream = Stream::default();
+        assert_eq!(stream.place(&mut pool, 0, &[1; 5000]), CHUNK as usize);
+        assert_eq!(stream.place(&mut pool, C, &[1]), 0);
+        stream.consume(&mut pool, C);
+        assert_eq!(stream.place(&mut pool, C, &[1]), 1);
+    }
+
+    #[test]
+    fn data_moves_between_pools_or_stays_whole() {
+        let mut from = pool(4);
+        let (mut small, mut large) = (pool(1), pool(4));
+        small.reserve(false);
+        large.reserve(false);
+        let mut stream = Stream::default();
+        let data: Vec<u8> = (0..5000u32).map(|i| i as u8).collect();
+        stream.place(&mut from, 0, &data);
+        assert!(!stream.move_to(&mut from, &mut small));
+        assert!(stream.move_to(&mut from, &mut large));
+        assert_eq!(from.available(), 4);
+        assert_eq!(read(&large, &stream, 0, 5000), data);
+    }
+
+    #[test]
+    fn neighbouring_chunks_make_one_piece() {
+        let mut pool = pool(4);
+        let mut stream = Stream::default();
+        stream.place(&mut pool, 0, &vec![3; 3 * CHUNK as usize]);
+        assert_eq!(stream.piece(10, 3 * C), Some((10, 3 * CHUNK - 10)));
+    }
+}

@@ -1,0 +1,106 @@
+//! A network that is as it is stated: for tests over the simulated device.
+
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+use wire::ethernet::MacAddr;
+
+use super::{Network, NetworkChange, Steered};
+use crate::kernel::neighbours::Knowledge;
+
+/// Every destination is on the link and has the same hardware address.
+#[derive(Debug, Clone)]
+pub struct FixedNetwork {
+    /// The interface's own hardware address.
+    pub mac: MacAddr,
+    /// The interface's own addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Everybody else's hardware address.
+    pub peer: MacAddr,
+    /// The ports that are steered, as the engine asked.
+    pub steered: Vec<(IpAddr, u16, Steered)>,
+    /// The ports that connections may use.
+    pub ports: Vec<u16>,
+}
+
+impl Network for FixedNetwork {
+    fn mac(&self) -> MacAddr {
+        self.mac
+    }
+
+    fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
+    fn next_hop(&mut self, destination: IpAddr) -> Result<IpAddr, Errno> {
+        Ok(destination)
+    }
+
+    fn source_for(&mut self, destination: IpAddr) -> Result<IpAddr, Errno> {
+        if self.addresses.contains(&destination) || destination.is_loopback() {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let same_family = |address: &&IpAddr| address.is_ipv4() == destination.is_ipv4();
+        let source = self.addresses.iter().find(same_family).copied();
+        source.ok_or(Errno::NETUNREACH)
+    }
+
+    fn neighbour(&mut self, _: IpAddr) -> Knowledge {
+        Knowledge::Resolved {
+            mac: self.peer,
+            stale: false,
+        }
+    }
+
+    fn probe(&mut self, _: IpAddr) {}
+
+    fn confirm(&mut self, _: IpAddr, _: MacAddr) {}
+
+    fn changes(&mut self, _: &mut dyn FnMut(NetworkChange)) {}
+
+    fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> std::io::Result<()> {
+        self.unsteer(address, port);
+        self.steered.push((address, port, how));
+        Ok(())
+    }
+
+    fn unsteer(&mut self, address: IpAddr, port: u16) {
+        self.steered.retain(|&(a, p, _)| (a, p) != (address, port));
+    }
+
+    fn kernel_connections(&mut self, _: u16) -> usize {
+        0
+    }
+
+    fn lease_port(&mut self, wanted: Option<u16>) -> Result<u16, Errno> {
+        match wanted {
+            Some(port) => {
+                if !self.ports.contains(&port) {
+                    self.ports.push(port);
+                }
+                Ok(port)
+            }
+            None => Err(Errno::ADDRNOTAVAIL),
+        }
+    }
+
+    fn next_leased_port(&mut self) -> Option<u16> {
+        if !self.ports.is_empty() {
+            self.ports.rotate_left(1);
+        }
+        self.ports.first().copied()
+    }
+
+    fn leased_ports(&self) -> usize {
+        self.ports.len()
+    }
+
+    fn steering_counts(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+}

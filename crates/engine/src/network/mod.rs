@@ -1,0 +1,97 @@
+//! The network that the engine's interface is on: own addresses, next hops, and the steering of
+//! ports. The kernel knows all of it ([`KernelNetwork`]); a test states it ([`FixedNetwork`]).
+
+mod fixed;
+mod held;
+mod of_kernel;
+mod paths;
+
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+use wire::ethernet::MacAddr;
+
+use crate::kernel::neighbours::Knowledge;
+
+pub use fixed::FixedNetwork;
+pub use held::HeldFrames;
+pub use of_kernel::{KernelNetwork, Steer};
+pub use paths::{PathId, Paths, Reach};
+
+/// How the segments to a port are divided between engine and kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Steered {
+    /// All to the engine.
+    Engine,
+    /// Connections that the kernel has stay the kernel's; everything else goes to the engine.
+    Mixed,
+    /// As mixed, but new connections are the kernel's too: the listener is gone, and what is left
+    /// of its connections is still the engine's.
+    Closing,
+}
+
+/// Something about the network changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NetworkChange {
+    /// The interface's own addresses.
+    Addresses,
+    /// Some route: every next hop must be asked for again.
+    Routes,
+    /// A neighbour.
+    Neighbour(IpAddr, Knowledge),
+    /// Neighbours changed so fast that some changes were lost: all must be asked for again.
+    AllNeighbours,
+}
+
+/// What the engine asks about its network, and changes in it.
+pub trait Network {
+    /// The interface's own hardware address.
+    fn mac(&self) -> MacAddr;
+
+    /// The interface's own addresses.
+    fn addresses(&self) -> &[IpAddr];
+
+    /// Whose hardware address frames to `destination` carry. Errors are those of connect(2).
+    fn next_hop(&mut self, destination: IpAddr) -> Result<IpAddr, Errno>;
+
+    /// The source address for a connection to `destination`: an error if it is this machine, or
+    /// not reached through the engine's interface (`OPNOTSUPP`: the kernel must do it).
+    fn source_for(&mut self, destination: IpAddr) -> Result<IpAddr, Errno>;
+
+    /// What is known about a next hop.
+    fn neighbour(&mut self, next_hop: IpAddr) -> Knowledge;
+
+    /// Has a next hop resolved or probed; the answer comes as a change.
+    fn probe(&mut self, next_hop: IpAddr);
+
+    /// A next hop was heard from: it need not be probed.
+    fn confirm(&mut self, next_hop: IpAddr, mac: MacAddr);
+
+    /// Reads what has changed since the last call.
+    fn changes(&mut self, each: &mut dyn FnMut(NetworkChange));
+
+    /// Sends a port of an own address to the engine.
+    fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> std::io::Result<()>;
+
+    /// Leaves a port of an own address to the kernel.
+    fn unsteer(&mut self, address: IpAddr, port: u16);
+
+    /// How many connections the kernel has on a local port.
+    fn kernel_connections(&mut self, port: u16) -> usize;
+
+    /// Leases a local port for a connection, `wanted` or any.
+    fn lease_port(&mut self, wanted: Option<u16>) -> Result<u16, Errno>;
+
+    /// A leased port, another one at each call.
+    fn next_leased_port(&mut self) -> Option<u16>;
+
+    /// How many ports are leased.
+    fn leased_ports(&self) -> usize;
+
+    /// What the steering has counted, by what became of a frame and why.
+    fn steering_counts(&self) -> Vec<(&'static str, u64)>;
+
+    /// What to poll for changes.
+    fn fds(&self) -> Vec<BorrowedFd<'_>>;
+}

@@ -1,0 +1,197 @@
+//! The network as the kernel knows it.
+
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::io::Errno;
+use wire::ethernet::MacAddr;
+
+use super::{Network, NetworkChange, Steered};
+use crate::kernel::addresses::Addresses;
+use crate::kernel::neighbours::{Knowledge, Neighbours};
+use crate::kernel::netlink::Notified;
+use crate::kernel::ports::Ports;
+use crate::kernel::routes::Routes;
+use crate::kernel::sock_diag;
+use netdev::interface::Interface;
+
+/// What divides the interface's segments between engine and kernel.
+pub trait Steer {
+    /// Sends a port of an own address to the engine, or changes how.
+    fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> std::io::Result<()>;
+    /// Leaves it to the kernel.
+    fn unsteer(&mut self, address: IpAddr, port: u16) -> std::io::Result<()>;
+    /// What it has counted.
+    fn counts(&self) -> Vec<(&'static str, u64)>;
+}
+
+/// Asks the kernel, and listens to it.
+#[derive(Debug)]
+pub struct KernelNetwork<S> {
+    interface: Interface,
+    addresses: Addresses,
+    routes: Routes,
+    neighbours: Neighbours,
+    ports: Ports,
+    steering: S,
+}
+
+impl<S: Steer> KernelNetwork<S> {
+    /// Of the interface `interface`, with at most `leased_ports` ports for connections.
+    pub fn of_interface(
+        interface: Interface,
+        leased_ports: usize,
+        steering: S,
+    ) -> rustix::io::Result<Self> {
+        Ok(Self {
+            addresses: Addresses::of_interface(interface.index)?,
+            routes: Routes::open()?,
+            neighbours: Neighbours::on_interface(interface.index)?,
+            interface,
+            ports: Ports::with_limit(leased_ports),
+            steering,
+        })
+    }
+
+    /// The steering.
+    pub fn steering(&self) -> &S {
+        &self.steering
+    }
+
+    fn steer_everywhere(&mut self, port: u16) -> Result<(), Errno> {
+        for &address in self.addresses.list() {
+            self.steering
+                .steer(address, port, Steered::Engine)
+                .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOBUFS))?;
+        }
+        Ok(())
+    }
+}
+
+impl<S: Steer> Network for KernelNetwork<S> {
+    fn mac(&self) -> MacAddr {
+        MacAddr(self.interface.mac)
+    }
+
+    fn addresses(&self) -> &[IpAddr] {
+        self.addresses.list()
+    }
+
+    fn next_hop(&mut self, destination: IpAddr) -> Result<IpAddr, Errno> {
+        // What came in by this interface is answered through it, whatever the table prefers.
+        let route = self.routes.to(destination, Some(self.interface.index))?;
+        if route.local {
+            return Err(Errno::OPNOTSUPP);
+        }
+        Ok(route.next_hop)
+    }
+
+    fn source_for(&mut self, destination: IpAddr) -> Result<IpAddr, Errno> {
+        let route = self.routes.to(destination, None)?;
+        if route.local || route.interface != self.interface.index {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let same_family = |address: &&IpAddr| address.is_ipv4() == destination.is_ipv4();
+        let source = route
+            .source
+            .filter(|source| self.addresses.contains(*source))
+            .or_else(|| self.addresses.list().iter().find(same_family).copied());
+        source.ok_or(Errno::ADDRNOTAVAIL)
+    }
+
+    fn neighbour(&mut self, next_hop: IpAddr) -> Knowledge {
+        self.neighbours.ask(next_hop).unwrap_or_else(|error| {
+            tracing::warn!(%next_hop, %error, "the kernel does not say who the neighbour is");
+            Knowledge::Unresolved
+        })
+    }
+
+    fn probe(&mut self, next_hop: IpAddr) {
+        if let Err(error) = self.neighbours.probe(next_hop) {
+            tracing::warn!(%next_hop, %error, "the kernel does not resolve the neighbour");
+        }
+    }
+
+    fn confirm(&mut self, next_hop: IpAddr, mac: MacAddr) {
+        if let Err(error) = self.neighbours.confirm(next_hop, mac) {
+            tracing::debug!(%next_hop, %error, "the kernel does not take the confirmation");
+        }
+    }
+
+    fn changes(&mut self, each: &mut dyn FnMut(NetworkChange)) {
+        match self.addresses.update() {
+            Ok(true) => {
+                for port in self.ports.iter() {
+                    for &address in self.addresses.list() {
+                        if let Err(error) = self.steering.steer(address, port, Steered::Engine) {
+                            tracing::warn!(%address, port, %error, "a leased port is not steered");
+                        }
+                    }
+                }
+                each(NetworkChange::Addresses);
+            }
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "address notifications"),
+        }
+        match self.routes.update() {
+            Ok(true) => each(NetworkChange::Routes),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "route notifications"),
+        }
+        let changes = self.neighbours.update(|change| {
+            each(NetworkChange::Neighbour(change.address, change.knowledge));
+        });
+        match changes {
+            Ok(Notified::Drained) => {}
+            Ok(Notified::Overrun) => each(NetworkChange::AllNeighbours),
+            Err(error) => tracing::warn!(%error, "neighbour notifications"),
+        }
+    }
+
+    fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> std::io::Result<()> {
+        self.steering.steer(address, port, how)
+    }
+
+    fn unsteer(&mut self, address: IpAddr, port: u16) {
+        if let Err(error) = self.steering.unsteer(address, port) {
+            tracing::warn!(%address, port, %error, "the port stays steered");
+        }
+    }
+
+    fn kernel_connections(&mut self, port: u16) -> usize {
+        sock_diag::kernel_connections(port).unwrap_or_else(|error| {
+            tracing::warn!(port, %error, "the kernel does not say which connections it has");
+            // Unknown: look each packet up, which is right in any case.
+            1
+        })
+    }
+
+    fn lease_port(&mut self, wanted: Option<u16>) -> Result<u16, Errno> {
+        let known = wanted.is_some_and(|port| self.ports.contains(port));
+        let port = self.ports.lease(wanted)?;
+        if !known {
+            self.steer_everywhere(port)?;
+        }
+        Ok(port)
+    }
+
+    fn next_leased_port(&mut self) -> Option<u16> {
+        self.ports.rotate()
+    }
+
+    fn leased_ports(&self) -> usize {
+        self.ports.len()
+    }
+
+    fn steering_counts(&self) -> Vec<(&'static str, u64)> {
+        self.steering.counts()
+    }
+
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        vec![
+            self.addresses.as_fd(),
+            self.routes.as_fd(),
+            self.neighbours.as_fd(),
+        ]
+    }
+}

@@ -1,0 +1,309 @@
+//! Paths: for each destination its next hop, for each next hop its hardware address. Connections
+//! keep the number of their path, so that a packet costs two array accesses; what has changed is
+//! asked for again when it is next needed.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use wire::ethernet::MacAddr;
+
+use super::Network;
+use crate::kernel::neighbours::Knowledge;
+
+/// Names a path; valid while it is [used](Paths::acquire).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathId(u32);
+
+/// Whether frames can be sent along a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// To this hardware address.
+    At(MacAddr),
+    /// Its next hop, a neighbour of this number, is being resolved.
+    Resolving(u32),
+    /// There is no route, or nobody answers for the next hop.
+    Unreachable,
+}
+
+#[derive(Debug)]
+struct Path {
+    destination: IpAddr,
+    /// Number of the next hop's neighbour; none if there is no route.
+    neighbour: Option<u32>,
+    /// The routes that it was found with.
+    epoch: u32,
+    users: u32,
+}
+
+#[derive(Debug)]
+struct Neighbour {
+    address: IpAddr,
+    knowledge: Knowledge,
+    /// The kernel has been told to resolve it.
+    asked: bool,
+    /// Frames were sent to it since the last tick.
+    used: bool,
+    /// Acknowledgements came through it since the last tick.
+    progress: bool,
+}
+
+/// The paths in use, and the last ones that were.
+#[derive(Debug)]
+pub struct Paths {
+    paths: Vec<Path>,
+    by_destination: HashMap<IpAddr, u32>,
+    neighbours: Vec<Neighbour>,
+    by_address: HashMap<IpAddr, u32>,
+    limit: usize,
+    /// Where the search for an unused path goes on.
+    hand: usize,
+    epoch: u32,
+}
+
+impl Paths {
+    /// At most `limit` destinations are remembered.
+    pub fn with_limit(limit: usize) -> Self {
+        Self {
+            paths: Vec::new(),
+            by_destination: HashMap::new(),
+            neighbours: Vec::new(),
+            by_address: HashMap::new(),
+            limit: limit.max(1),
+            hand: 0,
+            epoch: 0,
+        }
+    }
+
+    /// How many destinations are remembered.
+    pub fn len(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Whether no destination is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    /// The path to `destination`; `None` if the table is full of paths in use.
+    pub fn find(&mut self, network: &mut impl Network, destination: IpAddr) -> Option<PathId> {
+        if let Some(&index) = self.by_destination.get(&destination) {
+            return Some(PathId(index));
+        }
+        let index = self.room()?;
+        let path = Path {
+            destination,
+            neighbour: None,
+            epoch: self.epoch,
+            users: 0,
+        };
+        if index == self.paths.len() {
+            self.paths.push(path);
+        } else {
+            self.by_destination.remove(&self.paths[index].destination);
+            self.paths[index] = path;
+        }
+        self.by_destination.insert(destination, index as u32);
+        self.route(network, index);
+        Some(PathId(index as u32))
+    }
+
+    fn room(&mut self) -> Option<usize> {
+        if self.paths.len() < self.limit {
+            return Some(self.paths.len());
+        }
+        for _ in 0..self.paths.len() {
+            self.hand = (self.hand + 1) % self.paths.len();
+            if self.paths[self.hand].users == 0 {
+                return Some(self.hand);
+            }
+        }
+        None
+    }
+
+    fn route(&mut self, network: &mut impl Network, index: usize) {
+        let destination = self.paths[index].destination;
+        let neighbour = match network.next_hop(destination) {
+            Ok(address) => Some(self.neighbour_at(network, address)),
+            Err(_) => None,
+        };
+        self.paths[index].neighbour = neighbour;
+        self.paths[index].epoch = self.epoch;
+    }
+
+    fn neighbour_at(&mut self, network: &mut impl Network, address: IpAddr) -> u32 {
+        if let Some(&index) = self.by_address.get(&address) {
+            return index;
+        }
+        let neighbour = Neighbour {
+            address,
+            knowledge: network.neighbour(address),
+            asked: false,
+            used: false,
+            progress: false,
+        };
+        // As many neighbours as paths can be in use at once, plus one that has just been let go.
+        let in_use = |paths: &[Path], n: u32| paths.iter().any(|p| p.neighbour == Some(n));
+        let index = if self.neighbours.len() <= self.limit {
+            self.neighbours.push(neighbour);
+            self.neighbours.len() as u32 - 1
+        } else {
+            let unused = (0..self.neighbours.len() as u32).find(|&n| !in_use(&self.paths, n));
+            let index = unused.unwrap_or(0);
+            let old = &mut self.neighbours[index as usize];
+            self.by_address.remove(&old.address);
+            *old = neighbour;
+            index
+        };
+        self.by_address.insert(address, index);
+        index
+    }
+
+    /// A connection uses this path from now on: it stays.
+    pub fn acquire(&mut self, path: PathId) {
+        self.paths[path.0 as usize].users += 1;
+    }
+
+    /// A connection no longer uses this path.
+    pub fn release(&mut self, path: PathId) {
+        let users = &mut self.paths[path.0 as usize].users;
+        debug_assert!(*users > 0, "released more often than acquired");
+        *users = users.saturating_sub(1);
+    }
+
+    /// Where frames along `path` go. Asks the kernel to resolve the next hop where that is needed.
+    #[inline]
+    pub fn reach(&mut self, network: &mut impl Network, path: PathId) -> Reach {
+        let index = path.0 as usize;
+        if self.paths[index].epoch != self.epoch {
+            self.route(network, index);
+        }
+        let Some(number) = self.paths[index].neighbour else {
+            return Reach::Unreachable;
+        };
+        let neighbour = &mut self.neighbours[number as usize];
+        neighbour.used = true;
+        match neighbour.knowledge {
+            Knowledge::Resolved { mac, .. } => Reach::At(mac),
+            Knowledge::Unresolved => {
+                if !neighbour.asked {
+                    neighbour.asked = true;
+                    network.probe(neighbour.address);
+                }
+                Reach::Resolving(number)
+            }
+            Knowledge::Failed => Reach::Unreachable,
+        }
+    }
+
+    /// Acknowledgements arrive through this path: its next hop is there.
+    #[inline]
+    pub fn progress(&mut self, path: PathId) {
+        if let Some(number) = self.paths[path.0 as usize].neighbour {
+            self.neighbours[number as usize].progress = true;
+        }
+    }
+
+    /// Routes have changed: every path is looked up again before it is next used.
+    pub fn routes_changed(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    /// A neighbour has changed; its number, if it is one of ours.
+    pub fn neighbour_changed(&mut self, address: IpAddr, knowledge: Knowledge) -> Option<u32> {
+        let &number = self.by_address.get(&address)?;
+        let neighbour = &mut self.neighbours[number as usize];
+        neighbour.knowledge = knowledge;
+        neighbour.asked &= knowledge == Knowledge::Unresolved;
+        Some(number)
+    }
+
+    /// Every neighbour is asked for again.
+    pub fn refresh_neighbours(&mut self, network: &mut impl Network) {
+        for neighbour in &mut self.neighbours {
+            neighbour.knowledge = network.neighbour(neighbour.address);
+            neighbour.asked = false;
+        }
+    }
+
+    /// To be called about once a second: confirms the stale neighbours through which
+    /// acknowledgements came, and has the others in use probed.
+    pub fn tick(&mut self, network: &mut impl Network) {
+        for neighbour in self.neighbours.iter_mut().filter(|n| n.used) {
+            match neighbour.knowledge {
+                Knowledge::Resolved { mac, stale: true } if neighbour.progress => {
+                    network.confirm(neighbour.address, mac);
+                }
+                Knowledge::Resolved { stale: true, .. } | Knowledge::Failed => {
+                    network.probe(neighbour.address);
+                }
+                Knowledge::Unresolved => neighbour.asked = false,
+                Knowledge::Resolved { .. } => {}
+            }
+            neighbour.used = false;
+            neighbour.progress = false;
+        }
+    }
+
+    /// Whether a [`tick`](Self::tick) has something to do.
+    pub fn needs_tick(&self) -> bool {
+        self.neighbours.iter().any(|n| n.used)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::FixedNetwork;
+
+    fn network() -> FixedNetwork {
+        FixedNetwork {
+            mac: MacAddr([2; 6]),
+            addresses: vec!["10.0.0.1".parse().unwrap()],
+            peer: MacAddr([4; 6]),
+            steered: Vec::new(),
+            ports: Vec::new(),
+        }
+    }
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    #[test]
+    fn a_path_in_use_is_not_evicted() {
+        let mut network = network();
+        let mut paths = Paths::with_limit(2);
+        let kept = paths.find(&mut network, address(2)).expect("room");
+        paths.acquire(kept);
+        for last in 3..20 {
+            assert!(paths.find(&mut network, address(last)).is_some());
+            assert_eq!(paths.len(), 2.min(usize::from(last) - 1));
+        }
+        assert_eq!(paths.find(&mut network, address(2)), Some(kept));
+        let other = paths.find(&mut network, address(30)).expect("room");
+        paths.acquire(other);
+        assert_eq!(
+            paths.find(&mut network, address(31)),
+            None,
+            "all are in use"
+        );
+        paths.release(other);
+        assert!(paths.find(&mut network, address(31)).is_some());
+    }
+
+    #[test]
+    fn a_change_is_seen_by_every_path_through_that_neighbour() {
+        let mut network = network();
+        let mut paths = Paths::with_limit(4);
+        let path = paths.find(&mut network, address(2)).expect("room");
+        assert_eq!(paths.reach(&mut network, path), Reach::At(MacAddr([4; 6])));
+        let number = paths.neighbour_changed(address(2), Knowledge::Unresolved);
+        assert_eq!(
+            paths.reach(&mut network, path),
+            Reach::Resolving(number.expect("known"))
+        );
+        paths.neighbour_changed(address(2), Knowledge::Failed);
+        assert_eq!(paths.reach(&mut network, path), Reach::Unreachable);
+        assert_eq!(paths.neighbour_changed(address(9), Knowledge::Failed), None);
+    }
+}
