@@ -1,0 +1,29 @@
+//! Time as the worker sees it: nanoseconds since it started.
+
+use rustix::time::{ClockId, clock_gettime};
+use tcp::Instant;
+
+/// A monotonic clock that began at zero.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    start: u64,
+}
+
+impl Clock {
+    /// Begins now.
+    pub fn start() -> Self {
+        Self { start: raw() }
+    }
+
+    /// Now.
+    #[inline]
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(raw().saturating_sub(self.start))
+    }
+}
+
+fn raw() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    // The monotonic clock begins at boot and is never negative.
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

@@ -1,0 +1,277 @@
+//! The control socket: who is connected to it, and everything else that is rare and polled.
+
+mod poller;
+mod proof;
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use queue_pair::control::{Channel, ChannelError, Explanation, Fds, Reply, Request};
+use rustix::fs::{Mode, chmod};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+};
+
+use crate::config::Limits;
+use crate::connections::SessionId;
+
+pub use poller::{Poller, Source};
+pub use proof::{Refusal, prove_listener};
+
+/// Connections that the kernel may hold until they are accepted.
+const BACKLOG: i32 = 128;
+
+/// A control connection.
+#[derive(Debug)]
+pub struct Client {
+    channel: Channel,
+    /// The process at the other end when it connected.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// The session that it became.
+    pub session: Option<SessionId>,
+    watching_writable: bool,
+}
+
+/// A fork whose child has not attached.
+#[derive(Debug)]
+struct Lifeline {
+    token: u64,
+    fd: OwnedFd,
+}
+
+/// The control socket and its connections.
+pub struct Control {
+    /// What is polled.
+    pub poller: Poller,
+    socket: Option<(OwnedFd, PathBuf)>,
+    clients: Vec<Option<Client>>,
+    lifelines: Vec<Option<Lifeline>>,
+    reports: HashMap<u32, Vec<Explanation>>,
+    max_clients: usize,
+    max_reports: usize,
+}
+
+impl Control {
+    /// Without a socket: connections come by [`add_client`](Self::add_client) only.
+    pub fn without_socket(limits: &Limits) -> rustix::io::Result<Self> {
+        Ok(Self {
+            poller: Poller::new()?,
+            socket: None,
+            clients: Vec::new(),
+            lifelines: Vec::new(),
+            reports: HashMap::new(),
+            max_clients: limits.control_connections as usize,
+            max_reports: limits.reports as usize,
+        })
+    }
+
+    /// Listens at `path`. A socket that a dead engine left there is replaced; one that somebody
+    /// still answers on is not.
+    pub fn listen_at(path: &Path, limits: &Limits) -> std::io::Result<Self> {
+        let mut control = Self::without_socket(limits)?;
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+        if Channel::connect(path).is_ok() {
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::AddrInUse,
+                format!("another engine answers at {}", path.display()),
+            ));
+        }
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let socket = socket_with(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )?;
+        bind(&socket, &SocketAddrUnix::new(path)?)?;
+        // Everybody may connect: what a process can ask for is decided by what it can show.
+        chmod(path, Mode::from_raw_mode(0o666))?;
+        listen(&socket, BACKLOG)?;
+        control.poller.add(socket.as_fd(), Source::Listener)?;
+        control.socket = Some((socket, path.to_owned()));
+        Ok(control)
+    }
+
+    /// Accepts one connection that waits; false if there was none. One beyond the limit is closed
+    /// at once, and `Err` says so.
+    pub fn accept(&mut self) -> Result<bool, Errno> {
+        let Some((socket, _)) = &self.socket else {
+            return Ok(false);
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        match accept_with(socket, flags) {
+            Ok(connection) => self.add_client(connection).map(|_| true),
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes on a connection; its slot.
+    pub fn add_client(&mut self, connection: OwnedFd) -> Result<u32, Errno> {
+        let slot = self.clients.iter().position(Option::is_none);
+        let slot = slot.unwrap_or(self.clients.len());
+        if slot >= self.max_clients {
+            return Err(Errno::MFILE);
+        }
+        let credentials = socket_peercred(&connection)?;
+        let source = Source::Client(slot as u32);
+        self.poller.add(connection.as_fd(), source)?;
+        let client = Client {
+            channel: Channel::new(connection),
+            // A process outside of our PID namespace has the number 0 here.
+            pid: credentials.pid.as_raw_nonzero().get() as u32,
+            uid: credentials.uid.as_raw(),
+            session: None,
+            watching_writable: false,
+        };
+        if slot == self.clients.len() {
+            self.clients.push(Some(client));
+        } else {
+            self.clients[slot] = Some(client);
+        }
+        Ok(slot as u32)
+    }
+
+    /// The connection in a slot.
+    pub fn client(&mut self, slot: u32) -> Option<&mut Client> {
+        self.clients.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// The next request of a connection.
+    pub fn receive(&mut self, slot: u32) -> Result<Option<(Request, Fds)>, ChannelError> {
+        match self.client(slot) {
+            Some(client) => client.channel.try_receive(),
+            None => Ok(None),
+        }
+    }
+
+    /// Answers a connection. One that does not read its answers is closed.
+    pub fn reply(&mut self, slot: u32, reply: &Reply, fds: Fds) -> Result<(), ChannelError> {
+        let Some(client) = self.clients.get_mut(slot as usize).and_then(Option::as_mut) else {
+            return Ok(());
+        };
+        client.channel.send(reply, fds)?;
+        self.watch(slot);
+        Ok(())
+    }
+
+    /// Sends what waits for a connection to be writable.
+    pub fn flush(&mut self, slot: u32) -> Result<(), ChannelError> {
+        if let Some(client) = self.client(slot) {
+            client.channel.flush()?;
+        }
+        self.watch(slot);
+        Ok(())
+    }
+
+    /// Watches a connection for room exactly while something waits for it.
+    fn watch(&mut self, slot: u32) {
+        let Some(client) = self.clients.get_mut(slot as usize).and_then(Option::as_mut) else {
+            return;
+        };
+        let wanted = client.channel.has_unsent();
+        if wanted != client.watching_writable {
+            client.watching_writable = wanted;
+            let source = Source::Client(slot);
+            let fd = client.channel.as_fd();
+            if let Err(error) = self.poller.watch_writable(fd, source, wanted) {
+                tracing::warn!(%error, "a control connection cannot be polled");
+            }
+        }
+    }
+
+    /// Closes a connection; the session that it was.
+    pub fn close(&mut self, slot: u32) -> Option<SessionId> {
+        let client = self.clients.get_mut(slot as usize)?.take()?;
+        let last = |pid| !self.clients.iter().flatten().any(|c| c.pid == pid);
+        if last(client.pid) {
+            self.reports.remove(&client.pid);
+        }
+        client.session
+    }
+
+    /// A session has ended: its connection is closed, which its process notices.
+    pub fn session_ended(&mut self, id: SessionId) {
+        let of_session = |c: &Option<Client>| c.as_ref().is_some_and(|c| c.session == Some(id));
+        if let Some(slot) = self.clients.iter().position(of_session) {
+            self.close(slot as u32);
+        }
+    }
+
+    /// Watches the lifeline of a fork.
+    pub fn watch_lifeline(&mut self, token: u64, fd: OwnedFd) -> Result<(), Errno> {
+        let slot = self.lifelines.iter().position(Option::is_none);
+        let slot = slot.unwrap_or_else(|| {
+            self.lifelines.push(None);
+            self.lifelines.len() - 1
+        });
+        self.poller.add(fd.as_fd(), Source::Lifeline(slot as u32))?;
+        self.lifelines[slot] = Some(Lifeline { token, fd });
+        Ok(())
+    }
+
+    /// The child of a fork has attached: its lifeline is no longer of interest.
+    pub fn forget_lifeline(&mut self, token: u64) {
+        for lifeline in &mut self.lifelines {
+            if lifeline.as_ref().is_some_and(|l| l.token == token) {
+                *lifeline = None;
+            }
+        }
+    }
+
+    /// A lifeline has become readable: the fork's token, if that means its end.
+    pub fn lifeline_ended(&mut self, slot: u32) -> Option<u64> {
+        let lifeline = self.lifelines.get_mut(slot as usize)?;
+        let mut byte = [0u8; 1];
+        let flags = rustix::net::RecvFlags::DONTWAIT;
+        match rustix::net::recv(&lifeline.as_ref()?.fd, &mut byte, flags) {
+            // Nothing is ever written to a lifeline by who plays by the rules.
+            Ok((1.., _)) | Err(Errno::AGAIN | Errno::INTR) => None,
+            Ok((0, _)) | Err(_) => lifeline.take().map(|l| l.token),
+        }
+    }
+
+    /// Keeps what a process says of one of its sockets; false if there is no room.
+    pub fn report(&mut self, pid: u32, explanation: Explanation) -> bool {
+        let reports = self.reports.entry(pid).or_default();
+        if let Some(known) = reports.iter_mut().find(|r| r.fd == explanation.fd) {
+            *known = explanation;
+            return true;
+        }
+        if reports.len() >= self.max_reports {
+            return false;
+        }
+        reports.push(explanation);
+        true
+    }
+
+    /// What a process has said of its sockets.
+    pub fn explanations(&self, pid: u32) -> Vec<Explanation> {
+        self.reports.get(&pid).cloned().unwrap_or_default()
+    }
+
+    /// The descriptor of a connection.
+    pub fn client_fd(&self, slot: u32) -> Option<BorrowedFd<'_>> {
+        let client = self.clients.get(slot as usize)?.as_ref()?;
+        Some(client.channel.as_fd())
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        if let Some((_, path)) = &self.socket {
+            // Nothing to be done if it is gone already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A listener is admitted only if the kernel's own listening socket is shown: so a process can ask
+//! the engine for no port that it could not bind, and none of another network namespace.
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+use netdev::syscalls::netns_cookie;
+use rustix::io::Errno;
+use rustix::net::sockopt::{
+    ipv6_v6only, socket_acceptconn, socket_domain, socket_protocol, socket_type,
+};
+use rustix::net::{AddressFamily, SocketType, getsockname, ipproto};
+
+/// Why a socket proves nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The kernel does not answer for it.
+    #[error("the socket that was shown cannot be asked: {0}")]
+    Unusable(#[from] Errno),
+    /// Not a TCP socket.
+    #[error("the socket that was shown is not a TCP socket")]
+    NotTcp,
+    /// It does not listen.
+    #[error("the socket that was shown does not listen")]
+    NotListening,
+    /// Bound to something else.
+    #[error("the socket that was shown is bound to {bound}, not to {wanted}")]
+    OtherAddress {
+        /// What it is bound to.
+        bound: SocketAddr,
+        /// What was asked for.
+        wanted: SocketAddr,
+    },
+    /// Of another network namespace.
+    #[error("the socket that was shown is of another network namespace")]
+    OtherNamespace,
+}
+
+impl Refusal {
+    /// The errno to answer with.
+    pub fn errno(&self) -> Errno {
+        match self {
+            Self::Unusable(errno) => *errno,
+            Self::NotTcp => Errno::PROTOTYPE,
+            Self::NotListening | Self::OtherAddress { .. } => Errno::INVAL,
+            Self::OtherNamespace => Errno::PERM,
+        }
+    }
+}
+
+/// Checks that `socket` listens on `wanted` in the network namespace with the cookie `namespace`.
+/// Returns whether it is for IPv6 alone.
+///
+/// # Errors
+/// Why it proves nothing.
+pub fn prove_listener(
+    socket: BorrowedFd<'_>,
+    wanted: SocketAddr,
+    namespace: u64,
+) -> Result<bool, Refusal> {
+    let domain = socket_domain(socket)?;
+    let tcp = socket_type(socket)? == SocketType::STREAM
+        && matches!(domain, AddressFamily::INET | AddressFamily::INET6)
+        && socket_protocol(socket)? == Some(ipproto::TCP);
+    if !tcp {
+        return Err(Refusal::NotTcp);
+    }
+    if !socket_acceptconn(socket)? {
+        return Err(Refusal::NotListening);
+    }
+    let bound = SocketAddr::try_from(getsockname(socket)?).map_err(|_| Refusal::NotTcp)?;
+    if (bound.ip(), bound.port()) != (wanted.ip(), wanted.port()) {
+        return Err(Refusal::OtherAddress { bound, wanted });
+    }
+    let cookie = netns_cookie(socket).map_err(|error| {
+        Refusal::Unusable(Errno::from_io_error(&error).unwrap_or(Errno::NOPROTOOPT))
+    })?;
+    if cookie != namespace {
+        return Err(Refusal::OtherNamespace);
+    }
+    Ok(domain == AddressFamily::INET6 && ipv6_v6only(socket)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::AsFd;
+
+    fn own_namespace() -> u64 {
+        netns_cookie(UdpSocket::bind("127.0.0.1:0").expect("loopback")).expect("a cookie")
+    }
+
+    #[test]
+    fn a_listening_socket_is_proof_of_its_own_address_alone() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let local = listener.local_addr().expect("bound");
+        let prove = |wanted, namespace| prove_listener(listener.as_fd(), wanted, namespace);
+        assert_eq!(prove(local, own_namespace()), Ok(false));
+        let mut other = local;
+        other.set_port(local.port() ^ 1);
+        assert!(matches!(
+            prove(other, own_namespace()),
+            Err(Refusal::OtherAddress { .. })
+        ));
+        assert_eq!(
+            prove(local, own_namespace() + 1),
+            Err(Refusal::OtherNamespace)
+        );
+    }
+
+    #[test]
+    fn other_sockets_are_no_proof() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let local = listener.local_addr().expect("bound");
+        let stream = TcpStream::connect(local).expect("connects");
+        let own = stream.local_addr().expect("bound");
+        assert_eq!(
+            prove_listener(stream.as_fd(), own, own_namespace()),
+            Err(Refusal::NotListening)
+        );
+        let udp = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        assert_eq!(
+            prove_listener(udp.as_fd(), local, own_namespace()),
+            Err(Refusal::NotTcp)
+        );
+        let file = std::fs::File::open("/dev/null").expect("readable");
+        assert_eq!(
+            prove_listener(file.as_fd(), local, own_namespace()),
+            Err(Refusal::Unusable(Errno::NOTSOCK))
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! Sessions: the processes that are attached, each with its region.
+
+mod completions;
+
+use std::collections::{HashSet, VecDeque};
+use std::os::fd::OwnedFd;
+
+use queue_pair::doorbell::{Bell, Ringer};
+use queue_pair::{Completion, EngineSide, Violation};
+use tcp::ConnId;
+
+use crate::connections::SessionId;
+
+pub use completions::{Ends, conn_ref};
+
+/// The most wakers of a session: one bit each in its armed word.
+pub const MAX_WAKERS: usize = 64;
+
+/// Why a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EndReason {
+    /// Its process has ended, or closed its control connection.
+    #[error("the process has gone")]
+    Gone,
+    /// It broke the protocol of the shared memory.
+    #[error("{0}")]
+    Violation(#[from] Violation),
+    /// It named a connection that is not its own.
+    #[error("connection {index}.{generation} is not its own")]
+    ForeignConnection {
+        /// The slot that it named.
+        index: u32,
+        /// The generation that it named.
+        generation: u32,
+    },
+    /// It claims to have consumed what it was not given, or takes back what it consumed.
+    #[error("{consumed} bytes consumed of {announced} announced, after {before}")]
+    Consumed {
+        /// What it claims.
+        consumed: u64,
+        /// What it was given.
+        announced: u64,
+        /// What it claimed before.
+        before: u64,
+    },
+    /// It named a listener that it does not have.
+    #[error("listener {0} is not its own")]
+    ForeignListener(u32),
+    /// The engine is being stopped.
+    #[error("the engine is being stopped")]
+    Stopping,
+}
+
+impl EndReason {
+    /// Whether the process broke the rules, so that nothing of what it left may be sent.
+    pub fn is_breach(&self) -> bool {
+        !matches!(self, Self::Gone | Self::Stopping)
+    }
+}
+
+/// Who is attached.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// Its number in the engine's PID namespace.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// What it calls itself.
+    pub program: String,
+}
+
+/// An attached process, or what is left of one until its connections have ended.
+#[derive(Debug)]
+pub struct Session {
+    /// For people; never reused.
+    pub number: u32,
+    /// Who it is.
+    pub process: Process,
+    /// The engine's side of the shared memory.
+    pub region: EngineSide,
+    /// The engine's doorbell.
+    pub bell: Bell,
+    /// The host's doorbells, by bit of its armed word.
+    pub wakers: Vec<Ringer>,
+    /// Becomes readable when the process ends.
+    pub pidfd: Option<OwnedFd>,
+    /// Connections with something to tell.
+    pub ready: VecDeque<ConnId>,
+    /// Completions that belong to no connection any more, or not yet.
+    pub notices: VecDeque<Completion>,
+    /// Connections whose memory lies in the region: it stays until there are none.
+    pub held: u32,
+    /// Connections that came through a fork and are still another session's.
+    pub inherited: HashSet<ConnId>,
+    /// Listeners that came through a fork and were not adopted.
+    pub inherited_listeners: Vec<u32>,
+    /// Why it ended, if it did; it is only being drained then.
+    pub ended: Option<EndReason>,
+    /// Submissions taken and completions posted.
+    pub counters: SessionCounters,
+}
+
+/// What is counted of each session.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SessionCounters {
+    /// Submissions taken.
+    pub submissions: u64,
+    /// Completions posted.
+    pub completions: u64,
+    /// Doorbells rung.
+    pub doorbells: u64,
+    /// Requests that the TCP refused.
+    pub refused: u64,
+}
+
+/// All sessions, by slot.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    slots: Vec<Option<Box<Session>>>,
+    live: usize,
+}
+
+impl Sessions {
+    /// The slot that [`insert`](Self::insert) will use, if there are fewer than `limit`.
+    pub fn vacancy(&self, limit: usize) -> Option<SessionId> {
+        let slot = self.slots.iter().position(Option::is_none);
+        let slot = slot.unwrap_or(self.slots.len());
+        (self.live < limit).then_some(SessionId(u16::try_from(slot).ok()?))
+    }
+
+    /// Puts a session in a vacant slot.
+    pub fn insert(&mut self, id: SessionId, session: Session) {
+        while self.slots.len() <= id.index() {
+            self.slots.push(None);
+        }
+        debug_assert!(self.slots[id.index()].is_none(), "a vacant slot");
+        self.slots[id.index()] = Some(Box::new(session));
+        self.live += 1;
+    }
+
+    /// Takes a session out.
+    pub fn remove(&mut self, id: SessionId) -> Option<Box<Session>> {
+        let session = self.slots.get_mut(id.index())?.take()?;
+        self.live -= 1;
+        Some(session)
+    }
+
+    /// The session in a slot.
+    #[inline]
+    pub fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
+        self.slots.get_mut(id.index())?.as_deref_mut()
+    }
+
+    /// The session in a slot.
+    pub fn get(&self, id: SessionId) -> Option<&Session> {
+        self.slots.get(id.index())?.as_deref()
+    }
+
+    /// How many slots there are, taken or not.
+    pub fn slots(&self) -> u16 {
+        // Never more than `u16::MAX`, since `vacancy` gives no slot beyond.
+        self.slots.len() as u16
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// All sessions, the drained ones too.
+    pub fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, session)| Some((SessionId(slot as u16), session.as_deref()?)))
+    }
+}

@@ -1,0 +1,187 @@
+//! Starting an engine on an interface, and running it until it is told to stop.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+use netdev::steering::{Endpoint, Placement, Share, Steering};
+use netdev::syscalls::{netns_cookie, schedule_as_batch};
+use netdev::{Device, Interface, Offloads, XdpDevice, xdp};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::config::{Config, ConfigError};
+use crate::control::Control;
+use crate::kernel::{netfilter, privileges};
+use crate::network::{KernelNetwork, Steer, Steered};
+use crate::worker::Worker;
+
+/// Why an engine did not start, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration is refused.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// There is no such interface.
+    #[error("{interface}: {error}")]
+    Interface {
+        /// Its name.
+        interface: String,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// Rules would be bypassed.
+    #[error(
+        "netfilter has rules that steered packets would not see: {}. Move them to the engine's \
+         access lists, or start with --ignore-netfilter",
+        .0.join("; ")
+    )]
+    Netfilter(Vec<String>),
+    /// The steering program.
+    #[error(transparent)]
+    Steering(#[from] netdev::steering::SteeringError),
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] xdp::OpenError),
+    /// The control socket.
+    #[error("control socket {}: {error}", .path.display())]
+    Control {
+        /// Where it was to be.
+        path: PathBuf,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// Something else.
+    #[error("cannot {doing}: {error}")]
+    Step {
+        /// What was being done.
+        doing: &'static str,
+        /// What the kernel said.
+        error: io::Error,
+    },
+}
+
+fn step<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> StartError {
+    move |error| StartError::Step {
+        doing,
+        error: error.into(),
+    }
+}
+
+/// Runs an engine on this thread until `stop` becomes readable and its connections have ended, or
+/// the time for that is over. `ready` is called when programs can attach.
+///
+/// # Errors
+/// It could not start.
+pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result<(), StartError> {
+    config.check()?;
+    let named = |error| StartError::Interface {
+        interface: config.interface.clone(),
+        error,
+    };
+    let interface = Interface::find(&config.interface).map_err(named)?;
+    check_netfilter(&config)?;
+    pin(&config)?;
+    let device = XdpDevice::open(
+        &interface,
+        xdp::Config {
+            queue: config.queue,
+            offloads: offloads(&config),
+            ..xdp::Config::default()
+        },
+    )?;
+    let mut steering = Steering::attach(&interface, Placement::Auto)?;
+    steering.connect_queue(config.queue, &device)?;
+    let mut seed = [0; 32];
+    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
+        .map_err(step("get random numbers"))?;
+    let path = config.socket_path();
+    let control = Control::listen_at(&path, &config.limits)
+        .map_err(|error| StartError::Control { path, error })?;
+    let leased = config.limits.leased_ports as usize;
+    let network = KernelNetwork::of_interface(interface, leased, SteeringTable(steering))
+        .map_err(step("ask the kernel about the network"))?;
+    let cookie = std::net::UdpSocket::bind("127.0.0.1:0")
+        .or_else(|_| std::net::UdpSocket::bind("[::]:0"))
+        .and_then(netns_cookie)
+        .map_err(step("name the network namespace"))?;
+    if config.share_core {
+        schedule_as_batch().map_err(step("become a batch job"))?;
+    }
+    if !config.keep_privileges {
+        let left = privileges::drop_privileges().map_err(step("drop privileges"))?;
+        tracing::info!(?left, "privileges kept");
+    }
+    tracing::info!(
+        name = config.name,
+        interface = config.interface,
+        offloads = ?device.offloads(),
+        "engine running"
+    );
+    let mut worker = Worker::new(config, device, network, control, seed).in_namespace(cookie);
+    ready();
+    worker.run(stop).map_err(step("poll"))
+}
+
+fn check_netfilter(config: &Config) -> Result<(), StartError> {
+    let rules = netfilter::rules_in_the_way().map_err(step("look for netfilter rules"))?;
+    if rules.is_empty() {
+        return Ok(());
+    }
+    if !config.ignore_netfilter {
+        return Err(StartError::Netfilter(rules));
+    }
+    tracing::warn!(?rules, "steered packets are not seen by these rules");
+    Ok(())
+}
+
+fn pin(config: &Config) -> Result<(), StartError> {
+    let Some(core) = config.core else {
+        return Ok(());
+    };
+    let mut set = CpuSet::new();
+    if core >= CpuSet::MAX_CPU {
+        return Err(step("run on this core")(rustix::io::Errno::INVAL));
+    }
+    set.set(core);
+    sched_setaffinity(None, &set).map_err(step("run on this core"))
+}
+
+fn offloads(config: &Config) -> Offloads {
+    Offloads {
+        transmit_checksum: config.offload.transmit_checksum,
+        receive_partial_checksum: config.offload.receive_checksum,
+        segmentation: config.offload.segmentation,
+        scatter_gather: config.offload.scatter_gather,
+    }
+}
+
+/// The steering program's table, as the network uses it.
+struct SteeringTable(Steering);
+
+impl Steer for SteeringTable {
+    fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> io::Result<()> {
+        let share = match how {
+            Steered::Engine => Share::All,
+            Steered::Mixed => Share::Mixed,
+            Steered::Closing => Share::Closing,
+        };
+        let endpoint = Endpoint::new(address, port);
+        self.0.add_port(endpoint, share).map_err(io::Error::other)
+    }
+
+    fn unsteer(&mut self, address: IpAddr, port: u16) -> io::Result<()> {
+        let endpoint = Endpoint::new(address, port);
+        self.0.remove_port(endpoint).map_err(io::Error::other)
+    }
+
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        match self.0.counts() {
+            Ok(counts) => counts.iter().map(|(r, count)| (r.name(), count)).collect(),
+            Err(error) => {
+                tracing::warn!(%error, "the steering's counts cannot be read");
+                Vec::new()
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What the engine counts: above all, everything that it dropped or refused, by reason.
+
+mod metrics;
+
+pub use metrics::{Metrics, conn_info, state_name};
+
+use wire::segment::Malformed;
+
+/// Declares the reasons once: the enum, the list and the stable names.
+macro_rules! reasons {
+    ($($(#[$doc:meta])+ $variant:ident = $name:literal,)+) => {
+        /// Why the engine itself dropped or refused something. Frames that are no TCP segments are
+        /// counted by [`Malformed`], segments that the TCP does not use by its own reasons.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Drop { $($(#[$doc])+ $variant,)+ }
+
+        impl Drop {
+            /// Every reason, in the order of their discriminants.
+            pub const ALL: &'static [Drop] = &[$(Drop::$variant,)+];
+
+            /// A stable name, for counters and captures.
+            pub const fn name(self) -> &'static str {
+                match self { $(Drop::$variant => $name,)+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// A SYN from a peer that the access lists do not admit.
+    Denied = "denied",
+    /// A frame whose next hop is being resolved, and too many wait already.
+    HeldFull = "held_full",
+    /// A frame that waited for a next hop that does not answer.
+    HeldUnresolved = "held_unresolved",
+    /// A segment to where there is no route, or whose next hop does not answer.
+    Unreachable = "unreachable",
+    /// A segment to a destination that finds no place among the paths in use.
+    PathsFull = "paths_full",
+    /// A segment whose headers cannot be written.
+    Unsendable = "unsendable",
+    /// A segment that the device refused for good.
+    DeviceRefused = "device_refused",
+    /// A request of a host that the TCP refused, such as data after shutdown.
+    RequestRefused = "request_refused",
+    /// An option that a host wanted to set and that is not supported.
+    OptionUnsupported = "option_unsupported",
+    /// A submission for a connection that has moved to another process.
+    MovedConnection = "moved_connection",
+    /// A control connection beyond the limit.
+    ControlFull = "control_full",
+    /// A report beyond the limit.
+    ReportsFull = "reports_full",
+}
+
+/// Counts of one worker since it started.
+#[derive(Debug, Clone)]
+pub struct Counters {
+    /// Turns of the worker's loop.
+    pub turns: u64,
+    /// Turns in which there was nothing to do.
+    pub empty_turns: u64,
+    /// Turns that received at least one frame.
+    pub batches: u64,
+    /// Frames received.
+    pub frames: u64,
+    /// Frames and large segments sent.
+    pub sent: u64,
+    /// Segments that left as parts of a large one.
+    pub large_sends: u64,
+    /// Times that the worker went to sleep.
+    pub sleeps: u64,
+    /// Looks at the descriptors without sleeping.
+    pub polls: u64,
+    /// Doorbells rung.
+    pub doorbells: u64,
+    /// Nanoseconds in turns that found something to do.
+    pub busy_ns: u64,
+    /// Nanoseconds in turns that found nothing, and in yielding the core.
+    pub spin_ns: u64,
+    /// Nanoseconds asleep.
+    pub sleep_ns: u64,
+    /// Sessions that were attached.
+    pub sessions: u64,
+    /// Sessions that ended because they broke the rules.
+    pub violations: u64,
+    /// Connections handed to processes.
+    pub handed: u64,
+    /// Connections that were handed over and came back.
+    pub given_back: u64,
+    /// Connections that moved from one process to another.
+    pub adopted: u64,
+    drops: [u64; Drop::ALL.len()],
+    malformed: [u64; Malformed::ALL.len()],
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            turns: 0,
+            empty_turns: 0,
+            batches: 0,
+            frames: 0,
+            sent: 0,
+            large_sends: 0,
+            sleeps: 0,
+            polls: 0,
+            doorbells: 0,
+            busy_ns: 0,
+            spin_ns: 0,
+            sleep_ns: 0,
+            sessions: 0,
+            violations: 0,
+            handed: 0,
+            given_back: 0,
+            adopted: 0,
+            drops: [0; Drop::ALL.len()],
+            malformed: [0; Malformed::ALL.len()],
+        }
+    }
+}
+
+impl Counters {
+    /// Counts something that was dropped or refused.
+    pub fn drop(&mut self, reason: Drop) {
+        self.drops[reason as usize] += 1;
+    }
+
+    /// Counts a frame that is no segment.
+    pub fn malformed(&mut self, reason: Malformed) {
+        self.malformed[reason as usize] += 1;
+    }
+
+    /// How often something was dropped for this reason.
+    pub fn dropped(&self, reason: Drop) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// How many frames were refused for this reason.
+    pub fn refused_frames(&self, reason: Malformed) -> u64 {
+        self.malformed[reason as usize]
+    }
+}

@@ -1,0 +1,154 @@
+//! Connections that hosts want opened.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use netdev::Device;
+use queue_pair::{CONNECT_BLOCK_LEN, Completion, ConnectBlock};
+use rustix::io::Errno;
+use tcp::{ConnId, ConnOptions, ConnectError};
+
+use super::Worker;
+use crate::connections::{PoolId, SessionId};
+use crate::network::Network;
+use crate::session::EndReason;
+
+/// Leased ports that are tried for a connection before one more is leased.
+const TRIES: usize = 8;
+/// Ports that a program needs a privilege to bind; the engine does not lend it its own.
+const PRIVILEGED: u16 = 1024;
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// A process wants a connection opened.
+    pub(super) fn connect(
+        &mut self,
+        id: SessionId,
+        token: u64,
+        addr: u64,
+    ) -> Result<(), EndReason> {
+        let mut bytes = [0; CONNECT_BLOCK_LEN];
+        let Some(session) = self.sessions.get(id) else {
+            return Ok(());
+        };
+        session.region.send.copy_out(addr, &mut bytes)?;
+        let block = ConnectBlock::decode(&bytes)?;
+        match self.open(id, &block) {
+            Ok(conn_id) => {
+                let (conn, new) = self.connections.enter(conn_id);
+                if !new {
+                    debug_assert!(false, "the stack has just named it");
+                    return Ok(());
+                }
+                conn.pool = PoolId::of(id);
+                conn.owner = Some(id);
+                conn.token = token;
+                conn.flags.active = true;
+                conn.flags.taken = true;
+                self.memory.expect_stream(PoolId::of(id));
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.held += 1;
+                }
+            }
+            Err(errno) => {
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.notices.push_back(Completion::OpenFailed {
+                        token,
+                        errno: errno.raw_os_error() as u16,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, id: SessionId, block: &ConnectBlock) -> Result<ConnId, Errno> {
+        let remote = block.remote;
+        if self.stopping {
+            return Err(Errno::OPNOTSUPP);
+        }
+        if !self.config.access.admits_peer(remote.ip(), remote.port()) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let source = self.source(block.local.ip(), remote.ip())?;
+        let mut options = ConnOptions {
+            user_timeout: (block.user_timeout != 0)
+                .then(|| Duration::from_millis(block.user_timeout.into())),
+            max_segment: (block.max_segment != 0).then_some(block.max_segment),
+            ..self.connection_options()
+        };
+        if block.receive_buffer != 0 {
+            let limit = self.config.tcp.receive_buffer;
+            options.receive_buffer = block.receive_buffer.clamp(4096.min(limit), limit);
+        }
+        if block.local.port() != 0 {
+            let port = self.lease_named(id, block.local.port())?;
+            return self
+                .try_open(SocketAddr::new(source, port), remote, &options)
+                .map_err(|_| Errno::ADDRNOTAVAIL);
+        }
+        // While there are few ports, more of them; then those there are; then more again.
+        let leased = self.network.leased_ports();
+        if leased >= TRIES {
+            for _ in 0..TRIES {
+                let Some(port) = self.network.next_leased_port() else {
+                    break;
+                };
+                match self.try_open(SocketAddr::new(source, port), remote, &options) {
+                    Err(ConnectError::AddressInUse) => {}
+                    other => return other.map_err(connect_errno),
+                }
+            }
+        }
+        if let Ok(port) = self.network.lease_port(None) {
+            return self
+                .try_open(SocketAddr::new(source, port), remote, &options)
+                .map_err(connect_errno);
+        }
+        for _ in 0..leased {
+            let Some(port) = self.network.next_leased_port() else {
+                break;
+            };
+            match self.try_open(SocketAddr::new(source, port), remote, &options) {
+                Err(ConnectError::AddressInUse) => {}
+                other => return other.map_err(connect_errno),
+            }
+        }
+        Err(Errno::ADDRNOTAVAIL)
+    }
+
+    fn source(&mut self, wanted: IpAddr, remote: IpAddr) -> Result<IpAddr, Errno> {
+        let source = self.network.source_for(remote)?;
+        if wanted.is_unspecified() {
+            return Ok(source);
+        }
+        if !self.network.addresses().contains(&wanted) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        Ok(wanted)
+    }
+
+    fn lease_named(&mut self, id: SessionId, port: u16) -> Result<u16, Errno> {
+        let root = self.sessions.get(id).is_some_and(|s| s.process.uid == 0);
+        if port < PRIVILEGED && !root {
+            return Err(Errno::ACCESS);
+        }
+        self.network.lease_port(Some(port))
+    }
+
+    fn try_open(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        options: &ConnOptions,
+    ) -> Result<ConnId, ConnectError> {
+        self.stack.connect(self.now, local, remote, options)
+    }
+}
+
+fn connect_errno(error: ConnectError) -> Errno {
+    match error {
+        ConnectError::AddressInUse => Errno::ADDRNOTAVAIL,
+        ConnectError::TooManyConnections => Errno::NOBUFS,
+        ConnectError::BadAddress => Errno::INVAL,
+    }
+}

@@ -1,0 +1,185 @@
+//! From the TCP's events to what hosts are told.
+
+use netdev::Device;
+use queue_pair::Completion;
+use rustix::io::Errno;
+use tcp::{ConnId, ConnUpdate, Event, Failure, Request};
+
+use super::Worker;
+use crate::connections::SessionId;
+use crate::network::Network;
+use crate::session::EndReason;
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// Takes what the TCP has to say; true if there was anything.
+    pub(super) fn take_events(&mut self) -> bool {
+        let mut any = false;
+        while let Some(event) = self.stack.poll_event() {
+            any = true;
+            match event {
+                Event::Connection(id, update) => self.connection_changed(id, update),
+                Event::Acceptable(id) => {
+                    if let Some(number) = self.listeners.number_of(id) {
+                        self.hand_over(number);
+                    }
+                }
+                Event::Released(id) => self.released(id),
+            }
+        }
+        any
+    }
+
+    #[inline]
+    fn connection_changed(&mut self, id: ConnId, update: ConnUpdate) {
+        let (conn, new) = self.connections.enter(id);
+        if new {
+            self.memory.expect_stream(conn.pool);
+        }
+        if update.acked != conn.acked
+            && let Some(path) = conn.path
+        {
+            self.paths.progress(path);
+        }
+        conn.received = update.received;
+        conn.acked = update.acked;
+        conn.flags.peer_closed = update.peer_closed;
+        if update.connected && !conn.flags.connected {
+            conn.flags.connected = true;
+            conn.flags.tell_opened = conn.flags.active;
+        }
+        if let Some(failure) = update.failed {
+            conn.failure = errno(failure);
+            if conn.flags.active && !conn.flags.connected {
+                self.open_failed(id);
+                return;
+            }
+        }
+        if conn.flags.closed {
+            self.settle_closed(id);
+        } else {
+            Self::queue(&mut self.sessions, conn);
+        }
+        if !self.lenders.is_empty() {
+            self.repay(id);
+        }
+    }
+
+    /// A connection that a process wanted opened never was. The process does not know its name, so
+    /// there is nobody to close it but the engine.
+    fn open_failed(&mut self, id: ConnId) {
+        let Some(conn) = self.connections.get_mut(id) else {
+            return;
+        };
+        let failed = Completion::OpenFailed {
+            token: conn.token,
+            errno: conn.failure,
+        };
+        if let Some(owner) = self.detach(id) {
+            if let Some(session) = self.sessions.get_mut(owner)
+                && session.ended.is_none()
+            {
+                session.notices.push_back(failed);
+            }
+            self.let_go(owner);
+        }
+        self.finish(id, Request::Abort);
+    }
+
+    /// The TCP has forgotten a connection.
+    fn released(&mut self, id: ConnId) {
+        self.lenders_forget(id);
+        if let Some(owner) = self.detach(id) {
+            self.notice_released(owner, id);
+            self.let_go(owner);
+        }
+        let Some(conn) = self.connections.get_mut(id) else {
+            return;
+        };
+        if let Some(pool) = self.memory.pool(conn.pool) {
+            conn.stream.release(pool);
+        }
+        if let Some(path) = conn.path.take() {
+            self.paths.release(path);
+        }
+        self.connections.leave(id);
+    }
+
+    /// A connection no longer refers to a session's memory.
+    pub(super) fn let_go(&mut self, owner: SessionId) {
+        if let Some(session) = self.sessions.get_mut(owner) {
+            session.held = session.held.saturating_sub(1);
+            if session.ended.is_some() && session.held == 0 {
+                self.free_session(owner);
+            }
+        }
+    }
+
+    /// Posts what the hosts do not know yet and publishes it; true if anything was posted.
+    pub(super) fn post_completions(&mut self) -> bool {
+        let mut any = false;
+        for slot in 0..self.sessions.slots() {
+            let id = SessionId(slot);
+            match self.post_completions_of(id) {
+                Ok(posted) => any |= posted,
+                Err(reason) => self.breaches.push((id, reason)),
+            }
+        }
+        any
+    }
+
+    fn post_completions_of(&mut self, id: SessionId) -> Result<bool, EndReason> {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return Ok(false);
+        };
+        if session.ended.is_some() || (session.ready.is_empty() && session.notices.is_empty()) {
+            return Ok(false);
+        }
+        let (stack, now) = (&self.stack, self.now);
+        let ends = |id| stack.info(now, id).map(|info| (info.local, info.remote));
+        if session.post_notices()? {
+            while let Some(next) = session.ready.pop_front() {
+                let Some(conn) = self.connections.get_mut(next) else {
+                    continue;
+                };
+                if conn.owner != Some(id) {
+                    continue;
+                }
+                if !session.tell(conn, ends)? {
+                    // It goes on here when the host has made room.
+                    session.ready.push_front(next);
+                    break;
+                }
+                conn.flags.queued = false;
+            }
+        }
+        Ok(session.publish())
+    }
+
+    /// Rings the doorbells of the hosts that sleep, if anything was `told`.
+    pub(super) fn ring(&mut self, told: bool) {
+        if !told {
+            return;
+        }
+        for slot in 0..self.sessions.slots() {
+            if let Some(session) = self.sessions.get_mut(SessionId(slot))
+                && session.ended.is_none()
+            {
+                self.counters.doorbells += session.ring();
+            }
+        }
+    }
+}
+
+/// The errno by which programs know a failure.
+pub(super) fn errno(failure: Failure) -> u16 {
+    let errno = match failure {
+        Failure::Refused => Errno::CONNREFUSED,
+        Failure::Reset => Errno::CONNRESET,
+        Failure::TimedOut => Errno::TIMEDOUT,
+        Failure::HostUnreachable => Errno::HOSTUNREACH,
+        Failure::NetworkUnreachable => Errno::NETUNREACH,
+        Failure::Aborted => Errno::CONNABORTED,
+    };
+    // Every errno is small and positive.
+    errno.raw_os_error() as u16
+}

@@ -1,0 +1,123 @@
+//! What the engine tells people: metrics and sockets.
+
+use netdev::Device;
+use queue_pair::control::{Metric, MetricKind, SocketRow};
+
+use super::Worker;
+use crate::network::Network;
+use crate::session::conn_ref;
+use crate::stats::{Metrics, conn_info, state_name};
+
+/// Sockets in one answer: a control message has room for so many.
+const ROWS: usize = 50;
+
+/// Sessions whose counts fit in an answer.
+const SESSIONS: usize = 32;
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// Every counter and gauge.
+    pub(super) fn metrics(&mut self) -> Vec<Metric> {
+        let mut metrics = Metrics::default();
+        metrics.worker(&self.counters);
+        metrics.tcp(self.stack.counters());
+        let device = self.device.counters();
+        for (name, value) in device.iter() {
+            let help = "Counts of the device";
+            metrics.labelled("device", help, ("count", name), value);
+        }
+        for (reason, count) in self.network.steering_counts() {
+            let help = "Frames seen by the steering program, by what became of them and why";
+            metrics.labelled("steering", help, ("reason", reason), count);
+        }
+        let connections = u64::from(self.stack.connection_count());
+        let sessions = self.sessions.iter().filter(|(_, s)| s.ended.is_none());
+        metrics.gauge("connections", "Connections, orphans included", connections);
+        metrics.gauge(
+            "half_open",
+            "Handshakes under way",
+            self.stack.half_open_count().into(),
+        );
+        metrics.gauge(
+            "time_wait",
+            "Pairs in TIME-WAIT",
+            self.stack.time_wait_count().into(),
+        );
+        metrics.gauge("listeners", "Listeners", self.listeners.len() as u64);
+        metrics.gauge("attached", "Sessions attached now", sessions.count() as u64);
+        metrics.gauge("paths", "Destinations remembered", self.paths.len() as u64);
+        metrics.gauge(
+            "held_frames",
+            "Frames waiting for a neighbour",
+            self.held.len() as u64,
+        );
+        for (_, session) in self.sessions.iter().take(SESSIONS) {
+            let (number, pid) = (session.number.to_string(), session.process.pid.to_string());
+            let labels = [("session", number.as_str()), ("pid", pid.as_str())];
+            let counts = session.counters;
+            for (name, help, value) in [
+                (
+                    "session_submissions",
+                    "Submissions taken",
+                    counts.submissions,
+                ),
+                (
+                    "session_completions",
+                    "Completions posted",
+                    counts.completions,
+                ),
+                ("session_doorbells", "Doorbells rung", counts.doorbells),
+                ("session_refused", "Requests refused", counts.refused),
+            ] {
+                metrics.add(name, help, MetricKind::Counter, &labels, value as f64);
+            }
+        }
+        metrics.into_vec()
+    }
+
+    /// Some sockets, from where the last answer ended: listeners first, then connections by slot.
+    pub(super) fn socket_rows(&self, after: Option<u64>) -> (Vec<SocketRow>, Option<u64>) {
+        let listeners = self.listeners.iter().map(|listener| SocketRow {
+            conn: None,
+            session: None,
+            pid: None,
+            program: self
+                .listener_process(listener)
+                .map_or_else(String::new, |s| s.process.program.clone()),
+            local: listener.local,
+            peer: None,
+            state: "LISTEN".to_owned(),
+            receive_queue: self.stack.waiting(listener.id) as u64,
+            send_queue: listener.backlog.into(),
+            info: None,
+        });
+        let connections = self.stack.connections().filter_map(|id| {
+            let info = self.stack.info(self.now, id)?;
+            let owner = self.connections.get(id).and_then(|conn| conn.owner);
+            let session = owner.and_then(|owner| self.sessions.get(owner));
+            Some(SocketRow {
+                conn: Some(conn_ref(id)),
+                session: session.map(|s| s.number),
+                pid: session.map(|s| s.process.pid),
+                program: session.map_or_else(String::new, |s| s.process.program.clone()),
+                local: info.local,
+                peer: Some(info.remote),
+                state: state_name(info.state).to_owned(),
+                receive_queue: info.receive_queue,
+                send_queue: info.send_queue,
+                info: Some(conn_info(&info)),
+            })
+        });
+        let start = after.unwrap_or(0);
+        let skip = usize::try_from(start).unwrap_or(usize::MAX);
+        let rows: Vec<_> = listeners.chain(connections).skip(skip).take(ROWS).collect();
+        let next = (rows.len() == ROWS).then(|| start + ROWS as u64);
+        (rows, next)
+    }
+
+    fn listener_process(
+        &self,
+        listener: &crate::listeners::Listener,
+    ) -> Option<&crate::session::Session> {
+        self.sessions.get(listener.members.first()?.session)
+    }
+}

@@ -1,0 +1,216 @@
+//! Listeners and the steering of their ports.
+//!
+//! A port is steered as *mixed* first and asked about afterwards: whatever connections the kernel
+//! has there stay the kernel's, and when it has none the lookup for each packet is spared. When a
+//! listener goes, its port stays steered for as long as connections of ours are left on it, and
+//! new ones are the kernel's.
+
+use std::net::{IpAddr, SocketAddr};
+
+use netdev::Device;
+use rustix::io::Errno;
+use tcp::{ConnOptions, ListenError, ListenSpec};
+
+use super::Worker;
+use crate::config::Congestion;
+use crate::connections::SessionId;
+use crate::listeners::Listener;
+use crate::network::{Network, Steered};
+
+/// Endpoints without a listener that are still steered.
+#[derive(Debug, Default)]
+pub(super) struct Closing(Vec<(IpAddr, u16)>);
+
+impl Closing {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// A process accepts on `local` from now on; it has shown the kernel's listening socket there.
+    pub(super) fn listen(
+        &mut self,
+        session: SessionId,
+        local: SocketAddr,
+        v6_only: bool,
+        backlog: u32,
+    ) -> Result<u32, Errno> {
+        if self.stopping || !self.config.access.admits_listener(local.port()) {
+            return Err(Errno::ACCESS);
+        }
+        let backlog = backlog.min(self.config.limits.accept_backlog);
+        if let Some(listener) = self.listeners.on(local) {
+            listener.join(session);
+            listener.backlog = listener.backlog.max(backlog);
+            let (number, id, backlog) = (listener.number, listener.id, listener.backlog);
+            self.stack.set_backlog(id, backlog);
+            return Ok(number);
+        }
+        if !local.ip().is_unspecified() && !self.network.addresses().contains(&local.ip()) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let spec = ListenSpec {
+            addr: Some(local.ip()),
+            port: local.port(),
+            backlog,
+            max_half_open: self.config.limits.half_open,
+            v6_only,
+            options: self.connection_options(),
+        };
+        let id = self.stack.listen(spec).map_err(|error| match error {
+            ListenError::AddressInUse => Errno::ADDRINUSE,
+            ListenError::TooManyListeners => Errno::NOBUFS,
+            ListenError::BadAddress => Errno::INVAL,
+        })?;
+        let mut listener = Listener::new(id, local, v6_only, backlog);
+        listener.join(session);
+        let number = self.listeners.insert(listener);
+        if let Err(error) = self.steer_listener(number) {
+            tracing::warn!(%local, %error, "the port cannot be steered");
+            self.remove_listener(number);
+            return Err(Errno::from_io_error(&error).unwrap_or(Errno::NOBUFS));
+        }
+        self.recheck_mixed();
+        tracing::info!(%local, "listening");
+        Ok(number)
+    }
+
+    /// What connections start with.
+    pub(super) fn connection_options(&self) -> ConnOptions {
+        ConnOptions {
+            congestion: match self.config.tcp.congestion {
+                Congestion::Cubic => tcp::Algorithm::Cubic,
+                Congestion::Reno => tcp::Algorithm::Reno,
+            },
+            receive_buffer: self.config.tcp.receive_buffer,
+            ..ConnOptions::default()
+        }
+    }
+
+    /// Steers the own addresses that a listener covers, and no others.
+    fn steer_listener(&mut self, number: u32) -> std::io::Result<()> {
+        let own = self.network.addresses().to_vec();
+        let Some(listener) = self.listeners.get_mut(number) else {
+            return Ok(());
+        };
+        let port = listener.local.port();
+        let covered: Vec<_> = own.into_iter().filter(|a| listener.covers(*a)).collect();
+        let gone = listener.steered.extract_if(.., |a| !covered.contains(a));
+        let gone: Vec<_> = gone.collect();
+        let how = listener.how;
+        for &address in &covered {
+            if !listener.steered.contains(&address) {
+                self.network.steer(address, port, how)?;
+                listener.steered.push(address);
+            }
+        }
+        let steered = &listener.steered;
+        let taken_up = |(a, p): &mut (IpAddr, u16)| *p == port && steered.contains(a);
+        self.closing.0.retain_mut(|endpoint| !taken_up(endpoint));
+        for address in gone {
+            self.close_endpoint(address, port);
+        }
+        Ok(())
+    }
+
+    /// A listener no longer wants an endpoint.
+    fn close_endpoint(&mut self, address: IpAddr, port: u16) {
+        let wanted = |l: &Listener| l.local.port() == port && l.steered.contains(&address);
+        if self.listeners.iter().any(wanted) {
+            return;
+        }
+        if self.stack.uses_local_port(port) {
+            match self.network.steer(address, port, Steered::Closing) {
+                Ok(()) => self.closing.0.push((address, port)),
+                Err(error) => tracing::warn!(%address, port, %error, "the port stays steered"),
+            }
+        } else {
+            self.network.unsteer(address, port);
+        }
+    }
+
+    /// A process accepts on a listener no longer.
+    pub(super) fn leave_listener(&mut self, session: SessionId, number: u32) {
+        let Some(listener) = self.listeners.get_mut(number) else {
+            return;
+        };
+        listener.leave(session);
+        if listener.is_abandoned() {
+            self.remove_listener(number);
+        } else {
+            // What it was not handed is for the others.
+            self.hand_over(number);
+        }
+    }
+
+    /// Ends a listener; what waits in it ends by RST, as in the kernel.
+    pub(super) fn remove_listener(&mut self, number: u32) {
+        let Some(listener) = self.listeners.remove(number) else {
+            return;
+        };
+        self.stack.unlisten(self.now, listener.id);
+        for &address in &listener.steered {
+            self.close_endpoint(address, listener.local.port());
+        }
+        tracing::info!(local = %listener.local, "no longer listening");
+    }
+
+    /// The interface's own addresses have changed.
+    pub(super) fn addresses_changed(&mut self) {
+        let numbers: Vec<u32> = self.listeners.iter().map(|l| l.number).collect();
+        for number in numbers {
+            if let Err(error) = self.steer_listener(number) {
+                tracing::warn!(%error, "a new address is not steered");
+            }
+        }
+    }
+
+    /// Spares the lookup of the kernel's connections where it has none left.
+    pub(super) fn recheck_mixed(&mut self) {
+        for listener in self.listeners.iter_mut() {
+            let port = listener.local.port();
+            if listener.how != Steered::Mixed || self.network.kernel_connections(port) > 0 {
+                continue;
+            }
+            let steered = &listener.steered;
+            let engine = |address| self.network.steer(address, port, Steered::Engine);
+            match steered.iter().copied().try_for_each(engine) {
+                Ok(()) => listener.how = Steered::Engine,
+                Err(error) => tracing::warn!(port, %error, "the port stays mixed"),
+            }
+        }
+    }
+
+    /// Whether some listener's port is mixed.
+    pub(super) fn has_mixed(&self) -> bool {
+        let mixed = |l: &Listener| l.how == Steered::Mixed && !l.steered.is_empty();
+        self.listeners.iter().any(mixed)
+    }
+
+    /// Leaves endpoints to the kernel on which nothing of ours is left.
+    pub(super) fn recheck_closing(&mut self) {
+        let (stack, network) = (&self.stack, &mut self.network);
+        self.closing.0.retain(|&(address, port)| {
+            let needed = stack.uses_local_port(port);
+            if !needed {
+                network.unsteer(address, port);
+            }
+            needed
+        });
+    }
+
+    /// New connections are the kernel's from now on.
+    pub(super) fn yield_listeners(&mut self) {
+        for listener in self.listeners.iter_mut() {
+            listener.how = Steered::Closing;
+            let port = listener.local.port();
+            for &address in &listener.steered {
+                if let Err(error) = self.network.steer(address, port, Steered::Closing) {
+                    tracing::warn!(%address, port, %error, "new connections still come here");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The worker: one thread, one receive queue, one TCP.
+//!
+//! A turn takes what has come, does what follows from it, and says what came of it:
+//!
+//! 1. receive a batch of frames, each straight into the TCP, its payload into its session's chunk;
+//! 2. take the submissions of every session;
+//! 3. run the timers that are due;
+//! 4. turn the TCP's events into completions and publish them;
+//! 5. transmit what is ready and flush the device;
+//! 6. ring the doorbells that are armed.
+//!
+//! Nothing on this way allocates, searches or waits. What is rare (the control socket, the
+//! kernel's notifications, the end of a process) is looked at between turns, by [`run`](Worker::run).
+
+mod connect;
+mod events;
+mod facts;
+mod handover;
+mod listen;
+mod requests;
+mod run;
+mod sessions;
+mod submissions;
+mod transmit;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+
+use netdev::Device;
+use queue_pair::Area;
+use tcp::{Instant, Stack};
+use wire::segment::{ChecksumPolicy, parse};
+use wire::tcp::Flags;
+
+use crate::config::Config;
+use crate::connections::{Connections, SessionId};
+use crate::control::Control;
+use crate::listeners::Listeners;
+use crate::memory::{Memory, Store};
+use crate::network::{HeldFrames, Network, Paths};
+use crate::session::{EndReason, Sessions};
+use crate::stats::{Counters, Drop};
+
+use self::listen::Closing;
+use self::sessions::Forks;
+use self::transmit::Sink;
+
+/// Frames taken from the device in a turn.
+const RECEIVE_BUDGET: usize = 64;
+/// Emissions in a turn.
+const TRANSMIT_BUDGET: usize = 256;
+/// Timers in a turn.
+const TIMER_BUDGET: usize = 256;
+/// Bytes of the memory in which the pieces of a large send are put together.
+const SCRATCH: usize = 65_536;
+
+/// An engine's worker over a device and a network.
+pub struct Worker<D, N> {
+    config: Config,
+    device: D,
+    network: N,
+    stack: Stack,
+    checksum: ChecksumPolicy,
+    connections: Connections,
+    memory: Memory,
+    paths: Paths,
+    held: HeldFrames,
+    sessions: Sessions,
+    forks: Forks,
+    listeners: Listeners,
+    closing: Closing,
+    control: Control,
+    counters: Counters,
+    scratch: Area,
+    /// The time of this turn.
+    now: Instant,
+    /// Sessions that broke the rules in this turn.
+    breaches: Vec<(SessionId, EndReason)>,
+    /// Lenders: connections whose sent bytes still lie in a former owner's memory, with that owner
+    /// and how many bytes must be acknowledged until they do not.
+    lenders: HashMap<tcp::ConnId, (SessionId, u64)>,
+    stopping: bool,
+    /// The cookie of the network namespace that the engine is in.
+    namespace: u64,
+    /// Makes fork tokens that nobody can guess.
+    tokens: RandomState,
+    forked: u64,
+}
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// A worker with nothing to do yet. `seed` makes its sequence numbers unpredictable.
+    pub fn new(config: Config, device: D, network: N, control: Control, seed: [u8; 32]) -> Self {
+        let checksum = if device.offloads().receive_partial_checksum {
+            ChecksumPolicy::AcceptPartial
+        } else {
+            ChecksumPolicy::Verify
+        };
+        let mtu = u16::try_from(device.limits().mtu).unwrap_or(u16::MAX);
+        Self {
+            stack: Stack::new(stack_config(&config, mtu), seed),
+            memory: Memory::new(config.limits.unaccepted_bytes as usize),
+            paths: Paths::with_limit(config.limits.paths as usize),
+            held: HeldFrames::with_limit(config.limits.held_frames as usize),
+            config,
+            device,
+            network,
+            checksum,
+            connections: Connections::default(),
+            sessions: Sessions::default(),
+            forks: Forks::default(),
+            listeners: Listeners::default(),
+            closing: Closing::default(),
+            control,
+            counters: Counters::default(),
+            scratch: Area::private("scratch", SCRATCH),
+            now: Instant::ZERO,
+            breaches: Vec::new(),
+            lenders: HashMap::new(),
+            stopping: false,
+            namespace: 0,
+            tokens: RandomState::new(),
+            forked: 0,
+        }
+    }
+
+    /// States the network namespace that listeners must be of, by its cookie.
+    pub fn in_namespace(mut self, cookie: u64) -> Self {
+        self.namespace = cookie;
+        self
+    }
+
+    fn next_token(&mut self) -> u64 {
+        self.forked += 1;
+        self.tokens.hash_one(self.forked)
+    }
+
+    /// One turn at the time `now`; true if there was anything to do.
+    pub fn turn(&mut self, now: Instant) -> bool {
+        self.now = now;
+        let received = self.receive();
+        let submitted = self.take_submissions();
+        let timers = self.stack.next_timeout().is_some_and(|at| at <= now);
+        if timers {
+            self.stack.on_timeout(now, TIMER_BUDGET);
+        }
+        let events = self.take_events();
+        let told = self.post_completions();
+        let sent = self.transmit();
+        self.ring(told);
+        self.end_breached();
+        self.counters.turns += 1;
+        let worked = received || submitted || timers || events || sent || told;
+        self.counters.empty_turns += u64::from(!worked);
+        worked
+    }
+
+    fn receive(&mut self) -> bool {
+        let Self {
+            device,
+            stack,
+            connections,
+            memory,
+            counters,
+            config,
+            now,
+            checksum,
+            ..
+        } = self;
+        let mut store = Store {
+            connections,
+            memory,
+        };
+        let open = config.access.is_open();
+        let count = device.receive(RECEIVE_BUDGET, |frame| match parse(frame, *checksum) {
+            Ok(segment) => {
+                let opens = segment.tcp.flags.contains(Flags::SYN) && segment.tcp.ack.is_none();
+                if !open && opens && !config.access.admits_peer(segment.src, segment.tcp.dst_port) {
+                    counters.drop(Drop::Denied);
+                    return;
+                }
+                // What the TCP does not use it counts itself, by reason.
+                let _ = stack.on_segment(*now, &segment, &mut store);
+            }
+            Err(reason) => counters.malformed(reason),
+        });
+        counters.frames += count as u64;
+        counters.batches += u64::from(count != 0);
+        count != 0
+    }
+
+    fn transmit(&mut self) -> bool {
+        let mut sink = Sink {
+            device: &mut self.device,
+            network: &mut self.network,
+            connections: &mut self.connections,
+            memory: &mut self.memory,
+            paths: &mut self.paths,
+            held: &mut self.held,
+            counters: &mut self.counters,
+            scratch: &self.scratch,
+        };
+        let sent = self
+            .stack
+            .poll_transmit(self.now, &mut sink, TRANSMIT_BUDGET);
+        if sent != 0 {
+            self.device.flush();
+        }
+        sent != 0
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The TCP.
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// The network, as tests look at it.
+    pub fn network(&self) -> &N {
+        &self.network
+    }
+
+    /// How many sessions there are, those that are being drained included.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+}
+
+fn stack_config(config: &Config, mtu: u16) -> tcp::Config {
+    let limits = &config.limits;
+    tcp::Config {
+        mtu,
+        max_connections: limits.connections,
+        max_listeners: limits.listeners,
+        max_half_open: limits.half_open,
+        max_time_wait: limits.time_wait,
+        max_receive_buffer: config.tcp.receive_buffer,
+        time_wait: core::time::Duration::from_secs(config.tcp.time_wait_seconds.into()),
+        ..tcp::Config::default()
+    }
+}

@@ -1,0 +1,309 @@
+//! Requests on the control socket.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use netdev::Device;
+use queue_pair::control::{self, ChannelError, Explanation, Fds, Reply, Request};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::Worker;
+use crate::connections::SessionId;
+use crate::control::{Source, prove_listener};
+use crate::network::Network;
+use crate::session::{EndReason, Process};
+use crate::stats::Drop;
+
+/// Requests of one connection that are answered in one go.
+const BUDGET: usize = 16;
+/// The longest name of a program, or reason, that is kept.
+const MAX_TEXT: usize = 256;
+
+/// An answer, with what comes along.
+type Answer = Result<(Reply, Fds), (Errno, String)>;
+
+fn done() -> Answer {
+    Ok((Reply::Done, Fds::new()))
+}
+
+fn refuse(errno: Errno, message: impl Into<String>) -> Answer {
+    Err((errno, message.into()))
+}
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// Accepts the control connections that wait.
+    pub(super) fn accept_clients(&mut self) {
+        loop {
+            match self.control.accept() {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(Errno::MFILE) => self.counters.drop(Drop::ControlFull),
+                Err(error) => {
+                    tracing::warn!(%error, "the control socket does not accept");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Answers what a control connection asks; ends it, and its session, if it is over.
+    pub(super) fn serve_client(&mut self, slot: u32) {
+        let served = self.serve(slot);
+        if let Err(error) = served {
+            if !matches!(error, ChannelError::Closed) {
+                tracing::warn!(%error, "control connection closed");
+            }
+            let reason = match error {
+                ChannelError::Violation(violation) => EndReason::Violation(violation),
+                _ => EndReason::Gone,
+            };
+            if let Some(session) = self.control.close(slot) {
+                self.end_session(session, reason);
+            }
+        }
+    }
+
+    fn serve(&mut self, slot: u32) -> Result<(), ChannelError> {
+        self.control.flush(slot)?;
+        for _ in 0..BUDGET {
+            let Some((request, fds)) = self.control.receive(slot)? else {
+                break;
+            };
+            let wants_reply = request.wants_reply();
+            let answer = self.answer(slot, request, fds);
+            if wants_reply {
+                let (reply, fds) = answer.unwrap_or_else(|(errno, message)| {
+                    let errno = errno.raw_os_error();
+                    (Reply::Error { errno, message }, Fds::new())
+                });
+                self.control.reply(slot, &reply, fds)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, slot: u32, request: Request, mut fds: Fds) -> Answer {
+        match request {
+            Request::Attach {
+                version,
+                program,
+                fork_token,
+            } => self.answer_attach(slot, version, program, fork_token),
+            Request::Listen { addr, backlog, .. } => {
+                let session = self.session_of(slot)?;
+                let Some(shown) = fds.pop() else {
+                    return refuse(Errno::INVAL, "show the kernel's listening socket");
+                };
+                let v6_only = prove_listener(shown.as_fd(), addr, self.namespace)
+                    .map_err(|refusal| (refusal.errno(), refusal.to_string()))?;
+                let listener = self
+                    .listen(session, addr, v6_only, backlog)
+                    .map_err(|errno| (errno, format!("{addr} is not offloaded: {errno}")))?;
+                Ok((Reply::Listening { listener }, Fds::new()))
+            }
+            Request::Unlisten { listener } => {
+                let session = self.session_of(slot)?;
+                let known = self.unlisten(session, listener);
+                known.map_err(|errno| (errno, format!("listener {listener} is not yours")))?;
+                done()
+            }
+            Request::Waker => {
+                let session = self.session_of(slot)?;
+                let (waker, fd) = self
+                    .add_waker(session)
+                    .map_err(|errno| (errno, "no further waker".to_owned()))?;
+                Ok((Reply::Waker { waker }, [fd].into_iter().collect()))
+            }
+            Request::Fork => self.answer_fork(slot),
+            Request::Adopt { conn } => {
+                let session = self.session_of(slot)?;
+                let message = "the connection did not come through a fork";
+                let adopted = self
+                    .adopt(session, conn)
+                    .map_err(|errno| (errno, message.to_owned()))?;
+                let id = tcp::ConnId {
+                    index: conn.index,
+                    generation: conn.generation,
+                };
+                let Some(info) = self.stack.info(self.now, id) else {
+                    return refuse(Errno::BADF, message);
+                };
+                let reply = Reply::Adopted {
+                    consumed: adopted.consumed,
+                    sent: adopted.sent,
+                    acked: adopted.acked,
+                    peer: info.remote,
+                    local: info.local,
+                };
+                Ok((reply, Fds::new()))
+            }
+            Request::AdoptListener { listener } => {
+                let session = self.session_of(slot)?;
+                let adopted = self.adopt_listener(session, listener);
+                adopted.map_err(|e| (e, "the listener did not come through a fork".to_owned()))?;
+                Ok((Reply::Listening { listener }, Fds::new()))
+            }
+            Request::Info { conn } => {
+                let session = self.session_of(slot)?;
+                let id = tcp::ConnId {
+                    index: conn.index,
+                    generation: conn.generation,
+                };
+                let own = self
+                    .connections
+                    .get(id)
+                    .is_some_and(|c| c.owner == Some(session));
+                match self.stack.info(self.now, id).filter(|_| own) {
+                    Some(info) => Ok((Reply::Info(crate::stats::conn_info(&info)), Fds::new())),
+                    None => refuse(Errno::NOTCONN, "no such connection of yours"),
+                }
+            }
+            Request::Report { fd, kind, reason } => {
+                self.report(slot, fd, kind, reason);
+                done()
+            }
+            Request::Stats => Ok((Reply::Stats(self.metrics()), Fds::new())),
+            Request::Sockets { after } => {
+                let (rows, next) = self.socket_rows(after);
+                Ok((Reply::Sockets { rows, next }, Fds::new()))
+            }
+            Request::Explain { pid } => {
+                let explained = self.control.explanations(pid);
+                Ok((Reply::Explained(explained), Fds::new()))
+            }
+            Request::Capture { filter } => self.answer_capture(slot, &filter, fds),
+            Request::Shutdown => {
+                self.privileged(slot)?;
+                tracing::info!("asked to stop by the control socket");
+                self.begin_stop();
+                done()
+            }
+        }
+    }
+
+    fn answer_attach(
+        &mut self,
+        slot: u32,
+        version: u32,
+        program: String,
+        fork_token: Option<u64>,
+    ) -> Answer {
+        if version != control::VERSION {
+            let own = control::VERSION;
+            let message = format!("the engine speaks version {own}, the program {version}");
+            return refuse(Errno::PROTONOSUPPORT, message);
+        }
+        let Some(client) = self.control.client(slot) else {
+            return refuse(Errno::BADF, "the connection is gone");
+        };
+        if client.session.is_some() {
+            return refuse(Errno::ALREADY, "attached already");
+        }
+        let process = Process {
+            pid: client.pid,
+            uid: client.uid,
+            program: shortened(program),
+        };
+        let pidfd = self.process_descriptor(slot, process.pid);
+        let attachment = self.attach(process, pidfd, fork_token).map_err(|errno| {
+            let message = "no room for another session (limits.sessions, sessions_per_user)";
+            (errno, message.to_owned())
+        })?;
+        if let Some(token) = fork_token {
+            self.control.forget_lifeline(token);
+        }
+        let id = attachment.id;
+        if let Some(client) = self.control.client(slot) {
+            client.session = Some(id);
+        }
+        self.watch_session(id);
+        let reply = Reply::Attached {
+            session: attachment.number,
+            engine: self.config.name.clone(),
+        };
+        let fds = [attachment.region, attachment.doorbell, attachment.waker];
+        Ok((reply, fds.into_iter().collect()))
+    }
+
+    /// A descriptor of the process at the other end: from the socket itself, or, on kernels that
+    /// cannot say, by its number.
+    fn process_descriptor(&mut self, slot: u32, pid: u32) -> Option<OwnedFd> {
+        let fd = self.control.client_fd(slot)?;
+        netdev::syscalls::peer_pidfd(fd).ok().or_else(|| {
+            let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+            pidfd_open(pid, PidfdFlags::empty()).ok()
+        })
+    }
+
+    fn watch_session(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get(id) else {
+            return;
+        };
+        let poller = &self.control.poller;
+        let mut watched = poller.add(session.bell.as_fd(), Source::Bell(id));
+        if let Some(pidfd) = &session.pidfd {
+            watched = watched.and(poller.add(pidfd.as_fd(), Source::Process(id)));
+        }
+        if let Err(error) = watched {
+            tracing::warn!(%error, "a session cannot be polled");
+        }
+    }
+
+    fn answer_fork(&mut self, slot: u32) -> Answer {
+        let session = self.session_of(slot)?;
+        let failed = |errno: Errno| (errno, "the fork cannot be followed".to_owned());
+        let (theirs, ours) = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::STREAM,
+            rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK,
+            None,
+        )
+        .map_err(failed)?;
+        let token = self.next_token();
+        self.fork(session, token).map_err(failed)?;
+        self.control.watch_lifeline(token, ours).map_err(failed)?;
+        Ok((Reply::Forked { token }, [theirs].into_iter().collect()))
+    }
+
+    fn answer_capture(&mut self, slot: u32, _: &str, _: Fds) -> Answer {
+        self.privileged(slot)?;
+        refuse(Errno::OPNOTSUPP, "this engine does not capture yet")
+    }
+
+    fn report(&mut self, slot: u32, fd: i32, kind: String, reason: String) {
+        let Some(client) = self.control.client(slot) else {
+            return;
+        };
+        let explanation = Explanation {
+            fd,
+            kind: shortened(kind),
+            reason: shortened(reason),
+        };
+        let pid = client.pid;
+        if !self.control.report(pid, explanation) {
+            self.counters.drop(Drop::ReportsFull);
+        }
+    }
+
+    fn session_of(&mut self, slot: u32) -> Result<SessionId, (Errno, String)> {
+        let session = self.control.client(slot).and_then(|client| client.session);
+        session.ok_or_else(|| (Errno::NOTCONN, "attach first".to_owned()))
+    }
+
+    /// Refuses who is neither root nor the engine's own user.
+    fn privileged(&mut self, slot: u32) -> Result<(), (Errno, String)> {
+        let own = rustix::process::geteuid().as_raw();
+        match self.control.client(slot) {
+            Some(client) if client.uid == 0 || client.uid == own => Ok(()),
+            _ => Err((Errno::PERM, "for root and the engine's own user".to_owned())),
+        }
+    }
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
+    }
+    text
+}

@@ -1,0 +1,342 @@
+//! The loop around the turns: when to look at what is rare, when to yield the core, when to sleep.
+//!
+//! The worker spins only while work keeps coming and for a bounded time after; between empty turns
+//! it yields its core, so that a server on the same core runs as soon as it can. When the time is
+//! over it arms every session's doorbell, looks once more, and sleeps in one poll over the device
+//! and everything rare. The argument that no wake-up is lost stands in [`queue_pair::armed`].
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use netdev::Device;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use tcp::Instant;
+
+use super::Worker;
+use crate::clock::Clock;
+use crate::connections::SessionId;
+use crate::control::Source;
+use crate::network::{Network, NetworkChange, Paths};
+use crate::session::EndReason;
+use crate::stats::Drop;
+
+/// How long, at most, what is rare waits while there is work.
+const LOOK_INTERVAL: Duration = Duration::from_micros(200);
+/// The interval of what is done now and then: neighbours, mixed and closing ports.
+const TICK: Duration = Duration::from_secs(1);
+/// A yield that took longer than this let another task run.
+const YIELDED: Duration = Duration::from_micros(3);
+/// How long a stopping worker waits for its last segments to leave and be acknowledged.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What the loop around the turns keeps.
+#[derive(Debug)]
+struct Loop {
+    clock: Clock,
+    /// When there was last anything to do.
+    last_work: Instant,
+    /// When the rare things were last looked at.
+    last_look: Instant,
+    /// When the tick is due.
+    tick: Instant,
+    /// When the connections that are left are ended, once the worker is stopping.
+    deadline: Option<Instant>,
+    /// They have been ended.
+    ended: bool,
+}
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// Runs until `stop` becomes readable, or somebody asks on the control socket, and then until
+    /// the connections have ended or the time for that is over.
+    pub fn run(&mut self, stop: BorrowedFd<'_>) -> rustix::io::Result<()> {
+        self.control.poller.add(stop, Source::Stop)?;
+        for fd in self.network.fds() {
+            self.control.poller.add(fd, Source::Network)?;
+        }
+        let clock = Clock::start();
+        let now = clock.now();
+        let mut state = Loop {
+            clock,
+            last_work: now,
+            last_look: now,
+            tick: now + TICK,
+            deadline: None,
+            ended: false,
+        };
+        let mut now = now;
+        loop {
+            let worked = self.turn(now);
+            let after = state.clock.now();
+            let spent = after.saturating_duration_since(now).as_nanos() as u64;
+            if worked {
+                self.counters.busy_ns += spent;
+                state.last_work = after;
+            } else {
+                self.counters.spin_ns += spent;
+            }
+            now = after;
+            if now.saturating_duration_since(state.last_look) >= LOOK_INTERVAL {
+                state.last_look = now;
+                self.look(&mut state, now);
+                if self.finished(&mut state, now) {
+                    return Ok(());
+                }
+            }
+            if worked {
+                continue;
+            }
+            let idle = now.saturating_duration_since(state.last_work);
+            if idle < self.config.spin() {
+                rustix::thread::sched_yield();
+                let after = state.clock.now();
+                let away = after.saturating_duration_since(now);
+                self.counters.spin_ns += away.as_nanos() as u64;
+                if away >= YIELDED {
+                    // Somebody else needed the core. If that was our server there is work now; if
+                    // not, this turn is the last before the worker gets out of the way.
+                    let spin = self.config.spin();
+                    state.last_work = Instant::from_nanos(
+                        after.as_nanos().saturating_sub(spin.as_nanos() as u64),
+                    );
+                }
+                now = after;
+                continue;
+            }
+            now = self.sleep(&state, now);
+            state.last_look = now;
+            self.look(&mut state, now);
+            if self.finished(&mut state, now) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes on a control connection that was not accepted by the control socket.
+    pub fn add_client(&mut self, connection: std::os::fd::OwnedFd) -> rustix::io::Result<()> {
+        self.control.add_client(connection).map(drop)
+    }
+
+    /// Looks at everything rare once, at the time `now`: for who drives the turns himself.
+    pub fn attend(&mut self, now: Instant) {
+        let mut state = Loop {
+            clock: Clock::start(),
+            last_work: now,
+            last_look: now,
+            tick: now,
+            deadline: None,
+            ended: false,
+        };
+        self.look(&mut state, now);
+    }
+
+    /// Sleeps until there is something to do; returns the time after that.
+    fn sleep(&mut self, state: &Loop, now: Instant) -> Instant {
+        if self.arm() {
+            let until = self.wake_time(state);
+            let timeout = until.map(|at| {
+                let span = at.saturating_duration_since(now);
+                Timespec::try_from(span).unwrap_or_default()
+            });
+            let epoll = self.control.poller.as_fd();
+            let mut fds = vec![PollFd::from_borrowed_fd(epoll, PollFlags::IN)];
+            self.device.poll_fds(&mut fds);
+            // Interrupted, timed out or woken: the turn that follows finds out why.
+            let _ = poll(&mut fds, timeout.as_ref());
+            self.counters.sleeps += 1;
+        }
+        for slot in 0..self.sessions.slots() {
+            if let Some(session) = self.sessions.get_mut(SessionId(slot)) {
+                session.region.armed.disarm(0);
+            }
+        }
+        let after = state.clock.now();
+        self.counters.sleep_ns += after.saturating_duration_since(now).as_nanos() as u64;
+        after
+    }
+
+    /// Arms the doorbells, then looks once more; true if there is nothing to do.
+    fn arm(&mut self) -> bool {
+        let mut quiet = true;
+        for slot in 0..self.sessions.slots() {
+            let id = SessionId(slot);
+            let Some(session) = self.sessions.get_mut(id) else {
+                continue;
+            };
+            if session.ended.is_some() {
+                continue;
+            }
+            session.region.armed.arm(0);
+            match session.region.submissions.is_empty() {
+                Ok(empty) => quiet &= empty,
+                Err(violation) => {
+                    self.breaches.push((id, EndReason::Violation(violation)));
+                    quiet = false;
+                }
+            }
+        }
+        quiet
+    }
+
+    /// When the worker must be awake again, if at all.
+    fn wake_time(&mut self, state: &Loop) -> Option<Instant> {
+        let timer = self.stack.next_timeout();
+        let ticking = self.has_mixed() || !self.closing.is_empty() || self.paths.needs_tick();
+        let tick = (ticking || self.backed_up()).then_some(state.tick);
+        let times = [timer, tick, state.deadline];
+        times.into_iter().flatten().min()
+    }
+
+    /// Whether some host has not made room for what it is to be told.
+    fn backed_up(&self) -> bool {
+        self.sessions
+            .iter()
+            .any(|(_, s)| s.ended.is_none() && !(s.ready.is_empty() && s.notices.is_empty()))
+    }
+
+    /// Looks at everything rare.
+    fn look(&mut self, state: &mut Loop, now: Instant) {
+        self.now = now;
+        self.counters.polls += 1;
+        for source in self.control.poller.ready() {
+            match source {
+                Source::Listener => self.accept_clients(),
+                Source::Client(slot) => self.serve_client(slot),
+                Source::Bell(id) => {
+                    if let Some(bell) = self.bell(id) {
+                        // What it was rung for is found in the ring.
+                        let _ = bell.drain();
+                    }
+                }
+                Source::Process(id) => self.process_ended(id),
+                Source::Lifeline(slot) => {
+                    if let Some(token) = self.control.lifeline_ended(slot) {
+                        self.forget_fork(token);
+                    }
+                }
+                Source::Network => self.network_changed(),
+                Source::Stop => self.begin_stop(),
+            }
+        }
+        if now >= state.tick {
+            state.tick = now + TICK;
+            self.tick();
+        }
+        self.end_breached();
+    }
+
+    /// A process descriptor is readable. The slot may have a new tenant by now, so it is asked
+    /// again.
+    fn process_ended(&mut self, id: SessionId) {
+        let ended = self
+            .sessions
+            .get(id)
+            .and_then(|s| s.pidfd.as_ref())
+            .is_some_and(|pidfd| {
+                let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+                poll(&mut fds, Some(&Timespec::default())) == Ok(1)
+            });
+        if ended {
+            self.end_session(id, EndReason::Gone);
+        }
+    }
+
+    fn tick(&mut self) {
+        if self.has_mixed() {
+            self.recheck_mixed();
+        }
+        if !self.closing.is_empty() {
+            self.recheck_closing();
+        }
+        self.paths.tick(&mut self.network);
+    }
+
+    fn network_changed(&mut self) {
+        let mut addresses = false;
+        let mut resolved = Vec::new();
+        let mut all = false;
+        let paths: &mut Paths = &mut self.paths;
+        self.network.changes(&mut |change| match change {
+            NetworkChange::Addresses => addresses = true,
+            NetworkChange::Routes => paths.routes_changed(),
+            NetworkChange::Neighbour(address, knowledge) => {
+                if let Some(number) = paths.neighbour_changed(address, knowledge) {
+                    resolved.push((number, knowledge));
+                }
+            }
+            NetworkChange::AllNeighbours => all = true,
+        });
+        if all {
+            self.paths.refresh_neighbours(&mut self.network);
+        }
+        if addresses {
+            self.addresses_changed();
+        }
+        for (number, knowledge) in resolved {
+            self.release_held(number, knowledge);
+        }
+    }
+
+    fn release_held(&mut self, number: u32, knowledge: crate::kernel::neighbours::Knowledge) {
+        use crate::kernel::neighbours::Knowledge;
+        match knowledge {
+            Knowledge::Resolved { mac, .. } => {
+                for bytes in self.held.release(number, mac) {
+                    let Some(frame) = self.device.frame() else {
+                        self.counters.drop(Drop::HeldUnresolved);
+                        continue;
+                    };
+                    let Some(frame) = frame.get_mut(..bytes.len()) else {
+                        continue;
+                    };
+                    frame.copy_from_slice(&bytes);
+                    self.device.submit(bytes.len(), None);
+                    self.counters.sent += 1;
+                }
+                self.device.flush();
+            }
+            Knowledge::Failed => {
+                for _ in self.held.discard(number) {
+                    self.counters.drop(Drop::HeldUnresolved);
+                }
+            }
+            Knowledge::Unresolved => {}
+        }
+    }
+
+    /// New connections are the kernel's from now on; what is there may end by itself.
+    pub(super) fn begin_stop(&mut self) {
+        if self.stopping {
+            return;
+        }
+        self.stopping = true;
+        self.yield_listeners();
+        let connections = self.stack.connection_count();
+        tracing::info!(connections, "stopping: new connections are the kernel's");
+    }
+
+    /// Whether a stopping worker is done.
+    fn finished(&mut self, state: &mut Loop, now: Instant) -> bool {
+        if !self.stopping {
+            return false;
+        }
+        let drain = Duration::from_secs(self.config.drain_seconds.into());
+        let deadline = *state.deadline.get_or_insert(now + drain);
+        let none = self.stack.connection_count() == 0 && self.stack.half_open_count() == 0;
+        if none {
+            return true;
+        }
+        if now < deadline {
+            return false;
+        }
+        if state.ended {
+            return true;
+        }
+        state.ended = true;
+        state.deadline = Some(now + LAST_WORDS);
+        for slot in 0..self.sessions.slots() {
+            self.end_session(SessionId(slot), EndReason::Stopping);
+        }
+        false
+    }
+}

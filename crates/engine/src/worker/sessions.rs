@@ -1,0 +1,358 @@
+//! The life of sessions: a process attaches, forks, ends.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::fd::OwnedFd;
+
+use netdev::Device;
+use queue_pair::doorbell::{self, Bell};
+use queue_pair::{Layout, Sizes, region};
+use rustix::io::Errno;
+use tcp::{ConnId, Request};
+
+use super::Worker;
+use crate::connections::SessionId;
+use crate::network::Network;
+use crate::session::{EndReason, MAX_WAKERS, Process, Session, SessionCounters};
+
+/// Most forks of which the child has neither attached nor ended.
+const MAX_FORKS: usize = 1024;
+
+/// References that a child which has not attached yet has on its parent's connections.
+#[derive(Debug)]
+struct Fork {
+    connections: Vec<ConnId>,
+    listeners: Vec<u32>,
+}
+
+/// All such children.
+#[derive(Debug, Default)]
+pub(super) struct Forks {
+    by_token: HashMap<u64, Fork>,
+}
+
+/// What a process that attaches is given.
+#[derive(Debug)]
+pub(super) struct Attachment {
+    /// Its slot.
+    pub id: SessionId,
+    /// For people.
+    pub number: u32,
+    /// The region.
+    pub region: OwnedFd,
+    /// The engine's doorbell, to ring.
+    pub doorbell: OwnedFd,
+    /// Its own first doorbell, to hear.
+    pub waker: OwnedFd,
+}
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// A process attaches. `fork_token` names the references that its parent took for it.
+    pub(super) fn attach(
+        &mut self,
+        process: Process,
+        pidfd: Option<OwnedFd>,
+        fork_token: Option<u64>,
+    ) -> Result<Attachment, Errno> {
+        let limits = &self.config.limits;
+        let of_user = |s: &Session| s.process.uid == process.uid && s.ended.is_none();
+        let sessions_of_user = self.sessions.iter().filter(|(_, s)| of_user(s)).count();
+        if self.stopping || sessions_of_user >= limits.sessions_per_user as usize {
+            return Err(Errno::AGAIN);
+        }
+        let Some(id) = self.sessions.vacancy(limits.sessions as usize) else {
+            return Err(Errno::AGAIN);
+        };
+        let page = u64::from(queue_pair::RECEIVE_CHUNK);
+        let layout = Layout::new(Sizes {
+            submission_entries: limits.ring_entries,
+            completion_entries: limits.ring_entries,
+            send_len: u64::from(limits.send_area).next_multiple_of(page),
+            receive_len: u64::from(limits.receive_area).next_multiple_of(page),
+        })
+        .map_err(|_| Errno::INVAL)?;
+        let io = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::NOMEM);
+        let (region, engine_side) = region::create(&layout).map_err(io)?;
+        let (doorbell, bell) = doorbell::pair().map_err(io)?;
+        let (waker, hears) = doorbell::pair().map_err(io)?;
+        let (mut inherited, mut inherited_listeners) = (HashSet::new(), Vec::new());
+        if let Some(fork) = fork_token.and_then(|token| self.forks.by_token.remove(&token)) {
+            inherited.extend(fork.connections);
+            inherited_listeners = fork.listeners;
+        }
+        self.counters.sessions += 1;
+        // Never reused within an engine's life, short of four billion attachments.
+        let number = self.counters.sessions as u32;
+        self.memory.add(id, &engine_side);
+        tracing::info!(
+            session = number,
+            pid = process.pid,
+            program = process.program,
+            "attached"
+        );
+        self.sessions.insert(
+            id,
+            Session {
+                number,
+                process,
+                region: engine_side,
+                bell,
+                wakers: vec![waker],
+                pidfd,
+                ready: VecDeque::new(),
+                notices: VecDeque::new(),
+                held: 0,
+                inherited,
+                inherited_listeners,
+                ended: None,
+                counters: SessionCounters::default(),
+            },
+        );
+        Ok(Attachment {
+            id,
+            number,
+            region,
+            doorbell: doorbell.into(),
+            waker: hears.into(),
+        })
+    }
+
+    /// One more doorbell for a host; its bit and what the host hears it by.
+    pub(super) fn add_waker(&mut self, id: SessionId) -> Result<(u32, OwnedFd), Errno> {
+        let session = self.sessions.get_mut(id).ok_or(Errno::BADF)?;
+        if session.wakers.len() >= MAX_WAKERS {
+            return Err(Errno::MFILE);
+        }
+        let (ringer, hears) = doorbell::pair()
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOMEM))?;
+        session.wakers.push(ringer);
+        Ok((session.wakers.len() as u32 - 1, hears.into()))
+    }
+
+    /// A process is about to fork: its child gets a reference on everything it has.
+    pub(super) fn fork(&mut self, id: SessionId, token: u64) -> Result<(), Errno> {
+        if self.forks.by_token.len() >= MAX_FORKS {
+            return Err(Errno::AGAIN);
+        }
+        let session = self.sessions.get(id).ok_or(Errno::BADF)?;
+        let mut connections: Vec<ConnId> = session.inherited.iter().copied().collect();
+        let mut listeners = session.inherited_listeners.clone();
+        connections.extend(
+            self.connections
+                .iter()
+                .filter(|c| c.owner == Some(id) && c.flags.taken && !c.flags.closed)
+                .map(|c| c.id),
+        );
+        for conn in &connections {
+            if let Some(conn) = self.connections.get_mut(*conn) {
+                conn.shares += 1;
+            }
+        }
+        for listener in self.listeners.iter_mut() {
+            if listener.member(id).is_some() {
+                listeners.push(listener.number);
+            }
+        }
+        for number in &listeners {
+            if let Some(listener) = self.listeners.get_mut(*number) {
+                listener.holds += 1;
+            }
+        }
+        let fork = Fork {
+            connections,
+            listeners,
+        };
+        self.forks.by_token.insert(token, fork);
+        Ok(())
+    }
+
+    /// The child of a fork has ended without attaching.
+    pub(super) fn forget_fork(&mut self, token: u64) {
+        if let Some(fork) = self.forks.by_token.remove(&token) {
+            self.drop_references(fork.connections, fork.listeners);
+        }
+    }
+
+    fn drop_references(
+        &mut self,
+        connections: impl IntoIterator<Item = ConnId>,
+        listeners: impl IntoIterator<Item = u32>,
+    ) {
+        for conn in connections {
+            self.drop_share(conn);
+        }
+        for number in listeners {
+            self.drop_hold(number);
+        }
+    }
+
+    fn drop_hold(&mut self, number: u32) {
+        let Some(listener) = self.listeners.get_mut(number) else {
+            return;
+        };
+        listener.holds = listener.holds.saturating_sub(1);
+        if listener.is_abandoned() {
+            self.remove_listener(number);
+        }
+    }
+
+    /// A process accepts from a listener that came through a fork.
+    pub(super) fn adopt_listener(&mut self, id: SessionId, number: u32) -> Result<(), Errno> {
+        let session = self.sessions.get_mut(id).ok_or(Errno::BADF)?;
+        let at = session
+            .inherited_listeners
+            .iter()
+            .position(|n| *n == number);
+        let at = at.ok_or(Errno::BADF)?;
+        session.inherited_listeners.swap_remove(at);
+        let listener = self.listeners.get_mut(number).ok_or(Errno::BADF)?;
+        listener.join(id);
+        listener.holds = listener.holds.saturating_sub(1);
+        Ok(())
+    }
+
+    /// A process accepts from a listener no longer, whether it had adopted it or not.
+    pub(super) fn unlisten(&mut self, id: SessionId, number: u32) -> Result<(), Errno> {
+        let session = self.sessions.get_mut(id).ok_or(Errno::BADF)?;
+        if let Some(at) = session
+            .inherited_listeners
+            .iter()
+            .position(|n| *n == number)
+        {
+            session.inherited_listeners.swap_remove(at);
+            self.drop_hold(number);
+            return Ok(());
+        }
+        let listener = self.listeners.get_mut(number).ok_or(Errno::BADF)?;
+        if listener.member(id).is_none() {
+            return Err(Errno::BADF);
+        }
+        let untaken = self.untaken(id, Some(number));
+        for conn in untaken {
+            self.notice_released(id, conn);
+            self.take_back(conn);
+        }
+        self.leave_listener(id, number);
+        Ok(())
+    }
+
+    /// Connections that a session was handed and has not touched.
+    fn untaken(&self, id: SessionId, listener: Option<u32>) -> Vec<ConnId> {
+        self.connections
+            .iter()
+            .filter(|c| c.owner == Some(id) && !c.flags.taken && !c.flags.closed)
+            .filter(|c| listener.is_none_or(|number| c.listener == number))
+            .map(|c| c.id)
+            .collect()
+    }
+
+    /// Ends the sessions that broke the rules in this turn.
+    pub(super) fn end_breached(&mut self) {
+        while let Some((id, reason)) = self.breaches.pop() {
+            self.end_session(id, reason);
+        }
+    }
+
+    /// Ends a session: its listeners leave, what it was not going to take goes to others, what it
+    /// had submitted is sent, and each connection ends as the kernel would end it. The memory is
+    /// free when the last connection has let go of it.
+    pub(super) fn end_session(&mut self, id: SessionId, reason: EndReason) {
+        let mut reason = reason;
+        if reason == EndReason::Gone
+            && let Err(breach) = self.drain(id)
+        {
+            reason = breach;
+        }
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        if session.ended.is_some() {
+            return;
+        }
+        session.ended = Some(reason);
+        session.ready.clear();
+        session.notices.clear();
+        session.pidfd = None;
+        let inherited = core::mem::take(&mut session.inherited);
+        let inherited_listeners = core::mem::take(&mut session.inherited_listeners);
+        let (number, pid) = (session.number, session.process.pid);
+        if reason.is_breach() {
+            self.counters.violations += 1;
+            tracing::warn!(session = number, pid, %reason, "session ended");
+        } else {
+            tracing::info!(session = number, pid, %reason, "session ended");
+        }
+        self.control.session_ended(id);
+        // The session must not vanish before all of this is done.
+        self.hold(id);
+        for conn in self.untaken(id, None) {
+            self.take_back(conn);
+        }
+        let joined = |l: &mut crate::listeners::Listener| l.member(id).is_some();
+        let listeners: Vec<u32> = self
+            .listeners
+            .iter_mut()
+            .filter_map(|l| joined(l).then_some(l.number))
+            .collect();
+        for number in listeners {
+            self.leave_listener(id, number);
+        }
+        let owned: Vec<ConnId> = self
+            .connections
+            .iter()
+            .filter(|c| c.owner == Some(id) && !c.flags.closed)
+            .map(|c| c.id)
+            .collect();
+        for conn_id in owned {
+            let Some(conn) = self.connections.get(conn_id) else {
+                continue;
+            };
+            if conn.shares > 0 {
+                self.park(conn_id);
+            } else if reason.is_breach() || !conn.flags.connected && conn.flags.active {
+                self.close_own(conn_id, Request::Abort);
+            } else {
+                self.close_own(conn_id, Request::Close);
+            }
+        }
+        self.drop_references(inherited, inherited_listeners);
+        self.let_go(id);
+    }
+
+    fn hold(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.held += 1;
+        }
+    }
+
+    /// Takes what a process had submitted before it ended.
+    fn drain(&mut self, id: SessionId) -> Result<(), EndReason> {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return Ok(());
+        };
+        let mut left = session.region.submissions.capacity() as usize;
+        while left > 0 {
+            // Nobody reads these any more, so they must not hold anything up.
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.notices.clear();
+            }
+            match self.take_submissions_of(id, left.min(64))? {
+                0 => break,
+                count => left -= count.min(left),
+            }
+        }
+        Ok(())
+    }
+
+    /// The last connection has let go of an ended session's memory.
+    pub(super) fn free_session(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.remove(id) {
+            self.memory.remove(id);
+            tracing::debug!(session = session.number, "memory freed");
+        }
+    }
+
+    /// The doorbell of a session, to be polled.
+    pub(super) fn bell(&self, id: SessionId) -> Option<&Bell> {
+        self.sessions.get(id).map(|session| &session.bell)
+    }
+}

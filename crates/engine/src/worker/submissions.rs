@@ -1,0 +1,347 @@
+//! What hosts ask for. Every submission is a copy by the time it is looked at; each field is
+//! checked before it is used, and one that no honest host would write ends the session.
+
+use netdev::Device;
+use queue_pair::{ConnRef, OptionKind, Submission};
+use tcp::{ConnId, ConnOption, Request, RequestError};
+
+use super::Worker;
+use crate::connections::{Conn, PoolId, SessionId};
+use crate::memory::Memory;
+use crate::network::Network;
+use crate::session::{EndReason, conn_ref};
+use crate::stats::Drop;
+
+/// Submissions taken from one session in a turn.
+const BUDGET: usize = 256;
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// Takes the submissions that wait; true if there were any.
+    pub(super) fn take_submissions(&mut self) -> bool {
+        let mut any = false;
+        for slot in 0..self.sessions.slots() {
+            let id = SessionId(slot);
+            match self.take_submissions_of(id, BUDGET) {
+                Ok(count) => any |= count != 0,
+                Err(reason) => self.breaches.push((id, reason)),
+            }
+        }
+        any
+    }
+
+    /// Takes at most `budget` submissions of one session.
+    pub(super) fn take_submissions_of(
+        &mut self,
+        id: SessionId,
+        budget: usize,
+    ) -> Result<usize, EndReason> {
+        let mut count = 0;
+        while count < budget {
+            let Some(session) = self.sessions.get_mut(id) else {
+                return Ok(0);
+            };
+            // A host that does not read its notices is not asked for more of them.
+            if session.ended.is_some() || session.notices.len() >= BUDGET {
+                return Ok(0);
+            }
+            let Some(submission) = session.region.submissions.take()? else {
+                break;
+            };
+            count += 1;
+            self.submitted(id, submission)?;
+        }
+        if count != 0
+            && let Some(session) = self.sessions.get_mut(id)
+        {
+            session.region.submissions.release();
+            session.counters.submissions += count as u64;
+        }
+        Ok(count)
+    }
+
+    fn submitted(&mut self, id: SessionId, submission: Submission) -> Result<(), EndReason> {
+        match submission {
+            Submission::Send {
+                conn,
+                addr,
+                len,
+                more,
+                consumed,
+            } => {
+                let Some(conn) = self.taken(id, conn)? else {
+                    return Ok(());
+                };
+                self.consumed(conn, consumed)?;
+                self.send(id, conn, addr, len, more)
+            }
+            Submission::Consumed { conn, total } => match self.taken(id, conn)? {
+                Some(conn) => self.consumed(conn, total),
+                None => Ok(()),
+            },
+            Submission::Shutdown { conn } => {
+                if let Some(conn) = self.taken(id, conn)? {
+                    self.request(id, conn, Request::ShutdownWrite);
+                }
+                Ok(())
+            }
+            Submission::Close { conn, abort } => self.close(id, conn, abort),
+            Submission::SetOption {
+                conn,
+                option,
+                value,
+            } => {
+                if let Some(conn) = self.taken(id, conn)? {
+                    self.set_option(id, conn, option, value);
+                }
+                Ok(())
+            }
+            Submission::Credit { listener, total } => self.credit(id, listener, total),
+            Submission::GiveBack { conn } => self.give_back(id, conn),
+            Submission::Connect { token, addr } => self.connect(id, token, addr),
+        }
+    }
+
+    /// The connection that a session names, if it is the session's own; `None` if it has moved to
+    /// another process meanwhile.
+    pub(super) fn own(
+        &mut self,
+        id: SessionId,
+        name: ConnRef,
+    ) -> Result<Option<ConnId>, EndReason> {
+        let conn_id = ConnId {
+            index: name.index,
+            generation: name.generation,
+        };
+        if let Some(conn) = self.connections.get(conn_id) {
+            if conn.owner == Some(id) && !conn.flags.closed {
+                return Ok(Some(conn_id));
+            }
+            let shares = |s: &crate::session::Session| s.inherited.contains(&conn_id);
+            if self.sessions.get(id).is_some_and(shares) {
+                self.counters.drop(Drop::MovedConnection);
+                return Ok(None);
+            }
+        }
+        Err(EndReason::ForeignConnection {
+            index: name.index,
+            generation: name.generation,
+        })
+    }
+
+    /// As [`own`](Self::own); the first submission for a connection also takes it from the
+    /// listener for good.
+    #[inline]
+    fn taken(&mut self, id: SessionId, name: ConnRef) -> Result<Option<ConnId>, EndReason> {
+        let own = self.own(id, name)?;
+        if let Some(conn) = own.and_then(|conn| self.connections.get_mut(conn)) {
+            conn.flags.taken = true;
+        }
+        Ok(own)
+    }
+
+    fn send(
+        &mut self,
+        id: SessionId,
+        conn_id: ConnId,
+        addr: u64,
+        len: u32,
+        more: bool,
+    ) -> Result<(), EndReason> {
+        let Some(session) = self.sessions.get(id) else {
+            return Ok(());
+        };
+        session.region.send.slice(addr, len as usize)?;
+        let extent = Memory::extent(id, addr, len);
+        match self
+            .stack
+            .on_request(self.now, conn_id, Request::Send { extent, more })
+        {
+            Ok(()) => {
+                if let Some(conn) = self.connections.get_mut(conn_id) {
+                    conn.sent += u64::from(len);
+                }
+            }
+            Err(RequestError::TooManyExtents) => {
+                // A hole in the stream would be worse than its end.
+                self.refused(id);
+                let _ = self.stack.on_request(self.now, conn_id, Request::Abort);
+            }
+            Err(_) => self.refused(id),
+        }
+        Ok(())
+    }
+
+    fn consumed(&mut self, conn_id: ConnId, total: u64) -> Result<(), EndReason> {
+        let Some(conn) = self.connections.get_mut(conn_id) else {
+            return Ok(());
+        };
+        let before = conn.stream.consumed();
+        if total == before {
+            return Ok(());
+        }
+        if total < before || total > conn.announced {
+            return Err(EndReason::Consumed {
+                consumed: total,
+                announced: conn.announced,
+                before,
+            });
+        }
+        if let Some(pool) = self.memory.pool(conn.pool) {
+            conn.stream.consume(pool, total);
+        }
+        // Refused only where the connection has failed: then there is no window to open.
+        let _ = self
+            .stack
+            .on_request(self.now, conn_id, Request::Consumed(total));
+        Ok(())
+    }
+
+    fn close(&mut self, id: SessionId, name: ConnRef, abort: bool) -> Result<(), EndReason> {
+        let conn_id = ConnId {
+            index: name.index,
+            generation: name.generation,
+        };
+        if let Some(session) = self.sessions.get_mut(id)
+            && session.inherited.remove(&conn_id)
+        {
+            self.drop_share(conn_id);
+            return Ok(());
+        }
+        let Some(conn_id) = self.taken(id, name)? else {
+            return Ok(());
+        };
+        let shared = self.connections.get(conn_id).is_some_and(|c| c.shares > 0);
+        if shared {
+            self.park(conn_id);
+            return Ok(());
+        }
+        let request = if abort {
+            Request::Abort
+        } else {
+            Request::Close
+        };
+        self.close_own(conn_id, request);
+        Ok(())
+    }
+
+    /// Ends a connection for its owner, who is done with it.
+    pub(super) fn close_own(&mut self, conn_id: ConnId, request: Request) {
+        if let Some(conn) = self.connections.get_mut(conn_id) {
+            conn.flags.closed = true;
+        }
+        self.finish(conn_id, request);
+        self.settle_closed(conn_id);
+    }
+
+    /// Lets the owner of a closed connection go as soon as nothing of it is read any more; the TCP
+    /// sees to the rest, which can take it a minute.
+    pub(super) fn settle_closed(&mut self, conn_id: ConnId) {
+        let Some(conn) = self.connections.get_mut(conn_id) else {
+            return;
+        };
+        if !conn.flags.closed || (conn.acked != conn.sent && conn.failure == 0) {
+            return;
+        }
+        let Some(owner) = self.detach(conn_id) else {
+            return;
+        };
+        self.notice_released(owner, conn_id);
+        self.let_go(owner);
+    }
+
+    /// Takes a connection from its owner, with what it has received but nobody will read; returns
+    /// who that was. The caller lets the owner go.
+    pub(super) fn detach(&mut self, conn_id: ConnId) -> Option<SessionId> {
+        let conn = self.connections.get_mut(conn_id)?;
+        let owner = conn.owner.take()?;
+        if let Some(pool) = self.memory.pool(conn.pool) {
+            conn.stream.release(pool);
+        }
+        conn.pool = PoolId::ENGINE;
+        self.memory.expect_stream(PoolId::ENGINE);
+        conn.flags.queued = false;
+        Some(owner)
+    }
+
+    /// Ends a connection whose owner is done with it.
+    pub(super) fn finish(&mut self, conn: ConnId, request: Request) {
+        if self.stack.on_request(self.now, conn, request).is_err() {
+            // It has failed already: now nobody holds its name any more.
+            let _ = self.stack.on_request(self.now, conn, Request::Abort);
+        }
+    }
+
+    fn request(&mut self, id: SessionId, conn: ConnId, request: Request) {
+        if self.stack.on_request(self.now, conn, request).is_err() {
+            self.refused(id);
+        }
+    }
+
+    fn refused(&mut self, id: SessionId) {
+        self.counters.drop(Drop::RequestRefused);
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.counters.refused += 1;
+        }
+    }
+
+    fn set_option(&mut self, id: SessionId, conn: ConnId, option: OptionKind, value: u64) {
+        use core::time::Duration;
+        let short = u16::try_from(value).unwrap_or(u16::MAX);
+        let option = match option {
+            OptionKind::NoDelay => ConnOption::NoDelay(value != 0),
+            OptionKind::Cork => ConnOption::Cork(value != 0),
+            OptionKind::QuickAck => ConnOption::QuickAck(value != 0),
+            OptionKind::KeepAlive => ConnOption::KeepAlive(value != 0),
+            OptionKind::KeepIdle => ConnOption::KeepAliveIdle(Duration::from_secs(value)),
+            OptionKind::KeepInterval => ConnOption::KeepAliveInterval(Duration::from_secs(value)),
+            OptionKind::KeepCount => {
+                ConnOption::KeepAliveCount(u8::try_from(value).unwrap_or(u8::MAX))
+            }
+            OptionKind::UserTimeout => ConnOption::UserTimeout(Duration::from_millis(value)),
+            OptionKind::FinWait2 => ConnOption::FinWait2Timeout(Duration::from_secs(value)),
+            OptionKind::MaxSegment => ConnOption::MaxSegment(short),
+            OptionKind::Congestion => ConnOption::Congestion(if value == 0 {
+                tcp::Algorithm::Reno
+            } else {
+                tcp::Algorithm::Cubic
+            }),
+            OptionKind::ReceiveBuffer => {
+                let limit = u64::from(self.config.tcp.receive_buffer);
+                // At most the limit, which is a u32.
+                let bytes = value.clamp(4096, limit) as u32;
+                self.stack.set_receive_buffer(self.now, conn, bytes);
+                return;
+            }
+            OptionKind::Linger | OptionKind::TrafficClass => {
+                self.counters.drop(Drop::OptionUnsupported);
+                return;
+            }
+        };
+        self.request(id, conn, Request::SetOption(option));
+    }
+
+    /// Puts a connection on its session's list of those with something to tell.
+    pub(super) fn queue(sessions: &mut crate::session::Sessions, conn: &mut Conn) {
+        let Some(owner) = conn.owner else { return };
+        if conn.flags.queued || !conn.has_news() {
+            return;
+        }
+        if let Some(session) = sessions.get_mut(owner)
+            && session.ended.is_none()
+        {
+            conn.flags.queued = true;
+            session.ready.push_back(conn.id);
+        }
+    }
+
+    /// Says that the engine no longer reads what a host sent on a connection.
+    pub(super) fn notice_released(&mut self, id: SessionId, conn: ConnId) {
+        if let Some(session) = self.sessions.get_mut(id)
+            && session.ended.is_none()
+        {
+            session.notices.push_back(queue_pair::Completion::Released {
+                conn: conn_ref(conn),
+            });
+        }
+    }
+}

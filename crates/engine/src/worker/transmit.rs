@@ -1,0 +1,215 @@
+//! Segments into frames: headers written in front of the payload, which is copied from the
+//! session's send area and summed on the way; bursts as one large segment that something below
+//! cuts.
+
+use core::sync::atomic::AtomicU8;
+
+use arrayvec::ArrayVec;
+use netdev::{Device, LargeSend, PartialChecksum, SendError};
+use queue_pair::{Area, copy_in, copy_out, copy_out_sum};
+use tcp::{ConnId, FrameSink, Instant, Outgoing, SinkFull};
+use wire::checksum::Sum;
+use wire::ethernet::{MacAddr, Vlan};
+use wire::segment::{Headers, Link, MAX_HEADERS_LEN, TcpChecksum};
+
+use crate::connections::Connections;
+use crate::memory::Memory;
+use crate::network::{HeldFrames, Network, PathId, Paths, Reach};
+use crate::stats::{Counters, Drop};
+
+/// Pieces of payload in one large send; more are copied together first.
+const MAX_PIECES: usize = 64;
+/// The largest packet that IP can say.
+const MAX_PACKET: usize = 65_535;
+/// What a segment starts with as its hop limit.
+const HOP_LIMIT: u8 = 64;
+
+/// The way out of the stack.
+pub(super) struct Sink<'a, D, N> {
+    pub device: &'a mut D,
+    pub network: &'a mut N,
+    pub connections: &'a mut Connections,
+    pub memory: &'a mut Memory,
+    pub paths: &'a mut Paths,
+    pub held: &'a mut HeldFrames,
+    pub counters: &'a mut Counters,
+    /// Where the pieces of a large send that are too many are put together.
+    pub scratch: &'a Area,
+}
+
+impl<D: Device, N: Network> Sink<'_, D, N> {
+    /// The path of a segment: the connection's own, or looked up by its destination.
+    fn path(&mut self, out: &Outgoing<'_>) -> Option<PathId> {
+        let Some(id) = out.conn else {
+            return self.paths.find(self.network, out.dst);
+        };
+        let (conn, new) = self.connections.enter(id);
+        if new {
+            self.memory.expect_stream(conn.pool);
+        }
+        if let Some(path) = conn.path {
+            return Some(path);
+        }
+        let path = self.paths.find(self.network, out.dst)?;
+        self.paths.acquire(path);
+        conn.path = Some(path);
+        Some(path)
+    }
+
+    fn one_segment(
+        &mut self,
+        headers: &Headers,
+        waits_for: Option<u32>,
+        out: &Outgoing<'_>,
+    ) -> Result<(), SinkFull> {
+        let start = headers.len();
+        let length = start + out.payload_len;
+        let frame = self.device.frame().ok_or(SinkFull)?;
+        let Some(frame) = frame.get_mut(..length) else {
+            self.counters.drop(Drop::Unsendable);
+            return Ok(());
+        };
+        let mut sum = Sum::ZERO;
+        let mut at = start;
+        for extent in out.payload {
+            let end = at + extent.len as usize;
+            let (Some(to), Some(from)) = (frame.get_mut(at..end), self.memory.bytes(*extent))
+            else {
+                self.counters.drop(Drop::Unsendable);
+                return Ok(());
+            };
+            let folded = copy_out_sum(from, to);
+            sum = sum.combine(Sum::from_folded(folded, to.len()));
+            at = end;
+        }
+        if headers
+            .emit(out.payload_len, TcpChecksum::Complete(sum), frame)
+            .is_err()
+        {
+            self.counters.drop(Drop::Unsendable);
+            return Ok(());
+        }
+        match waits_for {
+            None => {
+                self.device.submit(length, None);
+                self.counters.sent += 1;
+            }
+            Some(neighbour) => {
+                if !self.held.hold(neighbour, frame) {
+                    self.counters.drop(Drop::HeldFull);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn large_segment(&mut self, headers: &Headers, out: &Outgoing<'_>) -> Result<(), SinkFull> {
+        let mut bytes = [0; MAX_HEADERS_LEN];
+        let Ok(length) = headers.emit(out.payload_len, TcpChecksum::Partial, &mut bytes) else {
+            self.counters.drop(Drop::Unsendable);
+            return Ok(());
+        };
+        let how = LargeSend {
+            segment_size: out.gso_size,
+            ipv6: out.dst.is_ipv6(),
+            // A header's length fits in sixteen bits by far.
+            checksum: PartialChecksum::tcp(headers.tcp_offset() as u16),
+        };
+        let limit = MAX_PIECES.min(self.device.limits().pieces);
+        let mut pieces: ArrayVec<&[AtomicU8], MAX_PIECES> = ArrayVec::new();
+        if out.payload.len() <= limit {
+            for extent in out.payload {
+                let Some(piece) = self.memory.bytes(*extent) else {
+                    self.counters.drop(Drop::Unsendable);
+                    return Ok(());
+                };
+                pieces.push(piece);
+            }
+        } else {
+            let Some(whole) = put_together(self.memory, self.scratch, out) else {
+                self.counters.drop(Drop::Unsendable);
+                return Ok(());
+            };
+            pieces.push(whole);
+        }
+        match self.device.send_large(&bytes[..length], &pieces, how) {
+            Ok(()) => {
+                self.counters.sent += 1;
+                self.counters.large_sends += 1;
+                Ok(())
+            }
+            Err(SendError::Busy) => Err(SinkFull),
+            Err(SendError::Unsupported | SendError::TooLarge | SendError::Refused(_)) => {
+                self.counters.drop(Drop::DeviceRefused);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The payload in one piece of scratch memory.
+fn put_together<'a>(
+    memory: &Memory,
+    scratch: &'a Area,
+    out: &Outgoing<'_>,
+) -> Option<&'a [AtomicU8]> {
+    let whole = scratch.slice(0, out.payload_len).ok()?;
+    let mut at = 0;
+    let mut through = [0; 2048];
+    for extent in out.payload {
+        for part in memory.bytes(*extent)?.chunks(through.len()) {
+            let through = &mut through[..part.len()];
+            copy_out(part, through);
+            copy_in(whole.get(at..)?, through);
+            at += part.len();
+        }
+    }
+    Some(whole)
+}
+
+impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
+    fn burst_limit(&mut self, _: ConnId, mss: u16) -> usize {
+        let mss = usize::from(mss.max(1));
+        if !self.device.offloads().segmentation {
+            return mss;
+        }
+        let largest = self.device.limits().large.min(MAX_PACKET) - MAX_HEADERS_LEN;
+        (largest / mss).max(1) * mss
+    }
+
+    fn emit(&mut self, _: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
+        let Some(path) = self.path(out) else {
+            self.counters.drop(Drop::PathsFull);
+            return Ok(());
+        };
+        let (destination, waits_for) = match self.paths.reach(self.network, path) {
+            Reach::At(mac) => (mac, None),
+            Reach::Resolving(neighbour) => (MacAddr::default(), Some(neighbour)),
+            Reach::Unreachable => {
+                self.counters.drop(Drop::Unreachable);
+                return Ok(());
+            }
+        };
+        let headers = Headers {
+            link: Link {
+                src: self.network.mac(),
+                dst: destination,
+                vlan: Vlan::default(),
+            },
+            src: out.src,
+            dst: out.dst,
+            hop_limit: HOP_LIMIT,
+            ecn: out.ecn,
+            tcp: out.tcp,
+        };
+        if out.gso_size == 0 {
+            return self.one_segment(&headers, waits_for, out);
+        }
+        if waits_for.is_some() {
+            // A burst on a connection whose neighbour has just been lost; it is sent again.
+            self.counters.drop(Drop::HeldFull);
+            return Ok(());
+        }
+        self.large_segment(&headers, out)
+    }
+}
