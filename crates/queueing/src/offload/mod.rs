@@ -20,6 +20,7 @@
 //! | module | answers |
 //! | --- | --- |
 //! | [`predict`] | utilisation, delay, number waiting, saturation, with and without engine |
+//! | [`placement`] | which classes to offload, at which load |
 //! | [`bounds`] | up to which Xo offloading pays: in CPU, in saturation and in delay |
 //! | [`sensitivity`] | which input the answer hangs on |
 //! | [`source`] | what the source's own formulas say, named as such |
@@ -28,6 +29,7 @@
 pub mod bounds;
 pub mod emo;
 pub mod laws;
+pub mod placement;
 pub mod predict;
 pub mod sensitivity;
 pub mod source;
@@ -39,7 +41,7 @@ use serde::Serialize;
 #[cfg(test)]
 mod tests;
 
-pub use predict::{Prediction, predict, saturation};
+pub use predict::{Prediction, predict, predict_placed, saturation};
 
 /// One size class: its arrivals, and the five service times of a request.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,7 +120,7 @@ pub struct System {
 }
 
 /// The moments of one class's stages.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ClassMoments {
     pub(crate) arrival_rate: f64,
     /// Xa + Xp.

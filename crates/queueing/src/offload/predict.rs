@@ -33,6 +33,8 @@ pub struct Prediction {
 pub struct ClassPrediction {
     /// Its name.
     pub name: String,
+    /// Whether the engine does its protocol processing.
+    pub offloaded: bool,
     /// The share of the host's cores that it uses.
     pub host_utilisation: f64,
     /// The share of the engine's cores that it uses; `None` without an engine.
@@ -127,14 +129,30 @@ fn solve(
     }
 }
 
-/// The mixture of one stage's service times over all classes.
+/// What a request needs of the host: everything, or the application and the overhead.
+fn first(class: &ClassMoments, offloaded: bool) -> Moments {
+    if offloaded { class.host } else { class.alone }
+}
+
+/// What a request needs of the engine; nothing, if it is not offloaded.
+fn second(class: &ClassMoments, offloaded: bool) -> Moments {
+    if offloaded {
+        class.engine
+    } else {
+        Moments::ZERO
+    }
+}
+
+/// The mixture of one stage's service times over all classes, and the rate of all.
 fn mixed(
     classes: &[ClassMoments],
-    stage: impl Fn(&ClassMoments) -> Moments,
+    offloaded: &[bool],
+    stage: fn(&ClassMoments, bool) -> Moments,
 ) -> Result<(f64, Moments), ModelError> {
     let parts: Vec<(f64, Moments)> = classes
         .iter()
-        .map(|class| (class.arrival_rate, stage(class)))
+        .zip(offloaded)
+        .map(|(class, offloaded)| (class.arrival_rate, stage(class, *offloaded)))
         .collect();
     let rate = parts.iter().map(|(rate, _)| rate).sum();
     Ok((rate, Moments::mixture(&parts)?))
@@ -150,13 +168,13 @@ pub fn saturation(
     system: &System,
     engine: bool,
 ) -> Result<(f64, Bottleneck), ModelError> {
-    saturation_of(&all_moments(classes)?, system, engine)
+    saturation_of(&all_moments(classes)?, system, &vec![engine; classes.len()])
 }
 
-pub(super) fn saturation_of(
+fn saturation_of(
     classes: &[ClassMoments],
     system: &System,
-    engine: bool,
+    offloaded: &[bool],
 ) -> Result<(f64, Bottleneck), ModelError> {
     let limit = |stage: &Stage, mean: f64| {
         if mean == 0.0 {
@@ -165,12 +183,8 @@ pub(super) fn saturation_of(
             stage.cores as f64 / mean
         }
     };
-    if !engine {
-        let (_, alone) = mixed(classes, |class| class.alone)?;
-        return Ok((limit(&system.host, alone.mean), Bottleneck::Host));
-    }
-    let host = limit(&system.host, mixed(classes, |class| class.host)?.1.mean);
-    let helper = limit(&system.engine, mixed(classes, |class| class.engine)?.1.mean);
+    let host = limit(&system.host, mixed(classes, offloaded, first)?.1.mean);
+    let helper = limit(&system.engine, mixed(classes, offloaded, second)?.1.mean);
     if helper < host {
         Ok((helper, Bottleneck::Engine))
     } else {
@@ -190,81 +204,105 @@ pub(super) fn saturation_of(
 /// cannot carry, or a stage with bounded room (see [`crate::queue::mg1k`]; chains of bounded
 /// stages have no closed form: simulate).
 pub fn predict(classes: &[Class], system: &System, engine: bool) -> Result<Prediction, ModelError> {
+    predict_placed(classes, system, &vec![engine; classes.len()])
+}
+
+/// The same where each class is offloaded or not: `offloaded` has one entry a class. What stays
+/// on the host shares its cores with the overhead of what does not.
+///
+/// # Errors
+/// As [`predict`]; `offloaded` does not have one entry a class.
+pub fn predict_placed(
+    classes: &[Class],
+    system: &System,
+    offloaded: &[bool],
+) -> Result<Prediction, ModelError> {
+    if offloaded.len() != classes.len() {
+        return Err(ModelError::OutOfRange {
+            what: "number of placements",
+            value: offloaded.len() as f64,
+            low: classes.len() as f64,
+            high: classes.len() as f64,
+        });
+    }
     let moments = all_moments(classes)?;
-    let (total_saturation, bottleneck) = saturation_of(&moments, system, engine)?;
+    let engine = offloaded.contains(&true);
     if system.host.room.is_some() || (engine && system.engine.room.is_some()) {
         return Err(ModelError::Undetermined {
             what: "the delay with bounded room",
             why: "chains of bounded stages have no closed form; simulate the system instead",
         });
     }
-    let mut prediction = if engine {
-        with_engine(&moments, system)?
+    let (saturation, bottleneck) = saturation_of(&moments, system, offloaded)?;
+    let (rate, host_service) = mixed(&moments, offloaded, first)?;
+    let exponential = moments.iter().zip(offloaded).all(|(class, offloaded)| {
+        *offloaded && class.host_exponential && class.host.mean == moments[0].host.mean
+    });
+    let host = solve(rate, 1.0, &host_service, exponential, &system.host)?;
+    let helper = if engine {
+        Some(solve_engine(&moments, system, offloaded, &host)?)
     } else {
-        without_engine(&moments, system)?
+        None
     };
-    prediction.saturation = total_saturation;
-    prediction.bottleneck = bottleneck;
-    for (named, class) in prediction.classes.iter_mut().zip(classes) {
-        named.name.clone_from(&class.name);
-    }
-    Ok(prediction)
-}
-
-fn without_engine(classes: &[ClassMoments], system: &System) -> Result<Prediction, ModelError> {
-    let (rate, service) = mixed(classes, |class| class.alone)?;
-    let host = solve(rate, 1.0, &service, false, &system.host)?;
-    let cores = system.host.cores as f64;
-    let own = |class: &ClassMoments| ClassPrediction {
-        name: String::new(),
-        host_utilisation: class.arrival_rate * class.alone.mean / cores,
-        engine_utilisation: None,
-        delay: host.time(class.alone.mean),
+    let class = |(named, (class, offloaded)): (&Class, (&ClassMoments, &bool))| {
+        let (here, there) = (
+            first(class, *offloaded).mean,
+            second(class, *offloaded).mean,
+        );
+        let helper_time = match &helper {
+            Some(helper) if *offloaded => helper.time(there),
+            _ => 0.0,
+        };
+        ClassPrediction {
+            name: named.name.clone(),
+            offloaded: *offloaded,
+            host_utilisation: class.arrival_rate * here / system.host.cores as f64,
+            engine_utilisation: helper
+                .as_ref()
+                .map(|_| class.arrival_rate * there / system.engine.cores as f64),
+            delay: host.time(here) + helper_time,
+        }
     };
-    let delay = host.time(service.mean);
+    let pairs = classes.iter().zip(moments.iter().zip(offloaded));
+    let predicted: Vec<ClassPrediction> = pairs.map(class).collect();
+    let shares = || moments.iter().map(|class| class.arrival_rate / rate);
+    let delay = shares()
+        .zip(&predicted)
+        .map(|(share, class)| share * class.delay)
+        .sum::<f64>();
+    let (_, helper_service) = mixed(&moments, offloaded, second)?;
     Ok(Prediction {
         host_utilisation: host.utilisation,
-        engine_utilisation: None,
+        engine_utilisation: helper.as_ref().map(|helper| helper.utilisation),
         delay,
-        waiting: rate * (delay - service.mean),
-        saturation: 0.0,
-        bottleneck: Bottleneck::Host,
-        exact: host.exact,
-        classes: classes.iter().map(own).collect(),
+        waiting: rate * (delay - host_service.mean - helper_service.mean),
+        saturation,
+        bottleneck,
+        exact: host.exact && helper.is_none_or(|helper| helper.exact),
+        classes: predicted,
     })
 }
 
-fn with_engine(classes: &[ClassMoments], system: &System) -> Result<Prediction, ModelError> {
-    let (rate, first) = mixed(classes, |class| class.host)?;
-    let (_, second) = mixed(classes, |class| class.engine)?;
-    let exponential = classes
+/// The engine's stage: what the host lets go of the offloaded classes arrives there.
+fn solve_engine(
+    classes: &[ClassMoments],
+    system: &System,
+    offloaded: &[bool],
+    host: &Solved,
+) -> Result<Solved, ModelError> {
+    let theirs: Vec<ClassMoments> = classes
         .iter()
-        .all(|class| class.host_exponential && class.host.mean == classes[0].host.mean);
-    let host = solve(rate, 1.0, &first, exponential, &system.host)?;
-    let between = if system.engine.cores == 1 || system.engine.feeding == Feeding::Pooled {
-        host.departures
-    } else {
-        // A random split over k queues: (c² − 1)/k + 1 (Whitt 1983, equation 36).
-        1.0 + (host.departures - 1.0) / system.engine.cores as f64
+        .zip(offloaded)
+        .filter_map(|(class, offloaded)| offloaded.then_some(*class))
+        .collect();
+    let (rate, service) = mixed(&theirs, &vec![true; theirs.len()], second)?;
+    let all: f64 = classes.iter().map(|class| class.arrival_rate).sum();
+    // A random part of a stream, and again one part a queue of the engine's:
+    // c² becomes 1 + p(c² − 1) (Whitt 1983, equation 36). Poisson stays Poisson.
+    let queues = match system.engine.feeding {
+        Feeding::Separate => system.engine.cores as f64,
+        Feeding::Pooled => 1.0,
     };
-    let engine = solve(rate, between, &second, false, &system.engine)?;
-    let own = |class: &ClassMoments| ClassPrediction {
-        name: String::new(),
-        host_utilisation: class.arrival_rate * class.host.mean / system.host.cores as f64,
-        engine_utilisation: Some(
-            class.arrival_rate * class.engine.mean / system.engine.cores as f64,
-        ),
-        delay: host.time(class.host.mean) + engine.time(class.engine.mean),
-    };
-    let delay = host.time(first.mean) + engine.time(second.mean);
-    Ok(Prediction {
-        host_utilisation: host.utilisation,
-        engine_utilisation: Some(engine.utilisation),
-        delay,
-        waiting: rate * (delay - first.mean - second.mean),
-        saturation: 0.0,
-        bottleneck: Bottleneck::Host,
-        exact: host.exact && engine.exact,
-        classes: classes.iter().map(own).collect(),
-    })
+    let between = 1.0 + (host.departures - 1.0) * (rate / all) / queues;
+    solve(rate, between, &service, false, &system.engine)
 }

@@ -168,3 +168,43 @@ fn two_separate_cores_at_twice_the_load_are_as_one() {
     assert!((one.delay - two.delay).abs() < 1e-12);
     assert!((two.saturation - 20.0).abs() < 1e-12);
 }
+
+#[test]
+fn a_class_whose_overhead_eats_the_gain_stays_on_the_host() {
+    let small = class(400.0, [0.0003, 0.0001, 0.0004, 0.0001, 0.0001]);
+    let large = class(20.0, [0.0003, 0.02, 0.0004, 0.0001, 0.01]);
+    let placed = placement::best(&[small, large], &System::default())
+        .unwrap()
+        .unwrap();
+    assert_eq!(placed.offloaded, [false, true]);
+    assert!(!placed.prediction.classes[0].offloaded && placed.prediction.classes[1].offloaded);
+}
+
+#[test]
+fn a_policy_opens_each_band_where_offloading_begins_to_pay() {
+    let at = |rate: f64| {
+        let small = class(rate * 0.95, [0.0003, 0.0001, 0.0004, 0.0001, 0.0001]);
+        let large = class(rate * 0.05, [0.0003, 0.004, 0.001, 0.0001, 0.005]);
+        (
+            rate,
+            placement::best(&[small, large], &System::default()).unwrap(),
+        )
+    };
+    let loads: Vec<_> = (1..=40).map(|i| at(50.0 * f64::from(i))).collect();
+    let policy = placement::policy(&[10_240], &loads).unwrap();
+    assert!(!policy.offload(100, 800.0), "small ones never");
+    assert!(
+        !policy.offload(1_000_000, 50.0),
+        "the engine is slower than an idle host"
+    );
+    assert!(
+        policy.offload(1_000_000, 1_200.0),
+        "and faster than a busy one"
+    );
+}
+
+#[test]
+fn nothing_carries_an_impossible_load() {
+    let one = [class(1e6, [0.001, 0.001, 0.001, 0.001, 0.001])];
+    assert_eq!(placement::best(&one, &System::default()).unwrap(), None);
+}

@@ -1,0 +1,100 @@
+//! Which classes to offload, at which load.
+//!
+//! Offloading one class changes the wait of all, because they share the host; so the choice is made
+//! for all classes together: the placement with the least mean delay, every subset being tried.
+
+use super::{Class, Prediction, System, predict_placed};
+use crate::ModelError;
+use crate::error::{at_least_one, within};
+use crate::policy::{Band, Policy, Rule};
+use serde::Serialize;
+
+/// Classes up to which every subset is tried.
+pub const MOST_CLASSES: usize = 12;
+
+/// The best placement at one load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Placement {
+    /// One entry a class: whether to offload it.
+    pub offloaded: Vec<bool>,
+    /// What the system then does.
+    pub prediction: Prediction,
+}
+
+/// The placement with the least mean delay; of equals, the one that offloads fewer classes.
+/// `None` when no placement carries the load.
+///
+/// # Errors
+/// No class, more than [`MOST_CLASSES`], or an input outside its domain.
+pub fn best(classes: &[Class], system: &System) -> Result<Option<Placement>, ModelError> {
+    at_least_one("number of classes", classes.len())?;
+    within(
+        "number of classes",
+        classes.len() as f64,
+        1.0,
+        MOST_CLASSES as f64,
+    )?;
+    let mut subsets: Vec<u32> = (0..1 << classes.len()).collect();
+    subsets.sort_by_key(|subset| subset.count_ones());
+    let mut found: Option<Placement> = None;
+    for subset in subsets {
+        let offloaded: Vec<bool> = (0..classes.len()).map(|i| subset >> i & 1 == 1).collect();
+        let prediction = match predict_placed(classes, system, &offloaded) {
+            Ok(prediction) => prediction,
+            Err(ModelError::Unstable { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        let better = found
+            .as_ref()
+            .is_none_or(|found| prediction.delay < found.prediction.delay * (1.0 - 1e-12));
+        if better {
+            found = Some(Placement {
+                offloaded,
+                prediction,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// Writes the best placements over a range of loads as a policy. `sizes` has the greatest object
+/// size of each class in bytes, ascending, the last class without one; `loads` the placements found
+/// at ascending total rates.
+///
+/// A class that is offloaded at some loads gets the band from the first to the last of them; its
+/// upper end stays open if it is offloaded at the highest load that anything carries.
+///
+/// # Errors
+/// Sizes that do not ascend.
+pub fn policy(sizes: &[u64], loads: &[(f64, Option<Placement>)]) -> Result<Policy, ModelError> {
+    let carried: Vec<(f64, &Placement)> = loads
+        .iter()
+        .filter_map(|(rate, placement)| placement.as_ref().map(|placement| (*rate, placement)))
+        .collect();
+    let band = |class: usize| -> Band {
+        let offloaded = |(_, placement): &&(f64, &Placement)| {
+            placement.offloaded.get(class).copied().unwrap_or(false)
+        };
+        let Some(start) = carried.iter().position(|load| offloaded(&load)) else {
+            return Band::NEVER;
+        };
+        let end = carried
+            .iter()
+            .rposition(|load| offloaded(&load))
+            .unwrap_or(start);
+        Band {
+            // From the lowest load that was looked at means from no load at all.
+            offload_from_rate: Some(if start == 0 { 0.0 } else { carried[start].0 }),
+            offload_below_rate: carried.get(end + 1).map(|(rate, _)| *rate),
+        }
+    };
+    let rules = sizes
+        .iter()
+        .enumerate()
+        .map(|(class, up_to_bytes)| Rule {
+            up_to_bytes: *up_to_bytes,
+            band: band(class),
+        })
+        .collect();
+    Policy::new(rules, band(sizes.len()))
+}
