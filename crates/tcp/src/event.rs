@@ -12,7 +12,8 @@ pub enum Event {
     /// [`accept`](crate::Stack::accept) would give a connection. Said once per change; accept until
     /// there are none left.
     Acceptable(ListenerId),
-    /// Where a connection stands now.
+    /// Where a connection stands now. Of one that its owner has closed, only `acked` moves: what it
+    /// has passed may be freed.
     Connection(ConnId, ConnUpdate),
     /// The stack has forgotten the connection: its name is void, its send memory is free.
     Released(ConnId),

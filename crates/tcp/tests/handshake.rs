@@ -1,9 +1,10 @@
-//! Opening connections: passive, active, simultaneous.
+//! Opening connections: passive, active, simultaneous; options; the SYN and accept queues.
 
 mod common;
 
 use common::*;
-use tcp::ConnOptions;
+use tcp::{Config, ConnOptions, ConnectError, DropReason, Failure, Request, State};
+use wire::tcp::Flags;
 
 #[test]
 fn passive_open_and_first_data() {
@@ -24,4 +25,380 @@ fn passive_open_and_first_data() {
     b.inject(seg(6, 0).ack(4));
     b.quiet();
     assert_eq!(b.update.acked, 3);
+}
+
+#[test]
+fn active_open() {
+    let mut b = Bench::new(Config::default());
+    b.connect(ConnOptions::default());
+    b.turn();
+    let syn = b.expect("S 0:0");
+    assert_eq!(syn.options.mss, Some(1460));
+    assert_eq!(syn.options.window_scale, Some(7));
+    assert!(syn.options.sack_permitted && syn.options.timestamps.is_some());
+    let ts = syn.options.timestamps.unwrap().value;
+    b.inject(
+        seg(0, 0)
+            .flags(SYN)
+            .ack(1)
+            .mss(1200)
+            .wscale(3)
+            .sack_permitted()
+            .ts(77, ts)
+            .window(500),
+    );
+    let ack = b.expect(". 1:1 ack 1");
+    assert_eq!(ack.options.timestamps.unwrap().echo, 77);
+    b.quiet();
+    assert!(b.update.connected);
+    let info = b.info();
+    assert_eq!(info.state, State::Established);
+    // The window of a SYN is not scaled; 12 bytes of each segment are timestamps.
+    assert_eq!((info.send_window, info.send_mss), (500, 1188));
+    assert_eq!(info.window_scales, Some((3, 7)));
+    assert_eq!(info.congestion_window, 10 * 1188);
+    b.inject(seg(1, 0).ack(1).window(500).ts(78, ts));
+    assert_eq!(b.info().send_window, 4000);
+}
+
+#[test]
+fn data_queued_before_the_handshake_follows_it() {
+    let mut b = Bench::new(plain());
+    b.connect(ConnOptions::default());
+    b.send(10);
+    b.expect("S 0:0");
+    b.quiet();
+    b.inject(seg(0, 0).flags(SYN).ack(1).mss(1000));
+    b.expect("P. 1:11 ack 1");
+    b.quiet();
+}
+
+#[test]
+fn simultaneous_open() {
+    // RFC 9293 3.5, figure 8.
+    let mut b = Bench::new(plain());
+    b.connect(ConnOptions::default());
+    b.turn();
+    b.expect("S 0:0");
+    b.inject(seg(0, 0).flags(SYN).mss(1000));
+    b.expect("S. 0:0 ack 1");
+    assert_eq!(b.info().state, State::SynReceived);
+    b.inject(seg(0, 0).flags(SYN).ack(1).mss(1000));
+    // The peer's SYN-ACK repeats its SYN; its ACK is what counts.
+    assert_eq!(b.info().state, State::Established);
+    assert!(b.update.connected);
+    b.discard();
+    b.send(4);
+    b.expect("P. 1:5 ack 1");
+}
+
+#[test]
+fn connection_refused() {
+    let mut b = Bench::new(plain());
+    b.connect(ConnOptions::default());
+    b.turn();
+    b.expect("S 0:0");
+    // A reset that acknowledges nothing, or something else, is not for us.
+    b.inject_dropped(seg(0, 0).flags(RST), DropReason::UnacceptableReset);
+    b.inject_dropped(seg(0, 0).flags(RST).ack(7), DropReason::BadHandshakeAck);
+    assert_eq!(b.update.failed, None);
+    b.inject(seg(0, 0).flags(RST).ack(1));
+    assert_eq!(b.update.failed, Some(Failure::Refused));
+    b.quiet();
+    b.request(Request::Close);
+    assert_eq!(b.released.len(), 1);
+    assert_eq!(b.stack.flow_count(), 0);
+}
+
+#[test]
+fn syn_is_retransmitted_and_given_up() {
+    let mut b = Bench::new(plain());
+    b.connect(ConnOptions::default());
+    b.turn();
+    let mut times = vec![b.expect("S 0:0").at];
+    b.advance(secs(200));
+    while let Some(sent) = b.next() {
+        assert_eq!(sent.brief(), "S 0:0");
+        times.push(sent.at);
+    }
+    let gaps: Vec<u64> = times
+        .windows(2)
+        .map(|w| w[1].saturating_duration_since(w[0]).as_secs())
+        .collect();
+    assert_eq!(gaps, [1, 2, 4, 8, 16, 32]);
+    assert_eq!(b.update.failed, Some(Failure::TimedOut));
+}
+
+#[test]
+fn an_unreachable_host_ends_an_attempt_to_connect() {
+    let mut b = Bench::new(plain());
+    let id = b.connect(ConnOptions::default());
+    b.turn();
+    b.stack.on_unreachable(b.now, id, Failure::HostUnreachable);
+    b.turn();
+    assert_eq!(b.update.failed, Some(Failure::HostUnreachable));
+}
+
+#[test]
+fn a_wrong_ack_in_syn_sent_is_answered_by_reset() {
+    let mut b = Bench::new(plain());
+    b.connect(ConnOptions::default());
+    b.turn();
+    b.expect("S 0:0");
+    b.inject_dropped(seg(0, 0).flags(SYN).ack(100), DropReason::BadHandshakeAck);
+    b.expect("R 100:100");
+    assert_eq!(b.info().state, State::SynSent);
+}
+
+#[test]
+fn options_are_agreed_on_by_both_sides() {
+    // What the peer does not offer is not used.
+    let mut b = Bench::established(Config::default(), ConnOptions::default());
+    let info = b.info();
+    assert!(!info.timestamps && !info.selective_acks);
+    assert_eq!(info.window_scales, None);
+    // Everything that it offers is.
+    let mut b = Bench::listening(Config::default(), ConnOptions::default());
+    b.offer = b.offer.wscale(9).sack_permitted().ts(1000, 0);
+    b.inject(b.offer);
+    let syn_ack = b.expect("S. 0:0 ack 1");
+    assert_eq!(syn_ack.options.window_scale, Some(7));
+    assert!(syn_ack.options.sack_permitted);
+    assert_eq!(syn_ack.options.timestamps.unwrap().echo, 1000);
+}
+
+#[test]
+fn a_peer_without_mss_gets_small_segments() {
+    let mut b = Bench::listening(plain(), ConnOptions::default());
+    b.offer.options.mss = None;
+    b.handshake();
+    assert_eq!(b.info().send_mss, 536);
+}
+
+#[test]
+fn a_tiny_mss_does_not_eat_the_processor() {
+    let mut b = Bench::listening(plain(), ConnOptions::default());
+    b.offer = b.offer.mss(1);
+    b.handshake();
+    assert_eq!(b.info().send_mss, 36);
+}
+
+#[test]
+fn mtu_and_max_segment_bound_both_directions() {
+    let options = ConnOptions {
+        mtu: Some(1000),
+        ..ConnOptions::default()
+    };
+    let mut b = Bench::listening(plain(), options);
+    b.offer = b.offer.mss(1460);
+    b.inject(b.offer);
+    assert_eq!(b.expect("S. 0:0 ack 1").options.mss, Some(960));
+    let options = ConnOptions {
+        max_segment: Some(500),
+        ..ConnOptions::default()
+    };
+    let mut b = Bench::listening(plain(), options);
+    b.inject(b.offer);
+    assert_eq!(b.expect("S. 0:0 ack 1").options.mss, Some(500));
+}
+
+#[test]
+fn syn_ack_is_retransmitted_and_given_up() {
+    let mut b = Bench::listening(plain(), ConnOptions::default());
+    b.inject(b.offer);
+    let first = b.expect("S. 0:0 ack 1").at;
+    b.advance(secs(120));
+    let times: Vec<u64> = std::iter::from_fn(|| b.next())
+        .map(|s| s.at.saturating_duration_since(first).as_secs())
+        .collect();
+    assert_eq!(times, [1, 3, 7, 15, 31]);
+    assert_eq!(b.stack.half_open_count(), 0);
+    assert_eq!(b.stack.flow_count(), 0);
+    assert_eq!(b.stack.counters().half_open_timeouts, 1);
+}
+
+#[test]
+fn a_repeated_syn_gets_the_same_syn_ack() {
+    let mut b = Bench::listening(plain(), ConnOptions::default());
+    b.inject(b.offer);
+    let first = b.expect("S. 0:0 ack 1");
+    b.inject_dropped(b.offer, DropReason::UnexpectedSyn);
+    assert_eq!(b.expect("S. 0:0 ack 1").raw.seq, first.raw.seq);
+    assert_eq!(b.stack.half_open_count(), 1);
+}
+
+#[test]
+fn half_open_connections_check_what_completes_them() {
+    let mut b = Bench::listening(plain(), ConnOptions::default());
+    b.inject(b.offer);
+    b.expect("S. 0:0 ack 1");
+    b.inject_dropped(seg(1, 0).ack(2), DropReason::BadHandshakeAck);
+    b.expect("R 2:2");
+    b.inject_dropped(seg(1, 0), DropReason::NoAck);
+    b.inject_dropped(seg(70_000, 0).ack(1), DropReason::BeyondWindow);
+    b.expect(". 1:1 ack 1");
+    b.inject_dropped(seg(2, 0).flags(RST), DropReason::UnacceptableReset);
+    assert_eq!(b.stack.half_open_count(), 1);
+    b.inject(seg(1, 0).flags(RST));
+    assert_eq!(b.stack.half_open_count(), 0);
+    b.quiet();
+}
+
+#[test]
+fn the_number_of_half_open_connections_is_bounded() {
+    let config = Config {
+        max_half_open: 2,
+        ..plain()
+    };
+    let mut b = Bench::listening(config, ConnOptions::default());
+    for port in [1, 2] {
+        b.inject(b.offer.port(port));
+    }
+    b.inject_dropped(b.offer.port(3), DropReason::HalfOpenFull);
+    assert_eq!(b.stack.half_open_count(), 2);
+    // One that completes or dies makes room.
+    b.discard();
+    b.inject(seg(1, 0).flags(RST).port(1));
+    b.inject(b.offer.port(3));
+    assert_eq!(b.stack.half_open_count(), 2);
+}
+
+#[test]
+fn the_accept_queue_holds_one_more_than_the_backlog() {
+    let mut b = Bench::new(plain());
+    b.listen(ConnOptions::default(), 1);
+    let open = |b: &mut Bench, port: u16| {
+        b.iss = None;
+        b.inject(b.offer.port(port));
+        b.expect("S. 0:0 ack 1");
+        b.arrive(seg(1, 0).ack(1).port(port))
+    };
+    assert_eq!(open(&mut b, 1), Ok(()));
+    // A third one begins while there is room ...
+    b.iss = None;
+    b.inject(b.offer.port(3));
+    b.expect("S. 0:0 ack 1");
+    let iss3 = b.iss;
+    assert_eq!(open(&mut b, 2), Ok(()));
+    assert_eq!(b.stack.waiting(b.listener.unwrap()), 2);
+    // ... and completes when there is none: it stays half open.
+    b.iss = iss3;
+    b.inject_dropped(seg(1, 0).ack(1).port(3), DropReason::AcceptQueueFull);
+    b.inject_dropped(b.offer.port(4), DropReason::AcceptQueueFull);
+    assert_eq!(b.stack.half_open_count(), 1);
+    // Its SYN-ACK comes again, and by then there is room.
+    b.stack.accept(b.listener.unwrap()).unwrap();
+    b.advance(secs(1));
+    b.discard();
+    b.iss = iss3;
+    b.inject(seg(1, 0).ack(1).port(3));
+    assert_eq!(b.stack.waiting(b.listener.unwrap()), 2);
+}
+
+#[test]
+fn what_is_given_back_is_accepted_next() {
+    let mut b = Bench::listening(plain(), ConnOptions::default());
+    let listener = b.listener.unwrap();
+    for port in [1, 2] {
+        b.iss = None;
+        b.inject(b.offer.port(port));
+        b.expect("S. 0:0 ack 1");
+        b.inject(seg(1, 0).ack(1).port(port));
+    }
+    let first = b.stack.accept(listener).unwrap();
+    assert!(b.stack.give_back(b.now, listener, first));
+    assert_eq!(b.stack.accept(listener), Some(first));
+    b.stack.unlisten(b.now, listener);
+    assert!(!b.stack.give_back(b.now, listener, first));
+    b.turn();
+    // Both end by reset: the one in the queue and the one that came back.
+    assert_eq!(b.released.len(), 2);
+    assert_eq!(b.stack.counters().resets_out, 2);
+    assert_eq!(b.stack.flow_count(), 0);
+}
+
+#[test]
+fn a_connection_reset_in_the_queue_is_still_accepted() {
+    let mut b = Bench::listening(plain(), ConnOptions::default());
+    b.inject(b.offer);
+    b.expect("S. 0:0 ack 1");
+    b.inject(seg(1, 0).ack(1));
+    b.inject(seg(1, 0).flags(RST).ack(1));
+    b.conn = b.stack.accept(b.listener.unwrap());
+    b.events();
+    assert_eq!(b.update.failed, Some(Failure::Reset));
+}
+
+#[test]
+fn what_nobody_listens_to_is_reset() {
+    let mut b = Bench::new(plain());
+    b.inject_dropped(seg(0, 3).flags(SYN), DropReason::NoListener);
+    let reset = b.next().unwrap();
+    assert_eq!((reset.ack, reset.raw.seq.0), (Some(4), 0));
+    assert!(reset.has(RST));
+    b.iss = None;
+    b.inject_dropped(seg(5, 0).ack(9), DropReason::NoListener);
+    let reset = b.next().unwrap();
+    assert_eq!((reset.ack, reset.raw.seq.0), (None, 9));
+    b.inject_dropped(seg(5, 0).flags(RST).ack(9), DropReason::StrayReset);
+    b.quiet();
+}
+
+#[test]
+fn nonsense_begins_nothing() {
+    let mut b = Bench::listening(plain(), ConnOptions::default());
+    b.inject_dropped(b.offer.flags(FIN), DropReason::BadFlags);
+    b.inject_dropped(b.offer.flags(RST), DropReason::BadFlags);
+    b.inject_dropped(b.offer.port(0), DropReason::BadAddress);
+    b.inject_dropped(seg(0, 0).flags(Flags::NONE), DropReason::BadFlags);
+    // From ourselves to ourselves (the "land" attack).
+    let (peer, local) = (b.peer, b.local);
+    b.peer = local.ip();
+    b.inject_dropped(b.offer.port(local.port()), DropReason::BadAddress);
+    b.peer = peer;
+    b.quiet();
+    assert_eq!(b.stack.half_open_count(), 0);
+}
+
+#[test]
+fn a_pair_is_opened_once() {
+    let mut b = Bench::new(plain());
+    b.connect(ConnOptions::default());
+    let remote = std::net::SocketAddr::new(b.peer, 40_000);
+    let again = b
+        .stack
+        .connect(b.now, b.local, remote, &ConnOptions::default());
+    assert_eq!(again, Err(ConnectError::AddressInUse));
+    let six = "[2001:db8::1]:80".parse().unwrap();
+    let mixed = b.stack.connect(b.now, six, remote, &ConnOptions::default());
+    assert_eq!(mixed, Err(ConnectError::BadAddress));
+}
+
+#[test]
+fn the_number_of_connections_is_bounded() {
+    let config = Config {
+        max_connections: 1,
+        ..plain()
+    };
+    let mut b = Bench::established(config, ConnOptions::default());
+    b.iss = None;
+    b.inject(b.offer.port(2));
+    b.expect("S. 0:0 ack 1");
+    b.inject_dropped(seg(1, 0).ack(1).port(2), DropReason::ConnectionsFull);
+    let remote = std::net::SocketAddr::new(b.peer, 9);
+    let connect = b
+        .stack
+        .connect(b.now, b.local, remote, &ConnOptions::default());
+    assert_eq!(connect, Err(ConnectError::TooManyConnections));
+}
+
+#[test]
+fn ipv6() {
+    let mut b = Bench::new(plain());
+    b.local = "[2001:db8::1]:80".parse().unwrap();
+    b.peer = "2001:db8::2".parse().unwrap();
+    b.listen(ConnOptions::default(), 4);
+    b.offer = b.offer.mss(9000);
+    b.handshake();
+    assert_eq!(b.info().send_mss, 1440);
 }

@@ -26,7 +26,13 @@ impl Connection {
         let fresh = self.snd.wl1.before(tcp.seq)
             || (self.snd.wl1 == tcp.seq && self.snd.wl2.at_or_before(ack));
         if fresh {
-            self.set_window(u32::from(tcp.window) << self.snd.scale, tcp.seq, ack);
+            // The window in a SYN is not scaled (RFC 7323 2.2).
+            let scale = if tcp.flags.contains(Flags::SYN) {
+                0
+            } else {
+                self.snd.scale
+            };
+            self.set_window(u32::from(tcp.window) << scale, tcp.seq, ack);
         }
 
         let blocks = tcp.options.sack.as_slice();

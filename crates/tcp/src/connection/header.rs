@@ -111,8 +111,7 @@ impl Connection {
     ///
     /// The edge never moves back. What the shift cuts off is offered later (RFC 7323 2.4).
     fn offer_window(&mut self) -> u16 {
-        let limit = u32::from(u16::MAX) << self.rcv.scale;
-        let free = self.free_buffer().min(limit) >> self.rcv.scale << self.rcv.scale;
+        let free = self.free_window();
         if self.is_worth_offering(free) {
             self.rcv.edge = self.rcv.nxt + free;
         }
@@ -120,9 +119,12 @@ impl Connection {
         u16::try_from(window).unwrap_or(u16::MAX)
     }
 
-    fn free_buffer(&self) -> u32 {
+    /// What the buffer allows, and the header can express.
+    fn free_window(&self) -> u32 {
         let unread = u32::try_from(self.unread()).unwrap_or(u32::MAX);
-        self.rcv.buffer.saturating_sub(unread)
+        let free = self.rcv.buffer.saturating_sub(unread);
+        let limit = u32::from(u16::MAX) << self.rcv.scale;
+        free.min(limit) >> self.rcv.scale << self.rcv.scale
     }
 
     fn is_worth_offering(&self, window: u32) -> bool {
@@ -133,7 +135,7 @@ impl Connection {
     /// The owner has made room: whether the peer should be told at once. It should when it may be
     /// running out: what it knows of is at most half of what there is.
     pub(super) fn update_window(&mut self) {
-        let free = self.free_buffer();
+        let free = self.free_window();
         if self.state.may_receive()
             && self.is_worth_offering(free)
             && self.receive_window() <= free / 2

@@ -214,12 +214,9 @@ impl Connection {
         self.send_offset(self.snd.nxt) - u64::from(self.fin_in_flight())
     }
 
+    /// FIN is the last thing ever sent: if anything is in flight, it is.
     fn fin_in_flight(&self) -> bool {
-        self.fin_sent
-            && matches!(
-                self.state,
-                State::FinWait1 | State::Closing | State::LastAck
-            )
+        self.fin_sent && self.in_flight() > 0
     }
 
     fn in_flight(&self) -> u32 {

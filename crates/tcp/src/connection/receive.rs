@@ -43,8 +43,16 @@ impl Connection {
             }
         }
 
+        // Both sides of a simultaneous open answer the other's SYN by SYN-ACK, from the same sequence
+        // number (RFC 9293 3.5, figure 8): all that is new about it is the ACK.
+        let crossing = self.state == State::SynReceived
+            && tcp.flags == Flags::SYN | Flags::ACK
+            && tcp.seq + 1 == self.rcv.nxt;
+
         // First, check sequence number.
-        self.check_sequence(segment, reset, cx)?;
+        if !crossing {
+            self.check_sequence(segment, reset, cx)?;
+        }
 
         // Second, check the RST bit: RFC 5961 3.2.
         if reset {
@@ -63,7 +71,7 @@ impl Connection {
         }
 
         // Fourth, check the SYN bit: RFC 5961 4.2. A simultaneous open may see the peer's SYN again.
-        if tcp.flags.contains(Flags::SYN) {
+        if tcp.flags.contains(Flags::SYN) && !crossing {
             if self.state == State::SynReceived {
                 self.syn_due = true;
                 self.wants_transmit = true;
@@ -116,6 +124,7 @@ impl Connection {
 
         // Seventh and eighth: payload and FIN.
         if segment.payload.is_empty() && !tcp.flags.contains(Flags::FIN) {
+            self.ack_now |= crossing;
             return Ok(());
         }
         self.on_payload(segment, store, cx)

@@ -377,9 +377,7 @@ impl Stack {
                     if let Some(c) = self.connections.get_mut(id.index, id.generation) {
                         c.in_events = false;
                         c.changed = false;
-                        if !c.orphan {
-                            return Some(Event::Connection(id, c.update()));
-                        }
+                        return Some(Event::Connection(id, c.update()));
                     }
                 }
             }

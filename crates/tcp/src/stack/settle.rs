@@ -26,7 +26,7 @@ impl Stack {
             c.in_ready = true;
             self.ready.push_back(index);
         }
-        if c.changed && !c.in_events && !c.orphan {
+        if c.changed && !c.in_events {
             c.in_events = true;
             self.events.push_back(Note::Connection(id));
         }

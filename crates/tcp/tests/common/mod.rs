@@ -2,7 +2,11 @@
 //!
 //! A test reads like a packet trace. Sequence and acknowledgement numbers are relative to the
 //! initial ones, as `tcpdump` prints them.
-#![allow(dead_code, reason = "each test file uses its part of the bench")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test file uses its part of the bench"
+)]
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -93,17 +97,20 @@ impl PayloadStore for Store {
     }
 }
 
+/// One emission, as the sink was given it.
+pub struct Emission {
+    at: Instant,
+    tcp: Repr,
+    src: SocketAddr,
+    dst: SocketAddr,
+    payload: Vec<Extent>,
+    len: usize,
+    gso_size: u16,
+}
+
 /// Takes what the stack sends.
 pub struct Sink {
-    pub sent: VecDeque<(
-        Instant,
-        Repr,
-        SocketAddr,
-        SocketAddr,
-        Vec<Extent>,
-        usize,
-        u16,
-    )>,
+    pub sent: VecDeque<Emission>,
     /// Segments in a burst.
     pub burst: usize,
     /// Emissions that may still be taken.
@@ -124,15 +131,15 @@ impl FrameSink for Sink {
             out.payload.iter().map(|e| e.len as usize).sum::<usize>(),
             out.payload_len
         );
-        self.sent.push_back((
-            now,
-            out.tcp,
-            SocketAddr::new(out.src, out.tcp.src_port),
-            SocketAddr::new(out.dst, out.tcp.dst_port),
-            out.payload.to_vec(),
-            out.payload_len,
-            out.gso_size,
-        ));
+        self.sent.push_back(Emission {
+            at: now,
+            tcp: out.tcp,
+            src: SocketAddr::new(out.src, out.tcp.src_port),
+            dst: SocketAddr::new(out.dst, out.tcp.dst_port),
+            payload: out.payload.to_vec(),
+            len: out.payload_len,
+            gso_size: out.gso_size,
+        });
         Ok(())
     }
 }
@@ -299,6 +306,7 @@ impl Bench {
         self.inject(last);
         self.conn = self.stack.accept(self.listener.unwrap());
         assert!(self.conn.is_some(), "nothing to accept");
+        self.events();
         self.quiet();
         assert!(self.update.connected);
     }
@@ -416,7 +424,15 @@ impl Bench {
 
     /// The next segment that was sent.
     pub fn next(&mut self) -> Option<Sent> {
-        let (at, raw, src, dst, payload, len, gso_size) = self.sink.sent.pop_front()?;
+        let Emission {
+            at,
+            tcp: raw,
+            src,
+            dst,
+            payload,
+            len,
+            gso_size,
+        } = self.sink.sent.pop_front()?;
         if raw.flags.contains(SYN) {
             self.iss = Some(raw.seq);
         }

@@ -1,0 +1,331 @@
+//! Receiving: order, holes, windows, acknowledgements.
+
+mod common;
+
+use common::*;
+use tcp::{Config, ConnOption, ConnOptions, DropReason, Request, RequestError};
+
+fn bench() -> Bench {
+    Bench::established(plain(), ConnOptions::default())
+}
+
+/// Past the first segments, which are acknowledged early.
+fn seasoned() -> Bench {
+    let config = Config {
+        quick_acks: 0,
+        ..plain()
+    };
+    Bench::established(config, ConnOptions::default())
+}
+
+#[test]
+fn every_second_full_segment_is_acknowledged() {
+    let mut b = seasoned();
+    b.inject(seg(1, 1000).ack(1));
+    b.quiet();
+    b.inject(seg(1001, 1000).ack(1));
+    b.expect(". 1:1 ack 2001");
+    b.inject(seg(2001, 1000).ack(1));
+    b.quiet();
+    b.advance(ms(39));
+    b.quiet();
+    b.advance(ms(2));
+    b.expect(". 1:1 ack 3001");
+    b.quiet();
+    assert_eq!(b.stack.counters().delayed_acks, 1);
+}
+
+#[test]
+fn a_young_connection_acknowledges_every_full_segment() {
+    let mut b = bench();
+    for i in 0..16 {
+        b.inject(seg(1 + i * 1000, 1000).ack(1));
+        b.expect(&format!(". 1:1 ack {}", 1001 + i * 1000));
+    }
+    b.inject(seg(16_001, 1000).ack(1));
+    b.quiet();
+}
+
+#[test]
+fn a_young_connection_does_not_keep_a_peer_waiting() {
+    let mut b = bench();
+    b.inject(seg(1, 10).ack(1));
+    b.quiet();
+    b.advance(ms(3));
+    b.expect(". 1:1 ack 11");
+}
+
+#[test]
+fn a_batch_ends_in_one_acknowledgement() {
+    let mut b = bench();
+    for i in 0..32 {
+        b.arrive(seg(1 + i * 1000, 1000).ack(1)).unwrap();
+    }
+    b.turn();
+    b.expect(". 1:1 ack 32001");
+    b.quiet();
+}
+
+#[test]
+fn an_acknowledgement_rides_on_data() {
+    let mut b = bench();
+    b.arrive(seg(1, 100).ack(1)).unwrap();
+    b.turn();
+    b.quiet();
+    b.send(50);
+    b.expect("P. 1:51 ack 101");
+    b.advance(ms(100));
+    b.quiet();
+}
+
+#[test]
+fn holes_are_acknowledged_at_once_and_filled() {
+    let mut b = seasoned();
+    b.inject(seg(1001, 1000).ack(1));
+    b.expect(". 1:1 ack 1");
+    b.inject(seg(3001, 1000).ack(1));
+    b.expect(". 1:1 ack 1");
+    assert_eq!(b.info().out_of_order, 2000);
+    assert_eq!(b.update.received, 0);
+    b.inject(seg(1, 1000).ack(1));
+    b.expect(". 1:1 ack 2001");
+    b.inject(seg(2001, 1000).ack(1));
+    b.expect(". 1:1 ack 4001");
+    b.quiet();
+    assert_eq!(b.update.received, 4000);
+    assert_eq!(b.info().out_of_order, 0);
+}
+
+#[test]
+fn every_byte_is_placed_once() {
+    let mut b = seasoned();
+    b.inject(seg(101, 100).ack(1));
+    b.inject(seg(301, 100).ack(1));
+    // Covers both islands and the holes around them.
+    b.inject(seg(1, 500).ack(1));
+    assert_eq!(
+        b.store.placed,
+        [(100, 100), (300, 100), (0, 100), (200, 100), (400, 100)]
+    );
+    assert_eq!(b.update.received, 500);
+    b.discard();
+    b.inject_dropped(seg(1, 500).ack(1), DropReason::OldDuplicate);
+    b.expect(". 1:1 ack 501");
+    // Half old, half new.
+    b.inject(seg(401, 200).ack(1));
+    assert_eq!(b.update.received, 600);
+    assert_eq!(b.store.placed.last(), Some(&(500, 100)));
+}
+
+#[test]
+fn the_latest_range_is_reported_first() {
+    let config = Config {
+        selective_acks: true,
+        ..plain()
+    };
+    let mut b = Bench::listening(config, ConnOptions::default());
+    b.offer = b.offer.sack_permitted();
+    b.handshake();
+    let reported = |b: &mut Bench| {
+        let sent = b.next().unwrap();
+        let base = sent.raw.ack.unwrap();
+        sent.options
+            .sack
+            .as_slice()
+            .iter()
+            .map(|s| (s.left.distance_from(base), s.right.distance_from(base)))
+            .collect::<Vec<_>>()
+    };
+    b.inject(seg(101, 100).ack(1));
+    assert_eq!(reported(&mut b), [(100, 200)]);
+    b.inject(seg(501, 100).ack(1));
+    assert_eq!(reported(&mut b), [(500, 600), (100, 200)]);
+    b.inject(seg(301, 100).ack(1));
+    assert_eq!(reported(&mut b), [(300, 400), (500, 600), (100, 200)]);
+    b.inject(seg(1, 100).ack(1));
+    assert_eq!(reported(&mut b), [(100, 200), (300, 400)]);
+}
+
+#[test]
+fn ranges_out_of_order_are_bounded() {
+    let config = Config {
+        max_out_of_order_ranges: 2,
+        ..plain()
+    };
+    let mut b = Bench::established(config, ConnOptions::default());
+    b.inject(seg(101, 10).ack(1));
+    b.inject(seg(201, 10).ack(1));
+    b.inject_dropped(seg(301, 10).ack(1), DropReason::OutOfOrderFull);
+    b.inject(seg(211, 10).ack(1));
+    assert_eq!(b.info().out_of_order, 30);
+    // The hole at the front can always be filled.
+    b.inject(seg(1, 100).ack(1));
+    assert_eq!(b.update.received, 110);
+}
+
+#[test]
+fn shedding_lets_go_of_what_is_out_of_order() {
+    let mut b = bench();
+    b.inject(seg(101, 100).ack(1));
+    assert_eq!(b.stack.shed_out_of_order(b.conn.unwrap()), 100);
+    b.inject(seg(1, 100).ack(1));
+    assert_eq!(b.update.received, 100);
+    b.inject(seg(101, 100).ack(1));
+    assert_eq!(b.update.received, 200);
+}
+
+#[test]
+fn without_memory_nothing_is_acknowledged() {
+    let mut b = seasoned();
+    b.store.room = Some(30);
+    b.inject_dropped(seg(1, 100).ack(1), DropReason::NoMemory);
+    b.expect(". 1:1 ack 31");
+    assert_eq!(b.update.received, 30);
+    b.inject_dropped(seg(31, 70).ack(1), DropReason::NoMemory);
+    b.expect(". 1:1 ack 31");
+    b.store.room = None;
+    b.inject(seg(31, 70).ack(1));
+    assert_eq!(b.update.received, 100);
+}
+
+#[test]
+fn the_window_closes_and_opens_without_silliness() {
+    let options = ConnOptions {
+        receive_buffer: 4000,
+        ..ConnOptions::default()
+    };
+    let mut b = Bench::established(plain(), options);
+    for i in 0..4 {
+        b.inject(seg(1 + i * 1000, 1000).ack(1));
+    }
+    let last = std::iter::from_fn(|| b.next()).last().unwrap();
+    assert_eq!((last.brief().as_str(), last.window), (". 1:1 ack 4001", 0));
+    // What comes beyond the window is not taken.
+    b.inject_dropped(seg(4001, 1000).ack(1), DropReason::BeyondWindow);
+    assert_eq!(b.expect(". 1:1 ack 4001").window, 0);
+    // A little room is not worth telling.
+    b.request(Request::Consumed(500));
+    b.quiet();
+    b.request(Request::Consumed(1000));
+    assert_eq!(b.expect(". 1:1 ack 4001").window, 1000);
+    // What arrives then is told with the rest.
+    b.inject(seg(4001, 1000).ack(1));
+    assert_eq!(b.expect(". 1:1 ack 5001").window, 0);
+    b.request(Request::Consumed(5000));
+    assert_eq!(b.expect(". 1:1 ack 5001").window, 4000);
+    b.quiet();
+}
+
+#[test]
+fn a_reader_that_keeps_up_causes_no_window_updates() {
+    let mut b = seasoned();
+    for i in 0..100u64 {
+        b.inject(seg(1 + i as i64 * 1000, 1000).ack(1));
+        b.request(Request::Consumed((i + 1) * 1000));
+    }
+    assert_eq!(b.all().len(), 50);
+}
+
+#[test]
+fn the_right_edge_never_moves_back() {
+    let mut b = seasoned();
+    b.stack.set_receive_buffer(b.now, b.conn.unwrap(), 1000);
+    b.inject(seg(1, 1000).ack(1));
+    b.inject(seg(1001, 1000).ack(1));
+    // 65,535 were offered in the handshake.
+    assert_eq!(b.expect(". 1:1 ack 2001").window, 63_535);
+    for i in 2..65 {
+        b.inject(seg(1 + i * 1000, 1000).ack(1));
+    }
+    b.inject(seg(65_001, 1000).ack(1));
+    assert_eq!(b.update.received, 65_535);
+    b.inject_dropped(seg(65_536, 1000).ack(1), DropReason::BeyondWindow);
+}
+
+#[test]
+fn a_scaled_window_is_rounded_down() {
+    let config = Config {
+        window_scaling: true,
+        ..plain()
+    };
+    let options = ConnOptions {
+        receive_buffer: 1 << 20,
+        ..ConnOptions::default()
+    };
+    let mut b = Bench::listening(config, options);
+    b.offer = b.offer.wscale(0);
+    b.handshake();
+    b.inject(seg(1, 1000).ack(1));
+    let ack = b.expect(". 1:1 ack 1001");
+    assert_eq!(u32::from(ack.window), ((1 << 20) - 1000) >> 7);
+    assert_eq!(b.info().receive_window, ((1 << 20) - 1000) >> 7 << 7);
+}
+
+#[test]
+fn consumed_is_checked() {
+    let mut b = bench();
+    b.inject(seg(1, 100).ack(1));
+    let mut ask = |total| {
+        b.stack
+            .on_request(b.now, b.conn.unwrap(), Request::Consumed(total))
+    };
+    assert_eq!(ask(60), Ok(()));
+    assert_eq!(ask(59), Err(RequestError::BadConsumed));
+    assert_eq!(ask(101), Err(RequestError::BadConsumed));
+    assert_eq!(ask(100), Ok(()));
+}
+
+#[test]
+fn a_zero_window_probe_is_answered() {
+    let options = ConnOptions {
+        receive_buffer: 2000,
+        ..ConnOptions::default()
+    };
+    let mut b = Bench::established(plain(), options);
+    b.inject(seg(1, 1000).ack(1));
+    b.inject(seg(1001, 1000).ack(1));
+    b.discard();
+    // Linux probes one below the window, BSD with a byte beyond it.
+    b.inject_dropped(seg(2000, 0).ack(1), DropReason::OldDuplicate);
+    assert_eq!(b.expect(". 1:1 ack 2001").window, 0);
+    b.inject_dropped(seg(2001, 1).ack(1), DropReason::BeyondWindow);
+    assert_eq!(b.expect(". 1:1 ack 2001").window, 0);
+    // And its ACK counts all the same.
+    b.send(10);
+    b.discard();
+    b.inject_dropped(seg(2001, 1).ack(11), DropReason::BeyondWindow);
+    assert_eq!(b.update.acked, 10);
+}
+
+#[test]
+fn quick_ack_can_be_asked_for() {
+    let mut b = seasoned();
+    b.inject(seg(1, 10).ack(1));
+    b.quiet();
+    b.request(Request::SetOption(ConnOption::QuickAck(true)));
+    b.expect(". 1:1 ack 11");
+    b.request(Request::SetOption(ConnOption::QuickAck(false)));
+    b.inject(seg(11, 1000).ack(1));
+    b.quiet();
+}
+
+#[test]
+fn urgent_data_is_ordinary_data() {
+    let mut b = bench();
+    b.inject(seg(1, 10).ack(1).flags(wire::tcp::Flags::URG));
+    assert_eq!(b.update.received, 10);
+    assert_eq!(b.stack.counters().urgent_segments, 1);
+}
+
+#[test]
+fn sequence_numbers_wrap() {
+    // The peer's begin close to the end.
+    let mut b = seasoned();
+    let mut sent = 0;
+    while sent < 100_000u64 {
+        b.inject(seg(1 + sent as i64, 1000).ack(1));
+        sent += 1000;
+        b.request(Request::Consumed(sent));
+    }
+    assert_eq!(b.update.received, 100_000);
+}
