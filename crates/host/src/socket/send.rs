@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
 use queue_pair::Submission;
+use rustix::fd::AsFd;
 use rustix::io::Errno;
 
 use super::{Phase, Socket, SocketCore, State};
@@ -83,6 +84,26 @@ impl Socket {
         fill: impl FnMut(&[AtomicU8]) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
         self.core.send_with(total, more, fill)
+    }
+
+    /// Sends up to `total` bytes of `file` from `offset` on, straight from the file into the send
+    /// area. 0 is the end of the file.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send), and the kernel's for reading the file.
+    pub fn send_file(
+        &self,
+        file: impl AsFd,
+        offset: u64,
+        total: usize,
+        more: bool,
+    ) -> Result<usize, Errno> {
+        let mut at = offset;
+        self.send_with(total, more, |room| {
+            let read = queue_pair::read_in(room, &file, Some(at))?;
+            at += read as u64;
+            Ok(read)
+        })
     }
 
     /// Bytes written and not yet acknowledged by the peer (SIOCOUTQ).

@@ -1,0 +1,380 @@
+//! An engine that does only what a test tells it: it answers on a real control socket and shares a
+//! real region, but it has no network. The test hands over connections, delivers and acknowledges
+//! bytes, and looks at what the host submitted.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use host::Session;
+use queue_pair::control::{Channel, Fds, Reply, Request};
+use queue_pair::doorbell::{self, Bell, Ringer};
+use queue_pair::region::{self, EngineSide};
+use queue_pair::{Completion, ConnRef, Layout, Sizes, Submission};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+/// How long anything in a test may take before it counts as a hang.
+pub const HANG: Duration = Duration::from_secs(10);
+
+/// The engine. Dropping it is its death.
+pub struct FakeEngine {
+    pub path: PathBuf,
+    inner: Arc<Mutex<Inner>>,
+    stop: Arc<(AtomicBool, OwnedFd)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the engine has.
+#[derive(Default)]
+pub struct Inner {
+    pub attached: Vec<Attached>,
+    /// The requests so far, in their order.
+    pub requests: Vec<Request>,
+    listeners: u32,
+    sizes: Option<Sizes>,
+}
+
+/// One attached host.
+pub struct Attached {
+    pub side: EngineSide,
+    bell: Bell,
+    ringers: Vec<Ringer>,
+    connections: HashMap<ConnRef, Connection>,
+    /// Where the next bytes are put in the receive area.
+    place: u64,
+    next: u32,
+    /// Submissions that were taken and not looked at.
+    taken: Vec<Submission>,
+}
+
+#[derive(Default)]
+struct Connection {
+    acked: u64,
+    peer_closed: bool,
+    /// All that the host has sent.
+    sent: Vec<u8>,
+}
+
+impl FakeEngine {
+    pub fn start() -> Self {
+        Self::start_with(None)
+    }
+
+    /// With a region of other sizes than the default ones.
+    pub fn start_with(sizes: Option<Sizes>) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("outboard-fake-{}-{number}.sock", std::process::id());
+        Self::start_at(std::env::temp_dir().join(name), sizes)
+    }
+
+    pub fn start_at(path: PathBuf, sizes: Option<Sizes>) -> Self {
+        let _ = std::fs::remove_file(&path);
+        let flags = SocketFlags::CLOEXEC;
+        let listener =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+                .unwrap();
+        rustix::net::bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&listener, 16).unwrap();
+        let inner = Arc::new(Mutex::new(Inner {
+            sizes,
+            ..Inner::default()
+        }));
+        let eventfd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let stop = Arc::new((AtomicBool::new(false), eventfd));
+        let thread = {
+            let (inner, stop) = (Arc::clone(&inner), Arc::clone(&stop));
+            std::thread::spawn(move || answer(&listener, &inner, &stop))
+        };
+        Self {
+            path,
+            inner,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    /// A session on it.
+    pub fn attach(&self) -> Session {
+        Session::attach_at(&self.path, "test").unwrap()
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap()
+    }
+
+    /// The first attached host, on which most tests act.
+    pub fn host<R>(&self, act: impl FnOnce(&mut Attached) -> R) -> R {
+        act(&mut self.lock().attached[0])
+    }
+
+    /// Waits until `look` finds something.
+    pub fn until<R>(&self, mut look: impl FnMut(&mut Inner) -> Option<R>) -> R {
+        let start = Instant::now();
+        loop {
+            if let Some(found) = look(&mut self.lock()) {
+                return found;
+            }
+            assert!(start.elapsed() < HANG, "nothing came");
+            std::thread::yield_now();
+        }
+    }
+
+    /// It dies: all that it had is closed.
+    pub fn die(mut self) -> PathBuf {
+        self.end();
+        self.path.clone()
+    }
+
+    fn end(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.stop.0.store(true, Ordering::Relaxed);
+            rustix::io::write(&self.stop.1, &1u64.to_ne_bytes()).unwrap();
+            thread.join().unwrap();
+            let _ = std::fs::remove_file(&self.path);
+            self.lock().attached.clear();
+        }
+    }
+}
+
+impl Drop for FakeEngine {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The thread that answers on the control socket.
+fn answer(listener: &OwnedFd, inner: &Mutex<Inner>, stop: &(AtomicBool, OwnedFd)) {
+    let mut channels: Vec<Channel> = Vec::new();
+    // The host that each channel attached.
+    let mut hosts: Vec<Option<usize>> = Vec::new();
+    loop {
+        let mut polls = vec![
+            PollFd::new(&stop.1, PollFlags::IN),
+            PollFd::new(listener, PollFlags::IN),
+        ];
+        polls.extend(
+            channels
+                .iter()
+                .map(|channel| PollFd::new(channel, PollFlags::IN)),
+        );
+        rustix::event::poll(&mut polls, None).unwrap();
+        let ready: Vec<bool> = polls
+            .iter()
+            .map(|poll| !poll.revents().is_empty())
+            .collect();
+        if stop.0.load(Ordering::Relaxed) {
+            return;
+        }
+        for at in (0..channels.len()).rev().filter(|at| ready[at + 2]) {
+            match channels[at].try_receive() {
+                Ok(Some((request, _fds))) => {
+                    let inner = &mut inner.lock().unwrap();
+                    if let Some((reply, fds)) = reply(inner, &mut hosts[at], request) {
+                        channels[at].send(&reply, fds).unwrap();
+                    }
+                }
+                Ok(None) => {}
+                Err(_) => {
+                    drop(channels.swap_remove(at));
+                    hosts.swap_remove(at);
+                }
+            }
+        }
+        if ready[1] {
+            channels.push(Channel::new(rustix::net::accept(listener).unwrap()));
+            hosts.push(None);
+        }
+    }
+}
+
+fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Option<(Reply, Fds)> {
+    let mut fds = Fds::new();
+    inner.requests.push(request.clone());
+    let reply = match request {
+        Request::Attach { .. } => {
+            let layout = Layout::new(inner.sizes.unwrap_or_default()).unwrap();
+            let (region, side) = region::create(&layout).unwrap();
+            let (to_engine, bell) = doorbell::pair().unwrap();
+            let (ringer, waker) = doorbell::pair().unwrap();
+            fds.extend([region, to_engine.into(), waker.into()]);
+            *host = Some(inner.attached.len());
+            inner.attached.push(Attached {
+                side,
+                bell,
+                ringers: vec![ringer],
+                connections: HashMap::new(),
+                place: 0,
+                next: 0,
+                taken: Vec::new(),
+            });
+            let engine = "fake".to_owned();
+            Reply::Attached { session: 1, engine }
+        }
+        Request::Listen { .. } => {
+            inner.listeners += 1;
+            let listener = inner.listeners;
+            Reply::Listening { listener }
+        }
+        Request::AdoptListener { listener } => Reply::Listening { listener },
+        Request::Waker => {
+            let attached = &mut inner.attached[host.unwrap()];
+            let (ringer, waker) = doorbell::pair().unwrap();
+            attached.ringers.push(ringer);
+            fds.push(waker.into());
+            let waker = attached.ringers.len() as u32 - 1;
+            Reply::Waker { waker }
+        }
+        Request::Fork => {
+            fds.push(rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+            Reply::Forked { token: 7 }
+        }
+        Request::Adopt { .. } => Reply::Adopted {
+            consumed: 100,
+            sent: 50,
+            acked: 40,
+            peer: PEER.parse().unwrap(),
+            local: LOCAL.parse().unwrap(),
+        },
+        Request::Report { .. } => return None,
+        Request::Unlisten { .. } => Reply::Done,
+        other => Reply::Error {
+            errno: 95,
+            message: format!("{other:?} is not faked"),
+        },
+    };
+    Some((reply, fds))
+}
+
+/// The ends of every connection that is handed over.
+pub const PEER: &str = "192.0.2.9:40000";
+pub const LOCAL: &str = "192.0.2.1:80";
+
+impl Attached {
+    /// Posts a completion, and rings who sleeps.
+    pub fn post(&mut self, completion: Completion) {
+        assert!(
+            self.side.completions.post(&completion).unwrap(),
+            "ring full"
+        );
+        self.side.completions.publish();
+        let sleepers = self.side.sleepers.take();
+        for (at, ringer) in self.ringers.iter().enumerate() {
+            if sleepers & 1 << at != 0 {
+                ringer.ring();
+            }
+        }
+    }
+
+    /// Hands over a new connection of `listener`.
+    pub fn hand(&mut self, listener: u32) -> ConnRef {
+        let conn = ConnRef {
+            index: self.next,
+            generation: 1,
+        };
+        self.next += 1;
+        self.connections.insert(conn, Connection::default());
+        let (peer, local): (SocketAddr, SocketAddr) =
+            (PEER.parse().unwrap(), LOCAL.parse().unwrap());
+        self.post(Completion::Accepted {
+            conn,
+            listener,
+            peer,
+            local,
+        });
+        conn
+    }
+
+    /// Makes a connection known that was opened.
+    pub fn know(&mut self, conn: ConnRef) {
+        self.connections.insert(conn, Connection::default());
+    }
+
+    /// Puts bytes into the receive area and reports them.
+    pub fn deliver(&mut self, conn: ConnRef, bytes: &[u8]) {
+        if self.place + bytes.len() as u64 > self.side.receive.len() {
+            self.place = 0;
+        }
+        let addr = self.place;
+        self.side.receive.copy_in(addr, bytes).unwrap();
+        self.place += bytes.len() as u64;
+        self.update(conn, addr, bytes.len() as u32);
+    }
+
+    pub fn update(&mut self, conn: ConnRef, addr: u64, len: u32) {
+        let Connection {
+            acked, peer_closed, ..
+        } = self.connections[&conn];
+        self.post(Completion::Update {
+            conn,
+            addr,
+            len,
+            acked,
+            peer_closed,
+        });
+    }
+
+    /// The peer acknowledges `acked` bytes in all.
+    pub fn acknowledge(&mut self, conn: ConnRef, acked: u64) {
+        self.connections.get_mut(&conn).unwrap().acked = acked;
+        self.update(conn, 0, 0);
+    }
+
+    /// The peer ends its direction.
+    pub fn peer_closes(&mut self, conn: ConnRef) {
+        self.connections.get_mut(&conn).unwrap().peer_closed = true;
+        self.update(conn, 0, 0);
+    }
+
+    /// Takes what the host has submitted since the last call.
+    pub fn submissions(&mut self) -> Vec<Submission> {
+        self.take();
+        std::mem::take(&mut self.taken)
+    }
+
+    fn take(&mut self) {
+        while let Some(submission) = self.side.submissions.take().unwrap() {
+            if let Submission::Send {
+                conn, addr, len, ..
+            } = submission
+            {
+                let mut bytes = vec![0; len as usize];
+                self.side.send.copy_out(addr, &mut bytes).unwrap();
+                self.connections.get_mut(&conn).unwrap().sent.extend(bytes);
+            }
+            self.taken.push(submission);
+        }
+        self.side.submissions.release();
+    }
+
+    /// All that the host has sent on a connection.
+    pub fn sent(&mut self, conn: ConnRef) -> Vec<u8> {
+        self.take();
+        self.connections[&conn].sent.clone()
+    }
+
+    /// Sleeps until the host rings, at most `limit`.
+    pub fn sleep(&mut self, limit: Duration) {
+        self.side.armed.arm(0);
+        if self.side.submissions.is_empty().unwrap() {
+            let timeout = Timespec::try_from(limit).unwrap();
+            let mut polls = [PollFd::from_borrowed_fd(self.bell.as_fd(), PollFlags::IN)];
+            rustix::event::poll(&mut polls, Some(&timeout)).unwrap();
+        }
+        self.side.armed.disarm(0);
+        self.bell.drain();
+    }
+
+    /// Whether the host has rung since it was last asked.
+    pub fn was_rung(&mut self) -> bool {
+        self.bell.drain() == doorbell::Rung::Yes
+    }
+}

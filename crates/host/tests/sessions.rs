@@ -1,0 +1,254 @@
+//! Listeners, and sessions that outlive their engine.
+
+mod fake_engine;
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use fake_engine::{FakeEngine, HANG};
+use host::{Accepted, Errno, Poller, Readiness, Session, Source};
+use queue_pair::Submission;
+use queue_pair::control::Request;
+
+const ANY_PORT: &str = "127.0.0.1:0";
+
+#[test]
+fn without_an_engine_attaching_fails_as_connecting_does() {
+    let path = std::env::temp_dir().join("outboard-nobody-there.sock");
+    assert_eq!(Session::attach_at(&path, "test").err(), Some(Errno::NOENT));
+}
+
+#[test]
+fn a_listener_without_an_engine_is_the_kernels_until_there_is_one() {
+    let path = FakeEngine::start().die();
+    let session = Session::unattached(&path, "test");
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 16).unwrap();
+    assert!(!listener.is_offloaded());
+    let _client = TcpStream::connect(listener.local()).unwrap();
+    assert!(matches!(listener.accept(), Ok(Accepted::Kernel(_))));
+
+    let engine = FakeEngine::start_at(path, None);
+    // Nothing but sleeping looks for it.
+    let start = Instant::now();
+    while !listener.is_offloaded() {
+        assert_eq!(
+            listener.wait(Some(Duration::from_millis(100))),
+            Err(Errno::TIMEDOUT)
+        );
+        assert!(start.elapsed() < HANG);
+    }
+    let inner = engine.lock();
+    let listens = inner
+        .requests
+        .iter()
+        .filter(|one| matches!(one, Request::Listen { .. }));
+    assert_eq!(listens.count(), 1);
+}
+
+#[test]
+fn credit_is_given_when_the_program_waits_and_renewed_as_it_accepts() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 1000).unwrap();
+    assert_eq!(engine.host(|host| host.submissions()), []);
+    assert!(matches!(listener.accept_offloaded(), Err(Errno::AGAIN)));
+    let credit = |total| Submission::Credit { listener: 1, total };
+    assert_eq!(engine.host(|host| host.submissions()), [credit(32)]);
+
+    engine.host(|host| (0..32).map(|_| host.hand(1)).count());
+    let sockets: Vec<_> = (0..32)
+        .map(|_| listener.accept_offloaded().unwrap())
+        .collect();
+    // Not one credit for each accept, but before they run out.
+    assert_eq!(
+        engine.host(|host| host.submissions()),
+        [credit(48), credit(64)]
+    );
+    assert!(matches!(listener.accept_offloaded(), Err(Errno::AGAIN)));
+    drop(sockets);
+}
+
+#[test]
+fn a_small_backlog_is_a_small_credit() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 1).unwrap();
+    listener.want();
+    assert_eq!(
+        engine.host(|host| host.submissions()),
+        [Submission::Credit {
+            listener: 1,
+            total: 1
+        }]
+    );
+}
+
+#[test]
+fn a_closed_listener_gives_back_what_nobody_accepted() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 16).unwrap();
+    listener.want();
+    let conns = engine.host(|host| [host.hand(1), host.hand(1), host.hand(1)]);
+    let taken = listener.accept_offloaded().unwrap();
+    engine.host(|host| host.submissions());
+    drop(listener);
+    assert_eq!(
+        engine.host(|host| host.submissions()),
+        conns[1..]
+            .iter()
+            .map(|conn| Submission::GiveBack { conn: *conn })
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(
+        engine.lock().requests.last(),
+        Some(&Request::Unlisten { listener: 1 })
+    );
+    // One that was handed over while the listener closed goes back as well.
+    let late = engine.host(|host| host.hand(1));
+    session.pump();
+    assert_eq!(
+        engine.host(|host| host.submissions()),
+        [Submission::GiveBack { conn: late }]
+    );
+    drop(taken);
+}
+
+#[test]
+fn accepting_takes_from_engine_and_kernel() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 1000).unwrap();
+    listener.want();
+    let _client = TcpStream::connect(listener.local()).unwrap();
+    engine.host(|host| (0..40).map(|_| host.hand(1)).count());
+    // The engine's come first, but the kernel's is not left waiting for good.
+    let kinds: Vec<bool> = (0..41)
+        .map(|_| matches!(listener.accept().unwrap(), Accepted::Kernel(_)))
+        .collect();
+    assert!(!kinds[0]);
+    assert_eq!(kinds.iter().filter(|kernel| **kernel).count(), 1);
+    assert!(!kinds[40]);
+    assert!(matches!(listener.accept(), Err(Errno::AGAIN)));
+}
+
+#[test]
+fn what_a_listener_has_set_its_connections_have() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 16).unwrap();
+    listener.set_option(host::OptionKind::NoDelay, 1).unwrap();
+    listener.want();
+    let conn = engine.host(|host| host.hand(1));
+    let socket = listener.accept_offloaded().unwrap();
+    assert_eq!(socket.option(host::OptionKind::NoDelay), Some(1));
+    let option = host::OptionKind::NoDelay;
+    assert!(
+        engine
+            .host(|host| host.submissions())
+            .contains(&Submission::SetOption {
+                conn,
+                option,
+                value: 1
+            })
+    );
+}
+
+#[test]
+fn something_that_does_not_listen_is_refused() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::STREAM,
+        None,
+    );
+    assert_eq!(
+        session.listen_on(socket.unwrap(), 16).err(),
+        Some(Errno::INVAL)
+    );
+}
+
+#[test]
+fn when_the_engine_dies_connections_fail_and_the_next_engine_takes_the_port_up() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 16).unwrap();
+    let mut poller = Poller::new(&session).unwrap();
+    poller
+        .add(Source::Listener(&listener), 1, Readiness::IN)
+        .unwrap();
+    let conn = engine.host(|host| host.hand(1));
+    let mut events = Vec::new();
+    poller.wait(&mut events, Some(HANG)).unwrap();
+    let socket = listener.accept_offloaded().unwrap();
+    poller
+        .add(Source::Socket(&socket), 2, Readiness::IN | Readiness::EDGE)
+        .unwrap();
+    engine.host(|host| host.deliver(conn, b"still here"));
+    poller.wait(&mut events, Some(HANG)).unwrap();
+
+    // It dies while a thread sleeps in the poller, and another one on the socket.
+    let mut out = [0; 10];
+    assert_eq!(socket.recv(&mut out), Ok(10));
+    let path = std::thread::scope(|scope| {
+        let blocked = scope.spawn(|| socket.wait(Readiness::ERR, Some(HANG)));
+        let death = scope.spawn(|| engine.die());
+        poller.wait(&mut events, Some(HANG)).unwrap();
+        assert!(blocked.join().unwrap().unwrap().intersects(Readiness::ERR));
+        death.join().unwrap()
+    });
+    assert_eq!(
+        events.iter().map(|event| event.key).collect::<Vec<_>>(),
+        [2]
+    );
+    assert_eq!(socket.recv(&mut out), Err(Errno::CONNRESET));
+    assert_eq!(socket.send(b"x", false), Err(Errno::PIPE));
+    drop(socket);
+
+    // Meanwhile the kernel serves.
+    let _client = TcpStream::connect(listener.local()).unwrap();
+    poller.wait(&mut events, Some(HANG)).unwrap();
+    assert_eq!(
+        events.iter().map(|event| event.key).collect::<Vec<_>>(),
+        [1]
+    );
+    assert!(matches!(listener.accept(), Ok(Accepted::Kernel(_))));
+
+    // And the next engine is found by the program's sleeping alone.
+    let engine = FakeEngine::start_at(path, None);
+    let start = Instant::now();
+    while !listener.is_offloaded() {
+        poller
+            .wait(&mut events, Some(Duration::from_millis(50)))
+            .unwrap();
+        assert!(start.elapsed() < HANG);
+    }
+    // It has the credit of a program that waits.
+    assert_eq!(
+        engine.host(|host| host.submissions()),
+        [Submission::Credit {
+            listener: 1,
+            total: 16
+        }]
+    );
+    std::thread::scope(|scope| {
+        scope.spawn(|| engine.host(|host| host.hand(1)));
+        while !listener.readiness().intersects(Readiness::IN) {
+            poller.wait(&mut events, Some(HANG)).unwrap();
+        }
+    });
+    assert!(matches!(listener.accept(), Ok(Accepted::Offloaded(_))));
+}
+
+#[test]
+fn a_session_that_nobody_uses_any_more_ends() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 16).unwrap();
+    listener.want();
+    engine.host(|host| host.hand(1));
+    let socket = listener.accept_offloaded().unwrap();
+    drop(session);
+    assert_eq!(socket.recv(&mut [0; 1]), Err(Errno::CONNRESET));
+}
