@@ -5,6 +5,7 @@
 //! its owner ends: on drop, on Ctrl-C, on SIGKILL.
 #![forbid(unsafe_code)]
 
+pub mod faults;
 mod guardian;
 pub mod load;
 pub mod machine;

@@ -1,4 +1,5 @@
 //! Two network namespaces joined by a veth pair: a private network with a server and a client.
+//! Or joined by way of a third, where whoever enters it decides what passes.
 
 use crate::guardian::Guardian;
 use crate::process::Program;
@@ -54,11 +55,18 @@ impl Side {
 /// A private network of two namespaces, and a scratch directory. All of it, with every program
 /// that runs in it, goes when this is dropped or when the process that made it ends in any way.
 pub struct World {
-    names: [String; 2],
+    /// By [`Side::index`], and the middle if there is one.
+    names: Vec<String>,
     scratch: PathBuf,
     // Last: what it deletes is in use until the fields above are gone.
     _guardian: Guardian,
 }
+
+/// The interfaces of the middle: towards the server, and towards the client.
+pub const MIDDLE_INTERFACES: [&str; 2] = ["toserver0", "toclient0"];
+
+/// Where the name of the middle is among a world's names.
+const MIDDLE: usize = 2;
 
 /// All our namespaces are called `outboard-PID-NUMBER-SIDE`, PID being that of their maker.
 const PREFIX: &str = "outboard-";
@@ -70,13 +78,41 @@ impl World {
     /// Makes the namespaces and joins them. Needs root. Worlds of processes that are no more are
     /// removed first.
     pub fn new() -> Result<Self> {
+        Self::of(&["server", "client"])
+    }
+
+    /// Makes the namespaces with a third between them. Nothing passes before somebody forwards it
+    /// between the two interfaces there, [`MIDDLE_INTERFACES`]. All frames are within the MTU, and
+    /// with finished checksums, as they would be on a wire: what the interfaces usually leave to
+    /// each other is switched off.
+    pub fn with_middle() -> Result<Self> {
+        let world = Self::of(&["server", "client", "middle"])?;
+        let middle = &world.names[MIDDLE];
+        let ends = [
+            (world.name(Side::Server), Side::Server.interface()),
+            (world.name(Side::Client), Side::Client.interface()),
+            (middle, MIDDLE_INTERFACES[0]),
+            (middle, MIDDLE_INTERFACES[1]),
+        ];
+        for (name, interface) in ends {
+            tool::run(&format!(
+                "ip netns exec {name} ethtool -K {interface} tx off sg off tso off gso off gro off"
+            ))?;
+        }
+        Ok(world)
+    }
+
+    fn of(places: &[&str]) -> Result<Self> {
         if !crate::is_root() {
             bail!("making network namespaces needs root: run this with sudo");
         }
         sweep();
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{number}", std::process::id());
-        let names = ["server", "client"].map(|side| format!("{name}-{side}"));
+        let names: Vec<_> = places
+            .iter()
+            .map(|place| format!("{name}-{place}"))
+            .collect();
         let scratch = std::env::temp_dir().join(&name);
         // From here on the guardian sees to it, also if the next line fails.
         let guardian = Guardian::new(&scratch, &names)?;
@@ -92,15 +128,26 @@ impl World {
     fn build(&self) -> Result<()> {
         std::fs::create_dir(&self.scratch)
             .with_context(|| format!("cannot make {}", self.scratch.display()))?;
-        let [server, client] = &self.names;
         for name in &self.names {
             tool::run(&format!("ip netns add {name}"))?;
         }
-        tool::run(&format!(
-            "ip link add {} netns {server} type veth peer name {} netns {client}",
-            Side::Server.interface(),
-            Side::Client.interface(),
-        ))?;
+        let (server, client) = (self.name(Side::Server), self.name(Side::Client));
+        let (at_server, at_client) = (Side::Server.interface(), Side::Client.interface());
+        match self.names.get(MIDDLE) {
+            None => join((server, at_server), (client, at_client))?,
+            Some(middle) => {
+                // It has no addresses, and is to say nothing by itself.
+                let quiet = "net.ipv6.conf.default.disable_ipv6";
+                self.set(middle, quiet, "1")?;
+                for (end, interface) in [(server, at_server), (client, at_client)]
+                    .into_iter()
+                    .zip(MIDDLE_INTERFACES)
+                {
+                    join(end, (middle, interface))?;
+                    tool::run(&format!("ip -n {middle} link set {interface} up"))?;
+                }
+            }
+        }
         for side in [Side::Server, Side::Client] {
             let (name, interface) = (self.name(side), side.interface());
             for line in [
@@ -131,6 +178,12 @@ impl World {
         }
     }
 
+    /// The file by which the middle is entered. Fails in a world without one.
+    pub(crate) fn middle_file(&self) -> Result<PathBuf> {
+        let name = self.names.get(MIDDLE).context("a world without a middle")?;
+        Ok(namespace_file(name))
+    }
+
     /// A directory of this world's own, which goes with it.
     pub fn scratch(&self) -> &Path {
         &self.scratch
@@ -144,29 +197,43 @@ impl World {
     /// Moves the calling thread (only this one) into the network of `side`, for sockets that it
     /// opens from now on. There is no way back: use a thread made for it.
     pub fn enter(&self, side: Side) -> Result<()> {
-        let path = namespace_file(self.name(side));
-        let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
-        rustix::thread::move_into_link_name_space(
-            std::os::fd::AsFd::as_fd(&file),
-            Some(rustix::thread::LinkNameSpaceType::Network),
-        )
-        .with_context(|| format!("cannot enter {}", path.display()))?;
-        Ok(())
+        enter_file(&namespace_file(self.name(side)))
     }
 
     /// Sets a value of the kernel's for `side` only, by its dotted name under `net`.
     pub fn sysctl(&self, side: Side, name: &str, value: &str) -> Result<()> {
+        self.set(self.name(side), name, value)
+    }
+
+    fn set(&self, namespace: &str, name: &str, value: &str) -> Result<()> {
         let file = format!("/proc/sys/{}", name.replace('.', "/"));
         // A shell, because the kernel resolves the path by the network of who opens it.
         let mut command = std::process::Command::new("nsenter");
         command
-            .arg(format!(
-                "--net={}",
-                namespace_file(self.name(side)).display()
-            ))
+            .arg(format!("--net={}", namespace_file(namespace).display()))
             .args(["sh", "-c", "echo \"$1\" >\"$2\"", "sh", value, &file]);
         tool::output(&mut command, &format!("sysctl {name}")).map(drop)
     }
+}
+
+/// Joins two namespaces by a veth pair, each given with the name of its interface.
+fn join(one: (&str, &str), other: (&str, &str)) -> Result<()> {
+    tool::run(&format!(
+        "ip link add {} netns {} type veth peer name {} netns {}",
+        one.1, one.0, other.1, other.0
+    ))
+    .map(drop)
+}
+
+/// Moves the calling thread into the network namespace that is entered by a file.
+pub(crate) fn enter_file(path: &Path) -> Result<()> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    rustix::thread::move_into_link_name_space(
+        std::os::fd::AsFd::as_fd(&file),
+        Some(rustix::thread::LinkNameSpaceType::Network),
+    )
+    .with_context(|| format!("cannot enter {}", path.display()))?;
+    Ok(())
 }
 
 /// The file by which the namespace `name` is entered.
