@@ -6,6 +6,7 @@
 
 mod capture;
 mod control;
+mod demo;
 mod explain;
 mod lab;
 mod run;
@@ -26,6 +27,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(demo::Args),
     Run(run::Args),
     Serve(serve::Args),
     Ss(ss::Args),
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
 
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Demo(args) => demo::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Run(args) => run::run(args),
         Command::Ss(args) => ss::run(args),

@@ -1,0 +1,245 @@
+//! A private network with or without an engine, and the servers that are tried on it.
+
+use super::site::{KILOBYTE, LARGE, LARGE_SIZE, Site};
+use ::lab::load::Load;
+use ::lab::nginx::{self, Nginx};
+use ::lab::outboard::{Counter, Outboard, total};
+use ::lab::{Process, Side, World, sampler};
+use anyhow::{Result, bail};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The port of the built-in server.
+const BUILT_IN_PORT: u16 = 8080;
+/// The load whose cost is measured: requests a second, for so long.
+const RATE: f64 = 4_000.0;
+const SECONDS: u64 = 3;
+
+/// A world, and its engine if it has one.
+pub struct Stage {
+    engine: Option<(Outboard, Process)>,
+    /// For what runs on the kernel too: there it finds no engine.
+    outboard: Outboard,
+    // Last: it must outlive what runs in it.
+    world: World,
+}
+
+/// A server that is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `outboard serve`.
+    BuiltIn,
+    /// nginx, as Debian ships it.
+    Nginx,
+}
+
+/// A server that runs.
+pub enum Server {
+    /// `outboard serve`.
+    BuiltIn(Process),
+    /// nginx.
+    Nginx(Nginx),
+}
+
+/// What came of trying a server.
+pub struct Trial {
+    /// Pages that arrived as they are.
+    pub pages: usize,
+    /// Whether the large file arrived as it is.
+    pub large_equal: bool,
+    /// How fast it came, in bytes a second.
+    pub speed: f64,
+    /// Connections that the engine accepted meanwhile, and those that there were.
+    pub engine_connections: Option<(u64, u64)>,
+    /// CPU of the server for a request of 1 KB.
+    pub request_cpu: Duration,
+    /// CPU of the whole machine for such a request: server, engine, client and interrupts.
+    pub machine_cpu: Duration,
+    /// CPU of the server for the large file.
+    pub large_cpu: Duration,
+}
+
+impl Kind {
+    /// What the account calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "outboard serve",
+            Self::Nginx => "nginx",
+        }
+    }
+
+    /// Where clients find it.
+    pub fn address(self) -> SocketAddr {
+        let port = match self {
+            Self::BuiltIn => BUILT_IN_PORT,
+            Self::Nginx => nginx::PORT,
+        };
+        (Side::Server.ipv4(), port).into()
+    }
+}
+
+impl Server {
+    fn pid(&self) -> u32 {
+        match self {
+            Self::BuiltIn(process) => process.id(),
+            Self::Nginx(nginx) => nginx.worker(),
+        }
+    }
+}
+
+impl Stage {
+    /// A new world, with an engine on its server's side if asked for.
+    pub fn new(binary: &Path, with_engine: bool) -> Result<Self> {
+        let world = World::new()?;
+        let outboard = Outboard::new(binary, &world);
+        let engine = if with_engine {
+            let process = outboard.start_engine(&world, None)?;
+            Some((outboard.clone(), process))
+        } else {
+            None
+        };
+        Ok(Self {
+            engine,
+            outboard,
+            world,
+        })
+    }
+
+    /// The world.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// What talks to the engine.
+    pub fn outboard(&self) -> &Outboard {
+        &self.outboard
+    }
+
+    /// The engine's process.
+    pub fn engine(&mut self) -> Option<&mut Process> {
+        self.engine.as_mut().map(|(_, process)| process)
+    }
+
+    /// Starts a server and waits until it answers.
+    pub fn start(&self, kind: Kind, site: &Site) -> Result<Server> {
+        match kind {
+            Kind::Nginx => {
+                let engine = self.engine.as_ref().map(|(outboard, _)| outboard);
+                Nginx::start(&self.world, engine, site.directory(), None).map(Server::Nginx)
+            }
+            Kind::BuiltIn => {
+                let address = format!("0.0.0.0:{BUILT_IN_PORT}");
+                let mut process = self
+                    .outboard
+                    .command(&self.world, "serve")
+                    .arg(site.directory())
+                    .args(["-L", &address])
+                    .log(self.world.scratch().join("serve.log"))
+                    .start()?;
+                process.wait_until(Duration::from_secs(10), || {
+                    self.on_client(|| Ok(TcpStream::connect(kind.address()).is_ok()))
+                        .unwrap_or(false)
+                })?;
+                Ok(Server::BuiltIn(process))
+            }
+        }
+    }
+
+    /// Fetches what the site has, checks it, and measures what it cost the server.
+    pub fn try_out(&self, kind: Kind, server: &Server, site: &Site) -> Result<Trial> {
+        let before = self.counters()?;
+        let mut pages = 0;
+        for page in Site::pages() {
+            pages += usize::from(self.fetch(kind, page, site)?.0);
+        }
+        let cpu = sampler::run_time(server.pid())?;
+        let (large_equal, took) = self.fetch(kind, LARGE, site)?;
+        let large_cpu = sampler::run_time(server.pid())?.saturating_sub(cpu);
+
+        let load = Load {
+            server: kind.address(),
+            path: format!("/{KILOBYTE}"),
+            close: false,
+            connections: 8,
+            rate: RATE,
+            duration: Duration::from_secs(SECONDS),
+        };
+        let cpu = sampler::run_time(server.pid())?;
+        let machine = sampler::Machine::now()?;
+        let outcome = self.on_client(|| load.run())?;
+        let busy = sampler::Machine::now()?.busy_since(&machine);
+        let spent = sampler::run_time(server.pid())?.saturating_sub(cpu);
+        if outcome.answered < outcome.due {
+            bail!(
+                "{}: only {} of {} requests were answered",
+                kind.name(),
+                outcome.answered,
+                outcome.due
+            );
+        }
+        let connections = (Site::pages().count() + 1 + load.connections) as u64;
+        let engine_connections = before.zip(self.counters()?).map(|(before, after)| {
+            let accepted = total(&after, ACCEPTED) - total(&before, ACCEPTED);
+            (accepted as u64, connections)
+        });
+        Ok(Trial {
+            pages,
+            large_equal,
+            speed: LARGE_SIZE as f64 / took.as_secs_f64(),
+            engine_connections,
+            request_cpu: spent.div_f64(outcome.answered as f64),
+            machine_cpu: busy.div_f64(outcome.answered as f64),
+            large_cpu,
+        })
+    }
+
+    /// Fetches a file with curl; whether it arrived as it is, and in which time.
+    fn fetch(&self, kind: Kind, name: &str, site: &Site) -> Result<(bool, Duration)> {
+        let copy = self.world.scratch().join("copy");
+        let url = format!("http://{}/{name}", kind.address());
+        let curl = self
+            .world
+            .program(Side::Client, "curl")
+            .args([
+                "--silent",
+                "--show-error",
+                "--fail",
+                "--max-time",
+                "60",
+                "-o",
+            ])
+            .arg(&copy)
+            .arg(&url);
+        let started = Instant::now();
+        curl.output()?;
+        let took = started.elapsed();
+        let equal = site.is_equal(name, &copy)?;
+        std::fs::remove_file(&copy)?;
+        Ok((equal, took))
+    }
+
+    /// The engine's counters, if there is an engine.
+    pub fn counters(&self) -> Result<Option<Vec<Counter>>> {
+        self.engine
+            .as_ref()
+            .map(|(outboard, _)| outboard.stats())
+            .transpose()
+    }
+
+    /// Runs `work` in a thread on the client's side.
+    pub fn on_client<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                self.world.enter(Side::Client)?;
+                work()
+            });
+            thread
+                .join()
+                .unwrap_or_else(|_| bail!("the client panicked"))
+        })
+    }
+}
+
+/// The engine's counter of connections that it accepted.
+const ACCEPTED: &str = "tcp_passive_opens";
