@@ -67,6 +67,8 @@ drop_reasons! {
     DataAfterClose = "data_after_close",
     /// Payload after the peer's own FIN.
     DataAfterFin = "data_after_fin",
+    /// The connection has ended, and its RST waits for room to leave.
+    Closed = "closed",
     /// A segment for a pair in TIME-WAIT.
     TimeWait = "time_wait",
 }

@@ -436,7 +436,7 @@ fn ports_are_reused_at_once_by_a_client_that_hurries() {
         b.request(Request::Close);
         b.inject(at(1).ack(2).flags(FIN));
         b.discard();
-        b.now = b.now + ms(1);
+        b.now += ms(1);
         base += 1000;
     }
     assert_eq!(b.stack.time_wait_count(), 4);

@@ -153,7 +153,7 @@ fn a_wrong_ack_in_syn_sent_is_answered_by_reset() {
 #[test]
 fn options_are_agreed_on_by_both_sides() {
     // What the peer does not offer is not used.
-    let mut b = Bench::established(Config::default(), ConnOptions::default());
+    let b = Bench::established(Config::default(), ConnOptions::default());
     let info = b.info();
     assert!(!info.timestamps && !info.selective_acks);
     assert_eq!(info.window_scales, None);

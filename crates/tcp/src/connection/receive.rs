@@ -25,8 +25,11 @@ impl Connection {
         store: &mut S,
         cx: &mut Context<'_>,
     ) -> Result<(), DropReason> {
-        if self.state == State::SynSent {
-            return self.on_segment_syn_sent(segment, cx);
+        match self.state {
+            State::SynSent => return self.on_segment_syn_sent(segment, cx),
+            // Only until its RST has left.
+            State::Closed => return Err(DropReason::Closed),
+            _ => {}
         }
         let tcp = &segment.tcp;
         let reset = tcp.flags.contains(Flags::RST);

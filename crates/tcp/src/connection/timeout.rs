@@ -66,7 +66,13 @@ impl Connection {
 
     fn back_off(&mut self, now: Instant) {
         self.backoff = self.backoff.saturating_add(1);
-        self.timers.set(Timer::Retransmit, now, self.timeout());
+        let mut wait = self.timeout();
+        if self.user_timeout > Duration::ZERO {
+            // Not later than when the user's patience ends.
+            let stalled = now.saturating_duration_since(self.stalled_since);
+            wait = wait.min(self.user_timeout.saturating_sub(stalled));
+        }
+        self.timers.set(Timer::Retransmit, now, wait);
         self.wants_transmit = true;
     }
 

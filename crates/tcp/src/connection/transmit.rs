@@ -107,6 +107,7 @@ impl Connection {
                 None => self.next_new(cx, burst).map(|span| (span, true)),
             };
             let Some((span, new)) = next else {
+                self.note_window_use();
                 self.watch(cx.now);
                 return Ok(());
             };
@@ -128,6 +129,15 @@ impl Connection {
         } else {
             room
         }
+    }
+
+    /// Notes whether the congestion window is what holds back: only then may it grow (RFC 7661).
+    /// In slow start it is enough to use half of it, or it would lag behind an owner whose sends
+    /// grow.
+    fn note_window_use(&mut self) {
+        self.window_limited = self.congestion_room() < u32::from(self.snd.mss)
+            || (self.congestion.in_slow_start()
+                && self.in_flight() >= self.congestion.window() / 2);
     }
 
     /// What is to be sent again, and may be now.
@@ -164,7 +174,6 @@ impl Connection {
         let mss = u32::from(self.snd.mss);
         let remaining = self.queue.end() - self.unsent();
         let fin = self.fin_is_unsent();
-        self.window_limited = false;
         if self.fin_sent || (remaining == 0 && !fin) {
             self.flush = false;
             return None;
@@ -189,7 +198,6 @@ impl Connection {
             // The peer's window would make it silly (RFC 9293 3.8.6.2.1).
             len = 0;
         }
-        self.window_limited = room < remaining && room < usable.max(mss) + mss && room <= burst;
         let fin = fin && len == remaining && len < usable;
         (len > 0 || fin).then_some(Span {
             seq: self.snd.nxt,

@@ -1,0 +1,428 @@
+//! Loss: timeouts, fast retransmit, NewReno, selective acknowledgements.
+
+mod common;
+
+use common::*;
+use tcp::{Algorithm, Config, ConnOptions, Failure, Instant, Request};
+
+fn options(congestion: Algorithm) -> ConnOptions {
+    ConnOptions {
+        congestion,
+        ..ConnOptions::default()
+    }
+}
+
+fn bench() -> Bench {
+    Bench::established(plain(), options(Algorithm::Reno))
+}
+
+fn selective() -> Bench {
+    let config = Config {
+        selective_acks: true,
+        ..plain()
+    };
+    let mut b = Bench::listening(config, options(Algorithm::Reno));
+    b.offer = b.offer.sack_permitted();
+    b.handshake();
+    b
+}
+
+impl Bench {
+    /// An ACK that reports ranges of our stream.
+    fn sack(&mut self, ack: i64, ranges: &[(i64, i64)]) {
+        let mut s = seg(1, 0).ack(ack);
+        s.options.sack = blocks(ranges, self.iss.unwrap());
+        self.inject(s);
+    }
+
+    fn times(&mut self, start: Instant) -> Vec<u128> {
+        std::iter::from_fn(|| self.next())
+            .map(|s| s.at.saturating_duration_since(start).as_millis())
+            .collect()
+    }
+}
+
+#[test]
+fn the_timeout_backs_off_and_gives_up() {
+    let mut b = bench();
+    b.send(100);
+    let start = b.expect("P. 1:101 ack 1").at;
+    b.advance(secs(3600));
+    let times = b.times(start);
+    // 200 ms, doubled each time up to two minutes, fifteen times.
+    // The wheel turns by the millisecond.
+    let expected = [200, 600, 1400, 3000, 6200, 12_600];
+    for (at, expected) in times.iter().zip(expected) {
+        assert!((expected..=expected + 2).contains(at), "{times:?}");
+    }
+    assert_eq!(times.len(), 15);
+    assert!((120_000..=120_001).contains(&(times[14] - times[13])));
+    assert_eq!(b.update.failed, Some(Failure::TimedOut));
+    // The kernel says nothing more either.
+    b.quiet();
+}
+
+#[test]
+fn the_user_timeout_gives_up_by_time() {
+    let o = ConnOptions {
+        user_timeout: Some(secs(2)),
+        ..options(Algorithm::Reno)
+    };
+    let mut b = Bench::established(plain(), o);
+    b.send(100);
+    b.advance(ms(1999));
+    assert_eq!(b.update.failed, None);
+    b.advance(ms(3));
+    assert_eq!(b.update.failed, Some(Failure::TimedOut));
+    // Progress starts it anew.
+    let mut b = Bench::established(plain(), o);
+    b.send(5000);
+    for i in 1..=4 {
+        b.advance(ms(1500));
+        b.inject(seg(1, 0).ack(1 + i * 1000));
+    }
+    assert_eq!(b.update.failed, None);
+}
+
+#[test]
+fn an_unreachable_network_names_the_reason() {
+    let mut b = bench();
+    b.send(100);
+    let conn = b.conn.unwrap();
+    b.stack
+        .on_unreachable(b.now, conn, Failure::NetworkUnreachable);
+    assert_eq!(b.update.failed, None);
+    b.advance(secs(3600));
+    assert_eq!(b.update.failed, Some(Failure::NetworkUnreachable));
+}
+
+#[test]
+fn after_a_timeout_everything_goes_again_by_slow_start() {
+    let mut b = bench();
+    b.send(8000);
+    assert_eq!(b.all().len(), 8);
+    b.advance(ms(201));
+    b.expect(". 1:1001 ack 1");
+    b.quiet();
+    assert_eq!(b.info().congestion_window, 1000);
+    assert_eq!(b.info().slow_start_threshold, Some(4000));
+    b.inject(seg(1, 0).ack(1001));
+    assert_eq!(b.all(), [". 1001:2001 ack 1", ". 2001:3001 ack 1"]);
+    b.inject(seg(1, 0).ack(3001));
+    assert_eq!(
+        b.all(),
+        [
+            ". 3001:4001 ack 1",
+            ". 4001:5001 ack 1",
+            ". 5001:6001 ack 1",
+            ". 6001:7001 ack 1"
+        ]
+    );
+    // The others had arrived: one jump ends the episode, without sending them again.
+    b.inject(seg(1, 0).ack(8001));
+    b.quiet();
+    assert_eq!(b.update.acked, 8000);
+}
+
+#[test]
+fn three_duplicates_retransmit_at_once() {
+    let mut b = bench();
+    b.send(6000);
+    b.discard();
+    b.inject(seg(1, 0).ack(1001));
+    b.send(1000);
+    b.discard();
+    for _ in 0..2 {
+        b.inject(seg(1, 0).ack(1001));
+        b.quiet();
+    }
+    b.inject(seg(1, 0).ack(1001));
+    b.expect(". 1001:2001 ack 1");
+    b.quiet();
+    assert_eq!(b.stack.counters().fast_recoveries, 1);
+    // Half of what was in flight.
+    assert_eq!(b.info().slow_start_threshold, Some(3000));
+    b.inject(seg(1, 0).ack(7001));
+    assert_eq!(b.info().congestion_window, 3000);
+    b.advance(secs(5));
+    b.quiet();
+}
+
+#[test]
+fn a_duplicate_is_what_changes_nothing() {
+    let mut b = bench();
+    b.send(6000);
+    b.discard();
+    // Data, another window, nothing in flight: none of these is one.
+    for i in 0..5 {
+        b.inject(seg(1 + i * 10, 10).ack(1));
+    }
+    for i in 0..5 {
+        b.inject(seg(51, 0).ack(1).window(60_000 - i));
+    }
+    assert_eq!(b.stack.counters().fast_recoveries, 0);
+}
+
+#[test]
+fn limited_transmit_sends_new_data_on_the_first_duplicates() {
+    // RFC 3042.
+    let mut b = bench();
+    b.send(20_000);
+    assert_eq!(b.all().len(), 10);
+    b.inject(seg(1, 0).ack(1));
+    b.expect(". 10001:11001 ack 1");
+    b.inject(seg(1, 0).ack(1));
+    b.expect(". 11001:12001 ack 1");
+    b.inject(seg(1, 0).ack(1));
+    b.expect(". 1:1001 ack 1");
+    b.quiet();
+}
+
+#[test]
+fn partial_acknowledgements_repair_hole_after_hole() {
+    // RFC 6582: segments 1 and 4 of eight are lost.
+    let mut b = bench();
+    b.send(8000);
+    b.discard();
+    for _ in 0..3 {
+        b.inject(seg(1, 0).ack(1));
+    }
+    b.expect(". 1:1001 ack 1");
+    for _ in 0..3 {
+        b.inject(seg(1, 0).ack(1));
+    }
+    b.quiet();
+    b.inject(seg(1, 0).ack(3001));
+    b.expect(". 3001:4001 ack 1");
+    b.quiet();
+    b.inject(seg(1, 0).ack(8001));
+    b.quiet();
+    assert_eq!(b.stack.counters().retransmitted_segments, 2);
+    assert_eq!(b.stack.counters().timeouts, 0);
+    assert_eq!(b.info().congestion_window, 4000);
+}
+
+#[test]
+fn duplicates_after_a_timeout_mean_nothing() {
+    // RFC 6582 3.2: they come from what was sent again without need.
+    let mut b = bench();
+    b.send(8000);
+    b.advance(ms(201));
+    b.discard();
+    b.inject(seg(1, 0).ack(8001));
+    b.send(4000);
+    b.discard();
+    for _ in 0..3 {
+        b.inject(seg(1, 0).ack(8001));
+    }
+    assert_eq!(b.stack.counters().fast_recoveries, 0);
+}
+
+#[test]
+fn reports_find_every_hole_in_one_round_trip() {
+    // Segments 1, 3 and 5 of ten are lost.
+    let mut b = selective();
+    b.send(10_000);
+    b.discard();
+    b.sack(1, &[(1001, 2001)]);
+    b.sack(1, &[(3001, 4001), (1001, 2001)]);
+    b.quiet();
+    b.sack(1, &[(5001, 6001), (3001, 4001), (1001, 2001)]);
+    b.expect(". 1:1001 ack 1");
+    assert_eq!(b.stack.counters().fast_recoveries, 1);
+    b.sack(1, &[(5001, 7001), (3001, 4001), (1001, 2001)]);
+    b.sack(1, &[(5001, 8001), (3001, 4001), (1001, 2001)]);
+    b.sack(1, &[(5001, 9001), (3001, 4001), (1001, 2001)]);
+    b.sack(1, &[(5001, 10_001), (3001, 4001), (1001, 2001)]);
+    // The window halves to five; the holes follow as the pipe empties below it.
+    assert_eq!(b.all(), [". 2001:3001 ack 1", ". 4001:5001 ack 1"]);
+    b.sack(2001, &[(5001, 10_001), (3001, 4001)]);
+    b.sack(4001, &[(5001, 10_001)]);
+    b.sack(10_001, &[]);
+    b.quiet();
+    assert_eq!(b.stack.counters().retransmitted_segments, 3);
+    assert_eq!(b.stack.counters().timeouts, 0);
+    assert_eq!(b.info().congestion_window, 5000);
+}
+
+#[test]
+fn reports_let_new_data_go() {
+    // Limited transmit: what is reported has left the network.
+    let mut b = selective();
+    b.send(20_000);
+    assert_eq!(b.all().len(), 10);
+    b.sack(1, &[(1001, 2001)]);
+    b.expect(". 10001:11001 ack 1");
+    b.sack(1, &[(1001, 3001)]);
+    b.expect(". 11001:12001 ack 1");
+    b.quiet();
+}
+
+#[test]
+fn a_timeout_spares_what_was_reported() {
+    let mut b = selective();
+    b.send(3000);
+    b.discard();
+    b.sack(1, &[(1001, 2001)]);
+    b.advance(ms(250));
+    b.expect(". 1:1001 ack 1");
+    b.sack(2001, &[]);
+    b.expect("P. 2001:3001 ack 1");
+    b.sack(3001, &[]);
+    assert_eq!(b.update.acked, 3000);
+}
+
+#[test]
+fn a_peer_may_break_its_word() {
+    // RFC 2018 8: what was reported may be dropped again.
+    let mut b = selective();
+    b.send(4000);
+    b.discard();
+    b.sack(1, &[(1001, 4001)]);
+    b.discard();
+    // The first segment arrives, and the others are gone.
+    b.sack(1001, &[]);
+    b.advance(secs(60));
+    assert!(b.all().iter().any(|s| s.contains("1001:2001")));
+    b.inject(seg(1, 0).ack(2001));
+    assert_eq!(b.all(), [". 2001:3001 ack 1", "P. 3001:4001 ack 1"]);
+}
+
+#[test]
+fn reports_of_nonsense_are_ignored() {
+    let mut b = selective();
+    b.send(5000);
+    b.discard();
+    b.sack(1, &[(9001, 10_001), (3001, 2001), (-500, 1), (1, 1)]);
+    b.sack(1, &[(4001, 6001)]);
+    b.quiet();
+    assert_eq!(b.info().in_flight, 5000);
+    assert_eq!(b.stack.counters().fast_recoveries, 0);
+}
+
+#[test]
+fn fin_is_recovered_like_data() {
+    let mut b = selective();
+    b.send(4000);
+    b.request(Request::ShutdownWrite);
+    b.discard();
+    // Everything but the first segment, FIN included.
+    b.sack(1, &[(1001, 4002)]);
+    b.expect(". 1:1001 ack 1");
+    b.sack(4002, &[]);
+    b.advance(secs(10));
+    b.quiet();
+    // And FIN itself is lost.
+    let mut b = selective();
+    b.send(4000);
+    b.request(Request::ShutdownWrite);
+    b.discard();
+    b.sack(4001, &[]);
+    b.advance(ms(250));
+    b.expect("F. 4001:4001 ack 1");
+}
+
+#[test]
+fn the_timeout_follows_the_round_trip() {
+    let mut b = bench();
+    for i in 0..50 {
+        b.send(100);
+        b.advance(ms(100));
+        b.inject(seg(1, 0).ack(101 + i * 100));
+    }
+    let info = b.info();
+    assert_eq!(info.round_trip.unwrap().as_millis(), 99);
+    assert!(info.retransmission_timeout >= ms(299) && info.retransmission_timeout <= ms(320));
+    b.discard();
+    b.send(100);
+    let start = b.next().unwrap().at;
+    b.advance(secs(1));
+    let first = b.times(start)[0];
+    assert!((299..=320).contains(&first), "{first}");
+}
+
+#[test]
+fn what_was_sent_twice_is_not_timed() {
+    // Karn: the answer might belong to the first transmission.
+    let mut b = bench();
+    b.send(100);
+    b.advance(ms(1000));
+    b.discard();
+    b.inject(seg(1, 0).ack(101));
+    assert!(b.info().round_trip.unwrap() < ms(1));
+    // The back-off stays until a round trip is measured.
+    assert_eq!(b.info().backoff, 2);
+    b.send(100);
+    b.inject(seg(1, 0).ack(201));
+    assert_eq!(b.info().backoff, 0);
+}
+
+#[test]
+fn timestamps_time_even_what_was_sent_twice() {
+    let mut b = Bench::listening(Config::default(), options(Algorithm::Reno));
+    b.offer = b.offer.ts(1, 0);
+    b.handshake();
+    b.send(100);
+    b.advance(ms(210));
+    let again = std::iter::from_fn(|| b.next()).last().unwrap();
+    b.now += ms(30);
+    b.inject(
+        seg(1, 0)
+            .ack(101)
+            .ts(2, again.options.timestamps.unwrap().value),
+    );
+    let rtt = b.info().round_trip.unwrap();
+    assert!(rtt > ms(3) && rtt < ms(50), "{rtt:?}");
+    assert_eq!(b.info().backoff, 0);
+}
+
+#[test]
+fn the_window_starts_anew_after_idling() {
+    let mut b = bench();
+    let mut acked = 1;
+    for _ in 0..5 {
+        b.send(10_000);
+        acked += 10_000;
+        b.inject(seg(1, 0).ack(acked));
+    }
+    b.discard();
+    assert!(b.info().congestion_window > 15_000);
+    b.advance(secs(60));
+    b.send(30_000);
+    assert_eq!(b.all().len(), 10);
+}
+
+#[test]
+fn both_algorithms_move_a_lossy_transfer() {
+    for algorithm in [Algorithm::Reno, Algorithm::Cubic] {
+        let mut b = Bench::established(plain(), options(algorithm));
+        b.send(1_000_000);
+        let mut have = std::collections::BTreeSet::new();
+        let mut next = 1;
+        let mut n = 0;
+        while next < 1_000_001 {
+            let mut arrived = Vec::new();
+            while let Some(s) = b.next() {
+                n += 1;
+                if n % 50 != 0 {
+                    arrived.push((s.seq, s.seq + s.len as i64));
+                }
+            }
+            if arrived.is_empty() {
+                b.advance(ms(250));
+                continue;
+            }
+            b.now += ms(10);
+            for (from, to) in arrived {
+                have.insert((from, to));
+                while let Some(&(_, to)) = have.iter().find(|&&(f, t)| f <= next && t > next) {
+                    next = to;
+                }
+                b.inject(seg(1, 0).ack(next));
+            }
+        }
+        assert_eq!(b.update.acked, 1_000_000);
+        let counters = b.stack.counters();
+        assert!(counters.fast_recoveries > 5, "{counters:?}");
+    }
+}
