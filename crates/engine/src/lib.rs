@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod clock;
 pub mod config;
 pub mod connections;

@@ -1,0 +1,205 @@
+//! Captures: copies of the packets that the engine handles, for people.
+//!
+//! tcpdump on the interface sees nothing that is steered to the engine or sent by it, so the engine
+//! offers the same itself. A capture is a [`Filter`] and a stream socket, into which go the frames
+//! that pass, as [`pcapng`] with direction and, for what was dropped, the reason.
+//!
+//! The engine never waits for whoever reads. A capture has a buffer of bounded size; frames that
+//! find it full are left out, and the next one that is written says how many. It is a socket and
+//! not a pipe for the same reason as a [doorbell](queue_pair::doorbell): the reader could make the
+//! writer of a pipe block.
+
+mod filter;
+mod headers;
+mod pcapng;
+
+pub use filter::{Filter, FilterError};
+
+use core::sync::atomic::AtomicU8;
+use headers::Headers;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType};
+use rustix::time::{ClockId, clock_gettime};
+use tcp::Instant;
+
+/// How many captures there can be at once.
+pub const MAX_CAPTURES: usize = 4;
+/// What a capture can hold for a reader that is behind, in bytes.
+const BUFFER: usize = 4 << 20;
+
+/// Which way a frame went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// To this machine.
+    In,
+    /// From this machine.
+    Out,
+}
+
+/// A frame that the engine handles.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'a> {
+    /// Which way it went.
+    pub direction: Direction,
+    /// The frame from its Ethernet header on, all of it or at least all headers.
+    pub head: &'a [u8],
+    /// What follows the head, in memory that a host can write.
+    pub payload: &'a [&'a [AtomicU8]],
+    /// The name of the reason why it was dropped, if it was.
+    pub dropped: Option<&'a str>,
+}
+
+/// Why a capture cannot begin.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CaptureError {
+    /// The filter is not one.
+    #[error("this is not a filter: {0}")]
+    Filter(#[from] FilterError),
+    /// What was given to write to is something else.
+    #[error("a capture is written to a UNIX stream socket, and this is none")]
+    NotASocket,
+    /// There are enough already.
+    #[error("{MAX_CAPTURES} captures are running, and no more are possible")]
+    TooMany,
+}
+
+/// All captures of a worker; nearly always none.
+#[derive(Debug, Default)]
+pub struct Captures {
+    running: Vec<Capture>,
+}
+
+impl Captures {
+    /// Whether anybody captures: the one question that is asked about every frame.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Begins a capture of the frames that pass `filter`, written to `socket`. `interface` is the
+    /// name that the reader sees; `now` is the time of the frames that follow.
+    ///
+    /// # Errors
+    /// The filter does not parse, the socket is none, or there are [`MAX_CAPTURES`].
+    pub fn begin(
+        &mut self,
+        filter: &str,
+        socket: OwnedFd,
+        interface: &str,
+        now: Instant,
+    ) -> Result<(), CaptureError> {
+        let filter = filter.parse()?;
+        let is_stream = sockopt::socket_type(&socket) == Ok(SocketType::STREAM);
+        if !is_stream || sockopt::socket_domain(&socket) != Ok(AddressFamily::UNIX) {
+            return Err(CaptureError::NotASocket);
+        }
+        if self.running.len() == MAX_CAPTURES {
+            return Err(CaptureError::TooMany);
+        }
+        let mut buffer = Vec::with_capacity(BUFFER);
+        pcapng::begin(&mut buffer, interface);
+        self.running.push(Capture {
+            filter,
+            socket,
+            buffer,
+            sent: 0,
+            lost: 0,
+            zero: wall_clock().saturating_sub(now.as_nanos()),
+        });
+        Ok(())
+    }
+
+    /// A frame was received, sent or dropped at `now`.
+    pub fn frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        if !self.is_on() {
+            return;
+        }
+        let headers = Headers::read(frame.head);
+        for capture in &mut self.running {
+            if capture.filter.passes(frame, &headers) {
+                capture.write(now, frame);
+            }
+        }
+    }
+
+    /// Sends on what has gathered, as far as the readers keep up. To be called after a batch.
+    pub fn flush(&mut self) {
+        self.running.retain_mut(|capture| capture.flush().is_ok());
+    }
+
+    /// Ends the captures that nobody reads any more. To be called now and then, since without
+    /// frames nothing else would notice.
+    pub fn reap(&mut self) {
+        self.flush();
+        self.running.retain(|capture| !capture.is_closed());
+    }
+}
+
+/// One capture.
+#[derive(Debug)]
+struct Capture {
+    filter: Filter,
+    socket: OwnedFd,
+    /// What is to be sent, and before `sent` what was.
+    buffer: Vec<u8>,
+    sent: usize,
+    /// Frames that found the buffer full since the last that did not.
+    lost: u64,
+    /// The wall clock at the engine's zero, in nanoseconds since 1970.
+    zero: u64,
+}
+
+impl Capture {
+    fn write(&mut self, now: Instant, frame: &Frame<'_>) {
+        let packet = pcapng::Packet {
+            time: self.zero.saturating_add(now.as_nanos()),
+            frame,
+            lost: self.lost,
+        };
+        if self.buffer.len() + packet.len() > BUFFER {
+            self.lost += 1;
+            return;
+        }
+        packet.write(&mut self.buffer);
+        self.lost = 0;
+    }
+
+    fn flush(&mut self) -> Result<(), Errno> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        while self.sent < self.buffer.len() {
+            match rustix::net::send(&self.socket, &self.buffer[self.sent..], flags) {
+                Ok(sent) => self.sent += sent,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(errno) => return Err(errno),
+            }
+        }
+        if self.sent == self.buffer.len() {
+            self.buffer.clear();
+            self.sent = 0;
+        } else if self.sent >= BUFFER / 2 {
+            // Rare enough to move the rest down, and often enough to have room.
+            self.buffer.drain(..self.sent);
+            self.sent = 0;
+        }
+        Ok(())
+    }
+
+    fn is_closed(&self) -> bool {
+        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        match rustix::net::recv(&self.socket, &mut [0; 1], flags) {
+            // Nobody has anything to say to us, so a byte there does not matter.
+            Ok((read, _)) => read == 0,
+            Err(errno) => !matches!(errno, Errno::AGAIN | Errno::INTR),
+        }
+    }
+}
+
+/// Nanoseconds since 1970.
+fn wall_clock() -> u64 {
+    let now = clock_gettime(ClockId::Realtime);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000) + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
