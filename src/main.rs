@@ -7,6 +7,7 @@
 mod capture;
 mod control;
 mod demo;
+mod engine;
 mod explain;
 mod lab;
 mod run;
@@ -28,6 +29,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::Args),
+    Engine(engine::Args),
     Run(run::Args),
     Serve(serve::Args),
     Ss(ss::Args),
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Demo(args) => demo::run(args),
+        Command::Engine(args) => engine::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Run(args) => run::run(args),
         Command::Ss(args) => ss::run(args),

@@ -1,0 +1,154 @@
+//! `outboard engine`: runs an engine in the foreground.
+
+use ::engine::Config;
+use ::engine::config::DeviceKind;
+use anyhow::{Context, Result, bail};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Run an engine on an interface, in the foreground
+///
+/// Only the ports that offloaded programs listen on are steered to it, and the flows they open;
+/// everything else stays the kernel's. SIGTERM and SIGINT stop it: new connections are the
+/// kernel's at once, and those that are there have time to end.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  outboard engine -i eth1 --core 0 --offload tso=off")]
+pub struct Args {
+    /// The interface to work on
+    #[arg(short, long, value_name = "IFACE")]
+    interface: Option<String>,
+    /// Read settings from a TOML file; the flags here go before it
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// What programs call this engine
+    #[arg(long)]
+    name: Option<String>,
+    /// The control socket [default: /run/outboard/NAME.sock]
+    #[arg(long, value_name = "PATH", env = "OUTBOARD_SOCKET")]
+    socket: Option<PathBuf>,
+    /// The core to run on
+    #[arg(long, visible_alias = "cores", value_name = "CORE")]
+    core: Option<usize>,
+    /// The core is the engine's alone: do not make way for a server on it
+    #[arg(long)]
+    own_core: bool,
+    /// The receive queue to serve
+    #[arg(long, visible_alias = "queues", value_name = "QUEUE")]
+    queue: Option<u32>,
+    /// How frames get in and out: xdp
+    #[arg(long, value_name = "KIND")]
+    device: Option<String>,
+    /// Switch work that the device takes over: txcsum, rxcsum, tso, sg, each =on or =off
+    #[arg(long, value_name = "FEATURE=on|off", value_delimiter = ',')]
+    offload: Vec<String>,
+    /// Longest time to look for work before sleeping, in microseconds
+    #[arg(long, value_name = "US")]
+    spin: Option<u32>,
+    /// How long a stop waits for connections to end by themselves, in seconds
+    #[arg(long, value_name = "S")]
+    drain: Option<u32>,
+    /// Start although netfilter has rules that steered packets would not see
+    #[arg(long)]
+    ignore_netfilter: bool,
+}
+
+/// Runs the engine until a signal.
+pub fn run(args: Args) -> Result<ExitCode> {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("OUTBOARD_LOG")
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
+        )
+        .init();
+    let config = configuration(args)?;
+    let (stop, signals) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
+    }
+    ::engine::run(config, stop.as_fd(), || ())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The file's settings with the flags on top.
+fn configuration(args: Args) -> Result<Config> {
+    let mut config = match &args.config {
+        Some(path) => Config::read(path)?,
+        None => Config::default(),
+    };
+    if let Some(interface) = args.interface {
+        config.interface = interface;
+    }
+    if let Some(name) = args.name {
+        config.name = name;
+    }
+    if args.socket.is_some() {
+        config.socket = args.socket;
+    }
+    if args.core.is_some() {
+        config.core = args.core;
+    }
+    if let Some(queue) = args.queue {
+        config.queue = queue;
+    }
+    if let Some(kind) = &args.device {
+        config.device = match kind.as_str() {
+            "xdp" => DeviceKind::Xdp,
+            other => bail!("--device {other}: only xdp is there yet"),
+        };
+    }
+    if let Some(spin) = args.spin {
+        config.spin_microseconds = spin;
+    }
+    if let Some(drain) = args.drain {
+        config.drain_seconds = drain;
+    }
+    config.share_core &= !args.own_core;
+    config.ignore_netfilter |= args.ignore_netfilter;
+    for feature in &args.offload {
+        set_offload(&mut config, feature).with_context(|| format!("--offload {feature}"))?;
+    }
+    config.check()?;
+    Ok(config)
+}
+
+fn set_offload(config: &mut Config, feature: &str) -> Result<()> {
+    let (name, value) = feature
+        .split_once('=')
+        .context("write FEATURE=on or FEATURE=off")?;
+    let on = match value {
+        "on" => true,
+        "off" => false,
+        _ => bail!("write on or off"),
+    };
+    let offload = &mut config.offload;
+    let switch = match name {
+        "txcsum" => &mut offload.transmit_checksum,
+        "rxcsum" => &mut offload.receive_checksum,
+        "tso" => &mut offload.segmentation,
+        "sg" => &mut offload.scatter_gather,
+        _ => bail!("there are txcsum, rxcsum, tso and sg"),
+    };
+    *switch = on;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_are_switched_one_by_one() {
+        let mut config = Config::default();
+        set_offload(&mut config, "tso=off").expect("valid");
+        assert!(!config.offload.segmentation && config.offload.transmit_checksum);
+        set_offload(&mut config, "tso=on").expect("valid");
+        assert!(config.offload.segmentation);
+        for wrong in ["tso", "tso=maybe", "lro=on"] {
+            assert!(set_offload(&mut config, wrong).is_err(), "{wrong}");
+        }
+    }
+}
