@@ -4,9 +4,10 @@
 /// The largest congestion window, in bytes: no peer can offer more (RFC 7323 section 2.3).
 pub const MAX_WINDOW: u32 = 1 << 30;
 
-/// How many segments' worth one acknowledgement may add in slow start. RFC 3465 allows two, for
-/// receivers that acknowledge every other segment; today's acknowledge many at once, and would keep
-/// such a sender slow. Eight is the bound of RFC 9406 section 4.2 for senders that do not pace.
+/// How many segments' worth one acknowledgement may add in slow start after a timeout. Then one may
+/// cover much that was received long ago, and does not say that as much has left the network now
+/// (RFC 3465 section 2.3). Before, there is no such limit: receivers acknowledge whole batches at
+/// once, and would keep a sender slow that counted them as if they were few segments.
 const SLOW_START_LIMIT: u32 = 8;
 
 /// A congestion window, in bytes.
@@ -15,6 +16,8 @@ pub struct Window {
     bytes: u32,
     threshold: u32,
     mss: u16,
+    /// In slow start after a timeout.
+    collapsed: bool,
 }
 
 impl Window {
@@ -26,6 +29,7 @@ impl Window {
             bytes: initial_window(mss),
             threshold: u32::MAX,
             mss,
+            collapsed: false,
         }
     }
 
@@ -84,11 +88,16 @@ impl Window {
             return acked;
         }
         let room = self.threshold - self.bytes;
-        let growth = acked.min(SLOW_START_LIMIT * u32::from(self.mss));
-        if growth <= room {
-            self.set_bytes(self.bytes + growth);
+        let growth = if self.collapsed {
+            acked.min(SLOW_START_LIMIT * u32::from(self.mss))
+        } else {
+            acked
+        };
+        if growth < room {
+            self.set_bytes(self.bytes.saturating_add(growth));
             0
         } else {
+            self.collapsed = false;
             self.set_bytes(self.threshold);
             growth - room
         }
@@ -97,6 +106,7 @@ impl Window {
     /// After a timeout: one segment, the loss window of RFC 5681 section 3.1.
     pub(super) fn collapse(&mut self) {
         self.bytes = self.mss.into();
+        self.collapsed = true;
     }
 
     /// After an idle time: no more than the initial window (RFC 5681 section 4.1).
