@@ -116,7 +116,6 @@ impl Connection {
             self.timers.set(Timer::Retransmit, cx.now, self.timeout());
         }
         self.changed |= data > 0;
-        self.wants_transmit |= self.has_pending();
         if fin_acked {
             self.state = self.state.after_fin_acked();
             if self.state == State::FinWait2 && self.orphan {
@@ -127,6 +126,7 @@ impl Connection {
                 self.finish();
             }
         }
+        self.wants_transmit |= self.has_pending();
     }
 
     /// Measures a round trip, if this acknowledgement allows it without doubt: by the segment that

@@ -72,7 +72,9 @@ impl Stack {
         };
         let pair = Pair::of(c, now);
         let key = pair.key;
-        // The peer's FIN wants its acknowledgement, and the connection will not send it any more.
+        // The peer's FIN wants its acknowledgement, if it has not had it in CLOSING, and the
+        // connection will not send it any more.
+        let owes_ack = c.rcv.acked != c.rcv.nxt;
         let (src, dst, tcp) = (key.local, key.remote, pair.acknowledgement(now));
         c.in_flows = false;
         c.state = State::Closed;
@@ -84,7 +86,9 @@ impl Stack {
         let slot = self.time_wait.insert(now, pair);
         self.flows.insert(key, Flow::TimeWait(slot).pack());
         self.counters.time_waits += 1;
-        self.push_control(Control::Segment { src, dst, tcp });
+        if owes_ack {
+            self.push_control(Control::Segment { src, dst, tcp });
+        }
     }
 
     pub(super) fn forget_time_wait(&mut self, slot: u32) {
