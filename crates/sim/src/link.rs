@@ -1,0 +1,257 @@
+//! One direction of a link: how long a frame takes, and what happens to it on the way.
+
+use core::time::Duration;
+
+use tcp::Instant;
+
+use crate::rng::{Chance, Rng};
+
+/// The nature of a link, in one direction.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// How long the way is.
+    pub delay: Duration,
+    /// How much longer it may take a frame, at random. Frames still arrive in order.
+    pub jitter: Duration,
+    /// Bits a second; without bound if `None`.
+    pub bandwidth: Option<u64>,
+    /// How many bytes may wait for bandwidth. What comes on top is lost.
+    pub queue: usize,
+    /// How likely a frame is to be lost.
+    pub loss: Chance,
+    /// How likely a frame is to arrive twice.
+    pub duplication: Chance,
+    /// How likely a frame is to be overtaken.
+    pub reordering: Chance,
+    /// By how much such a frame is late, at most.
+    pub lateness: Duration,
+    /// How likely a bit of a frame is to be turned over.
+    pub corruption: Chance,
+    /// The largest IP packet that gets through; larger ones are lost without a word.
+    pub mtu: usize,
+}
+
+impl Default for LinkConfig {
+    /// Ten milliseconds, and no fault.
+    fn default() -> LinkConfig {
+        LinkConfig {
+            delay: Duration::from_millis(10),
+            jitter: Duration::ZERO,
+            bandwidth: None,
+            queue: 1 << 20,
+            loss: Chance::NEVER,
+            duplication: Chance::NEVER,
+            reordering: Chance::NEVER,
+            lateness: Duration::from_millis(20),
+            corruption: Chance::NEVER,
+            mtu: 65_535,
+        }
+    }
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It arrives.
+    Passed,
+    /// It arrives, later than some that were sent after it.
+    Delayed,
+    /// It arrives twice.
+    Duplicated,
+    /// It arrives with a bit turned over.
+    Corrupted,
+    /// It was lost at random.
+    Lost,
+    /// It was lost because the queue was full.
+    Overflowed,
+    /// It was lost because it was too large.
+    TooBig,
+    /// A test took it away.
+    Taken,
+    /// There is nobody at its destination.
+    Unroutable,
+}
+
+/// One direction of a link.
+#[derive(Debug)]
+pub(crate) struct Link {
+    config: LinkConfig,
+    rng: Rng,
+    /// When the last bit of what was sent so far leaves.
+    free_at: Instant,
+    /// When the last frame arrives that was not late.
+    last_arrival: Instant,
+}
+
+impl Link {
+    pub(crate) fn new(config: LinkConfig, rng: Rng) -> Link {
+        Link {
+            config,
+            rng,
+            free_at: Instant::ZERO,
+            last_arrival: Instant::ZERO,
+        }
+    }
+
+    pub(crate) fn config_mut(&mut self) -> &mut LinkConfig {
+        &mut self.config
+    }
+
+    /// Sends a frame whose headers below IP take `link_header` bytes; `arrive` is called for each
+    /// arrival.
+    pub(crate) fn send(
+        &mut self,
+        now: Instant,
+        mut frame: Vec<u8>,
+        link_header: usize,
+        mut arrive: impl FnMut(Instant, Vec<u8>),
+    ) -> Fate {
+        let Link { config, rng, .. } = self;
+        if frame.len() - link_header > config.mtu {
+            return Fate::TooBig;
+        }
+        if let Some(bandwidth) = config.bandwidth {
+            let bits_to_nanos = |bits: u64| bits * 1_000_000_000 / bandwidth.max(1);
+            let waiting = self.free_at.saturating_duration_since(now).as_nanos() as u64;
+            if waiting > bits_to_nanos(config.queue as u64 * 8) {
+                return Fate::Overflowed;
+            }
+            let sending = bits_to_nanos(frame.len() as u64 * 8);
+            self.free_at = self.free_at.max(now) + Duration::from_nanos(sending);
+        } else {
+            self.free_at = now;
+        }
+        // Lost frames have taken their bandwidth.
+        if rng.happens(config.loss) {
+            return Fate::Lost;
+        }
+        let on_time = self.free_at + config.delay + rng.span(config.jitter);
+        let on_time = on_time.max(self.last_arrival);
+        if rng.happens(config.corruption) {
+            let bit = rng.below(frame.len() as u64 * 8);
+            frame[(bit / 8) as usize] ^= 1 << (bit % 8);
+            self.last_arrival = on_time;
+            arrive(on_time, frame);
+            return Fate::Corrupted;
+        }
+        if rng.happens(config.reordering) {
+            arrive(on_time + rng.span(config.lateness), frame);
+            return Fate::Delayed;
+        }
+        self.last_arrival = on_time;
+        if rng.happens(config.duplication) {
+            arrive(on_time, frame.clone());
+            arrive(on_time + rng.span(config.lateness), frame);
+            return Fate::Duplicated;
+        }
+        arrive(on_time, frame);
+        Fate::Passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrivals(link: &mut Link, now: Instant, len: usize) -> (Fate, Vec<u64>) {
+        let mut times = Vec::new();
+        let fate = link.send(now, vec![0; len], 14, |at, _| times.push(at.as_micros()));
+        (fate, times)
+    }
+
+    fn link(config: LinkConfig) -> Link {
+        Link::new(config, Rng::new(1))
+    }
+
+    #[test]
+    fn bandwidth_delays_and_queues_overflow() {
+        let mut link = link(LinkConfig {
+            bandwidth: Some(8_000_000),
+            queue: 2_500,
+            ..LinkConfig::default()
+        });
+        // A byte a microsecond, and ten milliseconds on the way.
+        for (sent, arrival) in [(0, 11_000), (0, 12_000), (500, 13_000)] {
+            let got = arrivals(&mut link, Instant::from_micros(sent), 1_000);
+            assert_eq!(got, (Fate::Passed, vec![arrival]));
+        }
+        assert_eq!(
+            arrivals(&mut link, Instant::from_micros(499), 1_000).0,
+            Fate::Overflowed
+        );
+        assert_eq!(
+            arrivals(&mut link, Instant::from_micros(500), 1_000).0,
+            Fate::Passed
+        );
+    }
+
+    #[test]
+    fn each_fault_does_what_it_says() {
+        let always = Chance::ALWAYS;
+        let faultless = LinkConfig::default;
+        let lossy = LinkConfig {
+            loss: always,
+            ..faultless()
+        };
+        assert_eq!(
+            arrivals(&mut link(lossy), Instant::ZERO, 100),
+            (Fate::Lost, vec![])
+        );
+        let (fate, times) = arrivals(
+            &mut link(LinkConfig {
+                duplication: always,
+                ..faultless()
+            }),
+            Instant::ZERO,
+            100,
+        );
+        assert_eq!((fate, times.len()), (Fate::Duplicated, 2));
+        let (fate, times) = arrivals(
+            &mut link(LinkConfig {
+                reordering: always,
+                ..faultless()
+            }),
+            Instant::ZERO,
+            100,
+        );
+        assert!(fate == Fate::Delayed && times[0] >= 10_000, "{times:?}");
+        let small = LinkConfig {
+            mtu: 1_500,
+            ..faultless()
+        };
+        assert_eq!(
+            arrivals(&mut link(small.clone()), Instant::ZERO, 1_514).0,
+            Fate::Passed
+        );
+        assert_eq!(
+            arrivals(&mut link(small), Instant::ZERO, 1_515).0,
+            Fate::TooBig
+        );
+        let mut corrupted = Vec::new();
+        link(LinkConfig {
+            corruption: always,
+            ..faultless()
+        })
+        .send(Instant::ZERO, vec![0; 100], 14, |_, frame| {
+            corrupted = frame
+        });
+        assert_eq!(
+            corrupted.iter().map(|byte| byte.count_ones()).sum::<u32>(),
+            1
+        );
+    }
+
+    #[test]
+    fn jitter_keeps_the_order() {
+        let mut link = link(LinkConfig {
+            jitter: Duration::from_millis(5),
+            ..LinkConfig::default()
+        });
+        let mut last = 0;
+        for sent in 0..1_000 {
+            let (_, times) = arrivals(&mut link, Instant::from_micros(sent * 10), 100);
+            assert!(times[0] >= last);
+            last = times[0];
+        }
+    }
+}
