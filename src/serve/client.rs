@@ -58,12 +58,11 @@ pub struct Client {
     deadline: Instant,
     /// A request has begun to arrive: its deadline is not moved by each byte.
     head_begun: bool,
-    peer: String,
 }
 
 impl Client {
-    /// A client that has just connected; `peer` names it in the log.
-    pub fn new(transport: Transport, peer: String, rules: &Rules, now: Instant) -> Self {
+    /// A client that has just connected.
+    pub fn new(transport: Transport, rules: &Rules, now: Instant) -> Self {
         Self {
             transport,
             exchange: Exchange::default(),
@@ -73,13 +72,12 @@ impl Client {
             lingering: None,
             deadline: now + rules.idle,
             head_begun: false,
-            peer,
         }
     }
 
-    /// The transport, to watch it.
-    pub fn transport(&self) -> &Transport {
-        &self.transport
+    /// What a poller waits for.
+    pub fn source(&self) -> host::Source<'_> {
+        self.transport.source()
     }
 
     /// Tells the client that the server is full. Follow with [`Self::advance`].
@@ -246,9 +244,14 @@ impl Client {
     fn log(&self, status: u16) {
         let target = String::from_utf8_lossy(self.exchange.last_target());
         let time = httpdate::fmt_http_date(SystemTime::now());
+        let peer = self.transport.peer();
+        let peer = peer.map_or_else(|| "-".to_string(), |address| address.to_string());
+        let by = match self.transport {
+            Transport::Kernel(_) => "kernel",
+            Transport::Engine(_) => "engine",
+        };
         println!(
-            "{time}  {}  {status}  {}",
-            self.peer,
+            "{time}  {peer}  {by}  {status}  {}",
             target.escape_default()
         );
     }

@@ -11,11 +11,13 @@ mod response;
 mod server;
 mod transport;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use client::Rules;
 use directory::Directory;
+use host::Session;
+use queue_pair::control::{DEFAULT_NAME, socket_path};
 use server::Server;
-use std::net::{Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -29,6 +31,12 @@ pub struct Args {
     /// Address and port to listen on; without an address, all of this machine's
     #[arg(short = 'L', long, value_name = "[ADDR]:PORT", value_parser = address)]
     listen: SocketAddr,
+    /// The engine's name
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME)]
+    engine: String,
+    /// Fail if there is no engine, rather than let the kernel serve until there is one
+    #[arg(long)]
+    strict: bool,
     /// List directories that have no index.html
     #[arg(long)]
     list: bool,
@@ -46,6 +54,9 @@ pub struct Args {
 /// Seconds for the head of a request, from its first byte on.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 4096;
+
 /// Serves until it is killed.
 pub fn run(args: Args) -> Result<ExitCode> {
     let site = Directory::open(&args.directory, args.list)?;
@@ -54,9 +65,37 @@ pub fn run(args: Args) -> Result<ExitCode> {
         head: HEAD_TIMEOUT,
         log: args.log,
     };
-    let listener = TcpListener::bind(args.listen)
+    let socket = socket_path(&args.engine);
+    let session = match Session::attach_at(&socket, "outboard serve") {
+        Ok(session) => session,
+        Err(error) if args.strict => {
+            bail!(
+                "no engine at {} ({error}); start one with: outboard engine -i IFACE",
+                socket.display()
+            );
+        }
+        Err(error) => {
+            eprintln!(
+                "outboard: no engine at {} ({error}): the kernel serves until there is one",
+                socket.display()
+            );
+            Session::unattached(&socket, "outboard serve")
+        }
+    };
+    let listener = session
+        .listen(args.listen, BACKLOG)
         .with_context(|| format!("cannot listen on {}", args.listen))?;
-    Server::new(site, rules, listener, args.max_connections)?.run()?;
+    let by = if listener.is_offloaded() {
+        "engine"
+    } else {
+        "kernel"
+    };
+    eprintln!(
+        "serving {} on http://{} by the {by}",
+        args.directory.display(),
+        listener.local()
+    );
+    Server::new(site, rules, &session, listener, args.max_connections)?.run()?;
     Ok(ExitCode::SUCCESS)
 }
 

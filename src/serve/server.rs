@@ -4,25 +4,20 @@ use super::client::{Client, Rules, Waits};
 use super::directory::Directory;
 use super::transport::Transport;
 use anyhow::{Context, Result};
-use rustix::buffer::spare_capacity;
-use rustix::event::{Timespec, epoll};
-use rustix::io::Errno;
-use rustix::net::{SocketFlags, acceptfrom_with};
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
+use host::{Accepted, Errno, Event, Listener, Poller, Readiness, Session, Source};
 use std::time::{Duration, Instant};
 
-/// The data of the listener's event.
-const LISTENER: u64 = u64::MAX;
+/// The key of the listener; no client has it.
+const LISTENER: u64 = u64::MAX - 1;
 /// So many connections are accepted before the others have their turn.
 const ACCEPTS: usize = 64;
 
-/// A server over one listening socket.
+/// A server over one listener.
 pub struct Server {
     site: Directory,
     rules: Rules,
-    listener: OwnedFd,
-    epoll: OwnedFd,
+    listener: Listener,
+    poller: Poller,
     slots: Vec<Slot>,
     free: Vec<u32>,
     limit: usize,
@@ -36,26 +31,25 @@ pub struct Server {
 struct Slot {
     generation: u32,
     client: Option<Client>,
-    watched: Option<epoll::EventFlags>,
+    watched: Option<Readiness>,
 }
 
 impl Server {
     /// A server of `site` on `listener`, with room for `limit` clients.
-    pub fn new(site: Directory, rules: Rules, listener: TcpListener, limit: usize) -> Result<Self> {
-        listener.set_nonblocking(true)?;
-        let listener = OwnedFd::from(listener);
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(
-            &epoll,
-            &listener,
-            epoll::EventData::new_u64(LISTENER),
-            epoll::EventFlags::IN,
-        )?;
+    pub fn new(
+        site: Directory,
+        rules: Rules,
+        session: &Session,
+        listener: Listener,
+        limit: usize,
+    ) -> Result<Self> {
+        let mut poller = Poller::new(session)?;
+        poller.add(Source::Listener(&listener), LISTENER, Readiness::IN)?;
         Ok(Self {
             site,
             rules,
             listener,
-            epoll,
+            poller,
             slots: Vec::new(),
             free: Vec::new(),
             limit,
@@ -66,20 +60,18 @@ impl Server {
 
     /// Serves until something is wrong with the machine.
     pub fn run(mut self) -> Result<()> {
-        let mut events: Vec<epoll::Event> = Vec::with_capacity(256);
+        let mut events: Vec<Event> = Vec::with_capacity(256);
         loop {
-            events.clear();
-            let timeout = self.patience();
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error).context("epoll_wait"),
+            match self.poller.wait(&mut events, self.patience()) {
+                Ok(()) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error).context("waiting failed"),
             }
             let now = Instant::now();
             for key in std::mem::take(&mut self.waiting_turn) {
                 self.advance(key, now);
             }
             for event in &events {
-                match event.data.u64() {
+                match event.key {
                     LISTENER => self.accept(now)?,
                     key => self.advance(key, now),
                 }
@@ -89,26 +81,21 @@ impl Server {
     }
 
     /// How long to sleep: not at all if someone waits for a turn, for ever if there is nobody.
-    fn patience(&self) -> Option<Timespec> {
-        let timeout = if !self.waiting_turn.is_empty() {
-            Duration::ZERO
+    fn patience(&self) -> Option<Duration> {
+        if !self.waiting_turn.is_empty() {
+            Some(Duration::ZERO)
         } else if self.free.len() < self.slots.len() {
-            Duration::from_secs(1)
+            Some(Duration::from_secs(1))
         } else {
-            return None;
-        };
-        Timespec::try_from(timeout).ok()
+            None
+        }
     }
 
     fn accept(&mut self, now: Instant) -> Result<()> {
         for _ in 0..ACCEPTS {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            match acceptfrom_with(&self.listener, flags) {
-                Ok((socket, peer)) => {
-                    let peer = peer.and_then(|address| SocketAddr::try_from(address).ok());
-                    let peer = peer.map_or_else(String::new, |address| address.to_string());
-                    self.welcome(Transport::Kernel(socket), peer, now);
-                }
+            match self.listener.accept() {
+                Ok(Accepted::Offloaded(socket)) => self.welcome(Transport::Engine(socket), now),
+                Ok(Accepted::Kernel(socket)) => self.welcome(Transport::Kernel(socket), now),
                 Err(Errno::AGAIN) => break,
                 // The client is gone already, or the machine is short of something: later.
                 Err(
@@ -125,8 +112,8 @@ impl Server {
         Ok(())
     }
 
-    fn welcome(&mut self, transport: Transport, peer: String, now: Instant) {
-        let mut client = Client::new(transport, peer, &self.rules, now);
+    fn welcome(&mut self, transport: Transport, now: Instant) {
+        let mut client = Client::new(transport, &self.rules, now);
         if self.slots.len() - self.free.len() >= self.limit {
             client.turn_away();
             // What cannot be said at once is not said.
@@ -159,8 +146,8 @@ impl Server {
             return;
         };
         let wanted = match client.advance(&self.site, &self.rules, now) {
-            Waits::ForInput => Ok(epoll::EventFlags::IN),
-            Waits::ForRoom => Ok(epoll::EventFlags::OUT),
+            Waits::ForInput => Ok(Readiness::IN),
+            Waits::ForRoom => Ok(Readiness::OUT),
             Waits::ForItsTurn => {
                 self.waiting_turn.push(key);
                 return;
@@ -168,7 +155,7 @@ impl Server {
             Waits::Over => Err(Errno::PIPE),
         };
         if wanted
-            .and_then(|flags| watch(&self.epoll, slot, key, flags))
+            .and_then(|what| watch(&mut self.poller, slot, key, what))
             .is_err()
         {
             slot.client = None;
@@ -199,20 +186,14 @@ impl Server {
     }
 }
 
-/// Watches a client for `flags`; a call only if that is new.
-fn watch(
-    epoll: &OwnedFd,
-    slot: &mut Slot,
-    key: u64,
-    flags: epoll::EventFlags,
-) -> Result<(), Errno> {
-    let Some(Transport::Kernel(socket)) = slot.client.as_ref().map(Client::transport) else {
+/// Watches a client for `what`; nothing is to be done if that is not new.
+fn watch(poller: &mut Poller, slot: &mut Slot, key: u64, what: Readiness) -> Result<(), Errno> {
+    let Some(source) = slot.client.as_ref().map(Client::source) else {
         return Ok(());
     };
-    let data = epoll::EventData::new_u64(key);
-    match slot.watched.replace(flags) {
-        Some(before) if before == flags => Ok(()),
-        Some(_) => epoll::modify(epoll, socket, data, flags),
-        None => epoll::add(epoll, socket, data, flags),
+    match slot.watched.replace(what) {
+        Some(before) if before == what => Ok(()),
+        Some(_) => poller.modify(source, key, what),
+        None => poller.add(source, key, what),
     }
 }

@@ -2,15 +2,36 @@
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
-use std::os::fd::OwnedFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// One connection to a client.
 pub enum Transport {
     /// A socket of the kernel's: a client on this machine, or no engine.
     Kernel(OwnedFd),
+    /// A connection of the engine's.
+    Engine(host::Socket),
 }
 
 impl Transport {
+    /// The client's address, if it is still known.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Kernel(socket) => rustix::net::getpeername(socket)
+                .ok()
+                .and_then(|address| SocketAddr::try_from(address?).ok()),
+            Self::Engine(socket) => Some(socket.peer()),
+        }
+    }
+
+    /// What a poller waits for.
+    pub fn source(&self) -> host::Source<'_> {
+        match self {
+            Self::Kernel(socket) => host::Source::Kernel(socket.as_fd()),
+            Self::Engine(socket) => host::Source::Socket(socket),
+        }
+    }
+
     /// Receives what is there, at most `buffer`; 0 at the end of the stream, `EAGAIN` if there is
     /// nothing now.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
@@ -19,6 +40,7 @@ impl Transport {
                 let (filled, _) = rustix::net::recv(socket, buffer, RecvFlags::DONTWAIT)?;
                 Ok(filled)
             }
+            Self::Engine(socket) => socket.recv(buffer),
         }
     }
 
@@ -30,6 +52,7 @@ impl Transport {
                 flags.set(SendFlags::MORE, more);
                 rustix::net::send(socket, bytes, flags)
             }
+            Self::Engine(socket) => socket.send(bytes, more),
         }
     }
 
@@ -41,6 +64,15 @@ impl Transport {
                 let mut offset = offset;
                 rustix::fs::sendfile(socket, file, Some(&mut offset), length)
             }
+            Self::Engine(socket) => {
+                // From the page cache straight into the memory that the engine sends from.
+                let mut offset = offset;
+                socket.send_with(length, false, |room| {
+                    let filled = queue_pair::read_in(room, file, Some(offset))?;
+                    offset += filled as u64;
+                    Ok(filled)
+                })
+            }
         }
     }
 
@@ -48,6 +80,7 @@ impl Transport {
     pub fn finish(&self) -> Result<(), Errno> {
         match self {
             Self::Kernel(socket) => rustix::net::shutdown(socket, Shutdown::Write),
+            Self::Engine(socket) => socket.shutdown(host::Shutdown::Write),
         }
     }
 }

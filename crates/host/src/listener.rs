@@ -366,6 +366,11 @@ impl Listener {
         state.backlog = backlog;
     }
 
+    /// Stops listening in this process, as dropping does: `shutdown` on a listening socket.
+    pub fn stop(&self) {
+        self.core.close();
+    }
+
     /// Sets an option that what is accepted inherits.
     ///
     /// # Errors

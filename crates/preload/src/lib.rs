@@ -1,1 +1,40 @@
-//! The interposed socket calls that let an unmodified program run on the engine
+//! The interposed socket calls that let an unmodified program run on the engine.
+//!
+//! Loaded ahead of libc (`LD_PRELOAD`), this shared object takes the place of the calls that have to
+//! do with descriptors. A call goes through three layers:
+//!
+//! 1. `exports`: the C names. Is the descriptor ours ([`table`])? If not, the system call, made at
+//!    once, with no lock and no allocation.
+//! 2. What a descriptor of ours stands for ([`description`]): a TCP socket ([`tcp`]), which `connect`
+//!    ([`connect`]) and `listen` ([`listener`]) make a connection ([`stream`]) or a listener of the
+//!    engine's, or an epoll set ([`epoll`]) with such members. Here is what the kernel does around a
+//!    protocol: waiting, flags, time limits, signals, errno.
+//! 3. `host`: the engine's sockets themselves.
+//!
+//! No call by name leaves this library for the kernel: those names are its own. What Rust's
+//! standard library and `rustix` do on our behalf comes back through `exports` or goes by number,
+//! and finds descriptors that are not in the table. How it all starts is listed in [`start`].
+
+mod buffers;
+mod connect;
+mod control;
+mod deadline;
+mod description;
+mod epoll;
+mod exports;
+mod fork;
+mod listener;
+mod lock;
+mod numbers;
+mod poll;
+mod pool;
+mod raw;
+mod report;
+mod select;
+mod session;
+mod signals;
+mod start;
+mod stream;
+mod table;
+mod tcp;
+mod wait;

@@ -8,6 +8,7 @@
 //! one process the owner of an area keeps its own writers and readers of the same bytes apart, as
 //! the rings do: a range is read only after the descriptor that names it was taken.
 
+use crate::sum;
 use core::mem::MaybeUninit;
 use core::sync::atomic::AtomicU8;
 use rustix::fd::AsFd;
@@ -51,8 +52,7 @@ pub fn copy_out(from: &[AtomicU8], out: &mut [u8]) {
 /// # Panics
 /// `from` is shorter than `out`.
 pub fn copy_out_sum(from: &[AtomicU8], out: &mut [u8]) -> u16 {
-    copy_out(from, out);
-    sum(out)
+    sum::copy_and_sum(&from[..out.len()], out)
 }
 
 /// Reads from a file straight into `to`: from `offset`, or from where the file stands. Returns how
@@ -71,24 +71,4 @@ pub fn read_in(to: &[AtomicU8], fd: impl AsFd, offset: Option<u64>) -> Result<us
         None => rustix::io::read(fd, to)?,
     };
     Ok(read.len())
-}
-
-/// The sum of private bytes, as [`copy_out_sum`] returns it.
-fn sum(bytes: &[u8]) -> u16 {
-    let mut sum = 0u64;
-    let (words, rest) = bytes.as_chunks::<4>();
-    for word in words {
-        sum += u64::from(u32::from_be_bytes(*word));
-    }
-    let mut last = [0; 4];
-    last[..rest.len()].copy_from_slice(rest);
-    fold(sum + u64::from(u32::from_be_bytes(last)))
-}
-
-/// Folds the carries of a ones' complement sum into 16 bits.
-fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }

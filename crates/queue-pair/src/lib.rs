@@ -42,6 +42,8 @@ pub mod memfd;
 mod memory;
 #[cfg(not(loom))]
 pub mod region;
+#[cfg(not(loom))]
+mod sum;
 
 pub use descriptor::{
     CONNECT_BLOCK_LEN, Completion, ConnRef, ConnectBlock, Entry, OptionKind, Submission,

@@ -112,8 +112,9 @@ fn exact_probability(n: usize, m: usize, steps: u64) -> f64 {
     (1.0 - row[m]).clamp(0.0, 1.0)
 }
 
-/// Q(λ) of Kolmogorov's distribution; below λ = 1.18 by the series that converges there.
-fn kolmogorov_survival(lambda: f64) -> f64 {
+/// Q(λ) of Kolmogorov's distribution, P(√n·D > λ) for large n; below λ = 1.18 by the series that
+/// converges there.
+pub fn kolmogorov_survival(lambda: f64) -> f64 {
     use std::f64::consts::PI;
     if lambda <= 0.0 {
         return 1.0;

@@ -30,7 +30,8 @@ pub fn mg1k(arrival_rate: f64, service: &Distribution, room: usize) -> Result<Bo
     let mut step = vec![0.0; room];
     service.arrivals(arrival_rate, &mut step);
     let left_behind = left_behind(&step, room);
-    let blocking = 1.0 - 1.0 / (left_behind[0] + load);
+    // Rounding alone can take what is nearly nothing below zero.
+    let blocking = (1.0 - 1.0 / (left_behind[0] + load)).max(0.0);
     let accepted = arrival_rate * (1.0 - blocking);
     // Departures see what an arrival that is let in sees; the time average adds the full state.
     let mut present = room as f64 * blocking;

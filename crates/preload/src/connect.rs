@@ -1,0 +1,121 @@
+//! connect: the engine's, or the kernel's.
+
+use core::ffi::c_int;
+
+use host::{ConnectError, ConnectOptions, Readiness};
+use libc::{sockaddr, socklen_t};
+use rustix::io::Errno;
+
+use crate::deadline::Patience;
+use crate::raw::{result, sys};
+use crate::stream::{Setting, Stream, inherited, kernel_name, read_address};
+use crate::table::{self, Held};
+use crate::tcp::Tcp;
+use crate::{epoll, report, session, signals, start};
+
+/// connect on a TCP socket of the program.
+///
+/// # Safety
+/// `length` bytes at `address` are readable.
+pub unsafe fn connect(
+    fd: c_int,
+    held: &Held,
+    address: *const sockaddr,
+    length: socklen_t,
+) -> Result<usize, Errno> {
+    // SAFETY: as the caller promises.
+    let kernel = || result(unsafe { sys!(libc::SYS_connect, fd, address, length) });
+    let Some(tcp) = held.tcp() else {
+        return kernel();
+    };
+    if let Some(stream) = tcp.stream() {
+        return again(tcp, stream);
+    }
+    if !tcp.is_undecided() {
+        return kernel();
+    }
+    // SAFETY: as the caller promises.
+    let Some(remote) = (unsafe { read_address(address, length) }) else {
+        return kernel();
+    };
+    let Some(session) = session::begin() else {
+        return kernel();
+    };
+    let mut options = ConnectOptions::default();
+    options.local =
+        kernel_name(fd).filter(|local| local.port() != 0 || !local.ip().is_unspecified());
+    let settings = if tcp.has_options() {
+        inherited(fd)
+    } else {
+        Vec::new()
+    };
+    for setting in &settings {
+        if let Setting::Known(kind, value) = setting {
+            // The kernel has accepted the value; what the engine bounds more narrowly stays default.
+            let _ = options.set_option(*kind, *value);
+        }
+    }
+    // An IPv6 socket reaches IPv4 by mapped addresses.
+    let remote = std::net::SocketAddr::new(remote.ip().to_canonical(), remote.port());
+    match session.connect(remote, options) {
+        Ok(socket) => {
+            let stream = Stream::new(socket);
+            stream.take_timeouts(&settings);
+            tcp.become_stream(stream);
+            epoll::move_watches(tcp);
+        }
+        Err(ConnectError::KernelsJob(reason)) => {
+            let local = reason.contains("this machine");
+            if !local {
+                report::left_to_kernel(fd, "connection", reason);
+                if start::strict() {
+                    return Err(Errno::OPNOTSUPP);
+                }
+            }
+            // From here on it is the kernel's, without a look of ours at every call.
+            if tcp.is_unwatched() {
+                drop(table::remove(fd));
+            }
+            return kernel();
+        }
+        Err(ConnectError::Failed(error)) => return Err(error),
+    }
+    match tcp.stream() {
+        Some(_) if tcp.is_nonblocking() => Err(Errno::INPROGRESS),
+        Some(stream) => wait_until_open(stream),
+        None => Err(Errno::INVAL),
+    }
+}
+
+fn wait_until_open(stream: &Stream) -> Result<usize, Errno> {
+    let deadline = Patience::socket_timeout(stream.send_timeout()).begin();
+    loop {
+        match stream.socket.wait(Readiness::OUT, deadline.time_left()) {
+            Ok(_) => break,
+            Err(Errno::TIMEDOUT) => return Err(Errno::INPROGRESS),
+            Err(Errno::INTR) if !deadline.is_bounded() && signals::all_restart() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match stream.socket.take_error() {
+        Some(error) => Err(error),
+        None => Ok(0),
+    }
+}
+
+/// connect on what is connected, or is being connected.
+fn again(tcp: &Tcp, stream: &Stream) -> Result<usize, Errno> {
+    if stream.socket.is_connected() {
+        return Err(Errno::ISCONN);
+    }
+    if let Some(error) = stream.socket.take_error() {
+        return Err(error);
+    }
+    if stream.socket.readiness().intersects(Readiness::HUP) {
+        return Err(Errno::CONNABORTED);
+    }
+    if tcp.is_nonblocking() {
+        return Err(Errno::ALREADY);
+    }
+    wait_until_open(stream)
+}

@@ -1,0 +1,212 @@
+//! Epoll sets with members of both kinds.
+//!
+//! The program's epoll descriptor stays a real one. What the kernel knows is registered there as
+//! always; connections of the engine are in a ready set of `host` beside it. `epoll_wait` reports
+//! from both ([`wait()`]).
+//!
+//! A listener is in both: the kernel's socket for the clients that the kernel serves, and the ready
+//! set for those of the engine. A TCP socket that has not yet connected or listened is the
+//! kernel's, and noted, so that it can move.
+
+use core::ffi::c_int;
+use core::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock, Weak};
+
+use host::{Readiness, ReadySet};
+use libc::epoll_event;
+use rustix::io::Errno;
+
+use crate::description::Content;
+use crate::lock::lock;
+use crate::pool;
+use crate::raw::{result, sys};
+use crate::table::{self, Held};
+use crate::tcp::Tcp;
+
+mod sleep;
+mod wait;
+
+use sleep::Sleep;
+pub use sleep::next_generation;
+pub use wait::wait;
+
+/// An epoll set of the program.
+#[derive(Default)]
+pub struct Set {
+    ours: OnceLock<Ours>,
+}
+
+/// What a set has once a socket of the engine's is, or was, in it.
+struct Ours {
+    ready: ReadySet,
+    sleep: Sleep,
+    /// Counts waits, to look at the kernel's part every few turns.
+    turn: AtomicU32,
+}
+
+/// A note that a socket which is still the kernel's is in a set.
+pub struct Watch {
+    set: Weak<Set>,
+    /// The set's number.
+    number: c_int,
+    /// The number under which the socket was added.
+    fd: c_int,
+    events: u32,
+    data: u64,
+}
+
+impl Set {
+    fn ours(&self) -> Result<&Ours, Errno> {
+        if let Some(ours) = self.ours.get() {
+            return Ok(ours);
+        }
+        let session = crate::session::current().ok_or(Errno::NOMEM)?;
+        let ours = Ours {
+            ready: session.ready_set(),
+            sleep: Sleep::new()?,
+            turn: AtomicU32::new(0),
+        };
+        // Another thread may have been faster: then its part stands.
+        let _ = self.ours.set(ours);
+        self.ours.get().ok_or(Errno::NOMEM)
+    }
+
+    /// Whether there is or was a member of the engine's.
+    pub fn has_ours(&self) -> bool {
+        self.ours.get().is_some()
+    }
+
+    /// Whether a member of the engine's has something to report.
+    pub fn any_ready(&self) -> bool {
+        self.ours.get().is_some_and(|ours| ours.ready.any_ready())
+    }
+}
+
+/// epoll_ctl on a descriptor of ours.
+///
+/// # Safety
+/// `event` is null or points to the program's event.
+pub unsafe fn control(
+    number: c_int,
+    operation: c_int,
+    fd: c_int,
+    held: &Held,
+    event: *mut epoll_event,
+) -> Result<(), Errno> {
+    let Some(tcp) = held.tcp() else {
+        // An epoll set inside another: the sleeper in the inner one makes it readable, if armed.
+        if let Some(inner) = held.epoll()
+            && operation == libc::EPOLL_CTL_ADD
+        {
+            wait::stay_armed(fd, inner)?;
+        }
+        return kernel_control(number, operation, fd, event);
+    };
+    // SAFETY: as the caller promises. The structure is packed on x86-64, so it is copied.
+    let wanted = unsafe { event.as_ref() }.map(|event| (event.events, event.u64));
+    if operation != libc::EPOLL_CTL_DEL && wanted.is_none() {
+        return Err(Errno::FAULT);
+    }
+    let (events, data) = wanted.unwrap_or_default();
+    if tcp.stream().is_none() {
+        kernel_control(number, operation, fd, event)?;
+    }
+    let set = of(number);
+    let set = set.epoll().ok_or(Errno::INVAL)?;
+    let mut watches = lock(&tcp.watches);
+    if tcp.is_undecided() {
+        watches.retain(|watch| !(watch.fd == fd && watch.number == number));
+        if operation != libc::EPOLL_CTL_DEL {
+            watches.push(Watch {
+                set: Arc::downgrade(set),
+                number,
+                fd,
+                events,
+                data,
+            });
+        }
+        return Ok(());
+    }
+    drop(watches);
+    change(set, operation, fd, tcp, events, data)
+}
+
+/// epoll_ctl on a socket of the engine's.
+fn change(
+    set: &Set,
+    operation: c_int,
+    fd: c_int,
+    tcp: &Tcp,
+    events: u32,
+    data: u64,
+) -> Result<(), Errno> {
+    let ours = set.ours()?;
+    let (key, wanted) = (fd as u64, Readiness(events));
+    match (operation, tcp.stream(), tcp.listener()) {
+        (libc::EPOLL_CTL_ADD, Some(stream), _) => ours.ready.add(&stream.socket, key, wanted, data),
+        (libc::EPOLL_CTL_MOD, Some(stream), _) => {
+            ours.ready.modify(&stream.socket, key, wanted, data)
+        }
+        (libc::EPOLL_CTL_DEL, Some(stream), _) => ours.ready.remove(&stream.socket, key),
+        // The kernel has accepted the same change for its part, so the answer is given.
+        (libc::EPOLL_CTL_ADD, _, Some(listening)) => {
+            let _ = ours.ready.add(&listening.listener, key, wanted, data);
+            Ok(())
+        }
+        (libc::EPOLL_CTL_MOD, _, Some(listening)) => {
+            let _ = ours.ready.modify(&listening.listener, key, wanted, data);
+            Ok(())
+        }
+        (libc::EPOLL_CTL_DEL, _, Some(listening)) => {
+            let _ = ours.ready.remove(&listening.listener, key);
+            Ok(())
+        }
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// `tcp` has just become the engine's: moves it, in every set that it was put in before. A listener
+/// stays in the kernel's part too.
+pub fn move_watches(tcp: &Tcp) {
+    for watch in core::mem::take(&mut *lock(&tcp.watches)) {
+        let Some(set) = watch.set.upgrade() else {
+            continue;
+        };
+        if tcp.stream().is_some() {
+            let _ = kernel_control(
+                watch.number,
+                libc::EPOLL_CTL_DEL,
+                watch.fd,
+                core::ptr::null_mut(),
+            );
+        }
+        let _ = change(
+            &set,
+            libc::EPOLL_CTL_ADD,
+            watch.fd,
+            tcp,
+            watch.events,
+            watch.data,
+        );
+    }
+}
+
+/// The set of that number, remembered from now on.
+fn of(number: c_int) -> Held {
+    if let Some(held) = table::get(number) {
+        return held;
+    }
+    let held = pool::make(Content::Epoll(Arc::default()));
+    table::install(number, held.clone());
+    held
+}
+
+fn kernel_control(
+    number: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> Result<(), Errno> {
+    // SAFETY: the event is the program's own, or null where the kernel does not look at it.
+    result(unsafe { sys!(libc::SYS_epoll_ctl, number, operation, fd, event) }).map(|_| ())
+}

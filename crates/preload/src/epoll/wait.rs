@@ -1,0 +1,165 @@
+//! epoll_wait over both parts of a set.
+//!
+//! 1. What our rings already say is reported first; then the kernel's part of the set, when ours
+//!    has nothing, or every few turns even if it always has: the program's signals and timers
+//!    arrive there.
+//! 2. To sleep: arm, look once more, make the real call with the program's mask and time.
+
+use core::ffi::c_int;
+use core::sync::atomic::Ordering;
+
+use libc::{epoll_event, sigset_t};
+use rustix::io::Errno;
+
+use super::{Ours, Set};
+use crate::deadline::{Deadline, Patience};
+use crate::raw::{result, sys};
+use crate::session;
+
+/// Waits that may pass in which only our part is looked at.
+const TURNS_WITHOUT_KERNEL: u32 = 8;
+
+/// The most events that are asked of a set at once: more than servers ask for.
+const MOST: usize = i32::MAX as usize / size_of::<epoll_event>();
+
+/// # Safety
+/// `events` points to room for `most` events; `mask` is null or points to a signal set.
+pub unsafe fn wait(
+    number: c_int,
+    set: &Set,
+    events: *mut epoll_event,
+    most: c_int,
+    patience: Patience,
+    mask: *const sigset_t,
+) -> Result<usize, Errno> {
+    let room = usize::try_from(most).unwrap_or(0);
+    if room == 0 || room > MOST {
+        return Err(Errno::INVAL);
+    }
+    let mut room = Room {
+        number,
+        events,
+        most: room,
+        filled: 0,
+    };
+    let Some(ours) = set.ours.get() else {
+        // SAFETY: the program's own array and mask.
+        return result(unsafe {
+            sys!(
+                libc::SYS_epoll_pwait,
+                number,
+                events,
+                most,
+                patience.as_milliseconds(),
+                mask,
+                8usize
+            )
+        });
+    };
+    room.collect(ours);
+    let due = ours
+        .turn
+        .fetch_add(1, Ordering::Relaxed)
+        .is_multiple_of(TURNS_WITHOUT_KERNEL);
+    if room.filled > 0 {
+        if due && room.filled < room.most {
+            room.kernel(Deadline::NOW, core::ptr::null(), ours.sleep.mark())?;
+        }
+        return Ok(room.filled);
+    }
+    let deadline = patience.begin();
+    loop {
+        if patience.is_zero() {
+            room.kernel(Deadline::NOW, mask, ours.sleep.mark())?;
+            return Ok(room.filled);
+        }
+        let until = ours.sleep.arm(number, deadline)?;
+        room.collect(ours);
+        let until = if room.filled > 0 {
+            Deadline::NOW
+        } else {
+            until
+        };
+        let slept = room.kernel(until, mask, ours.sleep.mark());
+        ours.sleep.disarm(slept.unwrap_or(true));
+        if room.filled == 0 {
+            slept?;
+        }
+        room.collect(ours);
+        if room.filled > 0 || deadline.passed() {
+            return Ok(room.filled);
+        }
+    }
+}
+
+/// The set is put into another: what it has to report must be seen there.
+pub fn stay_armed(number: c_int, set: &Set) -> Result<(), Errno> {
+    let ours = set.ours()?;
+    ours.sleep.stay_armed(number)
+}
+
+/// The program's array of events, and how much of it is filled.
+struct Room {
+    number: c_int,
+    events: *mut epoll_event,
+    most: usize,
+    filled: usize,
+}
+
+impl Room {
+    /// Adds what our part has to report.
+    fn collect(&mut self, ours: &Ours) {
+        session::pump();
+        let left = self.most - self.filled;
+        let Room { events, filled, .. } = self;
+        ours.ready.collect(left, |event| {
+            // SAFETY: `collect` reports at most `left` events, so this is within the array.
+            unsafe {
+                events.add(*filled).write_unaligned(epoll_event {
+                    events: event.readiness.0,
+                    u64: event.data,
+                });
+            }
+            *filled += 1;
+        });
+    }
+
+    /// Adds what the kernel's part has to report, waiting for it until `deadline`. Events with
+    /// `mark` are the sleeper's, and not for the program; true if there were any.
+    fn kernel(
+        &mut self,
+        deadline: Deadline,
+        mask: *const sigset_t,
+        mark: u64,
+    ) -> Result<bool, Errno> {
+        let left = self.most - self.filled;
+        if left == 0 {
+            return Ok(false);
+        }
+        // SAFETY: within the program's array; the mask is the program's.
+        let reported = result(unsafe {
+            sys!(
+                libc::SYS_epoll_pwait,
+                self.number,
+                self.events.add(self.filled),
+                left as c_int,
+                deadline.milliseconds(),
+                mask,
+                8usize,
+            )
+        })?;
+        // A listener may be reported by both parts: each then has a client of its own waiting.
+        let before = self.filled;
+        for index in self.filled..self.filled + reported {
+            // SAFETY: the kernel has filled these, and `self.filled` is never beyond `index`.
+            unsafe {
+                let event = self.events.add(index).read_unaligned();
+                if event.u64 != mark {
+                    self.events.add(self.filled).write_unaligned(event);
+                    self.filled += 1;
+                }
+            }
+        }
+        Ok(self.filled - before < reported)
+    }
+}

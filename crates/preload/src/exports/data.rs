@@ -1,0 +1,140 @@
+//! read and write in all their forms, and sendfile.
+
+use core::ffi::{c_int, c_void};
+use libc::{iovec, off_t, size_t, ssize_t};
+use rustix::io::Errno;
+
+use super::{exports, kernel};
+use crate::buffers::{Parts, PartsMut};
+use crate::raw::libc_return;
+use crate::stream;
+use crate::table;
+
+exports! {
+    fn read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t {
+        match stream::of(fd) {
+            None => kernel!(SYS_read, fd, buffer, length),
+            // SAFETY: the program gives `length` writable bytes at `buffer`.
+            Some(stream) => libc_return(stream.receive(&mut unsafe { PartsMut::one(buffer, length) }, 0)),
+        }
+    }
+
+    fn __read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t {
+        // SAFETY: as `read`.
+        unsafe { read(fd, buffer, length) }
+    }
+
+    fn __read_chk(fd: c_int, buffer: *mut c_void, length: size_t, room: size_t) -> ssize_t {
+        refuse_overflow(length, room);
+        // SAFETY: as `read`.
+        unsafe { read(fd, buffer, length) }
+    }
+
+    fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+        let Some(stream) = stream::of(fd) else {
+            return kernel!(SYS_readv, fd, parts, count);
+        };
+        // SAFETY: the program gives `count` parts, each of writable bytes.
+        match unsafe { PartsMut::list(parts, count) } {
+            Err(error) => libc_return(Err(error)),
+            Ok(mut parts) => libc_return(stream.receive(&mut parts, 0)),
+        }
+    }
+
+    fn recv(fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int) -> ssize_t {
+        match stream::of(fd) {
+            None => kernel!(SYS_recvfrom, fd, buffer, length, flags, 0usize, 0usize),
+            // SAFETY: the program gives `length` writable bytes at `buffer`.
+            Some(stream) => libc_return(stream.receive(&mut unsafe { PartsMut::one(buffer, length) }, flags)),
+        }
+    }
+
+    fn __recv(fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int) -> ssize_t {
+        // SAFETY: as `recv`.
+        unsafe { recv(fd, buffer, length, flags) }
+    }
+
+    fn __recv_chk(fd: c_int, buffer: *mut c_void, length: size_t, room: size_t, flags: c_int) -> ssize_t {
+        refuse_overflow(length, room);
+        // SAFETY: as `recv`.
+        unsafe { recv(fd, buffer, length, flags) }
+    }
+
+    fn write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t {
+        match stream::of(fd) {
+            None => kernel!(SYS_write, fd, buffer, length),
+            // SAFETY: the program gives `length` readable bytes at `buffer`.
+            Some(stream) => libc_return(stream.send(&unsafe { Parts::one(buffer, length) }, 0)),
+        }
+    }
+
+    fn __write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t {
+        // SAFETY: as `write`.
+        unsafe { write(fd, buffer, length) }
+    }
+
+    fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+        let Some(stream) = stream::of(fd) else {
+            return kernel!(SYS_writev, fd, parts, count);
+        };
+        // SAFETY: the program gives `count` parts, each of readable bytes.
+        match unsafe { Parts::list(parts, count) } {
+            Err(error) => libc_return(Err(error)),
+            Ok(parts) => libc_return(stream.send(&parts, 0)),
+        }
+    }
+
+    fn send(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t {
+        match stream::of(fd) {
+            None => kernel!(SYS_sendto, fd, buffer, length, flags, 0usize, 0usize),
+            // SAFETY: the program gives `length` readable bytes at `buffer`.
+            Some(stream) => libc_return(stream.send(&unsafe { Parts::one(buffer, length) }, flags)),
+        }
+    }
+
+    fn __send(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t {
+        // SAFETY: as `send`.
+        unsafe { send(fd, buffer, length, flags) }
+    }
+
+    fn sendfile(out: c_int, file: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
+        if table::get(file).is_some_and(|source| source.stream().is_some()) {
+            // A stream is no file to send from: the kernel's answer for a socket there.
+            return libc_return(Err(Errno::INVAL));
+        }
+        match stream::of(out) {
+            None => kernel!(SYS_sendfile, out, file, offset, count),
+            // SAFETY: `offset` is null or the program's own variable.
+            Some(stream) => libc_return(stream.send_file(file, unsafe { offset.as_mut() }, count)),
+        }
+    }
+
+    fn sendfile64(out: c_int, file: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
+        // SAFETY: as `sendfile`: off_t has 64 bits on these machines.
+        unsafe { sendfile(out, file, offset, count) }
+    }
+
+    fn splice(
+        from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t,
+        length: size_t, flags: u32,
+    ) -> ssize_t {
+        if let Some(stream) = stream::of(from).or_else(|| stream::of(to)) {
+            // Programs that splice (proxies) take EINVAL as "not here" and copy instead.
+            stream.unsupported("splice");
+            return libc_return(Err(Errno::INVAL));
+        }
+        kernel!(SYS_splice, from, from_offset, to, to_offset, length, flags)
+    }
+}
+
+/// What `_FORTIFY_SOURCE` asks of the checked names: never write past the buffer.
+pub(super) fn refuse_overflow(length: size_t, room: size_t) {
+    if length > room {
+        // glibc's own report and end for this.
+        unsafe extern "C" {
+            fn __chk_fail() -> !;
+        }
+        // SAFETY: takes nothing and does not return.
+        unsafe { __chk_fail() }
+    }
+}

@@ -1,0 +1,121 @@
+//! epoll, poll and select.
+
+use core::ffi::c_int;
+use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+
+use super::{exports, kernel};
+use crate::deadline::Patience;
+use crate::raw::libc_return;
+use crate::{epoll, poll, select, table};
+
+/// Bytes of a signal set as the kernel knows it.
+const SIGSET_BYTES: usize = 8;
+
+exports! {
+    fn epoll_create(size: c_int) -> c_int {
+        if size <= 0 {
+            return libc_return(Err(rustix::io::Errno::INVAL)) as c_int;
+        }
+        // SAFETY: as `epoll_create1`.
+        unsafe { epoll_create1(0) }
+    }
+
+    fn epoll_create1(flags: c_int) -> c_int {
+        let fd = kernel!(SYS_epoll_create1, flags) as c_int;
+        if fd >= 0 {
+            table::handed_out(fd);
+        }
+        fd
+    }
+
+    fn epoll_ctl(set: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+        match table::get(fd) {
+            None => kernel!(SYS_epoll_ctl, set, operation, fd, event) as c_int,
+            // SAFETY: `event` is null or the program's own.
+            Some(held) => libc_return(unsafe { epoll::control(set, operation, fd, &held, event) }.map(|()| 0)) as c_int,
+        }
+    }
+
+    fn epoll_wait(set: c_int, events: *mut epoll_event, most: c_int, milliseconds: c_int) -> c_int {
+        // SAFETY: as `epoll_pwait`.
+        unsafe { epoll_pwait(set, events, most, milliseconds, core::ptr::null()) }
+    }
+
+    fn epoll_pwait(
+        set: c_int, events: *mut epoll_event, most: c_int, milliseconds: c_int, mask: *const sigset_t,
+    ) -> c_int {
+        match table::get(set).as_ref().and_then(|held| held.epoll()) {
+            None => kernel!(SYS_epoll_pwait, set, events, most, milliseconds, mask, SIGSET_BYTES) as c_int,
+            // SAFETY: the program gives room for `most` events.
+            Some(members) => libc_return(unsafe {
+                epoll::wait(set, members, events, most, Patience::milliseconds(milliseconds), mask)
+            }) as c_int,
+        }
+    }
+
+    fn epoll_pwait2(
+        set: c_int, events: *mut epoll_event, most: c_int, timeout: *const timespec, mask: *const sigset_t,
+    ) -> c_int {
+        match table::get(set).as_ref().and_then(|held| held.epoll()) {
+            None => kernel!(SYS_epoll_pwait2, set, events, most, timeout, mask, SIGSET_BYTES) as c_int,
+            // SAFETY: the program gives room for `most` events; `timeout` is null or its own.
+            Some(members) => libc_return(unsafe {
+                Patience::timespec(timeout.as_ref())
+                    .and_then(|patience| epoll::wait(set, members, events, most, patience, mask))
+            }) as c_int,
+        }
+    }
+
+    fn poll(fds: *mut pollfd, count: nfds_t, milliseconds: c_int) -> c_int {
+        // SAFETY: the program gives `count` entries.
+        libc_return(unsafe { poll::poll(fds, count, Patience::milliseconds(milliseconds), core::ptr::null()) }) as c_int
+    }
+
+    fn __poll(fds: *mut pollfd, count: nfds_t, milliseconds: c_int) -> c_int {
+        // SAFETY: as `poll`.
+        unsafe { poll(fds, count, milliseconds) }
+    }
+
+    fn __poll_chk(fds: *mut pollfd, count: nfds_t, milliseconds: c_int, room: usize) -> c_int {
+        super::data::refuse_overflow(count as usize, room / size_of::<pollfd>());
+        // SAFETY: as `poll`.
+        unsafe { poll(fds, count, milliseconds) }
+    }
+
+    fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
+        // SAFETY: the program gives `count` entries; `timeout` is null or its own.
+        libc_return(unsafe {
+            Patience::timespec(timeout.as_ref()).and_then(|patience| poll::poll(fds, count, patience, mask))
+        }) as c_int
+    }
+
+    fn __ppoll_chk(
+        fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t, room: usize,
+    ) -> c_int {
+        super::data::refuse_overflow(count as usize, room / size_of::<pollfd>());
+        // SAFETY: as `ppoll`.
+        unsafe { ppoll(fds, count, timeout, mask) }
+    }
+
+    fn select(
+        count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval,
+    ) -> c_int {
+        // SAFETY: each set is null or the program's own, with `count` bits.
+        libc_return(unsafe { select::select(count, [read, write, except], timeout) }) as c_int
+    }
+
+    fn __select(
+        count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval,
+    ) -> c_int {
+        // SAFETY: as `select`.
+        unsafe { select(count, read, write, except, timeout) }
+    }
+
+    fn pselect(
+        count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
+        timeout: *const timespec, mask: *const sigset_t,
+    ) -> c_int {
+        // SAFETY: each set is null or the program's own, with `count` bits.
+        libc_return(unsafe { select::pselect(count, [read, write, except], timeout, mask) }) as c_int
+    }
+}

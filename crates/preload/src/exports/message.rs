@@ -1,0 +1,175 @@
+//! recvfrom, sendto, and the calls with message headers.
+
+use core::ffi::{c_int, c_uint, c_void};
+use libc::{mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use rustix::io::Errno;
+
+use super::{exports, kernel};
+use crate::buffers::{Parts, PartsMut};
+use crate::raw::libc_return;
+use crate::stream::{self, StreamRef};
+
+exports! {
+    fn recvfrom(
+        fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int,
+        address: *mut sockaddr, address_length: *mut socklen_t,
+    ) -> ssize_t {
+        match stream::of(fd) {
+            None => kernel!(SYS_recvfrom, fd, buffer, length, flags, address, address_length),
+            Some(stream) => {
+                // SAFETY: the program gives `length` writable bytes at `buffer`.
+                let received = stream.receive(&mut unsafe { PartsMut::one(buffer, length) }, flags);
+                // A stream names no sender: the kernel leaves the address alone and says so.
+                if received.is_ok() && !address.is_null() && !address_length.is_null() {
+                    // SAFETY: the program's own variable.
+                    unsafe { *address_length = 0 };
+                }
+                libc_return(received)
+            }
+        }
+    }
+
+    fn __recvfrom_chk(
+        fd: c_int, buffer: *mut c_void, length: size_t, room: size_t, flags: c_int,
+        address: *mut sockaddr, address_length: *mut socklen_t,
+    ) -> ssize_t {
+        super::data::refuse_overflow(length, room);
+        // SAFETY: as `recvfrom`.
+        unsafe { recvfrom(fd, buffer, length, flags, address, address_length) }
+    }
+
+    fn sendto(
+        fd: c_int, buffer: *const c_void, length: size_t, flags: c_int,
+        address: *const sockaddr, address_length: socklen_t,
+    ) -> ssize_t {
+        match stream::of(fd) {
+            None => kernel!(SYS_sendto, fd, buffer, length, flags, address, address_length),
+            // A connected stream ignores the address, as TCP does in the kernel.
+            // SAFETY: the program gives `length` readable bytes at `buffer`.
+            Some(stream) => libc_return(stream.send(&unsafe { Parts::one(buffer, length) }, flags)),
+        }
+    }
+
+    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+        match stream::of(fd) {
+            None => kernel!(SYS_recvmsg, fd, message, flags),
+            // SAFETY: the program's own message header.
+            Some(stream) => libc_return(unsafe { receive_message(&stream, message, flags) }),
+        }
+    }
+
+    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+        match stream::of(fd) {
+            None => kernel!(SYS_sendmsg, fd, message, flags),
+            // SAFETY: the program's own message header.
+            Some(stream) => libc_return(unsafe { send_message(&stream, message, flags) }),
+        }
+    }
+
+    fn recvmmsg(
+        fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec,
+    ) -> c_int {
+        let Some(stream) = stream::of(fd) else {
+            return kernel!(SYS_recvmmsg, fd, messages, count, flags, timeout) as c_int;
+        };
+        let mut flags = flags;
+        let wait_for_one = flags & libc::MSG_WAITFORONE != 0;
+        flags &= !libc::MSG_WAITFORONE;
+        // SAFETY: the program gives `count` message headers.
+        libc_return(unsafe {
+            each_message(messages, count, |message, first| {
+                let flags = if wait_for_one && !first { flags | libc::MSG_DONTWAIT } else { flags };
+                receive_message(&stream, &raw mut (*message).msg_hdr, flags)
+            })
+        }) as c_int
+    }
+
+    fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+        let Some(stream) = stream::of(fd) else {
+            return kernel!(SYS_sendmmsg, fd, messages, count, flags) as c_int;
+        };
+        // SAFETY: the program gives `count` message headers.
+        libc_return(unsafe {
+            each_message(messages, count, |message, _| {
+                send_message(&stream, &raw const (*message).msg_hdr, flags)
+            })
+        }) as c_int
+    }
+
+    fn __sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+        // SAFETY: as `sendmmsg`.
+        unsafe { sendmmsg(fd, messages, count, flags) }
+    }
+}
+
+/// # Safety
+/// `message` points to a message header whose parts are writable.
+unsafe fn receive_message(
+    stream: &StreamRef,
+    message: *mut msghdr,
+    flags: c_int,
+) -> Result<usize, Errno> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let count = c_int::try_from((*message).msg_iovlen).map_err(|_| Errno::MSGSIZE)?;
+        let mut parts = PartsMut::list((*message).msg_iov, count).map_err(too_many)?;
+        let received = stream.receive(&mut parts, flags)?;
+        // No address, no ancillary data: a stream of ours has neither.
+        (*message).msg_namelen = 0;
+        (*message).msg_controllen = 0;
+        (*message).msg_flags = 0;
+        Ok(received)
+    }
+}
+
+/// # Safety
+/// `message` points to a message header whose parts are readable.
+unsafe fn send_message(
+    stream: &StreamRef,
+    message: *const msghdr,
+    flags: c_int,
+) -> Result<usize, Errno> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let count = c_int::try_from((*message).msg_iovlen).map_err(|_| Errno::MSGSIZE)?;
+        let parts = Parts::list((*message).msg_iov, count).map_err(too_many)?;
+        if !(*message).msg_control.is_null() && (*message).msg_controllen != 0 {
+            // Descriptors do not travel over TCP, and timestamps and marks are not ours to set.
+            stream.unsupported("sendmsg_ancillary_data");
+            return Err(Errno::INVAL);
+        }
+        stream.send(&parts, flags)
+    }
+}
+
+/// Runs one call a message until one fails; what came before it counts.
+///
+/// # Safety
+/// `messages` points to `count` headers.
+unsafe fn each_message(
+    messages: *mut mmsghdr,
+    count: c_uint,
+    mut one: impl FnMut(*mut mmsghdr, bool) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    // The kernel's UIO_MAXIOV bounds the count.
+    for index in 0..(count as usize).min(1024) {
+        // SAFETY: within the array that the caller promises.
+        let message = unsafe { messages.add(index) };
+        match one(message, index == 0) {
+            // SAFETY: as above.
+            Ok(length) => unsafe { (*message).msg_len = length as c_uint },
+            Err(error) if index == 0 => return Err(error),
+            Err(_) => return Ok(index),
+        }
+    }
+    Ok((count as usize).min(1024))
+}
+
+/// A message with more parts than the kernel takes is too long, not invalid.
+fn too_many(error: Errno) -> Errno {
+    if error == Errno::INVAL {
+        Errno::MSGSIZE
+    } else {
+        error
+    }
+}

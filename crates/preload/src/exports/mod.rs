@@ -1,0 +1,39 @@
+//! The names that take the place of libc's.
+//!
+//! Each is thin: is the descriptor ours? If not, the system call, made at once. If so, the module
+//! that knows. All follow libc's contract: −1 and `errno`.
+//!
+//! Functions that are variadic in C are written with fixed arguments here. The calling conventions
+//! of x86-64 and AArch64 Linux pass the integers and pointers of a variadic call in the same
+//! registers as those of an ordinary one, and what the caller did not pass is never looked at,
+//! as in libc.
+
+mod data;
+mod descriptor;
+mod events;
+mod message;
+mod option;
+mod process;
+mod socket;
+mod syscall;
+
+/// The system call, with the arguments that the program gave.
+macro_rules! kernel {
+    ($number:ident $(, $argument:expr)* $(,)?) => {
+        $crate::raw::libc_result(
+            // SAFETY: the program vouches for these arguments, as it would to libc.
+            unsafe { $crate::raw::sys!(libc::$number $(, $argument)*) }
+        )
+    };
+}
+
+/// Defines functions under the names that programs import.
+macro_rules! exports {
+    ($($(#[$attribute:meta])* fn $name:ident($($argument:ident: $kind:ty),* $(,)?) -> $result:ty $body:block)*) => {$(
+        $(#[$attribute])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $kind),*) -> $result $body
+    )*};
+}
+
+use {exports, kernel};

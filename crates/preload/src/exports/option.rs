@@ -1,0 +1,61 @@
+//! getsockopt, setsockopt, fcntl and ioctl.
+
+use core::ffi::{c_int, c_ulong, c_void};
+use libc::socklen_t;
+
+use super::{exports, kernel};
+use crate::raw::libc_return;
+use crate::{control, listener, stream, table};
+
+exports! {
+    fn getsockopt(
+        fd: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut socklen_t,
+    ) -> c_int {
+        match stream::of(fd) {
+            None => kernel!(SYS_getsockopt, fd, level, name, value, length) as c_int,
+            // SAFETY: the program's own buffer and its length.
+            Some(stream) => libc_return(unsafe { stream.get_option(fd, level, name, value, length) }.map(|()| 0)) as c_int,
+        }
+    }
+
+    fn setsockopt(
+        fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t,
+    ) -> c_int {
+        match stream::of(fd) {
+            None => {
+                let result = kernel!(SYS_setsockopt, fd, level, name, value, length) as c_int;
+                if result == 0 && let Some(held) = table::get(fd) {
+                    listener::option_set(fd, &held);
+                }
+                result
+            }
+            // SAFETY: the program gives `length` bytes of value.
+            Some(stream) => libc_return(unsafe { stream.set_option(level, name, value, length) }.map(|()| 0)) as c_int,
+        }
+    }
+
+    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+        match table::get(fd) {
+            None if !control::duplicates(command) => kernel!(SYS_fcntl, fd, command, argument) as c_int,
+            held => libc_return(control::fcntl(fd, held.as_ref(), command, argument)) as c_int,
+        }
+    }
+
+    fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
+        // SAFETY: as `fcntl`: off_t has 64 bits on these machines.
+        unsafe { fcntl(fd, command, argument) }
+    }
+
+    fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+        // SAFETY: as `fcntl`.
+        unsafe { fcntl(fd, command, argument) }
+    }
+
+    fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+        match table::get(fd) {
+            None => kernel!(SYS_ioctl, fd, request, argument) as c_int,
+            // SAFETY: the program gives the argument that the request takes.
+            Some(held) => libc_return(unsafe { control::ioctl(fd, &held, request, argument) }) as c_int,
+        }
+    }
+}

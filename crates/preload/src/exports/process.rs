@@ -1,0 +1,23 @@
+//! New processes.
+//!
+//! `fork`, and `daemon` which calls it, reach us through the handlers that
+//! [`start`](crate::start) registers. `posix_spawn`, `system` and `popen` go straight from a
+//! child that shares our memory to another program, which is right as it is.
+
+use core::ffi::c_int;
+
+use super::exports;
+
+exports! {
+    /// A vfork child runs on its parent's memory, and what it closes there would be closed in our
+    /// table for the parent too: it gets memory of its own.
+    fn vfork() -> c_int {
+        // SAFETY: fork may be called wherever vfork may.
+        unsafe { libc::fork() }
+    }
+
+    fn __vfork() -> c_int {
+        // SAFETY: as above.
+        unsafe { libc::fork() }
+    }
+}

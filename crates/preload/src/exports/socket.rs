@@ -1,0 +1,114 @@
+//! Making, connecting and accepting.
+
+use core::ffi::c_int;
+use libc::{sockaddr, socklen_t};
+
+use super::{exports, kernel};
+use crate::raw::libc_return;
+use crate::{connect, control, listener, stream, table, tcp};
+
+exports! {
+    fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+        let fd = kernel!(SYS_socket, domain, kind, protocol) as c_int;
+        if fd >= 0 {
+            table::handed_out(fd);
+            tcp::made(fd, domain, kind, protocol);
+        }
+        fd
+    }
+
+    fn __socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+        // SAFETY: as `socket`.
+        unsafe { socket(domain, kind, protocol) }
+    }
+
+    fn socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int {
+        let result = kernel!(SYS_socketpair, domain, kind, protocol, pair) as c_int;
+        if result == 0 {
+            // SAFETY: the kernel has just filled the program's array of two.
+            for fd in unsafe { [*pair, *pair.add(1)] } {
+                table::handed_out(fd);
+            }
+        }
+        result
+    }
+
+    fn listen(fd: c_int, backlog: c_int) -> c_int {
+        match table::get(fd) {
+            None => kernel!(SYS_listen, fd, backlog) as c_int,
+            Some(held) => libc_return(listener::listen(fd, &held, backlog).map(|()| 0)) as c_int,
+        }
+    }
+
+    fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+        // SAFETY: as `accept4`.
+        unsafe { accept4(fd, address, length, 0) }
+    }
+
+    fn accept4(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int {
+        if let Some(held) = table::get(fd)
+            && held.listener().is_some()
+        {
+            // SAFETY: the program's own address buffer, or null.
+            return libc_return(unsafe { listener::accept(fd, &held, address, length, flags) }) as c_int;
+        }
+        let accepted = kernel!(SYS_accept4, fd, address, length, flags) as c_int;
+        if accepted >= 0 {
+            table::handed_out(accepted);
+        }
+        accepted
+    }
+
+    fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+        match table::get(fd) {
+            None => kernel!(SYS_connect, fd, address, length) as c_int,
+            // SAFETY: the program gives `length` bytes of address.
+            Some(held) => libc_return(unsafe { connect::connect(fd, &held, address, length) }) as c_int,
+        }
+    }
+
+    fn __connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+        // SAFETY: as `connect`.
+        unsafe { connect(fd, address, length) }
+    }
+
+    fn shutdown(fd: c_int, how: c_int) -> c_int {
+        let Some(held) = table::get(fd) else {
+            return kernel!(SYS_shutdown, fd, how) as c_int;
+        };
+        if let Some(stream) = held.stream() {
+            return libc_return(stream.shutdown(how).map(|()| 0)) as c_int;
+        }
+        let result = kernel!(SYS_shutdown, fd, how) as c_int;
+        if result == 0 {
+            listener::shut_down(&held, how);
+        }
+        result
+    }
+
+    fn getsockname(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+        match stream::of(fd) {
+            None => kernel!(SYS_getsockname, fd, address, length) as c_int,
+            // SAFETY: the program's own address buffer.
+            Some(stream) => libc_return(unsafe { stream.local_name(address, length) }.map(|()| 0)) as c_int,
+        }
+    }
+
+    fn getpeername(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+        match stream::of(fd) {
+            None => kernel!(SYS_getpeername, fd, address, length) as c_int,
+            // SAFETY: the program's own address buffer.
+            Some(stream) => libc_return(unsafe { stream.peer_name(address, length) }.map(|()| 0)) as c_int,
+        }
+    }
+
+    fn sockatmark(fd: c_int) -> c_int {
+        if stream::of(fd).is_some() {
+            // Urgent data is received as ordinary data: there is no mark.
+            return 0;
+        }
+        let mut at_mark: c_int = 0;
+        let result = kernel!(SYS_ioctl, fd, control::SIOCATMARK, &raw mut at_mark) as c_int;
+        if result < 0 { result } else { at_mark }
+    }
+}

@@ -1,0 +1,125 @@
+//! `syscall()`: calls by number reach the same code as calls by name.
+
+use core::ffi::{c_int, c_long, c_ulong};
+
+use super::exports;
+use super::{data, descriptor, events, message, option, socket};
+use crate::raw;
+
+exports! {
+    /// Calls that make a process, and may return twice or on another stack, must not pass through
+    /// a frame of ours: they are made by the few instructions here. All others go on to
+    /// [`by_number`], with the arguments where they are.
+    #[unsafe(naked)]
+    fn syscall(
+        number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
+    ) -> c_long {
+        core::arch::naked_asm!(
+            "cmp rdi, {clone3}",
+            "je 2f",
+            // clone, fork and vfork are neighbours.
+            "lea rax, [rdi - {clone}]",
+            "cmp rax, {vfork} - {clone}",
+            "ja {by_number}",
+            "2:",
+            "mov rax, rdi",
+            "mov rdi, rsi",
+            "mov rsi, rdx",
+            "mov rdx, rcx",
+            "mov r10, r8",
+            "mov r8, r9",
+            "mov r9, [rsp + 8]",
+            "syscall",
+            "cmp rax, -4095",
+            "jae 3f",
+            "ret",
+            "3:",
+            "mov rdi, rax",
+            "jmp {failed}",
+            clone3 = const libc::SYS_clone3,
+            clone = const libc::SYS_clone,
+            vfork = const libc::SYS_vfork,
+            by_number = sym by_number,
+            failed = sym failed,
+        )
+    }
+}
+
+/// The end of a call that the kernel refused.
+extern "C" fn failed(value: isize) -> c_long {
+    raw::libc_result(value) as c_long
+}
+
+/// # Safety
+/// As the call of that number.
+unsafe extern "C" fn by_number(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
+    let (fd, second) = (a as c_int, b as c_int);
+    // SAFETY: the program vouches for these arguments, as it would to the kernel.
+    unsafe {
+        match number {
+            libc::SYS_read => data::read(fd, b as _, c) as c_long,
+            libc::SYS_readv => data::readv(fd, b as _, c as c_int) as c_long,
+            libc::SYS_write => data::write(fd, b as _, c) as c_long,
+            libc::SYS_writev => data::writev(fd, b as _, c as c_int) as c_long,
+            libc::SYS_sendfile => data::sendfile(fd, second, c as _, d) as c_long,
+            libc::SYS_splice => data::splice(fd, b as _, c as c_int, d as _, e, f as u32) as c_long,
+            libc::SYS_recvfrom => {
+                message::recvfrom(fd, b as _, c, d as c_int, e as _, f as _) as c_long
+            }
+            libc::SYS_sendto => {
+                message::sendto(fd, b as _, c, d as c_int, e as _, f as u32) as c_long
+            }
+            libc::SYS_recvmsg => message::recvmsg(fd, b as _, c as c_int) as c_long,
+            libc::SYS_sendmsg => message::sendmsg(fd, b as _, c as c_int) as c_long,
+            libc::SYS_recvmmsg => {
+                message::recvmmsg(fd, b as _, c as u32, d as c_int, e as _) as c_long
+            }
+            libc::SYS_sendmmsg => message::sendmmsg(fd, b as _, c as u32, d as c_int) as c_long,
+            libc::SYS_socket => socket::socket(fd, second, c as c_int) as c_long,
+            libc::SYS_listen => socket::listen(fd, second) as c_long,
+            libc::SYS_accept => socket::accept(fd, b as _, c as _) as c_long,
+            libc::SYS_accept4 => socket::accept4(fd, b as _, c as _, d as c_int) as c_long,
+            libc::SYS_connect => socket::connect(fd, b as _, c as u32) as c_long,
+            libc::SYS_shutdown => socket::shutdown(fd, second) as c_long,
+            libc::SYS_getsockname => socket::getsockname(fd, b as _, c as _) as c_long,
+            libc::SYS_getpeername => socket::getpeername(fd, b as _, c as _) as c_long,
+            libc::SYS_getsockopt => {
+                option::getsockopt(fd, second, c as c_int, d as _, e as _) as c_long
+            }
+            libc::SYS_setsockopt => {
+                option::setsockopt(fd, second, c as c_int, d as _, e as u32) as c_long
+            }
+            libc::SYS_fcntl => option::fcntl(fd, second, c) as c_long,
+            libc::SYS_ioctl => option::ioctl(fd, b as c_ulong, c) as c_long,
+            libc::SYS_close => descriptor::close(fd) as c_long,
+            libc::SYS_close_range => {
+                descriptor::close_range(a as u32, b as u32, c as c_int) as c_long
+            }
+            libc::SYS_dup => descriptor::dup(fd) as c_long,
+            libc::SYS_dup2 => descriptor::dup2(fd, second) as c_long,
+            libc::SYS_dup3 => descriptor::dup3(fd, second, c as c_int) as c_long,
+            libc::SYS_epoll_ctl => events::epoll_ctl(fd, second, c as c_int, d as _) as c_long,
+            libc::SYS_epoll_wait => {
+                events::epoll_wait(fd, b as _, c as c_int, d as c_int) as c_long
+            }
+            libc::SYS_epoll_pwait => {
+                events::epoll_pwait(fd, b as _, c as c_int, d as c_int, e as _) as c_long
+            }
+            libc::SYS_epoll_pwait2 => {
+                events::epoll_pwait2(fd, b as _, c as c_int, d as _, e as _) as c_long
+            }
+            libc::SYS_poll => events::poll(a as _, b as _, c as c_int) as c_long,
+            libc::SYS_ppoll => events::ppoll(a as _, b as _, c as _, d as _) as c_long,
+            libc::SYS_select => events::select(fd, b as _, c as _, d as _, e as _) as c_long,
+            _ => raw::libc_result(raw::call(number, [a, b, c, d, e, f])) as c_long,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What happens at a fork.
+//!
+//! The handlers run in the thread that forks: before it, the engine takes references for the child;
+//! after it, the child gives up what is the parent's alone. Locks of ours that another thread could
+//! hold at that moment are taken before and given back after, so that the child finds them free.
+
+use core::cell::RefCell;
+
+use host::ForkToken;
+
+use crate::{pool, session, wait};
+
+/// What is carried from before a fork to after it.
+struct Crossing {
+    token: Option<ForkToken>,
+    _pool: pool::Quiet,
+    _sleepers: wait::Quiet,
+}
+
+thread_local! {
+    static CROSSING: RefCell<Option<Crossing>> = const { RefCell::new(None) };
+}
+
+/// Registers the handlers.
+pub fn register() {
+    // SAFETY: the handlers are fit to be called at any fork.
+    unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+}
+
+extern "C" fn before() {
+    let token = session::current().map(|session| session.before_fork());
+    let crossing = Crossing {
+        token,
+        _pool: pool::quiet(),
+        _sleepers: wait::quiet(),
+    };
+    CROSSING.with_borrow_mut(|slot| *slot = Some(crossing));
+}
+
+extern "C" fn after_in_parent() {
+    drop(CROSSING.take());
+}
+
+extern "C" fn after_in_child() {
+    let token = CROSSING.take().and_then(|crossing| crossing.token);
+    if let (Some(session), Some(token)) = (session::current(), token) {
+        session.after_fork_child(token);
+    }
+    wait::forget_all();
+    crate::epoll::next_generation();
+}

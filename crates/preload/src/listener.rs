@@ -1,0 +1,324 @@
+//! Listening sockets, which the kernel and the engine serve together.
+//!
+//! The program's descriptor stays the kernel's listening socket. `listen` shows it to the engine
+//! too, and `accept` takes from both. A connection of the engine's gets a number of its own: a
+//! duplicate of a socket that is connected to nothing, which is cheap to make and says "socket" to
+//! whoever asks what it is.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use host::{Listener, Readiness, Socket};
+use libc::{sockaddr, socklen_t};
+use rustix::io::Errno;
+
+use crate::deadline::{Deadline, Patience};
+use crate::description::Content;
+use crate::raw::{result, sys};
+use crate::stream::{Setting, Stream, inherited, write_address};
+use crate::table::{self, Held};
+use crate::tcp::Tcp;
+use crate::{epoll, pool, report, session, signals, start};
+
+/// After so many connections of the engine's in a row the kernel's have their turn.
+const KERNEL_TURN: u32 = 32;
+
+/// Numbers of what is to be out of the program's way begin here.
+pub const HIDDEN_FLOOR: c_int = 1000;
+
+/// A listening socket that the engine knows.
+pub struct Listening {
+    pub listener: Listener,
+    /// Connections of the engine's that were accepted since the kernel had its turn.
+    turns: AtomicU32,
+}
+
+/// listen.
+pub fn listen(fd: c_int, held: &Held, backlog: c_int) -> Result<(), Errno> {
+    // SAFETY: as the program gave it.
+    let kernel = || result(unsafe { sys!(libc::SYS_listen, fd, backlog) });
+    let Some(tcp) = held.tcp() else {
+        return kernel().map(drop);
+    };
+    if tcp.stream().is_some() {
+        return Err(Errno::INVAL);
+    }
+    kernel()?;
+    // The kernel takes a negative backlog for a very large one, and bounds it.
+    let backlog = backlog as u32;
+    if let Some(listening) = tcp.listener() {
+        listening.listener.set_backlog(backlog);
+        return Ok(());
+    }
+    let Some(session) = session::begin() else {
+        return Ok(());
+    };
+    let announced = duplicate(fd).and_then(|kernel| session.listen_on(kernel, backlog));
+    let refused = match announced {
+        Ok(listener) => {
+            let offloaded = listener.is_offloaded();
+            become_listener(fd, tcp, listener)?;
+            if offloaded {
+                None
+            } else {
+                Some("there is no engine")
+            }
+        }
+        Err(error) => Some(reason(error)),
+    };
+    let Some(refused) = refused else {
+        return Ok(());
+    };
+    report::left_to_kernel(fd, "listener", refused);
+    if start::strict() {
+        // SAFETY: ends the listening that the kernel has begun.
+        unsafe { sys!(libc::SYS_shutdown, fd, libc::SHUT_RD) };
+        return Err(Errno::OPNOTSUPP);
+    }
+    Ok(())
+}
+
+fn become_listener(fd: c_int, tcp: &Tcp, listener: Listener) -> Result<(), Errno> {
+    // `accept` asks the kernel without waiting; the program's own flag is kept apart.
+    set_kernel_nonblocking(fd)?;
+    inherit(fd, &listener);
+    tcp.become_listener(Listening {
+        listener,
+        turns: AtomicU32::new(0),
+    });
+    epoll::move_watches(tcp);
+    Ok(())
+}
+
+/// The program has set an option on a socket that is the kernel's or listens: what it accepts from
+/// now on inherits it.
+pub fn option_set(fd: c_int, held: &Held) {
+    if let Some(tcp) = held.tcp() {
+        tcp.option_set();
+    }
+    if let Some(listening) = held.listener() {
+        inherit(fd, &listening.listener);
+    }
+}
+
+fn inherit(fd: c_int, listener: &Listener) {
+    for setting in inherited(fd) {
+        // The kernel has accepted the value; what the engine bounds more narrowly stays default.
+        match setting {
+            Setting::Known(kind, value) => drop(listener.set_option(kind, value)),
+            // Kernel sockets that are accepted inherit the times of the listener. So few programs
+            // set them there that they are left to be set on what is accepted.
+            Setting::ReceiveTimeout(_) | Setting::SendTimeout(_) => {}
+        }
+    }
+}
+
+/// A listening socket was shut down for reading: the kernel has stopped listening.
+pub fn shut_down(held: &Held, how: c_int) {
+    if how != libc::SHUT_WR
+        && let Some(listening) = held.listener()
+    {
+        listening.listener.stop();
+    }
+}
+
+/// accept4.
+///
+/// # Safety
+/// `address` and `length` are null or the program's buffer and its length.
+pub unsafe fn accept(
+    fd: c_int,
+    held: &Held,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+    flags: c_int,
+) -> Result<usize, Errno> {
+    if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
+        return Err(Errno::INVAL);
+    }
+    let (Some(tcp), Some(listening)) = (held.tcp(), held.listener()) else {
+        return Err(Errno::INVAL);
+    };
+    let kernel = || {
+        // SAFETY: as the caller promises.
+        let new = result(unsafe { sys!(libc::SYS_accept4, fd, address, length, flags) })?;
+        table::handed_out(new as c_int);
+        Ok(new)
+    };
+    let mut deadline: Option<Deadline> = None;
+    loop {
+        let kernel_first = listening.turns.load(Ordering::Relaxed) >= KERNEL_TURN;
+        if kernel_first {
+            listening.turns.store(0, Ordering::Relaxed);
+            match kernel() {
+                Err(Errno::AGAIN) => {}
+                other => return other,
+            }
+        }
+        match offloaded(tcp, listening, flags) {
+            Ok((new, peer)) => {
+                if !address.is_null() {
+                    // SAFETY: as the caller promises. A buffer that cannot be is found out after
+                    // the connection was taken, as in the kernel.
+                    unsafe { write_address(peer, tcp.family, address, length)? };
+                }
+                return Ok(new as usize);
+            }
+            Err(Errno::AGAIN) => {}
+            Err(error) => return Err(error),
+        }
+        match kernel() {
+            Err(Errno::AGAIN) if !tcp.is_nonblocking() => {}
+            other => return other,
+        }
+        let deadline = *deadline.get_or_insert_with(|| receive_timeout(fd).begin());
+        match listening.listener.wait(deadline.time_left()) {
+            Ok(()) => {}
+            Err(Errno::TIMEDOUT) => return Err(Errno::AGAIN),
+            Err(Errno::INTR) if !deadline.is_bounded() && signals::all_restart() => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A connection that the engine has handed over, under a number of its own.
+fn offloaded(
+    tcp: &Tcp,
+    listening: &Listening,
+    flags: c_int,
+) -> Result<(c_int, std::net::SocketAddr), Errno> {
+    session::pump();
+    if !listening.listener.readiness().intersects(Readiness::IN) {
+        listening.listener.want();
+        return Err(Errno::AGAIN);
+    }
+    // The number first: without one the connection stays where it is, as in the kernel.
+    let number = Number(placeholder(tcp.family, flags & libc::SOCK_CLOEXEC != 0)?);
+    let socket: Socket = listening.listener.accept_offloaded()?;
+    listening.turns.fetch_add(1, Ordering::Relaxed);
+    let peer = socket.peer();
+    let accepted = Tcp::accepted(
+        tcp.family,
+        flags & libc::SOCK_NONBLOCK != 0,
+        Stream::new(socket),
+    );
+    let held = pool::make(Content::Tcp(accepted));
+    let new = number.keep();
+    if !table::install(new, held) {
+        // Beyond the table: the connection has ended with the description.
+        drop(Number(new));
+        return Err(Errno::MFILE);
+    }
+    Ok((new, peer))
+}
+
+/// A number that is closed again unless it is kept.
+struct Number(c_int);
+
+impl Number {
+    fn keep(self) -> c_int {
+        let number = self.0;
+        core::mem::forget(self);
+        number
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        // SAFETY: a number that nobody else knows.
+        unsafe { sys!(libc::SYS_close, self.0) };
+    }
+}
+
+/// A new number, the lowest that is free, for a socket that is connected to nothing.
+fn placeholder(family: c_int, close_on_exec: bool) -> Result<c_int, Errno> {
+    static TEMPLATES: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
+    let template = &TEMPLATES[usize::from(family == libc::AF_INET6)];
+    let command = if close_on_exec {
+        libc::F_DUPFD_CLOEXEC
+    } else {
+        libc::F_DUPFD
+    };
+    let duplicate = |of: c_int| {
+        // SAFETY: makes a new number.
+        result(unsafe { sys!(libc::SYS_fcntl, of, command, 0usize) }).map(|new| new as c_int)
+    };
+    let new = match template.load(Ordering::Relaxed) {
+        -1 => Err(Errno::BADF),
+        of => duplicate(of),
+    };
+    let new = match new {
+        // None yet, or the program has closed what it does not know.
+        Err(Errno::BADF) => {
+            let fresh = private_socket(family)?;
+            template.store(fresh, Ordering::Relaxed);
+            duplicate(fresh)?
+        }
+        other => other?,
+    };
+    table::handed_out(new);
+    Ok(new)
+}
+
+fn private_socket(family: c_int) -> Result<c_int, Errno> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    // SAFETY: makes a socket.
+    let low = result(unsafe { sys!(libc::SYS_socket, family, kind, 0usize) })? as c_int;
+    // SAFETY: makes a duplicate out of the program's way.
+    let high = result(unsafe { sys!(libc::SYS_fcntl, low, libc::F_DUPFD_CLOEXEC, HIDDEN_FLOOR) });
+    match high {
+        Ok(high) => {
+            drop(Number(low));
+            Ok(high as c_int)
+        }
+        Err(_) => Ok(low),
+    }
+}
+
+/// A duplicate of the program's descriptor, for the listener to keep.
+fn duplicate(fd: c_int) -> Result<OwnedFd, Errno> {
+    // SAFETY: makes a new number, which is nobody else's.
+    unsafe {
+        let new = result(sys!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, 0usize))?;
+        Ok(OwnedFd::from_raw_fd(new as c_int))
+    }
+}
+
+fn set_kernel_nonblocking(fd: c_int) -> Result<(), Errno> {
+    // SAFETY: reads and sets flags.
+    unsafe {
+        let flags = result(sys!(libc::SYS_fcntl, fd, libc::F_GETFL))? as c_int;
+        if flags & libc::O_NONBLOCK == 0 {
+            result(sys!(
+                libc::SYS_fcntl,
+                fd,
+                libc::F_SETFL,
+                flags | libc::O_NONBLOCK
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+/// SO_RCVTIMEO of a listening socket bounds accept.
+fn receive_timeout(fd: c_int) -> Patience {
+    let mut timeouts = inherited(fd).into_iter();
+    let found = timeouts.find_map(|setting| match setting {
+        Setting::ReceiveTimeout(span) => Some(span),
+        _ => None,
+    });
+    Patience::socket_timeout(found.unwrap_or(0))
+}
+
+/// Why the engine does not take a listener, in words.
+fn reason(error: Errno) -> &'static str {
+    match error {
+        Errno::ADDRNOTAVAIL => "its address is not one of the engine's interface",
+        Errno::ACCESS | Errno::PERM => "the engine does not allow it",
+        Errno::NOSPC | Errno::NOBUFS | Errno::NOMEM => "the engine has no room for more listeners",
+        Errno::ADDRINUSE => "another program has offloaded this port",
+        Errno::XDEV => "it is in another network namespace than the engine",
+        _ => "the engine refused it",
+    }
+}

@@ -1,0 +1,91 @@
+//! The life of descriptor numbers: closed, duplicated, replaced.
+
+use core::ffi::{c_int, c_uint};
+
+use rustix::io::Errno;
+
+use crate::raw::{result, sys};
+use crate::table;
+
+/// Closes `fd`, ours or the kernel's.
+pub fn close(fd: c_int) -> Result<usize, Errno> {
+    if host::private_fds::contains(fd) {
+        return Err(Errno::BADF);
+    }
+    let held = table::remove(fd);
+    if let Some(held) = &held {
+        held.number_closes(fd);
+    }
+    // SAFETY: the program gives up the number.
+    let closed = result(unsafe { sys!(libc::SYS_close, fd) });
+    // The last reference ends the connection, after the number is free as in the kernel: a
+    // lingering close waits in `number_closes`, before.
+    drop(held);
+    closed
+}
+
+/// Closes a range, around the descriptors that are this library's own.
+pub fn close_range(first: c_uint, last: c_uint, flags: c_int) -> Result<usize, Errno> {
+    if first > last {
+        return Err(Errno::INVAL);
+    }
+    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
+        for fd in table::used(first, last) {
+            if let Some(held) = table::remove(fd) {
+                held.number_closes(fd);
+            }
+        }
+    }
+    let mut hidden: Vec<c_uint> = host::private_fds::iter()
+        .filter_map(|fd| c_uint::try_from(fd).ok())
+        .filter(|fd| (first..=last).contains(fd))
+        .collect();
+    hidden.sort_unstable();
+    let mut from = first;
+    for fd in hidden {
+        if fd > from {
+            kernel_close_range(from, fd - 1, flags)?;
+        }
+        from = fd.saturating_add(1);
+    }
+    if from > last {
+        return Ok(0);
+    }
+    kernel_close_range(from, last, flags)
+}
+
+fn kernel_close_range(first: c_uint, last: c_uint, flags: c_int) -> Result<usize, Errno> {
+    // SAFETY: the program gives up these numbers, and none of them is ours to keep.
+    result(unsafe { sys!(libc::SYS_close_range, first, last, flags) })
+}
+
+/// dup2: like dup3, but a number onto itself is left alone.
+pub fn dup2(from: c_int, to: c_int) -> Result<usize, Errno> {
+    if from == to {
+        // SAFETY: asks only whether the number is open.
+        result(unsafe { sys!(libc::SYS_fcntl, from, libc::F_GETFD) })?;
+        return Ok(to as usize);
+    }
+    dup3(from, to, 0)
+}
+
+/// Makes `to` what `from` is, closing what it was.
+pub fn dup3(from: c_int, to: c_int, flags: c_int) -> Result<usize, Errno> {
+    if host::private_fds::contains(to) || host::private_fds::contains(from) {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: the program gives up what `to` was.
+    result(unsafe { sys!(libc::SYS_dup3, from, to, flags) })?;
+    duplicated(from, to);
+    Ok(to as usize)
+}
+
+/// The kernel has made `new` a duplicate of `old`.
+pub fn duplicated(old: c_int, new: c_int) {
+    match table::get(old) {
+        Some(held) => {
+            table::install(new, held);
+        }
+        None => table::handed_out(new),
+    }
+}

@@ -1,0 +1,139 @@
+//! poll over descriptors of both kinds.
+
+use core::ffi::c_short;
+
+use libc::{nfds_t, pollfd, sigset_t};
+use rustix::io::Errno;
+
+use crate::deadline::{Deadline, Patience};
+use crate::raw::{result, sys};
+use crate::session;
+use crate::table::{self, Held};
+use crate::wait::Sleep;
+
+/// An entry whose descriptor is ours: where it stands in the program's array, and what it says.
+struct Ours {
+    index: usize,
+    held: Held,
+    found: c_short,
+}
+
+/// # Safety
+/// `fds` points to `count` entries; `mask` is null or points to a signal set.
+pub unsafe fn poll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    patience: Patience,
+    mask: *const sigset_t,
+) -> Result<usize, Errno> {
+    let entries: &mut [pollfd] = match count {
+        0 => &mut [],
+        // SAFETY: as the caller promises.
+        _ => unsafe { core::slice::from_raw_parts_mut(fds, count as usize) },
+    };
+    let mut ours: Vec<Ours> = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        if let Some(held) = table::get(entry.fd)
+            && held.reports_here()
+        {
+            ours.push(Ours {
+                index,
+                held,
+                found: 0,
+            });
+        }
+    }
+    if ours.is_empty() {
+        let timeout = patience.as_timespec();
+        let timeout = timeout
+            .as_ref()
+            .map_or(core::ptr::null(), core::ptr::from_ref);
+        // SAFETY: the program's own array and mask; the time is a copy, which the kernel changes.
+        return result(unsafe { sys!(libc::SYS_ppoll, fds, count, timeout, mask, 8usize) });
+    }
+    mixed(entries, &mut ours, patience, mask)
+}
+
+fn mixed(
+    entries: &mut [pollfd],
+    ours: &mut [Ours],
+    patience: Patience,
+    mask: *const sigset_t,
+) -> Result<usize, Errno> {
+    // The kernel is asked about the rest, and about its part of a listener or of an epoll set. It
+    // passes over negative numbers. The end of the array is for the sleeper.
+    let mut asked = entries.to_vec();
+    for Ours { index, held, .. } in ours.iter() {
+        if held.stream().is_some() {
+            asked[*index].fd = -1;
+        }
+    }
+    let deadline = patience.begin();
+    session::pump();
+    let mut sleep: Option<Sleep> = None;
+    loop {
+        let until = if look(entries, ours) || patience.is_zero() {
+            Deadline::NOW
+        } else if let Some(armed) = &sleep {
+            armed.bound(deadline)
+        } else {
+            // Arm, then look once more.
+            let armed = Sleep::begin()?;
+            asked.extend(armed.fds().map(|fd| pollfd {
+                fd,
+                events: libc::POLLIN,
+                revents: 0,
+            }));
+            sleep = Some(armed);
+            continue;
+        };
+        kernel(&mut asked, until, mask)?;
+        if let Some(armed) = sleep.take() {
+            armed.end(asked[entries.len()..].iter().any(|bell| bell.revents != 0));
+            session::pump();
+            look(entries, ours);
+        }
+        asked.truncate(entries.len());
+        let found = merge(entries, &asked, ours);
+        if found > 0 || patience.is_zero() || deadline.passed() {
+            return Ok(found);
+        }
+    }
+}
+
+/// Asks our side; true if any of ours has something to say that is asked for.
+fn look(entries: &[pollfd], ours: &mut [Ours]) -> bool {
+    let mut any = false;
+    for Ours { index, held, found } in ours {
+        *found = held.poll_readiness() & (entries[*index].events | libc::POLLERR | libc::POLLHUP);
+        any |= *found != 0;
+    }
+    any
+}
+
+fn kernel(asked: &mut [pollfd], until: Deadline, mask: *const sigset_t) -> Result<usize, Errno> {
+    let left = until.left();
+    let left = left.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+    // SAFETY: the array is whole; the mask is the program's; the time is a copy.
+    result(unsafe {
+        sys!(
+            libc::SYS_ppoll,
+            asked.as_mut_ptr(),
+            asked.len(),
+            left,
+            mask,
+            8usize
+        )
+    })
+}
+
+/// Puts both answers into the program's array; how many entries have something to say.
+fn merge(entries: &mut [pollfd], asked: &[pollfd], ours: &[Ours]) -> usize {
+    for (entry, asked) in entries.iter_mut().zip(asked) {
+        entry.revents = if asked.fd < 0 { 0 } else { asked.revents };
+    }
+    for Ours { index, found, .. } in ours {
+        entries[*index].revents |= found;
+    }
+    entries.iter().filter(|entry| entry.revents != 0).count()
+}

@@ -1,0 +1,33 @@
+//! The process's one session with the engine.
+//!
+//! It begins with the first `listen` or `connect` that could be offloaded, so that programs which
+//! never do either attach to nothing.
+
+use std::sync::OnceLock;
+
+use host::Session;
+
+use crate::start;
+
+static SESSION: OnceLock<Session> = OnceLock::new();
+
+/// The session, if the process has one.
+#[inline(always)]
+pub fn current() -> Option<&'static Session> {
+    SESSION.get()
+}
+
+/// The session, begun now if need be; `None` if there is no engine to go to. An engine that is not
+/// there yet is found when it is.
+pub fn begin() -> Option<&'static Session> {
+    let settings = start::settings()?;
+    Some(SESSION.get_or_init(|| Session::unattached(&settings.socket, &settings.program)))
+}
+
+/// Takes in what the engine has said.
+#[inline(always)]
+pub fn pump() {
+    if let Some(session) = SESSION.get() {
+        session.pump();
+    }
+}

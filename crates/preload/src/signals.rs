@@ -1,0 +1,56 @@
+//! Signals, as far as system calls have to do with them.
+
+use rustix::io::Errno;
+
+use crate::raw::{result, sys};
+
+/// The kernel's `struct sigaction`.
+#[repr(C)]
+struct Action {
+    handler: usize,
+    flags: usize,
+    restorer: usize,
+    mask: u64,
+}
+
+/// Highest signal number.
+const SIGNALS: usize = 64;
+
+/// Whether every signal that the program handles is handled with SA_RESTART.
+///
+/// The kernel restarts a blocking call after such a handler, but what we block in, ppoll, it never
+/// restarts; and which signal it was, nobody tells. So this is exact where all handlers agree, and
+/// EINTR, which a program with a handler that does not restart must expect, where they differ.
+/// Asking costs some microseconds, once a signal.
+pub fn all_restart() -> bool {
+    (1..=SIGNALS).all(|signal| {
+        let mut action = Action {
+            handler: 0,
+            flags: 0,
+            restorer: 0,
+            mask: 0,
+        };
+        // SAFETY: asks for the action, into memory of the kernel's layout.
+        let asked: Result<usize, Errno> = result(unsafe {
+            sys!(
+                libc::SYS_rt_sigaction,
+                signal,
+                0usize,
+                &raw mut action,
+                8usize
+            )
+        });
+        let handled = action.handler != libc::SIG_DFL && action.handler != libc::SIG_IGN;
+        asked.is_err() || !handled || action.flags & libc::SA_RESTART as usize != 0
+    })
+}
+
+/// Sends SIGPIPE to the calling thread.
+pub fn raise_broken_pipe() {
+    // SAFETY: a signal to ourselves, as the kernel would have sent it.
+    unsafe {
+        let process = sys!(libc::SYS_getpid);
+        let thread = sys!(libc::SYS_gettid);
+        sys!(libc::SYS_tgkill, process, thread, libc::SIGPIPE);
+    }
+}

@@ -1,0 +1,70 @@
+//! Start-up, in order.
+//!
+//! 1. The loader maps this library before the program's own. Its exported names are in use from
+//!    here on: the loader's other libraries, and a memory allocator that reads a setting, may call
+//!    `open`, `read` and `close` before anything below has run. The table of descriptors is all
+//!    zeros, which says that nothing is ours, and needs no initialisation.
+//! 2. [`initialise`] runs as a constructor, in one thread. It allocates once before anything else,
+//!    so that an allocator which registers fork handlers of its own has done so: handlers that
+//!    prepare a fork run in reverse order, and ours, which allocate, must run before the
+//!    allocator's lock it.
+//! 3. It reads the settings from the environment. Without `OUTBOARD_SOCKET` nothing is ever
+//!    offloaded, and every socket stays the kernel's.
+//! 4. It registers the fork handlers.
+//! 5. The program's `main`. The first `listen` or `connect` attaches ([`session`](crate::session)).
+//! 6. fork: the parent's prepare handler has the session hold still, the child's lets go of what
+//!    is the parent's. exec: all that is ours is close-on-exec.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// What the environment says.
+pub struct Settings {
+    /// The engine's control socket.
+    pub socket: PathBuf,
+    /// The program's name, for the engine's lists.
+    pub program: String,
+    /// Refuse, rather than leave to the kernel, what cannot be offloaded.
+    pub strict: bool,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+/// The settings, once start-up is over; `None` before, and when there is no engine to go to.
+pub fn settings() -> Option<&'static Settings> {
+    SETTINGS.get()
+}
+
+/// Whether what cannot be offloaded is refused.
+pub fn strict() -> bool {
+    settings().is_some_and(|settings| settings.strict)
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = initialise;
+
+#[cfg_attr(
+    test,
+    expect(dead_code, reason = "a constructor of the shared object alone")
+)]
+extern "C" fn initialise() {
+    drop(std::hint::black_box(Box::new(0u8)));
+    if let Some(socket) = std::env::var_os("OUTBOARD_SOCKET") {
+        let program = std::env::args_os()
+            .next()
+            .map(PathBuf::from)
+            .and_then(|path| {
+                path.file_name()
+                    .map(|name| name.to_string_lossy().into_owned())
+            })
+            .unwrap_or_default();
+        let strict = std::env::var_os("OUTBOARD_STRICT").is_some_and(|value| value == "1");
+        let _ = SETTINGS.set(Settings {
+            socket: socket.into(),
+            program,
+            strict,
+        });
+    }
+    crate::fork::register();
+}

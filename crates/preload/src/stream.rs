@@ -1,0 +1,172 @@
+//! A connection of the engine's behind a descriptor: what the kernel adds to `host`'s socket.
+//!
+//! `host` never waits. Here are the blocking calls, with their time limits and signals, the flags of
+//! the message calls, and SIGPIPE.
+//!
+//! - `transfer`: reading and writing
+//! - `options`: getsockopt and setsockopt
+//! - `facts`: TCP_INFO
+//! - `names`: addresses
+
+use core::ffi::c_int;
+use core::ops::Deref;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+
+use host::{OptionKind, Readiness, Shutdown, Socket};
+use rustix::io::Errno;
+
+use crate::deadline::{Deadline, Patience};
+use crate::table::{self, Held};
+use crate::{report, signals};
+
+mod facts;
+mod names;
+mod options;
+mod transfer;
+
+pub use names::{kernel_name, read_address, write_address};
+pub use options::{Setting, inherited};
+
+/// See the [module](self).
+pub struct Stream {
+    /// The connection itself.
+    pub socket: Socket,
+    /// SO_RCVTIMEO in nanoseconds, 0 for none.
+    receive_timeout: AtomicU64,
+    /// SO_SNDTIMEO likewise.
+    send_timeout: AtomicU64,
+    /// SO_RCVLOWAT as the program set it, or 0. It is kept to be read back; readiness does not
+    /// heed it.
+    receive_low: AtomicU64,
+}
+
+impl Stream {
+    /// The stream of a connection.
+    pub fn new(socket: Socket) -> Self {
+        Self {
+            socket,
+            receive_timeout: AtomicU64::new(0),
+            send_timeout: AtomicU64::new(0),
+            receive_low: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes over the time limits that were set before it was connected.
+    pub fn take_timeouts(&self, settings: &[Setting]) {
+        for setting in settings {
+            match setting {
+                Setting::ReceiveTimeout(span) => {
+                    self.receive_timeout.store(*span, Ordering::Relaxed)
+                }
+                Setting::SendTimeout(span) => self.send_timeout.store(*span, Ordering::Relaxed),
+                Setting::Known(..) => {}
+            }
+        }
+    }
+
+    /// SO_SNDTIMEO in nanoseconds, 0 for none.
+    pub fn send_timeout(&self) -> u64 {
+        self.send_timeout.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that wait to be read, as FIONREAD has it.
+    pub fn available(&self) -> c_int {
+        clamp(self.socket.available())
+    }
+
+    /// Bytes written and not acknowledged, as SIOCOUTQ has it.
+    pub fn unacknowledged(&self) -> c_int {
+        clamp(self.socket.unsent())
+    }
+
+    /// Ends a direction, or both.
+    pub fn shutdown(&self, how: c_int) -> Result<(), Errno> {
+        let how = match how {
+            libc::SHUT_RD => Shutdown::Read,
+            libc::SHUT_WR => Shutdown::Write,
+            libc::SHUT_RDWR => Shutdown::Both,
+            _ => return Err(Errno::INVAL),
+        };
+        self.socket.shutdown(how)
+    }
+
+    /// The program asked for something that the engine has not got.
+    pub fn unsupported(&self, what: &'static str) {
+        report::unsupported(self.socket.peer(), what);
+    }
+
+    /// What a lingering close waits for: that all is acknowledged, or the time is over.
+    pub fn linger(&self) {
+        // 0 is off; 1 is no time, and a reset.
+        let Some(seconds @ 2..) = self.socket.option(OptionKind::Linger) else {
+            return;
+        };
+        let deadline = Patience::for_seconds(seconds - 1).begin();
+        while !self.socket.is_drained() && !deadline.passed() {
+            // Acknowledgements make it writable; a slice bounds the case that it is so already.
+            let slice = deadline
+                .time_left()
+                .map_or(LINGER_LOOK, |left| left.min(LINGER_LOOK));
+            if crate::wait::pause(slice).is_err() {
+                return;
+            }
+            crate::session::pump();
+        }
+    }
+}
+
+/// How often a lingering close looks whether all is acknowledged.
+const LINGER_LOOK: Duration = Duration::from_millis(2);
+
+/// A stream, held for the time of one call.
+pub struct StreamRef(Held);
+
+/// The stream behind `fd`, if it is one of ours.
+#[inline(always)]
+pub fn of(fd: c_int) -> Option<StreamRef> {
+    let held = table::get(fd)?;
+    held.stream()?;
+    Some(StreamRef(held))
+}
+
+impl Deref for StreamRef {
+    type Target = Stream;
+
+    fn deref(&self) -> &Stream {
+        match self.0.stream() {
+            Some(stream) => stream,
+            // What a socket has become it remains.
+            None => unreachable!("a stream has become something else"),
+        }
+    }
+}
+
+impl StreamRef {
+    /// `AF_INET` or `AF_INET6`, as the program made the socket.
+    fn family(&self) -> c_int {
+        self.0.tcp().map_or(libc::AF_INET, |tcp| tcp.family)
+    }
+
+    /// Whether a call with these flags returns at once.
+    fn returns_at_once(&self, flags: c_int) -> bool {
+        flags & libc::MSG_DONTWAIT != 0 || self.0.tcp().is_some_and(|tcp| tcp.is_nonblocking())
+    }
+
+    /// Waits for `wanted`; EAGAIN when the time is over.
+    fn wait(&self, wanted: Readiness, deadline: Deadline) -> Result<(), Errno> {
+        loop {
+            return match self.socket.wait(wanted, deadline.time_left()) {
+                Ok(_) => Ok(()),
+                Err(Errno::TIMEDOUT) => Err(Errno::AGAIN),
+                // A call without a time limit goes on after a signal, if its handler says so.
+                Err(Errno::INTR) if !deadline.is_bounded() && signals::all_restart() => continue,
+                Err(error) => Err(error),
+            };
+        }
+    }
+}
+
+fn clamp(bytes: u64) -> c_int {
+    c_int::try_from(bytes).unwrap_or(c_int::MAX)
+}

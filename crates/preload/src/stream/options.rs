@@ -1,0 +1,375 @@
+//! getsockopt and setsockopt.
+//!
+//! What the engine has to know goes there; what has to do with waiting is kept here; what is
+//! without effect on a connected socket is accepted; the rest is refused as a kernel without that
+//! feature refuses it, and noted. Asking for what is not known here asks the kernel's socket behind
+//! the number, which has the defaults.
+
+use core::ffi::{c_int, c_void};
+use core::mem::size_of;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use host::OptionKind;
+use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET, linger, socklen_t, timeval};
+use rustix::io::Errno;
+
+use super::StreamRef;
+use super::facts;
+use crate::raw::{result, sys};
+
+/// The timeouts' names since time has 64 bits everywhere; the same structure on these machines.
+const SO_RCVTIMEO_NEW: c_int = 66;
+const SO_SNDTIMEO_NEW: c_int = 67;
+
+/// An option that the engine knows, its name in the kernel, and what it is when nobody has set it.
+struct Known {
+    level: c_int,
+    name: c_int,
+    kind: OptionKind,
+    default: u32,
+}
+
+const fn known(level: c_int, name: c_int, kind: OptionKind, default: u32) -> Known {
+    Known {
+        level,
+        name,
+        kind,
+        default,
+    }
+}
+
+/// Options that are one integer here and there.
+const PLAIN: [Known; 13] = [
+    known(SOL_SOCKET, libc::SO_KEEPALIVE, OptionKind::KeepAlive, 0),
+    known(IPPROTO_TCP, libc::TCP_NODELAY, OptionKind::NoDelay, 0),
+    known(IPPROTO_TCP, libc::TCP_CORK, OptionKind::Cork, 0),
+    known(IPPROTO_TCP, libc::TCP_QUICKACK, OptionKind::QuickAck, 1),
+    known(IPPROTO_TCP, libc::TCP_KEEPIDLE, OptionKind::KeepIdle, 7200),
+    known(
+        IPPROTO_TCP,
+        libc::TCP_KEEPINTVL,
+        OptionKind::KeepInterval,
+        75,
+    ),
+    known(IPPROTO_TCP, libc::TCP_KEEPCNT, OptionKind::KeepCount, 9),
+    known(
+        IPPROTO_TCP,
+        libc::TCP_USER_TIMEOUT,
+        OptionKind::UserTimeout,
+        0,
+    ),
+    known(IPPROTO_TCP, libc::TCP_LINGER2, OptionKind::FinWait2, 60),
+    known(IPPROTO_TCP, libc::TCP_MAXSEG, OptionKind::MaxSegment, 536),
+    known(IPPROTO_IP, libc::IP_TOS, OptionKind::TrafficClass, 0),
+    known(IPPROTO_IPV6, libc::IPV6_TCLASS, OptionKind::TrafficClass, 0),
+    known(
+        SOL_SOCKET,
+        libc::SO_RCVBUF,
+        OptionKind::ReceiveBuffer,
+        131_072,
+    ),
+];
+
+/// Options that change nothing on a connected socket of the engine's: they are about binding,
+/// queueing in the kernel, or hints.
+const WITHOUT_EFFECT: [(c_int, c_int); 14] = [
+    (SOL_SOCKET, libc::SO_REUSEADDR),
+    (SOL_SOCKET, libc::SO_REUSEPORT),
+    (SOL_SOCKET, libc::SO_BROADCAST),
+    (SOL_SOCKET, libc::SO_OOBINLINE),
+    (SOL_SOCKET, libc::SO_PRIORITY),
+    (SOL_SOCKET, libc::SO_BUSY_POLL),
+    (SOL_SOCKET, libc::SO_INCOMING_CPU),
+    (IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
+    (IPPROTO_TCP, libc::TCP_SYNCNT),
+    (IPPROTO_TCP, libc::TCP_WINDOW_CLAMP),
+    (IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
+    (IPPROTO_TCP, libc::TCP_FASTOPEN),
+    (IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT),
+    (IPPROTO_IP, libc::IP_RECVERR),
+];
+
+/// What an option of a kernel socket is to a connection that inherits it.
+pub enum Setting {
+    /// One of the engine's.
+    Known(OptionKind, u32),
+    /// SO_RCVTIMEO in nanoseconds.
+    ReceiveTimeout(u64),
+    /// SO_SNDTIMEO in nanoseconds.
+    SendTimeout(u64),
+}
+
+/// What the program has set on the kernel's socket `fd`, where it differs from the default.
+pub fn inherited(fd: c_int) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    for Known {
+        level,
+        name,
+        kind,
+        default,
+    } in PLAIN
+    {
+        if let Ok(value) = kernel_value::<c_int>(fd, level, name)
+            && value as u32 != default
+            // The kernel sizes buffers and segments by itself: those are not the program's wish.
+            && !matches!(kind, OptionKind::ReceiveBuffer | OptionKind::MaxSegment)
+        {
+            settings.push(Setting::Known(kind, value as u32));
+        }
+    }
+    if let Ok(value) = kernel_value::<linger>(fd, SOL_SOCKET, libc::SO_LINGER)
+        && value.l_onoff != 0
+    {
+        settings.push(Setting::Known(OptionKind::Linger, linger_code(&value)));
+    }
+    let timeouts: [(c_int, fn(u64) -> Setting); 2] = [
+        (libc::SO_RCVTIMEO, Setting::ReceiveTimeout),
+        (libc::SO_SNDTIMEO, Setting::SendTimeout),
+    ];
+    for (name, setting) in timeouts {
+        if let Ok(value) = kernel_value::<timeval>(fd, SOL_SOCKET, name)
+            && let Ok(span @ 1..) = nanoseconds(&value)
+        {
+            settings.push(setting(span));
+        }
+    }
+    settings
+}
+
+impl StreamRef {
+    /// setsockopt.
+    ///
+    /// # Safety
+    /// `length` bytes at `value` are readable.
+    pub unsafe fn set_option(
+        &self,
+        level: c_int,
+        name: c_int,
+        value: *const c_void,
+        length: socklen_t,
+    ) -> Result<(), Errno> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match (level, name) {
+                (SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => {
+                    self.socket.set_send_buffer(doubled(read(value, length)?));
+                    Ok(())
+                }
+                (SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => {
+                    let bytes = doubled(read(value, length)?);
+                    self.socket
+                        .set_option(OptionKind::ReceiveBuffer, bytes as u32)
+                }
+                (SOL_SOCKET, libc::SO_LINGER) => {
+                    let value = read::<linger>(value, length)?;
+                    self.socket
+                        .set_option(OptionKind::Linger, linger_code(&value))
+                }
+                (SOL_SOCKET, libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW) => {
+                    set_timeout(&self.receive_timeout, &read(value, length)?)
+                }
+                (SOL_SOCKET, libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW) => {
+                    set_timeout(&self.send_timeout, &read(value, length)?)
+                }
+                (SOL_SOCKET, libc::SO_RCVLOWAT) => {
+                    let bytes: c_int = read(value, length)?;
+                    self.receive_low
+                        .store(bytes.max(1) as u64, Ordering::Relaxed);
+                    Ok(())
+                }
+                (IPPROTO_TCP, libc::TCP_CONGESTION) => {
+                    let given =
+                        core::slice::from_raw_parts(value.cast::<u8>(), length.min(16) as usize);
+                    let code = facts::congestion_code(given).ok_or(Errno::NOENT)?;
+                    self.socket.set_option(OptionKind::Congestion, code)
+                }
+                _ if WITHOUT_EFFECT.contains(&(level, name)) => {
+                    read::<c_int>(value, length).map(drop)
+                }
+                _ => match plain(level, name) {
+                    Some(known) => {
+                        let value: c_int = read(value, length)?;
+                        self.socket
+                            .set_option(known.kind, plain_value(known.kind, value)?)
+                    }
+                    None => {
+                        self.unsupported("socket option");
+                        Err(Errno::NOPROTOOPT)
+                    }
+                },
+            }
+        }
+    }
+
+    /// getsockopt; `fd` is the number through which it was asked.
+    ///
+    /// # Safety
+    /// `value` and `length` are the program's buffer and its length.
+    pub unsafe fn get_option(
+        &self,
+        fd: c_int,
+        level: c_int,
+        name: c_int,
+        value: *mut c_void,
+        length: *mut socklen_t,
+    ) -> Result<(), Errno> {
+        let timeout = |span: &AtomicU64| {
+            let span = span.load(Ordering::Relaxed);
+            timeval {
+                tv_sec: (span / 1_000_000_000) as i64,
+                tv_usec: (span % 1_000_000_000 / 1_000) as i64,
+            }
+        };
+        // SAFETY: as the caller promises.
+        unsafe {
+            match (level, name) {
+                (SOL_SOCKET, libc::SO_ERROR) => {
+                    let error = self.socket.take_error().map_or(0, Errno::raw_os_error);
+                    write(&error, value, length)
+                }
+                (SOL_SOCKET, libc::SO_SNDBUF) => write(
+                    &(self.socket.send_buffer().min(i32::MAX as u64) as c_int),
+                    value,
+                    length,
+                ),
+                (SOL_SOCKET, libc::SO_LINGER) => {
+                    let code = self.socket.option(OptionKind::Linger).unwrap_or(0);
+                    let answer = linger {
+                        l_onoff: c_int::from(code != 0),
+                        l_linger: code.saturating_sub(1) as c_int,
+                    };
+                    write(&answer, value, length)
+                }
+                (SOL_SOCKET, libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW) => {
+                    write(&timeout(&self.receive_timeout), value, length)
+                }
+                (SOL_SOCKET, libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW) => {
+                    write(&timeout(&self.send_timeout), value, length)
+                }
+                (SOL_SOCKET, libc::SO_RCVLOWAT) => {
+                    let bytes = self.receive_low.load(Ordering::Relaxed).max(1) as c_int;
+                    write(&bytes, value, length)
+                }
+                (IPPROTO_TCP, libc::TCP_INFO) => {
+                    write(&facts::tcp_info(&self.socket)?, value, length)
+                }
+                (IPPROTO_TCP, libc::TCP_CONGESTION) => {
+                    let code = self.socket.option(OptionKind::Congestion);
+                    write(&facts::congestion_name(code), value, length)
+                }
+                _ => match plain(level, name) {
+                    Some(known) => {
+                        let number = self.socket.option(known.kind).unwrap_or(known.default);
+                        write(&(number as c_int), value, length)
+                    }
+                    None => {
+                        result(sys!(libc::SYS_getsockopt, fd, level, name, value, length)).map(drop)
+                    }
+                },
+            }
+        }
+    }
+}
+
+fn plain(level: c_int, name: c_int) -> Option<Known> {
+    PLAIN
+        .into_iter()
+        .find(|known| known.level == level && known.name == name)
+}
+
+/// An option's value as the engine takes it; negative ones are what the kernel makes of them.
+fn plain_value(kind: OptionKind, value: c_int) -> Result<u32, Errno> {
+    match kind {
+        OptionKind::NoDelay | OptionKind::Cork | OptionKind::KeepAlive | OptionKind::QuickAck => {
+            Ok(u32::from(value != 0))
+        }
+        _ => u32::try_from(value).map_err(|_| Errno::INVAL),
+    }
+}
+
+/// The kernel doubles the buffer sizes that it is given, for what it keeps beside the data.
+fn doubled(bytes: c_int) -> u64 {
+    u64::from(bytes.max(0) as u32).min(i32::MAX as u64 / 2) * 2
+}
+
+/// As the engine has it: 0 is off, otherwise the seconds and one.
+fn linger_code(value: &linger) -> u32 {
+    if value.l_onoff == 0 {
+        0
+    } else {
+        (value.l_linger.max(0) as u32).saturating_add(1)
+    }
+}
+
+fn set_timeout(timeout: &AtomicU64, value: &timeval) -> Result<(), Errno> {
+    timeout.store(nanoseconds(value)?, Ordering::Relaxed);
+    Ok(())
+}
+
+/// A time limit as the kernel reads it: 0 is none, and so it is for a negative one… which waits
+/// not at all, for as little as can be said here.
+fn nanoseconds(value: &timeval) -> Result<u64, Errno> {
+    if !(0..1_000_000).contains(&value.tv_usec) {
+        return Err(Errno::DOM);
+    }
+    if value.tv_sec < 0 {
+        return Ok(1);
+    }
+    Ok((value.tv_sec as u64)
+        .saturating_mul(1_000_000_000)
+        .saturating_add(value.tv_usec as u64 * 1_000))
+}
+
+/// # Safety
+/// `length` bytes at `value` are readable, and `T` is made of integers.
+unsafe fn read<T: Copy>(value: *const c_void, length: socklen_t) -> Result<T, Errno> {
+    if (length as usize) < size_of::<T>() {
+        return Err(Errno::INVAL);
+    }
+    if value.is_null() {
+        return Err(Errno::FAULT);
+    }
+    // SAFETY: as the caller promises.
+    Ok(unsafe { value.cast::<T>().read_unaligned() })
+}
+
+/// Writes as much of `answer` as there is room for, and how much that is.
+///
+/// # Safety
+/// `value` and `length` are the program's buffer and its length, and `T` is made of integers.
+unsafe fn write<T>(answer: &T, value: *mut c_void, length: *mut socklen_t) -> Result<(), Errno> {
+    // SAFETY: as the caller promises.
+    let Some(length) = (unsafe { length.as_mut() }) else {
+        return Err(Errno::FAULT);
+    };
+    let room = usize::try_from(*length as c_int).map_err(|_| Errno::INVAL)?;
+    let size = room.min(size_of::<T>());
+    if size > 0 && value.is_null() {
+        return Err(Errno::FAULT);
+    }
+    // SAFETY: within the answer and the program's room.
+    unsafe {
+        core::ptr::copy_nonoverlapping(core::ptr::from_ref(answer).cast::<u8>(), value.cast(), size)
+    };
+    *length = size as socklen_t;
+    Ok(())
+}
+
+/// An option of the kernel's socket.
+fn kernel_value<T: Copy>(fd: c_int, level: c_int, name: c_int) -> Result<T, Errno> {
+    let mut value = core::mem::MaybeUninit::<T>::zeroed();
+    let mut length = size_of::<T>() as socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes; all `T`s here are made of integers, of
+    // which zero is one.
+    unsafe {
+        result(sys!(
+            libc::SYS_getsockopt,
+            fd,
+            level,
+            name,
+            value.as_mut_ptr(),
+            &raw mut length
+        ))?;
+        Ok(value.assume_init())
+    }
+}

@@ -1,0 +1,255 @@
+//! Reading and writing.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::time::Duration;
+use std::io::{IoSlice, IoSliceMut};
+
+use host::Readiness;
+use libc::off_t;
+use rustix::io::Errno;
+
+use super::StreamRef;
+use crate::buffers::{MOST, Parts, PartsMut};
+use crate::deadline::{Deadline, Patience};
+use crate::raw::{result, sys};
+use crate::{signals, wait};
+
+/// How often a peek that waits for many bytes looks how many there are: what is peeked at stays, so
+/// readiness does not tell of more.
+const PEEK_LOOK: Duration = Duration::from_millis(1);
+
+impl StreamRef {
+    /// recv in all its forms.
+    pub fn receive(&self, parts: &mut PartsMut<'_>, flags: c_int) -> Result<usize, Errno> {
+        if flags & libc::MSG_OOB != 0 {
+            // Urgent data is received as ordinary data: there is never any apart.
+            return Err(Errno::INVAL);
+        }
+        if flags & libc::MSG_ERRQUEUE != 0 {
+            return Err(Errno::AGAIN);
+        }
+        let at_once = self.returns_at_once(flags);
+        let wait_for_all = flags & libc::MSG_WAITALL != 0 && !at_once;
+        let peek = flags & libc::MSG_PEEK != 0;
+        let mut deadline = Lazy::new(&self.receive_timeout);
+        if peek && wait_for_all {
+            self.wait_for_bytes(parts.total() as u64, deadline.get())?;
+        }
+        let mut slices = parts.slices();
+        let mut read = 0;
+        loop {
+            let step = if flags & libc::MSG_TRUNC != 0 {
+                self.socket
+                    .discard(slices.iter().map(|part| part.len()).sum())
+            } else if peek {
+                self.socket.peekv(slices)
+            } else {
+                self.socket.recvv(slices)
+            };
+            match step {
+                Ok(0) => return Ok(read),
+                Ok(more) => {
+                    read += more;
+                    if !wait_for_all || peek {
+                        return Ok(read);
+                    }
+                    IoSliceMut::advance_slices(&mut slices, more);
+                    if slices.iter().all(|part| part.is_empty()) {
+                        return Ok(read);
+                    }
+                }
+                Err(Errno::AGAIN) if !at_once => {
+                    let wanted = Readiness::IN | Readiness::RDHUP;
+                    if let Err(error) = self.wait(wanted, deadline.get()) {
+                        return partial(read, error);
+                    }
+                }
+                Err(error) => return partial(read, error),
+            }
+        }
+    }
+
+    /// Waits until so many bytes wait to be read, or no more will come.
+    fn wait_for_bytes(&self, count: u64, deadline: Deadline) -> Result<(), Errno> {
+        let over = Readiness::RDHUP | Readiness::HUP | Readiness::ERR;
+        while self.socket.available() < count && !self.socket.readiness().intersects(over) {
+            let waited = match self.socket.available() {
+                0 => self.wait(Readiness::IN | Readiness::RDHUP, deadline),
+                _ if deadline.passed() => return Ok(()),
+                _ => wait::pause(PEEK_LOOK),
+            };
+            match waited {
+                Err(error) if self.socket.available() == 0 => return Err(error),
+                Err(_) => return Ok(()),
+                Ok(()) => crate::session::pump(),
+            }
+        }
+        Ok(())
+    }
+
+    /// send in all its forms.
+    pub fn send(&self, parts: &Parts<'_>, flags: c_int) -> Result<usize, Errno> {
+        if flags & libc::MSG_OOB != 0 {
+            self.unsupported("urgent data");
+            return Err(Errno::OPNOTSUPP);
+        }
+        let more = flags & libc::MSG_MORE != 0;
+        let total = parts.total();
+        // Almost always everything goes at once, and no list of what is left is needed.
+        let mut rest: Option<Vec<IoSlice<'_>>> = None;
+        let sent = self.write_out(total, flags, |sent| {
+            if sent == 0 {
+                return Ok(Step {
+                    moved: self.socket.sendv(parts.slices(), more)?,
+                    ended: false,
+                });
+            }
+            let rest = rest.get_or_insert_with(|| parts.slices().to_vec());
+            let mut slices = rest.as_mut_slice();
+            let left: usize = slices.iter().map(|part| part.len()).sum();
+            IoSlice::advance_slices(&mut slices, left - (total - sent));
+            Ok(Step {
+                moved: self.socket.sendv(slices, more)?,
+                ended: false,
+            })
+        });
+        signal_broken_pipe(sent, flags)
+    }
+
+    /// sendfile with a connection of ours as its target: bytes are read from the file straight into
+    /// the send area.
+    pub fn send_file(
+        &self,
+        file: c_int,
+        offset: Option<&mut off_t>,
+        count: usize,
+    ) -> Result<usize, Errno> {
+        // SAFETY: asks for the flags.
+        let mode = result(unsafe { sys!(libc::SYS_fcntl, file, libc::F_GETFL) })? as c_int;
+        if mode & libc::O_ACCMODE == libc::O_WRONLY {
+            return Err(Errno::BADF);
+        }
+        let start = match &offset {
+            Some(offset) => **offset,
+            // SAFETY: asks for the position.
+            None => result(unsafe { sys!(libc::SYS_lseek, file, 0usize, libc::SEEK_CUR) })
+                .map_err(no_file)? as off_t,
+        };
+        if start < 0 {
+            return Err(Errno::INVAL);
+        }
+        let total = count.min(MOST);
+        let mut outcome = self.write_out(total, 0, |sent| {
+            let mut position = start + sent as off_t;
+            let mut ended = false;
+            let moved = self
+                .socket
+                .send_with(total - sent, false, |room: &[AtomicU8]| {
+                    // SAFETY: the kernel writes within the room, which may be written to through a
+                    // shared reference because it is made of atomics.
+                    let read = result(unsafe {
+                        sys!(libc::SYS_pread64, file, room.as_ptr(), room.len(), position)
+                    })
+                    .map_err(no_file)?;
+                    ended |= read < room.len();
+                    position += read as off_t;
+                    Ok(read)
+                })?;
+            Ok(Step { moved, ended })
+        });
+        if let Ok(sent) = outcome {
+            // Only what was really sent moves the position.
+            let end = start + sent as off_t;
+            match offset {
+                Some(offset) => *offset = end,
+                // SAFETY: sets the position that was read before.
+                None => {
+                    outcome = result(unsafe { sys!(libc::SYS_lseek, file, end, libc::SEEK_SET) })
+                        .map(|_| sent)
+                }
+            }
+        }
+        signal_broken_pipe(outcome, 0)
+    }
+
+    /// Repeats `step`, which is told how much went before, until `total` bytes are written or it
+    /// says that there are no more; a call that may not wait does it once.
+    fn write_out(
+        &self,
+        total: usize,
+        flags: c_int,
+        mut step: impl FnMut(usize) -> Result<Step, Errno>,
+    ) -> Result<usize, Errno> {
+        let mut deadline = Lazy::new(&self.send_timeout);
+        let mut sent = 0;
+        loop {
+            match step(sent) {
+                Ok(Step { moved, ended }) => {
+                    sent += moved;
+                    if ended || sent >= total {
+                        return Ok(sent);
+                    }
+                }
+                Err(Errno::AGAIN) => {}
+                Err(error) => return partial(sent, error),
+            }
+            if self.returns_at_once(flags) {
+                return partial(sent, Errno::AGAIN);
+            }
+            if let Err(error) = self.wait(Readiness::OUT, deadline.get()) {
+                return partial(sent, error);
+            }
+        }
+    }
+}
+
+/// What one attempt to write has done.
+struct Step {
+    moved: usize,
+    /// There is no more to write.
+    ended: bool,
+}
+
+/// A deadline whose clock is read only if the call really waits.
+struct Lazy<'a> {
+    timeout: &'a AtomicU64,
+    begun: Option<Deadline>,
+}
+
+impl<'a> Lazy<'a> {
+    fn new(timeout: &'a AtomicU64) -> Self {
+        Self {
+            timeout,
+            begun: None,
+        }
+    }
+
+    fn get(&mut self) -> Deadline {
+        *self.begun.get_or_insert_with(|| {
+            Patience::socket_timeout(self.timeout.load(Ordering::Relaxed)).begin()
+        })
+    }
+}
+
+/// What was done before an error counts.
+fn partial(done: usize, error: Errno) -> Result<usize, Errno> {
+    if done > 0 { Ok(done) } else { Err(error) }
+}
+
+/// What cannot be read at a position is nothing to send from.
+fn no_file(error: Errno) -> Errno {
+    if error == Errno::SPIPE {
+        Errno::INVAL
+    } else {
+        error
+    }
+}
+
+/// Writing where nobody reads raises SIGPIPE, unless the program would rather not.
+fn signal_broken_pipe(sent: Result<usize, Errno>, flags: c_int) -> Result<usize, Errno> {
+    if sent == Err(Errno::PIPE) && flags & libc::MSG_NOSIGNAL == 0 {
+        signals::raise_broken_pipe();
+    }
+    sent
+}

@@ -1,0 +1,132 @@
+//! Which descriptor numbers are ours.
+//!
+//! One word a number, in memory that is zero until used: an untouched page of it costs nothing,
+//! and looking up a number that is not ours is one load, with no lock and no allocation, so it is
+//! fit for signal handlers and for the time before this library has initialised itself.
+//!
+//! A word is 0 (the kernel's alone) or the address of a [`Description`]. Descriptions are never
+//! freed, only used again ([`pool`]), so following a stale address is harmless: taking a
+//! reference and then finding the same address still in the table proves that the reference is
+//! to what the number means.
+
+use core::ffi::c_int;
+use core::ops::Deref;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::description::Description;
+use crate::pool;
+
+/// Numbers from here on are never ours: a socket that gets one stays with the kernel.
+pub const CAPACITY: usize = 1 << 20;
+
+static TABLE: [AtomicUsize; CAPACITY] = [const { AtomicUsize::new(0) }; CAPACITY];
+
+/// One more than the highest number that was ever in the table: bounds walks over it.
+static END: AtomicUsize = AtomicUsize::new(0);
+
+/// A reference to a description, held for the time of one call, or by a number in the table.
+pub struct Held(&'static Description);
+
+impl Held {
+    /// Takes over a reference that was already counted.
+    pub fn from_counted(description: &'static Description) -> Self {
+        Self(description)
+    }
+}
+
+impl Clone for Held {
+    fn clone(&self) -> Self {
+        self.0.references.acquire();
+        Self(self.0)
+    }
+}
+
+impl Deref for Held {
+    type Target = Description;
+
+    fn deref(&self) -> &Description {
+        self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.0.references.release() {
+            pool::recycle(self.0);
+        }
+    }
+}
+
+/// What `fd` refers to, if it is ours.
+#[inline(always)]
+pub fn get(fd: c_int) -> Option<Held> {
+    let word = TABLE.get(fd as u32 as usize)?;
+    if word.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    hold(word)
+}
+
+#[inline(never)]
+fn hold(word: &'static AtomicUsize) -> Option<Held> {
+    loop {
+        // Acquire: pairs with the swap in `install`, so the description is seen as it was made.
+        let address = word.load(Ordering::Acquire);
+        let description = at(address)?;
+        if !description.references.try_acquire() {
+            // It was closed between the two loads; the number means something else by now.
+            core::hint::spin_loop();
+            continue;
+        }
+        let held = Held(description);
+        if word.load(Ordering::Acquire) == address {
+            return Some(held);
+        }
+    }
+}
+
+/// Makes `fd` refer to `held`'s description; the table takes over the reference. Returns false,
+/// and drops the reference, when the number is beyond the table.
+pub fn install(fd: c_int, held: Held) -> bool {
+    let Some(word) = TABLE.get(fd as u32 as usize) else {
+        return false;
+    };
+    END.fetch_max(fd as usize + 1, Ordering::Relaxed);
+    let address = core::ptr::from_ref(held.0) as usize;
+    core::mem::forget(held);
+    let before = word.swap(address, Ordering::AcqRel);
+    drop(at(before).map(Held));
+    true
+}
+
+/// Takes `fd` out of the table. The reference that the table held comes back.
+pub fn remove(fd: c_int) -> Option<Held> {
+    let word = TABLE.get(fd as u32 as usize)?;
+    at(word.swap(0, Ordering::AcqRel)).map(Held)
+}
+
+/// The kernel has just handed out `fd`, so whatever the table says of it is over: it was closed
+/// by a path that does not pass here (stdio's own close, a system call made in assembler).
+#[inline(always)]
+pub fn handed_out(fd: c_int) {
+    if let Some(word) = TABLE.get(fd as u32 as usize)
+        && word.load(Ordering::Relaxed) != 0
+    {
+        drop(remove(fd));
+    }
+}
+
+/// The numbers from `first` to `last` that are ours, in rising order.
+pub fn used(first: u32, last: u32) -> impl Iterator<Item = c_int> {
+    let end = (last as usize)
+        .saturating_add(1)
+        .min(END.load(Ordering::Relaxed));
+    (first as usize..end)
+        .filter(|&fd| TABLE[fd].load(Ordering::Relaxed) != 0)
+        .map(|fd| fd as c_int)
+}
+
+fn at(address: usize) -> Option<&'static Description> {
+    // SAFETY: a word is 0 or was put there by `install` from a `&'static Description`.
+    unsafe { (address as *const Description).as_ref() }
+}

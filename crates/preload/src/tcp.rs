@@ -1,0 +1,140 @@
+//! A TCP socket of the program, from `socket()` on.
+//!
+//! It begins as an ordinary kernel socket whose number is remembered. What the program sets before
+//! it connects or listens is set in the kernel, which checks it and keeps it. `connect` and
+//! `listen` then decide, once, whether it becomes the engine's.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use crate::description::Content;
+use crate::epoll::Watch;
+use crate::listener::Listening;
+use crate::lock::lock;
+use crate::pool;
+use crate::stream::Stream;
+use crate::table;
+
+/// See the [module](self).
+pub struct Tcp {
+    /// `AF_INET` or `AF_INET6`.
+    pub family: c_int,
+    /// O_NONBLOCK as the program knows it. The kernel's own flag may differ: a listener of ours is
+    /// always non-blocking there.
+    nonblocking: AtomicBool,
+    /// The program has set options: whoever takes the socket over has to ask for them.
+    options: AtomicBool,
+    stage: OnceLock<Stage>,
+    /// The epoll sets that were told of it while it was still the kernel's.
+    pub watches: Mutex<Vec<Watch>>,
+}
+
+/// What became of it.
+enum Stage {
+    Stream(Stream),
+    Listener(Listening),
+}
+
+impl Tcp {
+    fn new(family: c_int, nonblocking: bool) -> Self {
+        Self {
+            family,
+            nonblocking: AtomicBool::new(nonblocking),
+            options: AtomicBool::new(false),
+            stage: OnceLock::new(),
+            watches: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// A connection of the engine's from its beginning: one that was accepted.
+    pub fn accepted(family: c_int, nonblocking: bool, stream: Stream) -> Self {
+        let tcp = Self::new(family, nonblocking);
+        tcp.become_stream(stream);
+        tcp
+    }
+
+    /// The connection, if it is the engine's.
+    #[inline(always)]
+    pub fn stream(&self) -> Option<&Stream> {
+        match self.stage.get() {
+            Some(Stage::Stream(stream)) => Some(stream),
+            _ => None,
+        }
+    }
+
+    /// The listener, if the engine has been told of it.
+    pub fn listener(&self) -> Option<&Listening> {
+        match self.stage.get() {
+            Some(Stage::Listener(listening)) => Some(listening),
+            _ => None,
+        }
+    }
+
+    /// Whether connect and listen have yet to decide.
+    pub fn is_undecided(&self) -> bool {
+        self.stage.get().is_none()
+    }
+
+    /// It is the engine's connection now. The first decision stands.
+    pub fn become_stream(&self, stream: Stream) {
+        let _ = self.stage.set(Stage::Stream(stream));
+    }
+
+    /// It is a listener that the engine knows. The first decision stands.
+    pub fn become_listener(&self, listening: Listening) {
+        let _ = self.stage.set(Stage::Listener(listening));
+    }
+
+    /// Whether calls return at once rather than wait.
+    pub fn is_nonblocking(&self) -> bool {
+        self.nonblocking.load(Ordering::Relaxed)
+    }
+
+    /// Whether its calls are the engine's, or the engine's too.
+    pub fn is_offloaded(&self) -> bool {
+        self.stage.get().is_some()
+    }
+
+    /// Status flags that the kernel's file has whatever the program sets.
+    pub fn kernel_flags(&self) -> c_int {
+        if self.listener().is_some() {
+            libc::O_NONBLOCK
+        } else {
+            0
+        }
+    }
+
+    /// The program has set an option on it.
+    pub fn option_set(&self) {
+        self.options.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the program has set any option.
+    pub fn has_options(&self) -> bool {
+        self.options.load(Ordering::Relaxed)
+    }
+
+    /// Whether no epoll set has been told of it.
+    pub fn is_unwatched(&self) -> bool {
+        lock(&self.watches).is_empty()
+    }
+
+    /// The program has set or cleared O_NONBLOCK.
+    pub fn set_nonblocking(&self, nonblocking: bool) {
+        self.nonblocking.store(nonblocking, Ordering::Relaxed);
+    }
+}
+
+/// The program has a new socket `fd`: remembers it, if it is one that could become ours.
+pub fn made(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    if (domain != libc::AF_INET && domain != libc::AF_INET6)
+        || kind & !flags != libc::SOCK_STREAM
+        || (protocol != 0 && protocol != libc::IPPROTO_TCP)
+    {
+        return;
+    }
+    let tcp = Tcp::new(domain, kind & libc::SOCK_NONBLOCK != 0);
+    table::install(fd, pool::make(Content::Tcp(tcp)));
+}

@@ -1,0 +1,84 @@
+//! Sleeping, for a thread that blocks on descriptors of both kinds.
+
+use core::time::Duration;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Mutex, MutexGuard};
+
+use host::Sleeper;
+use rustix::io::Errno;
+
+use crate::deadline::Deadline;
+use crate::lock::lock;
+use crate::raw::{result, sys};
+use crate::session;
+
+/// Sleepers that no thread uses at the moment.
+static IDLE: Mutex<Vec<Sleeper>> = Mutex::new(Vec::new());
+
+/// A thread's sleep: armed when made. See [`Sleeper`] for what is to be done in which order.
+pub struct Sleep(Option<Sleeper>);
+
+impl Sleep {
+    /// Arms; the caller must look once more at what it waits for.
+    pub fn begin() -> Result<Self, Errno> {
+        let idle = lock(&IDLE).pop();
+        let mut sleeper = match idle {
+            Some(sleeper) => sleeper,
+            None => session::current().ok_or(Errno::NOMEM)?.sleeper()?,
+        };
+        sleeper.arm();
+        Ok(Self(Some(sleeper)))
+    }
+
+    /// The descriptors to wait for, for reading.
+    pub fn fds(&self) -> impl Iterator<Item = RawFd> {
+        self.0
+            .iter()
+            .flat_map(|sleeper| sleeper.fds().map(|fd| fd.as_raw_fd()))
+    }
+
+    /// `deadline`, or the time until which this sleep may last, if that comes first.
+    pub fn bound(&self, deadline: Deadline) -> Deadline {
+        deadline.or_after(self.0.as_ref().and_then(Sleeper::limit))
+    }
+
+    /// Disarms; `rung` if one of the descriptors was found readable.
+    pub fn end(mut self, rung: bool) {
+        if let Some(mut sleeper) = self.0.take() {
+            sleeper.disarm(rung);
+            lock(&IDLE).push(sleeper);
+        }
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(mut sleeper) = self.0.take() {
+            sleeper.disarm(true);
+            lock(&IDLE).push(sleeper);
+        }
+    }
+}
+
+/// Keeps other threads from the list of sleepers, for the time of a fork.
+pub struct Quiet(#[expect(dead_code, reason = "held, not used")] MutexGuard<'static, Vec<Sleeper>>);
+
+/// See [`Quiet`].
+pub fn quiet() -> Quiet {
+    Quiet(lock(&IDLE))
+}
+
+/// In the child of a fork: the sleepers are the parent's.
+pub fn forget_all() {
+    lock(&IDLE).clear();
+}
+
+/// Sleeps for `span`, or until a signal is handled.
+pub fn pause(span: Duration) -> Result<(), Errno> {
+    let span = libc::timespec {
+        tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(span.subsec_nanos()),
+    };
+    // SAFETY: sleeps.
+    result(unsafe { sys!(libc::SYS_nanosleep, &raw const span, 0usize) }).map(drop)
+}

@@ -1,0 +1,258 @@
+//! Doorbells and control connections: nobody can make the other side wait, nor grow.
+// miri has no sockets.
+#![cfg(not(any(loom, miri)))]
+
+use queue_pair::control::{
+    Channel, ChannelError, Fds, MAX_FDS, MAX_MESSAGE, MAX_UNSENT, Reply, Request, VERSION,
+};
+use queue_pair::doorbell::{self, Rung};
+use queue_pair::{ConnRef, Violation};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+fn readable(fd: impl AsFd) -> bool {
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    rustix::event::poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+}
+
+#[test]
+fn rings_are_heard_and_coalesce() {
+    let (ringer, bell) = doorbell::pair().unwrap();
+    assert_eq!(bell.drain(), Rung::No);
+    ringer.ring();
+    ringer.ring();
+    assert!(readable(&bell));
+    assert_eq!(bell.drain(), Rung::Yes);
+    assert_eq!(bell.drain(), Rung::No);
+    assert!(!readable(&bell));
+    drop(ringer);
+    assert_eq!(bell.drain(), Rung::Closed);
+}
+
+#[test]
+fn ringing_never_waits() {
+    let (ringer, bell) = doorbell::pair().unwrap();
+    // The other side makes its end, and what it can reach of ours, blocking, and never drains.
+    rustix::io::ioctl_fionbio(&bell, false).unwrap();
+    rustix::io::ioctl_fionbio(&ringer, false).unwrap();
+    for _ in 0..20_000 {
+        ringer.ring();
+    }
+    let mut drains = 0;
+    while bell.drain() == Rung::Yes {
+        drains += 1;
+    }
+    assert!(drains >= 1, "what was full had been rung");
+    // Nor does a bell that is gone raise SIGPIPE.
+    drop(bell);
+    ringer.ring();
+}
+
+#[test]
+fn messages_carry_descriptors() {
+    let (mut host, mut engine) = Channel::pair().unwrap();
+    assert!(engine.try_receive::<Request>().unwrap().is_none());
+    let program = "nginx".to_owned();
+    let attach = Request::Attach {
+        version: VERSION,
+        program,
+        fork_token: None,
+    };
+    host.send(&attach, Fds::new()).unwrap();
+    let (request, fds) = engine.try_receive::<Request>().unwrap().unwrap();
+    assert_eq!(request, attach);
+    assert!(fds.is_empty());
+
+    let (ringer, bell) = doorbell::pair().unwrap();
+    let attached = Reply::Attached {
+        session: 4,
+        engine: "default".into(),
+    };
+    let fds: Fds = [OwnedFd::from(bell)].into_iter().collect();
+    engine.send(&attached, fds).unwrap();
+    let (reply, mut fds) = host.try_receive::<Reply>().unwrap().unwrap();
+    assert_eq!(reply, attached);
+    let bell = doorbell::Bell::from(fds.pop().unwrap());
+    ringer.ring();
+    assert_eq!(bell.drain(), Rung::Yes);
+    assert!(
+        rustix::io::fcntl_getfd(&bell)
+            .unwrap()
+            .contains(rustix::io::FdFlags::CLOEXEC)
+    );
+
+    drop(engine);
+    assert!(matches!(
+        host.try_receive::<Reply>(),
+        Err(ChannelError::Closed)
+    ));
+}
+
+#[test]
+fn a_request_waits_for_its_answer_but_not_for_ever() {
+    let (mut host, mut engine) = Channel::pair().unwrap();
+    let server = std::thread::spawn(move || {
+        loop {
+            match engine.try_receive::<Request>() {
+                Ok(Some((Request::Waker, _))) => {
+                    engine.send(&Reply::Waker { waker: 1 }, Fds::new()).unwrap();
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    let mut fds = [PollFd::new(&engine, PollFlags::IN)];
+                    rustix::event::poll(&mut fds, None).unwrap();
+                }
+                Err(error) => return error,
+            }
+        }
+    });
+    let limit = Duration::from_secs(30);
+    let (reply, _) = host.request(&Request::Waker, Fds::new(), limit).unwrap();
+    assert_eq!(reply, Reply::Waker { waker: 1 });
+    let short = Duration::from_millis(1);
+    let answer = host.request(&Request::Shutdown, Fds::new(), short);
+    assert!(matches!(answer, Err(ChannelError::TimedOut(limit)) if limit == short));
+    drop(host);
+    assert!(matches!(server.join().unwrap(), ChannelError::Closed));
+}
+
+#[test]
+fn whoever_does_not_read_is_cut_off() {
+    let (_host, mut engine) = Channel::pair().unwrap();
+    let message = "x".repeat(8000);
+    let error = (0..10_000)
+        .find_map(|_| {
+            engine
+                .send(
+                    &Reply::Error {
+                        errno: 5,
+                        message: message.clone(),
+                    },
+                    Fds::new(),
+                )
+                .err()
+        })
+        .expect("a bound");
+    assert!(matches!(
+        error,
+        ChannelError::Violation(Violation::TooManyUnread { limit: MAX_UNSENT })
+    ));
+}
+
+#[test]
+fn what_waits_is_sent_when_there_is_room() {
+    let (mut host, mut engine) = Channel::pair().unwrap();
+    let mut sent = 0;
+    while !engine.has_unsent() {
+        let message = "x".repeat(50_000);
+        engine
+            .send(
+                &Reply::Error {
+                    errno: sent,
+                    message,
+                },
+                Fds::new(),
+            )
+            .unwrap();
+        sent += 1;
+    }
+    for expected in 0..sent {
+        engine.flush().unwrap();
+        let (reply, _) = host.try_receive::<Reply>().unwrap().unwrap();
+        assert!(matches!(reply, Reply::Error { errno, .. } if errno == expected));
+    }
+    assert!(!engine.has_unsent());
+}
+
+/// A raw socket beside a channel, to say what no channel would.
+fn raw() -> (OwnedFd, Channel) {
+    let kind = SocketType::SEQPACKET;
+    let (raw, other) =
+        rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+    (raw, Channel::new(other))
+}
+
+fn said(bytes: &[u8]) -> ChannelError {
+    let (raw, mut channel) = raw();
+    rustix::net::send(&raw, bytes, SendFlags::empty()).unwrap();
+    channel.try_receive::<Request>().unwrap_err()
+}
+
+#[test]
+fn nonsense_is_a_violation() {
+    for nonsense in [
+        b"\0\x01\x02".as_slice(),
+        b"{",
+        b"{\"Attach\":{}}",
+        b"{\"Unlisten\":{\"listener\":-1}}",
+        b"{\"Unlisten\":{\"listener\":1,\"more\":2}}",
+        b"\"Nonsense\"",
+        &b"[".repeat(60_000),
+    ] {
+        let error = said(nonsense);
+        assert!(
+            matches!(error, ChannelError::Violation(Violation::Unintelligible { len, .. }) if len == nonsense.len()),
+            "{error:?}",
+        );
+    }
+    let error = said(&vec![b' '; MAX_MESSAGE + 1]);
+    let limit = MAX_MESSAGE;
+    assert!(
+        matches!(error, ChannelError::Violation(Violation::MessageTooLong { limit: l }) if l == limit)
+    );
+}
+
+#[test]
+fn too_many_descriptors_are_a_violation_and_closed() {
+    let (raw, mut channel) = raw();
+    let (_kept, counted) = doorbell::pair().unwrap();
+    for count in [MAX_FDS + 1, 200] {
+        let copies: Vec<BorrowedFd<'_>> = (0..count).map(|_| counted.as_fd()).collect();
+        let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(count))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&copies)));
+        let bytes = b"\"Waker\"";
+        let iov = [IoSlice::new(bytes)];
+        rustix::net::sendmsg(&raw, &iov, &mut ancillary, SendFlags::empty()).unwrap();
+        let error = channel.try_receive::<Request>().unwrap_err();
+        assert!(
+            matches!(
+                error,
+                ChannelError::Violation(Violation::TooManyDescriptors { limit: MAX_FDS })
+            ),
+            "{error:?}",
+        );
+    }
+    // With the last copy closed, the other end hears of it: none leaked.
+    drop(counted);
+    assert!(readable(&_kept), "a descriptor leaked");
+}
+
+#[test]
+fn messages_look_like_this() {
+    let json = |request: &Request| serde_json::to_string(request).unwrap();
+    assert_eq!(json(&Request::Waker), r#""Waker""#);
+    let conn = ConnRef {
+        index: 1,
+        generation: 2,
+    };
+    assert_eq!(
+        json(&Request::Adopt { conn }),
+        r#"{"Adopt":{"conn":{"index":1,"generation":2}}}"#
+    );
+    let addr = "[::]:80".parse().unwrap();
+    assert_eq!(
+        json(&Request::Listen {
+            addr,
+            v6only: true,
+            backlog: 511
+        }),
+        r#"{"Listen":{"addr":"[::]:80","v6only":true,"backlog":511}}"#,
+    );
+}
