@@ -97,6 +97,27 @@ fn holes_are_acknowledged_at_once_and_filled() {
 }
 
 #[test]
+fn a_peer_that_counts_duplicates_gets_them_all() {
+    let mut b = seasoned();
+    for i in 1..6 {
+        b.arrive(seg(1 + i * 1000, 1000).ack(1)).unwrap();
+    }
+    b.turn();
+    assert_eq!(b.all(), [". 1:1 ack 1"; 5]);
+    b.inject(seg(1, 1000).ack(1));
+    b.expect(". 1:1 ack 6001");
+    b.quiet();
+    // Data on the way out does not take their place.
+    b.arrive(seg(7001, 1000).ack(1)).unwrap();
+    b.arrive(seg(8001, 1000).ack(1)).unwrap();
+    b.send(10);
+    assert_eq!(
+        b.all(),
+        ["P. 1:11 ack 6001", ". 11:11 ack 6001", ". 11:11 ack 6001"]
+    );
+}
+
+#[test]
 fn every_byte_is_placed_once() {
     let mut b = seasoned();
     b.inject(seg(101, 100).ack(1));

@@ -30,6 +30,10 @@ fn a_syn_on_a_connection_is_challenged() {
     b.expect(". 1:1 ack 1");
     assert_eq!(b.info().state, State::Established);
     assert_eq!(b.stack.counters().challenge_acks, 1);
+    // Even if it knows nothing of timestamps any more.
+    let mut b = timestamped();
+    b.inject_dropped(seg(5, 0).flags(SYN), DropReason::UnexpectedSyn);
+    b.expect(". 1:1 ack 1");
 }
 
 #[test]

@@ -141,6 +141,9 @@ pub(crate) struct Connection {
     pub(crate) in_flows: bool,
     /// Acknowledge in the next transmission, no matter what.
     ack_now: bool,
+    /// Segments out of order since the last acknowledgement, if the peer has to count duplicates
+    /// because it is not told ranges (RFC 5681 4.2).
+    duplicates_owed: u8,
     /// Send our SYN (again), with or without ACK by the state.
     syn_due: bool,
     /// Send a zero-window or keepalive probe.

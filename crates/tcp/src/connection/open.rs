@@ -166,6 +166,7 @@ impl Connection {
             in_events: false,
             in_flows: false,
             ack_now: false,
+            duplicates_owed: 0,
             syn_due: false,
             probe_due: false,
             reset_due: false,

@@ -139,6 +139,9 @@ impl Connection {
         }
         if from > self.rcv.received && result.is_ok() {
             cx.counters.out_of_order_segments += 1;
+            if !self.selective {
+                self.duplicates_owed = self.duplicates_owed.saturating_add(1);
+            }
         }
         let in_order = self.reassembly.advance(self.rcv.received);
         self.advance(in_order - self.rcv.received, cx);
@@ -150,7 +153,10 @@ impl Connection {
         self.rcv.received += bytes;
         // Never more than a window, which is less than 2^31.
         self.rcv.nxt += bytes as u32;
-        self.changed |= bytes > 0;
+        if bytes > 0 {
+            self.changed = true;
+            self.duplicates_owed = 0;
+        }
         cx.counters.bytes_in += bytes;
     }
 

@@ -34,6 +34,13 @@ impl Connection {
         let tcp = &segment.tcp;
         let reset = tcp.flags.contains(Flags::RST);
 
+        // RFC 5961 4.2, before everything else: a peer that has restarted may not remember our
+        // sequence numbers, nor that we had agreed on timestamps.
+        if tcp.flags.contains(Flags::SYN) && !reset && self.state != State::SynReceived {
+            self.challenge(cx);
+            return Err(DropReason::UnexpectedSyn);
+        }
+
         // RFC 7323 5.3, R1: a timestamp older than one seen marks an old duplicate. RST is exempt.
         if self.ts.enabled && !reset {
             match tcp.options.timestamps {
@@ -73,14 +80,10 @@ impl Connection {
             return Ok(());
         }
 
-        // Fourth, check the SYN bit: RFC 5961 4.2. A simultaneous open may see the peer's SYN again.
+        // Fourth, check the SYN bit: a simultaneous open may see the peer's SYN again.
         if tcp.flags.contains(Flags::SYN) && !crossing {
-            if self.state == State::SynReceived {
-                self.syn_due = true;
-                self.wants_transmit = true;
-            } else {
-                self.challenge(cx);
-            }
+            self.syn_due = true;
+            self.wants_transmit = true;
             return Err(DropReason::UnexpectedSyn);
         }
 

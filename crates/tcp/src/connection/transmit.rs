@@ -287,7 +287,11 @@ impl Connection {
         cx.counters.emissions += 1;
         cx.counters.segments_out += segments;
         cx.counters.bytes_out += u64::from(len);
+        // What is out of order is told by an ACK of its own: a segment with payload is no duplicate,
+        // and has rarely room for ranges.
+        let tell = self.ack_now && !self.reassembly.is_empty();
         self.note_acknowledged();
+        self.ack_now = tell;
         let end = seq + len + u32::from(fin);
         if new {
             if self.in_flight() == 0 {
@@ -322,7 +326,8 @@ impl Connection {
     }
 
     /// One decision for everything that has arrived since the last (RFC 9293 3.8.6.3): now, or
-    /// within the time that an acknowledgement may wait for company.
+    /// within the time that an acknowledgement may wait for company. Only a peer that counts
+    /// duplicates gets as many as it would have without batches.
     fn send_acknowledgement<F: FrameSink>(
         &mut self,
         sink: &mut F,
@@ -335,7 +340,13 @@ impl Connection {
             if quick && owed > 0 {
                 self.rcv.quick -= 1;
             }
-            return self.send_bare(sink, cx, self.snd.nxt);
+            while self.duplicates_owed > 1 {
+                self.send_bare(sink, cx, self.snd.nxt)?;
+                self.duplicates_owed -= 1;
+            }
+            self.send_bare(sink, cx, self.snd.nxt)?;
+            self.duplicates_owed = 0;
+            return Ok(());
         }
         if owed > 0 && !self.timers.is_set(Timer::DelayedAck) {
             let wait = if quick {

@@ -40,8 +40,18 @@ impl Stack {
         store: &mut S,
     ) -> Result<(), DropReason> {
         let key = segment.flow();
+        // Segments come in trains: the connection that got the last one is asked first.
+        let recent = self.recent;
+        if let Some((_, c)) = self.connections.at_mut(recent) {
+            if c.key == key && c.in_flows {
+                return self.pass_to_connection(now, recent, segment, store);
+            }
+        }
         match self.flows.get(&key).map(Flow::unpack) {
-            Some(Flow::Connection(index)) => self.pass_to_connection(now, index, segment, store),
+            Some(Flow::Connection(index)) => {
+                self.recent = index;
+                self.pass_to_connection(now, index, segment, store)
+            }
             Some(Flow::HalfOpen(index)) => self.pass_to_half_open(now, index, segment, store),
             Some(Flow::TimeWait(index)) => self.pass_to_time_wait(now, index, segment),
             None => self.pass_to_listener(now, segment, None),

@@ -83,6 +83,8 @@ pub struct Stack {
     config: Config,
     flows: FlowTable,
     connections: Slab<Connection>,
+    /// The slot of the connection that got the last segment.
+    recent: u32,
     half_opens: HalfOpens,
     time_wait: TimeWaitTable,
     listeners: Listeners,
@@ -117,6 +119,7 @@ impl Stack {
         Self {
             flows: FlowTable::new(keys[0]),
             connections: Slab::new(),
+            recent: 0,
             half_opens: half_opens(&config),
             time_wait: TimeWaitTable::new(config.time_wait, config.max_time_wait),
             listeners: Listeners::new(config.max_listeners),
