@@ -25,6 +25,7 @@ pub mod faults;
 pub mod interface;
 pub mod packet;
 pub mod sim;
+mod software;
 pub mod steering;
 pub mod syscalls;
 pub mod xdp;

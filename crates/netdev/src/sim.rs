@@ -1,6 +1,6 @@
 //! The simulated device: the two ends of a bounded link in memory.
 //!
-//! It has the interface of a real device and needs no privileges. Frames that do not fit its queue
+//! It has the interface of a real device, offloads included, and needs no privileges. Frames that do not fit its queue
 //! are lost and counted, as on a real interface, and each direction can lose, repeat and reorder
 //! frames after a [`FaultPlan`]. It knows no time: a frame is there as soon as it is flushed.
 
@@ -12,11 +12,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 
+use wire::ethernet::{HEADER_LEN, MAX_HEADER_LEN};
+
 use crate::faults::{Fate, FaultPlan, Faults, Reorder};
+use crate::software;
 use crate::{Counters, Device, LargeSend, Limits, Offloads, PartialChecksum, SendError};
 
-/// Bytes of an Ethernet header with two VLAN tags.
-const LINK_HEADER_MAX: usize = 22;
+/// Most pieces of payload in a large send, as on the real device.
+const PIECES_MAX: usize = 64;
+
+/// Bytes of the largest IP packet.
+const LARGE_MAX: usize = 65_535;
+
+/// `EINVAL`, which is what the kernel says of a header that is none.
+const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
 
 /// What a link is like, in both directions.
 #[derive(Debug, Clone, Copy)]
@@ -159,23 +168,33 @@ pub struct SimDevice {
     /// The frame being written, at its full length.
     current: Option<Vec<u8>>,
     submitted: Vec<Vec<u8>>,
+    offloads: Offloads,
     counters: Counters,
 }
 
 impl SimDevice {
+    /// What it can do. Nothing arrives with half a checksum, or in several buffers.
+    const POSSIBLE: Offloads = Offloads {
+        transmit_checksum: true,
+        receive_partial_checksum: false,
+        segmentation: true,
+        scatter_gather: false,
+    };
+
     fn new(config: LinkConfig, outgoing: Arc<Lane>, incoming: Arc<Lane>) -> Self {
         let mtu = config.mtu.clamp(68, 65_535);
         Self {
             limits: Limits {
                 mtu,
-                frame: mtu + LINK_HEADER_MAX,
-                large: 0,
-                pieces: 0,
+                frame: mtu + MAX_HEADER_LEN,
+                large: LARGE_MAX,
+                pieces: PIECES_MAX,
             },
             outgoing,
             incoming,
             current: None,
             submitted: Vec::new(),
+            offloads: Self::POSSIBLE,
             counters: Counters::default(),
         }
     }
@@ -214,10 +233,13 @@ impl Device for SimDevice {
     }
 
     fn submit(&mut self, len: usize, checksum: Option<PartialChecksum>) {
-        assert!(checksum.is_none(), "no transmit checksum on this device");
         let mut frame = self.current.take().expect("submit follows frame");
         assert!(len <= frame.len(), "a frame longer than its buffer");
         frame.truncate(len);
+        if let Some(checksum) = checksum {
+            assert!(self.offloads.transmit_checksum, "transmit checksum is off");
+            software::complete_checksum(&mut frame, checksum);
+        }
         self.counters.sent_frames += 1;
         self.counters.sent_bytes += len as u64;
         self.submitted.push(frame);
@@ -225,11 +247,25 @@ impl Device for SimDevice {
 
     fn send_large(
         &mut self,
-        _header: &[u8],
-        _payload: &[&[AtomicU8]],
-        _how: LargeSend,
+        header: &[u8],
+        payload: &[&[AtomicU8]],
+        how: LargeSend,
     ) -> Result<(), SendError> {
-        Err(SendError::Unsupported)
+        if !self.offloads.segmentation {
+            return Err(SendError::Unsupported);
+        }
+        let bytes: usize = payload.iter().map(|piece| piece.len()).sum();
+        if payload.len() > PIECES_MAX || header.len() + bytes > LARGE_MAX + HEADER_LEN {
+            return Err(SendError::TooLarge);
+        }
+        let submitted = &mut self.submitted;
+        if !software::cut(header, payload, how, |frame| submitted.push(frame)) {
+            return Err(SendError::Refused(INVALID));
+        }
+        self.counters.large_sends += 1;
+        self.counters.large_bytes += bytes as u64;
+        self.flush();
+        Ok(())
     }
 
     fn flush(&mut self) -> usize {
@@ -255,11 +291,12 @@ impl Device for SimDevice {
     }
 
     fn offloads(&self) -> Offloads {
-        Offloads::NONE
+        self.offloads
     }
 
-    fn set_offloads(&mut self, _wanted: Offloads) -> Offloads {
-        Offloads::NONE
+    fn set_offloads(&mut self, wanted: Offloads) -> Offloads {
+        self.offloads = Self::POSSIBLE.intersection(wanted);
+        self.offloads
     }
 
     fn limits(&self) -> Limits {
@@ -278,8 +315,13 @@ impl Device for SimDevice {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
     use rustix::event::poll;
+    use wire::checksum::{Sum, pseudo_header};
+    use wire::segment::{ChecksumPolicy, parse};
+
+    use super::*;
 
     fn send(device: &mut SimDevice, bytes: &[u8]) {
         let frame = device.frame().expect("the simulated device has room");
@@ -338,6 +380,119 @@ mod tests {
         a.flush();
         assert_eq!(receive(&mut b), [[0], [1]]);
         assert_eq!(a.counters().link_full, 3);
+    }
+
+    /// An Ethernet, IP and TCP header with the pseudo-header sum for `payload` bytes.
+    fn header(src: IpAddr, dst: IpAddr, flags: u8, payload: usize) -> (Vec<u8>, PartialChecksum) {
+        let mut frame = vec![2; 12];
+        match (src, dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                frame.extend([0x08, 0x00, 0x45, 0]);
+                frame.extend(((40 + payload) as u16).to_be_bytes());
+                frame.extend([0x12, 0x34, 0x40, 0, 64, 6, 0, 0]);
+                frame.extend(src.octets());
+                frame.extend(dst.octets());
+                let sum = Sum::of(&frame[14..34]).finish();
+                frame[24..26].copy_from_slice(&sum.to_be_bytes());
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+                frame.extend(((20 + payload) as u16).to_be_bytes());
+                frame.extend([6, 64]);
+                frame.extend(src.octets());
+                frame.extend(dst.octets());
+            }
+            _ => panic!("addresses of two families"),
+        }
+        let start = frame.len();
+        frame.extend([0, 80, 0, 90, 0xff, 0xff, 0xff, 0xf0, 0, 0, 0, 1]);
+        frame.extend([0x50, flags, 0xff, 0xff]);
+        let pseudo = pseudo_header(src, dst, 6, 20 + payload).expect("one family");
+        frame.extend(pseudo.fold().to_be_bytes());
+        frame.extend([0, 0]);
+        (frame, PartialChecksum::tcp(start as u16))
+    }
+
+    const ENDS: [(IpAddr, IpAddr); 2] = [
+        (
+            IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+            IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)),
+        ),
+        (
+            IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+            IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2)),
+        ),
+    ];
+
+    #[test]
+    fn a_checksum_left_to_the_device_is_right() {
+        for (src, dst) in ENDS {
+            let (mut a, mut b) = link(LinkConfig::default()).expect("link");
+            let (mut frame, checksum) = header(src, dst, 0x10, 5);
+            frame.extend(b"hello");
+            a.frame().expect("room")[..frame.len()].copy_from_slice(&frame);
+            a.submit(frame.len(), Some(checksum));
+            a.flush();
+            let frames = receive(&mut b);
+            let segment = parse(&frames[0], ChecksumPolicy::Verify).expect("a good segment");
+            assert_eq!(segment.payload, b"hello");
+        }
+    }
+
+    #[test]
+    fn a_large_send_arrives_as_segments_of_the_size_asked_for() {
+        for (src, dst) in ENDS {
+            let (mut a, mut b) = link(LinkConfig::default()).expect("link");
+            let data: Vec<u8> = (0..3001u16).map(|number| number as u8).collect();
+            let shared: Vec<AtomicU8> = data.iter().copied().map(AtomicU8::new).collect();
+            let pieces: Vec<&[AtomicU8]> = shared.chunks(701).collect();
+            // FIN, PSH, ACK and CWR.
+            let (header, checksum) = header(src, dst, 0x99, data.len());
+            let how = LargeSend {
+                segment_size: 1000,
+                ipv6: src.is_ipv6(),
+                checksum,
+            };
+            a.send_large(&header, &pieces, how).expect("send");
+            let frames = receive(&mut b);
+            let mut received = Vec::new();
+            let mut flags = Vec::new();
+            for frame in &frames {
+                let segment = parse(frame, ChecksumPolicy::Verify).expect("a good segment");
+                let expected = 0xffff_fff0u32.wrapping_add(received.len() as u32);
+                assert_eq!(segment.tcp.seq.0, expected);
+                received.extend_from_slice(segment.payload);
+                flags.push(segment.tcp.flags.bits());
+            }
+            assert_eq!(received, data);
+            assert_eq!(flags, [0x90, 0x10, 0x10, 0x19]);
+        }
+    }
+
+    #[test]
+    fn large_sends_that_make_no_sense_are_refused() {
+        let (mut a, _b) = link(LinkConfig::default()).expect("link");
+        let (src, dst) = ENDS[0];
+        let (header, checksum) = header(src, dst, 0x10, 1);
+        let byte = [const { AtomicU8::new(0) }];
+        let how = LargeSend {
+            segment_size: 1000,
+            ipv6: false,
+            checksum,
+        };
+        let refused = Err(SendError::Refused(INVALID));
+        let wrong = LargeSend { ipv6: true, ..how };
+        assert_eq!(a.send_large(&header, &[&byte], wrong), refused);
+        for length in 0..header.len() {
+            let result = a.send_large(&header[..length], &[&byte], how);
+            assert_eq!(result, refused, "{length}");
+        }
+        let many: Vec<&[AtomicU8]> = vec![&byte; PIECES_MAX + 1];
+        let result = a.send_large(&header, &many, how);
+        assert_eq!(result, Err(SendError::TooLarge));
+        a.set_offloads(Offloads::NONE);
+        let result = a.send_large(&header, &[&byte], how);
+        assert_eq!(result, Err(SendError::Unsupported));
     }
 
     #[test]

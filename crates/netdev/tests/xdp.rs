@@ -392,9 +392,11 @@ fn jumbo_frames_are_put_together_and_taken_apart() {
         const ROUNDS: usize = 50;
         let server_mac = server_interface().mac;
         let (mut frames, mut bytes) = (0, 0);
+        // A round fits the ring; the next one waits for it, so that none is lost.
+        let (seen, next) = std::sync::mpsc::channel();
         beside(
             world,
-            || {
+            move || {
                 let interface = Interface::find(Side::Client.interface()).expect("interface");
                 let socket = netdev::packet::RawSocket::open(&interface).expect("raw socket");
                 for _ in 0..ROUNDS {
@@ -407,8 +409,7 @@ fn jumbo_frames_are_put_together_and_taken_apart() {
                             .build();
                         socket.send(&frame).expect("send");
                     }
-                    // Fewer than the ring holds, so that none is lost while nobody receives.
-                    std::thread::sleep(Duration::from_millis(2));
+                    next.recv().expect("the receiver is there");
                 }
             },
             || {
@@ -418,6 +419,9 @@ fn jumbo_frames_are_put_together_and_taken_apart() {
                         assert!(payload == pattern(payload.len()), "{}", payload.len());
                         frames += 1;
                         bytes += payload.len();
+                        if frames % sizes.len() == 0 {
+                            seen.send(()).expect("the sender is there");
+                        }
                     }
                     frames == ROUNDS * sizes.len()
                 });

@@ -4,6 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU8;
 
+use wire::ethernet::HEADER_LEN;
+use wire::segment::MAX_HEADERS_LEN;
+
 use super::options::{bind, new_socket, set_option};
 use crate::interface::Interface;
 use crate::{Counters, LargeSend, SendError};
@@ -13,9 +16,6 @@ pub const LARGE_MAX: usize = 65_535;
 
 /// Most pieces of payload in one send.
 pub const PIECES_MAX: usize = 64;
-
-/// Bytes of the largest header: Ethernet with two tags, IPv6, TCP with all its options.
-const HEADER_MAX: usize = 22 + 40 + 60;
 
 const VIRTIO_NET_HDR_F_NEEDS_CSUM: u8 = 1;
 const VIRTIO_NET_HDR_GSO_NONE: u8 = 0;
@@ -87,8 +87,8 @@ impl LargeSender {
     ) -> Result<(), SendError> {
         let payload_length: usize = payload.iter().map(|piece| piece.len()).sum();
         if payload.len() > PIECES_MAX
-            || header.len() > HEADER_MAX
-            || header.len() + payload_length > LARGE_MAX + 14
+            || header.len() > MAX_HEADERS_LEN
+            || header.len() + payload_length > LARGE_MAX + HEADER_LEN
         {
             return Err(SendError::TooLarge);
         }

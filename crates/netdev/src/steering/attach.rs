@@ -7,6 +7,7 @@ use super::{Placement, SteeringError};
 use crate::interface::{Interface, XdpMode};
 
 const BPF_LINK_CREATE: libc::c_long = 28;
+const BPF_LINK_DETACH: libc::c_long = 34;
 const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
@@ -20,12 +21,57 @@ struct LinkCreate {
     flags: u32,
 }
 
+/// The part of `union bpf_attr` that detaches a link.
+#[repr(C)]
+struct LinkDetach {
+    link: u32,
+}
+
+/// What holds the program at its interface.
+///
+/// The kernel lets go when the last copy of the descriptor is closed, so also when the process is
+/// killed. Dropping it lets go at once, even if a child that is just being made has a copy.
+#[derive(Debug)]
+pub(super) struct Link(OwnedFd);
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        let attributes = LinkDetach {
+            link: self.0.as_raw_fd() as u32,
+        };
+        // If it fails, the interface is gone; and closing the descriptor does the same.
+        // SAFETY: the layout is that of the command, and holds no pointers.
+        let _ = unsafe { bpf(BPF_LINK_DETACH, &attributes) };
+    }
+}
+
+/// The system call, with the part of `union bpf_attr` that a command takes.
+///
+/// # Safety
+/// The attributes are of the layout of the command; pointers in them are valid.
+unsafe fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<libc::c_long> {
+    // SAFETY: the kernel reads `size_of::<T>()` bytes of the attributes; the caller answers for
+    // what they say.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            &raw const *attributes,
+            size_of::<T>(),
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
 /// Attaches the program; returns the link, and where the program runs.
 pub(super) fn attach(
     program: BorrowedFd<'_>,
     interface: &Interface,
     placement: Placement,
-) -> Result<(OwnedFd, XdpMode), SteeringError> {
+) -> Result<(Link, XdpMode), SteeringError> {
     let native = || create_link(program, interface, XDP_FLAGS_DRV_MODE);
     let generic = || create_link(program, interface, XDP_FLAGS_SKB_MODE);
     match placement {
@@ -93,26 +139,16 @@ fn explain(interface: &Interface, mode: &'static str, error: io::Error) -> Steer
 
 /// Only a link will do. Loaders that fall back to netlink leave a program behind when they are
 /// killed.
-fn create_link(program: BorrowedFd<'_>, interface: &Interface, flags: u32) -> io::Result<OwnedFd> {
+fn create_link(program: BorrowedFd<'_>, interface: &Interface, flags: u32) -> io::Result<Link> {
     let attributes = LinkCreate {
         program: program.as_raw_fd() as u32,
         interface: interface.index,
         attach_type: BPF_XDP,
         flags,
     };
-    // SAFETY: the kernel reads `size_of_val` bytes of the attributes, which hold no pointers.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            BPF_LINK_CREATE,
-            &raw const attributes,
-            size_of_val(&attributes),
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    // SAFETY: the layout is that of the command, and holds no pointers.
+    let fd = unsafe { bpf(BPF_LINK_CREATE, &attributes)? };
     // SAFETY: a descriptor that was just made and that nobody else has. The kernel makes it
     // close-on-exec.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    Ok(Link(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
 }

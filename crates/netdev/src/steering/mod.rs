@@ -15,7 +15,7 @@ mod layout;
 
 use std::collections::HashSet;
 use std::fmt;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 
 use aya::maps::{HashMap, Map, MapData, MapError, PerCpuArray, XskMap};
 use aya::programs::{TestRun, TestRunOptions, Xdp};
@@ -54,7 +54,7 @@ pub struct Steering {
     sockets: XskMap<MapData>,
     counts: PerCpuArray<MapData, u64>,
     /// The link, and where the program runs.
-    attached: Option<(OwnedFd, XdpMode)>,
+    attached: Option<(attach::Link, XdpMode)>,
 }
 
 impl Steering {

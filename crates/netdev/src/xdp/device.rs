@@ -5,10 +5,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU8, Ordering, fence};
 
 use rustix::event::{PollFd, PollFlags};
+use wire::ethernet::MAX_HEADER_LEN;
 
 use super::ring::Descriptor;
 use super::socket::{Socket, TX_METADATA_SIZE};
-use super::{Config, LINK_HEADER_MAX, MAX_FRAMES, OpenError};
+use super::{Config, MAX_FRAMES, OpenError};
 use crate::interface::Interface;
 use crate::packet::{LARGE_MAX, LargeSender, PIECES_MAX};
 use crate::{Counters, Device, LargeSend, Limits, Offloads, PartialChecksum, SendError};
@@ -17,7 +18,7 @@ use crate::{Counters, Device, LargeSend, Limits, Offloads, PartialChecksum, Send
 const FRAMES_PER_CALL: u32 = 32;
 
 /// Bytes of the largest received frame that is put together from several buffers.
-const ASSEMBLED_MAX: usize = 65_535 + LINK_HEADER_MAX;
+const ASSEMBLED_MAX: usize = 65_535 + MAX_HEADER_LEN;
 
 /// One receive queue of an interface over AF_XDP.
 #[derive(Debug)]
@@ -366,7 +367,7 @@ impl Device for XdpDevice {
     fn limits(&self) -> Limits {
         Limits {
             mtu: self.interface.mtu,
-            frame: self.interface.mtu + LINK_HEADER_MAX,
+            frame: self.interface.mtu + MAX_HEADER_LEN,
             large: LARGE_MAX,
             pieces: PIECES_MAX,
         }

@@ -17,9 +17,6 @@ pub use device::XdpDevice;
 
 use crate::Offloads;
 
-/// Bytes of an Ethernet header with two VLAN tags.
-const LINK_HEADER_MAX: usize = 22;
-
 /// How the socket shares frames with the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Bind {

@@ -34,7 +34,7 @@ pub(super) struct Socket {
 impl Socket {
     pub(super) fn open(interface: &Interface, config: &Config) -> Result<Self, OpenError> {
         let fd = new_socket()?;
-        let frame = interface.mtu + super::LINK_HEADER_MAX;
+        let frame = interface.mtu + wire::ethernet::MAX_HEADER_LEN;
         let layout = Layout::new(
             frame,
             TX_METADATA_SIZE,
