@@ -5,13 +5,15 @@
 //! seed, so a run that failed can be had again by its seed alone; a world that is dropped in a panic
 //! prints it, with the last segments that were sent.
 
+mod applications;
+mod run;
+
 use core::net::SocketAddr;
-use core::time::Duration;
 use std::collections::BTreeMap;
 
 use tcp::{
-    ConnId, ConnInfo, ConnOptions, ConnectError, Event, Extent, Instant, ListenSpec, ListenerId,
-    Request, RequestError,
+    ConnId, ConnInfo, ConnOptions, ConnectError, Instant, ListenSpec, ListenerId, Request,
+    RequestError,
 };
 use wire::flow::FlowKey;
 use wire::segment::{Headers, Segment};
@@ -19,9 +21,8 @@ use wire::segment::{Headers, Segment};
 use crate::host::{Host, HostConfig, Listener};
 use crate::link::LinkConfig;
 use crate::network::{Happening, Network, frame};
-use crate::pattern;
 use crate::rng::Rng;
-use crate::socket::{Plan, Reading, Socket, Then};
+use crate::socket::{Plan, Socket};
 use crate::trace::Trace;
 
 /// A host of a world.
@@ -31,9 +32,6 @@ pub struct HostId(pub(crate) usize);
 /// An application's end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SocketId(pub(crate) usize);
-
-/// How often things may happen at one and the same time before it counts as going in circles.
-const ACTIVITY_LIMIT: usize = 1_000_000;
 
 /// Hosts, links, and what is under way.
 #[derive(Debug)]
@@ -280,295 +278,6 @@ impl World {
     pub fn inject_frame(&mut self, host: HostId, frame: Vec<u8>) {
         self.network
             .schedule(self.now, host, Happening::Frame(frame));
-    }
-
-    /// Whether nothing is under way; only timers may be waiting.
-    pub fn is_quiet(&self) -> bool {
-        self.network.is_quiet()
-    }
-
-    /// When something happens next, if ever.
-    pub fn next_happening(&mut self) -> Option<Instant> {
-        let timers = self
-            .hosts
-            .iter_mut()
-            .filter_map(|host| host.stack.next_timeout())
-            .min();
-        self.network.next().into_iter().chain(timers).min()
-    }
-
-    /// Lets happen what can happen now, then moves on to the time of what happens next; returns
-    /// whether there is anything.
-    pub fn step(&mut self) -> bool {
-        self.settle();
-        match self.next_happening() {
-            Some(next) => {
-                self.now = self.now.max(next);
-                self.happen();
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Lets `span` pass.
-    pub fn run_for(&mut self, span: Duration) {
-        let end = self.now + span;
-        self.settle();
-        while self.next_happening().is_some_and(|next| next <= end) {
-            self.step();
-        }
-        self.now = end;
-        self.settle();
-    }
-
-    /// Goes on until `condition` holds.
-    ///
-    /// # Panics
-    /// If it does not within `limit`, or if nothing is left that could bring it about.
-    pub fn run_until(&mut self, limit: Duration, mut condition: impl FnMut(&World) -> bool) {
-        let end = self.now + limit;
-        self.settle();
-        while !condition(self) {
-            assert!(
-                self.now <= end,
-                "not within {limit:?}: the condition of run_until"
-            );
-            assert!(self.step(), "nothing is left that could bring it about");
-            self.settle();
-        }
-    }
-
-    /// Lets happen what happens now: all that arrives is one batch for its host.
-    fn happen(&mut self) {
-        self.steps += 1;
-        let now = self.now;
-        while let Some((host, what)) = self.network.pop(now) {
-            match what {
-                Happening::Frame(frame) => self.hosts[host.0].receive(now, &frame),
-                Happening::Wake(id) => {
-                    let socket = &mut self.sockets[id.0];
-                    (socket.wake_scheduled, socket.may_read) = (false, true);
-                    self.pump(id);
-                }
-                Happening::Room => {}
-            }
-        }
-        for host in &mut self.hosts {
-            if host.stack.next_timeout().is_some_and(|at| at <= now) {
-                let budget = host.rng.pick(&[1, 16, 1_000]);
-                host.stack.on_timeout(now, budget);
-            }
-        }
-        self.settle();
-    }
-
-    /// Passes events to the applications and segments to the links until nobody has anything more
-    /// to say.
-    fn settle(&mut self) {
-        for _ in 0..ACTIVITY_LIMIT {
-            let mut active = false;
-            for at in 0..self.hosts.len() {
-                while let Some(event) = self.hosts[at].stack.poll_event() {
-                    active = true;
-                    self.on_event(HostId(at), event);
-                }
-                active |= self.hosts[at].transmit(self.now, &mut self.network) > 0;
-            }
-            if !active {
-                return;
-            }
-        }
-        panic!("the stacks never come to rest");
-    }
-
-    fn on_event(&mut self, host: HostId, event: Event) {
-        match event {
-            Event::Acceptable(listener) => {
-                let plan = self.hosts[host.0]
-                    .listeners
-                    .get(&listener)
-                    .and_then(|l| l.plan);
-                let Some(plan) = plan else { return };
-                while let Some(socket) = self.accept_from_stack(host, listener, plan) {
-                    if let Some(listener) = self.hosts[host.0].listeners.get_mut(&listener) {
-                        listener.accepted.push(socket);
-                    }
-                }
-            }
-            Event::Connection(conn, update) => {
-                // One that nobody has accepted is told of again when somebody has.
-                if let Some(&id) = self.hosts[host.0].sockets.get(&conn) {
-                    self.sockets[id.0].take_update(update);
-                    self.pump(id);
-                }
-            }
-            Event::Released(conn) => {
-                self.hosts[host.0].memory.release(conn);
-                if let Some(id) = self.hosts[host.0].sockets.remove(&conn) {
-                    self.sockets[id.0].released = true;
-                }
-            }
-        }
-    }
-
-    /// Lets a socket's application do what it can. The world does so whenever the stack says
-    /// something of the socket; a test that has changed the plan does it itself.
-    pub fn pump(&mut self, id: SocketId) {
-        if self.sockets[id.0].released {
-            return;
-        }
-        self.pump_reading(id);
-        while self.sockets[id.0].sendable() > 0 {
-            let socket = &self.sockets[id.0];
-            let len = socket.sendable() as u32;
-            let extent = Extent {
-                addr: socket.next_address(),
-                len,
-            };
-            let more = socket.plan.more && socket.submitted + u64::from(len) < socket.plan.send;
-            self.must(id, Request::Send { extent, more });
-        }
-        let socket = &self.sockets[id.0];
-        if socket.closed {
-            return;
-        }
-        let failed = socket.update.failed.is_some();
-        if socket.all_submitted() && !socket.shut_down && !failed {
-            match socket.plan.then {
-                Then::Stay => {}
-                Then::ShutdownWrite => self.must(id, Request::ShutdownWrite),
-                Then::Close => return self.must(id, Request::Close),
-            }
-        }
-        let socket = &self.sockets[id.0];
-        let done = socket.all_submitted()
-            && socket.update.peer_closed
-            && socket.consumed == socket.update.received;
-        if socket.plan.close_after_peer && (done || failed) {
-            self.must(id, Request::Close);
-        }
-    }
-
-    fn must(&mut self, id: SocketId, request: Request) {
-        let result = self.request(id, request);
-        assert_eq!(result, Ok(()), "{request:?} of {:?}", self.sockets[id.0]);
-    }
-
-    fn pump_reading(&mut self, id: SocketId) {
-        let readable = self.sockets[id.0].readable();
-        if readable > 0 {
-            let Socket {
-                host,
-                conn,
-                consumed,
-                ..
-            } = self.sockets[id.0];
-            let bytes = self.hosts[host.0].memory.read(conn, readable);
-            assert_eq!(
-                bytes.len() as u64,
-                readable,
-                "what was said to be received is there"
-            );
-            self.check(id, &bytes);
-            self.sockets[id.0].consumed += readable;
-            if self.sockets[id.0].update.failed.is_none() {
-                self.must(id, Request::Consumed(consumed + readable));
-            }
-        }
-        let now = self.now;
-        let socket = &mut self.sockets[id.0];
-        if let Reading::Slow(_, pause) = socket.plan.reading
-            && readable > 0
-        {
-            socket.may_read = false;
-            if !socket.wake_scheduled {
-                socket.wake_scheduled = true;
-                self.network
-                    .schedule(now + pause, socket.host, Happening::Wake(id));
-            }
-        }
-    }
-
-    /// Holds what was read against what the peer sent.
-    fn check(&mut self, id: SocketId, bytes: &[u8]) {
-        let peer = self
-            .peer(id)
-            .unwrap_or_else(|| panic!("{id:?} read what nobody sent"));
-        let (offset, peer) = (self.sockets[id.0].consumed, &self.sockets[peer.0]);
-        assert!(
-            offset + bytes.len() as u64 <= peer.submitted,
-            "{id:?} read {offset}+{} bytes of {}",
-            bytes.len(),
-            peer.submitted
-        );
-        if let Some(at) = pattern::first_wrong(peer.base + offset, bytes) {
-            panic!("{id:?} read a wrong byte at {}", offset + at as u64);
-        }
-    }
-
-    /// The other end of a socket's connection: the last one opened between those addresses and
-    /// ports, when it was first asked for.
-    pub fn peer(&mut self, id: SocketId) -> Option<SocketId> {
-        let Socket {
-            peer,
-            local,
-            remote,
-            ..
-        } = self.sockets[id.0];
-        if peer.is_some() {
-            return peer;
-        }
-        let found = *self.ends.get(&(remote, local))?;
-        self.sockets[id.0].peer = Some(found);
-        self.sockets[found.0].peer = Some(id);
-        Some(found)
-    }
-
-    /// Checks that a connection that was ended in peace has delivered, both ways, everything that
-    /// was sent.
-    ///
-    /// # Panics
-    /// If it has not.
-    pub fn check_delivered(&mut self, id: SocketId) {
-        let peer = self
-            .peer(id)
-            .unwrap_or_else(|| panic!("{id:?} has no peer"));
-        for (from, to) in [(id, peer), (peer, id)] {
-            let (sender, receiver) = (&self.sockets[from.0], &self.sockets[to.0]);
-            assert_eq!(sender.update.failed, None, "{from:?} has failed");
-            assert!(!sender.aborted, "{from:?} was aborted");
-            assert_eq!(
-                receiver.consumed, sender.submitted,
-                "from {from:?} to {to:?}"
-            );
-            assert_eq!(
-                sender.submitted, sender.plan.send,
-                "{from:?} did not send everything"
-            );
-        }
-    }
-
-    /// Checks that nothing is left on any host: no connection, no memory.
-    ///
-    /// # Panics
-    /// If anything is.
-    pub fn check_empty(&self) {
-        for host in &self.hosts {
-            let name = host.config.name;
-            assert_eq!(
-                host.stack.connection_count(),
-                0,
-                "connections are left at the {name}"
-            );
-            assert_eq!(
-                host.stack.half_open_count(),
-                0,
-                "half-open ones are left at the {name}"
-            );
-            assert_eq!(host.memory.holders(), 0, "memory is held at the {name}");
-            assert!(host.sockets.is_empty(), "sockets are left at the {name}");
-        }
     }
 
     /// How the flow of a socket is called at its host.

@@ -1,0 +1,143 @@
+//! Moving a world on: what happens next, and all that follows from it at once.
+
+use core::time::Duration;
+
+use tcp::{Event, Instant};
+
+use super::{HostId, World};
+use crate::network::Happening;
+
+/// How often things may happen at one and the same time before it counts as going in circles.
+const ACTIVITY_LIMIT: usize = 1_000_000;
+
+impl World {
+    /// Whether nothing is under way; only timers may be waiting.
+    pub fn is_quiet(&self) -> bool {
+        self.network.is_quiet()
+    }
+
+    /// When something happens next, if ever.
+    pub fn next_happening(&mut self) -> Option<Instant> {
+        let timers = self
+            .hosts
+            .iter_mut()
+            .filter_map(|host| host.stack.next_timeout())
+            .min();
+        self.network.next().into_iter().chain(timers).min()
+    }
+
+    /// Lets happen what can happen now, then moves on to the time of what happens next; returns
+    /// whether there is anything.
+    pub fn step(&mut self) -> bool {
+        self.settle();
+        match self.next_happening() {
+            Some(next) => {
+                self.now = self.now.max(next);
+                self.happen();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Lets `span` pass.
+    pub fn run_for(&mut self, span: Duration) {
+        let end = self.now + span;
+        self.settle();
+        while self.next_happening().is_some_and(|next| next <= end) {
+            self.step();
+        }
+        self.now = end;
+        self.settle();
+    }
+
+    /// Goes on until `condition` holds.
+    ///
+    /// # Panics
+    /// If it does not within `limit`, or if nothing is left that could bring it about.
+    pub fn run_until(&mut self, limit: Duration, mut condition: impl FnMut(&World) -> bool) {
+        let end = self.now + limit;
+        self.settle();
+        while !condition(self) {
+            assert!(
+                self.now <= end,
+                "not within {limit:?}: the condition of run_until"
+            );
+            assert!(self.step(), "nothing is left that could bring it about");
+            self.settle();
+        }
+    }
+
+    /// Lets happen what happens now: all that arrives is one batch for its host.
+    fn happen(&mut self) {
+        self.steps += 1;
+        let now = self.now;
+        while let Some((host, what)) = self.network.pop(now) {
+            match what {
+                Happening::Frame(frame) => self.hosts[host.0].receive(now, &frame),
+                Happening::Wake(id) => {
+                    let socket = &mut self.sockets[id.0];
+                    (socket.wake_scheduled, socket.may_read) = (false, true);
+                    self.pump(id);
+                }
+                Happening::Room => {}
+            }
+        }
+        for host in &mut self.hosts {
+            if host.stack.next_timeout().is_some_and(|at| at <= now) {
+                let budget = host.rng.pick(&[1, 16, 1_000]);
+                host.stack.on_timeout(now, budget);
+            }
+        }
+        self.settle();
+    }
+
+    /// Passes events to the applications and segments to the links until nobody has anything more
+    /// to say.
+    fn settle(&mut self) {
+        for _ in 0..ACTIVITY_LIMIT {
+            let mut active = false;
+            for at in 0..self.hosts.len() {
+                while let Some(event) = self.hosts[at].stack.poll_event() {
+                    active = true;
+                    self.on_event(HostId(at), event);
+                }
+                active |= self.hosts[at].transmit(self.now, &mut self.network) > 0;
+            }
+            if !active {
+                return;
+            }
+        }
+        panic!("the stacks never come to rest");
+    }
+
+    fn on_event(&mut self, host: HostId, event: Event) {
+        match event {
+            Event::Acceptable(listener) => {
+                let plan = self.hosts[host.0]
+                    .listeners
+                    .get(&listener)
+                    .and_then(|l| l.plan);
+                let Some(plan) = plan else { return };
+                while let Some(socket) = self.accept_from_stack(host, listener, plan) {
+                    if let Some(listener) = self.hosts[host.0].listeners.get_mut(&listener) {
+                        listener.accepted.push(socket);
+                    }
+                }
+            }
+            Event::Connection(conn, update) => {
+                // One that nobody has accepted is told of again when somebody has.
+                if let Some(&id) = self.hosts[host.0].sockets.get(&conn) {
+                    self.sockets[id.0].take_update(update);
+                    self.pump(id);
+                }
+            }
+            Event::Released(conn) => {
+                self.hosts[host.0].memory.release(conn);
+                if let Some(id) = self.hosts[host.0].sockets.remove(&conn) {
+                    self.sockets[id.0].released = true;
+                }
+            }
+        }
+    }
+}
