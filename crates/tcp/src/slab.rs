@@ -16,6 +16,8 @@ pub(crate) struct Slab<T> {
     chunks: Vec<Box<[Slot<T>]>>,
     free: Vec<u32>,
     len: u32,
+    /// How often an occupant was looked up to be worked on.
+    visits: u64,
 }
 
 impl<T> Slab<T> {
@@ -24,11 +26,16 @@ impl<T> Slab<T> {
             chunks: Vec::new(),
             free: Vec::new(),
             len: 0,
+            visits: 0,
         }
     }
 
     pub(crate) fn len(&self) -> u32 {
         self.len
+    }
+
+    pub(crate) fn visits(&self) -> u64 {
+        self.visits
     }
 
     /// Fills a free slot; returns its index and generation.
@@ -82,6 +89,7 @@ impl<T> Slab<T> {
 
     /// The occupant of a slot, whoever it is, with its generation.
     pub(crate) fn at_mut(&mut self, index: u32) -> Option<(u32, &mut T)> {
+        self.visits += 1;
         let slot = self.slot_mut(index)?;
         Some((slot.generation, slot.value.as_mut()?))
     }
@@ -94,6 +102,7 @@ impl<T> Slab<T> {
     }
 
     pub(crate) fn get_mut(&mut self, index: u32, generation: u32) -> Option<&mut T> {
+        self.visits += 1;
         let slot = self.slot_mut(index)?;
         (slot.generation == generation)
             .then_some(slot.value.as_mut())

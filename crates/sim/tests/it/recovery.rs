@@ -36,7 +36,7 @@ fn without_sack() -> PairConfig {
 
 #[test]
 fn one_lost_segment_is_sent_again_after_three_duplicates() {
-    for config in [PairConfig::default(), PairConfig::default()] {
+    for config in [PairConfig::default(), without_sack()] {
         let mut pair = Pair::with(1, config);
         let client = pair.client;
         let (socket, _) = pair.establish(Plan::BY_HAND, Plan::LISTEN);

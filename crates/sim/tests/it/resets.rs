@@ -127,6 +127,25 @@ fn a_reset_outside_the_window_is_ignored() {
 }
 
 #[test]
+fn a_syn_on_an_open_connection_is_challenged() {
+    for state in SYNCHRONIZED {
+        let (mut pair, client) = in_state(4, state);
+        let syn = pair.forge(client, Flags::SYN);
+        let host = pair.client;
+        pair.trace_all();
+        pair.inject(host, &syn, b"");
+        pair.run_for(ms(1));
+        assert_eq!(pair.info(client).unwrap().state, state);
+        assert_eq!(
+            pair.trace().iter().count(),
+            1,
+            "{state:?}: {}",
+            pair.trace()
+        );
+    }
+}
+
+#[test]
 fn an_acknowledgement_of_what_was_never_sent_is_answered_and_ignored() {
     let (mut pair, client) = in_state(5, State::Established);
     let mut ack = pair.forge(client, Flags::ACK);

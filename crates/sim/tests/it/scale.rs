@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use sim::{HostConfig, Plan, SocketId, World};
-use tcp::{ConnOptions, ListenSpec};
+use tcp::{ConnOptions, ListenSpec, Stack};
 
 use crate::ms;
 
@@ -57,26 +57,51 @@ fn world(idle: u16) -> (World, SocketId, SocketId) {
     (world, active, peer)
 }
 
-/// How often the world is moved on, and how many segments there are, while a megabyte passes.
-fn work(idle: u16) -> (u64, u64) {
+/// What it takes to pass a megabyte: how often the world is moved on, how many segments there are,
+/// and how often the two stacks look at a connection.
+fn work(idle: u16) -> [u64; 3] {
     let (mut world, active, peer) = world(idle);
-    let segments = |world: &World| {
-        let hosts = [active, peer].map(|socket| world.socket(socket).host);
-        hosts
-            .map(|host| world.host(host).stack.counters().segments_out)
-            .iter()
-            .sum::<u64>()
+    let hosts = [active, peer].map(|socket| world.socket(socket).host);
+    let count = |world: &World| {
+        let sum =
+            |of: fn(&Stack) -> u64| hosts.map(|host| of(&world.host(host).stack)).iter().sum();
+        [
+            world.steps(),
+            sum(|stack| stack.counters().segments_out),
+            sum(Stack::connection_visits),
+        ]
     };
-    let before = (world.steps(), segments(&world));
+    let before = count(&world);
     world.send(active, 1_000_000);
     world.pump(active);
     world.run_until(Duration::from_secs(10), |world| {
         world.socket(peer).consumed == 1_000_000
     });
-    (world.steps() - before.0, segments(&world) - before.1)
+    let after = count(&world);
+    [0, 1, 2].map(|at| after[at] - before[at])
 }
 
 #[test]
-fn idle_connections_neither_wake_anybody_nor_send_anything() {
-    assert_eq!(work(IDLE), work(1));
+fn idle_connections_cost_nothing_while_others_are_busy() {
+    let [steps, segments, visits] = work(1);
+    let crowded = work(IDLE);
+    assert_eq!(crowded[..2], [steps, segments]);
+    // The random size of batches moves a look or two.
+    assert!(
+        crowded[2].abs_diff(visits) < visits / 100,
+        "{} for {visits}",
+        crowded[2]
+    );
+    // And what there is to do is done in a few looks a segment.
+    assert!(
+        visits < 8 * segments,
+        "{visits} visits for {segments} segments"
+    );
+}
+
+#[test]
+fn idle_connections_have_no_timers() {
+    let (mut world, ..) = world(1_000);
+    assert!(world.is_quiet());
+    assert_eq!(world.next_happening(), None);
 }

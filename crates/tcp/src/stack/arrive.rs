@@ -42,10 +42,11 @@ impl Stack {
         let key = segment.flow();
         // Segments come in trains: the connection that got the last one is asked first.
         let recent = self.recent;
-        if let Some((_, c)) = self.connections.at_mut(recent) {
-            if c.key == key && c.in_flows {
-                return self.pass_to_connection(now, recent, segment, store);
-            }
+        if let Some((_, c)) = self.connections.at_mut(recent)
+            && c.key == key
+            && c.in_flows
+        {
+            return self.pass_to_connection(now, recent, segment, store);
         }
         match self.flows.get(&key).map(Flow::unpack) {
             Some(Flow::Connection(index)) => {

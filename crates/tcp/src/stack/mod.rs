@@ -330,6 +330,13 @@ impl Stack {
         self.connections.len()
     }
 
+    /// How often a connection was looked up to be worked on: a measure of work that, unlike time,
+    /// is the same in every run.
+    #[must_use]
+    pub fn connection_visits(&self) -> u64 {
+        self.connections.visits()
+    }
+
     /// How many connections are half open.
     #[must_use]
     pub fn half_open_count(&self) -> u32 {
