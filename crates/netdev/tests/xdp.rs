@@ -559,6 +559,42 @@ fn an_interface_without_native_xdp_is_steered_by_the_generic_hook() {
     });
 }
 
+/// What a child of the next test does: asks for more memory than it may lock.
+#[test]
+#[ignore = "only run by a_limit_on_locked_memory_is_explained"]
+fn open_beyond_the_limit() {
+    if std::env::var_os("OUTBOARD_TEST_LIMIT").is_none() {
+        return;
+    }
+    let error = XdpDevice::open(&server_interface(), Config::default()).expect_err("too much");
+    assert!(matches!(error, OpenError::Locked { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.starts_with("12288 KiB of packet memory exceed"),
+        "{text}"
+    );
+    assert!(text.contains("grant CAP_IPC_LOCK"), "{text}");
+}
+
+#[test]
+fn a_limit_on_locked_memory_is_explained() {
+    if lab::skip_without_root("a_limit_on_locked_memory_is_explained") {
+        return;
+    }
+    in_world(|_| {
+        let status = std::process::Command::new("setpriv")
+            .args(["--bounding-set=-ipc_lock", "sh", "-c"])
+            .arg("ulimit -l 64 && exec \"$0\" \"$@\"")
+            .arg(std::env::current_exe().expect("ourselves"))
+            .args(["--ignored", "--exact", "open_beyond_the_limit"])
+            .env("OUTBOARD_TEST_LIMIT", "1")
+            .stdout(std::process::Stdio::null())
+            .status()
+            .expect("setpriv, of util-linux");
+        assert!(status.success(), "see above");
+    });
+}
+
 /// What a child of the next test does: holds a steered device until it is killed.
 #[test]
 #[ignore = "only run by a_killed_owner_leaves_no_program_behind"]
