@@ -1,0 +1,273 @@
+//! A whole engine over a simulated link: connections are handed over, data goes both ways, and
+//! everything ends as it should.
+
+mod world;
+
+use std::time::Duration;
+
+use queue_pair::control::{Fds, Reply, Request};
+use queue_pair::{Completion, ConnectBlock, Submission};
+use world::{ENGINE, PEER, World};
+
+#[test]
+fn a_request_is_answered_with_one_submission_and_one_completion() {
+    let mut world = World::new();
+    let (mut host, conn, peer) = world.connected();
+    host.completions.clear();
+    world.peer.send(world.now, peer, b"ping");
+    world.settle();
+    host.collect();
+    assert_eq!(host.completions.len(), 1, "{:?}", host.completions);
+    assert_eq!(host.received(conn), b"ping");
+    host.send(conn, b"pong!", 4);
+    world.settle();
+    assert_eq!(world.peer.conns[&peer].bytes, b"pong!");
+    // The peer delays its acknowledgement.
+    world.pass(Duration::from_millis(50));
+    host.collect();
+    assert!(
+        matches!(
+            host.completions.last(),
+            Some(Completion::Update {
+                acked: 5,
+                len: 0,
+                ..
+            })
+        ),
+        "{:?}",
+        host.completions
+    );
+}
+
+#[test]
+fn a_megabyte_comes_back_as_it_went() {
+    let mut world = World::new();
+    let (mut host, conn, peer) = world.connected();
+    let data: Vec<u8> = (0..1_000_000u32).map(|i| (i * 7 + i / 251) as u8).collect();
+    world.peer.send(world.now, peer, &data);
+    let mut echoed = Vec::new();
+    for _ in 0..10_000 {
+        world.pass(Duration::from_millis(1));
+        host.collect();
+        let fresh = host.received(conn);
+        host.completions.clear();
+        if !fresh.is_empty() {
+            echoed.extend_from_slice(&fresh);
+            host.send(conn, &fresh, echoed.len() as u64);
+        }
+        if world.peer.conns[&peer].bytes.len() == data.len() {
+            break;
+        }
+    }
+    assert!(
+        world.peer.conns[&peer].bytes == data,
+        "equal bytes both ways"
+    );
+}
+
+#[test]
+fn data_that_arrives_before_the_connection_is_handed_over_is_kept() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (port, listener) = world.listen(&mut host);
+    let peer = world.peer.connect(world.now, port);
+    world.settle();
+    world.peer.send(world.now, peer, b"early");
+    world.settle();
+    host.collect();
+    let waiting = Completion::Backlog {
+        listener,
+        waiting: 1,
+    };
+    assert_eq!(
+        host.completions,
+        [waiting],
+        "nothing is handed over unasked"
+    );
+    host.submit(Submission::Credit { listener, total: 1 });
+    world.settle();
+    host.collect();
+    let conn = host.accepted()[0];
+    assert_eq!(host.received(conn), b"early");
+}
+
+#[test]
+fn a_peer_that_closes_is_announced_with_its_last_bytes() {
+    let mut world = World::new();
+    let (mut host, conn, peer) = world.connected();
+    world.peer.send(world.now, peer, b"bye");
+    world
+        .peer
+        .request(world.now, peer, tcp::Request::ShutdownWrite);
+    world.settle();
+    host.collect();
+    assert_eq!(host.received(conn), b"bye");
+    assert!(host.peer_closed(conn));
+    host.send(conn, b"you too", 3);
+    host.submit(Submission::Close { conn, abort: false });
+    world.pass(Duration::from_secs(1));
+    host.collect();
+    assert!(host.is_released(conn));
+    let at_peer = &world.peer.conns[&peer];
+    assert_eq!(at_peer.bytes, b"you too");
+    assert!(at_peer.update.peer_closed);
+}
+
+#[test]
+fn a_close_with_unread_data_is_a_reset() {
+    let mut world = World::new();
+    let (mut host, conn, peer) = world.connected();
+    world.peer.send(world.now, peer, b"never read");
+    world.settle();
+    host.submit(Submission::Close { conn, abort: false });
+    world.pass(Duration::from_secs(1));
+    host.collect();
+    assert!(host.is_released(conn));
+    let failed = world.peer.conns[&peer].update.failed;
+    assert_eq!(failed, Some(tcp::Failure::Reset));
+}
+
+#[test]
+fn a_reset_is_told_as_connection_reset() {
+    let mut world = World::new();
+    let (mut host, conn, peer) = world.connected();
+    world.peer.request(world.now, peer, tcp::Request::Abort);
+    world.settle();
+    host.collect();
+    let reset = rustix::io::Errno::CONNRESET.raw_os_error() as u16;
+    assert_eq!(host.failure(conn), Some(reset));
+    host.submit(Submission::Close { conn, abort: false });
+    world.settle();
+    host.collect();
+    assert!(host.is_released(conn));
+}
+
+#[test]
+fn ten_thousand_connections_in_sequence_leave_nothing_behind() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (port, listener) = world.listen(&mut host);
+    for round in 1..=10_000u32 {
+        host.submit(Submission::Credit {
+            listener,
+            total: round,
+        });
+        let (conn, peer) = world.connect(&mut host, port);
+        world.peer.request(world.now, peer, tcp::Request::Abort);
+        host.submit(Submission::Close { conn, abort: true });
+        world.settle();
+        host.collect();
+        assert!(host.is_released(conn), "round {round}");
+        host.completions.clear();
+    }
+    assert_eq!(world.worker.stack().connection_count(), 0);
+}
+
+#[test]
+fn a_connection_is_opened_from_a_leased_port() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let listener = world.peer.listen(7000);
+    let block = ConnectBlock {
+        local: std::net::SocketAddr::new(ENGINE, 20_000),
+        ..ConnectBlock::new(std::net::SocketAddr::new(PEER, 7000))
+    };
+    host.region
+        .send
+        .copy_in(0, &block.encode())
+        .expect("inside");
+    host.submit(Submission::Connect { token: 99, addr: 0 });
+    world.settle();
+    host.collect();
+    let Some(Completion::Opened { token, conn, local }) = host.completions.first().copied() else {
+        panic!("not opened: {:?}", host.completions);
+    };
+    assert_eq!((token, local.port()), (99, 20_000));
+    let accepted = world.peer.stack.accept(listener).expect("at the peer");
+    host.send(conn, b"hello", 0);
+    world.settle();
+    assert_eq!(world.peer.conns[&accepted].bytes, b"hello");
+}
+
+#[test]
+fn a_refused_connection_says_so() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let block = ConnectBlock {
+        local: std::net::SocketAddr::new(ENGINE, 20_001),
+        ..ConnectBlock::new(std::net::SocketAddr::new(PEER, 7001))
+    };
+    host.region
+        .send
+        .copy_in(0, &block.encode())
+        .expect("inside");
+    host.submit(Submission::Connect { token: 5, addr: 0 });
+    world.settle();
+    host.collect();
+    let errno = rustix::io::Errno::CONNREFUSED.raw_os_error() as u16;
+    assert_eq!(
+        host.completions,
+        [Completion::OpenFailed { token: 5, errno }]
+    );
+    assert_eq!(world.worker.stack().connection_count(), 0);
+}
+
+#[test]
+fn connecting_to_a_local_address_is_left_to_the_kernel() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let block = ConnectBlock::new(std::net::SocketAddr::new(ENGINE, 80));
+    host.region
+        .send
+        .copy_in(0, &block.encode())
+        .expect("inside");
+    host.submit(Submission::Connect { token: 5, addr: 0 });
+    world.settle();
+    host.collect();
+    let errno = rustix::io::Errno::OPNOTSUPP.raw_os_error() as u16;
+    assert_eq!(
+        host.completions,
+        [Completion::OpenFailed { token: 5, errno }]
+    );
+}
+
+#[test]
+fn two_processes_share_a_listener_and_take_turns() {
+    let mut world = World::new();
+    let (mut first, mut second) = (world.attach(None), world.attach(None));
+    let (port, listener) = world.listen(&mut first);
+    let shown = first.kernel[0].try_clone().expect("descriptors").into();
+    let addr = first.kernel[0].local_addr().expect("bound");
+    let request = Request::Listen {
+        addr,
+        v6only: false,
+        backlog: 128,
+    };
+    let (reply, _) = world.request(&mut second, &request, [shown].into_iter().collect());
+    assert_eq!(reply, Reply::Listening { listener });
+    for host in [&mut first, &mut second] {
+        host.submit(Submission::Credit { listener, total: 5 });
+    }
+    world.settle();
+    for _ in 0..6 {
+        world.peer.connect(world.now, port);
+        world.settle();
+    }
+    first.collect();
+    second.collect();
+    assert_eq!((first.accepted().len(), second.accepted().len()), (3, 3));
+}
+
+#[test]
+fn a_port_without_proof_is_refused() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let request = Request::Listen {
+        addr: "0.0.0.0:80".parse().unwrap(),
+        v6only: false,
+        backlog: 1,
+    };
+    let (reply, _) = world.request(&mut host, &request, Fds::new());
+    assert!(matches!(reply, Reply::Error { .. }), "{reply:?}");
+    assert!(world.worker.network().steered.is_empty());
+}

@@ -1,0 +1,444 @@
+//! A world in one thread under virtual time: a worker over one end of a simulated link, a TCP of
+//! the same make at the other end as the network's side, and hosts that speak the shared memory
+//! by hand, so that they can also lie.
+
+#![allow(dead_code, reason = "each test binary uses its own part of the world")]
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use engine::config::Config;
+use engine::control::Control;
+use engine::network::FixedNetwork;
+use engine::worker::Worker;
+use netdev::Device;
+use netdev::sim::{LinkConfig, SimDevice, link};
+use netdev::syscalls::netns_cookie;
+use queue_pair::control::{Channel, Fds, Reply, Request, VERSION};
+use queue_pair::{Completion, ConnRef, HostSide, Submission, region};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use tcp::{ConnId, ConnUpdate, Event, Extent, FrameSink, Instant, Outgoing, SinkFull, Stack};
+use wire::checksum::Sum;
+use wire::ethernet::{MacAddr, Vlan};
+use wire::segment::{ChecksumPolicy, Headers, Link, TcpChecksum, parse};
+
+/// The address of the engine's interface.
+pub const ENGINE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+/// The address at the other end.
+pub const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+const ENGINE_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+
+/// What the network's side keeps of a connection.
+#[derive(Debug, Default)]
+pub struct PeerConn {
+    /// Bytes received, those out of order at their place.
+    pub bytes: Vec<u8>,
+    /// Where the connection stands.
+    pub update: ConnUpdate,
+    /// The TCP has forgotten it.
+    pub released: bool,
+}
+
+/// The network's side: a TCP with its memory.
+pub struct Peer {
+    pub stack: Stack,
+    pub conns: HashMap<ConnId, PeerConn>,
+    device: SimDevice,
+    sent: Vec<u8>,
+    next_port: u16,
+}
+
+struct PeerStore<'a>(&'a mut HashMap<ConnId, PeerConn>);
+
+impl tcp::PayloadStore for PeerStore<'_> {
+    fn place(&mut self, conn: ConnId, offset: u64, bytes: &[u8]) -> usize {
+        let conn = self.0.entry(conn).or_default();
+        let (start, end) = (offset as usize, offset as usize + bytes.len());
+        if conn.bytes.len() < end {
+            conn.bytes.resize(end, 0);
+        }
+        conn.bytes[start..end].copy_from_slice(bytes);
+        bytes.len()
+    }
+}
+
+struct PeerSink<'a> {
+    device: &'a mut SimDevice,
+    sent: &'a [u8],
+}
+
+impl FrameSink for PeerSink<'_> {
+    fn burst_limit(&mut self, _: ConnId, mss: u16) -> usize {
+        mss.into()
+    }
+
+    fn emit(&mut self, _: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
+        let headers = Headers {
+            link: Link {
+                src: PEER_MAC,
+                dst: ENGINE_MAC,
+                vlan: Vlan::None,
+            },
+            src: out.src,
+            dst: out.dst,
+            hop_limit: 64,
+            ecn: out.ecn,
+            tcp: out.tcp,
+        };
+        let frame = self.device.frame().ok_or(SinkFull)?;
+        let start = headers.len();
+        let mut at = start;
+        for Extent { addr, len } in out.payload {
+            let bytes = &self.sent[*addr as usize..][..*len as usize];
+            frame[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        }
+        let sum = Sum::of(&frame[start..at]);
+        headers
+            .emit(out.payload_len, TcpChecksum::Complete(sum), frame)
+            .expect("fits");
+        self.device.submit(at, None);
+        Ok(())
+    }
+}
+
+impl Peer {
+    /// Opens a connection to a port of the engine's.
+    pub fn connect(&mut self, now: Instant, port: u16) -> ConnId {
+        self.next_port += 1;
+        let local = SocketAddr::new(PEER, self.next_port);
+        let remote = SocketAddr::new(ENGINE, port);
+        let options = tcp::ConnOptions::default();
+        let conn = self
+            .stack
+            .connect(now, local, remote, &options)
+            .expect("a new pair");
+        self.conns.insert(conn, PeerConn::default());
+        conn
+    }
+
+    /// Listens on a port.
+    pub fn listen(&mut self, port: u16) -> tcp::ListenerId {
+        let spec = tcp::ListenSpec {
+            addr: Some(PEER),
+            port,
+            backlog: 1024,
+            max_half_open: 1024,
+            v6_only: false,
+            options: tcp::ConnOptions::default(),
+        };
+        self.stack.listen(spec).expect("a new listener")
+    }
+
+    /// Sends bytes on a connection.
+    pub fn send(&mut self, now: Instant, conn: ConnId, bytes: &[u8]) {
+        let extent = Extent {
+            addr: self.sent.len() as u64,
+            len: bytes.len() as u32,
+        };
+        self.sent.extend_from_slice(bytes);
+        self.request(
+            now,
+            conn,
+            tcp::Request::Send {
+                extent,
+                more: false,
+            },
+        );
+    }
+
+    /// Asks something of a connection.
+    pub fn request(&mut self, now: Instant, conn: ConnId, request: tcp::Request) {
+        self.stack.on_request(now, conn, request).expect("accepted");
+    }
+
+    /// Puts raw bytes on the wire.
+    pub fn inject(&mut self, frame: &[u8]) {
+        let buffer = self.device.frame().expect("room");
+        buffer[..frame.len()].copy_from_slice(frame);
+        self.device.submit(frame.len(), None);
+        self.device.flush();
+    }
+
+    fn turn(&mut self, now: Instant) -> bool {
+        let (stack, conns) = (&mut self.stack, &mut self.conns);
+        let received = self.device.receive(256, |frame| {
+            // Bursts cut by the simulated device carry whole checksums.
+            let segment = parse(frame, ChecksumPolicy::Verify).expect("the engine sends segments");
+            let _ = stack.on_segment(now, &segment, &mut PeerStore(conns));
+        });
+        if stack.next_timeout().is_some_and(|at| at <= now) {
+            stack.on_timeout(now, 1024);
+        }
+        let mut sink = PeerSink {
+            device: &mut self.device,
+            sent: &self.sent,
+        };
+        let sent = stack.poll_transmit(now, &mut sink, 1024);
+        self.device.flush();
+        while let Some(event) = self.stack.poll_event() {
+            match event {
+                Event::Connection(id, update) => {
+                    self.conns.entry(id).or_default().update = update;
+                    // What arrives is taken at once.
+                    let consumed = tcp::Request::Consumed(update.received);
+                    let _ = self.stack.on_request(now, id, consumed);
+                }
+                Event::Released(id) => self.conns.entry(id).or_default().released = true,
+                Event::Acceptable(_) => {}
+            }
+        }
+        received + sent > 0
+    }
+}
+
+/// An attached process, spoken for by the test.
+pub struct Host {
+    pub channel: Channel,
+    pub region: HostSide,
+    pub completions: Vec<Completion>,
+    /// The kernel's listening sockets, as a server keeps them.
+    pub kernel: Vec<TcpListener>,
+    _doorbells: Vec<OwnedFd>,
+    next_send: u64,
+}
+
+impl Host {
+    /// Submits and publishes.
+    pub fn submit(&mut self, submission: Submission) {
+        let posted = self.region.submissions.post(&submission);
+        assert!(posted.expect("an honest engine"), "room in the ring");
+        self.region.submissions.publish();
+    }
+
+    /// Writes bytes to the send area and submits them.
+    pub fn send(&mut self, conn: ConnRef, bytes: &[u8], consumed: u64) {
+        let addr = self.next_send;
+        self.next_send += bytes.len() as u64;
+        self.region.send.copy_in(addr, bytes).expect("inside");
+        self.submit(Submission::Send {
+            conn,
+            addr,
+            len: bytes.len() as u32,
+            more: false,
+            consumed,
+        });
+    }
+
+    /// Takes what the engine has posted.
+    pub fn collect(&mut self) {
+        while let Some(completion) = self.region.completions.take().expect("honest") {
+            self.completions.push(completion);
+        }
+        self.region.completions.release();
+    }
+
+    /// The connections that were handed over, in order.
+    pub fn accepted(&self) -> Vec<ConnRef> {
+        let accepted = |c: &Completion| match c {
+            Completion::Accepted { conn, .. } => Some(*conn),
+            _ => None,
+        };
+        self.completions.iter().filter_map(accepted).collect()
+    }
+
+    /// The bytes announced on a connection so far.
+    pub fn received(&self, conn: ConnRef) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for completion in &self.completions {
+            if let Completion::Update {
+                conn: c, addr, len, ..
+            } = completion
+                && *c == conn
+            {
+                let mut piece = vec![0; *len as usize];
+                self.region
+                    .receive
+                    .copy_out(*addr, &mut piece)
+                    .expect("inside");
+                bytes.extend(piece);
+            }
+        }
+        bytes
+    }
+
+    /// Whether the engine has said that it no longer reads what was sent on a connection.
+    pub fn is_released(&self, conn: ConnRef) -> bool {
+        self.completions.contains(&Completion::Released { conn })
+    }
+
+    /// The errno that a connection failed with.
+    pub fn failure(&self, conn: ConnRef) -> Option<u16> {
+        self.completions.iter().find_map(|c| match c {
+            Completion::Failed { conn: c, errno } if *c == conn => Some(*errno),
+            _ => None,
+        })
+    }
+
+    /// Whether the peer is known to have closed.
+    pub fn peer_closed(&self, conn: ConnRef) -> bool {
+        self.completions.iter().any(
+            |c| matches!(c, Completion::Update { conn: c, peer_closed: true, .. } if *c == conn),
+        )
+    }
+}
+
+/// The whole of it.
+pub struct World {
+    pub worker: Worker<SimDevice, FixedNetwork>,
+    pub peer: Peer,
+    pub now: Instant,
+}
+
+impl World {
+    /// With the engine's defaults, but less memory.
+    pub fn new() -> Self {
+        Self::with(Config::default(), LinkConfig::default())
+    }
+
+    /// With these settings.
+    pub fn with(mut config: Config, faults: LinkConfig) -> Self {
+        config.limits.send_area = config.limits.send_area.min(1 << 22);
+        config.limits.receive_area = config.limits.receive_area.min(1 << 22);
+        let (near, far) = link(faults).expect("descriptors");
+        let network = FixedNetwork {
+            mac: ENGINE_MAC,
+            addresses: vec![ENGINE],
+            peer: PEER_MAC,
+            steered: Vec::new(),
+            ports: Vec::new(),
+        };
+        let control = Control::without_socket(&config.limits).expect("descriptors");
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        let cookie = netns_cookie(&socket).expect("a cookie");
+        let worker = Worker::new(config, near, network, control, [7; 32]).in_namespace(cookie);
+        Self {
+            worker,
+            peer: Peer {
+                stack: Stack::new(tcp::Config::default(), [9; 32]),
+                conns: HashMap::new(),
+                device: far,
+                sent: Vec::new(),
+                next_port: 40_000,
+            },
+            now: Instant::from_millis(1),
+        }
+    }
+
+    /// Runs both sides, time standing still, until neither has anything to do.
+    pub fn settle(&mut self) {
+        for _ in 0..100_000 {
+            let engine = self.worker.turn(self.now);
+            let peer = self.peer.turn(self.now);
+            if !engine && !peer {
+                return;
+            }
+        }
+        panic!("the world does not come to rest");
+    }
+
+    /// Runs for a span of virtual time, in steps of a millisecond.
+    pub fn pass(&mut self, span: Duration) {
+        let end = self.now + span;
+        while self.now < end {
+            self.settle();
+            self.now = self.now + Duration::from_millis(1);
+        }
+        self.settle();
+    }
+
+    /// Has the worker look at its control connections.
+    pub fn attend(&mut self) {
+        self.worker.attend(self.now);
+        self.settle();
+    }
+
+    /// A control connection to the engine.
+    pub fn dial(&mut self) -> Channel {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .expect("descriptors");
+        self.worker.add_client(theirs).expect("room");
+        Channel::new(ours)
+    }
+
+    /// Asks on a control connection.
+    pub fn ask(&mut self, channel: &mut Channel, request: &Request, fds: Fds) -> (Reply, Fds) {
+        channel.send(request, fds).expect("sent");
+        self.attend();
+        let reply = channel.try_receive::<Reply>().expect("open");
+        reply.expect("answered")
+    }
+
+    /// A process attaches.
+    pub fn attach(&mut self, fork_token: Option<u64>) -> Host {
+        let mut channel = self.dial();
+        let request = Request::Attach {
+            version: VERSION,
+            program: "test".to_owned(),
+            fork_token,
+        };
+        let (reply, mut fds) = self.ask(&mut channel, &request, Fds::new());
+        assert!(matches!(reply, Reply::Attached { .. }), "{reply:?}");
+        let region = region::attach(fds.remove(0).as_fd()).expect("a region");
+        Host {
+            channel,
+            region,
+            completions: Vec::new(),
+            kernel: Vec::new(),
+            _doorbells: fds.into_iter().collect(),
+            next_send: 0,
+        }
+    }
+
+    /// Asks for a host.
+    pub fn request(&mut self, host: &mut Host, request: &Request, fds: Fds) -> (Reply, Fds) {
+        host.channel.send(request, fds).expect("sent");
+        self.attend();
+        let reply = host.channel.try_receive::<Reply>().expect("open");
+        reply.expect("answered")
+    }
+
+    /// A host listens on a port of the kernel's choice and offloads it; the port and the
+    /// listener's number.
+    pub fn listen(&mut self, host: &mut Host) -> (u16, u32) {
+        let kernel = TcpListener::bind("0.0.0.0:0").expect("a port");
+        let addr = kernel.local_addr().expect("bound");
+        let shown: OwnedFd = kernel.try_clone().expect("descriptors").into();
+        host.kernel.push(kernel);
+        let request = Request::Listen {
+            addr,
+            v6only: false,
+            backlog: 128,
+        };
+        let (reply, _) = self.request(host, &request, [shown].into_iter().collect());
+        let Reply::Listening { listener } = reply else {
+            panic!("not listening: {reply:?}");
+        };
+        (addr.port(), listener)
+    }
+
+    /// A host with a listener and `credit`, and an open connection that it was handed.
+    pub fn connected(&mut self) -> (Host, ConnRef, ConnId) {
+        let mut host = self.attach(None);
+        let (port, listener) = self.listen(&mut host);
+        host.submit(Submission::Credit {
+            listener,
+            total: 64,
+        });
+        let (conn, peer) = self.connect(&mut host, port);
+        (host, conn, peer)
+    }
+
+    /// The peer opens one more connection to a host.
+    pub fn connect(&mut self, host: &mut Host, port: u16) -> (ConnRef, ConnId) {
+        let peer = self.peer.connect(self.now, port);
+        self.settle();
+        host.collect();
+        let conn = *host.accepted().last().expect("handed over");
+        (conn, peer)
+    }
+}
