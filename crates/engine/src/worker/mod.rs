@@ -32,6 +32,7 @@ use tcp::{Instant, Stack};
 use wire::segment::{ChecksumPolicy, parse};
 use wire::tcp::Flags;
 
+use crate::capture::{Captures, Direction, Frame};
 use crate::config::Config;
 use crate::connections::{Connections, SessionId};
 use crate::control::Control;
@@ -72,6 +73,7 @@ pub struct Worker<D, N> {
     control: Control,
     counters: Counters,
     scratch: Area,
+    captures: Captures,
     /// The time of this turn.
     now: Instant,
     /// Sessions that broke the rules in this turn.
@@ -113,6 +115,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             control,
             counters: Counters::default(),
             scratch: Area::private("scratch", SCRATCH),
+            captures: Captures::default(),
             now: Instant::ZERO,
             breaches: Vec::new(),
             lenders: HashMap::new(),
@@ -162,6 +165,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             memory,
             counters,
             config,
+            captures,
             now,
             checksum,
             ..
@@ -171,17 +175,34 @@ impl<D: Device, N: Network> Worker<D, N> {
             memory,
         };
         let open = config.access.is_open();
-        let count = device.receive(RECEIVE_BUDGET, |frame| match parse(frame, *checksum) {
-            Ok(segment) => {
-                let opens = segment.tcp.flags.contains(Flags::SYN) && segment.tcp.ack.is_none();
-                if !open && opens && !config.access.admits_peer(segment.src, segment.tcp.dst_port) {
-                    counters.drop(Drop::Denied);
-                    return;
+        let count = device.receive(RECEIVE_BUDGET, |frame| {
+            let dropped = match parse(frame, *checksum) {
+                Ok(segment) => {
+                    let tcp = &segment.tcp;
+                    let opens = tcp.flags.contains(Flags::SYN) && tcp.ack.is_none();
+                    if !open && opens && !config.access.admits_peer(segment.src, tcp.dst_port) {
+                        counters.drop(Drop::Denied);
+                        Err(Drop::Denied.name())
+                    } else {
+                        // What the TCP does not use it counts itself.
+                        let used = stack.on_segment(*now, &segment, &mut store);
+                        used.map_err(tcp::DropReason::name)
+                    }
                 }
-                // What the TCP does not use it counts itself, by reason.
-                let _ = stack.on_segment(*now, &segment, &mut store);
+                Err(reason) => {
+                    counters.malformed(reason);
+                    Err(reason.name())
+                }
+            };
+            if captures.is_on() {
+                let frame = Frame {
+                    direction: Direction::In,
+                    head: frame,
+                    payload: &[],
+                    dropped: dropped.err(),
+                };
+                captures.frame(*now, &frame);
             }
-            Err(reason) => counters.malformed(reason),
         });
         counters.frames += count as u64;
         counters.batches += u64::from(count != 0);
@@ -198,12 +219,16 @@ impl<D: Device, N: Network> Worker<D, N> {
             held: &mut self.held,
             counters: &mut self.counters,
             scratch: &self.scratch,
+            captures: &mut self.captures,
         };
         let sent = self
             .stack
             .poll_transmit(self.now, &mut sink, TRANSMIT_BUDGET);
         if sent != 0 {
             self.device.flush();
+        }
+        if self.captures.is_on() {
+            self.captures.flush();
         }
         sent != 0
     }

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::Worker;
+use crate::capture::CaptureError;
 use crate::connections::SessionId;
 use crate::control::{Source, prove_listener};
 use crate::network::Network;
@@ -265,9 +266,17 @@ impl<D: Device, N: Network> Worker<D, N> {
         Ok((Reply::Forked { token }, [theirs].into_iter().collect()))
     }
 
-    fn answer_capture(&mut self, slot: u32, _: &str, _: Fds) -> Answer {
+    fn answer_capture(&mut self, slot: u32, filter: &str, mut fds: Fds) -> Answer {
         self.privileged(slot)?;
-        refuse(Errno::OPNOTSUPP, "this engine does not capture yet")
+        let Some(socket) = fds.pop() else {
+            return refuse(Errno::INVAL, "send the end of a stream socket along");
+        };
+        let interface = &self.config.interface;
+        match self.captures.begin(filter, socket, interface, self.now) {
+            Ok(()) => done(),
+            Err(error @ CaptureError::TooMany) => refuse(Errno::BUSY, error.to_string()),
+            Err(error) => refuse(Errno::INVAL, error.to_string()),
+        }
     }
 
     fn report(&mut self, slot: u32, fd: i32, kind: String, reason: String) {

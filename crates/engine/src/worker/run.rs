@@ -181,7 +181,10 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// When the worker must be awake again, if at all.
     fn wake_time(&mut self, state: &Loop) -> Option<Instant> {
         let timer = self.stack.next_timeout();
-        let ticking = self.has_mixed() || !self.closing.is_empty() || self.paths.needs_tick();
+        let ticking = self.captures.is_on()
+            || self.has_mixed()
+            || !self.closing.is_empty()
+            || self.paths.needs_tick();
         let tick = (ticking || self.backed_up()).then_some(state.tick);
         let times = [timer, tick, state.deadline];
         times.into_iter().flatten().min()
@@ -249,6 +252,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.recheck_closing();
         }
         self.paths.tick(&mut self.network);
+        if self.captures.is_on() {
+            self.captures.reap();
+        }
     }
 
     fn network_changed(&mut self) {

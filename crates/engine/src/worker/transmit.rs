@@ -12,6 +12,7 @@ use wire::checksum::Sum;
 use wire::ethernet::{MacAddr, Vlan};
 use wire::segment::{Headers, Link, MAX_HEADERS_LEN, TcpChecksum};
 
+use crate::capture::{Captures, Direction, Frame};
 use crate::connections::Connections;
 use crate::memory::Memory;
 use crate::network::{HeldFrames, Network, PathId, Paths, Reach};
@@ -35,6 +36,7 @@ pub(super) struct Sink<'a, D, N> {
     pub counters: &'a mut Counters,
     /// Where the pieces of a large send that are too many are put together.
     pub scratch: &'a Area,
+    pub captures: &'a mut Captures,
 }
 
 impl<D: Device, N: Network> Sink<'_, D, N> {
@@ -58,6 +60,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
 
     fn one_segment(
         &mut self,
+        now: Instant,
         headers: &Headers,
         waits_for: Option<u32>,
         out: &Outgoing<'_>,
@@ -89,6 +92,15 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             self.counters.drop(Drop::Unsendable);
             return Ok(());
         }
+        if self.captures.is_on() {
+            let sent = Frame {
+                direction: Direction::Out,
+                head: frame,
+                payload: &[],
+                dropped: None,
+            };
+            self.captures.frame(now, &sent);
+        }
         match waits_for {
             None => {
                 self.device.submit(length, None);
@@ -103,7 +115,12 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         Ok(())
     }
 
-    fn large_segment(&mut self, headers: &Headers, out: &Outgoing<'_>) -> Result<(), SinkFull> {
+    fn large_segment(
+        &mut self,
+        now: Instant,
+        headers: &Headers,
+        out: &Outgoing<'_>,
+    ) -> Result<(), SinkFull> {
         let mut bytes = [0; MAX_HEADERS_LEN];
         let Ok(length) = headers.emit(out.payload_len, TcpChecksum::Partial, &mut bytes) else {
             self.counters.drop(Drop::Unsendable);
@@ -134,6 +151,15 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         }
         match self.device.send_large(&bytes[..length], &pieces, how) {
             Ok(()) => {
+                if self.captures.is_on() {
+                    let sent = Frame {
+                        direction: Direction::Out,
+                        head: &bytes[..length],
+                        payload: &pieces,
+                        dropped: None,
+                    };
+                    self.captures.frame(now, &sent);
+                }
                 self.counters.sent += 1;
                 self.counters.large_sends += 1;
                 Ok(())
@@ -177,7 +203,7 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
         (largest / mss).max(1) * mss
     }
 
-    fn emit(&mut self, _: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
+    fn emit(&mut self, now: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
         let Some(path) = self.path(out) else {
             self.counters.drop(Drop::PathsFull);
             return Ok(());
@@ -203,13 +229,13 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
             tcp: out.tcp,
         };
         if out.gso_size == 0 {
-            return self.one_segment(&headers, waits_for, out);
+            return self.one_segment(now, &headers, waits_for, out);
         }
         if waits_for.is_some() {
             // A burst on a connection whose neighbour has just been lost; it is sent again.
             self.counters.drop(Drop::HeldFull);
             return Ok(());
         }
-        self.large_segment(&headers, out)
+        self.large_segment(now, &headers, out)
     }
 }
