@@ -322,6 +322,21 @@ impl Attached {
         });
     }
 
+    /// Reports bytes and an acknowledgement in one completion.
+    pub fn deliver_acknowledging(&mut self, conn: ConnRef, bytes: &[u8], acked: u64) {
+        if let Some(connection) = self.connections.get_mut(&conn) {
+            connection.acked = acked;
+        }
+        self.deliver(conn, bytes);
+    }
+
+    /// Keeps no record of what was sent so far.
+    pub fn forget_sent(&mut self) {
+        self.connections
+            .values_mut()
+            .for_each(|connection| connection.sent.clear());
+    }
+
     /// The peer acknowledges `acked` bytes in all.
     pub fn acknowledge(&mut self, conn: ConnRef, acked: u64) {
         self.connections.get_mut(&conn).unwrap().acked = acked;
