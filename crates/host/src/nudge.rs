@@ -15,6 +15,9 @@ use crate::private_fds::{Private, lift};
 /// write to it never waits.
 pub(crate) struct Nudge {
     asleep: AtomicBool,
+    /// There is something to drain. Set after the write: a wake-up that comes between the two drains
+    /// nothing, and the next sleep ends at once.
+    nudged: AtomicBool,
     eventfd: Private<OwnedFd>,
 }
 
@@ -32,6 +35,7 @@ impl Nudges {
         let eventfd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let nudge = Arc::new(Nudge {
             asleep: AtomicBool::new(false),
+            nudged: AtomicBool::new(false),
             eventfd: Private::new(lift(eventfd)),
         });
         lock(&self.all).push(Arc::clone(&nudge));
@@ -80,6 +84,7 @@ impl Nudges {
         {
             // It fails only when the counter is full, which wakes as well.
             let _ = rustix::io::write(&nudge.eventfd, &1u64.to_ne_bytes());
+            nudge.nudged.store(true, Ordering::Release);
         }
     }
 }
@@ -92,6 +97,9 @@ impl Nudge {
 
     /// Takes the nudges back.
     pub(crate) fn drain(&self) {
+        if !self.nudged.swap(false, Ordering::Acquire) {
+            return;
+        }
         let mut count = [0; 8];
         // Nothing to read is as good.
         let _ = rustix::io::read(&self.eventfd, &mut count);

@@ -84,6 +84,11 @@ impl<W: Word> Sleepers<W> {
         Self { word }
     }
 
+    /// Whether anybody sleeps, or is about to. A hint: it may have changed by the time it is used.
+    pub fn any_asleep(&self) -> bool {
+        self.word.word().load(Ordering::Relaxed) != 0
+    }
+
     /// Called after work was published: the sleepers to ring, as a bitmap, which is cleared.
     #[must_use = "these sleepers are taken for rung"]
     pub fn take(&self) -> u64 {

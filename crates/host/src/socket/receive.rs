@@ -89,7 +89,7 @@ impl SocketCore {
 
     fn receive(self: &Arc<Self>, out: &mut [IoSliceMut<'_>], peek: bool) -> Result<usize, Errno> {
         let mut state = self.readable()?;
-        if state.receive.waiting() == 0 || state.read_shut {
+        if state.receive.waiting() == 0 {
             if out.iter().all(|part| part.is_empty()) {
                 return Ok(0);
             }
