@@ -72,7 +72,7 @@ impl Default for Config {
             max_time_wait: 131_072,
             max_orphans: 65_536,
             max_send_extents: 16_384,
-            max_out_of_order_ranges: 128,
+            max_out_of_order_ranges: 1024,
             max_control_segments: 4096,
             challenge_acks_per_second: 1000,
             resets_per_second: 10_000,

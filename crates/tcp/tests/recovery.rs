@@ -246,6 +246,30 @@ fn reports_find_every_hole_in_one_round_trip() {
 }
 
 #[test]
+fn a_lost_retransmission_is_noticed_by_what_follows_it() {
+    let mut b = selective();
+    b.send(30_000);
+    assert_eq!(b.all().len(), 10);
+    b.sack(1, &[(1001, 4001)]);
+    // The first segment goes again, and is lost again.
+    assert_eq!(b.next().unwrap().brief(), ". 1:1001 ack 1");
+    b.discard();
+    b.sack(1, &[(1001, 10_001)]);
+    // New data follows it.
+    let new = b.all();
+    assert_eq!(new[0], ". 10001:11001 ack 1");
+    assert!(new.len() >= 3);
+    b.sack(1, &[(1001, 12_001)]);
+    assert!(b.all().iter().all(|s| s != ". 1:1001 ack 1"));
+    b.sack(1, &[(1001, 13_001)]);
+    assert_eq!(b.all()[0], ". 1:1001 ack 1");
+    // Not a second time for the same evidence.
+    b.sack(1, &[(1001, 14_001)]);
+    assert!(b.all().iter().all(|s| s != ". 1:1001 ack 1"));
+    assert_eq!(b.stack.counters().timeouts, 0);
+}
+
+#[test]
 fn reports_let_new_data_go() {
     // Limited transmit: what is reported has left the network.
     let mut b = selective();

@@ -314,7 +314,7 @@ impl Connection {
                 self.timers.clear(Timer::Cork);
             }
         } else {
-            self.recovery.on_retransmitted(end);
+            self.recovery.on_retransmitted(seq, end, self.snd.nxt);
             // Karn: what has been sent twice cannot be timed.
             self.probe = None;
             self.retransmits = self.retransmits.saturating_add(segments as u32);

@@ -18,13 +18,17 @@
 //!   during recovery.
 //! - With SACK, `lost` is where more than two segments' worth above has been reported.
 //! - A timeout moves `lost` to `max`.
+//!
+//! What was sent again and lost again lies below `next`; `resent` finds it.
 
+mod resent;
 pub mod rtt;
 mod scoreboard;
 
 use wire::seq::SeqNumber;
 use wire::tcp::SackBlock;
 
+use resent::Resent;
 use scoreboard::Scoreboard;
 
 /// Duplicate acknowledgements that tell loss from reordering (RFC 5681 3.2).
@@ -49,6 +53,13 @@ pub(crate) enum Verdict {
     Entered,
 }
 
+/// What the peer's reports tell; it exists only while there are any.
+#[derive(Default)]
+struct Reports {
+    scoreboard: Scoreboard,
+    resent: Resent,
+}
+
 pub(crate) struct Recovery {
     phase: Phase,
     /// The segment to send again goes out whatever the pipe says: it is the first of a recovery
@@ -62,7 +73,7 @@ pub(crate) struct Recovery {
     recover: SeqNumber,
     next: SeqNumber,
     lost: SeqNumber,
-    scoreboard: Option<Box<Scoreboard>>,
+    reports: Option<Box<Reports>>,
 }
 
 impl Recovery {
@@ -75,7 +86,7 @@ impl Recovery {
             recover: start,
             next: start,
             lost: start,
-            scoreboard: None,
+            reports: None,
         }
     }
 
@@ -104,10 +115,8 @@ impl Recovery {
                 && block.left.after(una)
                 && block.right.at_or_before(max);
             if sound {
-                news += self
-                    .scoreboard
-                    .get_or_insert_with(Default::default)
-                    .insert(block);
+                let reports = self.reports.get_or_insert_with(Default::default);
+                news += reports.scoreboard.insert(block);
             }
         }
         news > 0
@@ -115,14 +124,14 @@ impl Recovery {
 
     /// The cumulative acknowledgement has moved by `bytes` to `una`.
     pub(crate) fn on_progress(&mut self, una: SeqNumber, bytes: u32, mss: u16) {
-        if let Some(scoreboard) = &mut self.scoreboard {
-            if scoreboard.advance(una) {
+        if let Some(reports) = &mut self.reports {
+            if reports.scoreboard.advance(una) {
                 // The peer has let go of what it had reported (RFC 2018 8).
-                scoreboard.clear();
+                reports.scoreboard.clear();
                 self.next = una;
             }
-            if scoreboard.is_empty() {
-                self.scoreboard = None;
+            if reports.scoreboard.is_empty() {
+                self.reports = None;
             }
         }
         self.next = self.next.max(una);
@@ -135,6 +144,9 @@ impl Recovery {
                 self.must_send = false;
                 self.next = una;
                 self.lost = una;
+                if let Some(reports) = &mut self.reports {
+                    reports.resent.clear();
+                }
             }
             Phase::Fast if !self.selective => {
                 // A partial acknowledgement: the next hole is right here (RFC 6582 3.2, step 4).
@@ -162,11 +174,16 @@ impl Recovery {
     /// reports and progress of each acknowledgement.
     pub(crate) fn detect(&mut self, una: SeqNumber, max: SeqNumber, mss: u16) -> Verdict {
         let mss = u32::from(mss);
+        let threshold = (DUPLICATE_THRESHOLD - 1) * mss;
+        if let Some(reports) = &mut self.reports {
+            let Reports { scoreboard, resent } = &mut **reports;
+            resent.detect(una, scoreboard, threshold);
+        }
         if self.phase == Phase::Loss {
             return Verdict::None;
         }
-        let lost = match &self.scoreboard {
-            Some(scoreboard) => scoreboard.lost_below((DUPLICATE_THRESHOLD - 1) * mss),
+        let lost = match &self.reports {
+            Some(reports) => reports.scoreboard.lost_below(threshold),
             None if self.phase == Phase::Open
                 && u32::from(self.duplicates) >= DUPLICATE_THRESHOLD =>
             {
@@ -194,7 +211,9 @@ impl Recovery {
         let first = self.phase != Phase::Loss;
         if !first {
             // Not even the retransmission came through; the reports may be void (RFC 2018 8).
-            self.scoreboard = None;
+            self.reports = None;
+        } else if let Some(reports) = &mut self.reports {
+            reports.resent.clear();
         }
         self.phase = Phase::Loss;
         self.recover = max;
@@ -207,11 +226,16 @@ impl Recovery {
 
     /// The next bytes to send again: where they begin, and how many there are at most.
     pub(crate) fn next_hole(&self, max: SeqNumber) -> Option<(SeqNumber, u32)> {
+        if let Some(reports) = &self.reports {
+            if let Some(lost) = reports.resent.first_lost(&reports.scoreboard) {
+                return Some((lost.left, lost.right.distance_from(lost.left) as u32));
+            }
+        }
         if !self.next.before(self.lost) {
             return None;
         }
-        let (start, end) = match &self.scoreboard {
-            Some(scoreboard) => scoreboard.hole(self.next),
+        let (start, end) = match &self.reports {
+            Some(reports) => reports.scoreboard.hole(self.next),
             None => (self.next, None),
         };
         let end = end.map_or(self.lost, |end| end.min(self.lost)).min(max);
@@ -223,10 +247,17 @@ impl Recovery {
         self.must_send
     }
 
-    /// Bytes up to `end` have been sent again.
-    pub(crate) fn on_retransmitted(&mut self, end: SeqNumber) {
+    /// Bytes from `start` up to `end` have been sent again; `max` is SND.NXT.
+    pub(crate) fn on_retransmitted(&mut self, start: SeqNumber, end: SeqNumber, max: SeqNumber) {
         self.next = self.next.max(end);
         self.must_send = false;
+        if let Some(reports) = &mut self.reports {
+            let range = SackBlock {
+                left: start,
+                right: end,
+            };
+            reports.resent.push(range, max);
+        }
     }
 
     /// Bytes that the network is thought to hold.
@@ -234,13 +265,14 @@ impl Recovery {
         let flight = max.distance_from(una) as u32;
         // What lies between `next` and `lost` has left the network and not been replaced.
         let awaiting = self.lost.distance_from(self.next).max(0) as u32;
-        match &self.scoreboard {
+        match &self.reports {
             None => {
                 let left = u32::from(self.duplicates) * u32::from(mss);
                 // A segment that is taken for lost is not one that a duplicate tells of.
                 flight.saturating_sub(awaiting).saturating_sub(left)
             }
-            Some(scoreboard) => {
+            Some(reports) => {
+                let Reports { scoreboard, resent } = &**reports;
                 let reported_there = if awaiting > 0 {
                     scoreboard.bytes_within(self.next, self.lost)
                 } else {
@@ -249,6 +281,7 @@ impl Recovery {
                 flight
                     .saturating_sub(scoreboard.bytes())
                     .saturating_sub(awaiting - reported_there)
+                    .saturating_sub(resent.lost_bytes(una, scoreboard))
             }
         }
     }

@@ -7,12 +7,15 @@
 use wire::seq::SeqNumber;
 use wire::tcp::SackBlock;
 
-/// Ranges remembered. A window of 3,000 segments that loses one in a hundred has about thirty.
-const MAX_RANGES: usize = 256;
+/// Ranges remembered. A window of 3,000 segments that loses one in a hundred has about thirty, but
+/// one that overruns a queue may lose every other segment of its last part.
+const MAX_RANGES: usize = 1024;
 
 #[derive(Default)]
 pub(crate) struct Scoreboard {
     ranges: Vec<SackBlock>,
+    /// The sum of their lengths.
+    bytes: u32,
 }
 
 impl Scoreboard {
@@ -22,6 +25,7 @@ impl Scoreboard {
 
     pub(crate) fn clear(&mut self) {
         self.ranges.clear();
+        self.bytes = 0;
     }
 
     /// Notes a block; returns how many bytes of it are news.
@@ -44,14 +48,17 @@ impl Scoreboard {
         } else {
             self.ranges.splice(first..last, [merged]);
         }
-        len(&merged) - known
+        let news = len(&merged) - known;
+        self.bytes += news;
+        news
     }
 
     /// The cumulative acknowledgement has come to `una`. Returns whether the peer has broken its
     /// word: it stops short inside a range that it had reported.
     pub(crate) fn advance(&mut self, una: SeqNumber) -> bool {
         let gone = self.ranges.partition_point(|r| r.right.at_or_before(una));
-        self.ranges.drain(..gone);
+        let gone: u32 = self.ranges.drain(..gone).map(|r| len(&r)).sum();
+        self.bytes -= gone;
         self.ranges
             .first()
             .is_some_and(|r| r.left.at_or_before(una))
@@ -59,7 +66,7 @@ impl Scoreboard {
 
     /// Bytes reported.
     pub(crate) fn bytes(&self) -> u32 {
-        self.ranges.iter().map(len).sum()
+        self.bytes
     }
 
     /// Bytes reported in `from .. to`.
@@ -69,6 +76,16 @@ impl Scoreboard {
             .iter()
             .take_while(|r| r.left.before(to))
             .map(|r| r.right.min(to).distance_from(r.left.max(from)) as u32)
+            .sum()
+    }
+
+    /// Bytes reported beyond `from`.
+    pub(crate) fn bytes_beyond(&self, from: SeqNumber) -> u32 {
+        self.ranges
+            .iter()
+            .rev()
+            .take_while(|r| r.right.after(from))
+            .map(|r| r.right.distance_from(r.left.max(from)) as u32)
             .sum()
     }
 
