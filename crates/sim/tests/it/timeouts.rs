@@ -38,6 +38,25 @@ fn each_timeout_is_twice_the_last() {
 }
 
 #[test]
+fn lost_acknowledgements_do_not_pass_for_a_long_round_trip() {
+    let mut pair = Pair::new(9);
+    let (socket, _) = pair.establish(Plan::BY_HAND, Plan::LISTEN);
+    let (client, server) = (pair.client, pair.server);
+    pair.link_mut(server, client).loss = Chance::ALWAYS;
+    pair.send(socket, 100);
+    pair.pump(socket);
+    // The data arrives the first time; what is sent again is answered with its old timestamp.
+    pair.run_for(Duration::from_secs(30));
+    pair.link_mut(server, client).loss = Chance::NEVER;
+    pair.run_until(SOON, |world| world.socket(socket).update.acked == 100);
+    pair.send(socket, 100);
+    pair.pump(socket);
+    pair.run_until(SOON, |world| world.socket(socket).update.acked == 200);
+    let timeout = pair.info(socket).unwrap().retransmission_timeout;
+    assert!(timeout < ms(400), "{timeout:?}");
+}
+
+#[test]
 fn a_peer_that_never_answers_again_ends_the_connection() {
     let mut pair = Pair::new(2);
     let (socket, _) = pair.establish(Plan::BY_HAND, Plan::LISTEN);

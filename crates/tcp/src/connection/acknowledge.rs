@@ -132,6 +132,10 @@ impl Connection {
     /// Measures a round trip, if this acknowledgement allows it without doubt: by the segment that
     /// was timed, or after a retransmission by the timestamp (RFC 7323 4.1), which also ends the
     /// back-off (RFC 6298 5.7).
+    ///
+    /// The timestamp must be that of the retransmission. A peer that had the segment already, and
+    /// whose acknowledgement was lost, answers the second one with the first one's timestamp: then
+    /// what lies between is our own back-off, and as a round trip it would keep itself alive.
     pub(super) fn take_round_trip(
         &mut self,
         ack: SeqNumber,
@@ -143,7 +147,11 @@ impl Connection {
                 Some(now.saturating_duration_since(probe.sent_at))
             }
             (Some(_), _) => None,
-            (None, Some(t)) if self.ts.enabled && t.echo != 0 && self.retransmits > 0 => {
+            (None, Some(t))
+                if self.ts.enabled
+                    && self.retransmits > 0
+                    && t.echo.wrapping_sub(self.ts.resent) as i32 >= 0 =>
+            {
                 let millis = self.timestamp(now).wrapping_sub(t.echo);
                 let sample = Duration::from_millis(u64::from(millis.max(1)));
                 (sample <= MAX_RTO).then_some(sample)

@@ -116,6 +116,8 @@ pub(crate) struct TimestampVars {
     pub(crate) recent_at: u32,
     /// What is added to the clock, so that it tells nothing (RFC 7323 7.1).
     pub(crate) offset: u32,
+    /// Our timestamp when something was last sent again.
+    pub(crate) resent: u32,
     /// Both sides agreed.
     pub(crate) enabled: bool,
 }

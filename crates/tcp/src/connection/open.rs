@@ -213,6 +213,7 @@ impl Connection {
                 recent: 0,
                 recent_at: 0,
                 offset: ts_offset,
+                resent: ts_offset,
                 enabled: false,
             },
             timers: Timers::new(),

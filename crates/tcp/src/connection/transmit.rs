@@ -317,6 +317,7 @@ impl Connection {
             self.recovery.on_retransmitted(seq, end, self.snd.nxt);
             // Karn: what has been sent twice cannot be timed.
             self.probe = None;
+            self.ts.resent = self.timestamp(cx.now);
             self.retransmits = self.retransmits.saturating_add(segments as u32);
             cx.counters.retransmitted_segments += segments;
             cx.counters.retransmitted_bytes += u64::from(len);
