@@ -1,16 +1,19 @@
-//! Whole runs that follow from a seed: what link, what settings, which connections, and what their
-//! applications do.
+//! Whole runs that follow from a seed: what link, what settings, which connections, what their
+//! applications do, and what befalls them on the way.
+
+mod disturbance;
+mod settings;
 
 use core::fmt;
 use core::time::Duration;
 
-use tcp::{Algorithm, Config, ConnOptions};
+use tcp::Instant;
 
-use crate::link::LinkConfig;
 use crate::pair::{Pair, PairConfig};
 use crate::rng::{Chance, Rng};
-use crate::socket::{Plan, Reading, Then};
+use crate::socket::Plan;
 use crate::world::SocketId;
+use disturbance::Disturbances;
 
 /// How long the connections of a scenario may take, in its own time. Even a tenth of all segments
 /// lost both ways does not stop a connection that long.
@@ -20,10 +23,20 @@ const LIMIT: Duration = Duration::from_secs(3_600);
 #[derive(Clone, Debug)]
 pub struct Scenario {
     seed: u64,
-    /// The pair of hosts.
-    pub pair: PairConfig,
-    /// When each connection begins, and what its two applications do.
-    pub connections: Vec<(Duration, Plan, Plan)>,
+    pair: PairConfig,
+    connections: Vec<Connection>,
+    /// How often something befalls the connections; never if `None`.
+    unrest: Option<Duration>,
+    /// How likely it is that a connection is aborted.
+    aborts: Chance,
+}
+
+/// A connection, before it has begun.
+#[derive(Clone, Copy, Debug)]
+struct Connection {
+    begin: Duration,
+    client: Plan,
+    server: Plan,
 }
 
 /// What came of it.
@@ -50,188 +63,130 @@ impl fmt::Display for Outcome {
 }
 
 impl Scenario {
-    /// The scenario of a seed: every setting at random, faults of every kind together, some of them
-    /// absent.
-    pub fn random(seed: u64) -> Scenario {
-        let mut rng = Rng::new(seed ^ 0x5ce7_a210);
-        let options = options(&mut rng);
-        let pair = PairConfig {
-            v6: rng.happens(Chance::percent(30)),
-            client: stack(&mut rng),
-            server: stack(&mut rng),
-            options,
-            link: link(&mut rng),
-            burst: rng.pick(&[1, 1, 4, 44]),
-            full: rng.pick(&[Chance::NEVER, Chance::percent(5)]),
-            exhaustion: rng.pick(&[Chance::NEVER, Chance::NEVER, Chance::percent(2)]),
-            ..PairConfig::default()
-        };
-        let count = rng.pick(&[1, 1, 2, 5]);
-        let connections = (0..count)
-            .map(|_| {
-                let begin = rng.span(Duration::from_millis(500));
-                let (client, server) = (plan(&mut rng), plan(&mut rng));
-                match rng.below(4) {
-                    // One side has nothing to say; the other closes without waiting for it to.
-                    0 => (
-                        begin,
-                        Plan {
-                            then: Then::Close,
-                            ..client
-                        },
-                        Plan { send: 0, ..server },
-                    ),
-                    1 => (begin, Plan { send: 0, ..client }, server),
-                    _ => (begin, client, server),
-                }
-            })
-            .collect();
-        Scenario {
-            seed,
-            pair,
-            connections,
-        }
-    }
-
-    /// Runs it to its end, and checks that every byte was delivered and that nothing is left.
+    /// Runs it to its end. Every byte must have been delivered, except on connections that were
+    /// aborted, and nothing may be left.
     ///
     /// # Panics
     /// If that is not so. The seed and the last segments are printed.
     pub fn run(self) -> Outcome {
-        let mut pair = Pair::with(self.seed, self.pair);
-        let begin = pair.now();
-        let mut waiting = self.connections;
-        waiting.sort_by_key(|(at, ..)| *at);
-        let (mut clients, mut plans) = (Vec::new(), Vec::new());
-        for (at, client, server) in waiting {
-            let wait = (begin + at).saturating_duration_since(pair.now());
-            pair.run_for(wait);
-            clients.push(pair.connect(client));
-            plans.push(server);
-        }
-        let servers = accept_all(&mut pair, &clients, &plans);
-        let end = pair.now() + LIMIT;
-        while !clients
-            .iter()
-            .chain(&servers)
-            .all(|&socket| pair.socket(socket).released)
-        {
+        let mut run = Run::new(self);
+        let begin = run.pair.now();
+        while !run.is_over() {
             assert!(
-                pair.now() < end,
+                run.pair.now() < begin + LIMIT,
                 "the connections are not over after {LIMIT:?}"
             );
-            assert!(
-                pair.step(),
-                "nothing happens any more, but connections are not over"
-            );
+            run.go_on();
         }
-        let time = pair.now().saturating_duration_since(begin);
-        for &client in &clients {
-            pair.check_delivered(client);
-        }
-        // A SYN that was late or doubled may have opened another one half, for a while.
-        let server = pair.server;
-        pair.run_until(LIMIT, |world| {
-            world.host(server).stack.half_open_count() == 0
-        });
-        pair.check_empty();
-        let counters =
-            [pair.client, pair.server].map(|host| pair.host(host).stack.counters().clone());
+        let time = run.pair.now().saturating_duration_since(begin);
+        run.check();
+        let pair = &run.pair;
+        let counters = [pair.client, pair.server].map(|host| pair.host(host).stack.counters());
+        let sockets = run.clients.iter().chain(&run.servers);
         Outcome {
             time,
-            bytes: clients
-                .iter()
-                .chain(&servers)
-                .map(|&s| pair.socket(s).consumed)
-                .sum(),
+            bytes: sockets.map(|&socket| pair.socket(socket).consumed).sum(),
             segments: counters.iter().map(|c| c.segments_out).sum(),
             retransmitted: counters.iter().map(|c| c.retransmitted_segments).sum(),
         }
     }
 }
 
-/// Accepts the connection of each client, in whatever order they arrive, and gives it its plan.
-fn accept_all(pair: &mut Pair, clients: &[SocketId], plans: &[Plan]) -> Vec<SocketId> {
-    let end = pair.now() + LIMIT;
-    let mut servers = Vec::new();
-    while servers.len() < clients.len() {
-        match pair.accept(Plan::BY_HAND) {
-            Some(server) => {
-                let client = pair.peer(server);
-                let at = clients.iter().position(|&id| Some(id) == client);
-                *pair.plan_mut(server) = plans[at.expect("a client of this scenario")];
-                pair.pump(server);
-                servers.push(server);
-            }
-            None => {
-                assert!(
-                    pair.now() < end,
-                    "the connections are not open after {LIMIT:?}"
-                );
-                assert!(
-                    pair.step(),
-                    "nothing happens any more, but connections are not open"
-                );
-            }
+/// A scenario under way.
+struct Run {
+    pair: Pair,
+    /// Connections that have not begun, the next one last.
+    waiting: Vec<(Instant, Connection)>,
+    /// What the servers of those that have begun will do, in the order of `clients`.
+    plans: Vec<Plan>,
+    clients: Vec<SocketId>,
+    servers: Vec<SocketId>,
+    disturbances: Disturbances,
+    rng: Rng,
+}
+
+impl Run {
+    fn new(scenario: Scenario) -> Run {
+        let pair = Pair::with(scenario.seed, scenario.pair);
+        let mut rng = Rng::new(!scenario.seed);
+        let begin = pair.now();
+        let mut waiting: Vec<_> = scenario
+            .connections
+            .into_iter()
+            .map(|connection| (begin + connection.begin, connection))
+            .collect();
+        waiting.sort_by_key(|(at, _)| core::cmp::Reverse(*at));
+        Run {
+            disturbances: Disturbances::new(begin, scenario.unrest, scenario.aborts, rng.fork()),
+            waiting,
+            plans: Vec::new(),
+            clients: Vec::new(),
+            servers: Vec::new(),
+            pair,
+            rng,
         }
     }
-    servers
-}
 
-fn link(rng: &mut Rng) -> LinkConfig {
-    let percent = |rng: &mut Rng, choices: &[u32]| Chance::percent(rng.pick(choices));
-    LinkConfig {
-        delay: rng.pick(&[20, 500, 5_000, 50_000, 150_000].map(Duration::from_micros)),
-        jitter: rng.pick(&[0, 0, 100, 10_000].map(Duration::from_micros)),
-        bandwidth: rng.pick(&[None, None, Some(2_000_000), Some(100_000_000)]),
-        queue: rng.pick(&[20_000, 100_000, 1 << 20]),
-        loss: percent(rng, &[0, 0, 1, 3, 10]),
-        duplication: percent(rng, &[0, 0, 2, 20]),
-        reordering: percent(rng, &[0, 0, 2, 20]),
-        lateness: rng.pick(&[1_000, 20_000, 200_000].map(Duration::from_micros)),
-        corruption: percent(rng, &[0, 0, 0, 2]),
-        mtu: 65_535,
+    fn is_over(&self) -> bool {
+        let released = |&socket: &SocketId| self.pair.socket(socket).released;
+        let server = &self.pair.host(self.pair.server).stack;
+        self.waiting.is_empty()
+            && self.clients.iter().chain(&self.servers).all(released)
+            // A SYN that was late or doubled may have opened another one half, for a while.
+            && server.half_open_count() == 0
+            && server.connection_count() == 0
     }
-}
 
-fn stack(rng: &mut Rng) -> Config {
-    let mostly = Chance::percent(80);
-    Config {
-        mtu: rng.pick(&[1_500, 1_500, 1_280, 9_000]),
-        window_scaling: rng.happens(mostly),
-        timestamps: rng.happens(mostly),
-        selective_acks: rng.happens(mostly),
-        // Enough for a link that loses a tenth.
-        syn_retries: 12,
-        syn_ack_retries: 12,
-        orphan_retries: 15,
-        ..Config::default()
+    /// Does what is due, then lets happen what happens next.
+    fn go_on(&mut self) {
+        let now = self.pair.now();
+        while let Some((_, connection)) = self.waiting.pop_if(|(at, _)| *at <= now) {
+            self.clients.push(self.pair.connect(connection.client));
+            self.plans.push(connection.server);
+        }
+        // A server that is not always there at once.
+        if self.rng.happens(Chance::percent(30)) {
+            self.accept();
+        }
+        let sockets: Vec<_> = self.clients.iter().chain(&self.servers).copied().collect();
+        self.disturbances.happen(&mut self.pair, &sockets);
+
+        let next_begin = self.waiting.last().map(|(at, _)| *at);
+        let next = next_begin.into_iter().chain(self.disturbances.next()).min();
+        match (next, self.pair.next_happening()) {
+            (Some(next), happening) if happening.is_none_or(|at| next < at) => {
+                let wait = next.saturating_duration_since(now);
+                self.pair.run_for(wait);
+            }
+            (_, Some(_)) => {
+                self.pair.step();
+            }
+            // Nothing happens by itself until the server accepts.
+            _ => self.accept(),
+        }
     }
-}
 
-fn options(rng: &mut Rng) -> ConnOptions {
-    ConnOptions {
-        congestion: rng.pick(&[Algorithm::Cubic, Algorithm::Cubic, Algorithm::Reno]),
-        no_delay: rng.happens(Chance::percent(50)),
-        receive_buffer: rng.pick(&[4_096, 16_384, 65_535, 262_144, 1 << 20]),
-        max_segment: rng.pick(&[None, None, None, Some(200), Some(1_000)]),
-        ..ConnOptions::default()
+    /// Accepts what waits, and gives each connection the plan that goes with its client's.
+    fn accept(&mut self) {
+        while let Some(server) = self.pair.accept(Plan::BY_HAND) {
+            let client = self.pair.peer(server);
+            let at = self.clients.iter().position(|&id| Some(id) == client);
+            *self.pair.plan_mut(server) = self.plans[at.expect("a client of this scenario")];
+            self.servers.push(server);
+        }
+        // The stack says where they stand, and their applications begin.
+        self.pair.run_for(Duration::ZERO);
     }
-}
 
-fn plan(rng: &mut Rng) -> Plan {
-    let largest = rng.pick(&[100, 5_000, 100_000]);
-    Plan {
-        chunk: rng.between(1, largest) as u32,
-        send_buffer: rng.pick(&[3_000, 50_000, 400_000]),
-        more: rng.happens(Chance::percent(20)),
-        reading: match rng.below(4) {
-            0 => Reading::Slow(
-                rng.between(500, 50_000),
-                rng.span(Duration::from_millis(100)),
-            ),
-            _ => Reading::Eager,
-        },
-        ..Plan::transfer(rng.magnitude(400_000))
+    /// Everything was delivered, and nothing is left.
+    fn check(&mut self) {
+        for &client in &self.clients {
+            let server = self.pair.peer(client);
+            let aborted = |id: SocketId| self.pair.socket(id).aborted;
+            if !aborted(client) && !server.is_some_and(aborted) {
+                self.pair.check_delivered(client);
+            }
+        }
+        self.pair.check_empty();
     }
 }

@@ -1,25 +1,38 @@
 //! Random scenarios by seed. One that failed is had again by its seed:
-//! `SEED=17 cargo test -p outboard-sim --test it seeds`.
+//! `SEEDS=17..18 cargo test -p outboard-sim --test it seeds -- --nocapture`; a wider range is a
+//! longer run.
+
+use core::ops::Range;
 
 use sim::scenario::Scenario;
 
-/// How many seeds the gate runs.
-const SEEDS: u64 = 2_000;
+/// The seeds that the gate runs.
+const GATE: Range<u64> = 0..3_000;
+
+/// The seeds of the environment, or those of the gate.
+fn seeds() -> Range<u64> {
+    let Ok(text) = std::env::var("SEEDS") else {
+        return GATE;
+    };
+    let range = text
+        .split_once("..")
+        .and_then(|(first, end)| Some(first.parse().ok()?..end.parse().ok()?));
+    range.unwrap_or_else(|| panic!("SEEDS is a range such as 0..100, not {text:?}"))
+}
 
 #[test]
 fn scenarios_of_a_fixed_set_of_seeds_deliver_every_byte() {
-    if let Some(seed) = std::env::var("SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-    {
-        println!("seed {seed}: {}", Scenario::random(seed).run());
+    let seeds = seeds();
+    if seeds.end - seeds.start == 1 {
+        println!("{}", Scenario::random(seeds.start).run());
         return;
     }
-    // Two threads at most, each every other seed.
+    // Two threads, each every other seed.
     std::thread::scope(|scope| {
         for first in 0..2 {
+            let seeds = seeds.clone().skip(first).step_by(2);
             scope.spawn(move || {
-                for seed in (first..SEEDS).step_by(2) {
+                for seed in seeds {
                     Scenario::random(seed).run();
                 }
             });
@@ -30,6 +43,7 @@ fn scenarios_of_a_fixed_set_of_seeds_deliver_every_byte() {
 #[test]
 fn a_seed_means_the_same_run_every_time() {
     for seed in [3, 14, 15] {
-        assert_eq!(Scenario::random(seed).run(), Scenario::random(seed).run());
+        let (once, again) = (Scenario::random(seed).run(), Scenario::random(seed).run());
+        assert_eq!(once, again);
     }
 }

@@ -1,0 +1,129 @@
+//! What befalls connections on their way: options that change, links that go dead for a while,
+//! memory that is taken back, applications that give up.
+
+use core::time::Duration;
+
+use tcp::{Algorithm, ConnOption, Instant, Request};
+
+use crate::pair::Pair;
+use crate::rng::{Chance, Rng};
+use crate::world::SocketId;
+
+/// How many disturbances there are in a run, at most, so that it can end.
+const LIMIT: u32 = 100;
+
+/// How long the link is dead, at most.
+const OUTAGE: Duration = Duration::from_secs(3);
+
+/// What befalls the connections of a run.
+pub(super) struct Disturbances {
+    /// When the next one is due.
+    due: Option<Instant>,
+    /// How much time there is between two, at most.
+    pause: Duration,
+    left: u32,
+    aborts: Chance,
+    /// How long the link is dead, and how likely it was to lose a frame before, in each direction.
+    outage: Option<(Instant, [Chance; 2])>,
+    rng: Rng,
+}
+
+impl Disturbances {
+    pub(super) fn new(
+        begin: Instant,
+        pause: Option<Duration>,
+        aborts: Chance,
+        mut rng: Rng,
+    ) -> Disturbances {
+        Disturbances {
+            due: pause.map(|pause| begin + rng.span(pause)),
+            pause: pause.unwrap_or_default(),
+            left: LIMIT,
+            aborts,
+            outage: None,
+            rng,
+        }
+    }
+
+    /// When the next one is due.
+    pub(super) fn next(&self) -> Option<Instant> {
+        let outage_ends = self.outage.map(|(end, _)| end);
+        self.due.into_iter().chain(outage_ends).min()
+    }
+
+    /// Lets happen to any of `sockets` what is due.
+    pub(super) fn happen(&mut self, pair: &mut Pair, sockets: &[SocketId]) {
+        let now = pair.now();
+        if let Some((end, losses)) = self.outage
+            && end <= now
+        {
+            set_losses(pair, losses);
+            self.outage = None;
+        }
+        if self.due.is_none_or(|due| due > now) {
+            return;
+        }
+        self.left -= 1;
+        let pause = self.rng.span(self.pause) + Duration::from_micros(1);
+        self.due = (self.left > 0).then(|| now + pause);
+        if !sockets.is_empty() {
+            let socket = self.rng.pick(sockets);
+            self.disturb(pair, socket);
+        }
+    }
+
+    fn disturb(&mut self, pair: &mut Pair, socket: SocketId) {
+        let rng = &mut self.rng;
+        if rng.happens(self.aborts) {
+            // It may be over already.
+            let _ = pair.request(socket, Request::Abort);
+            return;
+        }
+        let on = rng.happens(Chance::percent(50));
+        let option = match rng.below(8) {
+            0 => ConnOption::NoDelay(on),
+            1 => ConnOption::Cork(on),
+            2 => ConnOption::QuickAck(on),
+            3 => ConnOption::Congestion(rng.pick(&[Algorithm::Cubic, Algorithm::Reno])),
+            4 => ConnOption::MaxSegment(rng.between(100, 2_000) as u16),
+            5 => return self.resize(pair, socket),
+            6 => {
+                pair.shed_out_of_order(socket);
+                return;
+            }
+            _ => return self.cut(pair),
+        };
+        // Likewise.
+        let _ = pair.request(socket, Request::SetOption(option));
+    }
+
+    fn resize(&mut self, pair: &mut Pair, socket: SocketId) {
+        let bytes = self.rng.between(2_000, 500_000) as u32;
+        let (now, host, conn) = (
+            pair.now(),
+            pair.socket(socket).host,
+            pair.socket(socket).conn,
+        );
+        pair.host_mut(host)
+            .stack
+            .set_receive_buffer(now, conn, bytes);
+    }
+
+    /// Lets nothing through, in either direction, for a while.
+    fn cut(&mut self, pair: &mut Pair) {
+        if self.outage.is_none() {
+            let losses = set_losses(pair, [Chance::ALWAYS; 2]);
+            self.outage = Some((pair.now() + self.rng.span(OUTAGE), losses));
+        }
+    }
+}
+
+/// Sets how likely a frame is to be lost, in each direction; returns how likely it was.
+fn set_losses(pair: &mut Pair, losses: [Chance; 2]) -> [Chance; 2] {
+    let (client, server) = (pair.client, pair.server);
+    let [up, down] = losses;
+    [
+        core::mem::replace(&mut pair.link_mut(client, server).loss, up),
+        core::mem::replace(&mut pair.link_mut(server, client).loss, down),
+    ]
+}

@@ -1,0 +1,129 @@
+//! The settings of a scenario, drawn from its seed.
+
+use core::time::Duration;
+
+use tcp::{Algorithm, Config, ConnOptions, KeepAlive};
+
+use super::{Connection, Scenario};
+use crate::link::LinkConfig;
+use crate::pair::PairConfig;
+use crate::rng::{Chance, Rng};
+use crate::socket::{Plan, Reading, Then};
+
+impl Scenario {
+    /// The scenario of a seed: every setting at random, faults of every kind together, some of them
+    /// absent.
+    pub fn random(seed: u64) -> Scenario {
+        let mut rng = Rng::new(seed ^ 0x5ce7_a210);
+        let aborts = rng.pick(&[Chance::NEVER, Chance::NEVER, Chance::percent(5)]);
+        let pair = PairConfig {
+            v6: rng.happens(Chance::percent(30)),
+            client: stack(&mut rng),
+            server: stack(&mut rng),
+            options: ConnOptions {
+                // Who is only read from does not find out by itself that the reader is gone.
+                keep_alive: KeepAlive {
+                    enabled: aborts != Chance::NEVER,
+                    idle: 10,
+                    interval: 5,
+                    count: 10,
+                },
+                ..options(&mut rng)
+            },
+            link: link(&mut rng),
+            burst: rng.pick(&[1, 1, 4, 44]),
+            full: rng.pick(&[Chance::NEVER, Chance::percent(5)]),
+            exhaustion: rng.pick(&[Chance::NEVER, Chance::NEVER, Chance::percent(2)]),
+            backlog: rng.pick(&[0, 1, 128]),
+            max_half_open: rng.pick(&[1, 3, 256]),
+            ..PairConfig::default()
+        };
+        let count = rng.pick(&[1, 1, 2, 5]);
+        Scenario {
+            seed,
+            pair,
+            connections: (0..count).map(|_| connection(&mut rng)).collect(),
+            unrest: rng
+                .pick(&[None, None, Some(3), Some(100)])
+                .map(Duration::from_millis),
+            aborts,
+        }
+    }
+}
+
+fn connection(rng: &mut Rng) -> Connection {
+    let begin = rng.span(Duration::from_millis(500));
+    let (mut client, mut server) = (plan(rng), plan(rng));
+    match rng.below(4) {
+        // One side has nothing to say; the other closes without waiting for it to.
+        0 => {
+            client.then = Then::Close;
+            server.send = 0;
+        }
+        1 => client.send = 0,
+        _ => {}
+    }
+    Connection {
+        begin,
+        client,
+        server,
+    }
+}
+
+fn link(rng: &mut Rng) -> LinkConfig {
+    let percent = |rng: &mut Rng, choices: &[u32]| Chance::percent(rng.pick(choices));
+    LinkConfig {
+        delay: rng.pick(&[20, 500, 5_000, 50_000, 150_000].map(Duration::from_micros)),
+        jitter: rng.pick(&[0, 0, 100, 10_000].map(Duration::from_micros)),
+        bandwidth: rng.pick(&[None, None, Some(2_000_000), Some(100_000_000)]),
+        queue: rng.pick(&[20_000, 100_000, 1 << 20]),
+        loss: percent(rng, &[0, 0, 1, 3, 10]),
+        duplication: percent(rng, &[0, 0, 2, 20]),
+        reordering: percent(rng, &[0, 0, 2, 20]),
+        lateness: rng.pick(&[1_000, 20_000, 200_000].map(Duration::from_micros)),
+        corruption: percent(rng, &[0, 0, 0, 2]),
+        mtu: 65_535,
+    }
+}
+
+fn stack(rng: &mut Rng) -> Config {
+    let mostly = Chance::percent(80);
+    Config {
+        mtu: rng.pick(&[1_500, 1_500, 1_280, 9_000]),
+        window_scaling: rng.happens(mostly),
+        timestamps: rng.happens(mostly),
+        selective_acks: rng.happens(mostly),
+        // Enough for a link that loses a tenth.
+        syn_retries: 12,
+        syn_ack_retries: 12,
+        orphan_retries: 15,
+        ..Config::default()
+    }
+}
+
+fn options(rng: &mut Rng) -> ConnOptions {
+    ConnOptions {
+        congestion: rng.pick(&[Algorithm::Cubic, Algorithm::Cubic, Algorithm::Reno]),
+        no_delay: rng.happens(Chance::percent(50)),
+        receive_buffer: rng.pick(&[4_096, 16_384, 65_535, 262_144, 1 << 20]),
+        max_segment: rng.pick(&[None, None, None, Some(200), Some(1_000)]),
+        ..ConnOptions::default()
+    }
+}
+
+fn plan(rng: &mut Rng) -> Plan {
+    let largest = rng.pick(&[100, 5_000, 100_000]);
+    Plan {
+        chunk: rng.between(1, largest) as u32,
+        send_buffer: rng.pick(&[3_000, 50_000, 400_000]),
+        more: rng.happens(Chance::percent(20)),
+        reading: match rng.below(4) {
+            0 => Reading::Slow(
+                rng.between(500, 50_000),
+                rng.span(Duration::from_millis(100)),
+            ),
+            _ => Reading::Eager,
+        },
+        ..Plan::transfer(rng.magnitude(400_000))
+    }
+}
