@@ -108,7 +108,12 @@ fn tests(tally: &mut Tally) -> Result<String> {
 fn loom(tally: &mut Tally) -> Result<String> {
     suites::run(
         shell::cargo()
-            .args(["test", "--package=outboard-queue-pair", "--release", "loom"])
+            .args([
+                "test",
+                "--package=outboard-queue-pair",
+                "--release",
+                "--test=loom",
+            ])
             // In a directory of its own: other flags would build the whole workspace anew.
             .arg("--target-dir")
             .arg(shell::target_dir().join("loom"))
