@@ -9,6 +9,7 @@
 //! | `acknowledge` | what an acceptable ACK means: send queue, round trip, congestion, recovery |
 //! | `payload` | payload and FIN: reassembly, the received stream |
 //! | `transmit` | what may be sent now: retransmissions, new data, FIN, acknowledgements |
+//! | `bare` | segments without payload: ACK, probe, SYN, RST |
 //! | `header` | the header of a segment about to leave, and the window that it offers |
 //! | `timeout` | what each timer does |
 //! | `request` | what the owner asks for; closing |
@@ -18,6 +19,7 @@
 //! does what follows: ready list, events, timer wheel, flow table.
 
 mod acknowledge;
+mod bare;
 mod header;
 mod open;
 mod payload;

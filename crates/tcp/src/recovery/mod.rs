@@ -226,10 +226,10 @@ impl Recovery {
 
     /// The next bytes to send again: where they begin, and how many there are at most.
     pub(crate) fn next_hole(&self, max: SeqNumber) -> Option<(SeqNumber, u32)> {
-        if let Some(reports) = &self.reports {
-            if let Some(lost) = reports.resent.first_lost(&reports.scoreboard) {
-                return Some((lost.left, lost.right.distance_from(lost.left) as u32));
-            }
+        if let Some(reports) = &self.reports
+            && let Some(lost) = reports.resent.first_lost(&reports.scoreboard)
+        {
+            return Some((lost.left, lost.right.distance_from(lost.left) as u32));
         }
         if !self.next.before(self.lost) {
             return None;

@@ -35,12 +35,13 @@ impl Resent {
     /// `range` has been sent again.
     pub(super) fn push(&mut self, range: SackBlock, mark: SeqNumber) {
         // If it had been lost again it is not any more.
-        if let Some(first) = self.lost.front_mut() {
-            if first.left.at_or_before(range.left) && range.left.before(first.right) {
-                first.left = range.right;
-                if !first.left.before(first.right) {
-                    self.lost.pop_front();
-                }
+        if let Some(first) = self.lost.front_mut()
+            && first.left.at_or_before(range.left)
+            && range.left.before(first.right)
+        {
+            first.left = range.right;
+            if !first.left.before(first.right) {
+                self.lost.pop_front();
             }
         }
         self.flying.push_back(Resend { range, mark });

@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `arrive` | a segment arrives: who gets it |
 //! | `handshake` | SYN and the ACK that completes a passive open |
+//! | `listening` | listeners, accept, give back |
+//! | `queries` | what anybody may ask |
 //! | `settle` | what follows when a connection has changed; TIME-WAIT; release |
 //! | `transmit` | from the ready list and the control queue to the sink |
 //! | `timeout` | timers that are due |
@@ -12,6 +14,8 @@
 mod arrive;
 mod control;
 mod handshake;
+mod listening;
+mod queries;
 mod settle;
 mod timeout;
 mod transmit;
@@ -24,16 +28,15 @@ use std::collections::VecDeque;
 
 use wire::flow::{FlowHasher, FlowKey};
 
-use crate::config::{Config, ConnOptions, ListenSpec};
+use crate::config::{Config, ConnOptions};
 use crate::connection::{Connection, Context};
 use crate::counters::Counters;
 use crate::event::{Event, Failure};
 use crate::flow_table::FlowTable;
-use crate::info::ConnInfo;
 use crate::isn::Isn;
 use crate::listener::Listeners;
 use crate::listener::half_open::{HalfOpens, half_opens};
-use crate::request::{ConnectError, Extent, ListenError, Request, RequestError};
+use crate::request::{ConnectError, Extent, Request, RequestError};
 use crate::slab::Slab;
 use crate::time_wait::TimeWaitTable;
 use crate::timer_wheel::TimerWheel;
@@ -138,93 +141,6 @@ impl Stack {
         }
     }
 
-    /// The settings.
-    #[must_use]
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// Everything counted so far.
-    #[must_use]
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// Begins to listen.
-    ///
-    /// # Errors
-    /// Nothing has changed, for the reason given.
-    pub fn listen(&mut self, spec: ListenSpec) -> Result<ListenerId, ListenError> {
-        self.listeners.insert(spec)
-    }
-
-    /// Changes the backlog of a listener, as a second `listen` call does. What waits already stays.
-    pub fn set_backlog(&mut self, id: ListenerId, backlog: u32) {
-        if let Some(listener) = self.listeners.get_mut(id) {
-            listener.spec.backlog = backlog;
-        }
-    }
-
-    /// Ends a listener. Half-open connections are forgotten; complete ones that nobody accepted end
-    /// by RST, as in the kernel.
-    pub fn unlisten(&mut self, now: Instant, id: ListenerId) {
-        let Some(listener) = self.listeners.remove(id) else {
-            return;
-        };
-        if listener.half_open > 0 {
-            let orphaned: Vec<u32> = self
-                .half_opens
-                .iter()
-                .filter(|(_, half)| half.listener == id)
-                .map(|(index, _)| index)
-                .collect();
-            for index in orphaned {
-                self.forget_half_open(index);
-            }
-        }
-        for conn in listener.queue {
-            self.with_connection(now, conn, |c, cx| c.discard(cx));
-        }
-    }
-
-    /// The connection that has waited longest, if any. Its state is told anew by the next events,
-    /// for its new owner.
-    pub fn accept(&mut self, id: ListenerId) -> Option<ConnId> {
-        let conn = self.listeners.get_mut(id)?.queue.pop_front()?;
-        if let Some(c) = self.connections.get_mut(conn.index, conn.generation) {
-            c.accepted = true;
-            c.changed = true;
-        }
-        self.settle(conn.index);
-        Some(conn)
-    }
-
-    /// Takes an accepted connection back, to be the next one accepted: whoever it was given to has
-    /// not touched it. If the listener is gone the connection ends by RST. Returns whether the
-    /// listener took it.
-    pub fn give_back(&mut self, now: Instant, id: ListenerId, conn: ConnId) -> bool {
-        let Some(c) = self.connections.get_mut(conn.index, conn.generation) else {
-            return false;
-        };
-        if c.orphan {
-            return false;
-        }
-        let Some(listener) = self.listeners.get_mut(id) else {
-            self.with_connection(now, conn, |c, cx| c.discard(cx));
-            return false;
-        };
-        c.accepted = false;
-        listener.queue.push_front(conn);
-        self.note_acceptable(id);
-        true
-    }
-
-    /// Connections that wait to be accepted.
-    #[must_use]
-    pub fn waiting(&self, id: ListenerId) -> usize {
-        self.listeners.get(id).map_or(0, |l| l.queue.len())
-    }
-
     /// Opens a connection. The SYN leaves with the next [`poll_transmit`](Self::poll_transmit).
     ///
     /// # Errors
@@ -307,69 +223,6 @@ impl Stack {
         let bytes = c.shed_out_of_order();
         self.counters.out_of_order_shed += bytes;
         bytes
-    }
-
-    /// A snapshot of a connection.
-    #[must_use]
-    pub fn info(&self, now: Instant, id: ConnId) -> Option<ConnInfo> {
-        self.connections
-            .get(id.index, id.generation)
-            .map(|c| c.info(now))
-    }
-
-    /// Every connection, orphans included.
-    pub fn connections(&self) -> impl Iterator<Item = ConnId> + '_ {
-        self.connections
-            .iter()
-            .map(|(index, generation, _)| ConnId { index, generation })
-    }
-
-    /// How many connections there are, orphans included.
-    #[must_use]
-    pub fn connection_count(&self) -> u32 {
-        self.connections.len()
-    }
-
-    /// How often a connection was looked up to be worked on: a measure of work that, unlike time,
-    /// is the same in every run.
-    #[must_use]
-    pub fn connection_visits(&self) -> u64 {
-        self.connections.visits()
-    }
-
-    /// How many connections are half open.
-    #[must_use]
-    pub fn half_open_count(&self) -> u32 {
-        self.half_opens.len()
-    }
-
-    /// How many pairs are in TIME-WAIT.
-    #[must_use]
-    pub fn time_wait_count(&self) -> u32 {
-        self.time_wait.len()
-    }
-
-    /// How many flows are looked up by a segment that arrives: connections, half-open ones and pairs
-    /// in TIME-WAIT.
-    #[must_use]
-    pub fn flow_count(&self) -> usize {
-        self.flows.len()
-    }
-
-    /// Whether any connection, half-open or lingering ones included, uses this local port.
-    #[must_use]
-    pub fn uses_local_port(&self, port: u16) -> bool {
-        self.connections
-            .iter()
-            .any(|(_, _, c)| c.in_flows && c.key.local_port == port)
-            || self
-                .half_opens
-                .iter()
-                .any(|(_, half)| half.handshake.key.local_port == port)
-            || self
-                .time_wait
-                .iter()
-                .any(|pair| pair.key.local_port == port)
     }
 
     /// The next event. See [`Event`] for why the list cannot overflow.

@@ -1,0 +1,83 @@
+//! Listeners, and the connections that wait in them.
+
+use super::Stack;
+use crate::config::ListenSpec;
+use crate::request::ListenError;
+use crate::{ConnId, Instant, ListenerId};
+
+impl Stack {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// Nothing has changed, for the reason given.
+    pub fn listen(&mut self, spec: ListenSpec) -> Result<ListenerId, ListenError> {
+        self.listeners.insert(spec)
+    }
+
+    /// Changes the backlog of a listener, as a second `listen` call does. What waits already stays.
+    pub fn set_backlog(&mut self, id: ListenerId, backlog: u32) {
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.spec.backlog = backlog;
+        }
+    }
+
+    /// Ends a listener. Half-open connections are forgotten; complete ones that nobody accepted end
+    /// by RST, as in the kernel.
+    pub fn unlisten(&mut self, now: Instant, id: ListenerId) {
+        let Some(listener) = self.listeners.remove(id) else {
+            return;
+        };
+        if listener.half_open > 0 {
+            let orphaned: Vec<u32> = self
+                .half_opens
+                .iter()
+                .filter(|(_, half)| half.listener == id)
+                .map(|(index, _)| index)
+                .collect();
+            for index in orphaned {
+                self.forget_half_open(index);
+            }
+        }
+        for conn in listener.queue {
+            self.with_connection(now, conn, |c, cx| c.discard(cx));
+        }
+    }
+
+    /// The connection that has waited longest, if any. Its state is told anew by the next events,
+    /// for its new owner.
+    pub fn accept(&mut self, id: ListenerId) -> Option<ConnId> {
+        let conn = self.listeners.get_mut(id)?.queue.pop_front()?;
+        if let Some(c) = self.connections.get_mut(conn.index, conn.generation) {
+            c.accepted = true;
+            c.changed = true;
+        }
+        self.settle(conn.index);
+        Some(conn)
+    }
+
+    /// Takes an accepted connection back, to be the next one accepted: whoever it was given to has
+    /// not touched it. If the listener is gone the connection ends by RST. Returns whether the
+    /// listener took it.
+    pub fn give_back(&mut self, now: Instant, id: ListenerId, conn: ConnId) -> bool {
+        let Some(c) = self.connections.get_mut(conn.index, conn.generation) else {
+            return false;
+        };
+        if c.orphan {
+            return false;
+        }
+        let Some(listener) = self.listeners.get_mut(id) else {
+            self.with_connection(now, conn, |c, cx| c.discard(cx));
+            return false;
+        };
+        c.accepted = false;
+        listener.queue.push_front(conn);
+        self.note_acceptable(id);
+        true
+    }
+
+    /// Connections that wait to be accepted.
+    #[must_use]
+    pub fn waiting(&self, id: ListenerId) -> usize {
+        self.listeners.get(id).map_or(0, |l| l.queue.len())
+    }
+}

@@ -1,0 +1,84 @@
+//! What anybody may ask.
+
+use super::Stack;
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::info::ConnInfo;
+use crate::{ConnId, Instant};
+
+impl Stack {
+    /// The settings.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Everything counted so far.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// A snapshot of a connection.
+    #[must_use]
+    pub fn info(&self, now: Instant, id: ConnId) -> Option<ConnInfo> {
+        self.connections
+            .get(id.index, id.generation)
+            .map(|c| c.info(now))
+    }
+
+    /// Every connection, orphans included.
+    pub fn connections(&self) -> impl Iterator<Item = ConnId> + '_ {
+        self.connections
+            .iter()
+            .map(|(index, generation, _)| ConnId { index, generation })
+    }
+
+    /// How many connections there are, orphans included.
+    #[must_use]
+    pub fn connection_count(&self) -> u32 {
+        self.connections.len()
+    }
+
+    /// How often a connection was looked up to be worked on: a measure of work that, unlike time,
+    /// is the same in every run.
+    #[must_use]
+    pub fn connection_visits(&self) -> u64 {
+        self.connections.visits()
+    }
+
+    /// How many connections are half open.
+    #[must_use]
+    pub fn half_open_count(&self) -> u32 {
+        self.half_opens.len()
+    }
+
+    /// How many pairs are in TIME-WAIT.
+    #[must_use]
+    pub fn time_wait_count(&self) -> u32 {
+        self.time_wait.len()
+    }
+
+    /// How many flows are looked up by a segment that arrives: connections, half-open ones and pairs
+    /// in TIME-WAIT.
+    #[must_use]
+    pub fn flow_count(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Whether any connection, half-open or lingering ones included, uses this local port.
+    #[must_use]
+    pub fn uses_local_port(&self, port: u16) -> bool {
+        self.connections
+            .iter()
+            .any(|(_, _, c)| c.in_flows && c.key.local_port == port)
+            || self
+                .half_opens
+                .iter()
+                .any(|(_, half)| half.handshake.key.local_port == port)
+            || self
+                .time_wait
+                .iter()
+                .any(|pair| pair.key.local_port == port)
+    }
+}

@@ -1,0 +1,102 @@
+//! Many connections: what they hold, and that they cost nothing while they are idle.
+
+mod common;
+
+use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use common::*;
+use tcp::{Config, ConnOptions, Request};
+
+/// Memory is the whole process's: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Resident memory of this process, in bytes.
+fn resident() -> usize {
+    let statm = fs::read_to_string("/proc/self/statm").expect("Linux has /proc");
+    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}
+
+/// Opens and accepts this many connections, each from a port or address of its own.
+fn open(b: &mut Bench, count: u32) {
+    for i in 0..count {
+        let [_, _, high, low] = (i / 50_000).to_be_bytes();
+        b.peer = [198, 51, high, low].into();
+        b.offer = b.offer.port((i % 50_000) as u16 + 1);
+        b.handshake();
+    }
+}
+
+fn many(count: u32) -> Bench {
+    let config = Config {
+        timestamps: false,
+        ..Config::default()
+    };
+    let mut b = Bench::listening(config, ConnOptions::default());
+    b.offer = b.offer.sack_permitted().wscale(7);
+    open(&mut b, count);
+    assert_eq!(b.stack.connection_count(), count);
+    b
+}
+
+#[test]
+fn a_hundred_thousand_connections_fit_in_64_megabytes() {
+    let _alone = alone();
+    let before = resident();
+    let b = many(100_000);
+    let held = resident().saturating_sub(before);
+    println!("{} bytes a connection", held / 100_000);
+    assert!(held < 64 << 20, "{held} bytes");
+    assert_eq!(b.stack.flow_count(), 100_000);
+}
+
+#[test]
+fn idle_connections_take_no_part_in_anything() {
+    let _alone = alone();
+    let mut b = many(20_000);
+    b.turn();
+    assert_eq!(b.stack.next_timeout(), None);
+    assert!(!b.stack.wants_transmit());
+    assert_eq!(b.stack.poll_event(), None);
+    // One of them wakes up: one segment, one event, and quiet again.
+    b.inject(seg(1, 10).ack(1).port(b.offer.src_port));
+    b.send(10);
+    b.expect("P. 1:11 ack 11");
+    b.quiet();
+    assert_eq!(b.stack.poll_event(), None);
+}
+
+#[test]
+fn a_hundred_thousand_opened_and_closed_leave_nothing() {
+    let _alone = alone();
+    let config = Config {
+        max_time_wait: 1000,
+        ..plain()
+    };
+    let mut b = Bench::listening(config, ConnOptions::default());
+    let mut after_a_tenth = 0;
+    for i in 0..100_000u32 {
+        if i == 10_000 {
+            after_a_tenth = resident();
+        }
+        let port = (i % 50_000) as u16 + 1;
+        b.peer = [198, 51, 100, (i / 50_000) as u8].into();
+        b.offer = b.offer.port(port);
+        b.handshake();
+        b.request(Request::Close);
+        b.inject(seg(1, 0).ack(2).flags(FIN).port(port));
+        b.discard();
+        b.released.clear();
+    }
+    assert_eq!(b.stack.connection_count(), 0);
+    assert_eq!(b.stack.time_wait_count(), 1000);
+    assert_eq!(b.stack.flow_count(), 1000);
+    let grown = resident().saturating_sub(after_a_tenth);
+    assert!(grown < 8 << 20, "{grown} bytes");
+    b.advance(secs(61));
+    assert_eq!(b.stack.flow_count(), 0);
+}
