@@ -271,3 +271,23 @@ fn a_port_without_proof_is_refused() {
     assert!(matches!(reply, Reply::Error { .. }), "{reply:?}");
     assert!(world.worker.network().steered.is_empty());
 }
+
+#[test]
+fn send_memory_is_free_when_its_bytes_are_acknowledged_however_long_the_peer_lingers() {
+    let mut world = World::new();
+    let (mut host, conn, peer) = world.connected();
+    host.send(conn, &[7; 100_000], 0);
+    host.submit(Submission::Close { conn, abort: false });
+    // The peer takes everything and does not close.
+    world.pass(Duration::from_millis(500));
+    host.collect();
+    assert_eq!(world.peer.conns[&peer].bytes.len(), 100_000);
+    assert!(
+        host.is_released(conn),
+        "although the connection is half closed"
+    );
+    assert_eq!(world.worker.stack().connection_count(), 1);
+    drop(host);
+    world.attend();
+    assert_eq!(world.worker.sessions(), 0);
+}

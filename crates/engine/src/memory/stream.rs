@@ -101,9 +101,14 @@ impl Stream {
             pool.reserve(false);
         }
         if index >= self.chunks.len() {
-            self.chunks.resize(index + 1, HOLE);
+            // Nothing in between unless the segment came out of order.
+            while self.chunks.len() < index {
+                self.chunks.push_back(HOLE);
+            }
+            self.chunks.push_back(chunk);
+        } else {
+            self.chunks[index] = chunk;
         }
-        self.chunks[index] = chunk;
         Some(chunk)
     }
 

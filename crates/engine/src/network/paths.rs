@@ -195,6 +195,11 @@ impl Paths {
         }
     }
 
+    /// Whether a path's next hop is the neighbour of this number.
+    pub fn goes_through(&self, path: PathId, neighbour: u32) -> bool {
+        self.paths[path.0 as usize].neighbour == Some(neighbour)
+    }
+
     /// Acknowledgements arrive through this path: its next hop is there.
     #[inline]
     pub fn progress(&mut self, path: PathId) {

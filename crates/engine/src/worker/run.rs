@@ -11,11 +11,11 @@ use std::time::Duration;
 use netdev::Device;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
-use tcp::Instant;
+use tcp::{Failure, Instant};
 
 use super::Worker;
 use crate::clock::Clock;
-use crate::connections::SessionId;
+use crate::connections::{Conn, SessionId};
 use crate::control::Source;
 use crate::network::{Network, NetworkChange, Paths};
 use crate::session::EndReason;
@@ -305,8 +305,32 @@ impl<D: Device, N: Network> Worker<D, N> {
                 for _ in self.held.discard(number) {
                     self.counters.drop(Drop::HeldUnresolved);
                 }
+                self.fail_opens(number);
             }
             Knowledge::Unresolved => {}
+        }
+    }
+
+    /// A neighbour does not answer: connections being opened through it fail, as in the kernel;
+    /// established ones go on trying.
+    fn fail_opens(&mut self, neighbour: u32) {
+        let paths = &self.paths;
+        let hopeless = |conn: &&Conn| {
+            let opening = conn.flags.active && !conn.flags.connected;
+            opening
+                && conn
+                    .path
+                    .is_some_and(|path| paths.goes_through(path, neighbour))
+        };
+        let ids: Vec<_> = self
+            .connections
+            .iter()
+            .filter(hopeless)
+            .map(|c| c.id)
+            .collect();
+        for id in ids {
+            self.stack
+                .on_unreachable(self.now, id, Failure::HostUnreachable);
         }
     }
 

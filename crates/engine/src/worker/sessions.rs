@@ -257,7 +257,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// free when the last connection has let go of it.
     pub(super) fn end_session(&mut self, id: SessionId, reason: EndReason) {
         let mut reason = reason;
-        if reason == EndReason::Gone
+        if !reason.is_breach()
             && let Err(breach) = self.drain(id)
         {
             reason = breach;
