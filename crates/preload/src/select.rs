@@ -30,9 +30,9 @@ pub unsafe fn select(
     timeout: *mut timeval,
 ) -> Result<usize, Errno> {
     // SAFETY: as the caller promises.
-    let timeout = match unsafe { timeout.as_mut() } {
-        None => return unsafe { pselect(count, sets, core::ptr::null(), core::ptr::null()) },
-        Some(timeout) => timeout,
+    let Some(timeout) = (unsafe { timeout.as_mut() }) else {
+        // SAFETY: as the caller promises.
+        return unsafe { pselect(count, sets, core::ptr::null(), core::ptr::null()) };
     };
     if timeout.tv_sec < 0 || timeout.tv_usec < 0 {
         return Err(Errno::INVAL);

@@ -44,10 +44,6 @@ pub fn strict() -> bool {
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = initialise;
 
-#[cfg_attr(
-    test,
-    expect(dead_code, reason = "a constructor of the shared object alone")
-)]
 extern "C" fn initialise() {
     drop(std::hint::black_box(Box::new(0u8)));
     if let Some(socket) = std::env::var_os("OUTBOARD_SOCKET") {

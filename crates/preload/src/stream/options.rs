@@ -122,16 +122,16 @@ pub fn inherited(fd: c_int) -> Vec<Setting> {
     {
         settings.push(Setting::Known(OptionKind::Linger, linger_code(&value)));
     }
-    let timeouts: [(c_int, fn(u64) -> Setting); 2] = [
-        (libc::SO_RCVTIMEO, Setting::ReceiveTimeout),
-        (libc::SO_SNDTIMEO, Setting::SendTimeout),
-    ];
-    for (name, setting) in timeouts {
-        if let Ok(value) = kernel_value::<timeval>(fd, SOL_SOCKET, name)
-            && let Ok(span @ 1..) = nanoseconds(&value)
-        {
-            settings.push(setting(span));
-        }
+    let timeout = |name| {
+        kernel_value::<timeval>(fd, SOL_SOCKET, name)
+            .ok()
+            .and_then(|value| nanoseconds(&value).ok())
+    };
+    if let Some(span @ 1..) = timeout(libc::SO_RCVTIMEO) {
+        settings.push(Setting::ReceiveTimeout(span));
+    }
+    if let Some(span @ 1..) = timeout(libc::SO_SNDTIMEO) {
+        settings.push(Setting::SendTimeout(span));
     }
     settings
 }

@@ -161,13 +161,12 @@ impl StreamRef {
         if let Ok(sent) = outcome {
             // Only what was really sent moves the position.
             let end = start + sent as off_t;
-            match offset {
-                Some(offset) => *offset = end,
+            if let Some(offset) = offset {
+                *offset = end;
+            } else {
                 // SAFETY: sets the position that was read before.
-                None => {
-                    outcome = result(unsafe { sys!(libc::SYS_lseek, file, end, libc::SEEK_SET) })
-                        .map(|_| sent)
-                }
+                let set = unsafe { sys!(libc::SYS_lseek, file, end, libc::SEEK_SET) };
+                outcome = result(set).map(|_| sent);
             }
         }
         signal_broken_pipe(outcome, 0)
