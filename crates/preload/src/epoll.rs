@@ -9,7 +9,7 @@
 //! kernel's, and noted, so that it can move.
 
 use core::ffi::c_int;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use host::{Readiness, ReadySet};
@@ -34,6 +34,8 @@ pub use wait::wait;
 #[derive(Default)]
 pub struct Set {
     ours: OnceLock<Ours>,
+    /// It is inside another set: what it has to report must be seen there.
+    nested: AtomicBool,
 }
 
 /// What a set has once a socket of the engine's is, or was, in it.
@@ -56,7 +58,8 @@ pub struct Watch {
 }
 
 impl Set {
-    fn ours(&self) -> Result<&Ours, Errno> {
+    /// The part of ours, made now if need be; `number` is the set's.
+    fn ours(&self, number: c_int) -> Result<&Ours, Errno> {
         if let Some(ours) = self.ours.get() {
             return Ok(ours);
         }
@@ -68,7 +71,11 @@ impl Set {
         };
         // Another thread may have been faster: then its part stands.
         let _ = self.ours.set(ours);
-        self.ours.get().ok_or(Errno::NOMEM)
+        let ours = self.ours.get().ok_or(Errno::NOMEM)?;
+        if self.nested.load(Ordering::Relaxed) {
+            ours.sleep.stay_armed(number)?;
+        }
+        Ok(ours)
     }
 
     /// Whether there is or was a member of the engine's.
@@ -98,7 +105,10 @@ pub unsafe fn control(
         if let Some(inner) = held.epoll()
             && operation == libc::EPOLL_CTL_ADD
         {
-            wait::stay_armed(fd, inner)?;
+            inner.nested.store(true, Ordering::Relaxed);
+            if let Some(ours) = inner.ours.get() {
+                ours.sleep.stay_armed(fd)?;
+            }
         }
         return kernel_control(number, operation, fd, event);
     };
@@ -128,19 +138,20 @@ pub unsafe fn control(
         return Ok(());
     }
     drop(watches);
-    change(set, operation, fd, tcp, events, data)
+    change(set, number, operation, fd, tcp, events, data)
 }
 
 /// epoll_ctl on a socket of the engine's.
 fn change(
     set: &Set,
+    number: c_int,
     operation: c_int,
     fd: c_int,
     tcp: &Tcp,
     events: u32,
     data: u64,
 ) -> Result<(), Errno> {
-    let ours = set.ours()?;
+    let ours = set.ours(number)?;
     let (key, wanted) = (fd as u64, Readiness(events));
     match (operation, tcp.stream(), tcp.listener()) {
         (libc::EPOLL_CTL_ADD, Some(stream), _) => ours.ready.add(&stream.socket, key, wanted, data),
@@ -182,6 +193,7 @@ pub fn move_watches(tcp: &Tcp) {
         }
         let _ = change(
             &set,
+            watch.number,
             libc::EPOLL_CTL_ADD,
             watch.fd,
             tcp,

@@ -92,12 +92,6 @@ pub unsafe fn wait(
     }
 }
 
-/// The set is put into another: what it has to report must be seen there.
-pub fn stay_armed(number: c_int, set: &Set) -> Result<(), Errno> {
-    let ours = set.ours()?;
-    ours.sleep.stay_armed(number)
-}
-
 /// The program's array of events, and how much of it is filled.
 struct Room {
     number: c_int,

@@ -1,0 +1,323 @@
+//! Opening and accepting.
+
+use std::ffi::c_int;
+use std::mem::zeroed;
+use std::net::SocketAddr;
+
+use super::{Stage, agents_listener};
+use crate::calls::{self, Transcript};
+
+fn accept(transcript: &mut Transcript, listener: c_int) -> c_int {
+    let mut name = [0u8; 128];
+    let mut length = 128;
+    // SAFETY: the buffer and its length.
+    let fd = unsafe { libc::accept(listener, name.as_mut_ptr().cast(), &raw mut length) };
+    let fd = transcript.fd("accept", fd);
+    if fd >= 0 {
+        (name[2], name[3]) = (0, 0);
+        transcript.note(format_args!("from {length} {:?}", &name[..16]));
+    }
+    fd
+}
+
+fn connect(transcript: &mut Transcript, fd: c_int, address: SocketAddr) -> c_int {
+    let connected = calls::with_address(address, |name, length| {
+        // SAFETY: the address is whole.
+        unsafe { libc::connect(fd, name, length) }
+    });
+    transcript.call("connect", connected as isize) as c_int
+}
+
+/// A port of the agent's at which nobody listens.
+fn nobody(stage: &mut Stage<'_>) -> SocketAddr {
+    let address = agents_listener(stage.agent);
+    stage.agent.tell("unlisten");
+    address
+}
+
+pub fn accept_nonblocking(stage: &mut Stage<'_>) {
+    let (listener, address) = calls::listening(stage.here, libc::SOCK_NONBLOCK);
+    stage.transcript.poll(listener, libc::POLLIN, 0);
+    accept(stage.transcript, listener);
+    stage.agent.tell(&format!("connect {address}"));
+    stage
+        .transcript
+        .poll(listener, libc::POLLIN | libc::POLLOUT, 2000);
+    let fd = accept(stage.transcript, listener);
+    // The flag is the listener's alone.
+    // SAFETY: own descriptors.
+    unsafe {
+        stage
+            .transcript
+            .call("F_GETFL", libc::fcntl(fd, libc::F_GETFL) as isize)
+    };
+    accept(stage.transcript, listener);
+    stage.transcript.poll(listener, libc::POLLIN, 0);
+    stage.transcript.recv(listener, 1, 0);
+    stage.transcript.send(listener, "x", libc::MSG_NOSIGNAL);
+    stage.transcript.close(fd);
+    stage.transcript.close(listener);
+}
+
+pub fn accept_flags(stage: &mut Stage<'_>) {
+    let (listener, address) = calls::listening(stage.here, 0);
+    let none = std::ptr::null_mut::<libc::sockaddr>();
+    for flags in [
+        0,
+        libc::SOCK_NONBLOCK,
+        libc::SOCK_CLOEXEC,
+        libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
+    ] {
+        stage.agent.tell(&format!("connect {address}"));
+        // SAFETY: own descriptors.
+        unsafe {
+            let fd = stage.transcript.fd(
+                "accept4",
+                libc::accept4(listener, none, std::ptr::null_mut(), flags),
+            );
+            stage
+                .transcript
+                .call("F_GETFL", libc::fcntl(fd, libc::F_GETFL) as isize);
+            stage
+                .transcript
+                .call("F_GETFD", libc::fcntl(fd, libc::F_GETFD) as isize);
+            stage.transcript.close(fd);
+        }
+    }
+    // SAFETY: flags that cannot be.
+    let wrong = unsafe { libc::accept4(listener, none, std::ptr::null_mut(), 1) };
+    stage.transcript.call("accept4(1)", wrong as isize);
+    stage
+        .transcript
+        .integer_option(listener, libc::SOL_SOCKET, libc::SO_ACCEPTCONN);
+    // SAFETY: flags of an own descriptor.
+    unsafe {
+        stage
+            .transcript
+            .call("F_GETFL", libc::fcntl(listener, libc::F_GETFL) as isize)
+    };
+    stage.transcript.close(listener);
+}
+
+pub fn accept_through_set(stage: &mut Stage<'_>) {
+    // SAFETY: own descriptors and events.
+    unsafe {
+        let set = libc::epoll_create1(0);
+        let (listener, address) = calls::listening(stage.here, libc::SOCK_NONBLOCK);
+        let mut event = libc::epoll_event {
+            events: (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
+            u64: 3,
+        };
+        stage.transcript.call(
+            "ADD",
+            libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, listener, &raw mut event) as isize,
+        );
+        let mut events: [libc::epoll_event; 4] = zeroed();
+        let mut wait = |stage: &mut Stage<'_>, milliseconds| {
+            let found = libc::epoll_wait(set, events.as_mut_ptr(), 4, milliseconds);
+            let (data, bits) = (events[0].u64, events[0].events);
+            stage
+                .transcript
+                .note(format_args!("epoll_wait = {found} {data} {bits:#x}"));
+        };
+        stage.agent.tell(&format!("connect {address}"));
+        wait(stage, 2000);
+        wait(stage, 2000);
+        let fd = accept(stage.transcript, listener);
+        stage.transcript.call(
+            "DEL",
+            libc::epoll_ctl(set, libc::EPOLL_CTL_DEL, listener, &raw mut event) as isize,
+        );
+        stage.agent.tell(&format!("connect {address}"));
+        wait(stage, 30);
+        stage.transcript.close(fd);
+        stage.transcript.close(listener);
+        libc::close(set);
+    }
+}
+
+pub fn accept_time_limit(stage: &mut Stage<'_>) {
+    let (listener, _) = calls::listening(stage.here, 0);
+    calls::set_timeout(listener, libc::SO_RCVTIMEO, 40);
+    let before = std::time::Instant::now();
+    accept(stage.transcript, listener);
+    let waited = before.elapsed().as_millis();
+    stage.transcript.note(format_args!(
+        "waited as told: {}",
+        (35..400).contains(&waited)
+    ));
+    stage.transcript.close(listener);
+}
+
+pub fn listen_twice(stage: &mut Stage<'_>) {
+    let (listener, address) = calls::listening(stage.here, 0);
+    // SAFETY: an own descriptor.
+    unsafe {
+        stage
+            .transcript
+            .call("listen again", libc::listen(listener, 100) as isize)
+    };
+    stage.agent.tell(&format!("connect {address}"));
+    let fd = accept(stage.transcript, listener);
+    stage.agent.tell("send hello");
+    stage.transcript.recv(fd, 10, 0);
+    // Another socket on the same address is refused as long as this one listens.
+    let second = calls::socket(stage.here, 0);
+    calls::with_address(address, |name, length| {
+        // SAFETY: the address is whole.
+        stage.transcript.call(
+            "bind to the same",
+            unsafe { libc::bind(second, name, length) } as isize,
+        )
+    });
+    stage.transcript.close(second);
+    stage.transcript.close(fd);
+    stage.transcript.close(listener);
+}
+
+pub fn inherited(stage: &mut Stage<'_>) {
+    let (listener, address) = calls::listening(stage.here, 0);
+    for (level, name, value) in [
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 77),
+    ] {
+        stage.transcript.set_integer(listener, level, name, value);
+    }
+    stage.agent.tell(&format!("connect {address}"));
+    let fd = accept(stage.transcript, listener);
+    stage
+        .transcript
+        .integer_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY);
+    stage
+        .transcript
+        .integer_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE);
+    stage
+        .transcript
+        .integer_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE);
+    stage.transcript.close(fd);
+    stage.transcript.close(listener);
+}
+
+pub fn connect_nonblocking(stage: &mut Stage<'_>) {
+    let address = agents_listener(stage.agent);
+    let fd = calls::socket(address.ip(), libc::SOCK_NONBLOCK);
+    connect(stage.transcript, fd, address);
+    stage.transcript.poll(fd, libc::POLLOUT, 2000);
+    stage
+        .transcript
+        .integer_option(fd, libc::SOL_SOCKET, libc::SO_ERROR);
+    stage.agent.tell("accept");
+    connect(stage.transcript, fd, address);
+    stage.transcript.send(fd, "hello", 0);
+    let got = stage.agent.tell("receive 5");
+    stage.transcript.note(got);
+    stage.transcript.recv(fd, 10, 0);
+    stage.transcript.close(fd);
+}
+
+pub fn connect_in_set(stage: &mut Stage<'_>) {
+    let address = agents_listener(stage.agent);
+    let fd = calls::socket(address.ip(), libc::SOCK_NONBLOCK);
+    // SAFETY: own descriptors and events.
+    unsafe {
+        let set = libc::epoll_create1(0);
+        let all = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLET;
+        let mut event = libc::epoll_event {
+            events: all as u32,
+            u64: 8,
+        };
+        stage.transcript.call(
+            "ADD",
+            libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &raw mut event) as isize,
+        );
+        let mut events: [libc::epoll_event; 4] = zeroed();
+        let mut wait = |stage: &mut Stage<'_>, milliseconds| {
+            let found = libc::epoll_wait(set, events.as_mut_ptr(), 4, milliseconds);
+            let (data, bits) = (events[0].u64, events[0].events);
+            stage
+                .transcript
+                .note(format_args!("epoll_wait = {found} {data} {bits:#x}"));
+        };
+        // Not connected yet: hung up.
+        wait(stage, 0);
+        connect(stage.transcript, fd, address);
+        wait(stage, 2000);
+        stage.agent.tell("accept");
+        stage.agent.tell("send hello");
+        wait(stage, 2000);
+        stage.transcript.recv(fd, 10, 0);
+        libc::close(set);
+    }
+    stage.transcript.close(fd);
+}
+
+pub fn refused(stage: &mut Stage<'_>) {
+    let address = nobody(stage);
+    let fd = calls::socket(address.ip(), 0);
+    connect(stage.transcript, fd, address);
+    stage
+        .transcript
+        .integer_option(fd, libc::SOL_SOCKET, libc::SO_ERROR);
+    stage.transcript.close(fd);
+}
+
+pub fn refused_nonblocking(stage: &mut Stage<'_>) {
+    let address = nobody(stage);
+    let fd = calls::socket(address.ip(), libc::SOCK_NONBLOCK);
+    connect(stage.transcript, fd, address);
+    stage
+        .transcript
+        .settle(fd, libc::POLLOUT | libc::POLLIN, libc::POLLERR);
+    stage
+        .transcript
+        .integer_option(fd, libc::SOL_SOCKET, libc::SO_ERROR);
+    stage
+        .transcript
+        .integer_option(fd, libc::SOL_SOCKET, libc::SO_ERROR);
+    stage.transcript.close(fd);
+}
+
+pub fn twice(stage: &mut Stage<'_>) {
+    let address = agents_listener(stage.agent);
+    let fd = calls::socket(address.ip(), 0);
+    connect(stage.transcript, fd, address);
+    connect(stage.transcript, fd, address);
+    stage.agent.tell("accept");
+    // SAFETY: an own descriptor.
+    unsafe {
+        stage
+            .transcript
+            .call("listen", libc::listen(fd, 1) as isize)
+    };
+    stage.transcript.close(fd);
+}
+
+pub fn not_connected(stage: &mut Stage<'_>) {
+    let fd = calls::socket(stage.here, 0);
+    stage.transcript.recv(fd, 1, 0);
+    stage.transcript.send(fd, "x", libc::MSG_NOSIGNAL);
+    stage.transcript.poll(fd, libc::POLLIN | libc::POLLOUT, 0);
+    // SAFETY: an own descriptor and buffers.
+    unsafe {
+        stage
+            .transcript
+            .call("shutdown", libc::shutdown(fd, libc::SHUT_WR) as isize);
+        let mut name = [0u8; 128];
+        let mut length = 128;
+        stage.transcript.call(
+            "getpeername",
+            libc::getpeername(fd, name.as_mut_ptr().cast(), &raw mut length) as isize,
+        );
+        let none = std::ptr::null_mut();
+        stage.transcript.call(
+            "accept",
+            libc::accept(fd, none, std::ptr::null_mut()) as isize,
+        );
+        stage.transcript.call(
+            "connect(short)",
+            libc::connect(fd, name.as_ptr().cast(), 3) as isize,
+        );
+    }
+    stage.transcript.close(fd);
+}

@@ -1,0 +1,421 @@
+//! poll, select and epoll.
+
+use std::ffi::c_int;
+use std::mem::zeroed;
+
+use super::Stage;
+use super::receiving::with_alarm;
+use crate::calls::Transcript;
+
+pub fn poll(stage: &mut Stage<'_>, fd: c_int) {
+    let all = libc::POLLIN
+        | libc::POLLOUT
+        | libc::POLLPRI
+        | libc::POLLRDHUP
+        | libc::POLLRDNORM
+        | libc::POLLWRNORM;
+    stage.transcript.poll(fd, all, 0);
+    stage.transcript.poll(fd, libc::POLLIN, 0);
+    stage.transcript.poll(fd, libc::POLLIN, 30);
+    stage.transcript.poll(fd, 0, 0);
+    stage.agent.tell("send x");
+    stage.transcript.poll(fd, libc::POLLIN, 2000);
+    stage.transcript.poll(fd, all, -1);
+    let mut pipe = [0; 2];
+    // SAFETY: own descriptors and arrays.
+    unsafe {
+        libc::pipe(pipe.as_mut_ptr());
+        let mut several = [
+            libc::pollfd {
+                fd: pipe[0],
+                events: libc::POLLIN,
+                revents: 0,
+            },
+            libc::pollfd {
+                fd,
+                events: libc::POLLIN,
+                revents: 0,
+            },
+            libc::pollfd {
+                fd: -1,
+                events: libc::POLLIN,
+                revents: 7,
+            },
+            libc::pollfd {
+                fd: 900,
+                events: libc::POLLIN,
+                revents: 0,
+            },
+            libc::pollfd {
+                fd: pipe[1],
+                events: libc::POLLOUT,
+                revents: 0,
+            },
+            libc::pollfd {
+                fd,
+                events: libc::POLLOUT,
+                revents: 0,
+            },
+        ];
+        let found = libc::poll(several.as_mut_ptr(), 6, -1);
+        let says: Vec<i16> = several.iter().map(|entry| entry.revents).collect();
+        stage
+            .transcript
+            .note(format_args!("poll of several = {found} {says:x?}"));
+        stage.transcript.recv(fd, 10, 0);
+        // Woken by what is the kernel's, while waiting for ours.
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            libc::write(pipe[1], b"x".as_ptr().cast(), 1)
+        });
+        let found = libc::poll(several.as_mut_ptr(), 2, 2000);
+        stage.transcript.note(format_args!(
+            "poll = {found} {:x} {:x}",
+            several[0].revents, several[1].revents
+        ));
+        writer.join().expect("written");
+        libc::close(pipe[0]);
+        libc::close(pipe[1]);
+    }
+    with_alarm(true, || {
+        stage.transcript.poll(fd, libc::POLLIN, 2000);
+        stage.transcript.call("errno", -1);
+    });
+}
+
+pub fn select(stage: &mut Stage<'_>, fd: c_int) {
+    let look = |transcript: &mut Transcript, microseconds: i64| {
+        // SAFETY: sets with room for the number.
+        unsafe {
+            let (mut read, mut write): (libc::fd_set, libc::fd_set) = (zeroed(), zeroed());
+            libc::FD_SET(fd, &raw mut read);
+            libc::FD_SET(fd, &raw mut write);
+            let mut time = libc::timeval {
+                tv_sec: 0,
+                tv_usec: microseconds,
+            };
+            let none = std::ptr::null_mut();
+            let found = libc::select(fd + 1, &raw mut read, &raw mut write, none, &raw mut time);
+            transcript.note(format_args!(
+                "select = {found} {} {}",
+                libc::FD_ISSET(fd, &raw const read),
+                libc::FD_ISSET(fd, &raw const write)
+            ));
+            let mut read: libc::fd_set = zeroed();
+            libc::FD_SET(fd, &raw mut read);
+            let mut time = libc::timeval {
+                tv_sec: 0,
+                tv_usec: microseconds,
+            };
+            let found = libc::select(fd + 1, &raw mut read, none, none, &raw mut time);
+            transcript.note(format_args!(
+                "select to read = {found} {}",
+                libc::FD_ISSET(fd, &raw const read)
+            ));
+        }
+    };
+    look(stage.transcript, 0);
+    look(stage.transcript, 20_000);
+    stage.agent.tell("send x");
+    look(stage.transcript, 2_000_000);
+    stage.agent.tell("shutdown");
+    stage.transcript.recv(fd, 1, 0);
+    look(stage.transcript, 2_000_000);
+}
+
+fn set(transcript: &mut Transcript) -> c_int {
+    // SAFETY: makes a set.
+    transcript.fd("epoll_create1", unsafe {
+        libc::epoll_create1(libc::EPOLL_CLOEXEC)
+    })
+}
+
+fn change(
+    transcript: &mut Transcript,
+    set: c_int,
+    operation: c_int,
+    fd: c_int,
+    events: c_int,
+    data: u64,
+) {
+    let mut event = libc::epoll_event {
+        events: events as u32,
+        u64: data,
+    };
+    // SAFETY: an event.
+    let changed = unsafe { libc::epoll_ctl(set, operation, fd, &raw mut event) };
+    transcript.call(
+        &format!("epoll_ctl({operation}, {:#x})", events as u32),
+        changed as isize,
+    );
+}
+
+fn wait(transcript: &mut Transcript, set: c_int, milliseconds: c_int) -> c_int {
+    // SAFETY: room for four events.
+    unsafe {
+        let mut events: [libc::epoll_event; 4] = zeroed();
+        let found = libc::epoll_wait(set, events.as_mut_ptr(), 4, milliseconds);
+        let mut says: Vec<(u64, u32)> = events
+            .iter()
+            .take(found.max(0) as usize)
+            .map(|event| (event.u64, event.events))
+            .collect();
+        says.sort_unstable();
+        transcript.note(format_args!(
+            "epoll_wait({milliseconds}) = {found} {says:x?}"
+        ));
+        found
+    }
+}
+
+pub fn level(stage: &mut Stage<'_>, fd: c_int) {
+    let set = set(stage.transcript);
+    change(
+        stage.transcript,
+        set,
+        libc::EPOLL_CTL_ADD,
+        fd,
+        libc::EPOLLIN | libc::EPOLLRDHUP,
+        5,
+    );
+    wait(stage.transcript, set, 0);
+    wait(stage.transcript, set, 20);
+    stage.agent.tell("send abc");
+    wait(stage.transcript, set, 2000);
+    wait(stage.transcript, set, 2000);
+    stage.transcript.recv(fd, 2, 0);
+    wait(stage.transcript, set, 2000);
+    stage.transcript.recv(fd, 2, 0);
+    wait(stage.transcript, set, 0);
+    change(
+        stage.transcript,
+        set,
+        libc::EPOLL_CTL_MOD,
+        fd,
+        libc::EPOLLIN | libc::EPOLLOUT,
+        6,
+    );
+    wait(stage.transcript, set, 0);
+    stage.agent.tell("close");
+    stage
+        .transcript
+        .settle(fd, libc::POLLRDHUP, libc::POLLRDHUP);
+    wait(stage.transcript, set, 2000);
+    stage.transcript.close(fd);
+    wait(stage.transcript, set, 0);
+    stage.transcript.close(set);
+}
+
+pub fn edge(stage: &mut Stage<'_>, fd: c_int) {
+    let set = set(stage.transcript);
+    let all = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+    change(stage.transcript, set, libc::EPOLL_CTL_ADD, fd, all, 9);
+    wait(stage.transcript, set, 0);
+    wait(stage.transcript, set, 0);
+    stage.agent.tell("send abc");
+    wait(stage.transcript, set, 2000);
+    wait(stage.transcript, set, 0);
+    stage.transcript.recv(fd, 1, 0);
+    wait(stage.transcript, set, 0);
+    // New data is a new edge, though there was some before.
+    stage.agent.tell("send def");
+    wait(stage.transcript, set, 2000);
+    stage.transcript.settle(fd, libc::POLLIN, libc::POLLIN);
+    stage.transcript.recv(fd, 10, 0);
+    change(stage.transcript, set, libc::EPOLL_CTL_MOD, fd, all, 10);
+    wait(stage.transcript, set, 0);
+    stage.agent.tell("shutdown");
+    wait(stage.transcript, set, 2000);
+    wait(stage.transcript, set, 0);
+    stage.transcript.close(set);
+}
+
+pub fn one_shot(stage: &mut Stage<'_>, fd: c_int) {
+    let set = set(stage.transcript);
+    change(
+        stage.transcript,
+        set,
+        libc::EPOLL_CTL_ADD,
+        fd,
+        libc::EPOLLIN | libc::EPOLLONESHOT,
+        1,
+    );
+    stage.agent.tell("send abc");
+    wait(stage.transcript, set, 2000);
+    wait(stage.transcript, set, 20);
+    stage.agent.tell("send def");
+    wait(stage.transcript, set, 20);
+    change(
+        stage.transcript,
+        set,
+        libc::EPOLL_CTL_MOD,
+        fd,
+        libc::EPOLLIN | libc::EPOLLONESHOT,
+        2,
+    );
+    wait(stage.transcript, set, 2000);
+    stage.transcript.close(set);
+}
+
+pub fn members(stage: &mut Stage<'_>, fd: c_int) {
+    let set = set(stage.transcript);
+    // SAFETY: own descriptors.
+    let second = unsafe { libc::dup(fd) };
+    change(
+        stage.transcript,
+        set,
+        libc::EPOLL_CTL_MOD,
+        fd,
+        libc::EPOLLIN,
+        1,
+    );
+    change(stage.transcript, set, libc::EPOLL_CTL_DEL, fd, 0, 1);
+    change(
+        stage.transcript,
+        set,
+        libc::EPOLL_CTL_ADD,
+        fd,
+        libc::EPOLLOUT,
+        1,
+    );
+    change(
+        stage.transcript,
+        set,
+        libc::EPOLL_CTL_ADD,
+        fd,
+        libc::EPOLLOUT,
+        1,
+    );
+    change(
+        stage.transcript,
+        set,
+        libc::EPOLL_CTL_ADD,
+        second,
+        libc::EPOLLOUT,
+        2,
+    );
+    wait(stage.transcript, set, 0);
+    change(stage.transcript, set, libc::EPOLL_CTL_DEL, second, 0, 2);
+    change(stage.transcript, set, libc::EPOLL_CTL_DEL, second, 0, 2);
+    wait(stage.transcript, set, 0);
+    change(
+        stage.transcript,
+        -1,
+        libc::EPOLL_CTL_ADD,
+        fd,
+        libc::EPOLLIN,
+        1,
+    );
+    change(
+        stage.transcript,
+        fd,
+        libc::EPOLL_CTL_ADD,
+        second,
+        libc::EPOLLIN,
+        1,
+    );
+    change(stage.transcript, set, 77, fd, libc::EPOLLIN, 1);
+    // SAFETY: what is wrong is found out before it is used.
+    unsafe {
+        let none = std::ptr::null_mut();
+        stage.transcript.call(
+            "epoll_ctl(null)",
+            libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, second, none) as isize,
+        );
+        let mut event: libc::epoll_event = zeroed();
+        stage.transcript.call(
+            "epoll_wait(0)",
+            libc::epoll_wait(set, &raw mut event, 0, 0) as isize,
+        );
+        stage.transcript.call(
+            "epoll_wait(-1)",
+            libc::epoll_wait(set, &raw mut event, -1, 0) as isize,
+        );
+        stage.transcript.call(
+            "epoll_wait(no set)",
+            libc::epoll_wait(fd, &raw mut event, 1, 0) as isize,
+        );
+        libc::close(second);
+    }
+    stage.transcript.close(set);
+}
+
+pub fn timing(stage: &mut Stage<'_>, fd: c_int) {
+    let set = set(stage.transcript);
+    change(
+        stage.transcript,
+        set,
+        libc::EPOLL_CTL_ADD,
+        fd,
+        libc::EPOLLIN,
+        1,
+    );
+    let before = std::time::Instant::now();
+    wait(stage.transcript, set, 50);
+    let waited = before.elapsed().as_millis();
+    stage.transcript.note(format_args!(
+        "waited as told: {}",
+        (48..400).contains(&waited)
+    ));
+    with_alarm(true, || {
+        wait(stage.transcript, set, 2000);
+        stage.transcript.call("errno", -1);
+    });
+    let mut pipe = [0; 2];
+    // SAFETY: own descriptors.
+    unsafe { libc::pipe(pipe.as_mut_ptr()) };
+    change(
+        stage.transcript,
+        set,
+        libc::EPOLL_CTL_ADD,
+        pipe[0],
+        libc::EPOLLIN,
+        2,
+    );
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            // SAFETY: own descriptors.
+            unsafe { libc::write(pipe[1], b"x".as_ptr().cast(), 1) }
+        });
+        wait(stage.transcript, set, 2000);
+    });
+    stage.agent.tell("send x");
+    stage.transcript.settle(fd, libc::POLLIN, libc::POLLIN);
+    wait(stage.transcript, set, -1);
+    // SAFETY: own descriptors.
+    unsafe {
+        libc::close(pipe[0]);
+        libc::close(pipe[1]);
+    }
+    stage.transcript.close(set);
+}
+
+pub fn nested(stage: &mut Stage<'_>, fd: c_int) {
+    let (inner, outer) = (set(stage.transcript), set(stage.transcript));
+    change(
+        stage.transcript,
+        inner,
+        libc::EPOLL_CTL_ADD,
+        fd,
+        libc::EPOLLIN,
+        1,
+    );
+    change(
+        stage.transcript,
+        outer,
+        libc::EPOLL_CTL_ADD,
+        inner,
+        libc::EPOLLIN,
+        2,
+    );
+    wait(stage.transcript, outer, 0);
+    stage.agent.tell("send x");
+    wait(stage.transcript, outer, 2000);
+    wait(stage.transcript, inner, 0);
+    stage.transcript.poll(inner, libc::POLLIN, 0);
+    stage.transcript.recv(fd, 10, 0);
+    stage.transcript.poll(inner, libc::POLLIN, 0);
+    stage.transcript.close(inner);
+    stage.transcript.close(outer);
+}

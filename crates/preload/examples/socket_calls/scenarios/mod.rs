@@ -1,0 +1,185 @@
+//! What is tried. Each scenario has a connection, made either way round, or makes its own.
+
+mod connecting;
+mod ending;
+mod events;
+mod numbers;
+mod options;
+mod receiving;
+mod sending;
+
+use std::ffi::c_int;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::agent::Agent;
+use crate::calls::{self, Transcript};
+
+/// What a scenario works with.
+pub struct Stage<'a> {
+    pub agent: &'a mut Agent,
+    pub transcript: &'a mut Transcript,
+    /// The subject's own address.
+    pub here: IpAddr,
+}
+
+/// A scenario that is given a connection.
+type OnConnection = fn(&mut Stage<'_>, c_int);
+/// A scenario that makes its own.
+type Alone = fn(&mut Stage<'_>);
+
+/// Runs all, or the one that is named, and prints what came of them.
+pub fn run(agent: &mut Agent, here: IpAddr, only: Option<&str>) {
+    // SAFETY: SIGPIPE is counted instead of ending the program.
+    unsafe {
+        libc::signal(
+            libc::SIGPIPE,
+            sending::count_broken_pipe as extern "C" fn(c_int) as usize,
+        )
+    };
+    let wanted = |name: &str| only.is_none_or(|only| only == name);
+    for (name, scenario) in ON_CONNECTION {
+        for accepted in [true, false] {
+            let way = if accepted { "accepted" } else { "connected" };
+            if !wanted(name) {
+                continue;
+            }
+            let mut transcript = Transcript::default();
+            let fd = if accepted {
+                accepted_connection(agent, here)
+            } else {
+                opened_connection(agent)
+            };
+            scenario(
+                &mut Stage {
+                    agent,
+                    transcript: &mut transcript,
+                    here,
+                },
+                fd,
+            );
+            // SAFETY: the scenario may have closed it; then this fails, and so be it.
+            unsafe { libc::close(fd) };
+            agent.tell("close");
+            print!("{name}, {way}\n{}", transcript.0);
+        }
+    }
+    for (name, scenario) in ALONE {
+        if !wanted(name) {
+            continue;
+        }
+        let mut transcript = Transcript::default();
+        scenario(&mut Stage {
+            agent,
+            transcript: &mut transcript,
+            here,
+        });
+        agent.tell("close");
+        agent.tell("unlisten");
+        print!("{name}\n{}", transcript.0);
+    }
+}
+
+/// A connection that the agent opens and the subject accepts.
+pub fn accepted_connection(agent: &mut Agent, here: IpAddr) -> c_int {
+    let (listener, address) = calls::listening(here, 0);
+    agent.tell(&format!("connect {address}"));
+    // SAFETY: an own listener; no address is asked for.
+    let fd = unsafe { libc::accept(listener, std::ptr::null_mut(), std::ptr::null_mut()) };
+    assert!(fd >= 0, "accept: {}", std::io::Error::last_os_error());
+    // SAFETY: an own descriptor.
+    unsafe { libc::close(listener) };
+    fd
+}
+
+/// A connection that the subject opens.
+pub fn opened_connection(agent: &mut Agent) -> c_int {
+    let address = agents_listener(agent);
+    let fd = calls::socket(address.ip(), 0);
+    let connected = calls::with_address(address, |name, length| {
+        // SAFETY: the address is whole.
+        unsafe { libc::connect(fd, name, length) }
+    });
+    assert_eq!(connected, 0, "connect: {}", std::io::Error::last_os_error());
+    agent.tell("accept");
+    agent.tell("unlisten");
+    fd
+}
+
+/// Where the agent listens from now on.
+pub fn agents_listener(agent: &mut Agent) -> SocketAddr {
+    let ip: IpAddr = agent
+        .tell("address")
+        .parse()
+        .expect("the agent knows its address");
+    let port = agent.tell("listen").parse().expect("the agent listens");
+    SocketAddr::new(ip, port)
+}
+
+const ON_CONNECTION: &[(&str, OnConnection)] = &[
+    ("receive in parts", receiving::in_parts),
+    ("peek", receiving::peek),
+    ("do not wait", receiving::do_not_wait),
+    ("wait for all", receiving::wait_for_all),
+    ("receive into several buffers", receiving::scattered),
+    ("receive messages", receiving::messages),
+    ("count what waits", receiving::available),
+    ("throw away", receiving::truncate),
+    ("receive with a time limit", receiving::time_limit),
+    ("receive, interrupted", receiving::interrupted),
+    ("send", sending::plainly),
+    ("send from several buffers", sending::gathered),
+    ("send until it is full", sending::until_full),
+    ("send a file", sending::file),
+    (
+        "send a file, without waiting",
+        sending::file_without_waiting,
+    ),
+    ("send with a time limit", sending::time_limit),
+    ("the peer ends its direction", ending::half_closed),
+    ("the peer closes", ending::peer_closes),
+    ("the peer resets", ending::reset),
+    ("shut down writing", ending::shutdown_write),
+    ("shut down reading", ending::shutdown_read),
+    ("shut down both", ending::shutdown_both),
+    ("close with unread data", ending::close_unread),
+    ("close in order", ending::close_in_order),
+    ("close, lingering", ending::linger),
+    ("close at once", ending::linger_zero),
+    ("duplicate", numbers::duplicate),
+    ("replace", numbers::replace),
+    ("status flags", numbers::flags),
+    ("close a range", numbers::close_range),
+    ("fork", numbers::fork),
+    ("what a number is", numbers::nature),
+    ("wrong arguments", numbers::wrong),
+    ("options by default", options::defaults),
+    ("options set", options::set),
+    ("options refused", options::refused),
+    ("names", options::names),
+    ("poll", events::poll),
+    ("select", events::select),
+    ("level-triggered", events::level),
+    ("edge-triggered", events::edge),
+    ("one-shot", events::one_shot),
+    ("members of a set", events::members),
+    ("a set with signals and time", events::timing),
+    ("a set in a set", events::nested),
+];
+
+const ALONE: &[(&str, Alone)] = &[
+    ("accept without waiting", connecting::accept_nonblocking),
+    ("accept with flags", connecting::accept_flags),
+    ("accept through a set", connecting::accept_through_set),
+    ("accept with a time limit", connecting::accept_time_limit),
+    ("listen twice", connecting::listen_twice),
+    ("inherited options", connecting::inherited),
+    ("connect without waiting", connecting::connect_nonblocking),
+    ("connect while in a set", connecting::connect_in_set),
+    ("connect, refused", connecting::refused),
+    (
+        "connect, refused, without waiting",
+        connecting::refused_nonblocking,
+    ),
+    ("connect twice", connecting::twice),
+    ("not connected", connecting::not_connected),
+];

@@ -1,0 +1,237 @@
+//! Reading.
+
+use std::ffi::c_int;
+use std::mem::zeroed;
+
+use super::Stage;
+use crate::calls::{self, vector};
+
+pub fn in_parts(stage: &mut Stage<'_>, fd: c_int) {
+    stage.agent.tell("send hello,world");
+    stage.transcript.settle(fd, libc::POLLIN, libc::POLLIN);
+    stage.transcript.recv(fd, 5, 0);
+    stage.transcript.recv(fd, 0, 0);
+    stage.transcript.read(fd, 1);
+    stage.transcript.recv(fd, 100, 0);
+    stage.agent.tell("send again");
+    stage.transcript.read(fd, 100);
+}
+
+pub fn peek(stage: &mut Stage<'_>, fd: c_int) {
+    stage.agent.tell("send abcdef");
+    stage.transcript.recv(fd, 3, libc::MSG_PEEK);
+    stage
+        .transcript
+        .recv(fd, 6, libc::MSG_PEEK | libc::MSG_WAITALL);
+    stage
+        .transcript
+        .recv(fd, 100, libc::MSG_PEEK | libc::MSG_DONTWAIT);
+    stage.transcript.recv(fd, 100, 0);
+    stage
+        .transcript
+        .recv(fd, 100, libc::MSG_PEEK | libc::MSG_DONTWAIT);
+}
+
+pub fn do_not_wait(stage: &mut Stage<'_>, fd: c_int) {
+    stage.transcript.recv(fd, 10, libc::MSG_DONTWAIT);
+    stage.transcript.recv(fd, 0, libc::MSG_DONTWAIT);
+    stage
+        .transcript
+        .recv(fd, 10, libc::MSG_DONTWAIT | libc::MSG_WAITALL);
+    stage
+        .transcript
+        .recv(fd, 10, libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE);
+    stage.transcript.recv(fd, 10, libc::MSG_OOB);
+}
+
+pub fn wait_for_all(stage: &mut Stage<'_>, fd: c_int) {
+    stage.agent.tell("send one");
+    let rest = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let mut transcript = calls::Transcript::default();
+            transcript.recv(fd, 6, libc::MSG_WAITALL);
+            transcript
+        });
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        stage.agent.tell("send two");
+        waiting.join().expect("the other thread received")
+    });
+    stage.transcript.0 += &rest.0;
+    stage.agent.tell("send end");
+    stage.agent.tell("shutdown");
+    stage.transcript.recv(fd, 100, libc::MSG_WAITALL);
+    stage.transcript.recv(fd, 100, libc::MSG_WAITALL);
+}
+
+pub fn scattered(stage: &mut Stage<'_>, fd: c_int) {
+    stage.agent.tell("send scattered-bytes");
+    stage.transcript.settle(fd, libc::POLLIN, libc::POLLIN);
+    let (mut a, mut b) = ([0u8; 4], [0u8; 6]);
+    let nothing = libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    };
+    let parts = [vector(&mut a), nothing, vector(&mut b)];
+    // SAFETY: three parts, of which one is empty.
+    let read = unsafe { libc::readv(fd, parts.as_ptr(), 3) };
+    let whole = [&a[..], &b[..]].concat();
+    stage.transcript.bytes("readv(4, 0, 6)", read, &whole);
+    // SAFETY: no parts at all, or a count that cannot be.
+    unsafe {
+        stage
+            .transcript
+            .call("readv(no parts)", libc::readv(fd, parts.as_ptr(), 0));
+        stage
+            .transcript
+            .call("readv(-1 parts)", libc::readv(fd, parts.as_ptr(), -1));
+    }
+    stage.transcript.recv(fd, 100, 0);
+}
+
+pub fn messages(stage: &mut Stage<'_>, fd: c_int) {
+    stage.agent.tell("send message");
+    let mut bytes = [0u8; 32];
+    let mut parts = [vector(&mut bytes)];
+    // SAFETY: made of integers and pointers.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    let mut name = [0u8; 128];
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = 1;
+    message.msg_name = name.as_mut_ptr().cast();
+    message.msg_namelen = 128;
+    // SAFETY: the header is whole.
+    let read = unsafe { libc::recvmsg(fd, &raw mut message, 0) };
+    stage.transcript.bytes("recvmsg", read, &bytes);
+    stage.transcript.note(format_args!(
+        "name {} flags {:#x}",
+        message.msg_namelen, message.msg_flags
+    ));
+    stage.agent.tell("send from");
+    let mut length: libc::socklen_t = 128;
+    // SAFETY: the buffers and their lengths.
+    let read = unsafe {
+        libc::recvfrom(
+            fd,
+            bytes.as_mut_ptr().cast(),
+            32,
+            0,
+            name.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    stage.transcript.bytes("recvfrom", read, &bytes);
+    stage
+        .transcript
+        .note(format_args!("address length {length}"));
+    // SAFETY: the header is whole.
+    unsafe {
+        stage.transcript.call(
+            "recvmsg(MSG_DONTWAIT)",
+            libc::recvmsg(fd, &raw mut message, libc::MSG_DONTWAIT),
+        );
+    }
+}
+
+pub fn available(stage: &mut Stage<'_>, fd: c_int) {
+    let mut waiting: c_int = -1;
+    let mut ask = |stage: &mut Stage<'_>| {
+        // SAFETY: FIONREAD takes a pointer to an integer.
+        let asked = unsafe { libc::ioctl(fd, libc::FIONREAD, &raw mut waiting) };
+        stage
+            .transcript
+            .note(format_args!("FIONREAD = {asked}, {waiting}"));
+    };
+    ask(stage);
+    stage.agent.tell("send 1234567");
+    stage.transcript.settle(fd, libc::POLLIN, libc::POLLIN);
+    ask(stage);
+    stage.transcript.recv(fd, 3, 0);
+    ask(stage);
+    stage.agent.tell("shutdown");
+    stage
+        .transcript
+        .settle(fd, libc::POLLIN | libc::POLLRDHUP, libc::POLLRDHUP);
+    stage.transcript.recv(fd, 10, 0);
+    ask(stage);
+}
+
+pub fn truncate(stage: &mut Stage<'_>, fd: c_int) {
+    stage.agent.tell("send throwaway-keep");
+    stage.transcript.settle(fd, libc::POLLIN, libc::POLLIN);
+    // SAFETY: with MSG_TRUNC a stream writes nothing.
+    let thrown = unsafe { libc::recv(fd, std::ptr::null_mut(), 10, libc::MSG_TRUNC) };
+    stage.transcript.call("recv(10, MSG_TRUNC)", thrown);
+    stage.transcript.recv(fd, 100, 0);
+}
+
+pub fn time_limit(stage: &mut Stage<'_>, fd: c_int) {
+    calls::set_timeout(fd, libc::SO_RCVTIMEO, 40);
+    let before = std::time::Instant::now();
+    stage.transcript.recv(fd, 10, 0);
+    let waited = before.elapsed().as_millis();
+    stage.transcript.note(format_args!(
+        "waited as told: {}",
+        (35..400).contains(&waited)
+    ));
+    stage.agent.tell("send part");
+    stage.transcript.recv(fd, 10, libc::MSG_WAITALL);
+}
+
+extern "C" fn ignore(_: c_int) {}
+
+/// Runs `call` with an alarm in its middle.
+pub fn with_alarm(restart: bool, call: impl FnOnce()) {
+    // SAFETY: a handler that does nothing, and a timer that goes off twice, in case the first time
+    // was too early.
+    unsafe {
+        let mut action: libc::sigaction = zeroed();
+        action.sa_sigaction = ignore as extern "C" fn(c_int) as usize;
+        action.sa_flags = if restart { libc::SA_RESTART } else { 0 };
+        libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut());
+        // The other handler says the same, so that there is no doubt which it was.
+        action.sa_sigaction = super::sending::count_broken_pipe as extern "C" fn(c_int) as usize;
+        libc::sigaction(libc::SIGPIPE, &raw const action, std::ptr::null_mut());
+        let time = libc::itimerval {
+            it_value: libc::timeval {
+                tv_sec: 0,
+                tv_usec: 40_000,
+            },
+            it_interval: libc::timeval {
+                tv_sec: 0,
+                tv_usec: 0,
+            },
+        };
+        libc::setitimer(libc::ITIMER_REAL, &raw const time, std::ptr::null_mut());
+    }
+    call();
+    // SAFETY: as it was before.
+    unsafe { libc::signal(libc::SIGALRM, libc::SIG_DFL) };
+}
+
+pub fn interrupted(stage: &mut Stage<'_>, fd: c_int) {
+    with_alarm(false, || {
+        stage.transcript.recv(fd, 10, 0);
+    });
+    calls::set_timeout(fd, libc::SO_RCVTIMEO, 300);
+    with_alarm(true, || {
+        stage.transcript.recv(fd, 10, 0);
+    });
+    calls::set_timeout(fd, libc::SO_RCVTIMEO, 0);
+    std::thread::scope(|scope| {
+        let (transcript, agent) = (&mut *stage.transcript, &mut *stage.agent);
+        with_alarm(true, || {
+            scope.spawn(move || {
+                // The alarm is to go to the other thread.
+                // SAFETY: blocks a signal in this thread.
+                unsafe {
+                    let mut set: libc::sigset_t = zeroed();
+                    libc::sigaddset(&raw mut set, libc::SIGALRM);
+                    libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+                }
+                std::thread::sleep(std::time::Duration::from_millis(120));
+                agent.tell("send late");
+            });
+            transcript.recv(fd, 10, 0);
+        });
+    });
+}
