@@ -67,12 +67,24 @@ impl<T> Slab<T> {
 
     /// Empties a slot; the names of its occupant are void from now on.
     pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
+        let value = self.vacate(index)?;
+        self.reuse(index);
+        Some(value)
+    }
+
+    /// Empties a slot as [`remove`](Self::remove) does, but it is not filled again before
+    /// [`reuse`](Self::reuse).
+    pub(crate) fn vacate(&mut self, index: u32) -> Option<T> {
         let slot = self.slot_mut(index)?;
         let value = slot.value.take()?;
         slot.generation = slot.generation.wrapping_add(1);
-        self.free.push(index);
         self.len -= 1;
         Some(value)
+    }
+
+    /// A vacated slot may be filled again.
+    pub(crate) fn reuse(&mut self, index: u32) {
+        self.free.push(index);
     }
 
     fn slot(&self, index: u32) -> Option<&Slot<T>> {

@@ -229,7 +229,10 @@ impl Stack {
     pub fn poll_event(&mut self) -> Option<Event> {
         loop {
             match self.events.pop_front()? {
-                Note::Released(id) => return Some(Event::Released(id)),
+                Note::Released(id) => {
+                    self.connections.reuse(id.index);
+                    return Some(Event::Released(id));
+                }
                 Note::Listener(id) => {
                     if let Some(listener) = self.listeners.get_mut(id) {
                         listener.in_events = false;

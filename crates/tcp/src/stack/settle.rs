@@ -57,7 +57,9 @@ impl Stack {
     }
 
     fn release(&mut self, id: ConnId) {
-        if self.connections.remove(id.index).is_some() {
+        // The slot is filled again when the owner has heard of its release: who keeps memory by
+        // slot has then let go of this connection's.
+        if self.connections.vacate(id.index).is_some() {
             self.orphans -= 1;
             self.wheel.cancel(id.index);
             self.events.push_back(Note::Released(id));
