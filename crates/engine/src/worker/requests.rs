@@ -84,6 +84,15 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     fn answer(&mut self, slot: u32, request: Request, mut fds: Fds) -> Answer {
+        // What a request is about to move or end may have been used just before, by submissions
+        // that came earlier than the request and are seen later: a connection that was accepted
+        // would be taken for one that was not.
+        if matches!(
+            request,
+            Request::Unlisten { .. } | Request::Fork | Request::Adopt { .. }
+        ) {
+            self.take_submissions();
+        }
         match request {
             Request::Attach {
                 version,

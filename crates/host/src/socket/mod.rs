@@ -192,6 +192,12 @@ impl SocketCore {
     pub(crate) fn inherit(&self, options: Options) {
         let mut state = lock(&self.state);
         if let (Phase::Open, Some(Link { attachment, conn })) = (state.phase, &state.link) {
+            // The first submission takes the connection: it does not go back to the listener's
+            // queue if the listener closes before the program has done anything with it.
+            attachment.post_surely(Submission::Consumed {
+                conn: *conn,
+                total: 0,
+            });
             for (option, value) in options.chosen() {
                 attachment.post_surely(Submission::SetOption {
                     conn: *conn,
