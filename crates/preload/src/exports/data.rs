@@ -14,8 +14,10 @@ exports! {
     fn read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t {
         match stream::of(fd) {
             None => kernel!(SYS_read, fd, buffer, length),
+            // As in System V, reading nothing does nothing.
+            Some(_) if length == 0 => 0,
             // SAFETY: the program gives `length` writable bytes at `buffer`.
-            Some(stream) => libc_return(stream.receive(&mut unsafe { PartsMut::one(buffer, length) }, 0)),
+            Some(stream) => libc_return(unsafe { stream.receive_into(buffer, length, 0) }),
         }
     }
 
@@ -37,6 +39,7 @@ exports! {
         // SAFETY: the program gives `count` parts, each of writable bytes.
         match unsafe { PartsMut::list(parts, count) } {
             Err(error) => libc_return(Err(error)),
+            Ok(parts) if parts.total() == 0 => 0,
             Ok(mut parts) => libc_return(stream.receive(&mut parts, 0)),
         }
     }
@@ -45,7 +48,7 @@ exports! {
         match stream::of(fd) {
             None => kernel!(SYS_recvfrom, fd, buffer, length, flags, 0usize, 0usize),
             // SAFETY: the program gives `length` writable bytes at `buffer`.
-            Some(stream) => libc_return(stream.receive(&mut unsafe { PartsMut::one(buffer, length) }, flags)),
+            Some(stream) => libc_return(unsafe { stream.receive_into(buffer, length, flags) }),
         }
     }
 
@@ -64,7 +67,7 @@ exports! {
         match stream::of(fd) {
             None => kernel!(SYS_write, fd, buffer, length),
             // SAFETY: the program gives `length` readable bytes at `buffer`.
-            Some(stream) => libc_return(stream.send(&unsafe { Parts::one(buffer, length) }, 0)),
+            Some(stream) => libc_return(unsafe { stream.send_from(buffer, length, 0) }),
         }
     }
 
@@ -88,7 +91,7 @@ exports! {
         match stream::of(fd) {
             None => kernel!(SYS_sendto, fd, buffer, length, flags, 0usize, 0usize),
             // SAFETY: the program gives `length` readable bytes at `buffer`.
-            Some(stream) => libc_return(stream.send(&unsafe { Parts::one(buffer, length) }, flags)),
+            Some(stream) => libc_return(unsafe { stream.send_from(buffer, length, flags) }),
         }
     }
 

@@ -18,7 +18,7 @@ exports! {
             None => kernel!(SYS_recvfrom, fd, buffer, length, flags, address, address_length),
             Some(stream) => {
                 // SAFETY: the program gives `length` writable bytes at `buffer`.
-                let received = stream.receive(&mut unsafe { PartsMut::one(buffer, length) }, flags);
+                let received = unsafe { stream.receive_into(buffer, length, flags) };
                 // A stream names no sender: the kernel leaves the address alone and says so.
                 if received.is_ok() && !address.is_null() && !address_length.is_null() {
                     // SAFETY: the program's own variable.
@@ -46,7 +46,7 @@ exports! {
             None => kernel!(SYS_sendto, fd, buffer, length, flags, address, address_length),
             // A connected stream ignores the address, as TCP does in the kernel.
             // SAFETY: the program gives `length` readable bytes at `buffer`.
-            Some(stream) => libc_return(stream.send(&unsafe { Parts::one(buffer, length) }, flags)),
+            Some(stream) => libc_return(unsafe { stream.send_from(buffer, length, flags) }),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Reading and writing.
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use core::time::Duration;
 use std::io::{IoSlice, IoSliceMut};
@@ -20,8 +20,72 @@ use crate::{signals, wait};
 const PEEK_LOOK: Duration = Duration::from_millis(1);
 
 impl StreamRef {
+    /// recv into one buffer.
+    ///
+    /// # Safety
+    /// `length` bytes at `buffer` are writable, or `buffer` is null.
+    pub unsafe fn receive_into(
+        &self,
+        buffer: *mut c_void,
+        length: usize,
+        flags: c_int,
+    ) -> Result<usize, Errno> {
+        if flags & libc::MSG_TRUNC != 0 && flags & libc::MSG_PEEK == 0 {
+            // Thrown away unseen: the buffer is not looked at and may be anything.
+            return self.receive_with(flags, length, |_| self.socket.discard(length));
+        }
+        if buffer.is_null() && length != 0 {
+            return Err(Errno::FAULT);
+        }
+        // SAFETY: as the caller promises.
+        self.receive(&mut unsafe { PartsMut::one(buffer, length) }, flags)
+    }
+
+    /// send from one buffer.
+    ///
+    /// # Safety
+    /// `length` bytes at `buffer` are readable, or `buffer` is null.
+    pub unsafe fn send_from(
+        &self,
+        buffer: *const c_void,
+        length: usize,
+        flags: c_int,
+    ) -> Result<usize, Errno> {
+        if buffer.is_null() && length != 0 {
+            return Err(Errno::FAULT);
+        }
+        // SAFETY: as the caller promises.
+        self.send(&unsafe { Parts::one(buffer, length) }, flags)
+    }
+
     /// recv in all its forms.
     pub fn receive(&self, parts: &mut PartsMut<'_>, flags: c_int) -> Result<usize, Errno> {
+        let total = parts.total();
+        let mut slices = parts.slices();
+        let mut taken = 0;
+        let peek = flags & libc::MSG_PEEK != 0;
+        self.receive_with(flags, total, |read| {
+            if total == 0 {
+                // What waits for data is satisfied by its presence, and takes none of it.
+                let present = self.socket.peekv(&mut [IoSliceMut::new(&mut [0])]);
+                return present.map(|_| 0);
+            }
+            if peek {
+                return self.socket.peekv(slices);
+            }
+            IoSliceMut::advance_slices(&mut slices, read - taken);
+            taken = read;
+            self.socket.recvv(slices)
+        })
+    }
+
+    /// The waiting around `step`, which is told how much was read before it.
+    fn receive_with(
+        &self,
+        flags: c_int,
+        total: usize,
+        mut step: impl FnMut(usize) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
         if flags & libc::MSG_OOB != 0 {
             // Urgent data is received as ordinary data: there is never any apart.
             return Err(Errno::INVAL);
@@ -34,28 +98,15 @@ impl StreamRef {
         let peek = flags & libc::MSG_PEEK != 0;
         let mut deadline = Lazy::new(&self.receive_timeout);
         if peek && wait_for_all {
-            self.wait_for_bytes(parts.total() as u64, deadline.get())?;
+            self.wait_for_bytes(total as u64, deadline.get())?;
         }
-        let mut slices = parts.slices();
         let mut read = 0;
         loop {
-            let step = if flags & libc::MSG_TRUNC != 0 {
-                self.socket
-                    .discard(slices.iter().map(|part| part.len()).sum())
-            } else if peek {
-                self.socket.peekv(slices)
-            } else {
-                self.socket.recvv(slices)
-            };
-            match step {
+            match step(read) {
                 Ok(0) => return Ok(read),
                 Ok(more) => {
                     read += more;
-                    if !wait_for_all || peek {
-                        return Ok(read);
-                    }
-                    IoSliceMut::advance_slices(&mut slices, more);
-                    if slices.iter().all(|part| part.is_empty()) {
+                    if !wait_for_all || peek || read >= total {
                         return Ok(read);
                     }
                 }
