@@ -1,0 +1,287 @@
+//! One attachment to one engine: the region, its rings, and who waits for what on them.
+//!
+//! An attachment lives from the answer to `Attach` until the engine is gone, or until this process
+//! turns out to be the child of a fork. Connections belong to the attachment in which they began and
+//! end with it; the [session](crate::Session) then makes another.
+//!
+//! - `submit`: what goes to the engine, and who waits for room
+//! - `pump`: what comes from the engine, and whom it concerns
+
+mod pump;
+mod submit;
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use queue_pair::armed::{Armed, Sleepers};
+use queue_pair::control::{self, Channel, ChannelError, Fds, Reply, Request};
+use queue_pair::doorbell::{Bell, Ringer};
+use queue_pair::memfd::MemfdError;
+use queue_pair::region::RegionWord;
+use queue_pair::{Area, HostSide, region};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+
+use crate::lock::{lock, try_lock};
+use crate::private_fds::{Private, lift};
+use crate::send_pool::SendPool;
+use crate::session::SessionCore;
+use crate::socket::SocketCore;
+
+use pump::Pump;
+use submit::Submissions;
+
+/// How long an answer on the control socket may take. An engine that is alive answers in
+/// microseconds; one that is stopped must not stop the program for good.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// The connection to an engine's control socket.
+pub(crate) type Control = Private<Channel>;
+
+/// An attachment. See the [module](self).
+pub(crate) struct Attachment {
+    control: Mutex<Control>,
+    pump: Mutex<Pump>,
+    submissions: Mutex<Submissions>,
+    pub(crate) pool: Mutex<SendPool>,
+    pub(crate) send: Area,
+    pub(crate) receive: Area,
+    armed: Armed<RegionWord>,
+    engine: Sleepers<RegionWord>,
+    doorbell: Private<Ringer>,
+    /// Wakers that the engine has given and no thread sleeps by.
+    spare_wakers: Mutex<Vec<Waker>>,
+    /// Submissions wait because the ring was full.
+    deferred: AtomicBool,
+    /// Sockets that found no send memory or no room in the ring.
+    starved: Mutex<Vec<Arc<SocketCore>>>,
+    starving: AtomicBool,
+    /// Send memory has come back since.
+    freed: AtomicBool,
+    /// Sockets on which something was read of which the engine has not been told.
+    unannounced: Mutex<Vec<Arc<SocketCore>>>,
+    state: AtomicU8,
+}
+
+/// How often a thread that is about to sleep yields its core to an engine that is awake. On a core
+/// that both share, one yield lets the engine do all that it has; on another one, each is a look.
+const YIELDS: u32 = 4;
+
+/// The attachment works.
+const LIVE: u8 = 0;
+/// The engine broke the protocol or is gone; the next pump ends the attachment.
+const CONDEMNED: u8 = 1;
+/// It is over.
+const ENDED: u8 = 2;
+/// This process is a fork's child, and the attachment its parent's: the region is not mapped here.
+const PARENTS: u8 = 3;
+
+/// The way in which the engine wakes one thread.
+pub(crate) struct Waker {
+    /// Its bit in the armed word.
+    pub(crate) index: u32,
+    pub(crate) bell: Private<Bell>,
+}
+
+impl Attachment {
+    /// Attaches to the engine behind `control`.
+    pub(crate) fn new(
+        mut control: Control,
+        program: &str,
+        fork_token: Option<u64>,
+    ) -> Result<Self, Errno> {
+        let request = Request::Attach {
+            version: control::VERSION,
+            program: program.to_owned(),
+            fork_token,
+        };
+        let (reply, mut fds) = ask(&mut control, &request, Fds::new())?;
+        if !matches!(reply, Reply::Attached { .. }) || fds.len() != 3 {
+            return Err(Errno::PROTO);
+        }
+        let bell = Bell::from(lift(fds.remove(2)));
+        let doorbell = Ringer::from(lift(fds.remove(1)));
+        let HostSide {
+            submissions,
+            completions,
+            send,
+            receive,
+            armed,
+            sleepers,
+            ..
+        } = region::attach(&fds[0]).map_err(|error| match error {
+            MemfdError::Violation(_) => Errno::PROTO,
+            MemfdError::Io(error) => Errno::from_io_error(&error).unwrap_or(Errno::IO),
+        })?;
+        Ok(Self {
+            control: Mutex::new(control),
+            pump: Mutex::new(Pump::new(completions)),
+            submissions: Mutex::new(Submissions::new(submissions)),
+            pool: Mutex::new(SendPool::new(send.len())),
+            send,
+            receive,
+            armed,
+            engine: sleepers,
+            doorbell: Private::new(doorbell),
+            spare_wakers: Mutex::new(vec![Waker {
+                index: 0,
+                bell: Private::new(bell),
+            }]),
+            deferred: AtomicBool::new(false),
+            starved: Mutex::default(),
+            starving: AtomicBool::new(false),
+            freed: AtomicBool::new(false),
+            unannounced: Mutex::default(),
+            state: AtomicU8::new(LIVE),
+        })
+    }
+
+    /// Whether connections on it can be used.
+    pub(crate) fn is_live(&self) -> bool {
+        self.state.load(Ordering::Relaxed) <= CONDEMNED
+    }
+
+    /// Whether it is the parent's of this process.
+    pub(crate) fn is_parents(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == PARENTS
+    }
+
+    /// This process is the child of the one that attached.
+    pub(crate) fn leave_to_parent(&self) {
+        self.state.store(PARENTS, Ordering::Relaxed);
+    }
+
+    /// The engine is gone, or has said what cannot be. Only marks the attachment, since the caller
+    /// may hold locks; the next pump does the rest.
+    pub(crate) fn condemn(&self) {
+        let _ = self
+            .state
+            .compare_exchange(LIVE, CONDEMNED, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Asks on the control socket.
+    pub(crate) fn request(&self, request: &Request, fds: Fds) -> Result<(Reply, Fds), Errno> {
+        if !self.is_live() {
+            return Err(Errno::CONNRESET);
+        }
+        let answer = ask(&mut lock(&self.control), request, fds);
+        if matches!(
+            answer,
+            Err(Errno::PROTO | Errno::CONNRESET | Errno::TIMEDOUT)
+        ) {
+            self.condemn();
+        }
+        answer
+    }
+
+    /// Says something on the control socket that wants no answer. What an engine is too busy to read
+    /// is lost.
+    pub(crate) fn tell(&self, request: &Request) {
+        debug_assert!(!request.wants_reply());
+        if !self.is_live() {
+            return;
+        }
+        let told = lock(&self.control).get_mut().send(request, Fds::new());
+        if matches!(told, Err(ChannelError::Closed)) {
+            self.condemn();
+        }
+    }
+
+    /// A waker for a thread that blocks: a spare one, or one more from the engine. `None`: it gives
+    /// no more.
+    pub(crate) fn take_waker(&self) -> Option<Waker> {
+        let spare = lock(&self.spare_wakers).pop();
+        spare.or_else(|| match self.request(&Request::Waker, Fds::new()) {
+            Ok((Reply::Waker { waker }, mut fds)) if waker < u64::BITS => {
+                let bell = lift(fds.pop()?);
+                Some(Waker {
+                    index: waker,
+                    bell: Private::new(Bell::from(bell)),
+                })
+            }
+            _ => None,
+        })
+    }
+
+    /// The inverse of [`take_waker`](Self::take_waker).
+    pub(crate) fn return_waker(&self, waker: Waker) {
+        lock(&self.spare_wakers).push(waker);
+    }
+
+    /// Before a thread goes to the trouble of sleeping. While the engine is awake it may be
+    /// about to answer what was just submitted, on this core or on another, and to be woken costs
+    /// more than to yield a few times.
+    fn hesitate(&self) {
+        for _ in 0..YIELDS {
+            if self.engine.any_asleep() || self.has_news() {
+                return;
+            }
+            rustix::thread::sched_yield();
+        }
+    }
+
+    /// Whether the engine has said something that nobody has taken in.
+    fn has_news(&self) -> bool {
+        let pump = try_lock(&self.pump);
+        pump.is_some_and(|mut pump| !matches!(pump.completions.is_empty(), Ok(true)))
+    }
+
+    /// The thread with this waker is about to sleep: tells the engine what it still has to know,
+    /// asks to be woken, and looks once more. Whether the attachment still works.
+    pub(crate) fn arm(self: &Arc<Self>, waker: Option<u32>, session: &Arc<SessionCore>) -> bool {
+        self.announce_owed();
+        self.hesitate();
+        if let Some(index) = waker {
+            self.armed.arm(index);
+        }
+        self.pump_surely(session)
+    }
+
+    /// The thread with this waker is awake.
+    pub(crate) fn disarm(&self, waker: u32) {
+        self.armed.disarm(waker);
+    }
+
+    /// Whether something waits for room that the engine makes without saying so: then nobody
+    /// sleeps for long.
+    pub(crate) fn wants_room(&self) -> bool {
+        self.deferred.load(Ordering::Relaxed) || self.starving.load(Ordering::Relaxed)
+    }
+}
+
+/// Connects to the engine that listens at `path`.
+pub(crate) fn connect(path: &std::path::Path) -> Result<Control, Errno> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let socket: OwnedFd = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let socket = lift(socket);
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(Private::new(Channel::new(socket)))
+}
+
+/// Asks on a control connection and waits for the answer.
+fn ask(control: &mut Control, request: &Request, fds: Fds) -> Result<(Reply, Fds), Errno> {
+    match control.get_mut().request(request, fds, ANSWER_WITHIN) {
+        Ok((Reply::Error { errno, .. }, _)) => Err(u16::try_from(errno)
+            .ok()
+            .and_then(errno_from)
+            .unwrap_or(Errno::PROTO)),
+        Ok(answer) => Ok(answer),
+        Err(ChannelError::Closed) => Err(Errno::CONNRESET),
+        Err(ChannelError::TimedOut(_)) => Err(Errno::TIMEDOUT),
+        Err(ChannelError::Io(error)) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+        Err(_) => Err(Errno::PROTO),
+    }
+}
+
+/// The kernel's number for an error, if it is one.
+fn errno_from(number: u16) -> Option<Errno> {
+    (1..4096)
+        .contains(&number)
+        .then(|| Errno::from_raw_os_error(number.into()))
+}

@@ -1,0 +1,247 @@
+//! What the engine says, and whom it concerns.
+//!
+//! Any thread may pump: it takes what the engine has said and brings it to the sockets. Whoever finds
+//! another thread pumping goes on, since that one does the work; only a thread that is about to sleep
+//! waits for it, because it has to know that nothing is on its way to its sockets.
+//!
+//! The engine is trusted with the program's bytes, not with its life: what it cannot have meant ends
+//! the attachment as its death would.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+
+use queue_pair::region::RingCells;
+use queue_pair::ring::Consumer;
+use queue_pair::{Completion, ConnRef, Submission, Violation};
+use rustix::io::Errno;
+
+use super::{Attachment, CONDEMNED, ENDED, LIVE, errno_from};
+use crate::connections::Connections;
+use crate::listener::ListenerCore;
+use crate::lock::{lock, try_lock};
+use crate::session::SessionCore;
+use crate::socket::SocketCore;
+
+/// What the pumping thread needs.
+pub(super) struct Pump {
+    pub(super) completions: Consumer<Completion, RingCells>,
+    connections: Connections,
+    listeners: HashMap<u32, Arc<ListenerCore>>,
+    connecting: HashMap<u64, Arc<SocketCore>>,
+    next_token: u64,
+}
+
+impl Pump {
+    pub(super) fn new(completions: Consumer<Completion, RingCells>) -> Self {
+        Self {
+            completions,
+            connections: Connections::default(),
+            listeners: HashMap::new(),
+            connecting: HashMap::new(),
+            next_token: 0,
+        }
+    }
+}
+
+impl Attachment {
+    /// Brings what the engine has said to the sockets, unless another thread does. Returns whether
+    /// the attachment still works.
+    pub(crate) fn pump(self: &Arc<Self>, session: &Arc<SessionCore>) -> bool {
+        match try_lock(&self.pump) {
+            Some(pump) => self.pump_locked(pump, session),
+            None => self.is_live(),
+        }
+    }
+
+    /// As [`pump`](Self::pump), but waits for another thread to be done: afterwards nothing that the
+    /// engine had said before is still on its way to a socket.
+    pub(crate) fn pump_surely(self: &Arc<Self>, session: &Arc<SessionCore>) -> bool {
+        self.pump_locked(lock(&self.pump), session)
+    }
+
+    fn pump_locked(
+        self: &Arc<Self>,
+        mut pump: MutexGuard<'_, Pump>,
+        session: &Arc<SessionCore>,
+    ) -> bool {
+        match self.state.load(Ordering::Relaxed) {
+            LIVE => {}
+            CONDEMNED => {
+                self.end(&mut pump, session);
+                return false;
+            }
+            _ => return false,
+        }
+        let mut taken = 0;
+        loop {
+            let completion = match pump.completions.take() {
+                Ok(Some(completion)) => completion,
+                Ok(None) => break,
+                Err(_violation) => {
+                    self.end(&mut pump, session);
+                    return false;
+                }
+            };
+            taken += 1;
+            if self.deliver(&mut pump, session, completion).is_err() {
+                self.end(&mut pump, session);
+                return false;
+            }
+            // Others may want the lock, and the engine its slots.
+            if taken == pump.completions.capacity() / 2 {
+                break;
+            }
+        }
+        if taken > 0 {
+            pump.completions.release();
+            if taken >= pump.completions.capacity() / 4 {
+                // The engine may have gone to sleep for want of room.
+                self.ring_if_asleep();
+            }
+        }
+        drop(pump);
+        self.post_deferred();
+        self.feed_starved();
+        true
+    }
+
+    fn deliver(
+        self: &Arc<Self>,
+        pump: &mut Pump,
+        session: &Arc<SessionCore>,
+        completion: Completion,
+    ) -> Result<(), Violation> {
+        match completion {
+            Completion::Update {
+                conn,
+                addr,
+                len,
+                acked,
+                peer_closed,
+            } => {
+                // One that is not ours any more was reset here while this was on its way.
+                match pump.connections.get(conn) {
+                    Some(socket) => socket.updated(self, addr, len, acked, peer_closed),
+                    None => Ok(()),
+                }
+            }
+            Completion::Failed { conn, errno } => {
+                if let Some(socket) = pump.connections.get(conn) {
+                    socket.ended(self, errno_from(errno));
+                }
+                Ok(())
+            }
+            Completion::Released { conn } => {
+                if let Some(socket) = pump.connections.remove(conn) {
+                    socket.released(self);
+                }
+                Ok(())
+            }
+            Completion::Accepted {
+                conn,
+                listener,
+                peer,
+                local,
+            } => {
+                let Some(listener) = pump.listeners.get(&listener).map(Arc::clone) else {
+                    self.post_surely(Submission::GiveBack { conn });
+                    return Ok(());
+                };
+                let socket = SocketCore::accepted(session, self, conn, local, peer);
+                self.admit(pump, conn, Arc::clone(&socket))?;
+                listener.handed(socket);
+                Ok(())
+            }
+            Completion::Opened { token, conn, local } => {
+                let Some(socket) = pump.connecting.remove(&token) else {
+                    self.post_surely(Submission::Close { conn, abort: true });
+                    return Ok(());
+                };
+                self.admit(pump, conn, Arc::clone(&socket))?;
+                socket.opened(self, conn, local);
+                Ok(())
+            }
+            Completion::OpenFailed { token, errno } => {
+                if let Some(socket) = pump.connecting.remove(&token) {
+                    socket.ended(self, errno_from(errno).or(Some(Errno::CONNREFUSED)));
+                }
+                Ok(())
+            }
+            // A listener that a program waits on has credit, so what waits is handed over anyway.
+            Completion::Backlog { .. } => Ok(()),
+        }
+    }
+
+    fn admit(
+        &self,
+        pump: &mut Pump,
+        conn: ConnRef,
+        socket: Arc<SocketCore>,
+    ) -> Result<(), Violation> {
+        match pump.connections.insert(conn, socket) {
+            Ok(None) => Ok(()),
+            Ok(Some(former)) => {
+                former.ended(self, Some(Errno::CONNRESET));
+                Ok(())
+            }
+            Err(conn) => Err(Violation::UndefinedValue {
+                field: "connection index",
+                value: conn.index.into(),
+            }),
+        }
+    }
+
+    /// The end: every connection fails, and nobody sleeps on.
+    fn end(&self, pump: &mut Pump, session: &Arc<SessionCore>) {
+        self.state.store(ENDED, Ordering::Relaxed);
+        for socket in pump.connections.drain() {
+            socket.ended(self, Some(Errno::CONNRESET));
+        }
+        for (_, socket) in pump.connecting.drain() {
+            socket.ended(self, Some(Errno::CONNRESET));
+        }
+        for (_, listener) in pump.listeners.drain() {
+            listener.lost_engine();
+        }
+        lock(&self.starved).clear();
+        lock(&self.unannounced).clear();
+        session.nudges.nudge_all();
+    }
+
+    /// Ends the attachment of a session that nobody uses any more.
+    pub(crate) fn close(&self, session: &Arc<SessionCore>) {
+        if self.is_parents() {
+            return;
+        }
+        self.end(&mut lock(&self.pump), session);
+    }
+
+    /// Completions of `listener` go to this listener from now on.
+    pub(crate) fn know_listener(&self, listener: u32, core: Arc<ListenerCore>) {
+        lock(&self.pump).listeners.insert(listener, core);
+    }
+
+    /// The inverse of [`know_listener`](Self::know_listener).
+    pub(crate) fn forget_listener(&self, listener: u32) {
+        lock(&self.pump).listeners.remove(&listener);
+    }
+
+    /// The answer to a request to open a connection goes to this socket: the token to ask with.
+    pub(crate) fn know_connecting(&self, socket: Arc<SocketCore>) -> u64 {
+        let mut pump = lock(&self.pump);
+        let token = pump.next_token;
+        pump.next_token += 1;
+        pump.connecting.insert(token, socket);
+        token
+    }
+
+    /// Completions of `conn`, adopted from another process, go to this socket from now on.
+    pub(crate) fn know_adopted(
+        &self,
+        conn: ConnRef,
+        socket: Arc<SocketCore>,
+    ) -> Result<(), Violation> {
+        self.admit(&mut lock(&self.pump), conn, socket)
+    }
+}

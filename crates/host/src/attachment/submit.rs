@@ -1,0 +1,146 @@
+//! What goes to the engine, and who waits for room.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use queue_pair::Submission;
+use queue_pair::region::RingCells;
+use queue_pair::ring::Producer;
+
+use super::Attachment;
+use crate::lock::lock;
+use crate::socket::SocketCore;
+
+/// The ring, and what it had no room for.
+pub(super) struct Submissions {
+    ring: Producer<Submission, RingCells>,
+    /// What may not be lost and found the ring full, in its order.
+    deferred: VecDeque<Submission>,
+    /// A socket that is starved found no room here.
+    starved_by_ring: bool,
+}
+
+impl Submissions {
+    pub(super) fn new(ring: Producer<Submission, RingCells>) -> Self {
+        Self {
+            ring,
+            deferred: VecDeque::new(),
+            starved_by_ring: false,
+        }
+    }
+}
+
+impl Attachment {
+    /// Posts a submission, publishes it and rings if the engine sleeps. `false`: the ring is full.
+    pub(crate) fn post(&self, submission: &Submission) -> bool {
+        let mut submissions = lock(&self.submissions);
+        let posted = submissions.deferred.is_empty() && self.try_post(&mut submissions, submission);
+        submissions.starved_by_ring = !posted;
+        submissions.ring.publish();
+        drop(submissions);
+        // Also when it did not fit: the engine must make room.
+        self.ring_if_asleep();
+        posted
+    }
+
+    /// As [`post`](Self::post), but what finds the ring full is kept until there is room.
+    pub(crate) fn post_surely(&self, submission: Submission) {
+        let mut submissions = lock(&self.submissions);
+        if !submissions.deferred.is_empty() || !self.try_post(&mut submissions, &submission) {
+            submissions.deferred.push_back(submission);
+            self.deferred.store(true, Ordering::Relaxed);
+        }
+        submissions.ring.publish();
+        drop(submissions);
+        self.ring_if_asleep();
+    }
+
+    fn try_post(&self, submissions: &mut Submissions, submission: &Submission) -> bool {
+        submissions
+            .ring
+            .post(submission)
+            .unwrap_or_else(|_violation| {
+                self.condemn();
+                false
+            })
+    }
+
+    pub(super) fn post_deferred(&self) {
+        if !self.deferred.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut submissions = lock(&self.submissions);
+        while let Some(first) = submissions.deferred.pop_front() {
+            if !self.try_post(&mut submissions, &first) {
+                submissions.deferred.push_front(first);
+                break;
+            }
+        }
+        self.deferred
+            .store(!submissions.deferred.is_empty(), Ordering::Relaxed);
+        submissions.ring.publish();
+        drop(submissions);
+        self.ring_if_asleep();
+    }
+
+    pub(super) fn ring_if_asleep(&self) {
+        if self.engine.take() != 0 {
+            self.doorbell.ring();
+        }
+    }
+
+    /// Notes that `socket` was read from, so that the engine hears of it before anyone sleeps.
+    pub(crate) fn owe_announcement(&self, socket: &Arc<SocketCore>) {
+        lock(&self.unannounced).push(Arc::clone(socket));
+    }
+
+    pub(super) fn announce_owed(&self) {
+        let mut owed = std::mem::take(&mut *lock(&self.unannounced));
+        for socket in owed.drain(..) {
+            socket.announce_consumption();
+        }
+        // Its memory is used again.
+        let mut list = lock(&self.unannounced);
+        if list.capacity() == 0 {
+            *list = owed;
+        }
+    }
+
+    /// Notes that `socket` found no send memory or no room in the ring.
+    pub(crate) fn starve(&self, socket: &Arc<SocketCore>) {
+        lock(&self.starved).push(Arc::clone(socket));
+        self.starving.store(true, Ordering::Relaxed);
+    }
+
+    /// Send memory has come back.
+    pub(crate) fn freed(&self) {
+        if self.starving.load(Ordering::Relaxed) {
+            self.freed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn feed_starved(&self) {
+        if !self.starving.load(Ordering::Relaxed) || !self.has_food() {
+            return;
+        }
+        let starved = {
+            let mut starved = lock(&self.starved);
+            self.starving.store(false, Ordering::Relaxed);
+            std::mem::take(&mut *starved)
+        };
+        for socket in starved {
+            socket.fed();
+        }
+    }
+
+    /// Whether memory has come back, or the ring is far from full.
+    fn has_food(&self) -> bool {
+        self.freed.swap(false, Ordering::Relaxed) || {
+            let mut submissions = lock(&self.submissions);
+            let room = submissions.ring.room();
+            submissions.starved_by_ring
+                && room.is_ok_and(|room| room >= submissions.ring.capacity() / 2)
+        }
+    }
+}
