@@ -133,8 +133,11 @@ impl Poller {
     pub fn wait(&mut self, events: &mut Vec<Event>, limit: Option<Duration>) -> Result<(), Errno> {
         events.clear();
         let room = events.capacity().max(KERNEL_EVENTS);
-        self.session.pump();
-        self.ready.collect(room, |event| events.push(event));
+        self.look(events, room);
+        if events.is_empty() && limit != Some(Duration::ZERO) {
+            self.sleeper.hesitate();
+            self.look(events, room);
+        }
         self.turns += 1;
         if !events.is_empty() {
             if self.turns >= KERNEL_TURN && self.kernel_members > 0 {
@@ -163,13 +166,18 @@ impl Poller {
             self.sleeper.disarm(asked != Ok(false));
             asked?;
             if events.is_empty() {
-                self.session.pump();
-                self.ready.collect(room, |event| events.push(event));
+                self.look(events, room);
             }
             if !events.is_empty() || left == Some(Duration::ZERO) {
                 return Ok(());
             }
         }
+    }
+
+    /// Adds what the engine has.
+    fn look(&self, events: &mut Vec<Event>, room: usize) {
+        self.session.pump();
+        self.ready.collect(room, |event| events.push(event));
     }
 
     /// Registers the sleeper's descriptors, if they are others than before.

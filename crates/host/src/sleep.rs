@@ -55,6 +55,15 @@ impl Sleeper {
         })
     }
 
+    /// Before step 1, for whoever makes this call often: while the engine is awake it may be about to
+    /// answer what was just submitted, so this yields the core to it a few times, until it has
+    /// answered or gone to sleep. Pump and look afterwards.
+    pub fn hesitate(&self) {
+        if let Some((attachment, _)) = &self.bed {
+            attachment.hesitate();
+        }
+    }
+
     /// Step 1. Looks for an engine that is away, at most twice a second.
     pub fn arm(&mut self) {
         if self.lineage != self.session.lineage()
@@ -161,6 +170,7 @@ pub(crate) fn wait<T>(
     let start = Instant::now();
     let mut sleeper = session.borrow_sleeper()?;
     let found = loop {
+        sleeper.hesitate();
         sleeper.arm();
         if let Some(found) = look(false) {
             sleeper.disarm(false);

@@ -158,6 +158,20 @@ fn what_is_watched_and_idle_costs_nothing() {
 }
 
 #[test]
+fn a_program_that_never_sleeps_still_gives_memory_back() {
+    let (engine, session, listener) = world();
+    let connections: Vec<_> = (0..100).map(|_| connection(&engine, &listener)).collect();
+    engine.host(|host| host.submissions());
+    for (conn, socket) in &connections {
+        engine.host(|host| host.deliver(*conn, b"read, not answered"));
+        assert_eq!(socket.recv(&mut [0; 100]), Ok(18));
+    }
+    session.pump();
+    let announced = engine.host(|host| host.submissions()).len();
+    assert!(announced >= 64, "{announced} of 100 were announced");
+}
+
+#[test]
 fn a_blocked_thread_is_woken_by_the_engine() {
     let (engine, _session, listener) = world();
     let (conn, socket) = connection(&engine, &listener);

@@ -61,6 +61,8 @@ pub(crate) struct Attachment {
     freed: AtomicBool,
     /// Sockets on which something was read of which the engine has not been told.
     unannounced: Mutex<Vec<Arc<SocketCore>>>,
+    /// The list has grown long.
+    owes_many: AtomicBool,
     state: AtomicU8,
 }
 
@@ -133,6 +135,7 @@ impl Attachment {
             starving: AtomicBool::new(false),
             freed: AtomicBool::new(false),
             unannounced: Mutex::default(),
+            owes_many: AtomicBool::new(false),
             state: AtomicU8::new(LIVE),
         })
     }
@@ -209,10 +212,9 @@ impl Attachment {
         lock(&self.spare_wakers).push(waker);
     }
 
-    /// Before a thread goes to the trouble of sleeping. While the engine is awake it may be
-    /// about to answer what was just submitted, on this core or on another, and to be woken costs
-    /// more than to yield a few times.
-    fn hesitate(&self) {
+    /// Yields the core to an engine that is awake, until it has news or sleeps; but not for long.
+    /// To be woken costs more, on this core or on another.
+    pub(crate) fn hesitate(&self) {
         for _ in 0..YIELDS {
             if self.engine.any_asleep() || self.has_news() {
                 return;
@@ -231,7 +233,6 @@ impl Attachment {
     /// asks to be woken, and looks once more. Whether the attachment still works.
     pub(crate) fn arm(self: &Arc<Self>, waker: Option<u32>, session: &Arc<SessionCore>) -> bool {
         self.announce_owed();
-        self.hesitate();
         if let Some(index) = waker {
             self.armed.arm(index);
         }

@@ -102,6 +102,7 @@ impl Attachment {
         }
         drop(pump);
         self.post_deferred();
+        self.announce_many();
         self.feed_starved();
         true
     }

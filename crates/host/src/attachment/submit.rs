@@ -12,6 +12,10 @@ use super::Attachment;
 use crate::lock::lock;
 use crate::socket::SocketCore;
 
+/// So many sockets may owe an announcement before the pump sees to it. Most of them have sent
+/// something by then, and it rode along.
+const OWED_AT_MOST: usize = 64;
+
 /// The ring, and what it had no room for.
 pub(super) struct Submissions {
     ring: Producer<Submission, RingCells>,
@@ -92,10 +96,23 @@ impl Attachment {
 
     /// Notes that `socket` was read from, so that the engine hears of it before anyone sleeps.
     pub(crate) fn owe_announcement(&self, socket: &Arc<SocketCore>) {
-        lock(&self.unannounced).push(Arc::clone(socket));
+        let mut owed = lock(&self.unannounced);
+        owed.push(Arc::clone(socket));
+        if owed.len() >= OWED_AT_MOST {
+            self.owes_many.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Announces what is owed if it is much: a program that never sleeps must not pin the memory of
+    /// everything that it has read.
+    pub(super) fn announce_many(&self) {
+        if self.owes_many.load(Ordering::Relaxed) {
+            self.announce_owed();
+        }
     }
 
     pub(super) fn announce_owed(&self) {
+        self.owes_many.store(false, Ordering::Relaxed);
         let mut owed = std::mem::take(&mut *lock(&self.unannounced));
         for socket in owed.drain(..) {
             socket.announce_consumption();

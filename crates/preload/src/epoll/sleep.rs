@@ -50,6 +50,11 @@ impl Sleep {
         })))
     }
 
+    /// The caller has found nothing and would sleep next: lets an engine that is awake go on first.
+    pub fn hesitate(&self) {
+        lock(&self.0).sleeper.hesitate();
+    }
+
     /// The caller is about to sleep, at most until `deadline` or what comes back, if that is
     /// earlier; it must look once more before.
     pub fn arm(&self, set: c_int, deadline: Deadline) -> Result<Deadline, Errno> {

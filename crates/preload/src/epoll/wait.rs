@@ -3,7 +3,8 @@
 //! 1. What our rings already say is reported first; then the kernel's part of the set, when ours
 //!    has nothing, or every few turns even if it always has: the program's signals and timers
 //!    arrive there.
-//! 2. To sleep: arm, look once more, make the real call with the program's mask and time.
+//! 2. An engine that is awake is given the core for a moment: it may be about to answer.
+//! 3. To sleep: arm, look once more, make the real call with the program's mask and time.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
@@ -57,6 +58,10 @@ pub unsafe fn wait(
         });
     };
     room.collect(ours);
+    if room.filled == 0 && !patience.is_zero() {
+        ours.sleep.hesitate();
+        room.collect(ours);
+    }
     let due = ours
         .turn
         .fetch_add(1, Ordering::Relaxed)
