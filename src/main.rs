@@ -10,6 +10,7 @@ mod demo;
 mod engine;
 mod explain;
 mod lab;
+mod plan;
 mod run;
 mod serve;
 mod ss;
@@ -36,6 +37,7 @@ enum Command {
     Stats(stats::Args),
     Explain(explain::Args),
     Capture(capture::Args),
+    Plan(plan::Args),
     Lab(lab::Args),
 }
 
@@ -57,6 +59,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Stats(args) => stats::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Capture(args) => capture::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Lab(args) => lab::run(args),
     }
 }

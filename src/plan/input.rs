@@ -1,0 +1,253 @@
+//! The file that describes a server, and the flags for a single class.
+
+use super::written::{Rates, Seconds, Written};
+use anyhow::{Context, Result, bail};
+use queueing::Distribution;
+use queueing::offload::{Class, Discipline, Feeding, Stage, System};
+use serde::Deserialize;
+use std::path::Path;
+
+/// A server as the study takes it.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// The size classes; the arrival rate of each is its share of all.
+    pub classes: Vec<Class>,
+    /// The greatest size of each class but the last, bytes, if they are known.
+    pub sizes: Option<Vec<u64>>,
+    /// The machines.
+    pub system: System,
+    /// The loads to look at; without them, up to saturation.
+    pub rates: Option<Rates>,
+    /// Where the inputs come from, for the answer to state.
+    pub origin: String,
+}
+
+/// A single class by flags.
+#[derive(clap::Args)]
+pub struct Single {
+    /// Application work of a request on the host (Xa), such as 50us
+    #[arg(short, long, value_name = "TIME", value_parser = Seconds::parse)]
+    application: Option<Seconds>,
+    /// Protocol processing of a request on the host (Xp)
+    #[arg(short, long, value_name = "TIME", value_parser = Seconds::parse, requires = "application")]
+    protocol: Option<Seconds>,
+    /// The host's overhead of talking to the engine (Xo)
+    #[arg(short, long, value_name = "TIME", value_parser = Seconds::parse, requires = "application")]
+    overhead: Option<Seconds>,
+    /// Control work on the engine (Xc)
+    #[arg(short = 'k', long, value_name = "TIME", value_parser = Seconds::parse, requires = "application")]
+    control: Option<Seconds>,
+    /// Protocol processing of a request on the engine (Xq)
+    #[arg(short, long, value_name = "TIME", value_parser = Seconds::parse, requires = "application")]
+    engine_time: Option<Seconds>,
+    /// Cores of the host
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "application")]
+    cores: usize,
+    /// Cores of the engine
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "application")]
+    engine_cores: usize,
+    /// The host's order of service: fcfs (event-driven) or sharing (prefork, threads)
+    #[arg(long, value_name = "ORDER", default_value = "fcfs", requires = "application",
+          value_parser = ["fcfs", "sharing"])]
+    discipline: String,
+}
+
+impl Single {
+    /// The server that the flags describe.
+    pub fn server(&self) -> Result<Server> {
+        let (Some(application), Some(protocol)) = (self.application, self.protocol) else {
+            bail!(
+                "say what to plan: --from FILE.toml, or a single class by -a, -p, -o and -e, \
+                 such as: outboard plan -a 50us -p 80us -o 10us -e 60us"
+            );
+        };
+        let Some(engine) = self.engine_time else {
+            bail!(
+                "-e is missing: the time that a request's protocols need on the engine, such as -e 60us"
+            );
+        };
+        let time = |seconds: Option<Seconds>| {
+            Written::Mean(seconds.unwrap_or(Seconds(0.0))).distribution(Path::new(""))
+        };
+        let discipline = match self.discipline.as_str() {
+            "sharing" => Discipline::ProcessorSharing,
+            _ => Discipline::Fcfs,
+        };
+        let stage = |cores, discipline| Stage {
+            cores,
+            discipline,
+            ..Stage::default()
+        };
+        Ok(Server {
+            classes: vec![Class {
+                name: "requests".into(),
+                arrival_rate: 1.0,
+                application: time(Some(application))?,
+                protocol: time(Some(protocol))?,
+                overhead: time(self.overhead)?,
+                control: time(self.control)?,
+                engine: time(Some(engine))?,
+            }],
+            sizes: None,
+            system: System {
+                host: stage(self.cores, discipline),
+                engine: stage(self.engine_cores, Discipline::Fcfs),
+            },
+            rates: None,
+            origin: "flags; every time exponential".into(),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    rates: Option<Rates>,
+    #[serde(default)]
+    host: FileStage,
+    #[serde(default)]
+    engine: FileStage,
+    class: Vec<FileClass>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileStage {
+    cores: usize,
+    discipline: FileDiscipline,
+    feeding: FileFeeding,
+}
+
+impl Default for FileStage {
+    fn default() -> Self {
+        FileStage {
+            cores: 1,
+            discipline: FileDiscipline::Fcfs,
+            feeding: FileFeeding::Separate,
+        }
+    }
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum FileDiscipline {
+    Fcfs,
+    Sharing,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum FileFeeding {
+    Separate,
+    Pooled,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileClass {
+    name: String,
+    share: f64,
+    up_to_bytes: Option<u64>,
+    application: Written,
+    protocol: Written,
+    #[serde(default = "Written::nothing")]
+    overhead: Written,
+    #[serde(default = "Written::nothing")]
+    control: Written,
+    engine: Written,
+}
+
+/// Reads a server's file.
+pub fn read(path: &Path) -> Result<Server> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    parse(&text, path).with_context(|| format!("in {}", path.display()))
+}
+
+fn parse(text: &str, path: &Path) -> Result<Server> {
+    let file: File = toml::from_str(text)?;
+    let base = path.parent().unwrap_or(Path::new(""));
+    let stage = |stage: &FileStage| Stage {
+        cores: stage.cores,
+        discipline: match stage.discipline {
+            FileDiscipline::Fcfs => Discipline::Fcfs,
+            FileDiscipline::Sharing => Discipline::ProcessorSharing,
+        },
+        feeding: match stage.feeding {
+            FileFeeding::Separate => Feeding::Separate,
+            FileFeeding::Pooled => Feeding::Pooled,
+        },
+        room: None,
+    };
+    let total: f64 = file.class.iter().map(|class| class.share).sum();
+    if !(total.is_finite() && total > 0.0) {
+        bail!("the shares of the classes add up to {total}; they have to be above 0");
+    }
+    let classes = file
+        .class
+        .iter()
+        .map(|class| {
+            let part = |name: &str, written: &Written| -> Result<Distribution> {
+                let place = || format!("class {:?}, {name}", class.name);
+                let distribution = written.distribution(base).with_context(place)?;
+                // The formulas need two moments; say so by name before anything is computed.
+                distribution.moments().with_context(place)?;
+                Ok(distribution)
+            };
+            Ok(Class {
+                name: class.name.clone(),
+                arrival_rate: class.share / total,
+                application: part("application", &class.application)?,
+                protocol: part("protocol", &class.protocol)?,
+                overhead: part("overhead", &class.overhead)?,
+                control: part("control", &class.control)?,
+                engine: part("engine", &class.engine)?,
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let but_last = file.class.len().saturating_sub(1);
+    let sizes: Option<Vec<u64>> = file
+        .class
+        .iter()
+        .take(but_last)
+        .map(|class| class.up_to_bytes)
+        .collect();
+    Ok(Server {
+        classes,
+        sizes,
+        system: System {
+            host: stage(&file.host),
+            engine: stage(&file.engine),
+        },
+        rates: file.rates,
+        origin: path.display().to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLASS: &str =
+        "[[class]]\nname = \"all\"\nshare = 1\napplication = \"1ms\"\nengine = \"1ms\"\n";
+
+    #[test]
+    fn a_tail_without_a_second_moment_is_named_with_its_place() {
+        let text = format!("{CLASS}protocol = {{ pareto = {{ scale = \"1ms\", alpha = 1.1 }} }}\n");
+        let error = format!("{:#}", parse(&text, Path::new("x.toml")).unwrap_err());
+        assert!(
+            error.contains("class \"all\", protocol") && error.contains("alpha > 2"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line() {
+        let text = format!("{CLASS}protocol = \"1ms\"\nprotocl = \"2ms\"\n");
+        let error = format!("{:#}", parse(&text, Path::new("x.toml")).unwrap_err());
+        assert!(
+            error.contains("line 7") && error.contains("protocl"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,121 @@
+//! `outboard plan`: what offloading will do, said beforehand.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `input` | the file that describes the server, and the flags for a single class |
+//! | `written` | distributions, durations and ranges as they are written |
+//! | `study` | the answers over a range of loads |
+//! | `verdict` | the answers in words |
+//! | `report` | the answers as a table, CSV and JSON |
+//! | `plot` | the answers as a picture |
+//! | `measurement` | inputs fitted from measurements, and the measurement file |
+//! | `counters` | measurements from a running engine and server |
+//! | `source` | the tables and figures of the source, reprinted and marked |
+
+mod counters;
+mod input;
+mod measurement;
+mod plot;
+mod report;
+mod source;
+mod study;
+mod verdict;
+mod written;
+
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Say beforehand what offloading will do to utilisation, delay and saturation
+///
+/// Describe the server in a file (--from), or a single class of requests by flags: the time that
+/// a request needs for the application (-a), for the protocols on the host (-p), for talking to
+/// the engine (-o), and on the engine for control (-k) and protocols (-e). A time is a duration
+/// such as 200us, the mean of an exponential distribution.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    outboard plan -a 50us -p 80us -o 10us -e 60us --rates 500..7000\n  \
+    outboard plan --from examples/plan.toml --plot plan.svg --policy policy.json\n  \
+    outboard plan --measure --pid $(pgrep -o nginx) --windows 4 --window 15s --save measured.toml\n  \
+    outboard plan --fit measured.toml")]
+pub struct Args {
+    /// Describe the server by a file (see examples/plan.toml)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["application", "fit", "measure", "source_003"])]
+    from: Option<PathBuf>,
+    #[command(flatten)]
+    single: input::Single,
+    /// Total arrivals a second: one, or a range such as 100..5000
+    #[arg(short, long, value_name = "RATE", value_parser = written::Rates::parse)]
+    rates: Option<written::Rates>,
+    /// Check the answer at the busiest load that all placements carry by a simulation with this seed
+    #[arg(long, value_name = "SEED")]
+    simulate: Option<u64>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV, a line a load
+    #[arg(long)]
+    csv: bool,
+    /// Draw utilisation and delay against load
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Write the policy that follows: which sizes to offload at which load
+    #[arg(long, value_name = "FILE.json")]
+    policy: Option<PathBuf>,
+    /// Fit service times from a measurement file (see docs/plan.md), and plan with them
+    #[arg(long, value_name = "FILE.toml")]
+    fit: Option<PathBuf>,
+    #[command(flatten)]
+    measure: counters::Measure,
+    /// Reprint the tables and figures of the source (document 003), and say what cannot be
+    #[arg(long = "source-003")]
+    source_003: bool,
+}
+
+/// Answers.
+pub fn run(args: Args) -> Result<ExitCode> {
+    if args.source_003 {
+        print!("{}", source::reprint(args.plot.as_deref())?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.measure.measure {
+        let measured = counters::measure(&args.measure)?;
+        print!("{}", measured.report()?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut server = match (&args.from, &args.fit) {
+        (Some(path), _) => input::read(path)?,
+        (None, Some(path)) => measurement::read(path)?.server()?,
+        (None, None) => args.single.server()?,
+    };
+    if let Some(rates) = args.rates {
+        server.rates = Some(rates);
+    }
+    let study = study::study(&server)?;
+    let check = match args.simulate {
+        Some(seed) => Some(study.simulate(seed).context("the simulation")?),
+        None => None,
+    };
+    if args.json {
+        println!("{}", report::json(&study, check.as_ref())?);
+    } else if args.csv {
+        print!("{}", report::csv(&study));
+    } else {
+        print!("{}", verdict::words(&study));
+        print!("\n{}", report::table(&study));
+        if let Some(check) = &check {
+            print!("\n{check}");
+        }
+    }
+    if let Some(path) = &args.plot {
+        plot::draw(&study, path).with_context(|| format!("drawing {}", path.display()))?;
+    }
+    if let Some(path) = &args.policy {
+        let Some(policy) = study.policy()? else {
+            bail!("a policy needs the sizes of the classes: give each but the last up_to_bytes");
+        };
+        let text = serde_json::to_string_pretty(&policy)? + "\n";
+        std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,240 @@
+//! Utilisation and delay against load, as figures 4-1 to 4-7 of the source draw them: lines that
+//! differ by dash and mark, not by colour, so that they survive a black-and-white printer.
+
+use super::study::{Point, Study};
+use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::path::Path;
+
+const WIDTH: u32 = 900;
+const HEIGHT: u32 = 900;
+
+/// How many times the least delay the picture reaches: beyond it everything is a wall.
+const TALLEST: f64 = 30.0;
+
+/// One line of a panel.
+struct Line {
+    name: &'static str,
+    style: Mark,
+    points: Vec<(f64, f64)>,
+}
+
+/// How a line is told from the others without colour.
+#[derive(Clone, Copy)]
+enum Mark {
+    Solid,
+    Dashed,
+    Circles,
+    Crosses,
+}
+
+/// Draws the study.
+pub fn draw(study: &Study, path: &Path) -> Result<()> {
+    let root = SVGBackend::new(path, (WIDTH, HEIGHT)).into_drawing_area();
+    let failed = |error: &dyn std::fmt::Display| anyhow!("{error}");
+    root.fill(&WHITE).map_err(|e| failed(&e))?;
+    let (above, below) = root.split_vertically(HEIGHT / 2);
+    panel(
+        &above,
+        "Utilisation",
+        "busy share of the cores, %",
+        study,
+        utilisation(study),
+        105.0,
+    )
+    .map_err(|e| failed(&e))?;
+    let delays = delay(study);
+    let least = delays
+        .iter()
+        .flat_map(|line| &line.points)
+        .map(|(_, delay)| *delay)
+        .fold(f64::INFINITY, f64::min);
+    let tallest = delays
+        .iter()
+        .flat_map(|line| &line.points)
+        .map(|(_, delay)| *delay)
+        .filter(|delay| *delay <= least * TALLEST)
+        .fold(0.0, f64::max);
+    let (scale, unit) = scale(tallest);
+    let scaled = delays
+        .into_iter()
+        .map(|line| Line {
+            points: line
+                .points
+                .into_iter()
+                .map(|(rate, delay)| (rate, delay * scale))
+                .filter(|(_, delay)| *delay <= tallest * scale)
+                .collect(),
+            ..line
+        })
+        .collect();
+    let label = format!("mean time of a request, {unit}");
+    panel(
+        &below,
+        "Delay",
+        &label,
+        study,
+        scaled,
+        tallest * scale * 1.05,
+    )
+    .map_err(|e| failed(&e))?;
+    root.present().map_err(|e| failed(&e))?;
+    Ok(())
+}
+
+fn scale(seconds: f64) -> (f64, &'static str) {
+    if seconds >= 1.0 {
+        (1.0, "s")
+    } else if seconds >= 1e-3 {
+        (1e3, "ms")
+    } else {
+        (1e6, "µs")
+    }
+}
+
+fn line(
+    study: &Study,
+    name: &'static str,
+    style: Mark,
+    of: impl Fn(&Point) -> Option<f64>,
+) -> Line {
+    let points = study
+        .points
+        .iter()
+        .filter_map(|point| of(point).map(|value| (point.rate, value)))
+        .collect();
+    Line {
+        name,
+        style,
+        points,
+    }
+}
+
+fn utilisation(study: &Study) -> Vec<Line> {
+    let percent = |used: f64| used * 100.0;
+    vec![
+        line(study, "host without engine", Mark::Solid, |p| {
+            p.without.as_ref().map(|p| percent(p.host_utilisation))
+        }),
+        line(study, "host with engine", Mark::Dashed, |p| {
+            p.with.as_ref().map(|p| percent(p.host_utilisation))
+        }),
+        line(study, "engine", Mark::Crosses, |p| {
+            p.with
+                .as_ref()
+                .and_then(|p| p.engine_utilisation)
+                .map(percent)
+        }),
+    ]
+}
+
+fn delay(study: &Study) -> Vec<Line> {
+    let mut lines = vec![
+        line(study, "without engine", Mark::Solid, |p| {
+            p.without.as_ref().map(|p| p.delay)
+        }),
+        line(study, "everything offloaded", Mark::Dashed, |p| {
+            p.with.as_ref().map(|p| p.delay)
+        }),
+    ];
+    if study.server.classes.len() > 1 {
+        lines.push(line(study, "best placement", Mark::Circles, |p| {
+            p.best.as_ref().map(|best| best.prediction.delay)
+        }));
+    }
+    lines
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+fn panel(
+    area: &Area<'_>,
+    title: &str,
+    y_label: &str,
+    study: &Study,
+    lines: Vec<Line>,
+    top: f64,
+) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
+    let right = study.points.last().map_or(1.0, |point| point.rate) * 1.02;
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, ("sans-serif", 20))
+        .margin(14)
+        .x_label_area_size(44)
+        .y_label_area_size(64)
+        .build_cartesian_2d(0.0..right, 0.0..top.max(f64::MIN_POSITIVE))?;
+    chart
+        .configure_mesh()
+        .x_desc("requests a second")
+        .y_desc(y_label)
+        .light_line_style(BLACK.mix(0.06))
+        .bold_line_style(BLACK.mix(0.15))
+        .label_style(("sans-serif", 14))
+        .draw()?;
+    for (rate, name) in [
+        (study.saturation_without, "host saturates"),
+        (study.saturation_with.0, "with engine saturates"),
+    ] {
+        if rate <= right {
+            let style = BLACK.mix(0.35);
+            chart.draw_series(std::iter::once(PathElement::new(
+                vec![(rate, 0.0), (rate, top)],
+                style,
+            )))?;
+            let style = ("sans-serif", 12)
+                .into_font()
+                .transform(FontTransform::Rotate270);
+            let style = style
+                .color(&BLACK.mix(0.6))
+                .pos(Pos::new(HPos::Right, VPos::Bottom));
+            chart.draw_series(std::iter::once(Text::new(name, (rate, top * 0.98), style)))?;
+        }
+    }
+    for Line {
+        name,
+        style,
+        points,
+    } in lines
+    {
+        let stroke = BLACK.stroke_width(2);
+        match style {
+            Mark::Solid => {
+                chart
+                    .draw_series(LineSeries::new(points, stroke))?
+                    .label(name)
+                    .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 28, y)], stroke));
+            }
+            Mark::Dashed => {
+                chart
+                    .draw_series(DashedLineSeries::new(points, 7, 5, stroke))?
+                    .label(name)
+                    .legend(move |at| {
+                        EmptyElement::at(at)
+                            + PathElement::new(vec![(0, 0), (11, 0)], stroke)
+                            + PathElement::new(vec![(17, 0), (28, 0)], stroke)
+                    });
+            }
+            Mark::Circles => {
+                chart
+                    .draw_series(points.into_iter().map(|at| Circle::new(at, 4, BLACK)))?
+                    .label(name)
+                    .legend(|(x, y)| Circle::new((x + 14, y), 4, BLACK));
+            }
+            Mark::Crosses => {
+                chart
+                    .draw_series(points.into_iter().map(|at| Cross::new(at, 4, BLACK)))?
+                    .label(name)
+                    .legend(|(x, y)| Cross::new((x + 14, y), 4, BLACK));
+            }
+        }
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
+        .background_style(WHITE.mix(0.9))
+        .border_style(BLACK.mix(0.4))
+        .legend_area_size(36)
+        .label_font(("sans-serif", 14))
+        .draw()
+}

@@ -1,0 +1,278 @@
+//! Durations, ranges of rates and distributions, as people write them.
+
+use queueing::{Distribution, ModelError};
+use serde::{Deserialize, Deserializer};
+use std::path::Path;
+
+/// Seconds, written as `200us`, `1.5ms`, `2s`, `80ns`, or as a number of seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seconds(pub f64);
+
+impl Seconds {
+    /// Reads one.
+    pub fn parse(text: &str) -> Result<Seconds, String> {
+        let text = text.trim();
+        let digits =
+            text.find(|c: char| c.is_ascii_alphabetic() && c != 'e' && c != 'E' || c == 'µ');
+        let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+        let scale = match unit {
+            "" | "s" => 1.0,
+            "ms" => 1e-3,
+            "us" | "µs" => 1e-6,
+            "ns" => 1e-9,
+            other => return Err(format!("unknown unit {other:?}; write ns, us, ms or s")),
+        };
+        let number: f64 = number
+            .trim()
+            .parse()
+            .map_err(|_| format!("{text:?} is not a duration; write one such as 200us or 1.5ms"))?;
+        Ok(Seconds(number * scale))
+    }
+}
+
+/// A duration for people: three digits and a unit.
+pub fn duration(seconds: f64) -> String {
+    if !seconds.is_finite() {
+        return "∞".into();
+    }
+    let (value, unit) = match seconds.abs() {
+        s if s >= 1.0 => (seconds, "s"),
+        s if s >= 1e-3 => (seconds * 1e3, "ms"),
+        s if s >= 1e-6 => (seconds * 1e6, "µs"),
+        _ => (seconds * 1e9, "ns"),
+    };
+    let digits = match value.abs() {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+impl<'de> Deserialize<'de> for Seconds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "a duration such as \"200us\", or a number of seconds"
+        )]
+        enum Form {
+            Number(f64),
+            Text(String),
+        }
+        match Form::deserialize(deserializer)? {
+            Form::Number(seconds) => Ok(Seconds(seconds)),
+            Form::Text(text) => Seconds::parse(&text).map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+/// Total arrival rates to look at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rates {
+    /// The lowest, a second.
+    pub from: f64,
+    /// The highest.
+    pub to: f64,
+}
+
+impl Rates {
+    /// Reads `1000` or `100..5000`.
+    pub fn parse(text: &str) -> Result<Rates, String> {
+        let number = |text: &str| -> Result<f64, String> {
+            match text.trim().parse::<f64>() {
+                Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
+                _ => Err(format!(
+                    "{text:?} is not a rate above 0; write 1000, or a range as 100..5000"
+                )),
+            }
+        };
+        let (from, to) = text.split_once("..").unwrap_or((text, text));
+        let (from, to) = (number(from)?, number(to)?);
+        if from > to {
+            return Err(format!("the range {text} ends below its start"));
+        }
+        Ok(Rates { from, to })
+    }
+}
+
+impl<'de> Deserialize<'de> for Rates {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "a rate such as 1000, or a range such as \"100..5000\""
+        )]
+        enum Form {
+            Number(f64),
+            Text(String),
+        }
+        let text = match Form::deserialize(deserializer)? {
+            Form::Number(rate) => rate.to_string(),
+            Form::Text(text) => text,
+        };
+        Rates::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A distribution: a duration alone is the mean of an exponential one.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a duration, or a distribution such as { lognormal = { mean = \"1ms\", scv = 2 } }"
+)]
+pub enum Written {
+    /// `"200us"`.
+    Mean(Seconds),
+    /// `{ kind = { … } }`.
+    Kind(Kind),
+}
+
+/// The distributions by name.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Kind {
+    /// Always the same.
+    Deterministic(Seconds),
+    /// Exponential with this mean.
+    Exponential(Seconds),
+    /// A sum of equal exponential stages.
+    Erlang {
+        /// How many.
+        stages: u32,
+        /// Of the sum.
+        mean: Seconds,
+    },
+    /// A sum of exponential stages with these means.
+    Hypoexponential(Vec<Seconds>),
+    /// Lognormal by mean and squared coefficient of variation.
+    Lognormal {
+        /// The mean.
+        mean: Seconds,
+        /// Variance over squared mean.
+        scv: f64,
+    },
+    /// Pareto without an upper bound.
+    Pareto {
+        /// The least value.
+        scale: Seconds,
+        /// The tail index.
+        alpha: f64,
+    },
+    /// Pareto between two bounds.
+    BoundedPareto {
+        /// The least value.
+        low: Seconds,
+        /// The greatest value.
+        high: Seconds,
+        /// The tail index.
+        alpha: f64,
+    },
+    /// The durations in a file, one a line.
+    Samples(String),
+    /// Parts with weights.
+    Mixture(Vec<Part>),
+}
+
+/// A part of a mixture.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    weight: f64,
+    of: Written,
+}
+
+impl Written {
+    /// A duration that is always nothing.
+    pub fn nothing() -> Written {
+        Written::Kind(Kind::Deterministic(Seconds(0.0)))
+    }
+
+    /// The distribution; files of samples are looked for beside `base`.
+    pub fn distribution(&self, base: &Path) -> anyhow::Result<Distribution> {
+        Ok(match self {
+            Written::Mean(Seconds(0.0)) => Distribution::deterministic(0.0)?,
+            Written::Mean(Seconds(mean)) => exponential(*mean)?,
+            Written::Kind(kind) => match kind {
+                Kind::Deterministic(Seconds(value)) => Distribution::deterministic(*value)?,
+                Kind::Exponential(Seconds(mean)) => exponential(*mean)?,
+                Kind::Erlang { stages, mean } => {
+                    Distribution::erlang(*stages, f64::from(*stages) / mean.0)?
+                }
+                Kind::Hypoexponential(means) => {
+                    let rates: Vec<f64> = means.iter().map(|mean| 1.0 / mean.0).collect();
+                    Distribution::hypoexponential(&rates)?
+                }
+                Kind::Lognormal { mean, scv } => {
+                    Distribution::log_normal_from_mean_and_scv(mean.0, *scv)?
+                }
+                Kind::Pareto { scale, alpha } => Distribution::pareto(scale.0, *alpha)?,
+                Kind::BoundedPareto { low, high, alpha } => {
+                    Distribution::bounded_pareto(low.0, high.0, *alpha)?
+                }
+                Kind::Samples(file) => Distribution::empirical(&samples(&base.join(file))?)?,
+                Kind::Mixture(parts) => {
+                    let parts = parts
+                        .iter()
+                        .map(|part| Ok((part.weight, part.of.distribution(base)?)))
+                        .collect::<anyhow::Result<_>>()?;
+                    Distribution::mixture(parts)?
+                }
+            },
+        })
+    }
+}
+
+fn exponential(mean: f64) -> Result<Distribution, ModelError> {
+    // By the mean, so that a wrong one is quoted as it was written.
+    if !(mean.is_finite() && mean > 0.0) {
+        return Err(ModelError::NotPositive {
+            what: "mean",
+            value: mean,
+        });
+    }
+    Distribution::exponential(1.0 / mean)
+}
+
+fn samples(path: &Path) -> anyhow::Result<Vec<f64>> {
+    use anyhow::Context;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let lines = text.lines().enumerate();
+    lines
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(number, line)| {
+            Seconds::parse(line)
+                .map(|seconds| seconds.0)
+                .map_err(|error| anyhow::anyhow!("{}:{}: {error}", path.display(), number + 1))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_and_written() {
+        assert_eq!(Seconds::parse("200us").unwrap(), Seconds(200.0 * 1e-6));
+        assert_eq!(Seconds::parse("1.5 ms").unwrap(), Seconds(1.5e-3));
+        assert_eq!(Seconds::parse("2e-3").unwrap(), Seconds(2e-3));
+        assert!(Seconds::parse("3 weeks").unwrap_err().contains("weeks"));
+        assert_eq!(duration(0.000_123_4), "123 µs");
+        assert_eq!(duration(1.5), "1.50 s");
+    }
+
+    #[test]
+    fn rates_are_one_or_a_range() {
+        assert_eq!(
+            Rates::parse("100..500").unwrap(),
+            Rates {
+                from: 100.0,
+                to: 500.0
+            }
+        );
+        assert_eq!(Rates::parse("7").unwrap(), Rates { from: 7.0, to: 7.0 });
+        assert!(Rates::parse("5..1").is_err() && Rates::parse("-1").is_err());
+    }
+}
