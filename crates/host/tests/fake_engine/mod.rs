@@ -298,6 +298,11 @@ impl Attached {
         self.connections.insert(conn, Connection::default());
     }
 
+    /// The inverse of [`know`](Self::know).
+    pub fn forget(&mut self, conn: ConnRef) {
+        self.connections.remove(&conn);
+    }
+
     /// Puts bytes into the receive area and reports them.
     pub fn deliver(&mut self, conn: ConnRef, bytes: &[u8]) {
         if self.place + bytes.len() as u64 > self.side.receive.len() {
