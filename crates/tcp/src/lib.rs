@@ -20,6 +20,17 @@
 //! After any call of 1 to 3 there may be work for 4 and 5, and `next_timeout` may have changed.
 //! Time must not run backwards.
 //!
+//! # The life of a connection
+//!
+//! A [`ConnId`] begins with `connect` or `accept` (or earlier, in the store, for payload that comes
+//! before anyone has accepted), and ends with [`Event::Released`]. In between:
+//!
+//! - The owner says [`Close`](Request::Close) or [`Abort`](Request::Abort) exactly once; until then
+//!   the name stays valid whatever happens on the wire, a failure included.
+//! - After `Close` the connection is an orphan: what is pending is sent and FIN with it, and send
+//!   memory is needed until [`acked`](ConnUpdate::acked) has passed it or the name is released.
+//! - TIME-WAIT outlives the name: only addresses and a few numbers are kept, in a bounded table.
+//!
 //! # What things cost
 //!
 //! Work is found through lists (ready to transmit, events, timer wheel, queues that age), so its

@@ -145,6 +145,23 @@ fn a_fin_out_of_order_waits_for_its_turn() {
 }
 
 #[test]
+fn a_stream_ends_where_its_first_fin_said() {
+    let mut b = bench();
+    b.inject(seg(101, 100).ack(1).flags(FIN));
+    // Neither earlier nor later.
+    b.inject(seg(51, 50).ack(1).flags(FIN));
+    b.inject(seg(201, 50).ack(1).flags(FIN));
+    b.inject(seg(1, 50).ack(1));
+    assert_eq!((b.update.received, b.update.peer_closed), (200, true));
+    // Nor before what is there already.
+    let mut b = bench();
+    b.inject(seg(101, 100).ack(1));
+    b.inject(seg(51, 50).ack(1).flags(FIN));
+    b.inject(seg(1, 50).ack(1));
+    assert_eq!((b.update.received, b.update.peer_closed), (200, false));
+}
+
+#[test]
 fn closing_with_unread_data_resets() {
     let mut b = bench();
     b.inject(seg(1, 10).ack(1));

@@ -319,6 +319,18 @@ fn a_zero_window_probe_is_answered() {
 }
 
 #[test]
+fn an_overtaken_acknowledgement_counts() {
+    let mut b = seasoned();
+    b.send(10);
+    b.expect("P. 1:11 ack 1");
+    b.inject(seg(1, 500).ack(1));
+    // Sent before the data, arrived after it.
+    b.inject(seg(1, 0).ack(11));
+    b.quiet();
+    assert_eq!(b.update.acked, 10);
+}
+
+#[test]
 fn quick_ack_can_be_asked_for() {
     let mut b = seasoned();
     b.inject(seg(1, 10).ack(1));

@@ -131,7 +131,7 @@ pub(crate) struct RoundTripProbe {
 }
 
 pub(crate) struct Connection {
-    // What every segment touches comes first, in the order in which it is touched.
+    // What decides where it belongs: looked at after every change.
     pub(crate) state: State,
     /// Something to send, or to decide about acknowledging: wants to be on the ready list.
     pub(crate) wants_transmit: bool,
@@ -199,7 +199,7 @@ pub(crate) struct Connection {
     /// Since when what was sent, or waits for the window, has made no progress.
     stalled_since: Instant,
 
-    // What only settings and reports touch.
+    // What only settings, probing and reports touch.
     keep_alive: KeepAlive,
     /// Bound of segments by the path and by TCP_MAXSEG.
     local_mss: u16,

@@ -31,9 +31,12 @@ impl Connection {
         let begin = received as i64 + ahead;
         let end = begin + segment.payload.len() as i64;
         let limit = (received + u64::from(self.receive_window())) as i64;
-        if segment.tcp.flags.contains(Flags::FIN) && end <= limit && end >= received as i64 {
-            // The first word on where the stream ends is the last.
-            self.rcv.fin_at = self.rcv.fin_at.min(end as u64);
+        if segment.tcp.flags.contains(Flags::FIN) && end <= limit && self.rcv.fin_at == u64::MAX {
+            // The first word on where the stream ends is the last, if it fits what is there.
+            let held = self.reassembly.ranges().last().map_or(received, |r| r.end);
+            if end >= held as i64 {
+                self.rcv.fin_at = end as u64;
+            }
         }
         // What of it is inside the window.
         let from = begin.max(received as i64);

@@ -145,7 +145,8 @@ impl Connection {
     /// RFC 9293 3.10.7.4, first; with RCV.NXT + RCV.WND as the last edge ever offered.
     ///
     /// A segment of no length may sit on the right edge: a sender that has filled the window
-    /// acknowledges from there. One that begins at RCV.NXT passes even when the window is closed:
+    /// acknowledges from there. It may also lie behind, as far as what we have not acknowledged yet:
+    /// it was overtaken by data, and its ACK counts all the same. One that begins at RCV.NXT passes even when the window is closed:
     /// its ACK and RST count, its payload is cut off later.
     fn check_sequence(
         &mut self,
@@ -168,6 +169,9 @@ impl Connection {
             DropReason::BeyondWindow
         } else {
             if len > 0 && (seq + len).after(self.rcv.nxt) {
+                return Ok(());
+            }
+            if len == 0 && seq.at_or_after(self.rcv.acked) && !reset {
                 return Ok(());
             }
             DropReason::OldDuplicate
