@@ -9,8 +9,8 @@ set -eu
 
 # A package is there if its probe is: a command, or a header file.
 build='clang=clang llvm-strip=llvm /usr/include/bpf/bpf_helpers.h=libbpf-dev cc=gcc'
-demo="$build ip=iproute2 curl=curl nginx=nginx-light"
-test="$demo ethtool=ethtool wrk=wrk redis-server=redis-server redis-cli=redis-tools
+demo="$build ip=iproute2 ethtool=ethtool curl=curl nginx=nginx-light"
+test="$demo wrk=wrk redis-server=redis-server redis-cli=redis-tools
       sockperf=sockperf"
 
 case "${1:-}" in

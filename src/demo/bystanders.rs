@@ -3,12 +3,15 @@
 use super::stage::Stage;
 use ::lab::Side;
 use anyhow::{Context, Result};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, sockopt};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// A port that nobody offloads.
 const PORT: u16 = 2222;
+/// Nothing here takes so long.
+const PATIENCE: Duration = Duration::from_secs(5);
 const GREETING: &str = "SSH-2.0-not-really\r\n";
 
 /// What was found.
@@ -26,12 +29,6 @@ pub struct Bystanders {
 /// Tries what is not the engine's business, while a server is at `offloaded`.
 pub fn look(stage: &Stage, offloaded: SocketAddr) -> Result<Bystanders> {
     let world = stage.world();
-    let address = Side::Server.ipv4().to_string();
-    let ping = world
-        .program(Side::Client, "ping")
-        .args(["-c1", "-W2", &address])
-        .output()
-        .is_ok();
     let local_client = world
         .program(Side::Server, "curl")
         .args(["--silent", "--fail", "--max-time", "5"])
@@ -39,10 +36,29 @@ pub fn look(stage: &Stage, offloaded: SocketAddr) -> Result<Bystanders> {
         .output()
         .is_ok();
     Ok(Bystanders {
-        ping,
+        ping: ping(stage).unwrap_or(false),
         other_port: greet(stage).unwrap_or(false),
         local_client,
         kernel_segments: kernel_segments(stage)?,
+    })
+}
+
+/// Sends an echo request to the server's side; whether the reply came.
+fn ping(stage: &Stage) -> Result<bool> {
+    // Who may use echo sockets is a setting, and by default nobody.
+    let world = stage.world();
+    world.sysctl(Side::Client, "net.ipv4.ping_group_range", "0 0")?;
+    world.on(Side::Client, || {
+        let protocol = Some(rustix::net::ipproto::ICMP);
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, protocol)?;
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE))?;
+        let to = SocketAddr::from((Side::Server.ipv4(), 0));
+        // Type 8, code 0; the kernel fills in checksum and identifier.
+        let request = [8, 0, 0, 0, 0, 0, 0, 1, b'p', b'i', b'n', b'g'];
+        rustix::net::sendto(&socket, &request, SendFlags::empty(), &to)?;
+        let mut reply = [0; 64];
+        let (length, _) = rustix::net::recv(&socket, &mut reply[..], RecvFlags::empty())?;
+        Ok(length == request.len() && reply[0] == 0 && reply[8..12] == request[8..])
     })
 }
 
@@ -58,11 +74,10 @@ fn greet(stage: &Stage) -> Result<bool> {
             Ok(())
         });
         up.recv()?;
-        stage.on_client(|| {
+        stage.world().on(Side::Client, || {
             let to = (Side::Server.ipv4(), PORT).into();
-            let limit = Duration::from_secs(5);
-            let mut stream = TcpStream::connect_timeout(&to, limit)?;
-            stream.set_read_timeout(Some(limit))?;
+            let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
             let mut heard = String::new();
             stream.read_to_string(&mut heard)?;
             Ok(heard == GREETING)

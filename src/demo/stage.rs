@@ -6,7 +6,7 @@ use ::lab::nginx::{self, Nginx};
 use ::lab::outboard::{Counter, Outboard, total};
 use ::lab::{Process, Side, World, sampler};
 use anyhow::{Result, bail};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -129,18 +129,8 @@ impl Stage {
                 Nginx::start(&self.world, engine, site.directory(), None).map(Server::Nginx)
             }
             Kind::BuiltIn => {
-                let address = format!("0.0.0.0:{BUILT_IN_PORT}");
-                let mut process = self
-                    .outboard
-                    .command(&self.world, "serve")
-                    .arg(site.directory())
-                    .args(["-L", &address])
-                    .log(self.world.scratch().join("serve.log"))
-                    .start()?;
-                process.wait_until(Duration::from_secs(10), || {
-                    self.on_client(|| Ok(TcpStream::connect(kind.address()).is_ok()))
-                        .unwrap_or(false)
-                })?;
+                let (world, site) = (&self.world, site.directory());
+                let process = self.outboard.start_serve(world, site, kind.address())?;
                 Ok(Server::BuiltIn(process))
             }
         }
@@ -167,7 +157,7 @@ impl Stage {
         };
         let cpu = sampler::run_time(server.pid())?;
         let machine = sampler::Machine::now()?;
-        let outcome = self.on_client(|| load.run())?;
+        let outcome = self.world.on(Side::Client, || load.run())?;
         let busy = sampler::Machine::now()?.busy_since(&machine);
         let spent = sampler::run_time(server.pid())?.saturating_sub(cpu);
         if outcome.answered < outcome.due {
@@ -225,19 +215,6 @@ impl Stage {
             .as_ref()
             .map(|(outboard, _)| outboard.stats())
             .transpose()
-    }
-
-    /// Runs `work` in a thread on the client's side.
-    pub fn on_client<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                self.world.enter(Side::Client)?;
-                work()
-            });
-            thread
-                .join()
-                .unwrap_or_else(|_| bail!("the client panicked"))
-        })
     }
 }
 

@@ -16,6 +16,7 @@ use client::Rules;
 use directory::Directory;
 use host::Session;
 use queue_pair::control::{DEFAULT_NAME, socket_path};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use server::Server;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -65,6 +66,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         head: HEAD_TIMEOUT,
         log: args.log,
     };
+    raise_descriptor_limit();
     let socket = socket_path(&args.engine);
     let session = match Session::attach_at(&socket, "outboard serve") {
         Ok(session) => session,
@@ -97,6 +99,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     );
     Server::new(site, rules, &session, listener, args.max_connections)?.run()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Takes as many descriptors as this process may have: each client needs one.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // With fewer, the server serves fewer clients at once; accepting says so.
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// `ADDR:PORT`, or `:PORT` for every address of the machine, of both families.

@@ -5,7 +5,7 @@ use crate::process::{Process, Program};
 use crate::world::{Side, World};
 use crate::{sampler, tool};
 use anyhow::{Context, Result, bail};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ impl Nginx {
             .start()?;
         let pid = master.id();
         master.wait_until(STARTING, || {
-            !sampler::children(pid).is_empty() && answers(world)
+            !sampler::children(pid).is_empty() && world.is_reached(Self::address())
         })?;
         let worker = *sampler::children(pid)
             .first()
@@ -90,17 +90,6 @@ impl Nginx {
     pub fn stop(self) -> Result<()> {
         self.master.stop(Duration::from_secs(5)).map(drop)
     }
-}
-
-/// Whether the server accepts a connection from the client's side.
-fn answers(world: &World) -> bool {
-    std::thread::scope(|scope| {
-        let probe = scope.spawn(|| {
-            world.enter(Side::Client).is_ok()
-                && TcpStream::connect_timeout(&Nginx::address(), Duration::from_millis(200)).is_ok()
-        });
-        probe.join().unwrap_or(false)
-    })
 }
 
 fn configure(directory: &Path, site: &Path) -> String {

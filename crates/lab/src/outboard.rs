@@ -6,11 +6,12 @@ use crate::world::{Side, World};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::ffi::OsStr;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long an engine may take to be ready.
+/// How long an engine, or a server, may take to be ready.
 const STARTING: Duration = Duration::from_secs(10);
 
 /// The binary, and the engine that it is to talk to.
@@ -45,16 +46,53 @@ impl Outboard {
 
     /// Starts the engine on the server's interface and waits until it answers.
     pub fn start_engine(&self, world: &World, core: Option<usize>) -> Result<Process> {
-        let mut program = self
-            .command(world, "engine")
-            .args(["-i", Side::Server.interface()])
-            .log(world.scratch().join("engine.log"));
+        let mut program = self.command(world, "engine");
         if let Some(core) = core {
             program = program.args(["--core", &core.to_string()]);
         }
-        let mut engine = program.start()?;
+        self.start_ready(world, program)
+    }
+
+    /// As [`Self::start_engine`], with settings in TOML (without the interface).
+    pub fn start_engine_with(&self, world: &World, settings: &str) -> Result<Process> {
+        let file = world.scratch().join("engine.toml");
+        std::fs::write(&file, settings)?;
+        self.start_ready(
+            world,
+            self.command(world, "engine").arg("--config").arg(file),
+        )
+    }
+
+    fn start_ready(&self, world: &World, program: Program) -> Result<Process> {
+        let mut engine = program
+            .args(["-i", Side::Server.interface()])
+            .log(world.scratch().join("engine.log"))
+            .start()?;
         engine.wait_until(STARTING, || self.stats().is_ok())?;
         Ok(engine)
+    }
+
+    /// Starts `outboard serve` for `site` at `address` of the server's side, and waits until a
+    /// client of the other side reaches it.
+    pub fn start_serve(&self, world: &World, site: &Path, address: SocketAddr) -> Result<Process> {
+        let mut server = self
+            .command(world, "serve")
+            .arg(site)
+            .args(["-L", &address.to_string()])
+            .log(world.scratch().join("serve.log"))
+            .start()?;
+        server.wait_until(STARTING, || world.is_reached(address))?;
+        Ok(server)
+    }
+
+    /// The engine's sockets, listeners included, as `outboard ss --json` tells of them.
+    pub fn sockets(&self) -> Result<Vec<Value>> {
+        let mut command = Command::new(&self.binary);
+        command
+            .args(["ss", "--all", "--json"])
+            .env("OUTBOARD_SOCKET", &self.socket);
+        let text = tool::output(&mut command, "outboard ss")?;
+        Ok(serde_json::from_str(&text)?)
     }
 
     /// A program to be run on the engine.

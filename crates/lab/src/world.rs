@@ -6,9 +6,10 @@ use crate::process::Program;
 use crate::tool;
 use anyhow::{Context, Result, bail};
 use std::fs::File;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// One of the two ends of a [`World`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,6 +199,29 @@ impl World {
     /// opens from now on. There is no way back: use a thread made for it.
     pub fn enter(&self, side: Side) -> Result<()> {
         enter_file(&namespace_file(self.name(side)))
+    }
+
+    /// Runs `work` in a thread of its own on `side`, and waits for it.
+    pub fn on<T: Send>(&self, side: Side, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                self.enter(side)?;
+                work()
+            });
+            match thread.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+
+    /// Whether a client can connect to `address` on the server's side.
+    pub fn is_reached(&self, address: SocketAddr) -> bool {
+        let limit = Duration::from_millis(500);
+        self.on(Side::Client, || {
+            Ok(TcpStream::connect_timeout(&address, limit)?)
+        })
+        .is_ok()
     }
 
     /// Sets a value of the kernel's for `side` only, by its dotted name under `net`.

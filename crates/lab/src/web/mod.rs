@@ -195,20 +195,13 @@ fn flag(outcome: &Outcome, case: &Case, subject: &Subject, report: &mut Report) 
     }
 }
 
-/// Runs `work` in a thread of its own on the client's side and core.
+/// Runs `work` on the client's side and core.
 fn on_client<T: Send>(world: &World, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            world.enter(Side::Client)?;
-            let mut cores = rustix::thread::CpuSet::new();
-            cores.set(CLIENT_CORE);
-            rustix::thread::sched_setaffinity(None, &cores)?;
-            work()
-        });
-        match thread.join() {
-            Ok(result) => result,
-            Err(_) => bail!("the client panicked"),
-        }
+    world.on(Side::Client, || {
+        let mut cores = rustix::thread::CpuSet::new();
+        cores.set(CLIENT_CORE);
+        rustix::thread::sched_setaffinity(None, &cores)?;
+        work()
     })
 }
 
