@@ -17,6 +17,10 @@ pub fn conn_ref(id: ConnId) -> ConnRef {
     }
 }
 
+/// Acknowledged bytes that are worth waking a host for: enough room to send into. Less than that
+/// waits for company, since a host that is woken for nothing else goes back to sleep.
+const WORTH_WAKING: u64 = 16 << 10;
+
 /// The ends of a connection: local, peer.
 pub type Ends = (SocketAddr, SocketAddr);
 
@@ -33,6 +37,7 @@ impl Session {
             if !self.post(&notice)? {
                 return Ok(false);
             }
+            self.wants_ring(!matches!(notice, Completion::Released { .. }));
             self.notices.pop_front();
         }
         Ok(true)
@@ -71,6 +76,7 @@ impl Session {
             }
             conn.flags.tell_accepted = false;
             conn.flags.tell_opened = false;
+            self.wants_ring(true);
         }
         while conn.announced != conn.received {
             let Some((addr, len)) = conn.stream.piece(conn.announced, conn.received) else {
@@ -90,6 +96,7 @@ impl Session {
             if !self.post(&update)? {
                 return Ok(false);
             }
+            self.wants_ring(true);
             conn.announced = announced;
             conn.told_acked = conn.acked;
             conn.flags.told_closed |= peer_closed;
@@ -106,6 +113,7 @@ impl Session {
             if !self.post(&update)? {
                 return Ok(false);
             }
+            self.wants_ring(close_news || conn.acked - conn.told_acked >= WORTH_WAKING);
             conn.told_acked = conn.acked;
             conn.flags.told_closed = conn.flags.peer_closed;
         }
@@ -118,8 +126,14 @@ impl Session {
                 return Ok(false);
             }
             conn.flags.told_failed = true;
+            self.wants_ring(true);
         }
         Ok(true)
+    }
+
+    fn wants_ring(&mut self, urgent: bool) {
+        self.urgent |= urgent;
+        self.unhurried = true;
     }
 
     /// Makes what was posted visible, and says whether anything was.
@@ -129,9 +143,19 @@ impl Session {
         anything
     }
 
-    /// Rings the wakers that are armed, and returns how many. To be called after
-    /// [`publish`](Self::publish).
+    /// Rings the wakers that are armed if something was posted that the host waits for, and
+    /// returns how many. To be called after [`publish`](Self::publish).
     pub fn ring(&mut self) -> u64 {
+        if self.urgent { self.ring_later() } else { 0 }
+    }
+
+    /// As [`ring`](Self::ring), also for what can wait: memory that has become free. To be called
+    /// now and then, and before the engine sleeps.
+    pub fn ring_later(&mut self) -> u64 {
+        if !self.unhurried {
+            return 0;
+        }
+        (self.urgent, self.unhurried) = (false, false);
         let mut rung = 0;
         let mut armed = self.region.sleepers.take();
         while armed != 0 {

@@ -94,6 +94,11 @@ pub struct Session {
     pub inherited: HashSet<ConnId>,
     /// Listeners that came through a fork and were not adopted.
     pub inherited_listeners: Vec<u32>,
+    /// Something was posted since the last ring that the host waits for.
+    pub urgent: bool,
+    /// Something was posted since the last ring that can wait a little: see
+    /// [`ring_later`](Self::ring_later).
+    pub unhurried: bool,
     /// Why it ended, if it did; it is only being drained then.
     pub ended: Option<EndReason>,
     /// Submissions taken and completions posted.

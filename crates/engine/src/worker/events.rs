@@ -8,7 +8,7 @@ use tcp::{ConnId, ConnUpdate, Event, Failure, Request};
 use super::Worker;
 use crate::connections::SessionId;
 use crate::network::Network;
-use crate::session::EndReason;
+use crate::session::{EndReason, Session};
 
 impl<D: Device, N: Network> Worker<D, N> {
     /// Takes what the TCP has to say; true if there was anything.
@@ -155,16 +155,22 @@ impl<D: Device, N: Network> Worker<D, N> {
         Ok(session.publish())
     }
 
-    /// Rings the doorbells of the hosts that sleep, if anything was `told`.
-    pub(super) fn ring(&mut self, told: bool) {
-        if !told {
-            return;
-        }
+    /// Rings the doorbells of the hosts that sleep and wait for what was told.
+    pub(super) fn ring(&mut self) {
+        self.ring_each(Session::ring);
+    }
+
+    /// Rings the doorbells of the hosts that sleep, also for what could wait until now.
+    pub(super) fn ring_later(&mut self) {
+        self.ring_each(Session::ring_later);
+    }
+
+    fn ring_each(&mut self, ring: impl Fn(&mut Session) -> u64) {
         for slot in 0..self.sessions.slots() {
             if let Some(session) = self.sessions.get_mut(SessionId(slot))
                 && session.ended.is_none()
             {
-                self.counters.doorbells += session.ring();
+                self.counters.doorbells += ring(session);
             }
         }
     }

@@ -149,7 +149,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let events = self.take_events();
         let told = self.post_completions();
         let sent = self.transmit();
-        self.ring(told);
+        self.ring();
         self.end_breached();
         self.counters.turns += 1;
         let worked = received || submitted || timers || events || sent || told;

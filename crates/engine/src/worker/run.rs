@@ -158,6 +158,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Arms the doorbells, then looks once more; true if there is nothing to do.
     fn arm(&mut self) -> bool {
         let mut quiet = true;
+        self.ring_later();
         for slot in 0..self.sessions.slots() {
             let id = SessionId(slot);
             let Some(session) = self.sessions.get_mut(id) else {
@@ -201,6 +202,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     fn look(&mut self, state: &mut Loop, now: Instant) {
         self.now = now;
         self.counters.polls += 1;
+        self.ring_later();
         for source in self.control.poller.ready() {
             match source {
                 Source::Listener => self.accept_clients(),

@@ -103,6 +103,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                 held: 0,
                 inherited,
                 inherited_listeners,
+                urgent: false,
+                unhurried: false,
                 ended: None,
                 counters: SessionCounters::default(),
             },

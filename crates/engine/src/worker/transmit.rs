@@ -67,11 +67,14 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
     ) -> Result<(), SinkFull> {
         let start = headers.len();
         let length = start + out.payload_len;
+        let offered = self.device.offloads().transmit_checksum;
         let frame = self.device.frame().ok_or(SinkFull)?;
         let Some(frame) = frame.get_mut(..length) else {
             self.counters.drop(Drop::Unsendable);
             return Ok(());
         };
+        // A frame that is held is sent later, when nobody remembers what was asked of the device.
+        let partial = offered && waits_for.is_none();
         let mut sum = Sum::ZERO;
         let mut at = start;
         for extent in out.payload {
@@ -81,14 +84,20 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
                 self.counters.drop(Drop::Unsendable);
                 return Ok(());
             };
-            let folded = copy_out_sum(from, to);
-            sum = sum.combine(Sum::from_folded(folded, to.len()));
+            if partial {
+                copy_out(from, to);
+            } else {
+                let folded = copy_out_sum(from, to);
+                sum = sum.combine(Sum::from_folded(folded, to.len()));
+            }
             at = end;
         }
-        if headers
-            .emit(out.payload_len, TcpChecksum::Complete(sum), frame)
-            .is_err()
-        {
+        let checksum = if partial {
+            TcpChecksum::Partial
+        } else {
+            TcpChecksum::Complete(sum)
+        };
+        if headers.emit(out.payload_len, checksum, frame).is_err() {
             self.counters.drop(Drop::Unsendable);
             return Ok(());
         }
@@ -103,7 +112,9 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         }
         match waits_for {
             None => {
-                self.device.submit(length, None);
+                // A header's offset fits in sixteen bits by far.
+                let asked = partial.then(|| PartialChecksum::tcp(headers.tcp_offset() as u16));
+                self.device.submit(length, asked);
                 self.counters.sent += 1;
             }
             Some(neighbour) => {
