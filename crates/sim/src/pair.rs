@@ -182,7 +182,7 @@ impl Pair {
         let client = self.connect(client);
         let (host, listener) = (self.server, self.listener);
         self.world.run_until(Duration::from_secs(60), |world| {
-            world.socket(client).update.connected && world.host(host).stack.waiting(listener) > 0
+            world.socket(client).update.connected && world.acceptable(host, listener) > 0
         });
         (
             client,
@@ -202,8 +202,7 @@ impl Pair {
             .world
             .trace()
             .iter()
-            .filter(|sent| sent.tcp.src_port == flow.local_port && sent.tcp.ack.is_some())
-            .last()
+            .rfind(|sent| sent.tcp.src_port == flow.local_port && sent.tcp.ack.is_some())
             .expect("a segment of the socket in the trace");
         let sent_len = last.tcp.sequence_len(last.payload_len as u32);
         let mut headers = forge(flow.reversed(), flags);

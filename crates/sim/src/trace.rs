@@ -113,7 +113,7 @@ impl Trace {
     }
 
     /// What was kept.
-    pub fn iter(&self) -> impl Iterator<Item = &Sent> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Sent> {
         self.sent.iter()
     }
 }

@@ -125,6 +125,11 @@ impl World {
         &self.sockets[id.0]
     }
 
+    /// Every socket that there ever was.
+    pub fn sockets(&self) -> impl Iterator<Item = SocketId> + use<> {
+        (0..self.sockets.len()).map(SocketId)
+    }
+
     /// What a socket's application means to do, to be changed under way.
     pub fn plan_mut(&mut self, id: SocketId) -> &mut Plan {
         &mut self.sockets[id.0].plan
@@ -170,9 +175,20 @@ impl World {
         if !accepted.is_empty() {
             let socket = accepted.remove(0);
             self.sockets[socket.0].plan = plan;
+            self.pump(socket);
             return Some(socket);
         }
         self.accept_from_stack(host, listener, plan)
+    }
+
+    /// How many connections to a listener [`World::accept`] would give.
+    pub fn acceptable(&self, host: HostId, listener: ListenerId) -> usize {
+        let host = &self.hosts[host.0];
+        let accepted = host
+            .listeners
+            .get(&listener)
+            .map_or(0, |l| l.accepted.len());
+        accepted + host.stack.waiting(listener)
     }
 
     fn accept_from_stack(

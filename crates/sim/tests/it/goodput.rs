@@ -63,3 +63,39 @@ fn goodput_by_loss_and_buffer() {
     }
     insta::assert_snapshot!(table);
 }
+
+#[test]
+fn connections_that_share_a_link_share_it_fairly() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Reno] {
+        let mut config = PairConfig {
+            link: LinkConfig {
+                delay: Duration::from_millis(10),
+                bandwidth: Some(20_000_000),
+                queue: 100_000,
+                ..LinkConfig::default()
+            },
+            ..PairConfig::default()
+        };
+        config.options.congestion = algorithm;
+        config.options.receive_buffer = 1 << 20;
+        let mut pair = Pair::with(1, config);
+        let plan = Plan {
+            send_buffer: 2 << 20,
+            ..Plan::transfer(1 << 40)
+        };
+        let servers = [0, 1, 2].map(|_| {
+            // Each begins when the others have taken everything.
+            let (_, server) = pair.establish(plan, Plan::LISTEN);
+            pair.run_for(Duration::from_secs(3));
+            server
+        });
+        let before = servers.map(|socket| pair.socket(socket).consumed);
+        pair.run_for(Duration::from_secs(60));
+        let shares = [0, 1, 2].map(|at| pair.socket(servers[at]).consumed - before[at]);
+        let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
+        assert!(*most < 2 * least, "{algorithm:?}: {shares:?}");
+        // And together they use the link: 20 Mbit/s less headers, for a minute.
+        let all: u64 = shares.iter().sum();
+        assert!(all > 130_000_000, "{algorithm:?}: {shares:?}");
+    }
+}

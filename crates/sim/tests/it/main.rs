@@ -5,6 +5,7 @@ mod closing;
 mod flow_control;
 mod goodput;
 mod handshake;
+mod hostile;
 mod listener;
 mod pacing_of_acks;
 mod recovery;
@@ -58,9 +59,10 @@ fn sent_without_windows(world: &World) -> Vec<String> {
 fn run_until_empty(pair: &mut Pair) {
     let (client, server) = (pair.client, pair.server);
     pair.run_until(Duration::from_secs(600), |world| {
-        [client, server]
-            .iter()
-            .all(|&host| world.host(host).stack.connection_count() == 0)
+        [client, server].iter().all(|&host| {
+            let stack = &world.host(host).stack;
+            stack.connection_count() == 0 && stack.half_open_count() == 0
+        })
     });
     pair.check_empty();
 }

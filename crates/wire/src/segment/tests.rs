@@ -271,3 +271,98 @@ fn reasons_have_names_of_their_own() {
             .all(|(at, &reason)| reason as usize == at)
     );
 }
+
+/// A good frame over IPv4, changed by `change` where its checksums do not cover it, or where they
+/// are put right again.
+fn broken_v4(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = frame(&example(), b"payload");
+    change(&mut bytes);
+    let header_end = (14 + usize::from(bytes[14] & 0x0f) * 4).clamp(34, bytes.len());
+    bytes[24..26].fill(0);
+    let checksum = Sum::of(&bytes[14..header_end]).finish();
+    bytes[24..26].copy_from_slice(&checksum.to_be_bytes());
+    bytes
+}
+
+fn broken_v6(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let host = |n| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, n]);
+    let headers = Headers {
+        src: host(1),
+        dst: host(2),
+        ..example()
+    };
+    let mut bytes = frame(&headers, b"payload");
+    change(&mut bytes);
+    bytes
+}
+
+#[test]
+fn every_reason_has_a_frame_that_is_refused_for_it() {
+    let group = |address: [u8; 4], at: usize| {
+        broken_v4(|bytes| bytes[at..at + 4].copy_from_slice(&address))
+    };
+    let frames = [
+        (Malformed::EthernetTruncated, std::vec![0; 13]),
+        (Malformed::VlanTags, {
+            let mut bytes = std::vec![0; 60];
+            for at in [12, 16, 20] {
+                bytes[at] = 0x81;
+            }
+            bytes
+        }),
+        (Malformed::NotIp, broken_v4(|bytes| bytes[13] = 6)),
+        (Malformed::NotTcp, broken_v4(|bytes| bytes[23] = 17)),
+        (Malformed::IpVersion, broken_v4(|bytes| bytes[14] = 0x65)),
+        (
+            Malformed::IpTruncated,
+            broken_v4(|bytes| bytes.truncate(60)),
+        ),
+        (
+            Malformed::Ipv4HeaderLength,
+            broken_v4(|bytes| bytes[14] = 0x44),
+        ),
+        (Malformed::Ipv4Checksum, {
+            let mut bytes = frame(&example(), b"");
+            bytes[22] ^= 1;
+            bytes
+        }),
+        (Malformed::Ipv6Extension, broken_v6(|bytes| bytes[20] = 60)),
+        (Malformed::Ipv6Extensions, {
+            broken_v6(|bytes| {
+                bytes[20] = 60;
+                let extensions = [60, 0, 0, 0, 0, 0, 0, 0].repeat(9);
+                bytes.splice(54..54, extensions);
+                let len = (bytes.len() - 54) as u16;
+                bytes[18..20].copy_from_slice(&len.to_be_bytes());
+            })
+        }),
+        (Malformed::Ipv6Routing, {
+            broken_v6(|bytes| {
+                bytes[20] = 43;
+                bytes.splice(54..54, [6, 0, 0, 1, 0, 0, 0, 0]);
+                bytes[19] += 8;
+            })
+        }),
+        (Malformed::Fragment, broken_v4(|bytes| bytes[20] = 0x20)),
+        (Malformed::SourceAddress, group([224, 0, 0, 1], 26)),
+        (Malformed::DestinationAddress, group([255; 4], 30)),
+        (
+            Malformed::TcpTruncated,
+            broken_v4(|bytes| bytes[16..18].copy_from_slice(&30_u16.to_be_bytes())),
+        ),
+        (
+            Malformed::TcpDataOffset,
+            broken_v4(|bytes| bytes[46] = 0x40),
+        ),
+        (
+            Malformed::TcpChecksum,
+            broken_v4(|bytes| *bytes.last_mut().unwrap() ^= 1),
+        ),
+    ];
+    let mut reasons = Vec::new();
+    for (reason, bytes) in frames {
+        assert_eq!(parse(&bytes, ChecksumPolicy::Verify), Err(reason));
+        reasons.push(reason);
+    }
+    assert_eq!(reasons, Malformed::ALL);
+}
