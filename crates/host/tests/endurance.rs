@@ -139,10 +139,13 @@ fn nonsense_from_the_engine_never_breaks_the_program() {
                 },
             };
             let mut inner = engine.lock();
-            if session.is_attached() {
-                inner.attached[0].post(completion);
-                let _ = inner.attached[0].side.submissions.take();
-                inner.attached[0].side.submissions.release();
+            // After the first thing that cannot be, the program may attach anew.
+            if let Some(host) = inner.attached.last_mut()
+                && session.is_attached()
+            {
+                host.post(completion);
+                let _ = host.side.submissions.take();
+                host.side.submissions.release();
             }
             drop(inner);
             session.pump();

@@ -59,11 +59,14 @@ fn credit_is_given_when_the_program_waits_and_renewed_as_it_accepts() {
     let sockets: Vec<_> = (0..32)
         .map(|_| listener.accept_offloaded().unwrap())
         .collect();
-    // Not one credit for each accept, but before they run out.
-    assert_eq!(
-        engine.host(|host| host.submissions()),
-        [credit(48), credit(64)]
-    );
+    // Every accept says that the connection is taken; not every one renews the credit, but some do
+    // before it runs out.
+    let (credits, taken): (Vec<_>, Vec<_>) = engine
+        .host(|host| host.submissions())
+        .into_iter()
+        .partition(|one| matches!(one, Submission::Credit { .. }));
+    assert_eq!(credits, [credit(48), credit(64)]);
+    assert_eq!(taken.len(), 32);
     assert!(matches!(listener.accept_offloaded(), Err(Errno::AGAIN)));
     drop(sockets);
 }

@@ -4,6 +4,7 @@ mod fake_engine;
 
 use fake_engine::{FakeEngine, LOCAL, PEER};
 use host::{Errno, Listener, OptionKind, Readiness, Session, Shutdown, Socket};
+use queue_pair::control::Request;
 use queue_pair::{Completion, ConnRef, Sizes, Submission};
 
 /// An engine, a program, and one connection between them.
@@ -514,4 +515,21 @@ fn a_connection_that_came_through_a_fork_is_taken_over_at_the_first_touch() {
             panic!("{submissions:?}")
         };
     });
+}
+
+#[test]
+fn a_connection_that_moved_to_another_process_comes_back_at_the_next_touch() {
+    let world = World::new();
+    let conn = world.conn;
+    world.deliver(b"for whoever reads it");
+    world.post(Completion::Released { conn });
+    assert!(!world.socket.readiness().intersects(Readiness::IN));
+    assert_eq!(world.recv(), Err(Errno::AGAIN));
+    assert_eq!(
+        world.engine.lock().requests.last(),
+        Some(&Request::Adopt { conn })
+    );
+    world.engine.host(|host| host.acknowledge(conn, 45));
+    world.deliver(b"mine again");
+    assert_eq!(world.recv().unwrap(), b"mine again");
 }

@@ -101,11 +101,11 @@ impl SocketCore {
         state.receive.abandon();
     }
 
-    /// The first touch of a connection that was the parent's before a fork: it becomes this
-    /// process's. What the parent had not read comes anew; what it had written is in its memory and
-    /// goes its way.
+    /// The first touch of a connection that was another process's: it becomes this one's. What the
+    /// other had not read comes anew; what it had written is in its memory and goes its way.
     pub(super) fn take_over(self: &Arc<Self>, state: &mut State) {
         let taken = self.try_take_over(state);
+        state.moved = false;
         if taken.is_none() {
             state.link = None;
             state.phase = Phase::Over;
@@ -115,7 +115,12 @@ impl SocketCore {
     }
 
     fn try_take_over(self: &Arc<Self>, state: &mut State) -> Option<()> {
-        let conn = state.link.as_ref()?.conn;
+        let Link { attachment, conn } = state.link.as_ref()?;
+        if state.moved && !attachment.is_live() {
+            // The engine that knew it is gone.
+            return None;
+        }
+        let conn = *conn;
         let attachment = self.session.attachment()?;
         // Known first, since its data may come as soon as it is adopted. What comes waits for the
         // lock on the state, which the caller holds.

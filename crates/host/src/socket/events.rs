@@ -116,13 +116,20 @@ impl SocketCore {
         self.source.0.happened(Readiness(u32::MAX));
     }
 
-    /// The last word on a connection that is closed: the engine no longer reads its send memory.
+    /// The last word on a connection here: the engine no longer reads its send memory. It was closed,
+    /// or it is another process's now.
     pub(crate) fn released(&self, attachment: &Attachment) {
         let mut state = lock(&self.state);
         state.send.clear(&mut lock(&attachment.pool));
         attachment.freed();
-        state.phase = Phase::Over;
-        state.link = None;
+        if state.closed || state.phase != Phase::Open {
+            state.phase = Phase::Over;
+            state.link = None;
+        } else {
+            // What nobody has read here is announced there.
+            state.receive.abandon();
+            state.moved = true;
+        }
         self.refresh(&state);
     }
 

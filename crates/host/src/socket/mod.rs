@@ -81,6 +81,8 @@ struct State {
     write_shut: bool,
     /// The program has no descriptor of it any more.
     closed: bool,
+    /// Another process that came to share it by a fork has touched it: it is that one's now.
+    moved: bool,
     /// The last send found no memory or no room in the ring.
     starved: bool,
     /// It stands in the attachment's list of those to be told when there is memory or room.
@@ -106,6 +108,7 @@ impl State {
             read_shut: false,
             write_shut: false,
             closed: false,
+            moved: false,
             starved: false,
             listed_as_starved: false,
             owes_announcement: false,
@@ -210,15 +213,12 @@ impl SocketCore {
         self.refresh(&state);
     }
 
-    /// Locks the state of a connection that this process owns: one that came through a fork is
-    /// taken over first.
+    /// Locks the state of a connection that this process owns: one that came through a fork, or
+    /// was touched last by another process, is taken over first.
     fn own(self: &Arc<Self>) -> MutexGuard<'_, State> {
         let mut state = lock(&self.state);
-        if state
-            .link
-            .as_ref()
-            .is_some_and(|link| link.attachment.is_parents())
-        {
+        let parents = |link: &Link| link.attachment.is_parents();
+        if state.moved || state.link.as_ref().is_some_and(parents) {
             self.take_over(&mut state);
         }
         state

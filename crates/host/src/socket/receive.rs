@@ -140,7 +140,8 @@ impl SocketCore {
     pub(crate) fn announce_consumption(&self) {
         let mut state = lock(&self.state);
         state.owes_announcement = false;
-        if state.receive.unannounced() == 0 || state.closed || state.phase != Phase::Open {
+        let gone = state.closed || state.moved || state.phase != Phase::Open;
+        if gone || state.receive.unannounced() == 0 {
             return;
         }
         let total = state.receive.announce();
