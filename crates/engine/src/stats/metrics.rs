@@ -93,6 +93,11 @@ impl Metrics {
             counters.polls,
         );
         self.counter("doorbells", "Doorbells rung", counters.doorbells);
+        self.counter(
+            "host_sends",
+            "Sends that programs submitted",
+            counters.host_sends,
+        );
         self.counter("sessions", "Sessions attached", counters.sessions);
         self.counter(
             "violations",

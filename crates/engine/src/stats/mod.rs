@@ -75,6 +75,8 @@ pub struct Counters {
     pub polls: u64,
     /// Doorbells rung.
     pub doorbells: u64,
+    /// Sends that hosts submitted: one for each response, if it fits one.
+    pub host_sends: u64,
     /// Nanoseconds in turns that found something to do.
     pub busy_ns: u64,
     /// Nanoseconds in turns that found nothing, and in yielding the core.
@@ -107,6 +109,7 @@ impl Default for Counters {
             sleeps: 0,
             polls: 0,
             doorbells: 0,
+            host_sends: 0,
             busy_ns: 0,
             spin_ns: 0,
             sleep_ns: 0,

@@ -72,6 +72,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                     return Ok(());
                 };
                 self.consumed(conn, consumed)?;
+                self.counters.host_sends += 1;
                 self.send(id, conn, addr, len, more)
             }
             Submission::Consumed { conn, total } => match self.taken(id, conn)? {
