@@ -29,7 +29,7 @@
 //!
 //! # What will come beside it
 //!
-//! The C interface (`outboard.h`) belongs into a module `c` here, the only one with unsafe code, and
+//! The C interface (`outboard.h`) belongs into a module `c_abi` here, the only one with unsafe code, and
 //! registered memory into `send_pool`'s neighbourhood: an extent of a send then names either.
 
 #![forbid(unsafe_code)]

@@ -230,7 +230,8 @@ impl ReadySet {
         })
     }
 
-    /// Reports what is ready, at most `limit` events, and returns how many there were. Never waits;
+    /// Reports what is ready, at most `limit` events, and returns how many there were. `report` must
+    /// not use the set. Never waits;
     /// what the engine has said since is not looked at (that is [`Session::pump`](crate::Session::pump)).
     pub fn collect(&self, limit: usize, mut report: impl FnMut(Event)) -> usize {
         if self.core.listed.load(Ordering::Relaxed) == 0 {

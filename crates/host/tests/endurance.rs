@@ -2,9 +2,18 @@
 
 mod fake_engine;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use fake_engine::{FakeEngine, LOCAL, PEER};
 use host::{Errno, Readiness};
 use queue_pair::{Completion, ConnRef, Sizes};
+
+/// What these tests measure is the process's, so one runs at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Bytes of memory that this process has for itself.
 fn private_memory() -> u64 {
@@ -18,6 +27,7 @@ fn private_memory() -> u64 {
 
 #[test]
 fn a_hundred_thousand_connections_in_turn_leave_nothing_behind() {
+    let _alone = alone();
     const ROUNDS: u32 = 100_000;
     let engine = FakeEngine::start();
     let session = engine.attach();
@@ -74,9 +84,65 @@ fn a_hundred_thousand_connections_in_turn_leave_nothing_behind() {
     assert_eq!(set.collect(10, |_| ()), 0);
 }
 
+#[test]
+fn ten_thousand_open_connections_cost_little_and_no_descriptor() {
+    let _alone = alone();
+    const CONNECTIONS: u32 = 10_000;
+    /// What one may cost the process: the socket, its queues and its interest in one ready set.
+    const BYTES: u64 = 1024;
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen("127.0.0.1:0".parse().unwrap(), 100).unwrap();
+    listener.want();
+    let set = session.ready_set();
+    let mut sockets = Vec::with_capacity(CONNECTIONS as usize);
+    let (memory, opened) = (private_memory(), descriptors());
+    for index in 0..CONNECTIONS {
+        let conn = engine.host(|host| {
+            let conn = host.hand(1);
+            host.deliver(conn, b"request");
+            conn
+        });
+        let socket = listener.accept_offloaded().unwrap();
+        set.add(
+            &socket,
+            1,
+            Readiness::IN | Readiness::EDGE,
+            u64::from(index),
+        )
+        .unwrap();
+        session.pump();
+        assert_eq!(set.collect(10, |_| ()), 1);
+        assert_eq!(socket.recv(&mut [0; 100]), Ok(7));
+        assert_eq!(socket.send(b"answer", false), Ok(6));
+        engine.host(|host| {
+            host.submissions();
+            host.forget(conn);
+            host.post(Completion::Update {
+                conn,
+                addr: 0,
+                len: 0,
+                acked: 6,
+                peer_closed: false,
+            });
+        });
+        sockets.push(socket);
+    }
+    session.pump();
+    let each = (private_memory() - memory) / u64::from(CONNECTIONS);
+    assert!(each <= BYTES, "{each} bytes for an idle connection");
+    assert!(
+        descriptors() <= opened + 4,
+        "{} descriptors more",
+        descriptors() - opened
+    );
+}
+
 /// Whatever the engine says, the program goes on: its calls succeed or fail as calls on sockets do.
 #[test]
 fn nonsense_from_the_engine_never_breaks_the_program() {
+    let _alone = alone();
     let sizes = Sizes {
         submission_entries: 64,
         completion_entries: 64,
