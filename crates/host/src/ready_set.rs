@@ -1,14 +1,4 @@
-//! Sets of sockets of which one asks which are ready, as epoll does it.
-//!
-//! A [`ReadySet`] holds interests: a socket or listener, the program's key for it (its descriptor
-//! number), the readiness that it wants to hear of, and 64 bits of its own. What happens on a socket
-//! puts the interest at the end of the set's list; [`collect`](ReadySet::collect) walks that list
-//! and nothing else, so its cost is that of what is ready and not of what is watched. A
-//! level-triggered interest that is reported goes back to the end of the list and leaves it when it
-//! is found to be no longer ready; an edge-triggered one returns only when something new happens,
-//! and then reports the whole present state, as the kernel's does.
-//!
-//! How a thread sleeps until something happens is another matter: see [`Sleeper`](crate::Sleeper).
+//! Sets of sockets of which one asks which are ready, as epoll does it: see [`ReadySet`].
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -72,7 +62,17 @@ pub(crate) struct SetCore {
     nudges: Arc<Nudges>,
 }
 
-/// A set of interests in sockets and listeners. See the [module](self).
+/// A set of interests in sockets and listeners, as epoll has them.
+///
+/// An interest is a socket or listener, the program's key for it (its descriptor number), the
+/// readiness that it wants to hear of, and 64 bits of its own. What happens on a socket puts the
+/// interest at the end of the set's list; [`collect`](ReadySet::collect) walks that list and nothing
+/// else, so its cost is that of what is ready and not of what is watched. A level-triggered interest
+/// that is reported goes back to the end of the list and leaves it when it is found to be no longer
+/// ready; an edge-triggered one returns only when something new happens, and then reports the whole
+/// present state, as the kernel's does.
+///
+/// How a thread sleeps until something happens is another matter: see [`Sleeper`](crate::Sleeper).
 pub struct ReadySet {
     core: Arc<SetCore>,
 }

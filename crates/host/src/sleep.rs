@@ -1,17 +1,4 @@
-//! How a thread sleeps until the engine has news.
-//!
-//! A [`Sleeper`] belongs to one thread that blocks, or to one ready set. Whoever sleeps
-//!
-//! 1. [arms](Sleeper::arm) it: from now on the engine, or another thread, rings. Arming also tells
-//!    the engine what it still has to know, and takes in everything that it has said;
-//! 2. looks once more whether what it waits for is there;
-//! 3. if not, waits in the kernel for its own descriptors and the sleeper's, at most as long as
-//!    [`limit`](Sleeper::limit) says;
-//! 4. [disarms](Sleeper::disarm) it.
-//!
-//! Why no wake-up is lost between 1 and 3 is argued at [`queue_pair::armed`] for the engine, and at
-//! `nudge` for this process. That the pump is waited for in step 1, and not only tried, closes the
-//! third gap: what another thread has taken from the ring and not yet brought to its socket.
+//! How a thread sleeps until the engine has news, and how it is woken: see [`Sleeper`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +19,21 @@ pub(crate) const RETRY: Duration = Duration::from_millis(500);
 /// or a thread beyond those that the engine can wake.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// The means of one thread, or one ready set, to sleep. See the [module](self).
+/// The means of one thread that blocks, or of one ready set, to sleep until the engine has news.
+///
+/// Whoever sleeps
+///
+/// 1. [arms](Sleeper::arm) it: from now on the engine, or another thread, rings. Arming also tells
+///    the engine what it still has to know, and takes in everything that it has said;
+/// 2. looks once more whether what it waits for is there;
+/// 3. if not, waits in the kernel for its own descriptors and the sleeper's, at most as long as
+///    [`limit`](Sleeper::limit) says;
+/// 4. [disarms](Sleeper::disarm) it.
+///
+/// Why no wake-up is lost between 1 and 3 is argued at [`queue_pair::armed`] for the engine, and at
+/// the fences of `nudge` for this process. That the pump is waited for in step 1, and not only
+/// tried, closes the third gap: what another thread has taken from the ring and not yet brought to
+/// its socket.
 pub struct Sleeper {
     session: Arc<SessionCore>,
     /// Of which process it is: a fork's child must not share the descriptors.
