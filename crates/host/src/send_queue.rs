@@ -9,6 +9,9 @@ use std::collections::VecDeque;
 
 use crate::send_pool::{Block, Class, SendPool};
 
+/// The rest of a block, in bytes, that is used even if what follows does not fit into it.
+const WORTH_FILLING: u32 = 4096;
+
 /// A block with bytes of this connection in it.
 #[derive(Clone, Copy, Debug)]
 struct Filled {
@@ -47,24 +50,26 @@ impl SendQueue {
 
     /// Memory for up to `want` bytes that follow: the rest of the last block, or a new one.
     /// `None`: the pool is used up. Nothing changes until [`append`](Self::append).
+    ///
+    /// A rest that is too small for `want` is left alone unless it is worth a piece of its own, so
+    /// that a file after a header is read, and sent, in one piece instead of two.
     pub(crate) fn room(
         &mut self,
         want: usize,
         take: impl FnOnce(Class) -> Option<Block>,
     ) -> Option<Block> {
-        let full = self
-            .blocks
-            .back()
-            .is_none_or(|last| last.used == last.capacity);
-        if full {
-            let block = take(Class::for_bytes(want))?;
-            let fresh = Filled {
-                addr: block.addr,
-                capacity: block.len,
-                used: 0,
-                end: self.written,
-            };
-            self.blocks.push_back(fresh);
+        let rest = self.rest();
+        if rest < WORTH_FILLING && (rest as usize) < want.max(1) {
+            match take(Class::for_bytes(want)) {
+                Some(block) => self.blocks.push_back(Filled {
+                    addr: block.addr,
+                    capacity: block.len,
+                    used: 0,
+                    end: self.written,
+                }),
+                None if rest == 0 => return None,
+                None => {}
+            }
         }
         let last = self.blocks.back()?;
         let len = (last.capacity - last.used).min(u32::try_from(want).unwrap_or(u32::MAX));
@@ -72,6 +77,13 @@ impl SendQueue {
             addr: last.addr + u64::from(last.used),
             len,
         })
+    }
+
+    /// Bytes that still fit into the last block.
+    fn rest(&self) -> u32 {
+        self.blocks
+            .back()
+            .map_or(0, |last| last.capacity - last.used)
     }
 
     /// The first `len` bytes of what [`room`](Self::room) returned have been filled and posted.
@@ -150,6 +162,28 @@ mod tests {
         let second = write(&mut queue, &mut pool, 100);
         assert_eq!(second[0].addr, first[0].addr + 100);
         assert_eq!(pool.free_bytes(), u64::from(SLAB) - 2048);
+    }
+
+    #[test]
+    fn what_does_not_fit_behind_a_header_begins_a_block_of_its_own() {
+        let mut pool = SendPool::new(4 * u64::from(SLAB));
+        let mut queue = SendQueue::default();
+        write(&mut queue, &mut pool, 200);
+        let file = write(&mut queue, &mut pool, 16 * 1024);
+        assert_eq!(file.len(), 1);
+        // A rest that is large is not wasted.
+        let half = write(&mut queue, &mut pool, 40 * 1024);
+        let next = write(&mut queue, &mut pool, 40 * 1024);
+        assert_eq!((half.len(), next.len()), (1, 2));
+        // And none is when there is nothing else.
+        let mut queue = SendQueue::default();
+        let only = |_| Some(Block { addr: 0, len: 2048 });
+        queue.room(100, only).unwrap();
+        queue.append(100);
+        let rest = queue.room(5000, |_| None).unwrap();
+        assert_eq!((rest.addr, rest.len), (100, 1948));
+        queue.append(1948);
+        assert_eq!(queue.room(1, |_| None), None);
     }
 
     #[test]
