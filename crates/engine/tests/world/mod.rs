@@ -345,7 +345,7 @@ impl World {
         let end = self.now + span;
         while self.now < end {
             self.settle();
-            self.now = self.now + Duration::from_millis(1);
+            self.now += Duration::from_millis(1);
         }
         self.settle();
     }
