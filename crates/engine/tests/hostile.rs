@@ -220,6 +220,37 @@ fn a_dead_host_frees_everything_within_a_second() {
 }
 
 #[test]
+fn the_last_words_of_a_dead_host_are_all_heard() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (port, listener) = world.listen(&mut host);
+    host.submit(Submission::Credit {
+        listener,
+        total: 600,
+    });
+    let mut conns = Vec::new();
+    for _ in 0..600 {
+        conns.push(world.connect(&mut host, port));
+    }
+    // More than the engine takes in a turn, and each close is answered by a notice.
+    for (conn, _) in &conns {
+        host.send(*conn, b"bye", 0);
+        host.submit(Submission::Close {
+            conn: *conn,
+            abort: false,
+        });
+    }
+    drop(host);
+    world.attend();
+    world.pass(Duration::from_secs(1));
+    for (_, peer) in &conns {
+        assert_eq!(world.peer.conns[peer].bytes, b"bye");
+        assert!(world.peer.conns[peer].update.peer_closed);
+    }
+    assert_eq!(world.worker.sessions(), 0);
+}
+
+#[test]
 fn what_a_process_did_not_accept_goes_to_another() {
     let mut world = World::new();
     let (mut first, mut second) = (world.attach(None), world.attach(None));
@@ -415,6 +446,55 @@ fn limits_are_hit_and_said() {
     assert_eq!(host.accepted().len(), 3, "as many as the limit says");
     let dropped = world.worker.stack().counters();
     assert!(dropped.dropped(tcp::DropReason::ConnectionsFull) > 0);
+}
+
+#[test]
+fn data_out_of_order_goes_first_when_memory_is_short() {
+    let mut config = Config::default();
+    config.limits.receive_area = 1 << 16;
+    // Whenever a segment is lost, those after it are out of order and fill what is left.
+    let faults = netdev::faults::Faults {
+        loss: 0.02,
+        ..netdev::faults::Faults::NONE
+    };
+    let link = LinkConfig {
+        faults,
+        seed: 3,
+        ..LinkConfig::default()
+    };
+    let mut world = World::with(config, link);
+    let mut host = world.attach(None);
+    let (port, listener) = world.listen(&mut host);
+    host.submit(Submission::Credit { listener, total: 2 });
+    let reader = world.peer.connect(world.now, port);
+    world.peer.send(world.now, reader, &[1; 52_000]);
+    world.pass(Duration::from_secs(5));
+    host.collect();
+    let unread = host.accepted()[0];
+    assert_eq!(host.received(unread).len(), 52_000, "and it stays unread");
+    let peer = world.peer.connect(world.now, port);
+    world.pass(Duration::from_secs(5));
+    host.collect();
+    let conn = host.accepted()[1];
+    let data: Vec<u8> = (0..300_000u32).map(|i| (i / 5) as u8).collect();
+    world.peer.send(world.now, peer, &data);
+    let mut got = Vec::new();
+    for _ in 0..20_000 {
+        world.pass(Duration::from_millis(5));
+        host.collect();
+        let fresh = host.received(conn);
+        host.completions.clear();
+        if !fresh.is_empty() {
+            got.extend(fresh);
+            let total = got.len() as u64;
+            host.submit(Submission::Consumed { conn, total });
+        }
+        if got.len() >= data.len() {
+            break;
+        }
+    }
+    assert!(got == data, "{} of {} bytes", got.len(), data.len());
+    assert!(world.worker.stack().counters().out_of_order_shed > 0);
 }
 
 #[test]

@@ -98,6 +98,8 @@ pub struct Store<'a> {
     pub connections: &'a mut Connections,
     /// All memory.
     pub memory: &'a mut Memory,
+    /// Connections for whose data there was no memory.
+    pub starved: &'a mut Vec<ConnId>,
 }
 
 impl PayloadStore for Store<'_> {
@@ -107,9 +109,13 @@ impl PayloadStore for Store<'_> {
         if new {
             self.memory.expect_stream(conn.pool);
         }
-        match self.memory.pool(conn.pool) {
-            Some(pool) => conn.stream.place(pool, offset, bytes),
-            None => 0,
+        let Some(pool) = self.memory.pool(conn.pool) else {
+            return 0;
+        };
+        let placed = conn.stream.place(pool, offset, bytes);
+        if placed < bytes.len() && self.starved.last() != Some(&conn.id) {
+            self.starved.push(conn.id);
         }
+        placed
     }
 }

@@ -140,6 +140,25 @@ impl Stream {
         }
     }
 
+    /// Gives back the chunks that hold nothing before `received`, the end of what arrived in
+    /// order: what came out of order has been let go of, and will come again.
+    pub fn shed(&mut self, pool: &mut Pool, received: u64) {
+        self.end = self.end.min(received.max(self.consumed));
+        while let Some(&chunk) = self.chunks.back() {
+            let start = self.base + (self.chunks.len() as u64 - 1) * u64::from(CHUNK);
+            if start < received {
+                break;
+            }
+            if chunk != HOLE {
+                pool.give_back(chunk);
+            }
+            self.chunks.pop_back();
+            if self.chunks.is_empty() {
+                pool.reserve(true);
+            }
+        }
+    }
+
     /// Gives everything back; the stream is over.
     pub fn release(&mut self, pool: &mut Pool) {
         if self.chunks.is_empty() {
@@ -281,6 +300,25 @@ mod tests {
         assert_eq!(stream.place(&mut pool, C, &[1]), 0);
         stream.consume(&mut pool, C);
         assert_eq!(stream.place(&mut pool, C, &[1]), 1);
+    }
+
+    #[test]
+    fn what_is_shed_makes_room_for_what_comes_in_order() {
+        let mut pool = pool(3);
+        let mut stream = Stream::default();
+        assert_eq!(
+            stream.place(&mut pool, 100, &vec![1; 3 * CHUNK as usize - 100]),
+            12_188
+        );
+        assert_eq!(stream.place(&mut pool, 3 * C, &[1]), 0, "no memory");
+        stream.shed(&mut pool, 0);
+        assert!(stream.is_empty());
+        assert_eq!(pool.available(), 3);
+        assert_eq!(stream.place(&mut pool, 0, &[2; 100]), 100);
+        stream.place(&mut pool, 2 * C, &[3; 10]);
+        stream.shed(&mut pool, 100);
+        assert_eq!(stream.held(), 1, "what is in order stays");
+        assert_eq!(read(&pool, &stream, 0, 100), [2; 100]);
     }
 
     #[test]

@@ -74,6 +74,8 @@ pub struct Worker<D, N> {
     counters: Counters,
     scratch: Area,
     captures: Captures,
+    /// Connections for whose data there was no memory in this turn.
+    starved: Vec<tcp::ConnId>,
     /// The time of this turn.
     now: Instant,
     /// Sessions that broke the rules in this turn.
@@ -116,6 +118,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             counters: Counters::default(),
             scratch: Area::private("scratch", SCRATCH),
             captures: Captures::default(),
+            starved: Vec::new(),
             now: Instant::ZERO,
             breaches: Vec::new(),
             lenders: HashMap::new(),
@@ -166,6 +169,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             counters,
             config,
             captures,
+            starved,
             now,
             checksum,
             ..
@@ -173,6 +177,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let mut store = Store {
             connections,
             memory,
+            starved,
         };
         let open = config.access.is_open();
         let count = device.receive(RECEIVE_BUDGET, |frame| {
@@ -206,7 +211,28 @@ impl<D: Device, N: Network> Worker<D, N> {
         });
         counters.frames += count as u64;
         counters.batches += u64::from(count != 0);
+        if !self.starved.is_empty() {
+            self.shed();
+        }
         count != 0
+    }
+
+    /// Lets go of what starved connections hold out of order, so that what they are waiting for
+    /// has a place when it comes again.
+    fn shed(&mut self) {
+        while let Some(id) = self.starved.pop() {
+            if self.stack.shed_out_of_order(id) == 0 {
+                continue;
+            }
+            let Some(info) = self.stack.info(self.now, id) else {
+                continue;
+            };
+            if let Some(conn) = self.connections.get_mut(id)
+                && let Some(pool) = self.memory.pool(conn.pool)
+            {
+                conn.stream.shed(pool, info.bytes_received);
+            }
+        }
     }
 
     fn transmit(&mut self) -> bool {

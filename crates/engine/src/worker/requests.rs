@@ -84,14 +84,13 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     fn answer(&mut self, slot: u32, request: Request, mut fds: Fds) -> Answer {
-        // What a request is about to move or end may have been used just before, by submissions
-        // that came earlier than the request and are seen later: a connection that was accepted
-        // would be taken for one that was not.
-        if matches!(
-            request,
-            Request::Unlisten { .. } | Request::Fork | Request::Adopt { .. }
-        ) {
-            self.take_submissions();
+        // Submissions that were made before the request may be seen only after it. They come first:
+        // a connection that was accepted would be taken for one that was not.
+        if let Some(session) = self.control.client(slot).and_then(|client| client.session)
+            && let Err(reason) = self.drain(session, true)
+        {
+            self.breaches.push((session, reason));
+            return refuse(Errno::CONNRESET, reason.to_string());
         }
         match request {
             Request::Attach {

@@ -260,7 +260,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn end_session(&mut self, id: SessionId, reason: EndReason) {
         let mut reason = reason;
         if !reason.is_breach()
-            && let Err(breach) = self.drain(id)
+            && let Err(breach) = self.drain(id, false)
         {
             reason = breach;
         }
@@ -326,20 +326,21 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// Takes what a process had submitted before it ended.
-    fn drain(&mut self, id: SessionId) -> Result<(), EndReason> {
-        let Some(session) = self.sessions.get_mut(id) else {
+    /// Takes everything that a process has submitted so far: at most a ring, since what is taken
+    /// makes room for more. A process that still listens is not told more than it reads; the
+    /// notices to one that does not are for nobody.
+    pub(super) fn drain(&mut self, id: SessionId, listens: bool) -> Result<(), EndReason> {
+        let Some(session) = self.sessions.get(id) else {
             return Ok(());
         };
         let mut left = session.region.submissions.capacity() as usize;
         while left > 0 {
-            // Nobody reads these any more, so they must not hold anything up.
-            if let Some(session) = self.sessions.get_mut(id) {
+            if !listens && let Some(session) = self.sessions.get_mut(id) {
                 session.notices.clear();
             }
-            match self.take_submissions_of(id, left.min(64))? {
+            match self.take_submissions_of(id, left)? {
                 0 => break,
-                count => left -= count.min(left),
+                count => left -= count,
             }
         }
         Ok(())

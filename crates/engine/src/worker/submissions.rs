@@ -42,7 +42,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             };
             // A host that does not read its notices is not asked for more of them.
             if session.ended.is_some() || session.notices.len() >= BUDGET {
-                return Ok(0);
+                break;
             }
             let Some(submission) = session.region.submissions.take()? else {
                 break;
