@@ -1,6 +1,7 @@
 //! connect: the engine's, or the kernel's.
 
 use core::ffi::c_int;
+use core::sync::atomic::Ordering;
 
 use host::{ConnectError, ConnectOptions, Readiness};
 use libc::{sockaddr, socklen_t};
@@ -60,6 +61,9 @@ pub unsafe fn connect(
     match session.connect(remote, options) {
         Ok(socket) => {
             let stream = Stream::new(socket);
+            stream
+                .opening
+                .store(tcp.is_nonblocking(), Ordering::Relaxed);
             stream.take_timeouts(&settings);
             tcp.become_stream(stream);
             epoll::move_watches(tcp);
@@ -106,7 +110,12 @@ fn wait_until_open(stream: &Stream) -> Result<usize, Errno> {
 /// connect on what is connected, or is being connected.
 fn again(tcp: &Tcp, stream: &Stream) -> Result<usize, Errno> {
     if stream.socket.is_connected() {
-        return Err(Errno::ISCONN);
+        // A connect that did not wait is answered once: it has succeeded.
+        return if stream.opening.swap(false, Ordering::Relaxed) {
+            Ok(0)
+        } else {
+            Err(Errno::ISCONN)
+        };
     }
     if let Some(error) = stream.socket.take_error() {
         return Err(error);

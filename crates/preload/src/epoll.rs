@@ -118,11 +118,11 @@ pub unsafe fn control(
         return Err(Errno::FAULT);
     }
     let (events, data) = wanted.unwrap_or_default();
+    let set = of(number, fd)?;
+    let set = set.epoll().ok_or(Errno::INVAL)?;
     if tcp.stream().is_none() {
         kernel_control(number, operation, fd, event)?;
     }
-    let set = of(number);
-    let set = set.epoll().ok_or(Errno::INVAL)?;
     let mut watches = lock(&tcp.watches);
     if tcp.is_undecided() {
         watches.retain(|watch| !(watch.fd == fd && watch.number == number));
@@ -203,14 +203,19 @@ pub fn move_watches(tcp: &Tcp) {
     }
 }
 
-/// The set of that number, remembered from now on.
-fn of(number: c_int) -> Held {
+/// The set of that number, remembered from now on; `fd` is another descriptor of the program's.
+fn of(number: c_int, fd: c_int) -> Result<Held, Errno> {
     if let Some(held) = table::get(number) {
-        return held;
+        return Ok(held);
+    }
+    // Is it a set at all? Taking out what is not in it says so.
+    match kernel_control(number, libc::EPOLL_CTL_DEL, fd, core::ptr::null_mut()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error),
     }
     let held = pool::make(Content::Epoll(Arc::default()));
     table::install(number, held.clone());
-    held
+    Ok(held)
 }
 
 fn kernel_control(

@@ -10,7 +10,7 @@
 
 use core::ffi::c_int;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 
 use host::{OptionKind, Readiness, Shutdown, Socket};
@@ -32,6 +32,8 @@ pub use options::{Setting, inherited};
 pub struct Stream {
     /// The connection itself.
     pub socket: Socket,
+    /// connect has begun it without waiting, and has not been asked since what came of it.
+    pub opening: AtomicBool,
     /// SO_RCVTIMEO in nanoseconds, 0 for none.
     receive_timeout: AtomicU64,
     /// SO_SNDTIMEO likewise.
@@ -46,6 +48,7 @@ impl Stream {
     pub fn new(socket: Socket) -> Self {
         Self {
             socket,
+            opening: AtomicBool::new(false),
             receive_timeout: AtomicU64::new(0),
             send_timeout: AtomicU64::new(0),
             receive_low: AtomicU64::new(0),

@@ -230,12 +230,8 @@ pub fn listening(address: IpAddr, flags: c_int) -> (c_int, SocketAddr) {
     let fd = socket(address, flags);
     with_address(SocketAddr::new(address, 0), |name, length| {
         // SAFETY: the address is whole.
-        assert_eq!(
-            unsafe { libc::bind(fd, name, length) },
-            0,
-            "bind: {}",
-            errno()
-        );
+        let bound = unsafe { libc::bind(fd, name, length) };
+        assert_eq!(bound, 0, "bind: {}", errno());
     });
     // SAFETY: an own socket.
     assert_eq!(unsafe { libc::listen(fd, 16) }, 0, "listen: {}", errno());

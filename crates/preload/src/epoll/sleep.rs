@@ -80,6 +80,19 @@ impl Sleep {
         }
     }
 
+    /// `rung`: an event with the mark was reported to one who did not sleep. The bell is silenced,
+    /// or the set's number would stay readable; who sleeps on is to look for itself.
+    pub fn quieten(&self, rung: bool) {
+        if !rung {
+            return;
+        }
+        let mut state = lock(&self.0);
+        state.sleeper.disarm(true);
+        if state.asleep > 0 || state.always {
+            state.sleeper.arm();
+        }
+    }
+
     /// From now on the set's own number is readable whenever it has something to report.
     pub fn stay_armed(&self, set: c_int) -> Result<(), Errno> {
         let mut state = lock(&self.0);

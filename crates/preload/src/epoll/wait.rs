@@ -68,14 +68,17 @@ pub unsafe fn wait(
         .is_multiple_of(TURNS_WITHOUT_KERNEL);
     if room.filled > 0 {
         if due && room.filled < room.most {
-            room.kernel(Deadline::NOW, core::ptr::null(), ours.sleep.mark())?;
+            let rung = room.kernel(Deadline::NOW, core::ptr::null(), ours.sleep.mark())?;
+            ours.sleep.quieten(rung);
         }
         return Ok(room.filled);
     }
     let deadline = patience.begin();
     loop {
         if patience.is_zero() {
-            room.kernel(Deadline::NOW, mask, ours.sleep.mark())?;
+            let rung = room.kernel(Deadline::NOW, mask, ours.sleep.mark())?;
+            ours.sleep.quieten(rung);
+            room.collect(ours);
             return Ok(room.filled);
         }
         let until = ours.sleep.arm(number, deadline)?;

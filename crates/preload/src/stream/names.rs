@@ -57,6 +57,9 @@ pub unsafe fn write_address(
         return Err(Errno::FAULT);
     };
     let room = usize::try_from(*length as i32).map_err(|_| Errno::INVAL)?;
+    if room > 0 && address.is_null() {
+        return Err(Errno::FAULT);
+    }
     // A socket of IPv6 sees an IPv4 peer by its mapped address.
     let value = match value {
         SocketAddr::V4(v4) if family == libc::AF_INET6 => {

@@ -36,7 +36,10 @@ pub fn run(agent: &mut Agent, here: IpAddr, only: Option<&str>) {
             sending::count_broken_pipe as extern "C" fn(c_int) as usize,
         )
     };
-    let wanted = |name: &str| only.is_none_or(|only| only == name);
+    let wanted = |name: &str| match only.and_then(|only| only.strip_prefix('!')) {
+        Some(unwanted) => name != unwanted,
+        None => only.is_none_or(|only| only == name),
+    };
     for (name, scenario) in ON_CONNECTION {
         for accepted in [true, false] {
             let way = if accepted { "accepted" } else { "connected" };
