@@ -1,0 +1,346 @@
+//! Real programs on the engine, unmodified, with real programs on the kernel's TCP at the other end.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lab::outboard::{Outboard, total};
+use lab::{Process, Side, World};
+use rustix::process::Signal;
+
+const LIMIT: Duration = Duration::from_secs(20);
+const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
+
+/// Whether the test can run here; says so if not.
+fn ready(test: &str, programs: &[&str]) -> bool {
+    if lab::skip_without_root(test) {
+        return false;
+    }
+    match programs
+        .iter()
+        .find(|program| lab::tool::find(program).is_none())
+    {
+        None => true,
+        Some(missing) => {
+            use std::io::Write;
+            let line = format!("SKIPPED (needs {missing}): {test}\n");
+            // Whether anyone reads it is not the test's business.
+            let _ = std::io::stderr().write_all(line.as_bytes());
+            false
+        }
+    }
+}
+
+/// A site with a file of `megabytes` that looks like nothing.
+fn site(world: &World, megabytes: usize) -> PathBuf {
+    let site = world.scratch().join("site");
+    std::fs::create_dir_all(&site).expect("a directory");
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let bytes: Vec<u8> = (0..megabytes << 17)
+        .flat_map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()
+        })
+        .collect();
+    std::fs::write(site.join("large"), bytes).expect("a file");
+    std::fs::write(site.join("index.html"), "small").expect("a file");
+    site
+}
+
+/// nginx's configuration: one worker and a master, everything in `directory`.
+fn configure(world: &World, side: Side, site: &Path, daemon: &str, sendfile: &str) -> PathBuf {
+    let directory = world.scratch().join(format!("nginx.{}", side.interface()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let here = directory.display();
+    let configuration = format!(
+        "user root; worker_processes 1; master_process on; pid {here}/pid; error_log {here}/error.log info;\n\
+         daemon {daemon};\n\
+         events {{ worker_connections 1024; }}\n\
+         http {{ access_log off; client_body_temp_path {here}/body; proxy_temp_path {here}/proxy;\n\
+         fastcgi_temp_path {here}/fastcgi; uwsgi_temp_path {here}/uwsgi; scgi_temp_path {here}/scgi;\n\
+         sendfile {sendfile};\n\
+         server {{ listen {}:80; root {}; }} }}\n",
+        side.ipv4(),
+        site.display(),
+    );
+    let file = directory.join("nginx.conf");
+    std::fs::write(&file, configuration).expect("a configuration");
+    file
+}
+
+/// What a client on `side` gets from the kernel's TCP for `url`; the large file is compared.
+fn fetch(world: &World, side: Side, url: &str, flags: &[&str]) -> Vec<u8> {
+    let out = world
+        .scratch()
+        .join(format!("fetched.{}", side.interface()));
+    world
+        .program(side, "curl")
+        .args([
+            "--silent",
+            "--show-error",
+            "--fail",
+            "--max-time",
+            "60",
+            "--output",
+        ])
+        .arg(&out)
+        .args(flags)
+        .arg(url)
+        .output()
+        .unwrap_or_else(|error| panic!("{url}: {error:#}"));
+    std::fs::read(&out).expect("what was fetched")
+}
+
+/// Waits until nginx answers a client of the other side.
+fn await_nginx(nginx: &mut Process, world: &World) {
+    let address = (Side::Server.ipv4(), 80).into();
+    nginx
+        .wait_until(LIMIT, || world.is_reached(address))
+        .expect("nginx answers");
+}
+
+#[test]
+fn nginx_serves_and_reloads() {
+    if !ready("nginx_serves_and_reloads", &["nginx", "curl"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let site = site(&world, 100);
+    let large = std::fs::read(site.join("large")).expect("the file");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let configuration = configure(&world, Side::Server, &site, "off", "on");
+    let mut nginx = outboard
+        .on_engine(&world, "nginx")
+        .arg("-c")
+        .arg(&configuration)
+        .log(world.scratch().join("nginx.log"))
+        .start()
+        .expect("nginx starts");
+    await_nginx(&mut nginx, &world);
+    let base = format!("http://{}/", Side::Server.ipv4());
+
+    // Two requests on one connection, and one that closes.
+    let twice = fetch(&world, Side::Client, &base, &["--next", "--silent", &base]);
+    assert!(twice.starts_with(b"small"));
+    assert_eq!(
+        fetch(
+            &world,
+            Side::Client,
+            &base,
+            &["--header", "Connection: close"]
+        ),
+        b"small"
+    );
+    let fetched = fetch(&world, Side::Client, &format!("{base}large"), &[]);
+    assert!(
+        fetched == large,
+        "{} bytes of {}",
+        fetched.len(),
+        large.len()
+    );
+    // A client on the same machine is the kernel's.
+    let before = total(&outboard.stats().expect("counters"), "handed_over");
+    assert!(before >= 3.0, "the engine served: {before}");
+    assert_eq!(fetch(&world, Side::Server, &base, &[]), b"small");
+    let after = total(&outboard.stats().expect("counters"), "handed_over");
+    assert_eq!(before, after, "the local client went through the engine");
+
+    // A new worker, with the old one's connections ended in order.
+    nginx.signal(Signal::HUP).expect("reload");
+    for _ in 0..20 {
+        assert_eq!(fetch(&world, Side::Client, &base, &[]), b"small");
+    }
+    nginx.signal(Signal::QUIT).expect("quit");
+    assert!(nginx.wait(LIMIT).expect("nginx ends").success());
+}
+
+#[test]
+fn nginx_as_a_daemon_without_sendfile() {
+    if !ready("nginx_as_a_daemon_without_sendfile", &["nginx", "curl"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let site = site(&world, 20);
+    let large = std::fs::read(site.join("large")).expect("the file");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let configuration = configure(&world, Side::Server, &site, "on", "off");
+    let start = outboard
+        .on_engine(&world, "nginx")
+        .arg("-c")
+        .arg(&configuration);
+    // The process that is started ends, and leaves the daemon behind.
+    start.output().expect("nginx starts");
+    let base = format!("http://{}/", Side::Server.ipv4());
+    let flags = ["--retry", "20", "--retry-all-errors", "--retry-delay", "1"];
+    let first = fetch(&world, Side::Client, &base, &flags);
+    let fetched = fetch(&world, Side::Client, &format!("{base}large"), &[]);
+    let counters = outboard.stats().expect("counters");
+    outboard
+        .on_engine(&world, "nginx")
+        .arg("-c")
+        .arg(&configuration)
+        .args(["-s", "quit"])
+        .output()
+        .expect("nginx is told to quit");
+    assert_eq!(first, b"small");
+    assert!(
+        fetched == large,
+        "{} bytes of {}",
+        fetched.len(),
+        large.len()
+    );
+    assert!(total(&counters, "handed_over") >= 2.0, "the engine served");
+}
+
+#[test]
+fn curl_is_a_client() {
+    if !ready("curl_is_a_client", &["nginx", "curl"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let site = site(&world, 20);
+    let large = std::fs::read(site.join("large")).expect("the file");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    // The server is on the other side, on the kernel's TCP.
+    let configuration = configure(&world, Side::Client, &site, "off", "on");
+    let _nginx = world
+        .program(Side::Client, "nginx")
+        .arg("-c")
+        .arg(&configuration)
+        .log(world.scratch().join("nginx.log"))
+        .start()
+        .expect("nginx starts");
+    let base = format!("http://{}/", Side::Client.ipv4());
+    let out = world.scratch().join("fetched");
+    let curl = |url: &str| {
+        outboard
+            .on_engine(&world, "curl")
+            .args(["--silent", "--show-error", "--fail", "--max-time", "60"])
+            .args([
+                "--retry",
+                "20",
+                "--retry-connrefused",
+                "--retry-delay",
+                "1",
+                "--output",
+            ])
+            .arg(&out)
+            .arg(url)
+            .output()
+            .unwrap_or_else(|error| panic!("{url}: {error:#}"));
+        std::fs::read(&out).expect("what was fetched")
+    };
+    assert_eq!(curl(&base), b"small");
+    assert!(curl(&format!("{base}large")) == large);
+    let counters = outboard.stats().expect("counters");
+    assert!(
+        total(&counters, "tcp_active_opens") >= 2.0,
+        "the engine opened"
+    );
+}
+
+#[test]
+fn redis_serves_and_is_asked() {
+    if !ready(
+        "redis_serves_and_is_asked",
+        &["redis-server", "redis-cli", "redis-benchmark"],
+    ) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let serve = |program: lab::Program, side: Side| {
+        program
+            .args(["--bind", &side.ipv4().to_string(), "--protected-mode", "no"])
+            .args(["--save", "", "--port", "6379", "--dir"])
+            .arg(world.scratch())
+            .log(world.scratch().join(format!("redis.{}", side.interface())))
+            .start()
+            .expect("redis starts")
+    };
+    let mut here = serve(outboard.on_engine(&world, "redis-server"), Side::Server);
+    let mut there = serve(world.program(Side::Client, "redis-server"), Side::Client);
+    for redis in [&mut here, &mut there] {
+        let log = |redis: &Process| redis.printed().contains("Ready to accept connections");
+        for _ in 0..1000 {
+            if log(redis) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(log(redis), "{}", redis.printed());
+    }
+    let to_here = Side::Server.ipv4().to_string();
+    let to_there = Side::Client.ipv4().to_string();
+
+    // A client on the kernel, a server on the engine.
+    let ask = |words: &[&str]| {
+        let cli = world
+            .program(Side::Client, "redis-cli")
+            .args(["-h", &to_here])
+            .args(words);
+        cli.output().expect("redis-cli").trim().to_owned()
+    };
+    assert_eq!(ask(&["set", "key", "value"]), "OK");
+    assert_eq!(ask(&["get", "key"]), "value");
+    let many = world
+        .program(Side::Client, "redis-benchmark")
+        .args([
+            "-h",
+            &to_here,
+            "-q",
+            "-n",
+            "5000",
+            "-c",
+            "20",
+            "-P",
+            "4",
+            "-t",
+            "set,get,lpush,lrange_100",
+        ])
+        .output()
+        .expect("redis-benchmark");
+    assert!(many.contains("requests per second"), "{many}");
+    // A save forks while clients are connected.
+    assert_eq!(ask(&["bgsave"]), "Background saving started");
+    assert_eq!(ask(&["get", "key"]), "value");
+
+    // Clients on the engine, a server on the kernel.
+    let ask = |words: &[&str]| {
+        let cli = outboard
+            .on_engine(&world, "redis-cli")
+            .args(["-h", &to_there])
+            .args(words);
+        cli.output().expect("redis-cli").trim().to_owned()
+    };
+    assert_eq!(ask(&["set", "key", "other"]), "OK");
+    assert_eq!(ask(&["get", "key"]), "other");
+    let many = outboard
+        .on_engine(&world, "redis-benchmark")
+        .args([
+            "-h", &to_there, "-q", "-n", "5000", "-c", "20", "-t", "set,get",
+        ])
+        .output()
+        .expect("redis-benchmark");
+    assert!(many.contains("requests per second"), "{many}");
+
+    let counters = outboard.stats().expect("counters");
+    assert!(total(&counters, "handed_over") >= 20.0, "the engine served");
+    assert!(
+        total(&counters, "tcp_active_opens") >= 20.0,
+        "the engine opened"
+    );
+}

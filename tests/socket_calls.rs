@@ -1,0 +1,127 @@
+//! The same socket calls on the kernel and on the engine: what they return must be the same.
+//!
+//! The calls are those of `socket_calls`, an example of the interposer's crate, which writes down
+//! what each returned. Here it runs twice, in two worlds, and the two records are compared.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use lab::outboard::{Outboard, total};
+use lab::{Program, Side, World};
+
+/// All scenarios together take a few seconds.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The example, built now if it is not.
+fn example() -> PathBuf {
+    let binary = Path::new(env!("CARGO_BIN_EXE_outboard"));
+    let directory = binary.parent().expect("a binary is in a directory");
+    let mut build = Command::new(env!("CARGO"));
+    build.args([
+        "build",
+        "--quiet",
+        "-p",
+        "outboard-preload",
+        "--example",
+        "socket_calls",
+    ]);
+    build.env(
+        "CARGO_TARGET_DIR",
+        directory
+            .parent()
+            .expect("which is in the target directory"),
+    );
+    if directory.ends_with("release") {
+        build.arg("--release");
+    }
+    assert!(
+        build.status().expect("cargo runs").success(),
+        "the example does not build"
+    );
+    directory.join("examples/socket_calls")
+}
+
+/// What the subject, started by `program`, writes down.
+fn record(world: &World, example: &Path, program: Program, name: &str) -> String {
+    let control = world.scratch().join(format!("{name}.control"));
+    let agent = world
+        .program(Side::Client, example)
+        .arg("agent")
+        .arg(&control)
+        .arg(Side::Client.ipv4().to_string())
+        .log(world.scratch().join(format!("{name}.agent")))
+        .start()
+        .expect("the agent starts");
+    let mut subject = program
+        .arg("subject")
+        .arg(&control)
+        .arg(Side::Server.ipv4().to_string())
+        .log(world.scratch().join(format!("{name}.subject")))
+        .start()
+        .expect("the subject starts");
+    let status = subject.wait(LIMIT).expect("the subject ends");
+    assert!(
+        status.success(),
+        "{name}: {status}\n{}\n{}",
+        subject.printed(),
+        agent.printed()
+    );
+    subject.printed()
+}
+
+/// The scenario and the line in which the records differ first.
+fn difference(kernel: &str, engine: &str) -> Option<String> {
+    let mut scenario = "";
+    let mut engine = engine.lines();
+    for line in kernel.lines() {
+        if !line.starts_with(' ') {
+            scenario = line;
+        }
+        let other = engine.next().unwrap_or("nothing");
+        if line != other {
+            return Some(format!(
+                "{scenario}\n  the kernel:{line}\n  the engine:{other}"
+            ));
+        }
+    }
+    None
+}
+
+#[test]
+fn calls_return_what_they_return_on_the_kernel() {
+    if lab::skip_without_root("calls_return_what_they_return_on_the_kernel") {
+        return;
+    }
+    let example = example();
+    let world = World::new().expect("a private network");
+    let kernel = record(
+        &world,
+        &example,
+        world.program(Side::Server, &example),
+        "kernel",
+    );
+
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let engine = record(
+        &world,
+        &example,
+        outboard.on_engine(&world, &example),
+        "engine",
+    );
+
+    assert_eq!(difference(&kernel, &engine), None);
+    assert_eq!(kernel, engine);
+    let counters = outboard.stats().expect("the engine counts");
+    assert!(
+        total(&counters, "handed_over") >= 50.0,
+        "accepted by the engine"
+    );
+    assert!(
+        total(&counters, "tcp_active_opens") >= 45.0,
+        "opened by the engine"
+    );
+}
