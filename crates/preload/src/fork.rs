@@ -5,6 +5,7 @@
 //! hold at that moment are taken before and given back after, so that the child finds them free.
 
 use core::cell::RefCell;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use host::ForkToken;
 
@@ -21,6 +22,14 @@ thread_local! {
     static CROSSING: RefCell<Option<Crossing>> = const { RefCell::new(None) };
 }
 
+static HAPPENED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process, or one that it came from, has forked: another process may have its
+/// connections too.
+pub fn happened() -> bool {
+    HAPPENED.load(Ordering::Relaxed)
+}
+
 /// Registers the handlers.
 pub fn register() {
     // SAFETY: the handlers are fit to be called at any fork.
@@ -28,6 +37,7 @@ pub fn register() {
 }
 
 extern "C" fn before() {
+    HAPPENED.store(true, Ordering::Relaxed);
     let token = session::current().map(|session| session.before_fork());
     let crossing = Crossing {
         token,

@@ -12,7 +12,8 @@
 //!    offloaded, and every socket stays the kernel's.
 //! 4. It registers the fork handlers.
 //! 5. The program's `main`. The first `listen` or `connect` attaches ([`session`](crate::session)).
-//! 6. fork: the parent's prepare handler has the session hold still, the child's lets go of what
+//! 6. [`finish`] runs as a destructor, when the program returns from `main` or calls `exit`.
+//! 7. fork: the parent's prepare handler has the session hold still, the child's lets go of what
 //!    is the parent's. exec: all that is ours is close-on-exec.
 
 use std::path::PathBuf;
@@ -43,6 +44,20 @@ pub fn strict() -> bool {
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = initialise;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static DESTRUCTOR: extern "C" fn() = finish;
+
+/// The program ends in order. The engine learns what was read last: it would take it for unread,
+/// and reset connections that the kernel would close in order.
+extern "C" fn finish() {
+    if crate::session::current().is_some()
+        && let Ok(sleep) = crate::wait::Sleep::begin()
+    {
+        sleep.end(false);
+    }
+}
 
 extern "C" fn initialise() {
     drop(std::hint::black_box(Box::new(0u8)));

@@ -13,7 +13,7 @@ use super::StreamRef;
 use crate::buffers::{MOST, Parts, PartsMut};
 use crate::deadline::{Deadline, Patience};
 use crate::raw::{result, sys};
-use crate::{signals, wait};
+use crate::{fork, session, signals, wait};
 
 /// How often a peek that waits for many bytes looks how many there are: what is peeked at stays, so
 /// readiness does not tell of more.
@@ -133,7 +133,7 @@ impl StreamRef {
             match waited {
                 Err(error) if self.socket.available() == 0 => return Err(error),
                 Err(_) => return Ok(()),
-                Ok(()) => crate::session::pump(),
+                Ok(()) => session::pump(),
             }
         }
         Ok(())
@@ -231,6 +231,10 @@ impl StreamRef {
         flags: c_int,
         mut step: impl FnMut(usize) -> Result<Step, Errno>,
     ) -> Result<usize, Errno> {
+        if fork::happened() {
+            // If another process has used the connection since, it is taken back first.
+            session::pump();
+        }
         let mut deadline = Lazy::new(&self.send_timeout);
         let mut sent = 0;
         loop {

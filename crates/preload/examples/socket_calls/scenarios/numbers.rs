@@ -141,33 +141,21 @@ pub fn close_range(stage: &mut Stage<'_>, fd: c_int) {
     stage.transcript.close(again);
 }
 
+/// The child writes, then reads, on a connection that its parent had, and that the parent closes.
 pub fn fork(stage: &mut Stage<'_>, fd: c_int) {
     stage.transcript.send(fd, "parent", 0);
+    let got = stage.agent.tell("receive 6");
+    stage.transcript.note(got);
+    stage.agent.tell("send for-the-child");
     // SAFETY: the child makes a few calls and ends.
     let status = unsafe {
         let child = libc::fork();
         if child == 0 {
-            let said = libc::write(fd, b"child".as_ptr().cast(), 5) == 5;
-            libc::_exit(if said { 0 } else { 1 });
-        }
-        let mut status = 0;
-        libc::waitpid(child, &raw mut status, 0);
-        status
-    };
-    stage
-        .transcript
-        .note(format_args!("the child ended with {status}"));
-    stage.transcript.send(fd, "parent", 0);
-    let got = stage.agent.tell("receive 17");
-    stage.transcript.note(got);
-    stage.agent.tell("send for-the-child");
-    // SAFETY: as above.
-    let status = unsafe {
-        let child = libc::fork();
-        if child == 0 {
+            let said = libc::write(fd, b"child".as_ptr().cast(), 5);
             let mut bytes = [0u8; 32];
             let read = libc::read(fd, bytes.as_mut_ptr().cast(), 32);
-            libc::_exit(if read == 13 { 0 } else { 1 });
+            libc::close(fd);
+            libc::_exit(if said == 5 && read == 13 { 0 } else { 1 });
         }
         // The child has it alone now, until it ends.
         libc::close(fd);
@@ -178,6 +166,8 @@ pub fn fork(stage: &mut Stage<'_>, fd: c_int) {
     stage
         .transcript
         .note(format_args!("the child ended with {status}"));
+    let got = stage.agent.tell("receive 5");
+    stage.transcript.note(got);
     let got = stage.agent.tell("rest");
     stage.transcript.note(got);
 }
