@@ -17,7 +17,7 @@ test: ## Run the whole suite (what CI runs): checks, tests, docs
 
 demo: ## Serve a site on a private engine and account for it; KEEP=1 leaves it up
 	@scripts/deps.sh demo
-	$(CARGO) build --release --workspace --quiet
+	$(CARGO) build --release --package outboard --package outboard-preload
 	@$(TARGET)/release/outboard demo $(if $(KEEP),--keep)
 
 install-deps: ## Install the Debian packages that are missing (as root), or say how

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The port of the built-in server.
 const BUILT_IN_PORT: u16 = 8080;
 /// The load whose cost is measured: requests a second, for so long.
-const RATE: f64 = 4_000.0;
+const RATE: f64 = 3_000.0;
 const SECONDS: u64 = 3;
 
 /// A world, and its engine if it has one.
@@ -162,7 +162,7 @@ impl Stage {
         let spent = sampler::run_time(server.pid())?.saturating_sub(cpu);
         if outcome.answered < outcome.due {
             bail!(
-                "{}: only {} of {} requests were answered",
+                "{}: only {} of {} requests were answered; is the machine busy with other things?",
                 kind.name(),
                 outcome.answered,
                 outcome.due

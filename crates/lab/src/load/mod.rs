@@ -55,8 +55,8 @@ impl Outcome {
     }
 }
 
-/// What is still outstanding when the last request was due gets so long.
-const GRACE: Duration = Duration::from_secs(2);
+/// What is still outstanding when the last request was due gets so long, at most.
+const GRACE: Duration = Duration::from_secs(10);
 
 impl Load {
     /// Runs the load in the calling thread, in its network and on its cores.
