@@ -19,7 +19,7 @@
 //!
 //! | module | answers |
 //! | --- | --- |
-//! | [`predict`] | utilisation, delay, number waiting, saturation, with and without engine |
+//! | [`predict()`] | utilisation, delay, number waiting, saturation, with and without engine |
 //! | [`placement`] | which classes to offload, at which load |
 //! | [`bounds`] | up to which Xo offloading pays: in CPU, in saturation and in delay |
 //! | [`sensitivity`] | which input the answer hangs on |

@@ -1,5 +1,5 @@
 //! The source's own formulas (003, chapter 3), named as such, so that its figures can be redrawn
-//! and compared with what is right ([`super::predict`]).
+//! and compared with what is right ([`super::predict()`]).
 //!
 //! They differ from the right ones in two places: the host's stage is M/M/1 although Xa + Xo is
 //! not exponential (its 3.14: up to 29 % too high a delay of that stage), and the delay of the
