@@ -45,7 +45,10 @@ fn render(explanations: &[Explanation]) -> String {
         } else {
             ("kernel", explanation.reason.as_str())
         };
-        let fd = explanation.fd.to_string();
+        let fd = match explanation.fd {
+            Explanation::NO_DESCRIPTOR => "-".to_owned(),
+            fd => fd.to_string(),
+        };
         table.row([fd.as_str(), &explanation.kind, by, reason]);
     }
     for column in 1..4 {
@@ -67,11 +70,13 @@ mod tests {
         };
         let text = render(&[
             explanation(6, "listener", ""),
+            explanation(Explanation::NO_DESCRIPTOR, "2 connections", ""),
             explanation(11, "datagram", "only TCP is offloaded"),
         ]);
-        let expected = "Descriptor  Kind      Handled by  Because\n\
-            6           listener  engine\n\
-            11          datagram  kernel      only TCP is offloaded\n";
+        let expected = "Descriptor  Kind           Handled by  Because\n\
+            6           listener       engine\n\
+            -           2 connections  engine\n\
+            11          datagram       kernel      only TCP is offloaded\n";
         assert_eq!(text, expected);
     }
 }

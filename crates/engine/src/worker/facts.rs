@@ -1,9 +1,9 @@
 //! What the engine tells people: metrics and sockets.
 
 use netdev::Device;
-use queue_pair::control::{Metric, MetricKind, SocketRow};
+use queue_pair::control::{Explanation, Metric, MetricKind, SocketRow};
 
-use super::Worker;
+use super::{SessionId, Worker};
 use crate::network::Network;
 use crate::session::conn_ref;
 use crate::stats::{Metrics, conn_info, state_name};
@@ -76,19 +76,20 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Some sockets, from where the last answer ended: listeners first, then connections by slot.
     pub(super) fn socket_rows(&self, after: Option<u64>) -> (Vec<SocketRow>, Option<u64>) {
-        let listeners = self.listeners.iter().map(|listener| SocketRow {
-            conn: None,
-            session: None,
-            pid: None,
-            program: self
-                .listener_process(listener)
-                .map_or_else(String::new, |s| s.process.program.clone()),
-            local: listener.local,
-            peer: None,
-            state: "LISTEN".to_owned(),
-            receive_queue: self.stack.waiting(listener.id) as u64,
-            send_queue: listener.backlog.into(),
-            info: None,
+        let listeners = self.listeners.iter().map(|listener| {
+            let session = self.listener_process(listener);
+            SocketRow {
+                conn: None,
+                session: session.map(|s| s.number),
+                pid: session.map(|s| s.process.pid),
+                program: session.map_or_else(String::new, |s| s.process.program.clone()),
+                local: listener.local,
+                peer: None,
+                state: "LISTEN".to_owned(),
+                receive_queue: self.stack.waiting(listener.id) as u64,
+                send_queue: listener.backlog.into(),
+                info: None,
+            }
         });
         let connections = self.stack.connections().filter_map(|id| {
             let info = self.stack.info(self.now, id)?;
@@ -114,10 +115,44 @@ impl<D: Device, N: Network> Worker<D, N> {
         (rows, next)
     }
 
+    /// What became of a process's sockets: what the engine has of it (without descriptors, which
+    /// only the process knows), then what the process reported as left to the kernel.
+    pub(super) fn explanations(&self, pid: u32) -> Vec<Explanation> {
+        let theirs = |session: SessionId| {
+            self.sessions
+                .get(session)
+                .is_some_and(|s| s.process.pid == pid)
+        };
+        let offloaded = |kind: String| Explanation {
+            fd: Explanation::NO_DESCRIPTOR,
+            kind,
+            reason: String::new(),
+        };
+        let listeners = self
+            .listeners
+            .iter()
+            .filter(|listener| listener.members.iter().any(|member| theirs(member.session)))
+            .take(ROWS)
+            .map(|listener| offloaded(format!("listener {}", listener.local)));
+        let mut explained: Vec<Explanation> = listeners.collect();
+        let connections = self.stack.connections().filter(|id| {
+            let owner = self.connections.get(*id).and_then(|conn| conn.owner);
+            owner.is_some_and(theirs)
+        });
+        match connections.count() {
+            0 => {}
+            1 => explained.push(offloaded("1 connection".to_owned())),
+            count => explained.push(offloaded(format!("{count} connections"))),
+        }
+        explained.extend(self.control.explanations(pid));
+        explained
+    }
+
     fn listener_process(
         &self,
         listener: &crate::listeners::Listener,
     ) -> Option<&crate::session::Session> {
-        self.sessions.get(listener.members.first()?.session)
+        // Of several processes (a master and its workers) the one that joined last: it accepts.
+        self.sessions.get(listener.members.last()?.session)
     }
 }

@@ -176,10 +176,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 let (rows, next) = self.socket_rows(after);
                 Ok((Reply::Sockets { rows, next }, Fds::new()))
             }
-            Request::Explain { pid } => {
-                let explained = self.control.explanations(pid);
-                Ok((Reply::Explained(explained), Fds::new()))
-            }
+            Request::Explain { pid } => Ok((Reply::Explained(self.explanations(pid)), Fds::new())),
             Request::Capture { filter } => self.answer_capture(slot, &filter, fds),
             Request::Shutdown => {
                 self.privileged(slot)?;

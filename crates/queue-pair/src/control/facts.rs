@@ -70,12 +70,18 @@ pub struct SocketRow {
 /// What became of a socket of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// Its number in the process.
+    /// Its number in the process; [`Explanation::NO_DESCRIPTOR`] where the engine speaks of what it
+    /// has of the process.
     pub fd: i32,
-    /// What it is, in a word.
+    /// What it is, in a word or two.
     pub kind: String,
     /// Why it is not offloaded, or empty if it is.
     pub reason: String,
+}
+
+impl Explanation {
+    /// In place of a descriptor that only the process knows.
+    pub const NO_DESCRIPTOR: i32 = -1;
 }
 
 /// A counter or gauge.
