@@ -117,7 +117,7 @@ impl Sleeper {
             None => self.session.expects_engine().then_some(RETRY),
             Some((attachment, _)) if !attachment.is_live() => Some(Duration::ZERO),
             Some((attachment, waker)) => {
-                (waker.is_none() || attachment.wants_room()).then_some(SLICE)
+                (waker.is_none() || attachment.needs_attention()).then_some(SLICE)
             }
         }
     }

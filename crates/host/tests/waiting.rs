@@ -11,7 +11,7 @@ use host::{
     Accepted, Errno, Event, Listener, Poller, Readiness, ReadySet, Session, Shutdown, Socket,
     Source,
 };
-use queue_pair::ConnRef;
+use queue_pair::{ConnRef, Sizes};
 
 fn world() -> (FakeEngine, Session, Listener) {
     let engine = FakeEngine::start();
@@ -185,6 +185,30 @@ fn a_blocked_thread_is_woken_by_the_engine() {
         });
         assert!(waiter.join().unwrap().unwrap().intersects(Readiness::IN));
     });
+}
+
+#[test]
+fn a_sleeper_takes_in_even_the_longest_list_first() {
+    let engine = FakeEngine::start_with(Some(Sizes {
+        completion_entries: 64,
+        ..Sizes::default()
+    }));
+    let session = engine.attach();
+    let listener = session
+        .listen("127.0.0.1:0".parse().unwrap(), 1000)
+        .unwrap();
+    listener.want();
+    let (noisy, _first) = connection(&engine, &listener);
+    let (quiet, socket) = connection(&engine, &listener);
+    // Nobody sleeps, so nobody is rung for these.
+    engine.host(|host| {
+        (0..60).for_each(|_| host.update(noisy, 0, 0));
+        host.deliver(quiet, b"at the end of the list");
+    });
+    let mut sleeper = session.sleeper().unwrap();
+    sleeper.arm();
+    assert!(socket.readiness().intersects(Readiness::IN));
+    sleeper.disarm(false);
 }
 
 #[test]

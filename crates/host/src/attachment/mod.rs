@@ -52,6 +52,8 @@ pub(crate) struct Attachment {
     doorbell: Private<Ringer>,
     /// Wakers that the engine has given and no thread sleeps by.
     spare_wakers: Mutex<Vec<Waker>>,
+    /// The last pump has left something in the ring.
+    unfinished: AtomicBool,
     /// Submissions wait because the ring was full.
     deferred: AtomicBool,
     /// Sockets that found no send memory or no room in the ring.
@@ -69,6 +71,9 @@ pub(crate) struct Attachment {
 /// How often a thread that is about to sleep yields its core to an engine that is awake. On a core
 /// that both share, one yield lets the engine do all that it has; on another one, each is a look.
 const YIELDS: u32 = 4;
+
+/// How often a thread that is about to sleep pumps while the engine posts as fast: four rings full.
+const PUMPS: u32 = 8;
 
 /// The attachment works.
 const LIVE: u8 = 0;
@@ -130,6 +135,7 @@ impl Attachment {
                 index: 0,
                 bell: Private::new(bell),
             }]),
+            unfinished: AtomicBool::new(false),
             deferred: AtomicBool::new(false),
             starved: Mutex::default(),
             starving: AtomicBool::new(false),
@@ -236,7 +242,16 @@ impl Attachment {
         if let Some(index) = waker {
             self.armed.arm(index);
         }
-        self.pump_surely(session)
+        // A pump leaves the rest of a very long list for the next; nobody rings for that.
+        for _ in 0..PUMPS {
+            if !self.pump_surely(session) {
+                return false;
+            }
+            if !self.unfinished.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        true
     }
 
     /// The thread with this waker is awake.
@@ -244,10 +259,13 @@ impl Attachment {
         self.armed.disarm(waker);
     }
 
-    /// Whether something waits for room that the engine makes without saying so: then nobody
-    /// sleeps for long.
-    pub(crate) fn wants_room(&self) -> bool {
-        self.deferred.load(Ordering::Relaxed) || self.starving.load(Ordering::Relaxed)
+    /// Whether something is to be done for which nobody will ring: what the engine has said is not
+    /// all taken in, or something waits for room that the engine makes without saying so. Then
+    /// nobody sleeps for long.
+    pub(crate) fn needs_attention(&self) -> bool {
+        self.unfinished.load(Ordering::Relaxed)
+            || self.deferred.load(Ordering::Relaxed)
+            || self.starving.load(Ordering::Relaxed)
     }
 }
 

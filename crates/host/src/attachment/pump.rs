@@ -74,6 +74,7 @@ impl Attachment {
             _ => return false,
         }
         let mut taken = 0;
+        let mut unfinished = false;
         loop {
             let completion = match pump.completions.take() {
                 Ok(Some(completion)) => completion,
@@ -90,6 +91,7 @@ impl Attachment {
             }
             // Others may want the lock, and the engine its slots.
             if taken == pump.completions.capacity() / 2 {
+                unfinished = true;
                 break;
             }
         }
@@ -100,6 +102,7 @@ impl Attachment {
                 self.ring_if_asleep();
             }
         }
+        self.unfinished.store(unfinished, Ordering::Relaxed);
         drop(pump);
         self.post_deferred();
         self.announce_many();
