@@ -1,11 +1,11 @@
 //! Real programs on the engine, unmodified, with real programs on the kernel's TCP at the other end.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lab::outboard::{Outboard, total};
 use lab::{Process, Side, World};
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
@@ -159,8 +159,8 @@ fn nginx_serves_and_reloads() {
 }
 
 #[test]
-fn nginx_as_a_daemon_without_sendfile() {
-    if !ready("nginx_as_a_daemon_without_sendfile", &["nginx", "curl"]) {
+fn nginx_as_a_daemon_changes_its_binary() {
+    if !ready("nginx_as_a_daemon_changes_its_binary", &["nginx", "curl"]) {
         return;
     }
     let world = World::new().expect("a private network");
@@ -170,33 +170,49 @@ fn nginx_as_a_daemon_without_sendfile() {
     let _engine = outboard
         .start_engine(&world, None)
         .expect("the engine starts");
+    // Without sendfile.
     let configuration = configure(&world, Side::Server, &site, "on", "off");
-    let start = outboard
-        .on_engine(&world, "nginx")
-        .arg("-c")
-        .arg(&configuration);
-    // The process that is started ends, and leaves the daemon behind.
-    start.output().expect("nginx starts");
+    let pid_file = configuration.with_file_name("pid");
+    let pid = || {
+        let pid = std::fs::read_to_string(&pid_file).ok()?;
+        rustix::process::Pid::from_raw(pid.trim().parse().ok()?)
+    };
+    // The process that is started ends, and leaves the daemon behind. It executes itself again by
+    // the path that it was started with.
+    let nginx = lab::tool::find("nginx").expect("it is installed");
+    let start = outboard.on_engine(&world, &nginx);
+    let started = start.arg("-c").arg(&configuration).output();
+    started.expect("nginx starts");
     let base = format!("http://{}/", Side::Server.ipv4());
     let flags = ["--retry", "20", "--retry-all-errors", "--retry-delay", "1"];
-    let first = fetch(&world, Side::Client, &base, &flags);
-    let fetched = fetch(&world, Side::Client, &format!("{base}large"), &[]);
-    let counters = outboard.stats().expect("counters");
-    outboard
-        .on_engine(&world, "nginx")
-        .arg("-c")
-        .arg(&configuration)
-        .args(["-s", "quit"])
-        .output()
-        .expect("nginx is told to quit");
-    assert_eq!(first, b"small");
-    assert!(
-        fetched == large,
-        "{} bytes of {}",
-        fetched.len(),
-        large.len()
-    );
-    assert!(total(&counters, "handed_over") >= 2.0, "the engine served");
+    let serves = || {
+        let small = fetch(&world, Side::Client, &base, &flags) == b"small";
+        small && fetch(&world, Side::Client, &format!("{base}large"), &[]) == large
+    };
+    let handed_over = || total(&outboard.stats().expect("counters"), "handed_over");
+
+    let first = serves();
+    let by_first = handed_over();
+    let old = pid().expect("the daemon's process");
+    kill_process(old, Signal::USR2).expect("a new binary is asked for");
+    let limit = Instant::now() + LIMIT;
+    let new = loop {
+        match pid() {
+            Some(new) if new != old => break Some(new),
+            _ if Instant::now() > limit => break None,
+            _ => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    kill_process(old, Signal::QUIT).expect("the old one is to end");
+    let second = new.is_some() && serves();
+    let by_second = handed_over() - by_first;
+    if let Some(new) = new {
+        kill_process(new, Signal::QUIT).expect("the new one is to end");
+    }
+    assert!(first, "the first served");
+    assert!(by_first >= 2.0, "on the engine");
+    assert!(second, "the successor served");
+    assert!(by_second >= 2.0, "on the engine");
 }
 
 #[test]

@@ -162,6 +162,7 @@ fn change(
         // The kernel has accepted the same change for its part, so the answer is given.
         (libc::EPOLL_CTL_ADD, _, Some(listening)) => {
             let _ = ours.ready.add(&listening.listener, key, wanted, data);
+            listening.tell(fd);
             Ok(())
         }
         (libc::EPOLL_CTL_MOD, _, Some(listening)) => {

@@ -21,6 +21,7 @@ mod control;
 mod deadline;
 mod description;
 mod epoll;
+mod exec;
 mod exports;
 mod fork;
 mod listener;

@@ -16,10 +16,10 @@ use rustix::io::Errno;
 use crate::deadline::{Deadline, Patience};
 use crate::description::Content;
 use crate::raw::{result, sys};
-use crate::stream::{Setting, Stream, inherited, write_address};
+use crate::stream::{Setting, Stream, inherited, kernel_value, write_address};
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
-use crate::{epoll, pool, report, session, signals, start};
+use crate::{epoll, pool, report, session, signals, start, tcp};
 
 /// After so many connections of the engine's in a row the kernel's have their turn.
 const KERNEL_TURN: u32 = 32;
@@ -32,7 +32,26 @@ pub struct Listening {
     pub listener: Listener,
     /// Connections of the engine's that were accepted since the kernel had its turn.
     turns: AtomicU32,
+    /// The process that has last said that it accepts here: a child does that anew.
+    told_by: AtomicU32,
 }
+
+impl Listening {
+    /// This process waits for connections under the number `fd`.
+    pub fn tell(&self, fd: c_int) {
+        let process = std::process::id();
+        if self.told_by.swap(process, Ordering::Relaxed) != process {
+            if self.listener.is_offloaded() {
+                report::offloaded(fd, "listener");
+            } else {
+                report::left_to_kernel(fd, "listener", NO_ENGINE);
+            }
+        }
+    }
+}
+
+/// Why a listener is the kernel's alone for now.
+const NO_ENGINE: &str = "there is no engine";
 
 /// listen.
 pub fn listen(fd: c_int, held: &Held, backlog: c_int) -> Result<(), Errno> {
@@ -51,32 +70,72 @@ pub fn listen(fd: c_int, held: &Held, backlog: c_int) -> Result<(), Errno> {
         listening.listener.set_backlog(backlog);
         return Ok(());
     }
-    let Some(session) = session::begin() else {
+    let Some(refused) = announce(fd, tcp, backlog)? else {
         return Ok(());
     };
-    let announced = duplicate(fd).and_then(|kernel| session.listen_on(kernel, backlog));
-    let refused = match announced {
-        Ok(listener) => {
-            let offloaded = listener.is_offloaded();
-            become_listener(fd, tcp, listener)?;
-            if offloaded {
-                None
-            } else {
-                Some("there is no engine")
-            }
-        }
-        Err(error) => Some(reason(error)),
-    };
-    let Some(refused) = refused else {
-        return Ok(());
-    };
-    report::left_to_kernel(fd, "listener", refused);
     if start::strict() {
         // SAFETY: ends the listening that the kernel has begun.
         unsafe { sys!(libc::SYS_shutdown, fd, libc::SHUT_RD) };
         return Err(Errno::OPNOTSUPP);
     }
+    report::left_to_kernel(fd, "listener", refused);
     Ok(())
+}
+
+/// Shows a listening socket to the engine; why it is left to the kernel, if it is.
+fn announce(fd: c_int, tcp: &Tcp, backlog: u32) -> Result<Option<&'static str>, Errno> {
+    let Some(session) = session::begin() else {
+        return Ok(None);
+    };
+    match duplicate(fd).and_then(|kernel| session.listen_on(kernel, backlog)) {
+        Ok(listener) => {
+            let offloaded = listener.is_offloaded();
+            become_listener(fd, tcp, listener)?;
+            if offloaded {
+                report::offloaded(fd, "listener");
+                return Ok(None);
+            }
+            Ok(Some(NO_ENGINE))
+        }
+        Err(error) => Ok(Some(reason(error))),
+    }
+}
+
+/// Numbers that are looked at for [`inherited_listeners`].
+const INHERITED: c_int = 256;
+
+/// Listening sockets that this program did not make: from whoever executed it, as in an upgrade
+/// that keeps its sockets, or with socket activation. It never calls listen on them.
+pub fn inherited_listeners() {
+    for fd in 0..INHERITED {
+        let option = |name| kernel_value::<c_int>(fd, libc::SOL_SOCKET, name);
+        if option(libc::SO_ACCEPTCONN) != Ok(1)
+            || option(libc::SO_PROTOCOL) != Ok(libc::IPPROTO_TCP)
+        {
+            continue;
+        }
+        let Ok(family @ (libc::AF_INET | libc::AF_INET6)) = option(libc::SO_DOMAIN) else {
+            continue;
+        };
+        // Of a listening socket the kernel tells the backlog here.
+        let info = kernel_value::<libc::tcp_info>(fd, libc::IPPROTO_TCP, libc::TCP_INFO);
+        let backlog = info.map_or(1, |info| info.tcpi_sacked);
+        // SAFETY: asks for the flags.
+        let flags = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFL) }).unwrap_or(0);
+        let kind = libc::SOCK_STREAM
+            | if flags as c_int & libc::O_NONBLOCK != 0 {
+                libc::SOCK_NONBLOCK
+            } else {
+                0
+            };
+        tcp::made(fd, family, kind, libc::IPPROTO_TCP);
+        if let Some(held) = table::get(fd)
+            && let Some(tcp) = held.tcp()
+            && let Ok(Some(refused)) = announce(fd, tcp, backlog)
+        {
+            report::left_to_kernel(fd, "listener", refused);
+        }
+    }
 }
 
 fn become_listener(fd: c_int, tcp: &Tcp, listener: Listener) -> Result<(), Errno> {
@@ -86,6 +145,7 @@ fn become_listener(fd: c_int, tcp: &Tcp, listener: Listener) -> Result<(), Errno
     tcp.become_listener(Listening {
         listener,
         turns: AtomicU32::new(0),
+        told_by: AtomicU32::new(std::process::id()),
     });
     epoll::move_watches(tcp);
     Ok(())

@@ -11,11 +11,14 @@
 //! 3. It reads the settings from the environment. Without `OUTBOARD_SOCKET` nothing is ever
 //!    offloaded, and every socket stays the kernel's.
 //! 4. It registers the fork handlers.
-//! 5. The program's `main`. The first `listen` or `connect` attaches ([`session`](crate::session)).
-//! 6. [`finish`] runs as a destructor, when the program returns from `main` or calls `exit`.
-//! 7. fork: the parent's prepare handler has the session hold still, the child's lets go of what
+//! 5. It looks for listening sockets that were handed to the program, and shows them to the engine.
+//! 6. The program's `main`. The first `listen` or `connect` attaches ([`session`](crate::session)).
+//! 7. [`finish`] runs as a destructor, when the program returns from `main` or calls `exit`.
+//! 8. fork: the parent's prepare handler has the session hold still, the child's lets go of what
 //!    is the parent's. exec: all that is ours is close-on-exec.
 
+use std::ffi::CString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -27,6 +30,8 @@ pub struct Settings {
     pub program: String,
     /// Refuse, rather than leave to the kernel, what cannot be offloaded.
     pub strict: bool,
+    /// The variables without which a successor would not be on the engine.
+    pub environment: Vec<CString>,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -71,11 +76,20 @@ extern "C" fn initialise() {
             })
             .unwrap_or_default();
         let strict = std::env::var_os("OUTBOARD_STRICT").is_some_and(|value| value == "1");
+        let variables = ["LD_PRELOAD", "OUTBOARD_SOCKET", "OUTBOARD_STRICT"];
+        let environment = variables.into_iter().filter_map(|name| {
+            let value = std::env::var_os(name)?.into_vec();
+            CString::new([name.as_bytes(), b"=", &value].concat()).ok()
+        });
         let _ = SETTINGS.set(Settings {
             socket: socket.into(),
             program,
             strict,
+            environment: environment.collect(),
         });
     }
     crate::fork::register();
+    if settings().is_some() {
+        crate::listener::inherited_listeners();
+    }
 }

@@ -26,7 +26,7 @@ mod options;
 mod transfer;
 
 pub use names::{kernel_name, read_address, write_address};
-pub use options::{Setting, inherited};
+pub use options::{Setting, inherited, kernel_value};
 
 /// See the [module](self).
 pub struct Stream {

@@ -4,9 +4,11 @@
 //! [`start`](crate::start) registers. `posix_spawn`, `system` and `popen` go straight from a
 //! child that shares our memory to another program, which is right as it is.
 
-use core::ffi::c_int;
+use core::ffi::{c_char, c_int};
 
 use super::exports;
+use crate::exec;
+use crate::raw::libc_return;
 
 exports! {
     /// A vfork child runs on its parent's memory, and what it closes there would be closed in our
@@ -19,5 +21,12 @@ exports! {
     fn __vfork() -> c_int {
         // SAFETY: as above.
         unsafe { libc::fork() }
+    }
+
+    fn execve(
+        path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char,
+    ) -> c_int {
+        // SAFETY: as execve.
+        libc_return(Err(unsafe { exec::execve(path, arguments, environment) })) as c_int
     }
 }

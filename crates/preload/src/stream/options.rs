@@ -21,6 +21,23 @@ use crate::raw::{result, sys};
 const SO_RCVTIMEO_NEW: c_int = 66;
 const SO_SNDTIMEO_NEW: c_int = 67;
 
+/// What options hold: integers and structures of integers.
+///
+/// # Safety
+/// Any bytes are a value.
+pub unsafe trait Plain: Copy {}
+
+// SAFETY: made of integers.
+unsafe impl Plain for c_int {}
+// SAFETY: made of integers.
+unsafe impl Plain for linger {}
+// SAFETY: made of integers.
+unsafe impl Plain for timeval {}
+// SAFETY: made of integers.
+unsafe impl Plain for libc::tcp_info {}
+// SAFETY: made of integers.
+unsafe impl Plain for [u8; 16] {}
+
 /// An option that the engine knows, its name in the kernel, and what it is when nobody has set it.
 struct Known {
     level: c_int,
@@ -321,8 +338,8 @@ fn nanoseconds(value: &timeval) -> Result<u64, Errno> {
 }
 
 /// # Safety
-/// `length` bytes at `value` are readable, and `T` is made of integers.
-unsafe fn read<T: Copy>(value: *const c_void, length: socklen_t) -> Result<T, Errno> {
+/// `length` bytes at `value` are readable.
+unsafe fn read<T: Plain>(value: *const c_void, length: socklen_t) -> Result<T, Errno> {
     if (length as usize) < size_of::<T>() {
         return Err(Errno::INVAL);
     }
@@ -336,8 +353,12 @@ unsafe fn read<T: Copy>(value: *const c_void, length: socklen_t) -> Result<T, Er
 /// Writes as much of `answer` as there is room for, and how much that is.
 ///
 /// # Safety
-/// `value` and `length` are the program's buffer and its length, and `T` is made of integers.
-unsafe fn write<T>(answer: &T, value: *mut c_void, length: *mut socklen_t) -> Result<(), Errno> {
+/// `value` and `length` are the program's buffer and its length.
+unsafe fn write<T: Plain>(
+    answer: &T,
+    value: *mut c_void,
+    length: *mut socklen_t,
+) -> Result<(), Errno> {
     // SAFETY: as the caller promises.
     let Some(length) = (unsafe { length.as_mut() }) else {
         return Err(Errno::FAULT);
@@ -356,11 +377,10 @@ unsafe fn write<T>(answer: &T, value: *mut c_void, length: *mut socklen_t) -> Re
 }
 
 /// An option of the kernel's socket.
-fn kernel_value<T: Copy>(fd: c_int, level: c_int, name: c_int) -> Result<T, Errno> {
+pub fn kernel_value<T: Plain>(fd: c_int, level: c_int, name: c_int) -> Result<T, Errno> {
     let mut value = core::mem::MaybeUninit::<T>::zeroed();
     let mut length = size_of::<T>() as socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes; all `T`s here are made of integers, of
-    // which zero is one.
+    // SAFETY: the kernel writes at most `length` bytes; any bytes are a `T`, zeros too.
     unsafe {
         result(sys!(
             libc::SYS_getsockopt,
