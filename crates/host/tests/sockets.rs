@@ -523,6 +523,7 @@ fn a_connection_that_moved_to_another_process_comes_back_at_the_next_touch() {
     let conn = world.conn;
     world.deliver(b"for whoever reads it");
     world.post(Completion::Released { conn });
+    world.engine.lock().moving = 3;
     assert!(!world.socket.readiness().intersects(Readiness::IN));
     assert_eq!(world.recv(), Err(Errno::AGAIN));
     assert_eq!(

@@ -5,11 +5,21 @@ use std::sync::Arc;
 use queue_pair::Submission;
 use queue_pair::control::{Fds, Reply, Request};
 use rustix::io::Errno;
+use rustix::time::Timespec;
 
 use super::{Link, Phase, Socket, SocketCore, State};
 use crate::lock::lock;
 use crate::receive_queue::ReceiveQueue;
 use crate::send_queue::SendQueue;
+
+/// How often, and how long apart, a connection is asked for that is just moving between two other
+/// processes: until the peer has acknowledged what the first of them had written. Only programs that
+/// write to one connection from several processes in turn meet this.
+const HANDOVER_TRIES: u32 = 200;
+const HANDOVER_PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 1_000_000,
+};
 
 /// Which directions to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +135,14 @@ impl SocketCore {
         // Known first, since its data may come as soon as it is adopted. What comes waits for the
         // lock on the state, which the caller holds.
         attachment.know_adopted(conn, Arc::clone(self)).ok()?;
-        let answer = attachment.request(&Request::Adopt { conn }, Fds::new());
+        let mut answer = attachment.request(&Request::Adopt { conn }, Fds::new());
+        for _ in 0..HANDOVER_TRIES {
+            if answer.as_ref().err() != Some(&Errno::AGAIN) {
+                break;
+            }
+            let _ = rustix::thread::nanosleep(&HANDOVER_PAUSE);
+            answer = attachment.request(&Request::Adopt { conn }, Fds::new());
+        }
         let Ok((
             Reply::Adopted {
                 consumed,

@@ -38,6 +38,8 @@ pub struct Inner {
     pub attached: Vec<Attached>,
     /// The requests so far, in their order.
     pub requests: Vec<Request>,
+    /// So many requests to adopt are answered with EAGAIN first.
+    pub moving: u32,
     listeners: u32,
     sizes: Option<Sizes>,
 }
@@ -236,6 +238,11 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
         Request::Fork => {
             fds.push(rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap());
             Reply::Forked { token: 7 }
+        }
+        Request::Adopt { .. } if inner.moving > 0 => {
+            inner.moving -= 1;
+            let message = "it is on its way".to_owned();
+            Reply::Error { errno: 11, message }
         }
         Request::Adopt { .. } => Reply::Adopted {
             consumed: 100,
