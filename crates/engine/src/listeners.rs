@@ -126,6 +126,8 @@ impl Listener {
 #[derive(Debug, Default)]
 pub struct Listeners {
     slots: Vec<Option<Listener>>,
+    /// The numbers by the slot that the stack gave.
+    by_stack: Vec<u32>,
     generation: u32,
     live: usize,
 }
@@ -142,6 +144,11 @@ impl Listeners {
         // Limits keep the number of slots within SLOT_BITS.
         let number = slot as u32 | self.generation << SLOT_BITS;
         listener.number = number;
+        let index = listener.id.index as usize;
+        if self.by_stack.len() <= index {
+            self.by_stack.resize(index + 1, u32::MAX);
+        }
+        self.by_stack[index] = number;
         self.slots[slot] = Some(listener);
         self.live += 1;
         number
@@ -163,8 +170,10 @@ impl Listeners {
     }
 
     /// The number of the listener that the stack calls `id`.
-    pub fn number_of(&self, id: ListenerId) -> Option<u32> {
-        self.iter().find(|l| l.id == id).map(|l| l.number)
+    pub fn number_of(&mut self, id: ListenerId) -> Option<u32> {
+        let number = *self.by_stack.get(id.index as usize)?;
+        let listener = self.get_mut(number)?;
+        (listener.id == id).then_some(number)
     }
 
     /// The listener on exactly this address.
@@ -243,5 +252,12 @@ mod tests {
         assert!(listeners.get_mut(first).is_none());
         assert!(listeners.remove(first).is_none());
         assert_eq!(listeners.len(), 1);
+        let id = listeners.get_mut(second).expect("there").id;
+        assert_eq!(listeners.number_of(id), Some(second));
+        let other = ListenerId {
+            generation: 1,
+            ..id
+        };
+        assert_eq!(listeners.number_of(other), None);
     }
 }

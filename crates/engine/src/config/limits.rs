@@ -18,9 +18,9 @@ pub struct Limits {
     pub listeners: u32,
     /// Connections of one listener that wait for a process to accept them.
     pub accept_backlog: u32,
-    /// Attached processes.
+    /// Attached processes, and those that have ended while what they sent is still on its way.
     pub sessions: u32,
-    /// Attached processes of one user.
+    /// The same of one user.
     pub sessions_per_user: u32,
     /// Bytes of a session's send area. Memory is used only as far as it is filled.
     pub send_area: u32,
@@ -34,7 +34,7 @@ pub struct Limits {
     pub held_frames: u32,
     /// Destinations whose next hop is remembered.
     pub paths: u32,
-    /// Control connections, attached or not.
+    /// Control connections, attached or not; one user but root has at most half of them.
     pub control_connections: u32,
     /// Ports leased from the kernel for connections that the engine opens.
     pub leased_ports: u32,
@@ -50,7 +50,7 @@ impl Default for Limits {
             time_wait: 65_536,
             listeners: 256,
             accept_backlog: 4_096,
-            sessions: 64,
+            sessions: 256,
             sessions_per_user: 64,
             send_area: 64 << 20,
             receive_area: 64 << 20,
@@ -58,7 +58,7 @@ impl Default for Limits {
             unaccepted_bytes: 16 << 20,
             held_frames: 256,
             paths: 16_384,
-            control_connections: 256,
+            control_connections: 512,
             leased_ports: 1_024,
             reports: 256,
         }

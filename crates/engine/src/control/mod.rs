@@ -124,13 +124,18 @@ impl Control {
             return Err(Errno::MFILE);
         }
         let credentials = socket_peercred(&connection)?;
+        let uid = credentials.uid.as_raw();
+        let of_user = self.clients.iter().flatten().filter(|c| c.uid == uid);
+        if uid != 0 && of_user.count() >= self.max_clients / 2 {
+            return Err(Errno::MFILE);
+        }
         let source = Source::Client(slot as u32);
         self.poller.add(connection.as_fd(), source)?;
         let client = Client {
             channel: Channel::new(connection),
             // A process outside of our PID namespace has the number 0 here.
             pid: credentials.pid.as_raw_nonzero().get() as u32,
-            uid: credentials.uid.as_raw(),
+            uid,
             session: None,
             watching_writable: false,
         };

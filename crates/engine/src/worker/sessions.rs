@@ -54,7 +54,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         fork_token: Option<u64>,
     ) -> Result<Attachment, Errno> {
         let limits = &self.config.limits;
-        let of_user = |s: &Session| s.process.uid == process.uid && s.ended.is_none();
+        // Those that have ended count while they hold memory: else a user could have any number.
+        let of_user = |s: &Session| s.process.uid == process.uid;
         let sessions_of_user = self.sessions.iter().filter(|(_, s)| of_user(s)).count();
         if self.stopping || sessions_of_user >= limits.sessions_per_user as usize {
             return Err(Errno::AGAIN);
