@@ -1,5 +1,5 @@
 //! Routes are the kernel's: for each new destination it is asked where the next hop is. The
-//! answers are cached by [`crate::paths`]; a notification of any route change makes them stale.
+//! answers are cached by `network::paths`; a notification of any route change makes them stale.
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
