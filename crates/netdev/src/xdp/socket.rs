@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use super::ring::{Consumer, Descriptor, Kind, Producer};
 use super::umem::{Layout, Umem};
@@ -210,6 +211,9 @@ fn register(fd: &OwnedFd, umem: &Umem) -> Result<bool, OpenError> {
     })
 }
 
+/// How long the kernel may take to let go of the queue of an owner that was killed.
+const RELEASE: Duration = Duration::from_secs(1);
+
 /// Binds the socket; returns whether it takes frames in several buffers.
 fn bind(fd: &OwnedFd, interface: &Interface, config: &Config) -> Result<bool, OpenError> {
     let mode = match config.bind {
@@ -217,7 +221,7 @@ fn bind(fd: &OwnedFd, interface: &Interface, config: &Config) -> Result<bool, Op
         Bind::Copy => libc::XDP_COPY,
         Bind::ZeroCopy => libc::XDP_ZEROCOPY,
     };
-    let attempt = |flags: u16| {
+    let once = |flags: u16| {
         let address = libc::sockaddr_xdp {
             sxdp_family: libc::AF_XDP as u16,
             sxdp_flags: flags,
@@ -237,6 +241,19 @@ fn bind(fd: &OwnedFd, interface: &Interface, config: &Config) -> Result<bool, Op
             return Err(io::Error::last_os_error());
         }
         Ok(())
+    };
+    // The kernel lets go of a queue a moment after its owner was killed: who is restarted at once
+    // finds it busy with nobody.
+    let deadline = Instant::now() + RELEASE;
+    let attempt = |flags: u16| loop {
+        match once(flags) {
+            Err(error)
+                if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline =>
+            {
+                std::thread::sleep(RELEASE / 100);
+            }
+            result => break result,
+        }
     };
     let plain = mode | libc::XDP_USE_NEED_WAKEUP;
     let result = match attempt(plain | libc::XDP_USE_SG) {
