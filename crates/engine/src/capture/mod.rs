@@ -2,7 +2,7 @@
 //!
 //! tcpdump on the interface sees nothing that is steered to the engine or sent by it, so the engine
 //! offers the same itself. A capture is a [`Filter`] and a stream socket, into which go the frames
-//! that pass, as [`pcapng`] with direction and, for what was dropped, the reason.
+//! that pass, as pcapng with direction and, for what was dropped, the reason.
 //!
 //! The engine never waits for whoever reads. A capture has a buffer of bounded size; frames that
 //! find it full are left out, and the next one that is written says how many. It is a socket and
