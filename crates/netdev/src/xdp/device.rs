@@ -164,7 +164,10 @@ impl XdpDevice {
                 .and_then(|buffer| self.socket.umem.layout().receive_chunk_of(buffer.address));
             if let Some(chunk) = chunk {
                 let pushed = self.socket.fill.push(chunk);
-                debug_assert!(pushed, "the fill ring has an entry for every receive chunk");
+                debug_assert!(
+                    pushed,
+                    "the fill ring has two entries for every receive chunk"
+                );
             }
         }
         self.socket.receive.release(count);

@@ -47,8 +47,12 @@ impl Socket {
             error,
         })?;
         let metadata_taken = register(&fd, &umem)?;
+        // Twice the chunks: at the end of a batch the kernel shows what it received before it shows
+        // what it took from the fill ring. Until then a chunk that is given back stands beside the
+        // entry by which it came, and a ring of one entry a chunk would be full.
+        let fill_entries = 2 * layout.receive_chunks;
         for (option, size) in [
-            (libc::XDP_UMEM_FILL_RING, layout.receive_chunks),
+            (libc::XDP_UMEM_FILL_RING, fill_entries),
             (libc::XDP_UMEM_COMPLETION_RING, layout.transmit_chunks()),
             (libc::XDP_RX_RING, layout.receive_chunks),
             (libc::XDP_TX_RING, layout.transmit_chunks()),
@@ -63,7 +67,7 @@ impl Socket {
 
         let offsets: libc::xdp_mmap_offsets =
             get_option(fd.as_fd(), libc::XDP_MMAP_OFFSETS).map_err(step("ask for ring offsets"))?;
-        let mut fill = Producer::map(fd.as_fd(), Kind::Fill, layout.receive_chunks, &offsets.fr)
+        let mut fill = Producer::map(fd.as_fd(), Kind::Fill, fill_entries, &offsets.fr)
             .map_err(step("map the fill ring"))?;
         let completion = Consumer::map(
             fd.as_fd(),
@@ -89,7 +93,10 @@ impl Socket {
 
         for chunk in 0..u64::from(layout.receive_chunks) {
             let pushed = fill.push(chunk * u64::from(layout.chunk_size));
-            debug_assert!(pushed, "the fill ring has an entry for every receive chunk");
+            debug_assert!(
+                pushed,
+                "the fill ring has two entries for every receive chunk"
+            );
         }
         fill.publish();
 
