@@ -360,3 +360,58 @@ fn redis_serves_and_is_asked() {
         "the engine opened"
     );
 }
+
+#[test]
+fn what_stays_with_the_kernel_is_said_or_refused() {
+    if !ready(
+        "what_stays_with_the_kernel_is_said_or_refused",
+        &["redis-server"],
+    ) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let here = Side::Server.ipv4().to_string();
+    let redis = ["--protected-mode", "no", "--save", "", "--dir"];
+
+    // One address of the engine's interface, one of this machine alone.
+    let mut both = outboard
+        .on_engine(&world, "redis-server")
+        .args(redis)
+        .arg(world.scratch())
+        .args(["--port", "6379", "--bind", &here, "127.0.0.1"])
+        .log(world.scratch().join("both.log"))
+        .start()
+        .expect("redis starts");
+    let address = (Side::Server.ipv4(), 6379).into();
+    both.wait_until(LIMIT, || world.is_reached(address))
+        .expect("redis answers");
+    let explained = outboard
+        .command(&world, "explain")
+        .arg(both.id().to_string())
+        .output()
+        .expect("explained");
+    let says = |handler: &str, because: &str| {
+        explained.lines().any(|line| {
+            let mut words = line.split_whitespace();
+            words.nth(1) == Some("listener") && line.contains(handler) && line.ends_with(because)
+        })
+    };
+    assert!(says("engine", "engine"), "{explained}");
+    let because = "its address is not one of the engine's interface";
+    assert!(says("kernel", because), "{explained}");
+
+    let strict = outboard
+        .command(&world, "run")
+        .args(["--strict", "--", "redis-server"])
+        .args(redis)
+        .arg(world.scratch())
+        .args(["--port", "6380", "--bind", "127.0.0.1"])
+        .log(world.scratch().join("strict.log"))
+        .start();
+    let ended = strict.expect("redis starts").wait(LIMIT);
+    assert!(!ended.expect("and ends").success(), "it should have failed");
+}

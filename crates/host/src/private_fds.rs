@@ -19,6 +19,10 @@ const EMPTY: i32 = -1;
 static HELD: [AtomicI32; SLOTS] = [const { AtomicI32::new(EMPTY) }; SLOTS];
 static FLOOR: AtomicI32 = AtomicI32::new(0);
 
+/// No descriptor of ours was ever below this: spares the look at every slot for the numbers that
+/// programs use.
+static LOWEST: AtomicI32 = AtomicI32::new(i32::MAX);
+
 /// From now on descriptors are given numbers of at least `floor`, out of the way of the program's;
 /// 0 leaves them where the kernel puts them. Where the limit on open files is lower they stay too.
 pub fn set_floor(floor: RawFd) {
@@ -27,7 +31,8 @@ pub fn set_floor(floor: RawFd) {
 
 /// Whether `fd` is one of ours.
 pub fn contains(fd: RawFd) -> bool {
-    fd >= 0 && HELD.iter().any(|held| held.load(Ordering::Relaxed) == fd)
+    fd >= LOWEST.load(Ordering::Relaxed)
+        && HELD.iter().any(|held| held.load(Ordering::Relaxed) == fd)
 }
 
 /// The numbers of all of ours.
@@ -57,6 +62,7 @@ impl<T: AsFd> Private<T> {
     /// Lists the descriptor of `held`, which was [lifted](lift) before.
     pub(crate) fn new(held: T) -> Self {
         let fd = held.as_fd().as_raw_fd();
+        LOWEST.fetch_min(fd, Ordering::Relaxed);
         let slot = HELD.iter().position(|slot| {
             slot.compare_exchange(EMPTY, fd, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()

@@ -24,9 +24,6 @@ use crate::{epoll, pool, report, session, signals, start, tcp};
 /// After so many connections of the engine's in a row the kernel's have their turn.
 const KERNEL_TURN: u32 = 32;
 
-/// Numbers of what is to be out of the program's way begin here.
-pub const HIDDEN_FLOOR: c_int = 1000;
-
 /// A listening socket that the engine knows.
 pub struct Listening {
     pub listener: Listener,
@@ -326,7 +323,14 @@ fn private_socket(family: c_int) -> Result<c_int, Errno> {
     // SAFETY: makes a socket.
     let low = result(unsafe { sys!(libc::SYS_socket, family, kind, 0usize) })? as c_int;
     // SAFETY: makes a duplicate out of the program's way.
-    let high = result(unsafe { sys!(libc::SYS_fcntl, low, libc::F_DUPFD_CLOEXEC, HIDDEN_FLOOR) });
+    let high = result(unsafe {
+        sys!(
+            libc::SYS_fcntl,
+            low,
+            libc::F_DUPFD_CLOEXEC,
+            start::hidden_floor()
+        )
+    });
     match high {
         Ok(high) => {
             drop(Number(low));
@@ -374,11 +378,11 @@ fn receive_timeout(fd: c_int) -> Patience {
 /// Why the engine does not take a listener, in words.
 fn reason(error: Errno) -> &'static str {
     match error {
-        Errno::ADDRNOTAVAIL => "its address is not one of the engine's interface",
-        Errno::ACCESS | Errno::PERM => "the engine does not allow it",
-        Errno::NOSPC | Errno::NOBUFS | Errno::NOMEM => "the engine has no room for more listeners",
+        Errno::OPNOTSUPP => "its address is not one of the engine's interface",
+        Errno::ACCESS => "the engine's configuration leaves it to the kernel",
+        Errno::PERM => "it is in another network namespace than the engine",
+        Errno::NOBUFS | Errno::NOMEM => "the engine has no room for more listeners",
         Errno::ADDRINUSE => "another program has offloaded this port",
-        Errno::XDEV => "it is in another network namespace than the engine",
         _ => "the engine refused it",
     }
 }

@@ -17,6 +17,7 @@
 //! 8. fork: the parent's prepare handler has the session hold still, the child's lets go of what
 //!    is the parent's. exec: all that is ours is close-on-exec.
 
+use core::ffi::c_int;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -44,6 +45,17 @@ pub fn settings() -> Option<&'static Settings> {
 /// Whether what cannot be offloaded is refused.
 pub fn strict() -> bool {
     settings().is_some_and(|settings| settings.strict)
+}
+
+/// Numbers that are left for what the program must not see, at the end of those that it may have.
+const HIDDEN: u64 = 128;
+
+/// Where numbers begin that are out of the program's way.
+pub fn hidden_floor() -> c_int {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    // Where there is no limit to speak of, still within the table.
+    let limit = limit.unwrap_or(u64::MAX).min(1 << 16);
+    limit.saturating_sub(HIDDEN).max(limit / 2) as c_int
 }
 
 #[used]
@@ -90,6 +102,7 @@ extern "C" fn initialise() {
     }
     crate::fork::register();
     if settings().is_some() {
+        host::private_fds::set_floor(hidden_floor());
         crate::listener::inherited_listeners();
     }
 }
