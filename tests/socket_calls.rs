@@ -3,6 +3,7 @@
 //! The calls are those of `socket_calls`, an example of the interposer's crate, which writes down
 //! what each returned. Here it runs twice, in two worlds, and the two records are compared.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -43,20 +44,29 @@ fn example() -> PathBuf {
 }
 
 /// What the subject, started by `program`, writes down.
-fn record(world: &World, example: &Path, program: Program, name: &str) -> String {
+fn record(
+    world: &World,
+    example: &Path,
+    program: Program,
+    name: &str,
+    addresses: [IpAddr; 2],
+) -> String {
+    let [here, there] = addresses;
     let control = world.scratch().join(format!("{name}.control"));
+    // That of the run before.
+    let _ = std::fs::remove_file(&control);
     let agent = world
         .program(Side::Client, example)
         .arg("agent")
         .arg(&control)
-        .arg(Side::Client.ipv4().to_string())
+        .arg(there.to_string())
         .log(world.scratch().join(format!("{name}.agent")))
         .start()
         .expect("the agent starts");
     let mut subject = program
         .arg("subject")
         .arg(&control)
-        .arg(Side::Server.ipv4().to_string())
+        .arg(here.to_string())
         .log(world.scratch().join(format!("{name}.subject")))
         .start()
         .expect("the subject starts");
@@ -95,33 +105,29 @@ fn calls_return_what_they_return_on_the_kernel() {
     }
     let example = example();
     let world = World::new().expect("a private network");
-    let kernel = record(
-        &world,
-        &example,
-        world.program(Side::Server, &example),
-        "kernel",
-    );
+    let of = |address: fn(Side) -> IpAddr| [address(Side::Server), address(Side::Client)];
+    let families = [of(|side| side.ipv4().into()), of(|side| side.ipv6().into())];
+    let subject = || world.program(Side::Server, &example);
+    let kernel = families.map(|addresses| record(&world, &example, subject(), "kernel", addresses));
 
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let _engine = outboard
         .start_engine(&world, None)
         .expect("the engine starts");
-    let engine = record(
-        &world,
-        &example,
-        outboard.on_engine(&world, &example),
-        "engine",
-    );
+    for (addresses, kernel) in families.into_iter().zip(kernel) {
+        let subject = outboard.on_engine(&world, &example);
+        let engine = record(&world, &example, subject, "engine", addresses);
+        assert_eq!(difference(&kernel, &engine), None, "{addresses:?}");
+        assert_eq!(kernel, engine);
+    }
 
-    assert_eq!(difference(&kernel, &engine), None);
-    assert_eq!(kernel, engine);
     let counters = outboard.stats().expect("the engine counts");
     assert!(
-        total(&counters, "handed_over") >= 50.0,
+        total(&counters, "handed_over") >= 100.0,
         "accepted by the engine"
     );
     assert!(
-        total(&counters, "tcp_active_opens") >= 45.0,
+        total(&counters, "tcp_active_opens") >= 90.0,
         "opened by the engine"
     );
 }

@@ -115,7 +115,9 @@ pub fn accept_through_set(stage: &mut Stage<'_>) {
         let mut events: [libc::epoll_event; 4] = zeroed();
         let mut wait = |stage: &mut Stage<'_>, milliseconds| {
             let found = libc::epoll_wait(set, events.as_mut_ptr(), 4, milliseconds);
-            let (data, bits) = (events[0].u64, events[0].events);
+            // Beyond what was found the array may hold anything.
+            let first = if found > 0 { events[0] } else { zeroed() };
+            let (data, bits) = (first.u64, first.events);
             stage
                 .transcript
                 .note(format_args!("epoll_wait = {found} {data} {bits:#x}"));
@@ -234,7 +236,9 @@ pub fn connect_in_set(stage: &mut Stage<'_>) {
         let mut events: [libc::epoll_event; 4] = zeroed();
         let mut wait = |stage: &mut Stage<'_>, milliseconds| {
             let found = libc::epoll_wait(set, events.as_mut_ptr(), 4, milliseconds);
-            let (data, bits) = (events[0].u64, events[0].events);
+            // Beyond what was found the array may hold anything.
+            let first = if found > 0 { events[0] } else { zeroed() };
+            let (data, bits) = (first.u64, first.events);
             stage
                 .transcript
                 .note(format_args!("epoll_wait = {found} {data} {bits:#x}"));
