@@ -41,6 +41,9 @@ fn the_corpus_does_no_harm() {
     assert!(scripts > 0, "an empty corpus");
 }
 
+/// Writes of the scribbler in each region.
+const WRITES: usize = 500;
+
 /// The other side writes while this one works, not only between its turns.
 #[test]
 fn scribbling_meanwhile_does_no_harm() {
@@ -61,22 +64,26 @@ fn scribbling_meanwhile_does_no_harm() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut random = self::random(seed);
-                while !over.load(Ordering::Relaxed) {
+                for _ in 0..WRITES {
                     // Indices that creep, entries of low kinds.
                     let at = [1024, 1408, 4096 + 32 * u64::from(random.next_u32() % 8)];
                     let at = at[random.next_u32() as usize % 3];
                     let small = random.next_u64() & random.next_u64() & 0x0f_0000_0007;
                     rustix::io::pwrite(&fd, &small.to_ne_bytes(), at).unwrap();
                 }
+                over.store(true, Ordering::Release);
             });
-            for _ in 0..500 {
+            // As long as the other side writes, and once more after its last word: whichever
+            // thread gets the core first, some turns see what was written.
+            let mut last = false;
+            while !last {
+                last = over.load(Ordering::Acquire);
                 turns += 1;
                 if engine_turn(&mut engine).is_err() || host_turn(&mut host).is_err() {
                     violations += 1;
                     break;
                 }
             }
-            over.store(true, Ordering::Relaxed);
         });
     }
     assert!(
