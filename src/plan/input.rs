@@ -22,6 +22,13 @@ pub struct Server {
     pub origin: String,
 }
 
+impl Server {
+    /// Whether a queue has bounded room.
+    pub fn bounded(&self) -> bool {
+        self.system.host.room.is_some() || self.system.engine.room.is_some()
+    }
+}
+
 /// A single class by flags.
 #[derive(clap::Args)]
 pub struct Single {
@@ -46,6 +53,10 @@ pub struct Single {
     /// Cores of the engine
     #[arg(long, value_name = "N", default_value_t = 1, requires = "application")]
     engine_cores: usize,
+    /// Room for requests a queue, at the host and at the engine, the one in service included
+    /// (without: no bound); the answers are then simulated
+    #[arg(long, value_name = "N", requires = "application")]
+    room: Option<usize>,
     /// The host's order of service: fcfs (event-driven) or sharing (prefork, threads)
     #[arg(long, value_name = "ORDER", default_value = "fcfs", requires = "application",
           value_parser = ["fcfs", "sharing"])]
@@ -76,6 +87,7 @@ impl Single {
         let stage = |cores, discipline| Stage {
             cores,
             discipline,
+            room: self.room,
             ..Stage::default()
         };
         Ok(Server {
@@ -116,6 +128,7 @@ struct FileStage {
     cores: usize,
     discipline: FileDiscipline,
     feeding: FileFeeding,
+    room: Option<usize>,
 }
 
 impl Default for FileStage {
@@ -124,6 +137,7 @@ impl Default for FileStage {
             cores: 1,
             discipline: FileDiscipline::Fcfs,
             feeding: FileFeeding::Separate,
+            room: None,
         }
     }
 }
@@ -177,7 +191,7 @@ fn parse(text: &str, path: &Path) -> Result<Server> {
             FileFeeding::Separate => Feeding::Separate,
             FileFeeding::Pooled => Feeding::Pooled,
         },
-        room: None,
+        room: stage.room,
     };
     let total: f64 = file.class.iter().map(|class| class.share).sum();
     if !(total.is_finite() && total > 0.0) {

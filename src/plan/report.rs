@@ -29,7 +29,14 @@ pub fn table(study: &Study) -> String {
         let share =
             |used: Option<f64>| used.map_or("—".into(), |used| format!("{:.0} %", used * 100.0));
         let delay = |prediction: Option<&Prediction>| {
-            prediction.map_or("saturated".into(), |prediction| duration(prediction.delay))
+            prediction.map_or("saturated".into(), |prediction| {
+                let lost = if prediction.blocking > 0.0 {
+                    format!(" ({:.1} % lost)", prediction.blocking * 100.0)
+                } else {
+                    String::new()
+                };
+                duration(prediction.delay) + &lost
+            })
         };
         let (without, with) = (point.without.as_ref(), point.with.as_ref());
         let placed = point
@@ -66,7 +73,7 @@ pub fn table(study: &Study) -> String {
 /// A line a load and system: seconds and shares.
 pub fn csv(study: &Study) -> String {
     let mut text = String::from(
-        "rate,system,class,offloaded,host_utilisation,engine_utilisation,delay_seconds\n",
+        "rate,system,class,offloaded,host_utilisation,engine_utilisation,delay_seconds,blocking\n",
     );
     for point in &study.points {
         let best = point.best.as_ref().map(|best| &best.prediction);
@@ -76,22 +83,23 @@ pub fn csv(study: &Study) -> String {
             ("best", best),
         ] {
             let Some(prediction) = prediction else {
-                let _ = writeln!(text, "{},{system},all,,,,", point.rate);
+                let _ = writeln!(text, "{},{system},all,,,,,", point.rate);
                 continue;
             };
             let used = |used: Option<f64>| used.map_or(String::new(), |used| used.to_string());
             let _ = writeln!(
                 text,
-                "{},{system},all,,{},{},{}",
+                "{},{system},all,,{},{},{},{}",
                 point.rate,
                 prediction.host_utilisation,
                 used(prediction.engine_utilisation),
-                prediction.delay
+                prediction.delay,
+                prediction.blocking
             );
             for class in &prediction.classes {
                 let _ = writeln!(
                     text,
-                    "{},{system},{},{},{},{},{}",
+                    "{},{system},{},{},{},{},{},",
                     point.rate,
                     class.name.replace(',', ";"),
                     class.offloaded,

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use queueing::ModelError;
 use queueing::offload::bounds::{OverheadBounds, overhead_bounds};
 use queueing::offload::placement::{self, Placement};
-use queueing::offload::predict::Bottleneck;
+use queueing::offload::predict::{Bottleneck, ClassPrediction};
 use queueing::offload::sensitivity::{Elasticity, elasticities};
 use queueing::offload::{Class, Prediction, predict, saturation};
 use queueing::policy::Policy;
@@ -15,6 +15,9 @@ use std::fmt;
 
 /// Loads in a range.
 const POINTS: usize = 24;
+
+/// Requests that are simulated at each load where a queue has bounded room.
+const BOUNDED_REQUESTS: u64 = 200_000;
 
 /// How close to saturation a range without an upper end goes.
 const CLOSE: f64 = 0.98;
@@ -68,6 +71,81 @@ fn unless_overloaded<T>(result: Result<T, ModelError>) -> Result<Option<T>, Mode
     }
 }
 
+/// What one system does at one load: by formula, or, where a queue has bounded room, observed in a
+/// simulation. `None` beyond saturation.
+fn answer(
+    server: &Server,
+    classes: &[Class],
+    engine: bool,
+) -> Result<Option<Prediction>, ModelError> {
+    if !server.bounded() {
+        return unless_overloaded(predict(classes, &server.system, engine));
+    }
+    let run = Run {
+        requests: BOUNDED_REQUESTS,
+        engine,
+        ..Run::default()
+    };
+    let Some(seen) = unless_overloaded(simulate(classes, &server.system, &run))? else {
+        return Ok(None);
+    };
+    let (saturation, bottleneck) = saturation(classes, &server.system, engine)?;
+    let busy = seen.host_utilisation * server.system.host.cores as f64
+        + seen.engine_utilisation.unwrap_or(0.0) * server.system.engine.cores as f64;
+    let total: f64 = classes.iter().map(|class| class.arrival_rate).sum();
+    let shares = classes
+        .iter()
+        .zip(&seen.classes)
+        .map(|(class, delay)| ClassPrediction {
+            name: class.name.clone(),
+            offloaded: engine,
+            host_utilisation: seen.host_utilisation * class.arrival_rate / total,
+            engine_utilisation: seen
+                .engine_utilisation
+                .map(|used| used * class.arrival_rate / total),
+            delay: delay.map_or(f64::NAN, |delay| delay.mean),
+        });
+    Ok(Some(Prediction {
+        host_utilisation: seen.host_utilisation,
+        engine_utilisation: seen.engine_utilisation,
+        delay: seen.delay.mean,
+        waiting: seen.present - busy,
+        saturation,
+        bottleneck,
+        blocking: seen.blocking,
+        exact: false,
+        classes: shares.collect(),
+    }))
+}
+
+/// The best placement. With bounded room it is all or nothing: the one that turns fewer requests
+/// away, and of equals the faster one.
+fn best(
+    server: &Server,
+    classes: &[Class],
+    without: Option<&Prediction>,
+    with: Option<&Prediction>,
+) -> Result<Option<Placement>, ModelError> {
+    if !server.bounded() {
+        return placement::best(classes, &server.system);
+    }
+    let candidates = [(false, without), (true, with)];
+    let better = candidates
+        .into_iter()
+        .filter_map(|(engine, prediction)| Some((engine, prediction?)))
+        .min_by(|(_, a), (_, b)| {
+            // Differences of a thousandth are noise of the simulation.
+            let lost = |prediction: &Prediction| (prediction.blocking * 1e3).round();
+            lost(a)
+                .total_cmp(&lost(b))
+                .then(a.delay.total_cmp(&b.delay))
+        });
+    Ok(better.map(|(engine, prediction)| Placement {
+        offloaded: vec![engine; classes.len()],
+        prediction: prediction.clone(),
+    }))
+}
+
 /// Studies a server.
 pub fn study(server: &Server) -> Result<Study> {
     let one = at(server, 1.0);
@@ -110,11 +188,13 @@ pub fn study(server: &Server) -> Result<Study> {
 
 fn point(server: &Server, rate: f64) -> Result<Point> {
     let classes = at(server, rate);
+    let without = answer(server, &classes, false)?;
+    let with = answer(server, &classes, true)?;
     Ok(Point {
         rate,
-        without: unless_overloaded(predict(&classes, &server.system, false))?,
-        with: unless_overloaded(predict(&classes, &server.system, true))?,
-        best: placement::best(&classes, &server.system)?,
+        best: best(server, &classes, without.as_ref(), with.as_ref())?,
+        without,
+        with,
     })
 }
 

@@ -140,9 +140,18 @@ fn savings(study: &Study) -> Option<String> {
     let engine = best.engine_utilisation.map_or(String::new(), |used| {
         format!(" (and {:.0} % of the engine's cores)", used * 100.0)
     });
+    let lost = if without.blocking > 0.0 || best.blocking > 0.0 {
+        format!(
+            ", and {:.2} % are turned away instead of {:.2} %",
+            best.blocking * 100.0,
+            without.blocking * 100.0
+        )
+    } else {
+        String::new()
+    };
     Some(format!(
         "At {:.0} requests a second the best placement uses {:.0} % of the host's cores{engine} \
-         instead of {:.0} %, and a request takes {} instead of {}.",
+         instead of {:.0} %, a request takes {} instead of {}{lost}.",
         point.rate,
         best.host_utilisation * 100.0,
         without.host_utilisation * 100.0,
@@ -180,6 +189,9 @@ fn hangs_on(study: &Study) -> Option<String> {
 }
 
 fn exactness(study: &Study) -> &'static str {
+    if study.server.bounded() {
+        return "Room is bounded: every delay is of the accepted requests, simulated (200,000 a load).";
+    }
     let predictions = study
         .points
         .iter()

@@ -22,6 +22,8 @@ pub struct Prediction {
     pub saturation: f64,
     /// Which stage that is.
     pub bottleneck: Bottleneck,
+    /// The share of the requests that a full queue turns away: 0 with unbounded room.
+    pub blocking: f64,
     /// Whether the delay is exact under the model's assumptions or rests on an approximation.
     pub exact: bool,
     /// Each class, in the order given.
@@ -278,6 +280,7 @@ pub fn predict_placed(
         waiting: rate * (delay - host_service.mean - helper_service.mean),
         saturation,
         bottleneck,
+        blocking: 0.0,
         exact: host.exact && helper.is_none_or(|helper| helper.exact),
         classes: predicted,
     })
