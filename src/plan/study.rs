@@ -175,9 +175,17 @@ pub fn study(server: &Server) -> Result<Study> {
     let at_rate = both.map_or(from, |point| point.rate);
     let classes = at(server, at_rate);
     Ok(Study {
-        bounds: unless_overloaded(overhead_bounds(&classes, &server.system))?,
-        elasticities: unless_overloaded(elasticities(&classes, &server.system))?
-            .unwrap_or_default(),
+        // Both need formulas, which bounded room does not have.
+        bounds: if server.bounded() {
+            None
+        } else {
+            unless_overloaded(overhead_bounds(&classes, &server.system))?
+        },
+        elasticities: if server.bounded() {
+            Vec::new()
+        } else {
+            unless_overloaded(elasticities(&classes, &server.system))?.unwrap_or_default()
+        },
         at: at_rate,
         server: server.clone(),
         points,
@@ -217,8 +225,7 @@ impl Study {
         let classes = at(&self.server, self.at);
         let mut rows = Vec::new();
         for engine in [false, true] {
-            let Some(model) = unless_overloaded(predict(&classes, &self.server.system, engine))?
-            else {
+            let Some(model) = answer(&self.server, &classes, engine)? else {
                 continue;
             };
             let run = Run {
