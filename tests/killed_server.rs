@@ -9,9 +9,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const IDLE: usize = 980;
-/// Few enough that what the server has written for them fits into its send area (64 MiB).
-const IN_TRANSFER: usize = 20;
+const IDLE: usize = 500;
+/// More than what the server may have written for them fits into its send area (64 MiB): each
+/// still gets the head of its response.
+const IN_TRANSFER: usize = 500;
 const LARGE: usize = 8 << 20;
 /// No read waits longer than this; nothing may hang.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -12,6 +12,12 @@
 /// Bytes in a slab, and in the largest block.
 pub const SLAB: u32 = 64 * 1024;
 
+/// A connection may hold this part of the memory that is free.
+const SHARE_OF_FREE: u64 = 8;
+
+/// This part of the area is kept for connections that hold nothing.
+const RESERVED: u64 = 8;
+
 /// No slab: the end of a list.
 const NONE: u32 = u32::MAX;
 
@@ -81,6 +87,8 @@ pub struct SendPool {
     /// The first slab that belongs to no class.
     empty: u32,
     free_bytes: u64,
+    /// Bytes that only connections which hold nothing may take from.
+    reserve: u64,
 }
 
 impl SendPool {
@@ -100,12 +108,30 @@ impl SendPool {
             partial: [NONE; 3],
             empty: if count > 0 { 0 } else { NONE },
             free_bytes: u64::from(count) * u64::from(SLAB),
+            reserve: u64::from(count) * u64::from(SLAB) / RESERVED,
         }
     }
 
     /// Bytes in blocks that nobody owns.
     pub fn free_bytes(&self) -> u64 {
         self.free_bytes
+    }
+
+    /// Takes a block for a connection that has `in_flight` bytes here already; `None` if it has to
+    /// wait for acknowledgements, its own or others'.
+    ///
+    /// A connection may hold a part of what is free, so a few that send much can use nearly all and
+    /// many share it. The last part of the area is for those that hold nothing: whoever else does
+    /// not read, the head of a response finds memory.
+    pub fn take_share(&mut self, class: Class, in_flight: u64) -> Option<Block> {
+        let spare = self.free_bytes.saturating_sub(self.reserve);
+        if in_flight < spare / SHARE_OF_FREE {
+            self.take(class)
+        } else if in_flight == 0 {
+            self.take(Class::Small)
+        } else {
+            None
+        }
     }
 
     /// Takes a block of the given class, or a smaller one when slabs have run out.
@@ -210,6 +236,20 @@ impl SendPool {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+
+    #[test]
+    fn connections_that_never_acknowledge_leave_memory_for_others() {
+        let mut pool = SendPool::new(64 * u64::from(SLAB));
+        // Every connection takes as much as it is given.
+        for _ in 0..40 {
+            let mut held = 0;
+            while let Some(block) = pool.take_share(Class::Large, held) {
+                held += u64::from(block.len);
+            }
+            assert!(held > 0, "nothing for one that has nothing");
+        }
+        assert!(pool.free_bytes() > 0);
+    }
 
     #[test]
     fn a_block_fits_what_it_was_asked_for() {

@@ -15,10 +15,6 @@ use rustix::io::Errno;
 use super::{Phase, Socket, SocketCore, State};
 use crate::lock::lock;
 
-/// A connection may hold this part of the send memory that is still free: so a few that send much
-/// can use all of it, and many share it.
-const SHARE_OF_FREE: u64 = 8;
-
 impl State {
     fn may_send(&mut self) -> Result<(), Errno> {
         if let Some(error) = self.error.take() {
@@ -144,10 +140,7 @@ impl SocketCore {
             let want = (total - sent).min(usize::try_from(space).unwrap_or(usize::MAX));
             let in_flight = state.send.in_flight();
             let block = state.send.room(want, |class| {
-                let mut pool = lock(&attachment.pool);
-                // One that has nothing on its way gets memory as long as there is any.
-                let fair = in_flight == 0 || in_flight < pool.free_bytes() / SHARE_OF_FREE;
-                fair.then(|| pool.take(class)).flatten()
+                lock(&attachment.pool).take_share(class, in_flight)
             });
             let Some(block) = block else {
                 state.starved = true;
