@@ -46,7 +46,12 @@ fn connections_of_a_killed_server_end_and_leave_nothing() {
     for stream in &mut in_transfer {
         read_until(stream, b"\r\n\r\n");
     }
-    assert!(connections(&outboard) >= IDLE + IN_TRANSFER);
+    let open = connections(&outboard);
+    assert!(
+        open >= IDLE + IN_TRANSFER,
+        "{open} connections, of which {} were accepted here",
+        lab::outboard::total(&outboard.stats().unwrap(), "tcp_passive_opens")
+    );
 
     server.kill().unwrap();
     // What had been asked and answered ends in good order.

@@ -73,7 +73,8 @@ impl Outboard {
     }
 
     /// Starts `outboard serve` for `site` at `address` of the server's side, and waits until a
-    /// client of the other side reaches it.
+    /// client of the other side reaches it: through the engine, if there is one (the kernel takes
+    /// clients from the moment that the server listens).
     pub fn start_serve(&self, world: &World, site: &Path, address: SocketAddr) -> Result<Process> {
         let mut server = self
             .command(world, "serve")
@@ -82,7 +83,18 @@ impl Outboard {
             .log(world.scratch().join("serve.log"))
             .start()?;
         server.wait_until(STARTING, || world.is_reached(address))?;
+        if self.stats().is_ok() {
+            server.wait_until(STARTING, || self.listens(address))?;
+        }
         Ok(server)
+    }
+
+    /// Whether the engine has a listener at `address`.
+    fn listens(&self, address: SocketAddr) -> bool {
+        self.sockets().is_ok_and(|rows| {
+            rows.iter()
+                .any(|row| row["state"] == "LISTEN" && row["local"] == address.to_string().as_str())
+        })
     }
 
     /// The engine's sockets, listeners included, as `outboard ss --json` tells of them.
