@@ -63,7 +63,9 @@ impl Nginx {
             .start()?;
         let pid = master.id();
         master.wait_until(STARTING, || {
-            !sampler::children(pid).is_empty() && world.is_reached(Self::address())
+            !sampler::children(pid).is_empty()
+                && world.is_reached(Self::address())
+                && outboard.is_none_or(|outboard| outboard.takes(Self::address().port()))
         })?;
         let worker = *sampler::children(pid)
             .first()

@@ -82,18 +82,23 @@ impl Outboard {
             .args(["-L", &address.to_string()])
             .log(world.scratch().join("serve.log"))
             .start()?;
-        server.wait_until(STARTING, || world.is_reached(address))?;
-        if self.stats().is_ok() {
-            server.wait_until(STARTING, || self.listens(address))?;
-        }
+        server.wait_until(STARTING, || {
+            world.is_reached(address) && self.takes(address.port())
+        })?;
         Ok(server)
     }
 
-    /// Whether the engine has a listener at `address`.
-    fn listens(&self, address: SocketAddr) -> bool {
-        self.sockets().is_ok_and(|rows| {
-            rows.iter()
-                .any(|row| row["state"] == "LISTEN" && row["local"] == address.to_string().as_str())
+    /// Whether the engine takes the connections of a port: has a listener there, or is not running.
+    pub(crate) fn takes(&self, port: u16) -> bool {
+        let Ok(rows) = self.sockets() else {
+            return true;
+        };
+        let end = format!(":{port}");
+        rows.iter().any(|row| {
+            row["state"] == "LISTEN"
+                && row["local"]
+                    .as_str()
+                    .is_some_and(|local| local.ends_with(&end))
         })
     }
 
