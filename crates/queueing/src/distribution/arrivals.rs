@@ -1,7 +1,6 @@
 //! How many Poisson arrivals fall into one service: what M/G/1/K needs of a distribution.
 
 use super::{Distribution, Kind};
-use crate::queue::mg1k::ArrivalsDuringService;
 
 /// Nodes of the composite Gauss–Legendre rule a panel (8 points, exact to degree 15).
 const NODES: [(f64, f64); 4] = [
@@ -14,14 +13,13 @@ const NODES: [(f64, f64); 4] = [
 /// Panels over the probability axis: refined towards both ends, where quantiles run away.
 const PANELS_AN_END: u32 = 48;
 
-impl ArrivalsDuringService for Distribution {
-    fn arrivals(&self, arrival_rate: f64, out: &mut [f64]) {
+impl Distribution {
+    /// Fills `out[n]` with P(n arrivals during one service) at `arrival_rate` a second.
+    pub(crate) fn arrivals(&self, arrival_rate: f64, out: &mut [f64]) {
         out.fill(0.0);
         self.add_arrivals(1.0, 1.0, arrival_rate, out);
     }
-}
 
-impl Distribution {
     /// Adds `share` × P(n arrivals) to `out[n]`, the service being `factor` times this variable.
     fn add_arrivals(&self, share: f64, factor: f64, arrival_rate: f64, out: &mut [f64]) {
         match &self.0 {

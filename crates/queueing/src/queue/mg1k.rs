@@ -9,12 +9,6 @@ use super::mm1::Bounded;
 use crate::error::{at_least_one, positive};
 use crate::{Distribution, ModelError};
 
-/// The probabilities of 0, 1, … `most` Poisson arrivals during one service.
-pub trait ArrivalsDuringService {
-    /// Fills `out[n]` with P(n arrivals during one service) at `arrival_rate` a second.
-    fn arrivals(&self, arrival_rate: f64, out: &mut [f64]);
-}
-
 /// M/G/1/K with room for `room` requests, the one in service included, at any load.
 ///
 /// Exact up to the numerical integration of the arrivals during a service (relative error below
