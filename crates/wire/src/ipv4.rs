@@ -55,6 +55,7 @@ impl<'a> Packet<'a> {
 
     /// What the packet carries.
     #[inline]
+    //= RFC 9293 MUST-50
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[self.header_len..]
     }
@@ -200,6 +201,7 @@ mod tests {
         }
     }
 
+    //~ RFC 9293 MUST-50
     #[test]
     fn options_are_skipped() {
         let mut bytes = [0_u8; 28];

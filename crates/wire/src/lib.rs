@@ -14,6 +14,7 @@ mod bytes;
 pub mod checksum;
 pub mod ethernet;
 pub mod flow;
+pub mod icmp;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;

@@ -128,9 +128,11 @@ fn parse_v4(link: Link, bytes: &[u8], policy: ChecksumPolicy) -> Result<Segment<
     }
     let ip = packet.repr();
     if ip.src.is_multicast() || ip.src.is_broadcast() || ip.src.is_unspecified() {
+        //= RFC 9293 MUST-63
         return Err(Malformed::SourceAddress);
     }
     if ip.dst.is_multicast() || ip.dst.is_broadcast() || ip.dst.is_unspecified() {
+        //= RFC 9293 MUST-57
         return Err(Malformed::DestinationAddress);
     }
     let (src, dst) = (ip.src.into(), ip.dst.into());
@@ -184,6 +186,7 @@ fn parse_tcp(
         let pseudo = checksum::pseudo_header(src, dst, PROTOCOL_TCP, bytes.len())
             .ok_or(Malformed::TcpChecksum)?;
         let partial = policy == ChecksumPolicy::AcceptPartial && header.checksum() == pseudo.fold();
+        //= RFC 9293 MUST-3
         if !partial && !pseudo.combine(checksum::Sum::of(bytes)).is_valid() {
             return Err(Malformed::TcpChecksum);
         }

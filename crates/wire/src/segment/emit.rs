@@ -52,7 +52,10 @@ pub struct Headers {
     pub dst: IpAddr,
     /// How many hops it may take.
     pub hop_limit: u8,
-    /// Explicit congestion notification.
+    /// The differentiated services codepoint: the upper six bits of the traffic class, which IPv4
+    /// calls the type of service (RFC 2474).
+    pub dscp: u8,
+    /// Explicit congestion notification: the lower two.
     pub ecn: Ecn,
     /// The TCP header.
     pub tcp: tcp::Repr,
@@ -124,6 +127,7 @@ impl Headers {
 
         let header = &mut frame[tcp_at..];
         self.tcp.emit(header);
+        //= RFC 9293 MUST-2
         let field = match checksum {
             TcpChecksum::Complete(payload) => {
                 pseudo.combine(Sum::of(header)).combine(payload).finish()
@@ -149,7 +153,7 @@ impl Headers {
                     dst,
                     protocol: PROTOCOL_TCP,
                     hop_limit: self.hop_limit,
-                    dscp: 0,
+                    dscp: self.dscp & 0x3f,
                     ecn: self.ecn,
                     identification: 0,
                     dont_fragment: true,
@@ -169,7 +173,7 @@ impl Headers {
                     dst,
                     protocol: PROTOCOL_TCP,
                     hop_limit: self.hop_limit,
-                    dscp: 0,
+                    dscp: self.dscp & 0x3f,
                     ecn: self.ecn,
                     flow_label: 0,
                     payload_len,

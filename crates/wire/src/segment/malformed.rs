@@ -31,6 +31,10 @@ reasons! {
     VlanTags = "vlan_tags",
     /// Neither IPv4 nor IPv6.
     NotIp = "not_ip",
+    /// ICMP, but no error about a TCP segment sent from the address that it was sent to.
+    Icmp = "icmp",
+    /// The ICMP checksum is wrong.
+    IcmpChecksum = "icmp_checksum",
     /// IP, but not TCP.
     NotTcp = "not_tcp",
     /// The IP version is not what the Ethernet header says.

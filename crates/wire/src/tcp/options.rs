@@ -122,6 +122,7 @@ impl Options {
 
     /// Reads the bytes between the fixed header and the payload.
     #[inline]
+    //= RFC 9293 MUST-4, MUST-5, MUST-6, MUST-64
     pub fn parse(mut bytes: &[u8]) -> Options {
         // What nearly every segment of an established connection carries (RFC 7323 appendix A).
         if bytes.len() == 12 && bytes[..4] == [NOP, NOP, TIMESTAMPS, TIMESTAMPS_LEN as u8] {
@@ -138,6 +139,7 @@ impl Options {
                 _ => {
                     let Some(&len) = rest.first() else { break };
                     let len = usize::from(len);
+                    //= RFC 9293 MUST-7
                     if len < 2 || len > bytes.len() {
                         break;
                     }
@@ -154,11 +156,13 @@ impl Options {
         match (kind, body.len() + 2) {
             (MSS, MSS_LEN) => self.mss = Some(u16_at(body, 0)),
             (WINDOW_SCALE, WINDOW_SCALE_LEN) => {
+                //= RFC 7323 §2.3
                 self.window_scale = Some(body[0].min(MAX_WINDOW_SCALE));
             }
             (SACK_PERMITTED, SACK_PERMITTED_LEN) => self.sack_permitted = true,
             (TIMESTAMPS, TIMESTAMPS_LEN) => self.timestamps = Some(read_timestamps(body)),
             (SACK, len) if len > 2 && (len - 2) % SACK_BLOCK_LEN == 0 => {
+                //= RFC 2018 §3
                 self.sack = SackBlocks::EMPTY;
                 for block in body.chunks_exact(SACK_BLOCK_LEN) {
                     self.sack.push(SackBlock {
@@ -223,6 +227,7 @@ impl Options {
     /// # Panics
     /// If `buffer` is shorter than [`Options::len`].
     #[inline]
+    //= RFC 9293 MUST-68, MUST-69
     pub fn emit(&self, buffer: &mut [u8]) -> usize {
         let mut at = 0;
         let mut put = |bytes: &[u8]| {

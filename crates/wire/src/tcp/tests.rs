@@ -84,6 +84,7 @@ proptest! {
     }
 }
 
+//~ RFC 9293 MUST-68, MUST-69
 #[test]
 fn a_header_as_linux_sends_it() {
     // SYN, MSS 1460, SACK permitted, timestamps, window scale 7.
@@ -121,6 +122,7 @@ fn a_header_as_linux_sends_it() {
     assert_eq!(emitted[..len], bytes);
 }
 
+//~ RFC 9293 MUST-4, MUST-5, MUST-6, MUST-7, MUST-64
 #[test]
 fn bad_options_lose_only_themselves() {
     let mss = Options {
@@ -161,6 +163,7 @@ fn bad_options_lose_only_themselves() {
     assert_eq!(scale, Some(MAX_WINDOW_SCALE));
 }
 
+//~ RFC 2018 §3
 #[test]
 fn sack_blocks_give_way_to_other_options() {
     let mut sack = SackBlocks::EMPTY;
