@@ -1,15 +1,24 @@
-//! Compiles the steering program with clang. Its object is part of the library.
+//! Compiles the BPF programs with clang. Their objects are part of the library.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, exit};
 use std::{env, fs};
 
 const PACKAGES: &str = "on Debian: apt-get install clang libbpf-dev";
 
+/// The programs, each in `bpf/NAME.bpf.c`.
+const PROGRAMS: &[&str] = &["steering", "claim", "responder", "reflect"];
+
 fn main() {
-    let source = Path::new("bpf/steering.bpf.c");
-    println!("cargo::rerun-if-changed={}", source.display());
     println!("cargo::rerun-if-env-changed=CLANG");
+    for name in PROGRAMS {
+        compile(name);
+    }
+}
+
+fn compile(name: &str) {
+    let source = PathBuf::from(format!("bpf/{name}.bpf.c"));
+    println!("cargo::rerun-if-changed=bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
 
@@ -19,9 +28,9 @@ fn main() {
         .args(["--target=bpf", "-mcpu=v3", "-O2", "-g"])
         .args(["-Wall", "-Wextra", "-Werror"])
         .arg("-c")
-        .arg(source)
+        .arg(&source)
         .arg("-o")
-        .arg(out.join("steering.bpf.o"));
+        .arg(out.join(format!("{name}.bpf.o")));
     if let Some(include) = multiarch_include() {
         command.arg("-isystem").arg(include);
     }

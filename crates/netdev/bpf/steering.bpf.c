@@ -3,8 +3,8 @@
  * Steering: which frames of an interface are the engine's.
  *
  * The engine shares the interface and its addresses with the kernel. A frame is the engine's if it
- * is a TCP segment to an endpoint (VLAN, address, port) that the engine asked for; everything else
- * goes on to the kernel, and so does whatever this program does not understand: a frame too many
+ * is a TCP segment to an endpoint (VLAN, address, port) that the engine asked for, or an ICMP error
+ * about one that was sent from there; everything else goes on to the kernel, and so does whatever this program does not understand: a frame too many
  * in the kernel is answered there, one too many in the engine is lost to everybody else.
  *
  * An endpoint can be mixed: connections that the kernel already has there stay the kernel's. When
@@ -28,12 +28,18 @@
 #define MAX_ENDPOINTS 16384
 #define MAX_QUEUES 256
 #define MAX_VLAN_TAGS 2
+/* Of IPv6, before TCP. */
+#define MAX_EXTENSIONS 4
 #define MAX_RESPONDERS 1
 
 /* What became of a frame, and why. */
 enum reason {
 	/* to the engine's socket */
 	REASON_ENGINE,
+	/* to the engine's socket, too: an ICMP error about a segment that it sent */
+	REASON_ENGINE_ERROR,
+	/* to nobody: a fragment of a segment for the engine */
+	REASON_FRAGMENT_REFUSED,
 	/* to the program of the stateless responder */
 	REASON_RESPONDER,
 	/* to the kernel: */
@@ -107,22 +113,7 @@ struct {
 	__type(value, __u64);
 } counts SEC(".maps");
 
-/* How far a frame has been read. */
-struct cursor {
-	void *at;
-	void *end;
-};
-
-/* The next `size` bytes, or none if the frame ends before. */
-static __always_inline void *take(struct cursor *cursor, __u64 size)
-{
-	void *at = cursor->at;
-
-	if (at + size > cursor->end)
-		return 0;
-	cursor->at = at + size;
-	return at;
-}
+#include "steering_read.h"
 
 static __always_inline void add(__u32 reason, __u64 n)
 {
@@ -141,109 +132,6 @@ static __always_inline int to_kernel(__u32 reason)
 {
 	count(reason);
 	return XDP_PASS;
-}
-
-struct vlan_tag {
-	__be16 control;
-	__be16 type;
-};
-
-/* Reads the Ethernet header and its tags. Returns the EtherType behind them, or a negative reason. */
-static __always_inline int read_link(struct cursor *cursor, struct endpoint *endpoint)
-{
-	struct ethhdr *ethernet = take(cursor, sizeof(*ethernet));
-	__u16 type;
-	__u32 depth = 0;
-
-	if (!ethernet)
-		return -REASON_TRUNCATED;
-	/* RFC 1122, 4.2.3.10: TCP has no business with broadcast or multicast. */
-	if (ethernet->h_dest[0] & 1)
-		return -REASON_NOT_UNICAST;
-	type = bpf_ntohs(ethernet->h_proto);
-#pragma unroll
-	for (int i = 0; i < MAX_VLAN_TAGS; i++) {
-		struct vlan_tag *tag;
-		__u16 id;
-
-		if (type != ETH_P_8021Q && type != ETH_P_8021AD)
-			return type;
-		tag = take(cursor, sizeof(*tag));
-		if (!tag)
-			return -REASON_TRUNCATED;
-		id = bpf_ntohs(tag->control) & 0x0fff;
-		type = bpf_ntohs(tag->type);
-		if (id != 0) {
-			if (depth == 0)
-				endpoint->vlan[0] = id;
-			else
-				endpoint->vlan[1] = id;
-			depth++;
-		}
-	}
-	if (type == ETH_P_8021Q || type == ETH_P_8021AD)
-		return -REASON_VLAN_DEPTH;
-	return type;
-}
-
-/* These read an IP header and fill in the tuple of the segment behind it. They return 0, or a
- * negative reason. */
-static __always_inline int read_ipv4(struct cursor *cursor, struct endpoint *endpoint,
-				     struct bpf_sock_tuple *tuple)
-{
-	void *start = cursor->at;
-	struct iphdr *ip = take(cursor, sizeof(*ip));
-	__u32 header, total;
-
-	if (!ip)
-		return -REASON_TRUNCATED;
-	header = ip->ihl * 4;
-	total = bpf_ntohs(ip->tot_len);
-	if (ip->version != 4 || header < sizeof(*ip) || total < header)
-		return -REASON_TRUNCATED;
-	/* More fragments, or an offset: the rest of the flags may be anything. */
-	if (ip->frag_off & bpf_htons(0x3fff))
-		return -REASON_FRAGMENT;
-	if (ip->protocol != IPPROTO_TCP)
-		return -REASON_NOT_TCP;
-	if (total < header + sizeof(struct tcphdr))
-		return -REASON_TRUNCATED;
-	tuple->ipv4.saddr = ip->saddr;
-	tuple->ipv4.daddr = ip->daddr;
-	endpoint->address[10] = 0xff;
-	endpoint->address[11] = 0xff;
-	__builtin_memcpy(&endpoint->address[12], &ip->daddr, 4);
-	cursor->at = start + header;
-	return 0;
-}
-
-static __always_inline int read_ipv6(struct cursor *cursor, struct endpoint *endpoint,
-				     struct bpf_sock_tuple *tuple)
-{
-	struct ipv6hdr *ip = take(cursor, sizeof(*ip));
-
-	if (!ip)
-		return -REASON_TRUNCATED;
-	if (ip->version != 6)
-		return -REASON_TRUNCATED;
-	switch (ip->nexthdr) {
-	case IPPROTO_TCP:
-		break;
-	case IPPROTO_FRAGMENT:
-		return -REASON_FRAGMENT;
-	case IPPROTO_HOPOPTS:
-	case IPPROTO_ROUTING:
-	case IPPROTO_DSTOPTS:
-		return -REASON_EXTENSION_HEADER;
-	default:
-		return -REASON_NOT_TCP;
-	}
-	if (bpf_ntohs(ip->payload_len) < sizeof(struct tcphdr))
-		return -REASON_TRUNCATED;
-	__builtin_memcpy(tuple->ipv6.saddr, &ip->saddr, 16);
-	__builtin_memcpy(tuple->ipv6.daddr, &ip->daddr, 16);
-	__builtin_memcpy(endpoint->address, &ip->daddr, 16);
-	return 0;
 }
 
 /* Whether the kernel has a connection with this 4-tuple: established, closing, half open or in
@@ -272,8 +160,9 @@ int steer(struct xdp_md *context)
 	struct endpoint endpoint = { .protocol = IPPROTO_TCP };
 	struct bpf_sock_tuple tuple = {};
 	struct treatment *treatment;
-	struct tcphdr *tcp;
-	__u32 tuple_size;
+	struct upper upper = {};
+	struct segment segment = {};
+	__u32 tuple_size, reason;
 	int type, failed, verdict;
 
 	type = read_link(&cursor, &endpoint);
@@ -281,10 +170,10 @@ int steer(struct xdp_md *context)
 		return to_kernel(-type);
 
 	if (type == ETH_P_IP) {
-		failed = read_ipv4(&cursor, &endpoint, &tuple);
+		failed = read_ipv4(&cursor, &endpoint, &tuple, &upper);
 		tuple_size = sizeof(tuple.ipv4);
 	} else if (type == ETH_P_IPV6) {
-		failed = read_ipv6(&cursor, &endpoint, &tuple);
+		failed = read_ipv6(&cursor, &endpoint, &tuple, &upper);
 		tuple_size = sizeof(tuple.ipv6);
 	} else {
 		return to_kernel(REASON_NOT_IP);
@@ -292,29 +181,50 @@ int steer(struct xdp_md *context)
 	if (failed)
 		return to_kernel(-failed);
 
-	tcp = take(&cursor, sizeof(*tcp));
-	if (!tcp)
-		return to_kernel(REASON_TRUNCATED);
-	endpoint.port = tcp->dest;
+	if (upper.protocol == IPPROTO_TCP)
+		failed = read_tcp(&cursor, &upper, &segment);
+	else if (upper.fragment)
+		failed = -REASON_FRAGMENT;
+	else if (type == ETH_P_IP && upper.protocol == IPPROTO_ICMP)
+		failed = read_icmp(&cursor, &tuple, &segment);
+	else if (type == ETH_P_IPV6 && upper.protocol == IPPROTO_ICMPV6)
+		failed = read_icmp6(&cursor, &tuple, &segment);
+	else
+		failed = -REASON_NOT_TCP;
+	if (failed)
+		return to_kernel(-failed);
+	endpoint.port = segment.dest;
 
 	treatment = bpf_map_lookup_elem(&endpoints, &endpoint);
 	if (!treatment)
-		return to_kernel(REASON_NOT_STEERED);
+		return to_kernel(upper.fragment ? REASON_FRAGMENT :
+				 segment.quoted ? REASON_NOT_TCP : REASON_NOT_STEERED);
 
-	if (treatment->flags & FLAG_CLOSING && tcp->syn && !tcp->ack)
+	if (treatment->flags & FLAG_CLOSING && segment.opens)
 		return to_kernel(REASON_CLOSING);
 
 	if (treatment->flags & FLAG_MIXED) {
 		if (type == ETH_P_IP) {
-			tuple.ipv4.sport = tcp->source;
-			tuple.ipv4.dport = tcp->dest;
+			tuple.ipv4.sport = segment.source;
+			tuple.ipv4.dport = segment.dest;
 		} else {
-			tuple.ipv6.sport = tcp->source;
-			tuple.ipv6.dport = tcp->dest;
+			tuple.ipv6.sport = segment.source;
+			tuple.ipv6.dport = segment.dest;
 		}
 		if (kernel_has(context, &tuple, tuple_size))
 			return to_kernel(REASON_KERNEL_CONNECTION);
 	}
+
+	/* Nobody here puts fragments together, and the kernel, which does not know the connection,
+	 * would end it by a reset. */
+	if (upper.fragment) {
+		count(REASON_FRAGMENT_REFUSED);
+		return XDP_DROP;
+	}
+
+	/* Errors are for who sends segments; a responder that keeps nothing has no use for them. */
+	if (segment.quoted && treatment->action != ACTION_ENGINE)
+		return to_kernel(REASON_NOT_TCP);
 
 	if (treatment->action == ACTION_RESPONDER) {
 		/* Counted first: a tail call that succeeds does not come back. The counters are this
@@ -327,7 +237,8 @@ int steer(struct xdp_md *context)
 
 	/* Without a socket on this queue the kernel gets the frame, and answers. */
 	verdict = bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS);
-	count(verdict == XDP_REDIRECT ? REASON_ENGINE : REASON_NO_RECEIVER);
+	reason = segment.quoted ? REASON_ENGINE_ERROR : REASON_ENGINE;
+	count(verdict == XDP_REDIRECT ? reason : REASON_NO_RECEIVER);
 	return verdict;
 }
 

@@ -14,22 +14,28 @@
 //!
 //! What arrives at an AF_XDP device is what [`steering`] sends there: a BPF program at the
 //! driver's edge that looks at (protocol, local address, local port) and leaves everything else
-//! to the kernel.
+//! to the kernel. For a load client it is what a [`claim`] covers: the answers of one server to ranges
+//! of addresses and ports.
 //!
 //! This crate is one of the few that hold `unsafe`: memory shared with the kernel, and system
 //! calls that no safe wrapper covers. Each block says why it is sound.
 
+pub mod claim;
 pub mod counters;
 pub mod device;
 pub mod faults;
 pub mod interface;
 pub mod packet;
+pub mod reflect;
+pub mod responder;
 pub mod sim;
 mod software;
 pub mod steering;
 pub mod syscalls;
+pub mod tun;
 pub mod xdp;
 
+pub use claim::{Claim, Claimed};
 pub use counters::Counters;
 pub use device::{Device, LargeSend, Limits, Offloads, PartialChecksum, SendError};
 pub use interface::Interface;

@@ -42,6 +42,62 @@ pub fn schedule_as_batch() -> io::Result<()> {
     }
 }
 
+/// Reads any socket option into `value`; returns how many bytes it has.
+///
+/// # Errors
+/// What the system call said.
+pub fn socket_option_bytes(
+    socket: impl AsFd,
+    level: i32,
+    option: i32,
+    value: &mut [u8],
+) -> io::Result<usize> {
+    let mut length = value.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `value`, which has as many.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            value.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 {
+        Ok(length as usize)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Sets any socket option that is plain bytes to the kernel.
+///
+/// # Errors
+/// What the system call said.
+pub fn set_socket_option_bytes(
+    socket: impl AsFd,
+    level: i32,
+    option: i32,
+    value: &[u8],
+) -> io::Result<()> {
+    // SAFETY: the kernel reads `value.len()` bytes of `value`. Options that hold pointers (socket
+    // filters) are read as such by the kernel alone, which checks what it reads.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            value.as_ptr().cast(),
+            value.len() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 /// A socket option of type `T`, an integer.
 fn socket_option<T: Default>(socket: impl AsFd, option: libc::c_int) -> io::Result<T> {
     let mut value = T::default();

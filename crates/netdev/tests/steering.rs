@@ -99,6 +99,13 @@ fn every_kind_of_frame_goes_where_it_belongs() {
             v4().with(|f| f.tags = vec![(0x8100, 0xe000)]),
         ),
         (
+            "extension headers",
+            v6().with(|f| {
+                let long = [&[1][..], &[0; 14]].concat();
+                f.extensions = vec![options(0), (60, long), options(43), options(60)];
+            }),
+        ),
+        (
             "two priority tags",
             v6().with(|f| f.tags = vec![(0x88a8, 0), (0x8100, 0)]),
         ),
@@ -130,11 +137,6 @@ fn every_kind_of_frame_goes_where_it_belongs() {
             Reason::NotSteered,
         ),
         (
-            "first fragment",
-            v4().with(|f| f.fragment = 0x2000),
-            Reason::Fragment,
-        ),
-        (
             "last fragment",
             v4().with(|f| f.fragment = 0x0001),
             Reason::Fragment,
@@ -145,19 +147,24 @@ fn every_kind_of_frame_goes_where_it_belongs() {
             Reason::Fragment,
         ),
         (
-            "hop-by-hop",
-            v6().with(|f| f.protocol = 0),
+            "five extension headers",
+            v6().with(|f| f.extensions = vec![options(60); 5]),
             Reason::ExtensionHeader,
         ),
         (
-            "routing",
-            v6().with(|f| f.protocol = 43),
+            "a routing header that is not used up",
+            v6().with(|f| f.extensions = vec![(43, vec![0, 0, 1, 0, 0, 0, 0])]),
             Reason::ExtensionHeader,
         ),
         (
-            "destination",
-            v6().with(|f| f.protocol = 60),
-            Reason::ExtensionHeader,
+            "a later fragment, IPv6",
+            v6().with(|f| f.extensions = vec![(44, vec![0, 0, 8, 0, 0, 0, 1])]),
+            Reason::Fragment,
+        ),
+        (
+            "a fragment for another port",
+            v4().with(|f| (f.fragment, f.dst_port) = (0x2000, 81)),
+            Reason::Fragment,
         ),
         (
             "broadcast",
@@ -182,6 +189,105 @@ fn every_kind_of_frame_goes_where_it_belongs() {
     ];
     for (what, frame, reason) in to_kernel {
         bench.expect(what, &frame, Verdict::Kernel, reason);
+    }
+}
+
+/// An extension header of eight bytes, all of it padding.
+fn options(kind: u8) -> (u8, Vec<u8>) {
+    (kind, vec![0; 7])
+}
+
+#[test]
+fn fragments_for_the_engine_are_refused() {
+    if lab::skip_without_root("fragments_for_the_engine_are_refused") {
+        return;
+    }
+    let bench = Bench::new();
+    let first = |f: &mut Frame| f.extensions = vec![(44, vec![0, 0, 1, 0, 0, 0, 1])];
+    for (what, frame) in [
+        ("first fragment", v4().with(|f| f.fragment = 0x2000)),
+        ("first fragment, IPv6", v6().with(first)),
+        (
+            "its ports alone",
+            v4().with(|f| {
+                f.fragment = 0x2000;
+                f.upper = Some(vec![0x9c, 0x40, 0, 80, 0, 0, 0, 0]);
+            }),
+        ),
+    ] {
+        bench.expect(what, &frame, Verdict::Drop, Reason::FragmentRefused);
+    }
+}
+
+/// A segment that was sent from our port.
+fn sent(v6: bool) -> Frame {
+    let frame = if v6 {
+        Frame::new(OURS6, PEER6, 40_000)
+    } else {
+        Frame::new(OURS, PEER, 40_000)
+    };
+    frame.with(|f| f.src_port = PORT)
+}
+
+#[test]
+fn icmp_errors_about_what_the_engine_sent_are_the_engines() {
+    if lab::skip_without_root("icmp_errors_about_what_the_engine_sent_are_the_engines") {
+        return;
+    }
+    let bench = Bench::new();
+    let router = Ipv4Addr::new(198, 51, 100, 1);
+    let router6 = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
+    for (what, frame) in [
+        ("too big", sent(false).icmp_error(router, 3, 4, 1400)),
+        ("unreachable", sent(false).icmp_error(PEER, 3, 1, 0)),
+        ("time exceeded", sent(false).icmp_error(router, 11, 0, 0)),
+        (
+            "about a packet with options",
+            sent(false)
+                .with(|f| f.ip_options = vec![1; 8])
+                .icmp_error(router, 3, 4, 1400),
+        ),
+        ("too big, IPv6", sent(true).icmp_error(router6, 2, 0, 1400)),
+        ("no route, IPv6", sent(true).icmp_error(router6, 1, 0, 0)),
+    ] {
+        bench.expect(what, &frame, Verdict::Redirect, Reason::EngineError);
+        // Cut anywhere, it is the kernel's.
+        let frame = frame.build();
+        for length in 14..frame.len() {
+            assert_eq!(bench.run(&frame[..length]).0, Verdict::Kernel, "{length}");
+        }
+    }
+    let elsewhere = |f: &mut Frame| f.dst = Ipv4Addr::new(192, 0, 2, 3).into();
+    for (what, frame) in [
+        ("echo", sent(false).icmp_error(router, 8, 0, 0)),
+        ("source quench", sent(false).icmp_error(router, 4, 0, 0)),
+        ("echo, IPv6", sent(true).icmp_error(router6, 128, 0, 0)),
+        (
+            "neighbour solicitation",
+            sent(true).icmp_error(router6, 135, 0, 0),
+        ),
+        (
+            "about another port",
+            sent(false)
+                .with(|f| f.src_port = 81)
+                .icmp_error(router, 3, 4, 1400),
+        ),
+        (
+            "about what was sent to our port",
+            v4().icmp_error(router, 3, 4, 1400),
+        ),
+        (
+            "about UDP",
+            sent(false)
+                .with(|f| f.protocol = 17)
+                .icmp_error(router, 3, 3, 0),
+        ),
+        (
+            "quoting what its receiver did not send",
+            sent(false).icmp_error(router, 3, 4, 1400).with(elsewhere),
+        ),
+    ] {
+        bench.expect(what, &frame, Verdict::Kernel, Reason::NotTcp);
     }
 }
 

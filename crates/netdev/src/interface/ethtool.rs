@@ -9,6 +9,11 @@ use super::Request;
 
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSTATS: u32 = 0x1d;
+const ETH_SS_STATS: u32 = 1;
+/// Counters of a driver that are looked at; one with more is not asked.
+const MAX_COUNTERS: usize = 1024;
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
 /// An offload of an interface that can be switched.
@@ -103,6 +108,64 @@ pub(super) fn set_feature(
     call(control, name, &mut value)?;
     let _ = value.data;
     Ok(())
+}
+
+/// The answer that says how many counters there are.
+#[repr(C)]
+struct SetInfo {
+    command: u32,
+    reserved: u32,
+    mask: u64,
+    count: u32,
+}
+
+#[repr(C)]
+struct Names {
+    command: u32,
+    set: u32,
+    count: u32,
+    names: [[u8; 32]; MAX_COUNTERS],
+}
+
+#[repr(C)]
+struct Values {
+    command: u32,
+    count: u32,
+    values: [u64; MAX_COUNTERS],
+}
+
+pub(super) fn counter(control: &OwnedFd, name: &str, suffix: &str) -> io::Result<u64> {
+    let mut info = SetInfo {
+        command: 0x37, // ETHTOOL_GSSET_INFO
+        reserved: 0,
+        mask: 1 << ETH_SS_STATS,
+        count: 0,
+    };
+    call(control, name, &mut info)?;
+    // The kernel writes as many as there are, whatever room is said to be.
+    let count = info.count as usize;
+    if count == 0 || count > MAX_COUNTERS {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let mut names = Box::new(Names {
+        command: ETHTOOL_GSTRINGS,
+        set: ETH_SS_STATS,
+        count: info.count,
+        names: [[0; 32]; MAX_COUNTERS],
+    });
+    call(control, name, &mut *names)?;
+    let mut values = Box::new(Values {
+        command: ETHTOOL_GSTATS,
+        count: info.count,
+        values: [0; MAX_COUNTERS],
+    });
+    call(control, name, &mut *values)?;
+    let pairs = names.names.iter().zip(values.values).take(count);
+    let of_name = pairs.filter(|(name, _)| {
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(32);
+        name[..end].ends_with(suffix.as_bytes())
+    });
+    Ok(of_name.map(|(_, value)| value).sum())
 }
 
 fn call<T>(control: &OwnedFd, name: &str, argument: &mut T) -> io::Result<()> {

@@ -1,10 +1,12 @@
 //! What the kernel says about a network interface.
 
+mod addresses;
 mod ethtool;
 mod xdp;
 
 use std::ffi::CString;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -61,6 +63,28 @@ impl Interface {
     /// checksum to a device that never was.
     pub fn delivers_partial_checksums(&self) -> bool {
         matches!(self.driver.as_str(), "veth" | "tun")
+    }
+
+    /// Whether it is the loopback.
+    pub fn is_loopback(&self) -> bool {
+        self.driver.is_empty() && self.name == "lo"
+    }
+
+    /// Its IP addresses, as they are now.
+    ///
+    /// # Errors
+    /// What the system call said.
+    pub fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        addresses::of_interface(&self.name)
+    }
+
+    /// A counter of its driver, summed over queues: all those whose names end in `suffix`. 0 if
+    /// there is none.
+    ///
+    /// # Errors
+    /// What the system call said; `EOPNOTSUPP` if the driver has no counters.
+    pub fn driver_counter(&self, suffix: &str) -> io::Result<u64> {
+        ethtool::counter(&control_socket()?, &self.name, suffix)
     }
 
     /// The XDP program that is attached to it.

@@ -77,6 +77,16 @@ impl RawSocket {
         Ok(Self { fd })
     }
 
+    /// Opens one that only sends.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_sender(interface: &Interface) -> io::Result<Self> {
+        let fd = new_socket()?;
+        bind(&fd, interface, 0)?;
+        Ok(Self { fd })
+    }
+
     /// Receives up to [`BATCH`] frames without waiting, and returns how many; 0 if there is none.
     ///
     /// # Errors

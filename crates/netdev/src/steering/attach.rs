@@ -6,6 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use super::{Placement, SteeringError};
 use crate::interface::{Interface, XdpMode};
 
+const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
+const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_LINK_DETACH: libc::c_long = 34;
 const BPF_XDP: u32 = 37;
@@ -27,12 +29,48 @@ struct LinkDetach {
     link: u32,
 }
 
+/// The part of `union bpf_attr` that changes an element of a map.
+#[repr(C)]
+struct Element {
+    map: u32,
+    zero: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// Puts a program into slot 0 of an array of programs, or takes away what is there.
+pub(super) fn set_program(
+    array: BorrowedFd<'_>,
+    program: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let key = 0_u32;
+    let value = program.map_or(0, |program| program.as_raw_fd() as u32);
+    let attributes = Element {
+        map: array.as_raw_fd() as u32,
+        zero: 0,
+        key: &raw const key as u64,
+        value: &raw const value as u64,
+        flags: 0,
+    };
+    let command = match program {
+        Some(_) => BPF_MAP_UPDATE_ELEM,
+        None => BPF_MAP_DELETE_ELEM,
+    };
+    // SAFETY: the layout is that of both commands; key and value are the four bytes each that an
+    // array of programs has, and live during the call.
+    match unsafe { bpf(command, &attributes) } {
+        Err(error) if program.is_none() && error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.map(drop),
+    }
+}
+
 /// What holds the program at its interface.
 ///
 /// The kernel lets go when the last copy of the descriptor is closed, so also when the process is
 /// killed. Dropping it lets go at once, even if a child that is just being made has a copy.
 #[derive(Debug)]
-pub(super) struct Link(OwnedFd);
+pub(crate) struct Link(OwnedFd);
 
 impl Drop for Link {
     fn drop(&mut self) {
@@ -67,7 +105,7 @@ unsafe fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<libc::c_lo
 }
 
 /// Attaches the program; returns the link, and where the program runs.
-pub(super) fn attach(
+pub(crate) fn attach(
     program: BorrowedFd<'_>,
     interface: &Interface,
     placement: Placement,

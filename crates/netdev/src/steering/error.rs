@@ -1,6 +1,7 @@
 //! What can go wrong with steering, and what to do about it.
 
 use std::error::Error;
+use std::fs;
 use std::io;
 
 use aya::maps::MapError;
@@ -52,6 +53,15 @@ pub enum SteeringError {
     /// Nobody asked for it before.
     #[error("{0} is not steered")]
     NotSteered(Endpoint),
+    /// Somebody asked for it before.
+    #[error("{0} is taken already on this interface")]
+    Steered(Endpoint),
+    /// The responder is told more than its program has room for.
+    #[error("the responder's program has no room for so many {0}")]
+    Setup(&'static str),
+    /// The kernel refuses to put a program where another calls it.
+    #[error("cannot make the steering program call another: {0}")]
+    Call(std::io::Error),
     /// The kernel refuses to change or read a table.
     #[error("cannot access a table of the steering program: {}", chain(.0))]
     Map(#[from] MapError),
@@ -61,7 +71,7 @@ pub enum SteeringError {
 }
 
 /// From an error of the loader, which hides the interesting part at the end of a chain.
-pub(super) fn load(error: &(dyn Error + 'static)) -> SteeringError {
+pub(crate) fn load(error: &(dyn Error + 'static)) -> SteeringError {
     let mut cause = Some(error);
     while let Some(current) = cause {
         let errno = current
@@ -76,7 +86,7 @@ pub(super) fn load(error: &(dyn Error + 'static)) -> SteeringError {
 }
 
 /// An error and what caused it, in one line.
-pub(super) fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(current) = cause {
@@ -97,11 +107,36 @@ fn is_root() -> bool {
 
 fn describe(program: &Option<AttachedProgram>) -> String {
     match program {
-        Some(AttachedProgram { id, .. }) if *id != 0 => {
-            format!("id {id}, see: bpftool prog show id {id}")
-        }
+        Some(AttachedProgram { id, .. }) if *id != 0 => match owner(*id) {
+            Some(owner) => format!("id {id}, of {owner}"),
+            None => format!("id {id}, see: bpftool prog show id {id}"),
+        },
         _ => "see: bpftool net".to_owned(),
     }
+}
+
+/// The process that has a program open: its name and number. The kernel tells the number of the
+/// program behind a descriptor.
+fn owner(program: u32) -> Option<String> {
+    let line = format!("prog_id:\t{program}");
+    let has = |pid: &str| {
+        let entries = fs::read_dir(format!("/proc/{pid}/fdinfo")).ok()?;
+        entries
+            .flatten()
+            .any(|entry| {
+                fs::read_to_string(entry.path())
+                    .is_ok_and(|text| text.lines().any(|found| found == line))
+            })
+            .then_some(())
+    };
+    for process in fs::read_dir("/proc").ok()?.flatten() {
+        let pid = process.file_name().to_string_lossy().into_owned();
+        if pid.bytes().all(|byte| byte.is_ascii_digit()) && has(&pid).is_some() {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            return Some(format!("{} (process {pid})", name.trim()));
+        }
+    }
+    None
 }
 
 fn switch(program: &Option<AttachedProgram>) -> &'static str {

@@ -143,7 +143,7 @@ impl Treatment {
 /// `struct xdp_md`, as a test run takes it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Context {
+pub(crate) struct Context {
     data: u32,
     data_end: u32,
     data_meta: u32,
@@ -153,7 +153,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(length: usize, interface: u32, queue: u32) -> Self {
+    pub(crate) fn new(length: usize, interface: u32, queue: u32) -> Self {
         Self {
             data: 0,
             data_end: u32::try_from(length).unwrap_or(u32::MAX),
@@ -164,7 +164,7 @@ impl Context {
         }
     }
 
-    pub(super) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         // SAFETY: integers only, without padding, borrowed from self.
         unsafe { std::slice::from_raw_parts((&raw const *self).cast(), size_of::<Self>()) }
     }
@@ -185,7 +185,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// From an XDP action code.
-    pub(super) const fn from_action(code: u32) -> Option<Self> {
+    pub(crate) const fn from_action(code: u32) -> Option<Self> {
         Some(match code {
             1 => Self::Drop,
             2 => Self::Kernel,
@@ -222,6 +222,11 @@ macro_rules! reasons {
 reasons! {
     /// To the engine.
     Engine = "engine",
+    /// To the engine: an ICMP error about a segment that it sent.
+    EngineError = "engine_icmp_error",
+    /// To nobody: a fragment of a segment for the engine, which puts none together. The kernel does
+    /// not know the connection, and would end it.
+    FragmentRefused = "fragment_refused",
     /// To the stateless responder.
     Responder = "responder",
     /// To the kernel: the frame ends inside a header, or a header contradicts itself.
@@ -232,11 +237,12 @@ reasons! {
     VlanDepth = "kernel_vlan_depth",
     /// To the kernel: neither IPv4 nor IPv6.
     NotIp = "kernel_not_ip",
-    /// To the kernel: a fragment, which does not show its port.
+    /// To the kernel: a fragment that does not show its port, or is not for the engine.
     Fragment = "kernel_fragment",
-    /// To the kernel: IPv6 with an extension header before the segment.
+    /// To the kernel: IPv6 with more than four extension headers before the segment, or with a
+    /// routing header that is not used up.
     ExtensionHeader = "kernel_extension_header",
-    /// To the kernel: not TCP.
+    /// To the kernel: not TCP, nor an ICMP error about a segment of the engine's.
     NotTcp = "kernel_not_tcp",
     /// To the kernel: nobody asked for this endpoint.
     NotSteered = "kernel_not_steered",

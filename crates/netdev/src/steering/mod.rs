@@ -12,6 +12,7 @@
 mod attach;
 mod error;
 mod layout;
+mod responders;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -26,6 +27,10 @@ pub use layout::{Action, Counts, Endpoint, MAX_ENDPOINTS, MAX_QUEUES, Reason, Sh
 
 use crate::interface::{Interface, XdpMode};
 use layout::{EndpointKey, Treatment};
+
+pub(crate) use attach::{Link, attach as attach_program};
+pub(crate) use error::{chain, load as load_error};
+pub(crate) use layout::Context;
 
 /// The compiled program.
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steering.bpf.o"));
@@ -53,6 +58,8 @@ pub struct Steering {
     present: HashSet<Endpoint>,
     sockets: XskMap<MapData>,
     counts: PerCpuArray<MapData, u64>,
+    /// Where the responder's program is called from.
+    responders: MapData,
     /// The link, and where the program runs.
     attached: Option<(attach::Link, XdpMode)>,
 }
@@ -68,6 +75,7 @@ impl Steering {
         let endpoints = take_map(&mut object, "endpoints", HashMap::try_from)?;
         let sockets = take_map(&mut object, "sockets", XskMap::try_from)?;
         let counts = take_map(&mut object, "counts", PerCpuArray::try_from)?;
+        let responders = take_map(&mut object, "responders", responders::of_map)?;
         program(&mut object)?
             .load()
             .map_err(|error| error::load(&error))?;
@@ -77,6 +85,7 @@ impl Steering {
             present: HashSet::new(),
             sockets,
             counts,
+            responders,
             attached: None,
         })
     }
@@ -219,14 +228,23 @@ impl fmt::Debug for Steering {
 }
 
 fn program(object: &mut Ebpf) -> Result<&mut Xdp, SteeringError> {
+    program_of(object, layout::PROGRAM)
+}
+
+/// The XDP program of an object that has this name.
+pub(crate) fn program_of<'a>(
+    object: &'a mut Ebpf,
+    name: &'static str,
+) -> Result<&'a mut Xdp, SteeringError> {
     object
-        .program_mut(layout::PROGRAM)
-        .ok_or(SteeringError::Object(layout::PROGRAM))?
+        .program_mut(name)
+        .ok_or(SteeringError::Object(name))?
         .try_into()
         .map_err(|error| error::load(&error))
 }
 
-fn take_map<T>(
+/// Takes a map out of an object.
+pub(crate) fn take_map<T>(
     object: &mut Ebpf,
     name: &'static str,
     convert: impl FnOnce(Map) -> Result<T, MapError>,

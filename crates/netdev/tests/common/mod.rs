@@ -18,6 +18,10 @@ pub struct Frame {
     pub protocol: u8,
     /// Flags and offset of an IPv4 packet.
     pub fragment: u16,
+    /// Extension headers of an IPv6 packet: kind, and everything after the kind of the next.
+    pub extensions: Vec<(u8, Vec<u8>)>,
+    /// Instead of a TCP segment.
+    pub upper: Option<Vec<u8>>,
     /// Options of an IPv4 packet.
     pub ip_options: Vec<u8>,
     pub tcp_flags: u8,
@@ -41,6 +45,8 @@ impl Frame {
             dst_port,
             protocol: 6,
             fragment: 0x4000,
+            extensions: Vec::new(),
+            upper: None,
             ip_options: Vec::new(),
             tcp_flags: SYN,
             seq: 1,
@@ -62,7 +68,7 @@ impl Frame {
             frame.extend(kind.to_be_bytes());
             frame.extend(id.to_be_bytes());
         }
-        let segment = self.segment();
+        let segment = self.upper.clone().unwrap_or_else(|| self.segment());
         match (self.src, self.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => self.ipv4(&mut frame, src, dst, segment.len()),
             (IpAddr::V6(src), IpAddr::V6(dst)) => self.ipv6(&mut frame, src, dst, segment.len()),
@@ -70,6 +76,30 @@ impl Frame {
         }
         frame.extend(segment);
         frame
+    }
+
+    #[allow(dead_code, reason = "not every test binary needs errors")]
+    /// An ICMP error about this frame, from a router: to be [built](Self::build) in turn.
+    pub fn icmp_error(&self, router: impl Into<IpAddr>, kind: u8, code: u8, argument: u32) -> Self {
+        let quoted = &self.build()[14 + 4 * self.tags.len()..];
+        let mut upper = vec![kind, code, 0, 0];
+        upper.extend(argument.to_be_bytes());
+        // What a router of RFC 792 quotes: the IP header and eight bytes.
+        let header = if self.src.is_ipv4() { 20 } else { 40 };
+        upper.extend(&quoted[..header + self.ip_options.len() + 8]);
+        let mut error = Self::new(router, self.src, 0);
+        error.tags.clone_from(&self.tags);
+        let protocol = if self.src.is_ipv4() { 1 } else { 58 };
+        error.protocol = protocol;
+        let mut sum = checksum::Sum::ZERO;
+        if error.src.is_ipv6() {
+            sum = checksum::pseudo_header(error.src, error.dst, protocol, upper.len())
+                .expect("addresses of one family");
+        }
+        let sum = sum.combine(checksum::Sum::of(&upper)).finish();
+        upper[2..4].copy_from_slice(&sum.to_be_bytes());
+        error.upper = Some(upper);
+        error
     }
 
     fn ipv4(&self, frame: &mut Vec<u8>, src: Ipv4Addr, dst: Ipv4Addr, payload: usize) {
@@ -90,10 +120,18 @@ impl Frame {
 
     fn ipv6(&self, frame: &mut Vec<u8>, src: Ipv6Addr, dst: Ipv6Addr, payload: usize) {
         frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
-        frame.extend((payload as u16).to_be_bytes());
-        frame.extend([self.protocol, 64]);
+        let extensions: usize = self.extensions.iter().map(|(_, body)| 1 + body.len()).sum();
+        frame.extend(((payload + extensions) as u16).to_be_bytes());
+        let kinds = self.extensions.iter().map(|(kind, _)| *kind);
+        let mut kinds = kinds.chain([self.protocol]);
+        frame.extend(kinds.next());
+        frame.push(64);
         frame.extend(src.octets());
         frame.extend(dst.octets());
+        for (_, body) in &self.extensions {
+            frame.extend(kinds.next());
+            frame.extend(body);
+        }
     }
 
     fn segment(&self) -> Vec<u8> {

@@ -1,0 +1,75 @@
+//! The IP addresses of an interface, by getifaddrs(3).
+
+use std::ffi::CStr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The kernel's list, which is freed with this.
+struct List(*mut libc::ifaddrs);
+
+impl Drop for List {
+    fn drop(&mut self) {
+        // SAFETY: it came from getifaddrs and is freed once.
+        unsafe { libc::freeifaddrs(self.0) };
+    }
+}
+
+pub(super) fn of_interface(name: &str) -> io::Result<Vec<IpAddr>> {
+    let mut list = List(std::ptr::null_mut());
+    // SAFETY: the pointer is written, and nothing else.
+    if unsafe { libc::getifaddrs(&raw mut list.0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut addresses = Vec::new();
+    let mut at = list.0;
+    while !at.is_null() {
+        // SAFETY: an entry of the list, which lives until the end of this function.
+        let entry = unsafe { &*at };
+        // SAFETY: every entry has a name that ends in a zero byte.
+        let of = unsafe { CStr::from_ptr(entry.ifa_name) };
+        if of.to_bytes() == name.as_bytes() {
+            // SAFETY: the address is null or one of the list's.
+            addresses.extend(unsafe { address(entry.ifa_addr) });
+        }
+        at = entry.ifa_next;
+    }
+    Ok(addresses)
+}
+
+/// # Safety
+/// The pointer is null, or to an address whose length is that of its family.
+unsafe fn address(at: *const libc::sockaddr) -> Option<IpAddr> {
+    if at.is_null() {
+        return None;
+    }
+    // SAFETY: every address begins with its family.
+    match libc::c_int::from(unsafe { (*at).sa_family }) {
+        libc::AF_INET => {
+            // SAFETY: of this family, it is this long; the list is aligned for all of them.
+            let address = unsafe { &*at.cast::<libc::sockaddr_in>() };
+            let host = u32::from_be(address.sin_addr.s_addr);
+            Some(Ipv4Addr::from(host).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let address = unsafe { &*at.cast::<libc::sockaddr_in6>() };
+            Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_has_its_address() {
+        let addresses = of_interface("lo").expect("a list");
+        assert!(
+            addresses.contains(&Ipv4Addr::LOCALHOST.into()),
+            "{addresses:?}"
+        );
+        assert!(of_interface("no-such-iface").expect("a list").is_empty());
+    }
+}
