@@ -11,6 +11,14 @@ pub struct Config {
     /// Largest IP datagram that the interface carries, in bytes. Bounds the MSS that we announce
     /// and the segments that we send.
     pub mtu: u16,
+    /// The least that an IPv4 path's MTU is taken for, whatever ICMP says, in bytes: smaller links
+    /// are rarer than those who lie about them (RFC 5927 §7.2).
+    pub min_path_mtu: u16,
+    /// Peers whose path's MTU is remembered.
+    pub max_path_mtus: u32,
+    /// Flows for which the table has room from the beginning: up to that many it never has to be
+    /// built anew, which holds up everything else for a moment.
+    pub expected_flows: u32,
     /// Connections at once, orphans included, half-open ones and TIME-WAIT not.
     pub max_connections: u32,
     /// Listeners at once.
@@ -26,10 +34,14 @@ pub struct Config {
     pub max_send_extents: u32,
     /// Separate ranges that a connection may hold out of order.
     pub max_out_of_order_ranges: u16,
+    /// The same of all connections together.
+    pub max_out_of_order_ranges_in_total: u32,
     /// Segments that belong to no connection and wait for room to leave (RST, challenge ACK,
     /// SYN-ACK).
     pub max_control_segments: u16,
-    /// Challenge acknowledgements a second, of all connections together (RFC 5961 7).
+    /// Challenge acknowledgements a second, of all connections together (RFC 5961 §7). Each second
+    /// some of them, up to half, are withheld, so that no peer can learn from their number what has
+    /// been sent on connections of others.
     pub challenge_acks_per_second: u32,
     /// RSTs a second for segments that belong to nothing.
     pub resets_per_second: u32,
@@ -42,6 +54,15 @@ pub struct Config {
     pub timestamps: bool,
     /// Offer and accept selective acknowledgement.
     pub selective_acks: bool,
+    /// Explicit congestion notification (RFC 3168).
+    pub ecn: EcnPolicy,
+    /// Segments that may leave at once before their pace is held to the window a round trip; 0 to
+    /// send as fast as the window allows.
+    pub pacing_burst: u16,
+    /// Probe for lost tails (RFC 8985 §7).
+    pub tail_loss_probes: bool,
+    /// When the SYN queue is full, answer by cookies (RFC 4987 §3.6) instead of not at all.
+    pub syn_cookies: bool,
     /// Retransmissions of our SYN before an active open fails.
     pub syn_retries: u8,
     /// Retransmissions of a SYN-ACK before a half-open connection is forgotten.
@@ -66,6 +87,9 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             mtu: 1500,
+            min_path_mtu: 552,
+            max_path_mtus: 4096,
+            expected_flows: 0,
             max_connections: 1 << 20,
             max_listeners: 1024,
             max_half_open: 65_536,
@@ -73,6 +97,7 @@ impl Default for Config {
             max_orphans: 65_536,
             max_send_extents: 16_384,
             max_out_of_order_ranges: 1024,
+            max_out_of_order_ranges_in_total: 1 << 18,
             max_control_segments: 4096,
             challenge_acks_per_second: 1000,
             resets_per_second: 10_000,
@@ -80,17 +105,41 @@ impl Default for Config {
             window_scaling: true,
             timestamps: true,
             selective_acks: true,
+            ecn: EcnPolicy::Accept,
+            pacing_burst: 10,
+            tail_loss_probes: true,
+            syn_cookies: true,
             syn_retries: 6,
             syn_ack_retries: 5,
             retries: 15,
             orphan_retries: 8,
             time_wait: Duration::from_secs(60),
+            //= RFC 9293 MUST-40
             delayed_ack: Duration::from_millis(40),
             early_delayed_ack: Duration::from_millis(2),
             quick_acks: 16,
             cork_ceiling: Duration::from_millis(200),
         }
     }
+}
+
+impl Config {
+    /// Ranges out of order that may come to those held.
+    pub(crate) fn ranges_left(&self, held: u32) -> u32 {
+        self.max_out_of_order_ranges_in_total.saturating_sub(held)
+    }
+}
+
+/// Whether connections use explicit congestion notification (RFC 3168), as Linux's `tcp_ecn`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum EcnPolicy {
+    /// Never (0).
+    Off,
+    /// If the peer that connects asks for it (2, as the kernel does).
+    #[default]
+    Accept,
+    /// Also ask for it when connecting (1).
+    On,
 }
 
 /// Keepalive probing (RFC 9293 3.8.4).
@@ -109,7 +158,9 @@ pub struct KeepAlive {
 impl Default for KeepAlive {
     fn default() -> Self {
         Self {
+            //= RFC 9293 MUST-25
             enabled: false,
+            //= RFC 9293 MUST-28
             idle: 7200,
             interval: 75,
             count: 9,

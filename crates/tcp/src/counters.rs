@@ -31,7 +31,8 @@ drop_reasons! {
     BadFlags = "bad_flags",
     /// RST for no connection.
     StrayReset = "stray_reset",
-    /// SYN while the listener holds its limit of half-open connections, or the stack its own.
+    /// SYN while the listener holds its limit of half-open connections, or the stack its own, and
+    /// without cookies.
     HalfOpenFull = "half_open_full",
     /// SYN or final ACK of a handshake while the accept queue is full.
     AcceptQueueFull = "accept_queue_full",
@@ -61,7 +62,7 @@ drop_reasons! {
     DuplicateData = "duplicate_data",
     /// The store had no memory for the payload.
     NoMemory = "no_memory",
-    /// Too many separate ranges out of order.
+    /// Too many separate ranges out of order, of the connection or of all.
     OutOfOrderFull = "out_of_order_full",
     /// Payload for an owner that has closed; answered by RST (RFC 2525 2.17).
     DataAfterClose = "data_after_close",
@@ -69,6 +70,12 @@ drop_reasons! {
     DataAfterFin = "data_after_fin",
     /// The connection has ended, and its RST waits for room to leave.
     Closed = "closed",
+    /// An ICMP error about what is no connection (any more).
+    IcmpNoConnection = "icmp_no_connection",
+    /// An ICMP error about a segment that is not in flight (RFC 5927 §4).
+    IcmpOutOfWindow = "icmp_out_of_window",
+    /// An ICMP error that says nothing new, or nothing that can be.
+    IcmpIgnored = "icmp_ignored",
     /// A segment for a pair in TIME-WAIT.
     TimeWait = "time_wait",
 }
@@ -100,6 +107,32 @@ pub struct Counters {
     pub timeouts: u64,
     /// Recoveries entered by duplicate or selective acknowledgements.
     pub fast_recoveries: u64,
+    /// SYNs answered by a cookie (RFC 4987 §3.6).
+    pub cookies_sent: u64,
+    /// Connections made of a cookie that came back.
+    pub cookies_accepted: u64,
+    /// Acknowledgements at a listener under cookies that brought none of ours; answered by RST.
+    pub cookies_refused: u64,
+    /// ICMP errors that arrived.
+    pub icmp_errors_in: u64,
+    /// Path MTUs that fell by a router's word.
+    pub path_mtu_reductions: u64,
+    /// Probes of a larger path MTU that were sent (RFC 4821).
+    pub path_mtu_probes: u64,
+    /// Probes that were lost, and nothing else.
+    pub path_mtu_probes_lost: u64,
+    /// Path MTUs that fell because nothing full-sized got through.
+    pub path_mtu_black_holes: u64,
+    /// Tail loss probes due (RFC 8985 §7).
+    pub tail_loss_probes: u64,
+    /// Responses to loss taken back, because nothing had been lost.
+    pub spurious_recoveries: u64,
+    /// Ranges that peers reported to have received twice (RFC 2883).
+    pub duplicates_reported: u64,
+    /// Segments that arrived marked for congestion (RFC 3168).
+    pub congestion_marks: u64,
+    /// Windows reduced because a peer echoed such a mark.
+    pub congestion_echoes: u64,
     /// SYN-ACKs retransmitted.
     pub syn_acks_retransmitted: u64,
     /// Zero-window probes sent.
@@ -114,6 +147,8 @@ pub struct Counters {
     pub out_of_order_segments: u64,
     /// Bytes out of order that were given up under memory pressure.
     pub out_of_order_shed: u64,
+    /// Transmissions whose window was smaller than the buffer, because memory was scarce.
+    pub windows_limited: u64,
     /// Segments with URG; the data is ordinary data to us.
     pub urgent_segments: u64,
     /// RSTs sent.

@@ -8,6 +8,8 @@
 
 use wire::flow::{FlowHasher, FlowKey};
 
+use crate::port_counts::PortCounts;
+
 /// The least number of slots; a power of two.
 const MIN_SLOTS: usize = 16;
 
@@ -35,12 +37,14 @@ pub struct FlowTable {
     /// The key of each slot that is taken; anything where it is free.
     keys: Vec<FlowKey>,
     len: usize,
+    ports: PortCounts,
     /// It never shrinks below this many slots.
     min_slots: usize,
 }
 
 impl FlowTable {
     /// An empty table with the given secret key.
+    #[cfg(test)]
     pub fn new(key: [u8; 16]) -> FlowTable {
         FlowTable::with_capacity(key, 0)
     }
@@ -55,6 +59,7 @@ impl FlowTable {
             slots: vec![Slot::FREE; min_slots],
             keys: vec![vacant_key(); min_slots],
             len: 0,
+            ports: PortCounts::default(),
             min_slots,
         }
     }
@@ -62,6 +67,11 @@ impl FlowTable {
     /// How many flows are in the table.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// How many of them are on a local port.
+    pub fn on_port(&self, port: u16) -> u32 {
+        self.ports.get(port)
     }
 
     /// Whether there are none.
@@ -94,6 +104,7 @@ impl FlowTable {
                 };
                 self.keys[at] = flow;
                 self.len += 1;
+                self.ports.add(flow.local_port);
                 None
             }
         }
@@ -107,6 +118,7 @@ impl FlowTable {
         let value = self.slots[at].value;
         self.close_gap(at);
         self.len -= 1;
+        self.ports.subtract(flow.local_port);
         if self.slots.len() > self.min_slots && self.len * 8 < self.slots.len() {
             self.resize(self.slots.len() / 2);
         }

@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use crate::congestion::Algorithm;
+use crate::event::Failure;
 
 /// The state of a connection (RFC 9293 3.3.2). LISTEN is a listener, not a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +54,10 @@ pub struct ConnInfo {
     pub send_mss: u16,
     /// Payload of a full segment that we receive, as observed.
     pub receive_mss: u16,
+    /// The largest IP datagram that is sent, in bytes.
+    pub path_mtu: u16,
+    /// What routers, or the owner, have said of the path without ending the connection.
+    pub soft_error: Option<Failure>,
     /// Smoothed round-trip time, once measured.
     pub round_trip: Option<Duration>,
     /// Its variation.
@@ -85,6 +90,28 @@ pub struct ConnInfo {
     pub bytes_received: u64,
     /// Segments retransmitted in total.
     pub retransmits: u32,
+    /// Timeouts and probes that the peer has not answered.
+    pub unanswered: u8,
+    /// Keepalive probes among them.
+    pub probes: u8,
+    /// What was lost is being repaired.
+    pub recovering: bool,
+    /// Bytes in flight that are lost and not yet sent again.
+    pub lost: u32,
+    /// Bytes in flight that the peer has reported (RFC 2018).
+    pub reported: u32,
+    /// Bytes in flight that were sent again.
+    pub resent: u32,
+    /// The MSS that we announce, in bytes.
+    pub announced_mss: u16,
+    /// How many segments later one may come without being taken for lost.
+    pub reordering: u32,
+    /// Segments received, wrapping at 2^32.
+    pub segments_in: u32,
+    /// Segments sent, retransmissions included, wrapping at 2^32.
+    pub segments_out: u32,
+    /// How fast the peer acknowledged in its latest round trip, bytes a second.
+    pub delivery_rate: u64,
     /// Time until the next timer, if one runs.
     pub next_timer: Option<Duration>,
     /// Since the last payload was sent.

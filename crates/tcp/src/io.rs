@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 
 use wire::ip::Ecn;
+use wire::segment::Link;
 use wire::tcp::Repr;
 
 use crate::{ConnId, Extent, Instant};
@@ -26,6 +27,14 @@ pub trait FrameSink {
     /// for one segment at a time, a multiple of it where something below cuts large segments.
     fn burst_limit(&mut self, conn: ConnId, mss: u16) -> usize;
 
+    /// The largest window that this connection should offer now, in bytes: less than it would when
+    /// memory runs short, so that peers send less before anything has to be dropped. What was
+    /// offered stays offered.
+    fn window_limit(&mut self, conn: ConnId) -> u32 {
+        let _ = conn;
+        u32::MAX
+    }
+
     /// Sends one segment, or one burst that is to be cut into segments.
     ///
     /// # Errors
@@ -44,6 +53,10 @@ pub struct Outgoing<'a> {
     /// Whose it is; `None` for answers to what belongs to no connection, for SYN-ACKs, and for
     /// TIME-WAIT.
     pub conn: Option<ConnId>,
+    /// Of an answer to what belongs to no connection: the link that it came by. The way back along
+    /// it costs no look at routes and neighbours, which a flood from made-up addresses would make
+    /// dear.
+    pub answers: Option<Link>,
     /// Our address.
     pub src: IpAddr,
     /// The peer's.

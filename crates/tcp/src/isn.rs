@@ -21,6 +21,8 @@ impl Isn {
     }
 
     /// The number with which `flow` begins now: ISN = M + F(flow, key).
+    //= RFC 9293 MUST-8, MUST-9
+    //= RFC 6528 §3
     pub fn generate(&self, now: Instant, flow: &FlowKey) -> SeqNumber {
         let clock = (now.as_nanos() / 4_000) as u32;
         SeqNumber(self.hasher.hash(flow) as u32) + clock
@@ -40,6 +42,7 @@ mod tests {
         }
     }
 
+    //~ RFC 9293 MUST-8
     #[test]
     fn one_flow_counts_250_000_a_second() {
         let isn = Isn::new([1; 16]);
@@ -53,6 +56,8 @@ mod tests {
         assert_eq!(late, first + (100_000_u64 * 250_000) as u32);
     }
 
+    //~ RFC 9293 MUST-9
+    //~ RFC 6528 §3
     #[test]
     fn flows_and_keys_are_unrelated() {
         let isn = Isn::new([1; 16]);

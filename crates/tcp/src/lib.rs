@@ -56,6 +56,7 @@ mod info;
 mod io;
 mod isn;
 mod listener;
+mod port_counts;
 mod reassembly;
 mod recovery;
 mod request;
@@ -66,7 +67,7 @@ mod time;
 mod time_wait;
 mod timer_wheel;
 
-pub use config::{Config, ConnOptions, KeepAlive, ListenSpec};
+pub use config::{Config, ConnOptions, EcnPolicy, KeepAlive, ListenSpec};
 pub use congestion::Algorithm;
 pub use counters::{Counters, DropReason};
 pub use event::{ConnUpdate, Event, Failure};

@@ -66,6 +66,24 @@ impl Instant {
     }
 }
 
+/// A span in whole milliseconds, up to 49 days: a quarter of the room of a [`Duration`].
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Millis(u32);
+
+impl Millis {
+    pub(crate) fn get(self) -> Duration {
+        Duration::from_millis(self.0.into())
+    }
+}
+
+/// Rounds up, so that a span that is set is never none; the largest if it is too long.
+impl From<Duration> for Millis {
+    fn from(span: Duration) -> Millis {
+        let millis = span.as_nanos().div_ceil(1_000_000);
+        Millis(u32::try_from(millis).unwrap_or(u32::MAX))
+    }
+}
+
 impl Add<Duration> for Instant {
     type Output = Instant;
 

@@ -103,6 +103,7 @@ impl Pair {
             return Answer::Ignore;
         }
         if tcp.flags.contains(Flags::SYN) {
+            //= RFC 6191 §2
             let later = match (self.timestamps, tcp.options.timestamps) {
                 (Some(old), Some(new)) => (new.value.wrapping_sub(old.recent) as i32) > 0,
                 _ => false,
@@ -141,10 +142,6 @@ impl TimeWaitTable {
 
     pub(crate) fn len(&self) -> u32 {
         self.pairs.len()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Pair> {
-        self.pairs.iter().map(|(_, pair)| pair)
     }
 
     /// The pair that has to go before another may come.

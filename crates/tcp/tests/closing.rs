@@ -9,6 +9,7 @@ fn bench() -> Bench {
     Bench::established(plain(), ConnOptions::default())
 }
 
+//~ RFC 9293 MUST-13
 #[test]
 fn we_close_first() {
     // RFC 9293 figure 12.
@@ -72,6 +73,7 @@ fn both_close_at_once() {
     assert_eq!(b.released.len(), 1);
 }
 
+//~ RFC 9293 §3.10.6
 #[test]
 fn a_half_closed_connection_goes_on_receiving() {
     let mut b = bench();
@@ -95,6 +97,7 @@ fn a_half_closed_connection_goes_on_receiving() {
     b.quiet();
 }
 
+//~ RFC 9293 §3.10.4
 #[test]
 fn fin_follows_what_is_pending() {
     let mut b = bench();
@@ -181,6 +184,7 @@ fn data_for_an_orphan_resets() {
     assert_eq!(b.released.len(), 1);
 }
 
+//~ RFC 9293 §3.10.5
 #[test]
 fn abort_resets_and_forgets() {
     let mut b = bench();
@@ -386,6 +390,7 @@ fn time_wait_is_taken_over_by_a_later_syn() {
     assert_eq!(b.stack.counters().time_wait_reused, 1);
 }
 
+//~ RFC 6191 §2
 #[test]
 fn time_wait_is_taken_over_by_a_later_timestamp() {
     // RFC 6191.

@@ -6,6 +6,7 @@ use common::*;
 use tcp::{Config, ConnOptions, ConnectError, DropReason, Failure, Request, State};
 use wire::tcp::Flags;
 
+//~ RFC 9293 §3.10.7.2
 #[test]
 fn passive_open_and_first_data() {
     let mut b = Bench::listening(plain(), ConnOptions::default());
@@ -27,6 +28,7 @@ fn passive_open_and_first_data() {
     assert_eq!(b.update.acked, 3);
 }
 
+//~ RFC 9293 MUST-43, MUST-65, §3.10.1, §3.10.7.3
 #[test]
 fn active_open() {
     let mut b = Bench::new(Config::default());
@@ -73,6 +75,7 @@ fn data_queued_before_the_handshake_follows_it() {
     b.quiet();
 }
 
+//~ RFC 9293 MUST-10
 #[test]
 fn simultaneous_open() {
     // RFC 9293 3.5, figure 8.
@@ -92,6 +95,7 @@ fn simultaneous_open() {
     b.expect("P. 1:5 ack 1");
 }
 
+//~ RFC 9293 MUST-11, MUST-12
 #[test]
 fn connection_refused() {
     let mut b = Bench::new(plain());
@@ -110,6 +114,7 @@ fn connection_refused() {
     assert_eq!(b.stack.flow_count(), 0);
 }
 
+//~ RFC 9293 MUST-22
 #[test]
 fn syn_is_retransmitted_and_given_up() {
     let mut b = Bench::new(plain());
@@ -150,6 +155,8 @@ fn a_wrong_ack_in_syn_sent_is_answered_by_reset() {
     assert_eq!(b.info().state, State::SynSent);
 }
 
+//~ RFC 2018 §2
+//~ RFC 7323 §2.2, §3.2
 #[test]
 fn options_are_agreed_on_by_both_sides() {
     // What the peer does not offer is not used.
@@ -167,6 +174,7 @@ fn options_are_agreed_on_by_both_sides() {
     assert_eq!(syn_ack.options.timestamps.unwrap().echo, 1000);
 }
 
+//~ RFC 9293 MUST-15
 #[test]
 fn a_peer_without_mss_gets_small_segments() {
     let mut b = Bench::listening(plain(), ConnOptions::default());
@@ -183,6 +191,7 @@ fn a_tiny_mss_does_not_eat_the_processor() {
     assert_eq!(b.info().send_mss, 36);
 }
 
+//~ RFC 9293 MUST-14, MUST-16, MUST-67
 #[test]
 fn mtu_and_max_segment_bound_both_directions() {
     let options = ConnOptions {
@@ -238,16 +247,20 @@ fn half_open_connections_check_what_completes_them() {
     b.inject_dropped(seg(70_000, 0).ack(1), DropReason::BeyondWindow);
     b.expect(". 1:1 ack 1");
     b.inject_dropped(seg(2, 0).flags(RST), DropReason::UnacceptableReset);
+    b.expect(". 1:1 ack 1");
+    b.inject_dropped(seg(0, 0).flags(RST), DropReason::UnacceptableReset);
     assert_eq!(b.stack.half_open_count(), 1);
     b.inject(seg(1, 0).flags(RST));
     assert_eq!(b.stack.half_open_count(), 0);
     b.quiet();
 }
 
+//~ RFC 4987 §3.5
 #[test]
 fn the_number_of_half_open_connections_is_bounded() {
     let config = Config {
         max_half_open: 2,
+        syn_cookies: false,
         ..plain()
     };
     let mut b = Bench::listening(config, ConnOptions::default());
@@ -263,6 +276,7 @@ fn the_number_of_half_open_connections_is_bounded() {
     assert_eq!(b.stack.half_open_count(), 2);
 }
 
+//~ RFC 9293 MUST-41
 #[test]
 fn the_accept_queue_holds_one_more_than_the_backlog() {
     let mut b = Bench::new(plain());
@@ -329,6 +343,7 @@ fn a_connection_reset_in_the_queue_is_still_accepted() {
     assert_eq!(b.update.failed, Some(Failure::Reset));
 }
 
+//~ RFC 9293 §3.10.7.1
 #[test]
 fn what_nobody_listens_to_is_reset() {
     let mut b = Bench::new(plain());
@@ -360,6 +375,7 @@ fn nonsense_begins_nothing() {
     assert_eq!(b.stack.half_open_count(), 0);
 }
 
+//~ RFC 9293 MUST-45, MUST-46
 #[test]
 fn a_pair_is_opened_once() {
     let mut b = Bench::new(plain());

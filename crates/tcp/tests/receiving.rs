@@ -18,6 +18,7 @@ fn seasoned() -> Bench {
     Bench::established(config, ConnOptions::default())
 }
 
+//~ RFC 5681 §4.2
 #[test]
 fn every_second_full_segment_is_acknowledged() {
     let mut b = seasoned();
@@ -55,6 +56,7 @@ fn a_young_connection_does_not_keep_a_peer_waiting() {
     b.expect(". 1:1 ack 11");
 }
 
+//~ RFC 9293 MUST-58, MUST-59
 #[test]
 fn a_batch_ends_in_one_acknowledgement() {
     let mut b = bench();
@@ -138,6 +140,7 @@ fn every_byte_is_placed_once() {
     assert_eq!(b.store.placed.last(), Some(&(500, 100)));
 }
 
+//~ RFC 2018 §4
 #[test]
 fn the_latest_range_is_reported_first() {
     let config = Config {
@@ -209,6 +212,7 @@ fn without_memory_nothing_is_acknowledged() {
     assert_eq!(b.update.received, 100);
 }
 
+//~ RFC 9293 MUST-39
 #[test]
 fn the_window_closes_and_opens_without_silliness() {
     let options = ConnOptions {
@@ -247,6 +251,7 @@ fn a_reader_that_keeps_up_causes_no_window_updates() {
     assert_eq!(b.all().len(), 50);
 }
 
+//~ RFC 7323 §2.4
 #[test]
 fn the_right_edge_never_moves_back() {
     let mut b = seasoned();
@@ -263,6 +268,7 @@ fn the_right_edge_never_moves_back() {
     b.inject_dropped(seg(65_536, 1000).ack(1), DropReason::BeyondWindow);
 }
 
+//~ RFC 7323 §2.3
 #[test]
 fn a_scaled_window_is_rounded_down() {
     let config = Config {
@@ -282,6 +288,7 @@ fn a_scaled_window_is_rounded_down() {
     assert_eq!(b.info().receive_window, ((1 << 20) - 1000) >> 7 << 7);
 }
 
+//~ RFC 9293 §3.10.3
 #[test]
 fn consumed_is_checked() {
     let mut b = bench();
@@ -361,4 +368,66 @@ fn sequence_numbers_wrap() {
         b.request(Request::Consumed(sent));
     }
     assert_eq!(b.update.received, 100_000);
+}
+
+#[test]
+fn ranges_out_of_order_are_bounded_for_all_connections_together() {
+    let config = Config {
+        max_out_of_order_ranges_in_total: 2,
+        ..plain()
+    };
+    let mut b = Bench::established(config, ConnOptions::default());
+    b.inject(seg(100, 10).ack(1));
+    b.inject(seg(200, 10).ack(1));
+    let first = (b.conn, b.iss);
+    b.discard();
+    b.offer = b.offer.port(2);
+    b.handshake();
+    b.inject_dropped(seg(100, 10).ack(1).port(2), tcp::DropReason::OutOfOrderFull);
+    // In order is always taken; and what the first one gives up, the second may hold.
+    b.inject(seg(1, 10).ack(1).port(2));
+    assert_eq!(b.update.received, 10);
+    assert_eq!(b.stack.shed_out_of_order(first.0.unwrap()), 20);
+    b.inject(seg(100, 10).ack(1).port(2));
+    b.inject(seg(200, 10).ack(1).port(2));
+    b.inject_dropped(seg(300, 10).ack(1).port(2), tcp::DropReason::OutOfOrderFull);
+    // A connection that ends gives up its own.
+    b.request(Request::Abort);
+    b.discard();
+    (b.conn, b.iss) = first;
+    b.inject(seg(100, 10).ack(1));
+    b.inject(seg(200, 10).ack(1));
+    assert_eq!(b.info().out_of_order, 20);
+}
+
+#[test]
+fn scarce_memory_shrinks_the_window_before_anything_is_dropped() {
+    let mut b = Bench::established(plain(), ConnOptions::default());
+    b.inject(seg(1, 1000).ack(1));
+    b.inject(seg(1001, 1000).ack(1));
+    b.discard();
+    b.sink.window_limit = 10_000;
+    b.inject(seg(2001, 1000).ack(1));
+    b.inject(seg(3001, 1000).ack(1));
+    // What was offered stays offered: the edge does not move back, and no further out.
+    let edge = b
+        .all_sent()
+        .last()
+        .map(|s| s.ack.unwrap() + i64::from(s.window));
+    assert_eq!(edge, Some(2001 + 65_535));
+    b.inject(seg(4001, 60_000).ack(1));
+    let sent = b.all_sent().pop().unwrap();
+    assert_eq!((sent.ack, sent.window), (Some(64_001), 10_000));
+    assert!(b.stack.counters().windows_limited > 0);
+    // Never so small that the peer has to probe.
+    b.sink.window_limit = 0;
+    b.inject(seg(64_001, 10_000).ack(1));
+    let sent = b.all_sent().pop().unwrap();
+    assert_eq!(u32::from(sent.window), 2 * u32::from(b.info().receive_mss));
+    // When there is memory again the window grows again.
+    b.sink.window_limit = u32::MAX;
+    b.request(Request::Consumed(74_000));
+    b.inject(seg(74_001, 10).ack(1));
+    b.advance(ms(50));
+    assert_eq!(b.all_sent().pop().unwrap().window, 65_535);
 }

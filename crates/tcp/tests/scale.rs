@@ -100,3 +100,23 @@ fn a_hundred_thousand_opened_and_closed_leave_nothing() {
     b.advance(secs(61));
     assert_eq!(b.stack.flow_count(), 0);
 }
+
+#[test]
+fn a_million_idle_connections_cost_a_packet_nothing() {
+    let _alone = alone();
+    // Visits to connections, segments and timers looked at: the same in every run, unlike time.
+    let cost = |b: &mut Bench| {
+        let before = b.stack.connection_visits();
+        for i in 0..100 {
+            b.inject(seg(1 + 10 * i, 10).ack(1).port(b.offer.src_port));
+            b.advance(ms(1));
+        }
+        assert!(b.stack.uses_local_port(80));
+        assert!(!b.stack.uses_local_port(81));
+        b.stack.connection_visits() - before
+    };
+    let alone = cost(&mut many(1));
+    let mut b = many(1_000_000);
+    assert_eq!(cost(&mut b), alone);
+    assert_eq!(b.stack.flow_count(), 1_000_000);
+}

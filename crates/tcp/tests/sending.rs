@@ -17,6 +17,7 @@ fn no_delay() -> Bench {
     Bench::established(plain(), options)
 }
 
+//~ RFC 9293 MUST-61, §3.10.2
 #[test]
 fn a_stream_is_cut_into_segments() {
     let mut b = bench();
@@ -112,6 +113,7 @@ fn a_budget_is_kept() {
     assert_eq!(b.all().len(), 5);
 }
 
+//~ RFC 9293 MUST-60
 #[test]
 fn nagle_holds_a_second_small_segment() {
     let mut b = bench();
@@ -139,6 +141,7 @@ fn nagle_lets_the_tail_of_a_large_send_go() {
     b.expect("P. 1501:1601 ack 1");
 }
 
+//~ RFC 9293 MUST-17
 #[test]
 fn no_delay_sends_at_once() {
     let mut b = no_delay();
@@ -204,6 +207,7 @@ fn fin_takes_the_corked_tail_along() {
     b.expect("FP. 1:11 ack 1");
 }
 
+//~ RFC 9293 MUST-1
 #[test]
 fn the_peers_window_is_respected() {
     let mut b = bench();
@@ -215,6 +219,7 @@ fn the_peers_window_is_respected() {
     assert_eq!(b.all(), [". 2001:3001 ack 1", "P. 3001:4001 ack 1"]);
 }
 
+//~ RFC 9293 MUST-38
 #[test]
 fn a_small_window_is_used_when_it_is_all_there_ever_was() {
     let mut b = Bench::listening(plain(), ConnOptions::default());
@@ -226,6 +231,7 @@ fn a_small_window_is_used_when_it_is_all_there_ever_was() {
     b.expect("P. 601:1001 ack 1");
 }
 
+//~ RFC 9293 MUST-35, MUST-36, MUST-37
 #[test]
 fn a_closed_window_is_probed_for_ever_while_answered() {
     let mut b = bench();
@@ -270,6 +276,7 @@ fn the_persist_timer_overrides_silly_window_avoidance() {
     b.expect(". 1:101 ack 1");
 }
 
+//~ RFC 9293 MUST-34
 #[test]
 fn a_window_that_closes_on_data_in_flight_is_no_reason_to_give_up() {
     let mut b = bench();

@@ -9,6 +9,7 @@
 
 use core::time::Duration;
 
+use super::hystart::{Growth, HyStart};
 use super::{Acked, CongestionControl, Window};
 use crate::time::Instant;
 
@@ -18,6 +19,7 @@ const MAX_ELAPSED: u64 = 1 << 20;
 
 /// CUBIC's state.
 #[derive(Clone, Copy, Debug)]
+//= RFC 9438 §4.1
 pub struct Cubic {
     window: Window,
     /// W_max in bytes: the window at the last congestion. 0 after a timeout and before the first
@@ -25,8 +27,19 @@ pub struct Cubic {
     w_max: u32,
     /// cwnd_prior in bytes: the window before the last reduction.
     prior: u32,
-    /// This stretch of congestion avoidance, once it has begun.
-    epoch: Option<Epoch>,
+    /// Where growth stands.
+    stage: Stage,
+}
+
+/// Where the growth of the window stands.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// In the first slow start.
+    Start(HyStart),
+    /// After congestion, before anything was acknowledged in congestion avoidance.
+    Between,
+    /// In congestion avoidance.
+    Avoidance(Epoch),
 }
 
 /// A stretch of congestion avoidance without congestion.
@@ -55,16 +68,17 @@ impl Cubic {
             window: Window::new(mss),
             w_max: 0,
             prior: 0,
-            epoch: None,
+            stage: Stage::Start(HyStart::new()),
         }
     }
 
     /// Reduces the threshold by beta_cubic = 0.7 (RFC 9438 section 4.6).
+    //= RFC 9438 §4.6
     fn reduce(&mut self, in_flight: u32) {
         self.prior = self.window.bytes();
         let flight = u64::from(self.window.flight(in_flight));
         self.window.set_threshold((flight * 7 / 10) as u32);
-        self.epoch = None;
+        self.stage = Stage::Between;
     }
 
     /// Section 4.2: the window at the beginning of congestion avoidance decides K.
@@ -90,10 +104,14 @@ impl Cubic {
 
     /// Congestion avoidance for `acked` bytes (sections 4.2 to 4.5).
     fn avoid_congestion(&mut self, now: Instant, acked: u32, rtt: Duration) {
-        let mut epoch = self.epoch.unwrap_or_else(|| self.begin_epoch(now));
+        let mut epoch = match self.stage {
+            Stage::Avoidance(epoch) => epoch,
+            _ => self.begin_epoch(now),
+        };
         epoch.last_ack = now;
         let (window, mss) = (self.window.bytes(), self.window.mss());
 
+        //= RFC 9438 §4.3
         // Section 4.3: W_est grows by alpha_cubic segments a window, which at beta_cubic = 0.7 is
         // 3 * (1 - 0.7) / (1 + 0.7) = 9/17, and by one once it has reached cwnd_prior.
         let (numerator, denominator) = if epoch.estimate < self.prior {
@@ -113,6 +131,7 @@ impl Cubic {
             // The Reno-friendly region.
             self.window.set_bytes(window.max(epoch.estimate));
         } else {
+            //= RFC 9438 §4.2, §4.4, §4.5
             // Section 4.2: no further than 1.5 windows in a round trip.
             let target = epoch
                 .at(elapsed + rtt, mss)
@@ -125,7 +144,7 @@ impl Cubic {
             );
             self.window.set_bytes(grown);
         }
-        self.epoch = Some(epoch);
+        self.stage = Stage::Avoidance(epoch);
     }
 }
 
@@ -158,13 +177,26 @@ impl CongestionControl for Cubic {
         if !acked.window_limited {
             // Section 5.8: the time in which the window was not the limit does not count; or it
             // would jump when the sender has more to send again.
-            if let Some(epoch) = &mut self.epoch {
+            if let Stage::Avoidance(epoch) = &mut self.stage {
                 epoch.start += acked.now.saturating_duration_since(epoch.last_ack);
                 epoch.last_ack = acked.now;
             }
             return;
         }
-        let left = self.window.slow_start(acked.bytes);
+        //= RFC 9438 §4.10
+        let mut bytes = acked.bytes;
+        if let Stage::Start(hystart) = &mut self.stage
+            && self.window.in_slow_start()
+        {
+            match hystart.on_ack(bytes, acked.latest_rtt, acked.round) {
+                Growth::By(growth) => bytes = growth,
+                Growth::Over => {
+                    self.window.end_slow_start();
+                    self.stage = Stage::Between;
+                }
+            }
+        }
+        let left = self.window.slow_start(bytes);
         if left > 0 {
             self.avoid_congestion(acked.now, left, acked.smoothed_rtt);
         }
@@ -172,6 +204,7 @@ impl CongestionControl for Cubic {
 
     fn on_congestion(&mut self, _now: Instant, in_flight: u32) {
         let window = self.window.bytes();
+        //= RFC 9438 §4.7
         // Fast convergence (section 4.7): a window that did not get back to W_max makes room for
         // others, by 1 - (1 + beta) / 2.
         self.w_max = if window < self.w_max {
@@ -186,15 +219,11 @@ impl CongestionControl for Cubic {
     fn on_timeout(&mut self, _now: Instant, in_flight: u32, first: bool) {
         if first {
             self.reduce(in_flight);
+            //= RFC 9438 §4.8
             self.w_max = 0;
         }
-        self.epoch = None;
+        self.stage = Stage::Between;
         self.window.collapse();
-    }
-
-    fn on_idle(&mut self) {
-        self.window.restart();
-        self.epoch = None;
     }
 }
 

@@ -6,11 +6,14 @@
 //! detected (RFC 6582, 6675, 8985) and how recovery paces itself (RFC 6937) stay on the other side.
 
 mod cubic;
+mod hystart;
 mod reno;
+mod validation;
 mod window;
 
 pub use cubic::Cubic;
 pub use reno::Reno;
+pub(crate) use validation::Validation;
 pub use window::{MAX_WINDOW, Window};
 
 use core::time::Duration;
@@ -31,6 +34,9 @@ pub struct Acked {
     /// Whether the congestion window was what kept the sender from sending more. A window that was
     /// not used up has not been tested, and does not grow (RFC 9438 section 5.8, RFC 7661).
     pub window_limited: bool,
+    /// Whether with it a round trip begins: what was in flight when the last one began has been
+    /// acknowledged.
+    pub round: bool,
 }
 
 /// How much may be in flight. Amounts are in bytes.
@@ -52,9 +58,6 @@ pub trait CongestionControl {
     /// The retransmission timer expired. Only the `first` expiration for the same data changes the
     /// threshold (RFC 5681 section 3.1).
     fn on_timeout(&mut self, now: Instant, in_flight: u32, first: bool);
-
-    /// Nothing was sent for more than a retransmission timeout (RFC 5681 section 4.1).
-    fn on_idle(&mut self);
 }
 
 /// Which algorithm a connection uses.
@@ -143,6 +146,16 @@ impl Controller {
         self.state_mut().set_bytes(bytes);
     }
 
+    /// The last response to congestion was for nothing: everything is as it was before, except that
+    /// the window is no smaller than now (RFC 9438 §4.9, RFC 4015 §3.2).
+    //= RFC 9438 §4.9
+    pub fn undo(&mut self, before: &Controller) {
+        let (window, mss) = (self.window(), self.state().mss());
+        *self = *before;
+        self.set_mss(mss);
+        self.set_window(self.window().max(window));
+    }
+
     /// The payload of a full segment has changed. The window stays.
     pub fn set_mss(&mut self, mss: u16) {
         self.state_mut().set_mss(mss);
@@ -185,13 +198,6 @@ impl CongestionControl for Controller {
         match self {
             Controller::Cubic(cubic) => cubic.on_timeout(now, in_flight, first),
             Controller::Reno(reno) => reno.on_timeout(now, in_flight, first),
-        }
-    }
-
-    fn on_idle(&mut self) {
-        match self {
-            Controller::Cubic(cubic) => cubic.on_idle(),
-            Controller::Reno(reno) => reno.on_idle(),
         }
     }
 }

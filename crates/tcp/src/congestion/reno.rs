@@ -39,6 +39,7 @@ impl CongestionControl for Reno {
     }
 
     #[inline]
+    //= RFC 5681 §3.1
     fn on_ack(&mut self, acked: &Acked) {
         if !acked.window_limited {
             return;
@@ -65,10 +66,5 @@ impl CongestionControl for Reno {
             self.reduce(in_flight);
         }
         self.window.collapse();
-    }
-
-    fn on_idle(&mut self) {
-        self.window.restart();
-        self.acked = 0;
     }
 }

@@ -109,13 +109,27 @@ impl Window {
         self.collapsed = true;
     }
 
-    /// After an idle time: no more than the initial window (RFC 5681 section 4.1).
-    pub(super) fn restart(&mut self) {
-        self.set_bytes(self.bytes.min(initial_window(self.mss)));
+    /// Slow start has found as much as it can.
+    pub(super) fn end_slow_start(&mut self) {
+        self.set_threshold(self.bytes);
+    }
+
+    /// A window that was not in use for long is worth half, but not less than the initial window; as
+    /// far as three quarters of what it was it may come back by slow start (RFC 7661 §4.4.2). Returns
+    /// whether there was anything to take.
+    pub(super) fn devalue(&mut self) -> bool {
+        let least = initial_window(self.mss);
+        if self.bytes <= least {
+            return false;
+        }
+        self.threshold = self.threshold.max(self.bytes / 4 * 3);
+        self.set_bytes((self.bytes / 2).max(least));
+        true
     }
 }
 
 /// RFC 6928 section 2.
+//= RFC 6928 §2
 fn initial_window(mss: u16) -> u32 {
     let mss = u32::from(mss);
     (10 * mss).min(14_600.max(2 * mss))

@@ -10,8 +10,20 @@ use super::{Connection, Context, Timer};
 use crate::Instant;
 use crate::congestion::{Acked, CongestionControl};
 use crate::info::State;
-use crate::recovery::rtt::MAX_RTO;
-use crate::recovery::{Phase, Verdict};
+use crate::recovery::rtt::{INITIAL_RTO, MAX_RTO};
+use crate::recovery::{Arrival, Loss, Outcome, Phase};
+
+/// What an acknowledgement has measured.
+struct Measured {
+    /// Bytes of the stream that it covers for the first time.
+    bytes: u32,
+    /// Bytes that were in flight or, if that is more, that the network has carried of late.
+    flight: u32,
+    /// It begins a round trip.
+    round: bool,
+    /// The round trip of what it covers.
+    rtt: Option<Duration>,
+}
 
 impl Connection {
     /// `ack` is not beyond what was sent and not absurdly old.
@@ -32,40 +44,155 @@ impl Connection {
             } else {
                 self.snd.scale
             };
+            //= RFC 9293 MUST-1
+            //= RFC 7323 §2.2, §2.3
             self.set_window(u32::from(tcp.window) << scale, tcp.seq, ack);
         }
 
         let blocks = tcp.options.sack.as_slice();
-        let news = self
-            .recovery
-            .on_blocks(blocks, self.snd.una.max(ack), self.snd.nxt);
-        if ack.after(self.snd.una) {
-            self.on_progress(ack, tcp.options.timestamps, cx);
-        } else {
-            // RFC 5681 2: a duplicate carries nothing and changes nothing.
-            let duplicate = ack == self.snd.una
-                && segment.payload.is_empty()
-                && !tcp.flags.contains(Flags::FIN)
-                && self.snd.wnd == window_before
-                && self.in_flight() > 0;
-            if duplicate {
-                self.recovery.on_duplicate();
-            } else if !news {
-                return;
-            }
-        }
-        if self.in_flight() == 0 {
+        let progress = ack.after(self.snd.una);
+        // RFC 5681 2: a duplicate carries nothing and changes nothing.
+        let duplicate = ack == self.snd.una
+            && segment.payload.is_empty()
+            && !tcp.flags.contains(Flags::FIN)
+            && self.snd.wnd == window_before;
+        let tells = progress || duplicate || !blocks.is_empty();
+        if !tells || ack.before(self.snd.una) || (self.in_flight() == 0 && blocks.is_empty()) {
             return;
         }
-        let verdict = self
-            .recovery
-            .detect(self.snd.una, self.snd.nxt, self.snd.mss);
-        if verdict == Verdict::Entered {
-            cx.counters.fast_recoveries += 1;
-            self.probe = None;
-            self.congestion.on_congestion(cx.now, self.in_flight());
+        let (srtt, min_rtt) = self.round_trips();
+        let arrival = Arrival {
+            now: cx.now,
+            ack,
+            blocks,
+            echo: self.echoed(tcp.options.timestamps, cx.now),
+            duplicate,
+            min_rtt,
+            srtt,
+            mss: self.snd.mss,
+        };
+        let before = self.recovery.phase();
+        let flight = self.in_flight();
+        let echo = self.take_echo(tcp.flags, ack);
+        let mut outcome = self.recovery.on_ack(&arrival, &self.congestion);
+        cx.counters.duplicates_reported += u64::from(outcome.twice);
+        self.excuse_probe(&mut outcome, cx);
+        let (mut bytes, mut round, mut rtt) = (0, false, None);
+        if progress {
+            round = self.recovery.begins_round(ack);
+            rtt = self.take_round_trip(round, &outcome, tcp.options.timestamps, cx.now);
+            bytes = self.on_progress(ack, cx);
+            let window = self.congestion.window();
+            self.validation.on_ack(cx.now, bytes, round, srtt, window);
         }
+        let measured = Measured {
+            bytes,
+            flight: self.validation.in_use(flight),
+            round,
+            rtt,
+        };
+        if self.state == State::Closed {
+            return;
+        }
+        if echo && outcome.loss.is_none() && before == self.recovery.phase() {
+            self.respond_to_mark(measured.flight, cx);
+        } else {
+            self.respond(before, &measured, &outcome, cx);
+        }
+        self.note_probe_arrived(cx);
+        self.watch_flight();
         self.wants_transmit |= self.has_pending();
+    }
+
+    /// Tells congestion control what an acknowledgement means to it. `before` is the phase that
+    /// recovery was in.
+    fn respond(
+        &mut self,
+        before: Phase,
+        measured: &Measured,
+        outcome: &Outcome,
+        cx: &mut Context<'_>,
+    ) {
+        let Measured { bytes, flight, .. } = *measured;
+        let after = self.recovery.phase();
+        if let Some(congestion) = &outcome.spurious {
+            cx.counters.spurious_recoveries += 1;
+            self.congestion.undo(congestion);
+            self.backoff = 0;
+        } else if before == Phase::Fast && after == Phase::Open {
+            let threshold = self.congestion.slow_start_threshold();
+            self.congestion.set_window(threshold);
+        }
+        if outcome.loss.is_none() && before != Phase::Fast && after != Phase::Fast && bytes > 0 {
+            self.congestion.on_ack(&Acked {
+                now: cx.now,
+                bytes,
+                smoothed_rtt: self.rtt.smoothed().unwrap_or(Duration::ZERO),
+                latest_rtt: measured.rtt,
+                window_limited: self.window_limited,
+                round: measured.round,
+            });
+        }
+        self.respond_to_loss(outcome.loss, flight, cx);
+        if after == Phase::Fast && outcome.delivered > 0 {
+            let threshold = self.congestion.slow_start_threshold();
+            let mss = self.snd.mss;
+            let window = self
+                .recovery
+                .window(outcome.delivered, threshold, mss, outcome.safe);
+            self.congestion.set_window(window);
+        }
+    }
+
+    /// Something is lost: congestion control hears of it once a window, and of what was lost twice
+    /// again.
+    //= RFC 5681 §4.3
+    pub(super) fn respond_to_loss(
+        &mut self,
+        loss: Option<Loss>,
+        flight: u32,
+        cx: &mut Context<'_>,
+    ) {
+        match loss {
+            None => return,
+            Some(Loss::Entered) => {
+                cx.counters.fast_recoveries += 1;
+                if self.is_reduced_for_mark() {
+                    return;
+                }
+            }
+            Some(Loss::Tail) => {}
+            Some(Loss::Again) => {
+                // The window is what the recovery just lets go; the reduction is from where it was
+                // to end.
+                let threshold = self.congestion.slow_start_threshold();
+                self.congestion.set_window(threshold);
+            }
+        }
+        self.ecn.reduced = true;
+        self.congestion.on_congestion(cx.now, flight);
+    }
+
+    /// Lets the timer of data in flight run for what is due next.
+    #[inline]
+    pub(super) fn watch_flight(&mut self) {
+        if let Some(at) = self.recovery.deadline() {
+            self.timers.set_at(Timer::Retransmit, at);
+        }
+    }
+
+    /// The smoothed round trip and the least, or what stands for them before anything was measured.
+    pub(super) fn round_trips(&self) -> (Duration, Duration) {
+        let smoothed = self.rtt.smoothed().unwrap_or(INITIAL_RTO);
+        (smoothed, self.rtt.min().unwrap_or(Duration::ZERO))
+    }
+
+    /// The time that a segment echoes, in whole milliseconds of the stack's clock.
+    fn echoed(&self, timestamps: Option<Timestamps>, now: Instant) -> Option<u64> {
+        let echo = timestamps.filter(|_| self.ts.enabled)?.echo;
+        let age = self.timestamp(now).wrapping_sub(echo);
+        let possible = u128::from(age) <= MAX_RTO.as_millis();
+        possible.then(|| now.as_millis().saturating_sub(age.into()))
     }
 
     /// The peer's window, already scaled.
@@ -82,75 +209,64 @@ impl Connection {
         self.snd.wl2 = ack;
     }
 
-    fn on_progress(
-        &mut self,
-        ack: SeqNumber,
-        timestamps: Option<Timestamps>,
-        cx: &mut Context<'_>,
-    ) {
+    /// The cumulative acknowledgement has moved to `ack`. Returns how many bytes of the stream that
+    /// were.
+    fn on_progress(&mut self, ack: SeqNumber, cx: &mut Context<'_>) -> u32 {
         let bytes = ack.distance_from(self.snd.una) as u32;
         let fin_acked = self.fin_in_flight() && ack == self.snd.nxt;
         let data = bytes - u32::from(fin_acked);
 
-        self.take_round_trip(ack, timestamps, cx.now);
-        let phase = self.recovery.phase();
         self.queue.acknowledge(self.queue.start() + u64::from(data));
         self.snd.una = ack;
         self.snd.small = self.snd.small.max(ack);
         self.unanswered = 0;
         self.stalled_since = cx.now;
-        self.recovery.on_progress(ack, bytes, self.snd.mss);
-        if phase != Phase::Fast {
-            self.congestion.on_ack(&Acked {
-                now: cx.now,
-                bytes: data,
-                smoothed_rtt: self.rtt.smoothed().unwrap_or(Duration::ZERO),
-                latest_rtt: self.rtt.latest(),
-                window_limited: self.window_limited,
-            });
-        }
+        //= RFC 6298 §5
         // RFC 6298 5.2 and 5.3.
         if self.in_flight() == 0 {
             self.timers.clear(Timer::Retransmit);
+            self.tail_probe_due = false;
+            self.recovery.release(cx.flights);
         } else {
-            self.timers.set(Timer::Retransmit, cx.now, self.timeout());
+            self.recovery.restart_timer(cx.now, self.timeout());
+            self.recovery
+                .restart_probe(cx.now, self.rtt.smoothed(), self.snd.mss);
         }
         self.changed |= data > 0;
         if fin_acked {
             self.state = self.state.after_fin_acked();
             if self.state == State::FinWait2 && self.orphan {
                 self.timers
-                    .set(Timer::FinWait2, cx.now, self.fin_wait_2_timeout);
+                    .set(Timer::FinWait2, cx.now, self.fin_wait_2_timeout.get());
             }
             if self.state == State::Closed {
                 self.finish();
             }
         }
-        self.wants_transmit |= self.has_pending();
+        data
     }
 
-    /// Measures a round trip, if this acknowledgement allows it without doubt: by the segment that
-    /// was timed, or after a retransmission by the timestamp (RFC 7323 4.1), which also ends the
-    /// back-off (RFC 6298 5.7).
+    /// Measures a round trip, if this acknowledgement allows it without doubt: by what was sent once
+    /// (Karn's rule, RFC 6298 §3), or after a retransmission by the timestamp (RFC 7323 §4.1). Either
+    /// ends the back-off (RFC 6298 §5.7).
     ///
     /// The timestamp must be that of the retransmission. A peer that had the segment already, and
     /// whose acknowledgement was lost, answers the second one with the first one's timestamp: then
     /// what lies between is our own back-off, and as a round trip it would keep itself alive.
-    pub(super) fn take_round_trip(
+    //= RFC 9293 MUST-18
+    //= RFC 6298 §3
+    //= RFC 7323 §4.1
+    fn take_round_trip(
         &mut self,
-        ack: SeqNumber,
+        round: bool,
+        outcome: &Outcome,
         timestamps: Option<Timestamps>,
         now: Instant,
-    ) {
-        let sample = match (&self.probe, timestamps) {
-            (Some(probe), _) if probe.end.at_or_before(ack) => {
-                Some(now.saturating_duration_since(probe.sent_at))
-            }
-            (Some(_), _) => None,
+    ) -> Option<Duration> {
+        let sample = match (outcome.sent_at, timestamps) {
+            (Some(sent_at), _) => Some(now.saturating_duration_since(sent_at)),
             (None, Some(t))
-                if self.ts.enabled
-                    && self.retransmits > 0
-                    && t.echo.wrapping_sub(self.ts.resent) as i32 >= 0 =>
+                if self.ts.enabled && t.echo.wrapping_sub(self.ts.resent) as i32 >= 0 =>
             {
                 let millis = self.timestamp(now).wrapping_sub(t.echo);
                 let sample = Duration::from_millis(u64::from(millis.max(1)));
@@ -158,17 +274,21 @@ impl Connection {
             }
             (None, _) => None,
         };
-        if let Some(sample) = sample {
+        let sample = sample?;
+        // One measurement a window counts for the timeout, as RFC 6298's gains suppose.
+        if round || self.backoff > 0 {
             self.rtt.on_sample(sample);
             self.backoff = 0;
-            self.probe = None;
+        } else {
+            self.rtt.note(sample);
         }
+        Some(sample)
     }
 
     /// Whether there is anything that transmission could send, if the windows let it.
     pub(super) fn has_pending(&self) -> bool {
         self.state.may_transmit()
-            && (self.recovery.next_hole(self.snd.nxt).is_some()
+            && (self.recovery.lost() > 0
                 || self.unsent() < self.queue.end()
                 || self.fin_is_unsent())
     }

@@ -4,7 +4,7 @@ use wire::ip::Ecn;
 use wire::seq::SeqNumber;
 use wire::tcp::{Flags, Repr};
 
-use super::{Connection, RoundTripProbe, Timer, TransmitContext};
+use super::{Connection, Timer, TransmitContext};
 use crate::io::{FrameSink, Outgoing, SinkFull};
 
 impl Connection {
@@ -18,7 +18,43 @@ impl Connection {
         let tcp = self.header(cx.now, seq, Flags::ACK, usize::from(self.snd.mss));
         self.emit_bare(sink, cx, tcp)?;
         cx.counters.pure_acks += 1;
-        self.note_acknowledged();
+        self.note_acknowledged(true);
+        Ok(())
+    }
+
+    /// One decision for everything that has arrived since the last (RFC 9293 3.8.6.3): now, or
+    /// within the time that an acknowledgement may wait for company. Only a peer that counts
+    /// duplicates gets as many as it would have without batches.
+    //= RFC 9293 MUST-58, MUST-59
+    //= RFC 5681 §4.2
+    pub(super) fn send_acknowledgement<F: FrameSink>(
+        &mut self,
+        sink: &mut F,
+        cx: &mut TransmitContext<'_>,
+    ) -> Result<(), SinkFull> {
+        let owed = self.rcv.nxt.distance_from(self.rcv.acked).max(0) as u32;
+        let full = u32::from(self.rcv.mss);
+        let quick = self.rcv.quick > 0;
+        if self.ack_now || owed >= 2 * full || (quick && owed >= full) {
+            if quick && owed > 0 {
+                self.rcv.quick -= 1;
+            }
+            while self.duplicates_owed > 1 {
+                self.send_bare(sink, cx, self.snd.nxt)?;
+                self.duplicates_owed -= 1;
+            }
+            self.send_bare(sink, cx, self.snd.nxt)?;
+            self.duplicates_owed = 0;
+            return Ok(());
+        }
+        if owed > 0 && !self.timers.is_set(Timer::DelayedAck) {
+            let wait = if quick {
+                cx.config.early_delayed_ack
+            } else {
+                cx.config.delayed_ack
+            };
+            self.timers.set(Timer::DelayedAck, cx.now, wait);
+        }
         Ok(())
     }
 
@@ -29,6 +65,7 @@ impl Connection {
     ) -> Result<(), SinkFull> {
         let mut tcp = self.header(cx.now, self.snd.nxt, Flags::RST | Flags::ACK, 0);
         tcp.window = 0;
+        tcp.flags = Flags::RST | Flags::ACK;
         self.emit_bare(sink, cx, tcp)?;
         cx.counters.resets_out += 1;
         self.reset_due = false;
@@ -45,10 +82,6 @@ impl Connection {
         if self.snd.nxt == self.snd.una {
             self.snd.nxt = self.snd.una + 1;
             self.stalled_since = cx.now;
-            self.probe = Some(RoundTripProbe {
-                end: self.snd.nxt,
-                sent_at: cx.now,
-            });
         }
         self.syn_due = false;
         self.ack_now = false;
@@ -57,13 +90,14 @@ impl Connection {
     }
 
     fn emit_bare<F: FrameSink>(
-        &self,
+        &mut self,
         sink: &mut F,
         cx: &mut TransmitContext<'_>,
         tcp: Repr,
     ) -> Result<(), SinkFull> {
         let out = Outgoing {
             conn: Some(cx.id),
+            answers: None,
             src: self.key.local,
             dst: self.key.remote,
             tcp,
@@ -76,6 +110,7 @@ impl Connection {
         cx.budget = cx.budget.saturating_sub(1);
         cx.counters.emissions += 1;
         cx.counters.segments_out += 1;
+        self.segments_out = self.segments_out.wrapping_add(1);
         Ok(())
     }
 }

@@ -27,11 +27,11 @@ impl Connection {
             dst_port: self.key.remote_port,
             seq,
             ack: Some(self.rcv.nxt),
-            flags,
+            flags: flags | self.ecn.flags(),
             window: self.offer_window(),
             options: Options {
                 timestamps: self.timestamps(now),
-                sack: if self.reassembly.is_empty() || !self.selective || spare < SACK_SPARE {
+                sack: if spare < SACK_SPARE || !self.has_reports() {
                     SackBlocks::EMPTY
                 } else {
                     self.sack_blocks()
@@ -42,6 +42,8 @@ impl Connection {
     }
 
     /// The header of our SYN, or SYN-ACK once the peer's SYN has been seen.
+    //= RFC 9293 MUST-65
+    //= RFC 2018 §2
     pub(super) fn syn_header(&self, now: Instant, config: &Config) -> Repr {
         let answering = self.state == State::SynReceived;
         let scale = super::open::window_scale(config);
@@ -59,7 +61,7 @@ impl Connection {
             dst_port: self.key.remote_port,
             seq: self.snd.una,
             ack: answering.then_some(self.rcv.nxt),
-            flags: Flags::SYN,
+            flags: Flags::SYN | self.ecn_syn_flags(answering, config),
             window: u16::try_from(self.rcv.buffer).unwrap_or(u16::MAX),
             options: Options {
                 mss: Some(self.local_mss),
@@ -74,6 +76,7 @@ impl Connection {
         }
     }
 
+    //= RFC 7323 §3.2
     fn timestamps(&self, now: Instant) -> Option<Timestamps> {
         self.ts.enabled.then(|| Timestamps {
             value: self.timestamp(now),
@@ -81,20 +84,51 @@ impl Connection {
         })
     }
 
-    /// The range of the latest arrival first (RFC 2018 4), then those nearest to the end of the
-    /// stream, which are the youngest. Those that do not fit are not emitted.
+    /// Whether the peer can be told of something beyond the cumulative acknowledgement.
+    pub(super) fn has_reports(&self) -> bool {
+        self.selective && (!self.reassembly.is_empty() || self.has_twice())
+    }
+
+    fn has_twice(&self) -> bool {
+        self.rcv.twice.left != self.rcv.twice.right
+    }
+
+    /// What was received twice, and the held range around it (RFC 2883 §4); then the range of the
+    /// latest arrival (RFC 2018 §4), then those nearest to the end of the stream, which are the
+    /// youngest. Those that do not fit are not emitted.
+    //= RFC 2018 §4
+    //= RFC 2883 §4, §4.1, §4.2
     fn sack_blocks(&self) -> SackBlocks {
         let mut blocks = SackBlocks::EMPTY;
-        let latest = self.reassembly.latest();
-        let others = self.reassembly.ranges().iter().rev().copied();
-        for range in latest
+        let ranges = self.reassembly.ranges();
+        let mut around = None;
+        if self.has_twice() {
+            let SackBlock { left, right } = self.rcv.twice;
+            blocks.push(self.rcv.twice);
+            around = ranges.iter().copied().find(|&range| {
+                let held = self.sack_block(range);
+                held.left.at_or_before(left) && right.at_or_before(held.right)
+            });
+        }
+        let latest = self.reassembly.latest().filter(|r| Some(*r) != around);
+        let others = ranges.iter().rev().copied();
+        for range in around
             .into_iter()
-            .chain(others.filter(|r| Some(*r) != latest))
+            .chain(latest)
+            .chain(others.filter(|r| Some(*r) != latest && Some(*r) != around))
             .take(SackBlocks::MAX)
         {
             blocks.push(self.sack_block(range));
         }
         blocks
+    }
+
+    /// `left .. right` has arrived once more. The peer is told of the first such range since the
+    /// last acknowledgement.
+    pub(super) fn note_twice(&mut self, left: SeqNumber, right: SeqNumber) {
+        if self.selective && !self.has_twice() && left.before(right) {
+            self.rcv.twice = SackBlock { left, right };
+        }
     }
 
     fn sack_block(&self, range: Range) -> SackBlock {
@@ -110,6 +144,7 @@ impl Connection {
     /// 3.8.6.2.2), and returns the window as the header carries it.
     ///
     /// The edge never moves back. What the shift cuts off is offered later (RFC 7323 2.4).
+    //= RFC 7323 §2.4
     fn offer_window(&mut self) -> u16 {
         let free = self.free_window();
         if self.is_worth_offering(free) {
@@ -124,9 +159,18 @@ impl Connection {
         let unread = u32::try_from(self.unread()).unwrap_or(u32::MAX);
         let free = self.rcv.buffer.saturating_sub(unread);
         let limit = u32::from(u16::MAX) << self.rcv.scale;
-        free.min(limit) >> self.rcv.scale << self.rcv.scale
+        free.min(limit).min(self.rcv.limit) >> self.rcv.scale << self.rcv.scale
     }
 
+    /// Memory has become scarce, or is no longer: the window that may be offered from now on. Never
+    /// less than two full segments, so that a peer who waits for room is heard of again.
+    pub(super) fn limit_window(&mut self, limit: u32) -> bool {
+        self.rcv.limit = limit.max(2 * u32::from(self.rcv.mss));
+        let unread = u32::try_from(self.unread()).unwrap_or(u32::MAX);
+        self.rcv.limit < self.rcv.buffer.saturating_sub(unread)
+    }
+
+    //= RFC 9293 MUST-39
     fn is_worth_offering(&self, window: u32) -> bool {
         let gain = window.saturating_sub(self.receive_window());
         gain > 0 && gain >= (self.rcv.buffer / 2).min(u32::from(self.rcv.mss))
@@ -146,7 +190,10 @@ impl Connection {
     }
 
     /// A segment with ACK has left.
-    pub(super) fn note_acknowledged(&mut self) {
+    pub(super) fn note_acknowledged(&mut self, told: bool) {
+        if told {
+            self.rcv.twice = SackBlock::default();
+        }
         if self.rcv.acked != self.rcv.nxt {
             self.rcv.acked = self.rcv.nxt;
             self.timers.clear(Timer::DelayedAck);

@@ -10,8 +10,14 @@
 //! | `payload` | payload and FIN: reassembly, the received stream |
 //! | `transmit` | what may be sent now: retransmissions, new data, FIN, acknowledgements |
 //! | `bare` | segments without payload: ACK, probe, SYN, RST |
+//! | `ecn` | explicit congestion notification (RFC 3168) |
+//! | `tail_probe` | tail loss probes |
+//! | `pacing` | how fast it may be sent |
 //! | `header` | the header of a segment about to leave, and the window that it offers |
+//! | `delivery` | how fast the peer acknowledges |
 //! | `timeout` | what each timer does |
+//! | `path_mtu` | ICMP errors, and how large segments may be |
+//! | `probe` | one segment larger than the others, to find out whether it arrives |
 //! | `request` | what the owner asks for; closing |
 //! | `report` | what the owner is told |
 //!
@@ -20,19 +26,26 @@
 
 mod acknowledge;
 mod bare;
+mod delivery;
+mod ecn;
 mod header;
 mod open;
+mod pacing;
+mod path_mtu;
 mod payload;
+mod probe;
 mod receive;
 mod report;
 mod request;
 mod state;
 mod synsent;
+mod tail_probe;
 mod timeout;
 mod timers;
 mod transmit;
 
 pub(crate) use open::{Handshake, announced_mss, initial_window, window_scale};
+pub(crate) use path_mtu::LIFETIME_SECONDS as PATH_MTU_LIFETIME_SECONDS;
 pub(crate) use timers::{Timer, Timers};
 pub(crate) use transmit::TransmitContext;
 
@@ -40,9 +53,10 @@ use core::time::Duration;
 
 use wire::flow::FlowKey;
 use wire::seq::SeqNumber;
+use wire::tcp::SackBlock;
 
 use crate::config::{Config, KeepAlive};
-use crate::congestion::Controller;
+use crate::congestion::{Controller, Validation};
 use crate::counters::Counters;
 use crate::event::Failure;
 use crate::info::State;
@@ -50,6 +64,7 @@ use crate::reassembly::Reassembly;
 use crate::recovery::Recovery;
 use crate::recovery::rtt::RttEstimator;
 use crate::send_queue::SendQueue;
+use crate::time::Millis;
 use crate::{ConnId, Instant};
 
 /// What of the stack a connection may look at and count in.
@@ -58,8 +73,12 @@ pub(crate) struct Context<'a> {
     pub(crate) id: ConnId,
     pub(crate) config: &'a Config,
     pub(crate) counters: &'a mut Counters,
+    /// Records of data in flight that are not in use.
+    pub(crate) flights: &'a mut crate::recovery::Pool,
     /// Challenge acknowledgements left in this second.
     pub(crate) challenges: &'a mut crate::stack::RateLimit,
+    /// Ranges out of order that all connections together may still begin to hold.
+    pub(crate) ranges_left: u32,
 }
 
 /// Send sequence variables.
@@ -102,6 +121,10 @@ pub(crate) struct ReceiveVars {
     pub(crate) quick: u8,
     /// Bytes that may wait for the owner.
     pub(crate) buffer: u32,
+    /// The largest window that memory allows now.
+    pub(crate) limit: u32,
+    /// What was received twice and the peer has not been told of (RFC 2883): empty if nothing was.
+    pub(crate) twice: SackBlock,
     /// Bytes in order, in total.
     pub(crate) received: u64,
     /// Bytes that the owner has consumed, in total.
@@ -124,12 +147,6 @@ pub(crate) struct TimestampVars {
     pub(crate) enabled: bool,
 }
 
-/// One segment whose round trip is being measured (Karn's rule: never one sent twice).
-pub(crate) struct RoundTripProbe {
-    pub(crate) end: SeqNumber,
-    pub(crate) sent_at: Instant,
-}
-
 pub(crate) struct Connection {
     // What decides where it belongs: looked at after every change.
     pub(crate) state: State,
@@ -148,10 +165,14 @@ pub(crate) struct Connection {
     /// Segments out of order since the last acknowledgement, if the peer has to count duplicates
     /// because it is not told ranges (RFC 5681 4.2).
     duplicates_owed: u8,
+    /// Ranges out of order that the stack has counted.
+    pub(crate) counted_ranges: u16,
     /// Send our SYN (again), with or without ACK by the state.
     syn_due: bool,
     /// Send a zero-window or keepalive probe.
     probe_due: bool,
+    /// Send a tail loss probe (RFC 8985 §7.3).
+    tail_probe_due: bool,
     /// Send RST, then forget everything.
     pub(crate) reset_due: bool,
     /// The owner has shut down its sending side; FIN follows the last byte.
@@ -182,13 +203,15 @@ pub(crate) struct Connection {
     pub(crate) snd: SendVars,
     pub(crate) rcv: ReceiveVars,
     pub(crate) ts: TimestampVars,
+    pub(crate) ecn: ecn::EcnVars,
+    path: path_mtu::PathMtu,
     pub(crate) timers: Timers,
     reassembly: Reassembly,
     queue: SendQueue,
     recovery: Recovery,
     rtt: RttEstimator,
-    probe: Option<RoundTripProbe>,
     congestion: Controller,
+    validation: Validation,
     /// Consecutive timeouts without progress: the exponent of the back-off.
     backoff: u8,
     /// Timeouts and probes that the peer has left without any answer.
@@ -203,9 +226,12 @@ pub(crate) struct Connection {
     keep_alive: KeepAlive,
     /// Bound of segments by the path and by TCP_MAXSEG.
     local_mss: u16,
-    user_timeout: Duration,
-    fin_wait_2_timeout: Duration,
+    user_timeout: Millis,
+    fin_wait_2_timeout: Millis,
     retransmits: u32,
+    segments_in: u32,
+    segments_out: u32,
+    delivery_rate: delivery::DeliveryRate,
     /// When the last answer to an unacceptable segment went out, in milliseconds of the clock.
     answered_at: u32,
 }
@@ -241,17 +267,20 @@ impl Connection {
     }
 
     /// The value of our timestamp clock: milliseconds (RFC 7323 5.4).
+    //= RFC 7323 §5.4
     fn timestamp(&self, now: Instant) -> u32 {
         (now.as_millis() as u32).wrapping_add(self.ts.offset)
     }
 
     /// Payload of a full segment under the current options.
+    //= RFC 9293 MUST-16
     fn update_mss(&mut self) {
         let options = if self.ts.enabled { 12 } else { 0 };
         self.snd.mss = self
             .snd
             .peer_mss
             .min(self.local_mss)
+            .min(self.path_mss())
             .saturating_sub(options)
             .max(MIN_MSS);
         self.congestion.set_mss(self.snd.mss);

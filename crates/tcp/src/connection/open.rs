@@ -1,16 +1,17 @@
 //! How a connection begins, and what both sides agree on in their SYNs.
 
 use core::net::IpAddr;
-use core::time::Duration;
 
 use wire::flow::FlowKey;
 use wire::seq::SeqNumber;
-use wire::tcp::Options;
+use wire::tcp::{Repr, SackBlock};
 
-use super::{Connection, ReceiveVars, RoundTripProbe, SendVars, Timer, Timers, TimestampVars};
+use super::ecn::EcnVars;
+use super::path_mtu::PathMtu;
+use super::{Connection, ReceiveVars, SendVars, Timer, Timers, TimestampVars};
 use crate::Instant;
 use crate::config::{Config, ConnOptions};
-use crate::congestion::Controller;
+use crate::congestion::{Controller, Validation};
 use crate::info::State;
 use crate::reassembly::Reassembly;
 use crate::recovery::Recovery;
@@ -33,6 +34,8 @@ pub(crate) struct Handshake {
     pub(crate) timestamp: Option<u32>,
     /// Both offer selective acknowledgement.
     pub(crate) selective: bool,
+    /// Both agree on ECN (RFC 3168 §6.1.1).
+    pub(crate) ecn: bool,
     pub(crate) ts_offset: u32,
     /// When our SYN-ACK left, unless it left twice.
     pub(crate) sent_at: Option<Instant>,
@@ -45,9 +48,10 @@ impl Handshake {
         iss: SeqNumber,
         irs: SeqNumber,
         ts_offset: u32,
-        offered: &Options,
+        tcp: &Repr,
         config: &Config,
     ) -> Self {
+        let offered = &tcp.options;
         Self {
             key,
             iss,
@@ -59,6 +63,7 @@ impl Handshake {
                 .filter(|_| config.timestamps)
                 .map(|t| t.value),
             selective: offered.sack_permitted && config.selective_acks,
+            ecn: super::ecn::agrees(tcp, config),
             ts_offset,
             sent_at: None,
         }
@@ -66,19 +71,31 @@ impl Handshake {
 }
 
 /// The MSS of a peer that announces none (RFC 9293 3.7.1).
+//= RFC 9293 MUST-15
 fn default_mss(remote: IpAddr) -> u16 {
     if remote.is_ipv4() { 536 } else { 1220 }
 }
 
+/// How large the peer's segments are taken to be before one was seen. Too small a guess corrects
+/// itself; too large a one would leave pairs of full segments unacknowledged.
+const FIRST_GUESS_OF_MSS: u16 = 536;
+
 /// The MSS that we announce: what the interface carries, less the fixed headers (RFC 6691).
+//= RFC 9293 MUST-14, MUST-67
 pub(crate) fn announced_mss(remote: IpAddr, config: &Config, options: &ConnOptions) -> u16 {
-    let mtu = options.mtu.map_or(config.mtu, |mtu| mtu.min(config.mtu));
+    let mtu = link_mtu(config, options);
     let headers = if remote.is_ipv4() { 40 } else { 60 };
     let mss = mtu.saturating_sub(headers).max(super::MIN_MSS);
     options.max_segment.map_or(mss, |max| mss.min(max))
 }
 
+/// The largest datagram that our own link carries towards a peer.
+fn link_mtu(config: &Config, options: &ConnOptions) -> u16 {
+    options.mtu.map_or(config.mtu, |mtu| mtu.min(config.mtu))
+}
+
 /// The shift that lets a 16-bit field express the largest buffer (RFC 7323 2.3).
+//= RFC 7323 §2.3
 pub(crate) fn window_scale(config: &Config) -> u8 {
     (0..wire::tcp::MAX_WINDOW_SCALE)
         .find(|&scale| u64::from(u16::MAX) << scale >= u64::from(config.max_receive_buffer))
@@ -121,10 +138,9 @@ impl Connection {
         c.snd.nxt = h.iss + 1;
         c.agree(h, config);
         c.rcv.edge = c.rcv.nxt + u32::from(initial_window(options));
-        c.probe = h.sent_at.map(|sent_at| RoundTripProbe {
-            end: h.iss + 1,
-            sent_at,
-        });
+        if let Some(sent_at) = h.sent_at {
+            c.rtt.on_sample(now.saturating_duration_since(sent_at));
+        }
         c
     }
 
@@ -144,7 +160,8 @@ impl Connection {
         self.ts.recent = h.timestamp.unwrap_or(0);
         self.ts.recent_at = super::seconds(self.last_received);
         self.selective = h.selective;
-        self.recovery.set_selective(h.selective);
+        self.ecn = EcnVars::new(h.ecn, h.iss);
+        self.recovery.agree(h.selective, config.tail_loss_probes);
         self.update_mss();
     }
 
@@ -167,8 +184,10 @@ impl Connection {
             in_flows: false,
             ack_now: false,
             duplicates_owed: 0,
+            counted_ranges: 0,
             syn_due: false,
             probe_due: false,
+            tail_probe_due: false,
             reset_due: false,
             shutdown: false,
             fin_sent: false,
@@ -201,10 +220,12 @@ impl Connection {
                 nxt: zero,
                 edge: zero,
                 acked: zero,
-                mss: local_mss.min(default_mss(key.remote)),
+                mss: local_mss.min(FIRST_GUESS_OF_MSS),
                 scale: 0,
                 quick: config.quick_acks,
                 buffer: options.receive_buffer.min(config.max_receive_buffer),
+                limit: u32::MAX,
+                twice: SackBlock::default(),
                 received: 0,
                 consumed: 0,
                 fin_at: u64::MAX,
@@ -216,13 +237,15 @@ impl Connection {
                 resent: ts_offset,
                 enabled: false,
             },
+            path: PathMtu::new(link_mtu(config, options)),
+            ecn: EcnVars::new(false, iss),
             timers: Timers::new(),
             reassembly: Reassembly::default(),
             queue: SendQueue::default(),
             recovery: Recovery::new(iss),
             rtt: RttEstimator::new(),
-            probe: None,
             congestion: Controller::new(options.congestion, local_mss),
+            validation: Validation::new(now),
             backoff: 0,
             unanswered: 0,
             keep_alive_probes: 0,
@@ -231,9 +254,12 @@ impl Connection {
             stalled_since: now,
             keep_alive: options.keep_alive,
             local_mss,
-            user_timeout: options.user_timeout.unwrap_or(Duration::ZERO),
-            fin_wait_2_timeout: options.fin_wait_2_timeout,
+            user_timeout: options.user_timeout.unwrap_or_default().into(),
+            fin_wait_2_timeout: options.fin_wait_2_timeout.into(),
             retransmits: 0,
+            segments_in: 0,
+            segments_out: 0,
+            delivery_rate: super::delivery::DeliveryRate::default(),
             answered_at: 0,
         }
     }

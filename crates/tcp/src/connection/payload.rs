@@ -38,6 +38,10 @@ impl Connection {
                 self.rcv.fin_at = end as u64;
             }
         }
+        if begin < received as i64 && !segment.payload.is_empty() {
+            let already = (received as i64).min(end) - begin;
+            self.note_twice(segment.tcp.seq, segment.tcp.seq + already as u32);
+        }
         // What of it is inside the window.
         let from = begin.max(received as i64);
         let to = end.min(limit);
@@ -116,9 +120,11 @@ impl Connection {
             end: to,
         };
         while let Some(gap) = self.reassembly.first_gap(rest) {
+            self.note_held(rest.start, gap.start);
             // The hole right at the front can always be filled: it needs no range of its own.
             let in_order = gap.start == self.rcv.received;
-            let max_ranges = usize::from(cx.config.max_out_of_order_ranges);
+            let max_ranges = usize::from(cx.config.max_out_of_order_ranges)
+                .min(usize::from(self.counted_ranges) + cx.ranges_left as usize);
             if !in_order && !self.reassembly.has_room(gap.start, max_ranges) {
                 result = Err(DropReason::OutOfOrderFull);
                 break;
@@ -140,6 +146,9 @@ impl Connection {
             result = Ok(());
             rest.start = gap.end;
         }
+        if self.reassembly.first_gap(rest).is_none() {
+            self.note_held(rest.start, rest.end);
+        }
         if from > self.rcv.received && result.is_ok() {
             cx.counters.out_of_order_segments += 1;
             if !self.selective {
@@ -149,6 +158,14 @@ impl Connection {
         let in_order = self.reassembly.advance(self.rcv.received);
         self.advance(in_order - self.rcv.received, cx);
         result
+    }
+
+    /// `start .. end` of the stream has arrived and was held already.
+    fn note_held(&mut self, start: u64, end: u64) {
+        if start < end {
+            let seq = |offset: u64| self.rcv.nxt + offset.wrapping_sub(self.rcv.received) as u32;
+            self.note_twice(seq(start), seq(end));
+        }
     }
 
     /// This many more bytes are in order.
@@ -175,6 +192,12 @@ impl Connection {
         if self.state == State::TimeWait {
             self.timers.clear_all();
         }
+    }
+
+    /// How many ranges are held out of order.
+    pub(crate) fn out_of_order_ranges(&self) -> u16 {
+        // No more than the configured number, which is of this type.
+        self.reassembly.ranges().len() as u16
     }
 
     /// Lets go of what is held out of order. Returns how many bytes that were.

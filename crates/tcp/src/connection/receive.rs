@@ -19,12 +19,14 @@ const TIMESTAMP_LIFETIME_SECONDS: u32 = 24 * 24 * 3600;
 
 impl Connection {
     /// A segment for this connection has arrived.
+    //= RFC 9293 §3.10.7.4
     pub(crate) fn on_segment<S: PayloadStore>(
         &mut self,
         segment: &Segment<'_>,
         store: &mut S,
         cx: &mut Context<'_>,
     ) -> Result<(), DropReason> {
+        self.segments_in = self.segments_in.wrapping_add(1);
         match self.state {
             State::SynSent => return self.on_segment_syn_sent(segment, cx),
             // Only until its RST has left.
@@ -34,6 +36,7 @@ impl Connection {
         let tcp = &segment.tcp;
         let reset = tcp.flags.contains(Flags::RST);
 
+        //= RFC 5961 §4.2
         // RFC 5961 4.2, before everything else: a peer that has restarted may not remember our
         // sequence numbers, nor that we had agreed on timestamps.
         if tcp.flags.contains(Flags::SYN) && !reset && self.state != State::SynReceived {
@@ -41,6 +44,7 @@ impl Connection {
             return Err(DropReason::UnexpectedSyn);
         }
 
+        //= RFC 7323 §5.3
         // RFC 7323 5.3, R1: a timestamp older than one seen marks an old duplicate. RST is exempt.
         if self.ts.enabled && !reset {
             match tcp.options.timestamps {
@@ -64,6 +68,7 @@ impl Connection {
             self.check_sequence(segment, reset, cx)?;
         }
 
+        //= RFC 5961 §3.2
         // Second, check the RST bit: RFC 5961 3.2.
         if reset {
             if tcp.seq != self.rcv.nxt {
@@ -91,16 +96,16 @@ impl Connection {
         let Some(ack) = tcp.ack else {
             return Err(DropReason::NoAck);
         };
-        if ack.after(self.snd.nxt) {
-            self.answer_unacceptable(cx);
-            return Err(DropReason::AckOfUnsent);
-        }
         if self.state == State::SynReceived {
-            if !ack.after(self.snd.una) {
+            if !ack.after(self.snd.una) || ack.after(self.snd.nxt) {
                 return Err(DropReason::BadHandshakeAck);
             }
             self.complete_handshake(ack, tcp.seq, cx);
+        } else if ack.after(self.snd.nxt) {
+            self.answer_unacceptable(cx);
+            return Err(DropReason::AckOfUnsent);
         } else if ack.before(self.snd.una - self.snd.max_wnd.max(1)) {
+            //= RFC 5961 §5.2
             // RFC 5961 5.2.
             self.challenge(cx);
             return Err(DropReason::AckTooOld);
@@ -109,6 +114,7 @@ impl Connection {
         self.last_received = cx.now;
         self.note_alive();
 
+        //= RFC 7323 §4.3
         // RFC 7323 4.3: the timestamp of the segment that the next ACK answers.
         if self.ts.enabled
             && tcp.seq.at_or_before(self.rcv.acked)
@@ -118,7 +124,17 @@ impl Connection {
             self.ts.recent_at = seconds(cx.now);
         }
 
+        let (acked, begun) = (self.queue.start(), self.stalled_since);
+        self.take_mark(segment, cx);
         self.on_acknowledgement(segment, ack, cx);
+        if self.queue.start() != acked {
+            let round_trip = self.rtt.smoothed();
+            self.delivery_rate
+                .on_progress(self.queue.start(), begun, cx.now, round_trip);
+            if self.in_flight() == 0 {
+                self.delivery_rate.rest(self.queue.start());
+            }
+        }
         if self.state == State::Closed {
             return Ok(());
         }
@@ -137,6 +153,7 @@ impl Connection {
     }
 
     /// Whether a timestamp is older than TS.Recent, and TS.Recent recent enough to tell.
+    //= RFC 7323 §5.5
     fn is_older(&self, value: u32, cx: &Context<'_>) -> bool {
         let age = (seconds(cx.now)).wrapping_sub(self.ts.recent_at);
         (value.wrapping_sub(self.ts.recent) as i32) < 0 && age < TIMESTAMP_LIFETIME_SECONDS
@@ -148,6 +165,7 @@ impl Connection {
     /// acknowledges from there. It may also lie behind, as far as what we have not acknowledged yet:
     /// it was overtaken by data, and its ACK counts all the same. One that begins at RCV.NXT passes even when the window is closed:
     /// its ACK and RST count, its payload is cut off later.
+    //= RFC 9293 MUST-66
     fn check_sequence(
         &mut self,
         segment: &Segment<'_>,
@@ -180,6 +198,9 @@ impl Connection {
             return Err(DropReason::UnacceptableReset);
         }
         if len > 0 {
+            if ahead < 0 {
+                self.note_twice(seq, seq + segment.payload.len() as u32);
+            }
             // Data seen twice: our acknowledgement was lost, or a probe wants an answer.
             self.ack_now = true;
             self.wants_transmit = true;
@@ -201,6 +222,7 @@ impl Connection {
     }
 
     /// Sends a challenge ACK (RFC 5961 3.2), within the rate that all connections share.
+    //= RFC 5961 §7
     fn challenge(&mut self, cx: &mut Context<'_>) {
         if cx.challenges.take(cx.now) {
             cx.counters.challenge_acks += 1;

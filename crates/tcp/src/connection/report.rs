@@ -6,6 +6,7 @@ use super::Connection;
 use crate::Instant;
 use crate::event::{ConnUpdate, Failure};
 use crate::info::{ConnInfo, State};
+use crate::recovery::Phase;
 
 impl Connection {
     pub(crate) fn update(&self) -> ConnUpdate {
@@ -31,6 +32,8 @@ impl Connection {
             window_scales: self.scaling.then_some((self.snd.scale, self.rcv.scale)),
             send_mss: self.snd.mss,
             receive_mss: self.rcv.mss,
+            path_mtu: self.path.mtu,
+            soft_error: self.soft_error,
             round_trip: self.rtt.smoothed(),
             round_trip_variation: self.rtt.variation(),
             min_round_trip: self.rtt.min(),
@@ -47,6 +50,17 @@ impl Connection {
             bytes_acked: self.queue.start(),
             bytes_received: self.rcv.received,
             retransmits: self.retransmits,
+            unanswered: self.unanswered,
+            probes: self.keep_alive_probes,
+            recovering: self.recovery.phase() != Phase::Open,
+            lost: self.recovery.lost(),
+            reported: self.recovery.reported(),
+            resent: self.recovery.resent(),
+            announced_mss: self.local_mss,
+            reordering: crate::recovery::DUPLICATE_THRESHOLD,
+            segments_in: self.segments_in,
+            segments_out: self.segments_out,
+            delivery_rate: self.delivery_rate.bytes_per_second(),
             next_timer: self
                 .timers
                 .earliest()
@@ -61,6 +75,7 @@ impl Connection {
         self.state = State::Closed;
         self.timers.clear_all();
         self.reassembly.clear();
+        self.recovery.abandon();
         self.wants_transmit = false;
     }
 

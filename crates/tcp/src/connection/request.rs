@@ -41,6 +41,7 @@ impl Connection {
         }
     }
 
+    //= RFC 9293 §3.10.2
     fn send(&mut self, extent: Extent, more: bool, cx: &Context<'_>) -> Result<(), RequestError> {
         if self.failed.is_some() {
             return Err(RequestError::Failed);
@@ -60,6 +61,7 @@ impl Connection {
         Ok(())
     }
 
+    //= RFC 9293 §3.10.3
     fn consume(&mut self, total: u64) -> Result<(), RequestError> {
         if total < self.rcv.consumed || total > self.rcv.received {
             return Err(RequestError::BadConsumed);
@@ -81,6 +83,7 @@ impl Connection {
         }
     }
 
+    //= RFC 9293 §3.10.4
     fn close(&mut self, may_orphan: bool, cx: &mut Context<'_>) {
         self.changed = false;
         if matches!(self.state, State::SynSent) {
@@ -93,13 +96,14 @@ impl Connection {
                 self.shut_down();
                 if self.state == State::FinWait2 {
                     self.timers
-                        .set(Timer::FinWait2, cx.now, self.fin_wait_2_timeout);
+                        .set(Timer::FinWait2, cx.now, self.fin_wait_2_timeout.get());
                 }
             }
         }
         self.orphan = true;
     }
 
+    //= RFC 9293 §3.10.5
     fn abort(&mut self, cx: &mut Context<'_>) {
         if matches!(self.state, State::SynSent) {
             self.finish();
@@ -116,6 +120,7 @@ impl Connection {
 
     /// The owner has learned that the peer cannot be reached: final for an attempt to connect, a
     /// reason to be named if patience runs out for anything else (RFC 9293 3.9.2.2).
+    //= RFC 9293 MUST-56
     pub(crate) fn on_unreachable(&mut self, failure: Failure, cx: &mut Context<'_>) {
         if self.state == State::SynSent {
             self.fail(failure, cx.counters);
@@ -133,6 +138,7 @@ impl Connection {
     fn set_option(&mut self, option: ConnOption, now: Instant) -> Result<(), RequestError> {
         match option {
             ConnOption::NoDelay(on) => {
+                //= RFC 9293 MUST-17
                 self.no_delay = on;
                 // As Linux: an explicit push, but a cork stays in.
                 if on && !self.cork {
@@ -154,10 +160,12 @@ impl Connection {
                 }
             }
             ConnOption::KeepAlive(on) => {
+                //= RFC 9293 MUST-24
                 self.keep_alive.enabled = on;
                 self.restart_keep_alive(now);
             }
             ConnOption::KeepAliveIdle(idle) => {
+                //= RFC 9293 MUST-27
                 self.keep_alive.idle = whole_seconds(idle)?;
                 self.restart_keep_alive(now);
             }
@@ -166,8 +174,10 @@ impl Connection {
             }
             ConnOption::KeepAliveCount(count @ 1..=127) => self.keep_alive.count = count,
             ConnOption::KeepAliveCount(_) => return Err(RequestError::BadOption),
-            ConnOption::UserTimeout(timeout) => self.user_timeout = timeout,
-            ConnOption::FinWait2Timeout(timeout) => self.fin_wait_2_timeout = timeout,
+            //= RFC 9293 MUST-21
+            //= RFC 5482 §3
+            ConnOption::UserTimeout(timeout) => self.user_timeout = timeout.into(),
+            ConnOption::FinWait2Timeout(timeout) => self.fin_wait_2_timeout = timeout.into(),
             ConnOption::Congestion(algorithm) => self.congestion.set_algorithm(algorithm),
             ConnOption::MaxSegment(bytes) => {
                 if bytes < super::MIN_MSS {

@@ -13,6 +13,7 @@ use crate::info::State;
 impl Connection {
     /// What comes with a SYN beyond the SYN itself (payload, FIN) is not taken: our ACK does not
     /// cover it, and the peer sends it again.
+    //= RFC 9293 §3.10.7.3
     pub(super) fn on_segment_syn_sent(
         &mut self,
         segment: &Segment<'_>,
@@ -43,14 +44,16 @@ impl Connection {
         }
         // A timestamp that echoes nothing of ours is taken all the same: the ACK is proof enough.
         self.last_received = cx.now;
-        let handshake = Handshake::new(
+        let mut handshake = Handshake::new(
             self.key,
             self.snd.una,
             tcp.seq,
             self.ts.offset,
-            &tcp.options,
+            tcp,
             cx.config,
         );
+        // Nobody can accept what we have not offered, or have taken back.
+        handshake.ecn &= tcp.ack.is_none() || self.offers_ecn(cx.config);
         let offered = self.rcv.buffer.min(u32::from(u16::MAX));
         self.agree(&handshake, cx.config);
         self.rcv.edge = self.rcv.nxt + offered;
@@ -68,9 +71,9 @@ impl Connection {
                 Ok(())
             }
             None => {
+                //= RFC 9293 MUST-10
                 // Simultaneous open (RFC 9293 3.5, figure 8): SYN-ACK from the same sequence number.
                 self.state = State::SynReceived;
-                self.probe = None;
                 self.syn_due = true;
                 self.wants_transmit = true;
                 Ok(())
@@ -90,7 +93,12 @@ impl Connection {
         self.snd.wl1 = seq;
         self.snd.wl2 = ack;
         self.snd.small = ack;
-        self.take_round_trip(ack, None, cx.now);
+        if self.state == State::SynSent && self.retransmits == 0 {
+            // Karn: a SYN that left twice is not timed.
+            let sent_at = self.stalled_since;
+            self.rtt
+                .on_sample(cx.now.saturating_duration_since(sent_at));
+        }
         self.congestion = Controller::new(self.congestion.algorithm(), self.snd.mss);
         if self.retransmits > 0 {
             // RFC 5681 3.1: a lost SYN tells of congestion.

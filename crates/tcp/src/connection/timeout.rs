@@ -7,6 +7,7 @@ use crate::Instant;
 use crate::congestion::CongestionControl;
 use crate::event::Failure;
 use crate::info::State;
+use crate::recovery::{Due, Phase};
 
 impl Connection {
     /// Some timer of this connection may be due.
@@ -26,7 +27,7 @@ impl Connection {
             if matches!(self.state, State::SynSent | State::SynReceived) {
                 self.on_syn_timeout(cx);
             } else if self.in_flight() > 0 {
-                self.on_retransmission_timeout(cx);
+                self.on_flight_timeout(cx);
             } else {
                 self.on_persist_timeout(cx);
             }
@@ -43,10 +44,11 @@ impl Connection {
 
     /// Whether the peer has had its chances: by time if the user has said so (RFC 5482), else by
     /// count (R2 of RFC 9293 3.8.3).
+    //= RFC 9293 MUST-20
     fn is_exhausted(&mut self, cx: &Context<'_>, retries: u8) -> bool {
         self.unanswered = self.unanswered.saturating_add(1);
-        if self.user_timeout > Duration::ZERO {
-            return cx.now.saturating_duration_since(self.stalled_since) >= self.user_timeout;
+        if self.user_timeout.get() > Duration::ZERO {
+            return cx.now.saturating_duration_since(self.stalled_since) >= self.user_timeout.get();
         }
         self.unanswered > retries
     }
@@ -59,23 +61,27 @@ impl Connection {
         }
     }
 
+    //= RFC 9293 MUST-12
     fn give_up(&mut self, cx: &mut Context<'_>) {
         let failure = self.soft_error.unwrap_or(Failure::TimedOut);
         self.fail(failure, cx.counters);
     }
 
+    //= RFC 9293 MUST-19
     fn back_off(&mut self, now: Instant) {
         self.backoff = self.backoff.saturating_add(1);
         let mut wait = self.timeout();
-        if self.user_timeout > Duration::ZERO {
+        if self.user_timeout.get() > Duration::ZERO {
             // Not later than when the user's patience ends.
             let stalled = now.saturating_duration_since(self.stalled_since);
-            wait = wait.min(self.user_timeout.saturating_sub(stalled));
+            wait = wait.min(self.user_timeout.get().saturating_sub(stalled));
         }
         self.timers.set(Timer::Retransmit, now, wait);
+        self.recovery.restart_timer(now, wait);
         self.wants_transmit = true;
     }
 
+    //= RFC 9293 MUST-22
     fn on_syn_timeout(&mut self, cx: &mut Context<'_>) {
         if self.is_exhausted(cx, cx.config.syn_retries) {
             self.give_up(cx);
@@ -84,12 +90,13 @@ impl Connection {
         cx.counters.timeouts += 1;
         cx.counters.retransmitted_segments += 1;
         self.retransmits += 1;
-        self.probe = None;
         self.syn_due = true;
         self.back_off(cx.now);
     }
 
     /// RFC 6298 5.4 to 5.6.
+    //= RFC 6298 §5
+    //= RFC 9293 §3.10.8
     fn on_retransmission_timeout(&mut self, cx: &mut Context<'_>) {
         let retries = self.retries(cx);
         if self.is_exhausted(cx, retries) {
@@ -97,14 +104,61 @@ impl Connection {
             return;
         }
         cx.counters.timeouts += 1;
-        self.probe = None;
-        let first = self.recovery.on_timeout(self.snd.una, self.snd.nxt);
+        self.suspect_black_hole(cx);
+        let (srtt, min_rtt) = self.round_trips();
+        let first = self
+            .recovery
+            .on_timeout(cx.now, srtt, min_rtt, &self.congestion);
         self.congestion.on_timeout(cx.now, self.in_flight(), first);
+        self.ecn.reduced = true;
         self.back_off(cx.now);
+    }
+
+    /// The one timer of data in flight has expired.
+    fn on_flight_timeout(&mut self, cx: &mut Context<'_>) {
+        match self.recovery.due(cx.now) {
+            Some(Due::Timeout) => return self.on_retransmission_timeout(cx),
+            Some(Due::Pace) => {
+                self.recovery.wait_for_pace(Instant::MAX);
+                self.wants_transmit = true;
+            }
+            Some(Due::Probe) => {
+                cx.counters.tail_loss_probes += 1;
+                self.tail_probe_due = true;
+                self.wants_transmit = true;
+                // What is sent sets the timer again; if nothing can be, the timeout follows.
+                self.recovery.on_probe_sent(None, cx.now, self.timeout());
+            }
+            Some(Due::Reordering) => {
+                let (srtt, min_rtt) = self.round_trips();
+                let mss = self.snd.mss;
+                let room = self.congestion_room();
+                let loss = self.recovery.on_reordering_timeout(
+                    cx.now,
+                    srtt,
+                    min_rtt,
+                    mss,
+                    &self.congestion,
+                );
+                self.respond_to_loss(loss, self.in_flight(), cx);
+                if self.recovery.phase() == Phase::Fast {
+                    // Nothing has arrived that would let anything go but the first segment.
+                    let threshold = self.congestion.slow_start_threshold();
+                    let window = self.recovery.window(0, threshold, mss, false);
+                    let kept = self.recovery.pipe(mss).saturating_add(room);
+                    let window = if loss.is_none() { kept } else { window };
+                    self.congestion.set_window(window);
+                }
+                self.wants_transmit = true;
+            }
+            None => {}
+        }
+        self.watch_flight();
     }
 
     /// The peer's window keeps something from being sent (RFC 9293 3.8.6.1). As long as the peer
     /// answers the probes, the connection of a living owner is kept for ever.
+    //= RFC 9293 MUST-35, MUST-37
     fn on_persist_timeout(&mut self, cx: &mut Context<'_>) {
         if !self.has_pending() {
             return;
@@ -134,6 +188,7 @@ impl Connection {
         if self.in_flight() > 0 || self.has_pending() {
             // Retransmission and probing find out as well.
             self.timers.set(Timer::KeepAlive, cx.now, idle);
+        //= RFC 9293 MUST-26
         } else if silent < idle {
             self.timers.set(Timer::KeepAlive, cx.now, idle - silent);
         } else if self.is_given_up_for_dead(silent) {
@@ -149,9 +204,10 @@ impl Connection {
         }
     }
 
+    //= RFC 9293 MUST-29
     fn is_given_up_for_dead(&self, silent: Duration) -> bool {
-        if self.user_timeout > Duration::ZERO {
-            return self.keep_alive_probes > 0 && silent >= self.user_timeout;
+        if self.user_timeout.get() > Duration::ZERO {
+            return self.keep_alive_probes > 0 && silent >= self.user_timeout.get();
         }
         self.keep_alive_probes >= self.keep_alive.count
     }

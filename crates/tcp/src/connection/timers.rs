@@ -55,6 +55,10 @@ impl Timers {
         self.at[timer as usize] = now + after;
     }
 
+    pub(crate) fn set_at(&mut self, timer: Timer, at: Instant) {
+        self.at[timer as usize] = at;
+    }
+
     pub(crate) fn clear(&mut self, timer: Timer) {
         self.at[timer as usize] = NEVER;
     }

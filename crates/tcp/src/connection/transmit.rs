@@ -5,9 +5,8 @@ use wire::ip::Ecn;
 use wire::seq::SeqNumber;
 use wire::tcp::Flags;
 
-use super::{Connection, RoundTripProbe, Timer};
+use super::{Connection, Timer};
 use crate::config::Config;
-use crate::congestion::CongestionControl;
 use crate::counters::Counters;
 use crate::info::State;
 use crate::io::{FrameSink, Outgoing, SinkFull};
@@ -25,6 +24,8 @@ pub(crate) struct TransmitContext<'a> {
     pub(crate) id: ConnId,
     pub(crate) config: &'a Config,
     pub(crate) counters: &'a mut Counters,
+    /// Records of data in flight that are not in use.
+    pub(crate) flights: &'a mut crate::recovery::Pool,
     /// Where the pieces of a segment are gathered; reused.
     pub(crate) parts: &'a mut Vec<Extent>,
     /// Emissions left.
@@ -33,10 +34,10 @@ pub(crate) struct TransmitContext<'a> {
 
 /// A range of our sequence space that is to leave.
 #[derive(Clone, Copy)]
-struct Span {
-    seq: SeqNumber,
-    len: u32,
-    fin: bool,
+pub(super) struct Span {
+    pub(super) seq: SeqNumber,
+    pub(super) len: u32,
+    pub(super) fin: bool,
 }
 
 impl Connection {
@@ -48,6 +49,9 @@ impl Connection {
         cx: &mut TransmitContext<'_>,
     ) -> Result<(), SinkFull> {
         self.wants_transmit = false;
+        if self.limit_window(sink.window_limit(cx.id)) {
+            cx.counters.windows_limited += 1;
+        }
         let result = self.transmit_all(sink, cx);
         self.wants_transmit |= result.is_err();
         result
@@ -80,6 +84,9 @@ impl Connection {
             self.send_bare(sink, cx, self.snd.una - 1)?;
             self.probe_due = false;
         }
+        if self.tail_probe_due {
+            self.send_tail_probe(sink, cx)?;
+        }
         if self.has_pending() {
             self.send_stream(sink, cx)?;
         }
@@ -91,21 +98,34 @@ impl Connection {
         sink: &mut F,
         cx: &mut TransmitContext<'_>,
     ) -> Result<(), SinkFull> {
-        if self.in_flight() == 0
-            && cx.now.saturating_duration_since(self.last_sent) > self.rtt.rto()
-        {
-            // RFC 5681 4.1.
-            self.congestion.on_idle();
+        if self.in_flight() == 0 {
+            //= RFC 5681 §4.1
+            // RFC 7661 has another answer to idle times.
+            self.validation.on_restart(cx.now, &mut self.congestion);
         }
         let burst = sink.burst_limit(cx.id, self.snd.mss);
         let burst = u32::try_from(burst)
             .unwrap_or(u32::MAX)
             .max(u32::from(self.snd.mss));
         for _ in 0..TURN {
+            if cx.budget > 0
+                && let Some(probe) = self.next_size_probe(cx)
+            {
+                self.send_size_probe(sink, cx, probe)?;
+                continue;
+            }
+            let mss = u32::from(self.snd.mss);
+            let pace = self.pacing_room(cx.now, cx.config);
+            let burst = burst.min(pace.max(mss));
             let next = match self.next_retransmission(burst) {
                 Some(span) => Some((span, false)),
                 None => self.next_new(cx, burst).map(|span| (span, true)),
             };
+            if pace < mss && next.is_some() && !self.recovery.must_send() {
+                self.wait_for_pace(cx.now, cx.config);
+                self.watch(cx.now);
+                return Ok(());
+            }
             let Some((span, new)) = next else {
                 self.note_window_use();
                 self.watch(cx.now);
@@ -116,13 +136,18 @@ impl Connection {
             }
             self.send_span(sink, cx, span, new)?;
         }
+        // There may be nothing more to send when the next turn comes.
+        self.watch(cx.now);
         self.wants_transmit = true;
         Ok(())
     }
 
-    /// Bytes that the congestion window lets go.
-    fn congestion_room(&self) -> u32 {
-        let pipe = self.recovery.pipe(self.snd.una, self.snd.nxt, self.snd.mss);
+    /// Bytes that the congestion window lets go. Reports and duplicate acknowledgements tell of what
+    /// has left the network, and new data takes its place before any loss is certain (limited
+    /// transmit, RFC 3042 §2).
+    //= RFC 3042 §2
+    pub(super) fn congestion_room(&self) -> u32 {
+        let pipe = self.recovery.pipe(self.snd.mss);
         let room = self.congestion.window().saturating_sub(pipe);
         if pipe == 0 {
             room.max(u32::from(self.snd.mss))
@@ -141,9 +166,10 @@ impl Connection {
     }
 
     /// What is to be sent again, and may be now.
-    fn next_retransmission(&self, burst: u32) -> Option<Span> {
-        let (seq, hole) = self.recovery.next_hole(self.snd.nxt)?;
+    fn next_retransmission(&mut self, burst: u32) -> Option<Span> {
+        let (seq, hole) = self.recovery.next_lost()?;
         let mss = u32::from(self.snd.mss);
+        //= RFC 9293 MUST-34
         // A window that has shrunk does not keep the first segment from being repaired.
         let edge = (self.snd.una + self.snd.wnd).distance_from(seq).max(0) as u32;
         let edge = if seq == self.snd.una {
@@ -183,6 +209,10 @@ impl Connection {
             .max(0) as u32;
         let room = self.congestion_room();
         let remaining = u32::try_from(remaining).unwrap_or(u32::MAX);
+        // What says that the window was reduced goes alone: a device that cuts a burst would say it in
+        // every segment.
+        let tells = self.ecn.enabled && self.ecn.reduced;
+        let burst = if tells { mss } else { burst };
         let mut len = remaining.min(usable).min(room).min(burst);
         if len == remaining {
             // Everything goes, unless its tail had better wait for company.
@@ -194,6 +224,7 @@ impl Connection {
             len -= len % mss;
         } else if room < mss && room < usable {
             len = 0;
+        //= RFC 9293 MUST-38
         } else if !self.flush && len < self.snd.max_wnd / 2 {
             // The peer's window would make it silly (RFC 9293 3.8.6.2.1).
             len = 0;
@@ -208,6 +239,7 @@ impl Connection {
 
     /// Whether a segment that is not full waits: for the cork to be pulled, or by Nagle's algorithm
     /// (RFC 9293 3.7.4) for the last one that was not full to be acknowledged (Minshall).
+    //= RFC 9293 MUST-60
     fn holds_tail(&mut self, cx: &TransmitContext<'_>) -> bool {
         if self.flush {
             return false;
@@ -223,21 +255,23 @@ impl Connection {
 
     /// Sees to it that a timer runs while something is in flight or waits for the peer's window.
     fn watch(&mut self, now: Instant) {
+        if self.in_flight() > 0 {
+            self.watch_flight();
+            return;
+        }
         if self.timers.is_set(Timer::Retransmit) {
             return;
         }
-        if self.in_flight() == 0 {
-            let waits_for_window =
-                (self.fin_is_unsent() || self.queue.len() > 0) && !self.timers.is_set(Timer::Cork);
-            if !waits_for_window {
-                return;
-            }
+        //= RFC 9293 MUST-36
+        let waits_for_window =
+            (self.fin_is_unsent() || self.queue.len() > 0) && !self.timers.is_set(Timer::Cork);
+        if waits_for_window {
             self.stalled_since = now;
+            self.timers.set(Timer::Retransmit, now, self.timeout());
         }
-        self.timers.set(Timer::Retransmit, now, self.timeout());
     }
 
-    fn send_span<F: FrameSink>(
+    pub(super) fn send_span<F: FrameSink>(
         &mut self,
         sink: &mut F,
         cx: &mut TransmitContext<'_>,
@@ -250,6 +284,7 @@ impl Connection {
             mut fin,
         } = span;
         let mss = self.snd.mss;
+        let probe = new && self.path.probing > 0 && seq == self.path.probe_at;
         let offset = self.send_offset(seq);
         cx.parts.clear();
         if len > 0 {
@@ -266,19 +301,34 @@ impl Connection {
             }
         }
         let last = offset + u64::from(len) == self.queue.end();
+        // Only the first new data after a reduction says so (RFC 3168 §6.1.2).
+        let fresh = new && len > 0;
+        let tells = fresh && self.ecn.enabled && self.ecn.reduced && len <= u32::from(self.snd.mss);
         let flags = Flags::ACK
+            //= RFC 9293 MUST-61
             .with(Flags::PSH, last && len > 0)
-            .with(Flags::FIN, fin);
+            .with(Flags::FIN, fin)
+            .with(Flags::CWR, tells);
         let spare = u32::from(mss).saturating_sub(len) as usize;
         let out = Outgoing {
             conn: Some(cx.id),
+            answers: None,
             src: self.key.local,
             dst: self.key.remote,
             tcp: self.header(cx.now, seq, flags, spare),
             payload: cx.parts,
             payload_len: len as usize,
-            gso_size: if len > u32::from(mss) { mss } else { 0 },
-            ecn: Ecn::NotCapable,
+            gso_size: if len > u32::from(mss) && !probe {
+                mss
+            } else {
+                0
+            },
+            //= RFC 3168 §6.1.4, §6.1.5, §6.1.6
+            ecn: if fresh {
+                self.ecn.codepoint()
+            } else {
+                Ecn::NotCapable
+            },
         };
         sink.emit(cx.now, &out)?;
         cx.budget -= 1;
@@ -286,77 +336,45 @@ impl Connection {
         let segments = u64::from(len.div_ceil(u32::from(mss)).max(1));
         cx.counters.emissions += 1;
         cx.counters.segments_out += segments;
+        self.segments_out = self.segments_out.wrapping_add(segments as u32);
         cx.counters.bytes_out += u64::from(len);
         // What is out of order is told by an ACK of its own: a segment with payload is no duplicate,
         // and has rarely room for ranges.
-        let tell = self.ack_now && !self.reassembly.is_empty();
-        self.note_acknowledged();
+        let tell = self.ack_now && (!self.reassembly.is_empty() || self.has_reports());
+        self.note_acknowledged(!tell);
         self.ack_now = tell;
+        self.ecn.reduced &= !tells;
         let end = seq + len + u32::from(fin);
         if new {
             if self.in_flight() == 0 {
                 self.stalled_since = cx.now;
-                self.timers.set(Timer::Retransmit, cx.now, self.timeout());
             }
+            let srtt = self.rtt.smoothed();
+            let timeout = self.timeout();
+            self.recovery
+                .on_sent((seq, end), cx.now, srtt, timeout, cx.flights);
+            self.recovery.restart_probe(cx.now, srtt, mss);
             self.snd.nxt = end;
             self.fin_sent |= fin;
             if len % u32::from(mss) != 0 {
                 self.snd.small = end;
-            }
-            if self.probe.is_none() {
-                self.probe = Some(RoundTripProbe {
-                    end,
-                    sent_at: cx.now,
-                });
             }
             if last {
                 self.more = false;
                 self.timers.clear(Timer::Cork);
             }
         } else {
-            self.recovery.on_retransmitted(seq, end, self.snd.nxt);
-            // Karn: what has been sent twice cannot be timed.
-            self.probe = None;
+            self.recovery.on_resent(seq, end, cx.now);
+            if self.path.probing > 0 && end.after(self.path.probe_at) {
+                self.path.on_probe_lost(super::seconds(cx.now));
+            }
             self.ts.resent = self.timestamp(cx.now);
             self.retransmits = self.retransmits.saturating_add(segments as u32);
             cx.counters.retransmitted_segments += segments;
             cx.counters.retransmitted_bytes += u64::from(len);
         }
+        self.note_paced(len, cx.now, cx.config);
         self.last_sent = cx.now;
-        Ok(())
-    }
-
-    /// One decision for everything that has arrived since the last (RFC 9293 3.8.6.3): now, or
-    /// within the time that an acknowledgement may wait for company. Only a peer that counts
-    /// duplicates gets as many as it would have without batches.
-    fn send_acknowledgement<F: FrameSink>(
-        &mut self,
-        sink: &mut F,
-        cx: &mut TransmitContext<'_>,
-    ) -> Result<(), SinkFull> {
-        let owed = self.rcv.nxt.distance_from(self.rcv.acked).max(0) as u32;
-        let full = u32::from(self.rcv.mss);
-        let quick = self.rcv.quick > 0;
-        if self.ack_now || owed >= 2 * full || (quick && owed >= full) {
-            if quick && owed > 0 {
-                self.rcv.quick -= 1;
-            }
-            while self.duplicates_owed > 1 {
-                self.send_bare(sink, cx, self.snd.nxt)?;
-                self.duplicates_owed -= 1;
-            }
-            self.send_bare(sink, cx, self.snd.nxt)?;
-            self.duplicates_owed = 0;
-            return Ok(());
-        }
-        if owed > 0 && !self.timers.is_set(Timer::DelayedAck) {
-            let wait = if quick {
-                cx.config.early_delayed_ack
-            } else {
-                cx.config.delayed_ack
-            };
-            self.timers.set(Timer::DelayedAck, cx.now, wait);
-        }
         Ok(())
     }
 }

@@ -10,6 +10,8 @@ use crate::connection::Handshake;
 use crate::recovery::rtt::INITIAL_RTO;
 use crate::{Instant, ListenerId};
 
+//= RFC 9293 MUST-11
+//= RFC 4987 §3.5
 pub(crate) struct HalfOpen {
     pub(crate) handshake: Handshake,
     pub(crate) listener: ListenerId,
@@ -36,7 +38,7 @@ impl HalfOpen {
             dst_port: h.key.remote_port,
             seq: h.iss,
             ack: Some(self.expected()),
-            flags: Flags::SYN | Flags::ACK,
+            flags: (Flags::SYN | Flags::ACK).with(Flags::ECE, h.ecn),
             window: self.window,
             options: Options {
                 mss: Some(self.mss),

@@ -1,5 +1,6 @@
 //! Listeners: where SYNs may go, and the queue of connections that nobody has accepted.
 
+pub(crate) mod cookie;
 pub(crate) mod half_open;
 
 use std::collections::{HashMap, VecDeque};
@@ -9,12 +10,14 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::config::ListenSpec;
 use crate::request::ListenError;
 use crate::slab::Slab;
-use crate::{ConnId, ListenerId};
+use crate::{ConnId, Instant, ListenerId};
 
 pub(crate) struct Listener {
     pub(crate) spec: ListenSpec,
     /// Half-open connections that lead here.
     pub(crate) half_open: u32,
+    /// Until when a cookie of this listener may come back.
+    pub(crate) cookies_until: Instant,
     /// Complete connections that wait to be accepted.
     pub(crate) queue: VecDeque<ConnId>,
     /// On the event list.
@@ -65,6 +68,7 @@ impl Listeners {
         }
     }
 
+    //= RFC 9293 MUST-42
     pub(crate) fn insert(&mut self, spec: ListenSpec) -> Result<ListenerId, ListenError> {
         if spec.port == 0 {
             return Err(ListenError::BadAddress);
@@ -80,6 +84,7 @@ impl Listeners {
         let (index, generation) = self.slab.insert(Listener {
             spec,
             half_open: 0,
+            cookies_until: Instant::ZERO,
             queue: VecDeque::new(),
             in_events: false,
         });

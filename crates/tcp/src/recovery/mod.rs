@@ -1,38 +1,50 @@
 //! What was lost, and what to send again.
 //!
-//! One picture serves for duplicate acknowledgements (RFC 5681, RFC 6582), selective ones (RFC
-//! 6675) and timeouts (RFC 6298):
+//! | file | what |
+//! | --- | --- |
+//! | `outstanding` | what has been sent and not acknowledged, when, and what is reported or lost of it |
+//! | `rack` | loss told by time: RACK (RFC 8985 §6) |
+//! | `tail` | probes for a lost tail: TLP (RFC 8985 §7) |
+//! | `prr` | how much may be sent during a recovery (RFC 6937) |
+//! | `undo` | loss that was none: Eifel, F-RTO, duplicate reports |
+//! | `flight` | all of these together, which exist only while something is in flight |
+//! | `clock` | when something is due, and at which pace it leaves |
+//! | `rtt` | round trips and the retransmission timeout (RFC 6298) |
 //!
-//! ```text
-//!   una            next            lost             max
-//!    |--- sent again --|--- to send again -|--- in flight ---|
-//! ```
+//! With a peer that reports ranges (RFC 2018) RACK is the one rule of loss: it takes the place of
+//! the counting of RFC 6675 §4, of which the pipe remains, and of the duplicate threshold, which
+//! lives on in its window of reordering. Without reports, it is NewReno: three duplicate
+//! acknowledgements tell of a loss, and during recovery each partial acknowledgement of the next
+//! (RFC 6582). A timeout gives up what is old (RFC 8985 §6.3), or everything if there are no
+//! reports.
 //!
-//! Everything below `lost` that the peer has not reported is taken for lost; what lies below `next`
-//! has been sent again and is in flight once more. Loss detection moves `lost`; transmission moves
-//! `next`; acknowledgements move `una`. The pipe, RFC 6675's estimate of what the network holds,
-//! follows from the three, and transmission needs no other rule than "pipe < window".
-//!
-//! - Without SACK, each duplicate acknowledgement tells of one segment that has left the network;
-//!   three of them move `lost` past the first segment, and so does each partial acknowledgement
-//!   during recovery.
-//! - With SACK, `lost` is where more than two segments' worth above has been reported.
-//! - A timeout moves `lost` to `max`.
-//!
-//! What was sent again and lost again lies below `next`; `resent` finds it.
+//! A connection with nothing in flight holds a few bytes of this and no more. What it needs while
+//! something is in flight is borrowed from a pool of the stack and goes back there.
 
-mod resent;
+mod clock;
+mod flight;
+mod outstanding;
+mod prr;
+mod rack;
 pub mod rtt;
-mod scoreboard;
+mod tail;
+mod undo;
+
+pub(crate) use clock::Due;
+pub(crate) use flight::Pool;
+
+use core::time::Duration;
 
 use wire::seq::SeqNumber;
 use wire::tcp::SackBlock;
 
-use resent::Resent;
-use scoreboard::Scoreboard;
+use crate::Instant;
+use crate::congestion::Controller;
+use flight::Flight;
+use rack::Reordering;
 
-/// Duplicate acknowledgements that tell loss from reordering (RFC 5681 3.2).
-const DUPLICATE_THRESHOLD: u32 = 3;
+/// Duplicate acknowledgements that tell loss from reordering (RFC 5681 §3.2).
+pub(crate) const DUPLICATE_THRESHOLD: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -44,202 +56,111 @@ pub(crate) enum Phase {
     Loss,
 }
 
-/// What an acknowledgement means for recovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Nothing new.
-    None,
-    /// A recovery has begun: the congestion window is to be reduced, once.
-    Entered,
+/// An acknowledgement, as far as recovery is concerned, and what the connection knows of its path.
+pub(crate) struct Arrival<'a> {
+    pub(crate) now: Instant,
+    pub(crate) ack: SeqNumber,
+    pub(crate) blocks: &'a [SackBlock],
+    /// The time that it echoes, in whole milliseconds of our clock, if there are timestamps.
+    pub(crate) echo: Option<u64>,
+    /// It is a duplicate acknowledgement of RFC 5681 §2.
+    pub(crate) duplicate: bool,
+    pub(crate) min_rtt: Duration,
+    pub(crate) srtt: Duration,
+    pub(crate) mss: u16,
 }
 
-/// What the peer's reports tell; it exists only while there are any.
+/// What is lost, to congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// A recovery begins.
+    Entered,
+    /// What a recovery had sent again is lost again: a second sign of congestion (RFC 5681 §4.3).
+    Again,
+    /// A tail was lost, and a probe has repaired it already.
+    Tail,
+}
+
+/// What an acknowledgement means.
 #[derive(Default)]
-struct Reports {
-    scoreboard: Scoreboard,
-    resent: Resent,
+pub(crate) struct Outcome {
+    /// Bytes of which it tells for the first time that they have arrived.
+    pub(crate) delivered: u32,
+    /// When the latest of them was sent that was sent but once.
+    pub(crate) sent_at: Option<Instant>,
+    /// Some of them had been sent again.
+    pub(crate) resent: bool,
+    /// The peer has received something twice.
+    pub(crate) twice: bool,
+    /// The repair goes well: new data is acknowledged, and nothing more is lost.
+    pub(crate) safe: bool,
+    pub(crate) loss: Option<Loss>,
+    /// The last response to loss was for nothing: the congestion control as it was before.
+    pub(crate) spurious: Option<Controller>,
 }
 
 pub(crate) struct Recovery {
+    flight: Option<Box<Flight>>,
+    /// Recovery ends when this is acknowledged.
+    recover: SeqNumber,
+    /// Without reports: duplicate acknowledgements, segments that have left the network.
+    duplicates: u16,
     phase: Phase,
-    /// The segment to send again goes out whatever the pipe says: it is the first of a recovery
-    /// (RFC 6675 5, step 4.3).
+    /// The next segment to send again goes out whatever the pipe says.
     must_send: bool,
     /// The peer reports ranges.
     selective: bool,
-    /// Duplicate acknowledgements: without SACK, segments that have left the network.
-    duplicates: u16,
-    /// Recovery ends when this is acknowledged.
-    recover: SeqNumber,
-    next: SeqNumber,
-    lost: SeqNumber,
-    reports: Option<Box<Reports>>,
+    /// Tails are probed for.
+    probes: bool,
+    reordering: Reordering,
 }
 
 impl Recovery {
     pub(crate) fn new(start: SeqNumber) -> Self {
         Self {
+            flight: None,
+            recover: start,
+            duplicates: 0,
             phase: Phase::Open,
             must_send: false,
             selective: false,
-            duplicates: 0,
-            recover: start,
-            next: start,
-            lost: start,
-            reports: None,
+            probes: false,
+            reordering: Reordering::new(),
         }
     }
 
-    pub(crate) fn set_selective(&mut self, selective: bool) {
+    /// `selective`: the peer reports ranges; `probes`: tails may be probed for.
+    pub(crate) fn agree(&mut self, selective: bool, probes: bool) {
         self.selective = selective;
+        self.probes = selective && probes;
     }
 
     pub(crate) fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// The peer's reports: blocks above `una` and at most up to `max`. Returns whether any of it
-    /// is news. Anything else in a block is a duplicate report (RFC 2883) or nonsense.
-    pub(crate) fn on_blocks(
-        &mut self,
-        blocks: &[SackBlock],
-        una: SeqNumber,
-        max: SeqNumber,
-    ) -> bool {
-        if !self.selective || blocks.is_empty() {
-            return false;
-        }
-        let mut news = 0;
-        for &block in blocks {
-            let sound = block.left.before(block.right)
-                && block.left.after(una)
-                && block.right.at_or_before(max);
-            if sound {
-                let reports = self.reports.get_or_insert_with(Default::default);
-                news += reports.scoreboard.insert(block);
-            }
-        }
-        news > 0
+    /// Bytes that are lost and not yet sent again.
+    pub(crate) fn lost(&self) -> u32 {
+        self.flight.as_ref().map_or(0, |f| f.outstanding.lost())
     }
 
-    /// The cumulative acknowledgement has moved by `bytes` to `una`.
-    pub(crate) fn on_progress(&mut self, una: SeqNumber, bytes: u32, mss: u16) {
-        if let Some(reports) = &mut self.reports {
-            if reports.scoreboard.advance(una) {
-                // The peer has let go of what it had reported (RFC 2018 8).
-                reports.scoreboard.clear();
-                self.next = una;
-            }
-            if reports.scoreboard.is_empty() {
-                self.reports = None;
-            }
-        }
-        self.next = self.next.max(una);
-        self.lost = self.lost.max(una);
-        match self.phase {
-            Phase::Open => self.duplicates = 0,
-            Phase::Fast | Phase::Loss if una.at_or_after(self.recover) => {
-                self.phase = Phase::Open;
-                self.duplicates = 0;
-                self.must_send = false;
-                self.next = una;
-                self.lost = una;
-                if let Some(reports) = &mut self.reports {
-                    reports.resent.clear();
-                }
-            }
-            Phase::Fast if !self.selective => {
-                // A partial acknowledgement: the next hole is right here (RFC 6582 3.2, step 4).
-                // Of what it covers one segment was the hole, the others had been counted by
-                // their duplicate acknowledgements.
-                let segments = bytes.div_ceil(u32::from(mss)).max(1) - 1;
-                let segments = u16::try_from(segments).unwrap_or(u16::MAX);
-                self.duplicates = self.duplicates.saturating_sub(segments);
-                self.next = una;
-                self.lost = una + u32::from(mss);
-                self.must_send = true;
-            }
-            Phase::Fast | Phase::Loss => {}
-        }
+    /// Bytes that the peer has reported beyond its acknowledgement.
+    pub(crate) fn reported(&self) -> u32 {
+        self.flight.as_ref().map_or(0, |f| f.outstanding.reported())
     }
 
-    /// A duplicate acknowledgement: nothing new below `una`.
-    pub(crate) fn on_duplicate(&mut self) {
-        if !self.selective {
-            self.duplicates = self.duplicates.saturating_add(1);
-        }
+    /// Bytes that were sent again and are not acknowledged.
+    pub(crate) fn resent(&self) -> u32 {
+        self.flight.as_ref().map_or(0, |f| f.outstanding.resent())
     }
 
-    /// Looks at what is known now and decides whether something is lost. To be called after the
-    /// reports and progress of each acknowledgement.
-    pub(crate) fn detect(&mut self, una: SeqNumber, max: SeqNumber, mss: u16) -> Verdict {
-        let mss = u32::from(mss);
-        let threshold = (DUPLICATE_THRESHOLD - 1) * mss;
-        if let Some(reports) = &mut self.reports {
-            let Reports { scoreboard, resent } = &mut **reports;
-            resent.detect(una, scoreboard, threshold);
-        }
-        if self.phase == Phase::Loss {
-            return Verdict::None;
-        }
-        let lost = match &self.reports {
-            Some(reports) => reports.scoreboard.lost_below(threshold),
-            None if self.phase == Phase::Open
-                && u32::from(self.duplicates) >= DUPLICATE_THRESHOLD =>
-            {
-                // Duplicates that belong to an earlier recovery tell nothing (RFC 6582 3.2).
-                una.after(self.recover).then_some(una + mss)
-            }
-            None => None,
-        };
-        let Some(lost) = lost else {
-            return Verdict::None;
-        };
-        self.lost = self.lost.max(lost.min(max));
-        if self.phase == Phase::Fast || !self.lost.after(una) {
-            return Verdict::None;
-        }
-        self.phase = Phase::Fast;
-        self.recover = max;
-        self.next = una;
-        self.must_send = true;
-        Verdict::Entered
-    }
-
-    /// The retransmission timer has expired. Returns whether this begins a new loss episode.
-    pub(crate) fn on_timeout(&mut self, una: SeqNumber, max: SeqNumber) -> bool {
-        let first = self.phase != Phase::Loss;
-        if !first {
-            // Not even the retransmission came through; the reports may be void (RFC 2018 8).
-            self.reports = None;
-        } else if let Some(reports) = &mut self.reports {
-            reports.resent.clear();
-        }
-        self.phase = Phase::Loss;
-        self.recover = max;
-        self.duplicates = 0;
-        self.next = una;
-        self.lost = max;
-        self.must_send = true;
-        first
-    }
-
-    /// The next bytes to send again: where they begin, and how many there are at most.
-    pub(crate) fn next_hole(&self, max: SeqNumber) -> Option<(SeqNumber, u32)> {
-        if let Some(reports) = &self.reports
-            && let Some(lost) = reports.resent.first_lost(&reports.scoreboard)
-        {
-            return Some((lost.left, lost.right.distance_from(lost.left) as u32));
-        }
-        if !self.next.before(self.lost) {
-            return None;
-        }
-        let (start, end) = match &self.reports {
-            Some(reports) => reports.scoreboard.hole(self.next),
-            None => (self.next, None),
-        };
-        let end = end.map_or(self.lost, |end| end.min(self.lost)).min(max);
-        (start.before(end)).then(|| (start, end.distance_from(start) as u32))
+    /// Bytes that the network is thought to hold.
+    #[inline]
+    pub(crate) fn pipe(&self, mss: u16) -> u32 {
+        let Some(flight) = &self.flight else { return 0 };
+        // Without reports, each duplicate tells of one segment that has left.
+        let left = u32::from(self.duplicates) * u32::from(mss);
+        flight.outstanding.pipe().saturating_sub(left)
     }
 
     /// Whether the next retransmission disregards the congestion window.
@@ -247,42 +168,184 @@ impl Recovery {
         self.must_send
     }
 
-    /// Bytes from `start` up to `end` have been sent again; `max` is SND.NXT.
-    pub(crate) fn on_retransmitted(&mut self, start: SeqNumber, end: SeqNumber, max: SeqNumber) {
-        self.next = self.next.max(end);
-        self.must_send = false;
-        if let Some(reports) = &mut self.reports {
-            let range = SackBlock {
-                left: start,
-                right: end,
-            };
-            reports.resent.push(range, max);
+    /// The first range to send again: where it begins, and its length. What was reported is not in
+    /// it (RFC 2018 §5).
+    //= RFC 2018 §5
+    #[inline]
+    pub(crate) fn next_lost(&mut self) -> Option<(SeqNumber, u32)> {
+        self.flight.as_mut()?.outstanding.next_lost()
+    }
+
+    /// Everything up to `end` has been sent for the first time, beginning at `start`. `timeout` is
+    /// the retransmission timeout.
+    #[inline]
+    pub(crate) fn on_sent(
+        &mut self,
+        (start, end): (SeqNumber, SeqNumber),
+        now: Instant,
+        srtt: Option<Duration>,
+        timeout: Duration,
+        pool: &mut Pool,
+    ) {
+        let flight = self
+            .flight
+            .get_or_insert_with(|| pool.take(start, now + timeout));
+        let grain = srtt.unwrap_or_default() / 512;
+        flight.outstanding.push(end, now, grain);
+        if self.phase == Phase::Fast {
+            flight.prr.on_sent(end.distance_from(start) as u32);
         }
     }
 
-    /// Bytes that the network is thought to hold.
-    pub(crate) fn pipe(&self, una: SeqNumber, max: SeqNumber, mss: u16) -> u32 {
-        let flight = max.distance_from(una) as u32;
-        // What lies between `next` and `lost` has left the network and not been replaced.
-        let awaiting = self.lost.distance_from(self.next).max(0) as u32;
-        match &self.reports {
-            None => {
-                let left = u32::from(self.duplicates) * u32::from(mss);
-                // A segment that is taken for lost is not one that a duplicate tells of.
-                flight.saturating_sub(awaiting).saturating_sub(left)
+    /// `start .. end` has been sent again.
+    pub(crate) fn on_resent(&mut self, start: SeqNumber, end: SeqNumber, now: Instant) {
+        self.must_send = false;
+        let Some(flight) = &mut self.flight else {
+            return;
+        };
+        let bytes = end.distance_from(start) as u32;
+        flight.outstanding.resend(start, end, now);
+        if self.phase == Phase::Fast {
+            flight.prr.on_sent(bytes);
+        }
+        if self.phase != Phase::Open
+            && let Some(undo) = &mut flight.undo
+        {
+            undo.on_resent(bytes, now);
+        }
+    }
+
+    /// An acknowledgement has arrived that is not older than SND.UNA. `congestion` is the congestion
+    /// control as it is now.
+    pub(crate) fn on_ack(&mut self, arrival: &Arrival<'_>, congestion: &Controller) -> Outcome {
+        let Some(mut flight) = self.flight.take() else {
+            let twice =
+                self.selective && flight::received_twice(arrival.blocks, arrival.ack).is_some();
+            if twice {
+                self.reordering.widen();
             }
-            Some(reports) => {
-                let Reports { scoreboard, resent } = &**reports;
-                let reported_there = if awaiting > 0 {
-                    scoreboard.bytes_within(self.next, self.lost)
-                } else {
-                    0
-                };
-                flight
-                    .saturating_sub(scoreboard.bytes())
-                    .saturating_sub(awaiting - reported_there)
-                    .saturating_sub(resent.lost_bytes(una, scoreboard))
-            }
+            return Outcome {
+                twice,
+                ..Outcome::default()
+            };
+        };
+        let mut outcome = self.take_news(&mut flight, arrival);
+        let found = self.detect(&mut flight, arrival, outcome.delivered, congestion);
+        outcome.loss = found.or(outcome.loss);
+        outcome.safe = arrival.ack.after(flight.una_before) && outcome.loss.is_none();
+        if self.phase != Phase::Open || flight.outstanding.reported() > 0 {
+            flight.probe_at = Instant::MAX;
+        }
+        self.flight = Some(flight);
+        outcome
+    }
+
+    /// The retransmission timer has expired (RFC 6298 §5.4). Returns whether this begins a new
+    /// episode of loss.
+    //= RFC 8985 §6.3
+    pub(crate) fn on_timeout(
+        &mut self,
+        now: Instant,
+        srtt: Duration,
+        min_rtt: Duration,
+        congestion: &Controller,
+    ) -> bool {
+        let first = self.phase != Phase::Loss;
+        let Some(flight) = &mut self.flight else {
+            return first;
+        };
+        let (una, max) = (flight.outstanding.una(), flight.outstanding.max());
+        if first {
+            // What a fast recovery had taken from the window stays taken if that is undone.
+            flight.undo = Some(undo::Undo::new(*congestion, una, max));
+        } else {
+            // Not even the retransmission came through; the reports may be void (RFC 2018 §8).
+            flight.outstanding.disbelieve();
+        }
+        if self.selective {
+            let window = rack::Rack::window(&self.reordering, true, min_rtt, srtt);
+            // Of a flight of which nothing has arrived, the round trip is what it has been.
+            let rtt = flight.rack.latest().map_or(srtt, |_| flight.rack.rtt());
+            let patience = rtt + window;
+            flight.outstanding.lose_old(now, patience);
+        } else {
+            flight.outstanding.lose_below(max);
+        }
+        flight.reorder_at = Instant::MAX;
+        flight.probe_at = Instant::MAX;
+        self.phase = Phase::Loss;
+        self.recover = max;
+        self.duplicates = 0;
+        self.must_send = true;
+        first
+    }
+
+    /// Time has passed in which what is late might have come (RFC 8985 §6.2, step 5).
+    pub(crate) fn on_reordering_timeout(
+        &mut self,
+        now: Instant,
+        srtt: Duration,
+        min_rtt: Duration,
+        mss: u16,
+        congestion: &Controller,
+    ) -> Option<Loss> {
+        let mut flight = self.flight.take()?;
+        let arrival = Arrival {
+            now,
+            ack: flight.outstanding.una(),
+            blocks: &[],
+            echo: None,
+            duplicate: false,
+            min_rtt,
+            srtt,
+            mss,
+        };
+        let loss = self.detect(&mut flight, &arrival, 0, congestion);
+        self.flight = Some(flight);
+        loss
+    }
+
+    /// The window for this moment of a fast recovery, in bytes: what is in flight, and what may be
+    /// sent now that so much was `delivered` (RFC 6937).
+    pub(crate) fn window(&mut self, delivered: u32, threshold: u32, mss: u16, safe: bool) -> u32 {
+        let pipe = self.pipe(mss);
+        let quota = self.flight.as_mut().map_or(0, |flight| {
+            flight.prr.on_ack(delivered, pipe, threshold, mss, safe)
+        });
+        pipe.saturating_add(quota)
+    }
+
+    /// All that is in flight is to be sent again, though no congestion has lost it: the path does not
+    /// carry segments of that size (RFC 1191 §6.4).
+    pub(crate) fn lose_all(&mut self) {
+        if let Some(flight) = &mut self.flight {
+            let max = flight.outstanding.max();
+            flight.outstanding.lose_below(max);
+            flight.probe_at = Instant::MAX;
+            self.phase = Phase::Loss;
+            self.recover = max;
+            self.must_send = true;
+        }
+    }
+
+    /// What was just found lost was not lost to congestion: it is sent again, and that is all.
+    pub(crate) fn forgive(&mut self) {
+        self.phase = Phase::Open;
+        if let Some(flight) = &mut self.flight {
+            flight.undo = None;
+        }
+    }
+
+    /// The connection is over.
+    pub(crate) fn abandon(&mut self) {
+        self.flight = None;
+    }
+
+    /// Nothing is in flight any more.
+    #[inline]
+    pub(crate) fn release(&mut self, pool: &mut Pool) {
+        if let Some(flight) = self.flight.take() {
+            pool.put(flight);
         }
     }
 }

@@ -23,8 +23,6 @@ pub struct RttEstimator {
     variation_x4: u32,
     /// The least sample, in microseconds.
     min: u32,
-    /// The last sample, in microseconds.
-    latest: u32,
 }
 
 impl RttEstimator {
@@ -34,16 +32,15 @@ impl RttEstimator {
             smoothed_x8: 0,
             variation_x4: 0,
             min: 0,
-            latest: 0,
         }
     }
 
     /// Takes a measurement into account. One above [`MAX_RTO`] counts as that, one below a
     /// microsecond as a microsecond.
     #[inline]
+    //= RFC 6298 §2
     pub fn on_sample(&mut self, rtt: Duration) {
         let sample = rtt.min(MAX_RTO).as_micros().max(1) as u32;
-        self.latest = sample;
         if self.smoothed_x8 == 0 {
             // Rule 2.2: SRTT <- R, RTTVAR <- R/2.
             self.smoothed_x8 = sample * 8;
@@ -57,6 +54,14 @@ impl RttEstimator {
         let error = (self.smoothed_x8 / 8).abs_diff(sample);
         self.variation_x4 = self.variation_x4 - self.variation_x4 / 4 + error;
         self.smoothed_x8 = self.smoothed_x8 - self.smoothed_x8 / 8 + sample;
+    }
+
+    /// Takes note of a measurement that is not to count for the timeout, being one of many in a round
+    /// trip: it may be the least.
+    #[inline]
+    pub fn note(&mut self, rtt: Duration) {
+        let sample = rtt.min(MAX_RTO).as_micros().max(1) as u32;
+        self.min = self.min.min(sample);
     }
 
     /// SRTT, once there was a sample.
@@ -75,12 +80,6 @@ impl RttEstimator {
     #[inline]
     pub fn min(&self) -> Option<Duration> {
         self.sampled(self.min)
-    }
-
-    /// The last sample.
-    #[inline]
-    pub fn latest(&self) -> Option<Duration> {
-        self.sampled(self.latest)
     }
 
     #[inline]
@@ -131,8 +130,8 @@ mod tests {
     fn nothing_is_known_at_first() {
         let rtt = RttEstimator::new();
         assert_eq!(
-            (rtt.smoothed(), rtt.min(), rtt.latest(), rtt.variation()),
-            (None, None, None, None)
+            (rtt.smoothed(), rtt.min(), rtt.variation()),
+            (None, None, None)
         );
         assert_eq!(rtt.rto(), INITIAL_RTO);
     }
@@ -146,6 +145,7 @@ mod tests {
         assert_eq!(rtt.rto(), ms(900));
     }
 
+    //~ RFC 6298 §2
     #[test]
     fn later_samples_are_smoothed() {
         let rtt = after(&[300, 500]);
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(rtt.smoothed(), Some(ms(325)));
         assert_eq!(rtt.variation(), Some(Duration::from_micros(162_500)));
         assert_eq!(rtt.rto(), ms(975));
-        assert_eq!((rtt.min(), rtt.latest()), (Some(ms(300)), Some(ms(500))));
+        assert_eq!(rtt.min(), Some(ms(300)));
     }
 
     #[test]

@@ -48,14 +48,15 @@ impl Stack {
         {
             return self.pass_to_connection(now, recent, segment, store);
         }
+        //= RFC 9293 MUST-41
         match self.flows.get(&key).map(Flow::unpack) {
             Some(Flow::Connection(index)) => {
                 self.recent = index;
                 self.pass_to_connection(now, index, segment, store)
             }
             Some(Flow::HalfOpen(index)) => self.pass_to_half_open(now, index, segment, store),
-            Some(Flow::TimeWait(index)) => self.pass_to_time_wait(now, index, segment),
-            None => self.pass_to_listener(now, segment, None),
+            Some(Flow::TimeWait(index)) => self.pass_to_time_wait(now, index, segment, store),
+            None => self.pass_to_listener(now, segment, None, store),
         }
     }
 
@@ -75,7 +76,9 @@ impl Stack {
             id: ConnId { index, generation },
             config: &self.config,
             counters: &mut self.counters,
+            flights: &mut self.flights,
             challenges: &mut self.challenges,
+            ranges_left: self.config.ranges_left(self.out_of_order_ranges),
         };
         let result = c.on_segment(segment, store, &mut cx);
         if result == Err(DropReason::BadHandshakeAck) {
@@ -85,11 +88,12 @@ impl Stack {
         result
     }
 
-    fn pass_to_time_wait(
+    fn pass_to_time_wait<S: PayloadStore>(
         &mut self,
         now: Instant,
         index: u32,
         segment: &Segment<'_>,
+        store: &mut S,
     ) -> Result<(), DropReason> {
         let Some(pair) = self.time_wait.get(index) else {
             debug_assert!(false, "the flow table names an empty slot");
@@ -106,7 +110,7 @@ impl Stack {
             }
             Answer::TakeOver => {
                 let least = pair.least_successor();
-                return self.pass_to_listener(now, segment, Some((index, least)));
+                return self.pass_to_listener(now, segment, Some((index, least)), store);
             }
         }
         Err(DropReason::TimeWait)

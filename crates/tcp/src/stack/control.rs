@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use wire::segment::Segment;
+use wire::flow::FlowMac;
+use wire::segment::{Link, Segment};
 use wire::seq::SeqNumber;
 use wire::tcp::{Flags, Options, Repr};
 
@@ -18,8 +19,13 @@ use crate::Instant;
 pub(crate) enum Control {
     /// The SYN-ACK of a half-open connection, made when it leaves; nothing if that has gone.
     SynAck(u32),
-    /// A segment as it is.
-    Segment { src: IpAddr, dst: IpAddr, tcp: Repr },
+    /// A segment as it is; if it answers one, with the link that that came by.
+    Segment {
+        link: Option<Link>,
+        src: IpAddr,
+        dst: IpAddr,
+        tcp: Repr,
+    },
 }
 
 pub(crate) struct ControlQueue {
@@ -58,6 +64,8 @@ pub(crate) struct RateLimit {
     per_second: u32,
     left: u32,
     refill_at: Instant,
+    /// Draws the budgets, where it must not be known how much is left.
+    hidden: Option<FlowMac>,
 }
 
 impl RateLimit {
@@ -66,12 +74,31 @@ impl RateLimit {
             per_second,
             left: per_second,
             refill_at: Instant::ZERO,
+            hidden: None,
+        }
+    }
+
+    /// Each second another budget, at least half of `per_second`, that nobody without the key can
+    /// tell. From a budget that is known, a peer of one connection learns by using it up what has
+    /// been sent on others: whether they exist, and where their windows lie.
+    pub(crate) fn hidden(per_second: u32, key: [u8; 16]) -> Self {
+        Self {
+            hidden: Some(FlowMac::new(key)),
+            ..Self::new(per_second)
         }
     }
 
     pub(crate) fn take(&mut self, now: Instant) -> bool {
         if now >= self.refill_at {
-            self.left = self.per_second;
+            self.left = match &self.hidden {
+                None => self.per_second,
+                Some(key) => {
+                    let spread = u64::from(self.per_second / 2) + 1;
+                    let less = key.number(0, now.as_nanos()) % spread;
+                    // Less than half of the budget.
+                    self.per_second - less as u32
+                }
+            };
             self.refill_at = now + Duration::from_secs(1);
         }
         let some = self.left > 0;
@@ -90,6 +117,7 @@ impl Stack {
     /// Answers a segment from the other side's point of view.
     pub(super) fn push_answer(&mut self, segment: &Segment<'_>, tcp: Repr) {
         self.push_control(Control::Segment {
+            link: Some(segment.link),
             src: segment.dst,
             dst: segment.src,
             tcp,

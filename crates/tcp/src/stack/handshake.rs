@@ -9,16 +9,18 @@ use super::{Flow, Note, Stack};
 use crate::connection::{self, Connection, Handshake};
 use crate::counters::DropReason;
 use crate::listener::half_open::HalfOpen;
-use crate::{ConnId, Instant, ListenerId, PayloadStore};
+use crate::{ConnId, ConnOptions, Instant, ListenerId, PayloadStore};
 
 impl Stack {
     /// A segment for no connection (RFC 9293 3.10.7.1 and 3.10.7.2). `reuse` names the pair in
     /// TIME-WAIT that a SYN takes over, and the least sequence number to begin with.
-    pub(super) fn pass_to_listener(
+    //= RFC 9293 §3.10.7.1, §3.10.7.2
+    pub(super) fn pass_to_listener<S: PayloadStore>(
         &mut self,
         now: Instant,
         segment: &Segment<'_>,
         reuse: Option<(u32, SeqNumber)>,
+        store: &mut S,
     ) -> Result<(), DropReason> {
         Self::check_endpoints(segment)?;
         let tcp = &segment.tcp;
@@ -28,8 +30,15 @@ impl Stack {
         let listener = self.listeners.find(segment.dst, tcp.dst_port);
         let begins = tcp.flags.contains(Flags::SYN) && tcp.ack.is_none();
         let Some(id) = listener.filter(|_| begins) else {
-            if tcp.ack.is_none() && !tcp.flags.contains(Flags::SYN) {
+            // A listener has no use for what does neither begin nor acknowledge anything.
+            if listener.is_some() && tcp.ack.is_none() && !tcp.flags.contains(Flags::SYN) {
                 return Err(DropReason::BadFlags);
+            }
+            if let Some(id) = listener
+                && !tcp.flags.contains(Flags::SYN)
+                && let Some(result) = self.take_cookie(now, segment, id, store)
+            {
+                return result;
             }
             self.push_reset(now, segment);
             return Err(DropReason::NoListener);
@@ -43,7 +52,13 @@ impl Stack {
         if listener.half_open >= listener.spec.max_half_open
             || self.half_opens.len() >= self.config.max_half_open
         {
-            return Err(DropReason::HalfOpenFull);
+            // A cookie cannot be told to begin beyond the old connection's numbers.
+            if !self.config.syn_cookies || reuse.is_some() {
+                return Err(DropReason::HalfOpenFull);
+            }
+            let options = listener.spec.options;
+            self.answer_by_cookie(now, segment, id, &options);
+            return Ok(());
         }
         listener.half_open += 1;
         let options = listener.spec.options;
@@ -56,7 +71,7 @@ impl Stack {
             self.counters.time_wait_reused += 1;
         }
         let ts_offset = self.ts_offset(&key);
-        let handshake = Handshake::new(key, iss, tcp.seq, ts_offset, &tcp.options, &self.config);
+        let handshake = Handshake::new(key, iss, tcp.seq, ts_offset, tcp, &self.config);
         let half = HalfOpen {
             handshake,
             listener: id,
@@ -88,6 +103,7 @@ impl Stack {
     }
 
     /// SYN-RECEIVED of a passive open (RFC 9293 3.10.7.4).
+    //= RFC 9293 §3.10.7.4
     pub(super) fn pass_to_half_open<S: PayloadStore>(
         &mut self,
         now: Instant,
@@ -104,6 +120,11 @@ impl Stack {
         let h = half.handshake;
         if tcp.flags.contains(Flags::RST) {
             if tcp.seq != expected {
+                // RFC 5961 3.2: in the window, but not exact.
+                if tcp.seq.in_window(expected, half.window.into()) {
+                    let acknowledgement = half.acknowledgement(now);
+                    self.push_challenge(now, segment, acknowledgement);
+                }
                 return Err(DropReason::UnacceptableReset);
             }
             self.counters.resets_in += 1;
@@ -140,47 +161,58 @@ impl Stack {
             });
         }
         if ack != h.iss + 1 {
+            // Perhaps an earlier SYN of this flow was answered by a cookie, and that came first.
+            let listener = half.listener;
+            if let Some(result) = self.take_cookie(now, segment, listener, store) {
+                return result;
+            }
             self.push_reset(now, segment);
             return Err(DropReason::BadHandshakeAck);
         }
         let id = half.listener;
-        let conn = self.complete(now, index, id, &h)?;
+        // If there is no room the half-open connection stays, and sends its SYN-ACK again in time.
+        let options = self.room_at(id)?;
+        self.forget_half_open(index);
+        let conn = self.admit(now, id, &h, &options);
         self.pass_to_connection(now, conn.index, segment, store)
     }
 
-    /// The handshake is complete: the half-open connection becomes a whole one in the accept queue.
-    /// If there is no room the half-open one stays, and sends its SYN-ACK again in time.
-    fn complete(
-        &mut self,
-        now: Instant,
-        index: u32,
-        id: ListenerId,
-        handshake: &Handshake,
-    ) -> Result<ConnId, DropReason> {
+    /// What one more connection of a listener starts with, if there is room for it.
+    pub(super) fn room_at(&self, id: ListenerId) -> Result<ConnOptions, DropReason> {
         if self.connections.len() >= self.config.max_connections {
             return Err(DropReason::ConnectionsFull);
         }
-        let Some(listener) = self.listeners.get_mut(id) else {
-            return Err(DropReason::NoListener);
-        };
+        let listener = self.listeners.get(id).ok_or(DropReason::NoListener)?;
         if listener.is_full() {
             return Err(DropReason::AcceptQueueFull);
         }
-        let options = listener.spec.options;
-        self.forget_half_open(index);
-        let c = Connection::passive(now, handshake, &options, &self.config);
-        let conn = self.add_connection(c);
+        Ok(listener.spec.options)
+    }
+
+    /// The handshake is complete: a connection in the accept queue.
+    pub(super) fn admit(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+        handshake: &Handshake,
+        options: &ConnOptions,
+    ) -> ConnId {
+        let c = Connection::passive(now, handshake, options, &self.config);
+        let conn = self.add_connection(now, c);
         self.counters.passive_opens += 1;
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.queue.push_back(conn);
         }
         self.note_acceptable(id);
-        Ok(conn)
+        conn
     }
 
-    pub(super) fn add_connection(&mut self, mut c: Connection) -> ConnId {
+    pub(super) fn add_connection(&mut self, now: Instant, mut c: Connection) -> ConnId {
         c.in_flows = true;
         let key = c.key;
+        if let Some(mtu) = self.path_mtus.get(now, key.remote) {
+            c.learn_path_mtu(mtu, now);
+        }
         let (index, generation) = self.connections.insert(c);
         self.flows.insert(key, Flow::Connection(index).pack());
         ConnId { index, generation }

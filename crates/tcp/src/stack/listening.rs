@@ -10,6 +10,7 @@ impl Stack {
     ///
     /// # Errors
     /// Nothing has changed, for the reason given.
+    //= RFC 9293 §3.10.1
     pub fn listen(&mut self, spec: ListenSpec) -> Result<ListenerId, ListenError> {
         self.listeners.insert(spec)
     }
@@ -32,6 +33,7 @@ impl Stack {
                 .half_opens
                 .iter()
                 .filter(|(_, half)| half.listener == id)
+                .take(listener.half_open as usize)
                 .map(|(index, _)| index)
                 .collect();
             for index in orphaned {

@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `arrive` | a segment arrives: who gets it |
 //! | `handshake` | SYN and the ACK that completes a passive open |
+//! | `cookies` | the same without memory, when there are too many SYNs |
+//! | `icmp` | ICMP errors |
 //! | `listening` | listeners, accept, give back |
 //! | `queries` | what anybody may ask |
 //! | `settle` | what follows when a connection has changed; TIME-WAIT; release |
@@ -13,7 +15,9 @@
 
 mod arrive;
 mod control;
+mod cookies;
 mod handshake;
+mod icmp;
 mod listening;
 mod queries;
 mod settle;
@@ -35,6 +39,7 @@ use crate::event::{Event, Failure};
 use crate::flow_table::FlowTable;
 use crate::isn::Isn;
 use crate::listener::Listeners;
+use crate::listener::cookie::Cookies;
 use crate::listener::half_open::{HalfOpens, half_opens};
 use crate::request::{ConnectError, Extent, Request, RequestError};
 use crate::slab::Slab;
@@ -43,6 +48,7 @@ use crate::timer_wheel::TimerWheel;
 use crate::{ConnId, Instant, ListenerId};
 
 use control::ControlQueue;
+use icmp::PathMtus;
 
 /// What the flow table finds: the kind in the two high bits, the slot in the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,10 +105,16 @@ pub struct Stack {
     challenges: RateLimit,
     resets: RateLimit,
     orphans: u32,
+    /// Ranges held out of order, of all connections.
+    out_of_order_ranges: u32,
     counters: Counters,
     isn: Isn,
+    cookies: Cookies,
+    path_mtus: PathMtus,
     /// Hides the timestamp clock (RFC 7323 7.1).
     ts_offsets: FlowHasher,
+    /// Records of data in flight that are not in use.
+    flights: crate::recovery::Pool,
     /// Pieces of the segment being sent; empty between calls.
     parts: Vec<Extent>,
 }
@@ -112,15 +124,17 @@ impl Stack {
     /// a run can be repeated; outside of tests it comes from the system's generator.
     #[must_use]
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
-        let mut keys = [[0; 16]; 3];
+        let mut keys = [[0; 16]; 5];
         keys[0].copy_from_slice(&seed[..16]);
         keys[1].copy_from_slice(&seed[16..]);
-        // A third key, related to the others by nothing that a keyed hash shows.
-        for (i, byte) in keys[2].iter_mut().enumerate() {
-            *byte = seed[i] ^ seed[31 - i].rotate_left(3) ^ 0xa5;
+        // More keys, related to the others by nothing that a keyed hash shows.
+        for i in 0..16 {
+            keys[2][i] = seed[i] ^ seed[31 - i].rotate_left(3) ^ 0xa5;
+            keys[3][i] = seed[i].rotate_left(5) ^ seed[31 - i] ^ 0x3c;
+            keys[4][i] = seed[i].rotate_left(7) ^ seed[31 - i].rotate_left(1) ^ 0x69;
         }
         Self {
-            flows: FlowTable::new(keys[0]),
+            flows: FlowTable::with_capacity(keys[0], config.expected_flows as usize),
             connections: Slab::new(),
             recent: 0,
             half_opens: half_opens(&config),
@@ -130,12 +144,16 @@ impl Stack {
             ready: VecDeque::new(),
             events: VecDeque::new(),
             control: ControlQueue::new(config.max_control_segments),
-            challenges: RateLimit::new(config.challenge_acks_per_second),
+            challenges: RateLimit::hidden(config.challenge_acks_per_second, keys[4]),
             resets: RateLimit::new(config.resets_per_second),
             orphans: 0,
+            out_of_order_ranges: 0,
             counters: Counters::default(),
             isn: Isn::new(keys[1]),
+            cookies: Cookies::new(keys[3]),
+            path_mtus: PathMtus::new(config.max_path_mtus),
             ts_offsets: FlowHasher::new(keys[2]),
+            flights: crate::recovery::Pool::default(),
             parts: Vec::new(),
             config,
         }
@@ -145,6 +163,7 @@ impl Stack {
     ///
     /// # Errors
     /// Nothing has changed, for the reason given.
+    //= RFC 9293 MUST-43, §3.10.1
     pub fn connect(
         &mut self,
         now: Instant,
@@ -155,6 +174,7 @@ impl Stack {
         if !is_endpoint(local) || !is_endpoint(remote) || local.is_ipv4() != remote.is_ipv4() {
             return Err(ConnectError::BadAddress);
         }
+        //= RFC 9293 MUST-45
         let key = FlowKey {
             local: local.ip(),
             remote: remote.ip(),
@@ -181,7 +201,7 @@ impl Stack {
         }
         let ts_offset = self.ts_offset(&key);
         let c = Connection::active(now, key, iss, ts_offset, options, &self.config);
-        let id = self.add_connection(c);
+        let id = self.add_connection(now, c);
         self.counters.active_opens += 1;
         self.settle(id.index);
         Ok(id)
@@ -222,6 +242,7 @@ impl Stack {
         };
         let bytes = c.shed_out_of_order();
         self.counters.out_of_order_shed += bytes;
+        self.settle(id.index);
         bytes
     }
 
@@ -264,7 +285,9 @@ impl Stack {
             id,
             config: &self.config,
             counters: &mut self.counters,
+            flights: &mut self.flights,
             challenges: &mut self.challenges,
+            ranges_left: self.config.ranges_left(self.out_of_order_ranges),
         };
         let result = f(c, &mut cx);
         if c.orphan && !was_orphan {
@@ -280,6 +303,7 @@ impl Stack {
 }
 
 /// Whether a connection can begin or end there.
+//= RFC 9293 MUST-46
 fn is_endpoint(addr: SocketAddr) -> bool {
     addr.port() != 0 && is_unicast(addr.ip())
 }

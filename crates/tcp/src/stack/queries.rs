@@ -21,6 +21,7 @@ impl Stack {
 
     /// A snapshot of a connection.
     #[must_use]
+    //= RFC 9293 §3.10.6
     pub fn info(&self, now: Instant, id: ConnId) -> Option<ConnInfo> {
         self.connections
             .get(id.index, id.generation)
@@ -69,16 +70,6 @@ impl Stack {
     /// Whether any connection, half-open or lingering ones included, uses this local port.
     #[must_use]
     pub fn uses_local_port(&self, port: u16) -> bool {
-        self.connections
-            .iter()
-            .any(|(_, _, c)| c.in_flows && c.key.local_port == port)
-            || self
-                .half_opens
-                .iter()
-                .any(|(_, half)| half.handshake.key.local_port == port)
-            || self
-                .time_wait
-                .iter()
-                .any(|pair| pair.key.local_port == port)
+        self.flows.on_port(port) > 0
     }
 }

@@ -22,6 +22,9 @@ impl Stack {
             return;
         };
         let id = ConnId { index, generation };
+        let ranges = c.out_of_order_ranges();
+        self.out_of_order_ranges += u32::from(ranges);
+        self.out_of_order_ranges -= u32::from(core::mem::replace(&mut c.counted_ranges, ranges));
         if c.wants_transmit && !c.in_ready {
             c.in_ready = true;
             self.ready.push_back(index);
@@ -68,6 +71,7 @@ impl Stack {
 
     /// Both sides have closed: the pair waits in its own table. An owner that has not closed the
     /// connection keeps it, to read what is left.
+    //= RFC 9293 MUST-13
     fn enter_time_wait(&mut self, now: Instant, index: u32) {
         let Some((_, c)) = self.connections.at_mut(index) else {
             return;
@@ -89,7 +93,13 @@ impl Stack {
         self.flows.insert(key, Flow::TimeWait(slot).pack());
         self.counters.time_waits += 1;
         if owes_ack {
-            self.push_control(Control::Segment { src, dst, tcp });
+            let link = None;
+            self.push_control(Control::Segment {
+                link,
+                src,
+                dst,
+                tcp,
+            });
         }
     }
 

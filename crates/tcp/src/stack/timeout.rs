@@ -49,7 +49,9 @@ impl Stack {
                 id: ConnId { index, generation },
                 config: &self.config,
                 counters: &mut self.counters,
+                flights: &mut self.flights,
                 challenges: &mut self.challenges,
+                ranges_left: self.config.ranges_left(self.out_of_order_ranges),
             };
             c.on_timeout(&mut cx);
         }

@@ -37,6 +37,7 @@ impl Stack {
                 id: ConnId { index, generation },
                 config: &self.config,
                 counters: &mut self.counters,
+                flights: &mut self.flights,
                 parts: &mut self.parts,
                 budget: left,
             };
@@ -72,21 +73,27 @@ impl Stack {
                 break;
             };
             let segment = match control {
-                Control::Segment { src, dst, tcp } => Some((src, dst, tcp)),
+                Control::Segment {
+                    link,
+                    src,
+                    dst,
+                    tcp,
+                } => Some((link, src, dst, tcp)),
                 Control::SynAck(index) => self
                     .half_opens
                     .get_mut(index)
                     .filter(|half| half.queued)
                     .map(|half| {
                         let key = half.handshake.key;
-                        (key.local, key.remote, half.syn_ack(now))
+                        (None, key.local, key.remote, half.syn_ack(now))
                     }),
             };
-            if let Some((src, dst, tcp)) = segment {
+            if let Some((answers, src, dst, tcp)) = segment {
                 sink.emit(
                     now,
                     &Outgoing {
                         conn: None,
+                        answers,
                         src,
                         dst,
                         tcp,

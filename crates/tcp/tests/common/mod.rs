@@ -57,6 +57,7 @@ pub struct Sent {
     pub gso_size: u16,
     pub payload: Vec<Extent>,
     pub raw: Repr,
+    pub ecn: Ecn,
 }
 
 impl Sent {
@@ -106,6 +107,7 @@ pub struct Emission {
     payload: Vec<Extent>,
     len: usize,
     gso_size: u16,
+    ecn: Ecn,
 }
 
 /// Takes what the stack sends.
@@ -115,11 +117,17 @@ pub struct Sink {
     pub burst: usize,
     /// Emissions that may still be taken.
     pub room: usize,
+    /// What memory allows.
+    pub window_limit: u32,
 }
 
 impl FrameSink for Sink {
     fn burst_limit(&mut self, _conn: ConnId, mss: u16) -> usize {
         self.burst * usize::from(mss)
+    }
+
+    fn window_limit(&mut self, _conn: ConnId) -> u32 {
+        self.window_limit
     }
 
     fn emit(&mut self, now: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
@@ -139,6 +147,7 @@ impl FrameSink for Sink {
             payload: out.payload.to_vec(),
             len: out.payload_len,
             gso_size: out.gso_size,
+            ecn: out.ecn,
         });
         Ok(())
     }
@@ -154,6 +163,8 @@ pub struct Seg {
     pub len: usize,
     pub options: Options,
     pub src_port: u16,
+    /// What routers said of congestion.
+    pub ecn: Ecn,
 }
 
 pub fn seg(seq: i64, len: usize) -> Seg {
@@ -165,6 +176,7 @@ pub fn seg(seq: i64, len: usize) -> Seg {
         len,
         options: Options::NONE,
         src_port: 40_000,
+        ecn: Ecn::NotCapable,
     }
 }
 
@@ -202,6 +214,11 @@ impl Seg {
 
     pub fn ts(mut self, value: u32, echo: u32) -> Seg {
         self.options.timestamps = Some(Timestamps { value, echo });
+        self
+    }
+
+    pub fn ecn(mut self, ecn: Ecn) -> Seg {
+        self.ecn = ecn;
         self
     }
 
@@ -250,6 +267,7 @@ impl Bench {
                 sent: VecDeque::new(),
                 burst: 1,
                 room: usize::MAX,
+                window_limit: u32::MAX,
             },
             local: "192.0.2.1:80".parse().unwrap(),
             peer: "198.51.100.7".parse().unwrap(),
@@ -346,11 +364,28 @@ impl Bench {
             src: self.peer,
             dst: self.local.ip(),
             hop_limit: 64,
-            ecn: Ecn::NotCapable,
+            ecn: s.ecn,
             tcp: self.raw(s),
             payload: &payload,
         };
         self.stack.on_segment(self.now, &segment, &mut self.store)
+    }
+
+    /// An ICMP error arrives, about what was sent from sequence number `seq` on.
+    pub fn icmp(&mut self, reason: wire::icmp::Reason, seq: i64) -> Result<(), DropReason> {
+        let error = wire::icmp::TcpError {
+            flow: wire::flow::FlowKey {
+                local: self.local.ip(),
+                remote: self.peer,
+                local_port: self.local.port(),
+                remote_port: self.offer.src_port,
+            },
+            seq: self.iss.unwrap_or_default() + seq as u32,
+            reason,
+        };
+        let result = self.stack.on_icmp(self.now, &error);
+        self.turn();
+        result
     }
 
     /// A segment arrives as a batch of its own.
@@ -432,6 +467,7 @@ impl Bench {
             payload,
             len,
             gso_size,
+            ecn,
         } = self.sink.sent.pop_front()?;
         if raw.flags.contains(SYN) {
             self.iss = Some(raw.seq);
@@ -452,6 +488,7 @@ impl Bench {
             gso_size,
             payload,
             raw,
+            ecn,
         })
     }
 
@@ -471,6 +508,11 @@ impl Bench {
         if let Some(sent) = self.next() {
             panic!("unexpected segment: {}", sent.brief());
         }
+    }
+
+    /// Everything that was sent.
+    pub fn all_sent(&mut self) -> Vec<Sent> {
+        std::iter::from_fn(|| self.next()).collect()
     }
 
     /// Everything that was sent, briefly.

@@ -1,0 +1,79 @@
+//! How fast the peer acknowledges: what `TCP_INFO` calls the delivery rate.
+
+use core::time::Duration;
+
+use crate::Instant;
+
+/// The rate over the latest round trip in which something was acknowledged.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct DeliveryRate {
+    /// When the present measurement began, in microseconds of the clock, or zero: it begins with
+    /// what is sent next. The low bits are enough, for a flight lasts minutes at most.
+    since: u32,
+    /// The low bits of the bytes acknowledged by then.
+    from: u32,
+    /// The result of the last measurement.
+    bytes_per_ms: u32,
+}
+
+impl DeliveryRate {
+    /// So many bytes are acknowledged in total. `begun` is when the oldest of what was acknowledged
+    /// had begun to wait; what lies before that, when nothing was in flight, does not count.
+    pub(crate) fn on_progress(
+        &mut self,
+        acked: u64,
+        begun: Instant,
+        now: Instant,
+        round_trip: Option<Duration>,
+    ) {
+        if self.since == 0 {
+            self.since = micros(begun);
+        }
+        let span = micros(now).wrapping_sub(self.since);
+        if u128::from(span) < round_trip.unwrap_or_default().as_micros() || span == 0 {
+            return;
+        }
+        // Far less than 2^32 bytes in a round trip: windows are below 2^30.
+        let bytes = u64::from((acked as u32).wrapping_sub(self.from));
+        self.bytes_per_ms = u32::try_from(bytes * 1000 / u64::from(span)).unwrap_or(u32::MAX);
+        self.since = micros(now);
+        self.from = acked as u32;
+    }
+
+    /// Nothing is in flight any more, so many bytes being acknowledged.
+    pub(crate) fn rest(&mut self, acked: u64) {
+        self.since = 0;
+        self.from = acked as u32;
+    }
+
+    /// Bytes a second; zero while nothing has been measured.
+    pub(crate) fn bytes_per_second(self) -> u64 {
+        u64::from(self.bytes_per_ms) * 1000
+    }
+}
+
+fn micros(at: Instant) -> u32 {
+    (at.as_micros() as u32).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_time_does_not_count() {
+        let (mut rate, ms) = (DeliveryRate::default(), Instant::from_millis);
+        let rtt = Some(Duration::from_millis(10));
+        rate.on_progress(10_000, ms(100), ms(110), rtt);
+        assert_eq!(rate.bytes_per_second(), 1_000_000);
+        // Too early for another measurement; then it is one over all of it.
+        rate.on_progress(15_000, ms(110), ms(115), rtt);
+        assert_eq!(rate.bytes_per_second(), 1_000_000);
+        rate.on_progress(30_000, ms(115), ms(120), rtt);
+        assert_eq!(rate.bytes_per_second(), 2_000_000);
+        // After a pause only the flight counts.
+        rate.rest(30_000);
+        rate.on_progress(31_000, ms(5000), ms(5010), rtt);
+        assert_eq!(rate.bytes_per_second(), 100_000);
+    }
+}

@@ -1,0 +1,95 @@
+//! Pacing: a window is sent over a round trip, not all at once.
+//!
+//! After an idle time, or when one acknowledgement covers much, the window would let a burst go that
+//! overruns the first queue on its way. So what leaves is held to a rate: the window a round trip,
+//! times 2 in slow start and 1.2 afterwards, as Linux has it, so that the rate never keeps the window
+//! from growing. RFC 7661 §4.3 wants it, too, where a window outlasts idle times.
+//!
+//! A burst up to [`Config::pacing_burst`] segments, or two milliseconds at the rate if that is more,
+//! is always free. It is what makes this cheap:
+//!
+//! - Who is clocked by acknowledgements stays within it, and then pacing is one comparison a send.
+//! - What is held back waits for the stack's timer wheel, whose ticks are a millisecond; a rate at
+//!   which large segments matter fills one (64 KB at 500 Mbit/s) within a tick, so they leave whole.
+//! - On round trips below [`LEAST_RTT`] the whole window goes within two ticks anyway, so there is
+//!   nothing to spread and nothing is reckoned: that is every local network.
+
+use core::time::Duration;
+
+use super::Connection;
+use crate::Instant;
+use crate::config::Config;
+
+/// Round trips that are not worth spreading a window over: two ticks of the timer wheel.
+const LEAST_RTT: Duration = Duration::from_millis(2);
+/// How long at the rate a burst may always be.
+const FREE: Duration = Duration::from_millis(2);
+
+impl Connection {
+    /// The rate in bytes a second, if there is one.
+    #[inline]
+    fn pacing_rate(&self, config: &Config) -> Option<u64> {
+        let rtt = self.rtt.smoothed().filter(|&rtt| rtt >= LEAST_RTT)?;
+        if config.pacing_burst == 0 {
+            return None;
+        }
+        // A recovery moves the window from one acknowledgement to the next; where it leads to is the
+        // threshold.
+        let threshold = self.congestion.slow_start_threshold();
+        let mut window = u64::from(self.congestion.window());
+        if threshold != u32::MAX {
+            window = window.max(threshold.into());
+        }
+        let percent = if self.congestion.in_slow_start() {
+            200
+        } else {
+            120
+        };
+        let micros = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX);
+        Some((window * percent * 10_000 / micros).max(1))
+    }
+
+    /// How many bytes may always leave at once.
+    fn free_burst(&self, rate: u64, config: &Config) -> u64 {
+        let segments = u64::from(config.pacing_burst) * u64::from(self.snd.mss);
+        segments.max(rate * FREE.as_millis() as u64 / 1000)
+    }
+
+    /// How many bytes may leave now.
+    #[inline]
+    pub(super) fn pacing_room(&self, now: Instant, config: &Config) -> u32 {
+        let Some(rate) = self.pacing_rate(config) else {
+            return u32::MAX;
+        };
+        let until = self.recovery.paced_until().unwrap_or(now);
+        let ahead = until.saturating_duration_since(now).as_nanos();
+        let owed = ahead * u128::from(rate) / 1_000_000_000;
+        let free = u128::from(self.free_burst(rate, config));
+        u32::try_from(free.saturating_sub(owed)).unwrap_or(u32::MAX)
+    }
+
+    /// So many bytes have left.
+    #[inline]
+    pub(super) fn note_paced(&mut self, bytes: u32, now: Instant, config: &Config) {
+        if let Some(rate) = self.pacing_rate(config) {
+            let nanos = u64::from(bytes) * 1_000_000_000 / rate;
+            self.recovery.pace(now, Duration::from_nanos(nanos));
+        }
+    }
+
+    /// Something could leave but for its pace: it waits until half of what is always free may leave,
+    /// so that bursts stay bursts.
+    pub(super) fn wait_for_pace(&mut self, now: Instant, config: &Config) {
+        let (Some(rate), Some(until)) = (self.pacing_rate(config), self.recovery.paced_until())
+        else {
+            return;
+        };
+        let half = self.free_burst(rate, config) / 2;
+        let nanos = half.saturating_mul(1_000_000_000) / rate;
+        let ahead = until.saturating_duration_since(now);
+        let wait = ahead.saturating_sub(Duration::from_nanos(nanos));
+        self.recovery.wait_for_pace(now + wait);
+        // It is not the owner who sends too little.
+        self.window_limited = true;
+    }
+}

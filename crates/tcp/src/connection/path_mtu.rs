@@ -1,0 +1,257 @@
+//! The path's MTU: what routers say of it by ICMP (RFC 1191, RFC 8201), and what is found out
+//! without them (RFC 4821).
+//!
+//! An estimate only falls by a router's word, or when nothing full-sized gets through (a black
+//! hole: the router's word is lost). It rises by probes alone: one segment larger than the others,
+//! whose loss costs nothing but its retransmission.
+
+use wire::icmp::{Reason, TcpError};
+use wire::seq::SeqNumber;
+
+use super::{Connection, Context, seconds};
+use crate::config::Config;
+use crate::counters::DropReason;
+use crate::event::Failure;
+use crate::info::State;
+
+/// The least MTU that IPv6 links have (RFC 8200 §5).
+const MIN_V6: u16 = 1280;
+/// The least that a router may name over IPv4 (RFC 1191 §3).
+const MIN_V4: u16 = 68;
+/// What is tried first in a black hole: most paths carry it.
+const BASE: u16 = 1280;
+
+/// How long an estimate is believed before a larger one is tried, in seconds (RFC 1191 §6.3,
+/// RFC 8201 §5.3: 10 minutes).
+pub(crate) const LIFETIME_SECONDS: u32 = 600;
+/// Seconds from the discovery of a black hole, or of one probe's fate, to the next probe.
+const PROBE_INTERVAL_SECONDS: u32 = 5;
+/// A search ends when it could gain fewer bytes than this.
+const PRECISION: u16 = 16;
+/// Consecutive timeouts after which a black hole is suspected: of what is larger than [`BASE`], and
+/// of what almost every path carries.
+const BLACK_HOLE_TIMEOUTS: [u8; 2] = [2, 4];
+
+/// Sizes that links have, for a router that names none (RFC 1191 §7.1), in bytes.
+const PLATEAUS: [u16; 9] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 508, 296];
+
+/// What is known of a path, in bytes of IP packets.
+pub(crate) struct PathMtu {
+    /// The largest that is sent.
+    pub(super) mtu: u16,
+    /// The least that is known not to get through.
+    too_big: u16,
+    /// The size of the probe in flight, or zero.
+    pub(super) probing: u16,
+    /// Where the probe begins.
+    pub(super) probe_at: SeqNumber,
+    /// When a larger size is tried, in seconds of the stack's clock.
+    look_at: u32,
+}
+
+impl PathMtu {
+    /// A path of which nothing is known but our own link.
+    //= RFC 4821 §7.2
+    pub(crate) fn new(ceiling: u16) -> Self {
+        Self {
+            mtu: ceiling,
+            too_big: u16::MAX,
+            probing: 0,
+            probe_at: SeqNumber(0),
+            look_at: 0,
+        }
+    }
+
+    /// Takes a smaller estimate that is exact.
+    fn fall(&mut self, mtu: u16, now_seconds: u32) {
+        self.mtu = mtu;
+        self.too_big = u16::MAX;
+        self.probing = 0;
+        self.look_at = now_seconds.wrapping_add(LIFETIME_SECONDS);
+    }
+
+    /// The size to try now, if it is time to try one. The largest possible first: most often the
+    /// path has changed for good; then halfway to what is known to be too large.
+    //= RFC 4821 §7.3
+    pub(super) fn size_to_try(&mut self, ceiling: u16, now_seconds: u32) -> Option<u16> {
+        if self.mtu >= ceiling || self.probing > 0 {
+            return None;
+        }
+        if (now_seconds.wrapping_sub(self.look_at) as i32) < 0 {
+            return None;
+        }
+        if self.too_big > ceiling {
+            return Some(ceiling);
+        }
+        if self.too_big - self.mtu < PRECISION {
+            // As good as it gets, until the path changes.
+            self.too_big = u16::MAX;
+            self.look_at = now_seconds.wrapping_add(LIFETIME_SECONDS);
+            return None;
+        }
+        Some(self.mtu + (self.too_big - self.mtu) / 2)
+    }
+
+    /// A probe has been acknowledged.
+    //= RFC 4821 §7.6
+    pub(super) fn on_probe_arrived(&mut self, now_seconds: u32) {
+        self.mtu = core::mem::take(&mut self.probing);
+        self.look_at = now_seconds;
+    }
+
+    /// A probe has to be sent again, in pieces.
+    //= RFC 4821 §7.6
+    pub(super) fn on_probe_lost(&mut self, now_seconds: u32) {
+        let size = core::mem::take(&mut self.probing);
+        self.too_big = self.too_big.min(size);
+        self.look_at = now_seconds.wrapping_add(PROBE_INTERVAL_SECONDS);
+    }
+
+    /// Nothing larger than `mtu` gets through, as it seems.
+    fn fall_into_black_hole(&mut self, mtu: u16, now_seconds: u32) {
+        self.too_big = self.mtu;
+        self.mtu = mtu;
+        self.probing = 0;
+        self.look_at = now_seconds.wrapping_add(PROBE_INTERVAL_SECONDS);
+    }
+}
+
+impl Connection {
+    /// The bytes of IP and TCP headers without options.
+    pub(super) fn fixed_headers(&self) -> u16 {
+        if self.key.remote.is_ipv4() { 40 } else { 60 }
+    }
+
+    /// The MSS that the path allows, options of every segment included.
+    pub(super) fn path_mss(&self) -> u16 {
+        self.path.mtu.saturating_sub(self.fixed_headers())
+    }
+
+    /// The least that an estimate falls to.
+    fn least_mtu(&self, config: &Config) -> u16 {
+        if self.key.remote.is_ipv4() {
+            config.min_path_mtu.max(MIN_V4)
+        } else {
+            MIN_V6
+        }
+    }
+
+    /// What another connection has learned of this path.
+    //= RFC 8201 §5.2
+    pub(crate) fn learn_path_mtu(&mut self, mtu: u16, now: crate::Instant) {
+        if mtu < self.path.mtu {
+            self.path.fall(mtu, seconds(now));
+            self.update_mss();
+        }
+    }
+
+    /// An ICMP error about a segment of this connection. Returns the path's MTU if it is news.
+    ///
+    /// # Errors
+    /// It was not believed, or says nothing.
+    pub(crate) fn on_icmp(
+        &mut self,
+        error: &TcpError,
+        cx: &mut Context<'_>,
+    ) -> Result<Option<u16>, DropReason> {
+        // Whoever saw the segment knows its number; whoever did not has to guess (RFC 5927 §4).
+        let in_flight = self.snd.una.at_or_before(error.seq) && error.seq.before(self.snd.nxt);
+        if !in_flight || self.state == State::Closed {
+            return Err(DropReason::IcmpOutOfWindow);
+        }
+        let (failure, hard) = match error.reason {
+            Reason::TooBig { mtu } => return self.on_too_big(mtu, error.seq, cx).map(Some),
+            Reason::PortUnreachable => (Failure::Refused, true),
+            Reason::ProtocolUnreachable | Reason::Prohibited => (Failure::HostUnreachable, true),
+            Reason::NetUnreachable => (Failure::NetworkUnreachable, false),
+            Reason::HostUnreachable | Reason::TimeExceeded | Reason::ParameterProblem => {
+                (Failure::HostUnreachable, false)
+            }
+            //= RFC 9293 MUST-55
+            Reason::SourceQuench => return Err(DropReason::IcmpIgnored),
+        };
+        if hard && self.state == State::SynSent {
+            // There is no connection yet that it could harm (RFC 5461 §4, RFC 5927 §5.2).
+            self.fail(failure, cx.counters);
+        } else {
+            // Anything else may pass, or be made up: it is named if patience runs out.
+            //= RFC 9293 MUST-47, MUST-56
+            self.soft_error = Some(failure);
+        }
+        Ok(None)
+    }
+
+    /// A router says that a segment was larger than the next link carries.
+    //= RFC 1191 §3, §6.4
+    //= RFC 8201 §4, §5.4
+    fn on_too_big(
+        &mut self,
+        mtu: u32,
+        seq: SeqNumber,
+        cx: &mut Context<'_>,
+    ) -> Result<u16, DropReason> {
+        let v4 = self.key.remote.is_ipv4();
+        let least = self.least_mtu(cx.config);
+        let named = u16::try_from(mtu).unwrap_or(u16::MAX);
+        let mtu = match named {
+            //= RFC 1191 §5
+            0 if v4 => PLATEAUS
+                .into_iter()
+                .find(|&size| size < self.path.mtu)
+                .unwrap_or(least)
+                .max(least),
+            // Smaller than any link may be: it says nothing.
+            _ if named < if v4 { MIN_V4 } else { MIN_V6 } => return Err(DropReason::IcmpIgnored),
+            _ => named.max(least),
+        };
+        if self.path.probing > 0 && seq == self.path.probe_at && mtu >= self.path.mtu {
+            // The probe's fate, told early, and how large the next should be.
+            self.path.too_big = self.path.too_big.min(mtu.saturating_add(1));
+            self.path.look_at = seconds(cx.now);
+            return Err(DropReason::IcmpIgnored);
+        }
+        if mtu >= self.path.mtu {
+            return Err(DropReason::IcmpIgnored);
+        }
+        self.path.fall(mtu, seconds(cx.now));
+        cx.counters.path_mtu_reductions += 1;
+        self.resend_smaller();
+        Ok(mtu)
+    }
+
+    /// What is in flight is too large to arrive: it is sent again, without a word to congestion
+    /// control, for it was not lost to congestion.
+    fn resend_smaller(&mut self) {
+        self.update_mss();
+        if self.state.is_synchronized() && self.in_flight() > 0 {
+            self.recovery.lose_all();
+            self.watch_flight();
+            self.wants_transmit = true;
+        }
+    }
+
+    /// The retransmission timer has expired, and not for the first time: perhaps nothing of this
+    /// size gets through, and nobody says so.
+    //= RFC 4821 §7.7
+    pub(super) fn suspect_black_hole(&mut self, cx: &mut Context<'_>) {
+        let [some, many] = BLACK_HOLE_TIMEOUTS;
+        if self.backoff < some || !self.state.is_synchronized() {
+            return;
+        }
+        // What was sent last, which need not be full to be too large.
+        let payload = self.in_flight().min(self.snd.mss.into());
+        let size = payload + u32::from(self.path.mtu - self.path_mss());
+        let least = self.least_mtu(cx.config);
+        let next = if size > BASE.into() {
+            BASE.max(least)
+        } else {
+            least
+        };
+        let enough = size > BASE.into() || self.backoff >= many;
+        if enough && size > next.into() && next < self.path.mtu {
+            self.path.fall_into_black_hole(next, seconds(cx.now));
+            cx.counters.path_mtu_black_holes += 1;
+            self.update_mss();
+        }
+    }
+}

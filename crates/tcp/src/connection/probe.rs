@@ -1,0 +1,108 @@
+//! Probes of the path's MTU: one segment larger than the others (RFC 4821).
+
+use super::transmit::Span;
+use super::{Connection, Context, TransmitContext, seconds};
+use crate::io::{FrameSink, SinkFull};
+use crate::recovery::{Loss, Outcome, Phase};
+
+/// Segments that follow a probe at least, so that its loss is told by acknowledgements and not by
+/// the timer (RFC 4821 §7.4).
+const FOLLOWERS: u32 = 3;
+
+impl Connection {
+    /// The largest packet that both ends could exchange.
+    fn mtu_ceiling(&self) -> u16 {
+        let mss = self.snd.peer_mss.min(self.local_mss);
+        mss.saturating_add(self.fixed_headers())
+    }
+
+    /// A probe, if it is time for one and there is enough to send behind it.
+    //= RFC 4821 §7.4, §10.1
+    pub(super) fn next_size_probe(&mut self, cx: &TransmitContext<'_>) -> Option<(u16, Span)> {
+        if self.path.mtu >= self.mtu_ceiling() || self.fin_sent {
+            return None;
+        }
+        let calm = self.recovery.phase() == Phase::Open && self.recovery.lost() == 0;
+        let ceiling = self.mtu_ceiling();
+        let size = self
+            .path
+            .size_to_try(ceiling, seconds(cx.now))
+            .filter(|_| calm)?;
+        let options = if self.ts.enabled { 12 } else { 0 };
+        let len = u32::from(size.saturating_sub(self.fixed_headers() + options));
+        let wanted = len + FOLLOWERS * u32::from(self.snd.mss);
+        let usable = (self.snd.una + self.snd.wnd).distance_from(self.snd.nxt);
+        let enough = self.queue.end() - self.unsent() >= u64::from(wanted)
+            && usable >= wanted as i32
+            && self.congestion_room() >= wanted;
+        enough.then_some((
+            size,
+            Span {
+                seq: self.snd.nxt,
+                len,
+                fin: false,
+            },
+        ))
+    }
+
+    //= RFC 4821 §7.5
+    pub(super) fn send_size_probe<F: FrameSink>(
+        &mut self,
+        sink: &mut F,
+        cx: &mut TransmitContext<'_>,
+        (size, span): (u16, Span),
+    ) -> Result<(), SinkFull> {
+        (self.path.probing, self.path.probe_at) = (size, span.seq);
+        let result = self.send_span(sink, cx, span, true);
+        if self.snd.nxt == span.seq + span.len {
+            cx.counters.path_mtu_probes += 1;
+        } else {
+            // There was no room for it, or it lies in too many pieces: it was none.
+            self.path.probing = 0;
+            if result.is_ok() {
+                self.path.on_probe_lost(seconds(cx.now));
+            }
+        }
+        result
+    }
+
+    /// The length of the probe in flight.
+    fn probe_len(&self) -> u32 {
+        let options = if self.ts.enabled { 12 } else { 0 };
+        u32::from(
+            self.path
+                .probing
+                .saturating_sub(self.fixed_headers() + options),
+        )
+    }
+
+    /// The peer has acknowledged something: perhaps the probe, never sent a second time.
+    pub(super) fn note_probe_arrived(&mut self, cx: &mut Context<'_>) {
+        if self.path.probing > 0
+            && self
+                .snd
+                .una
+                .at_or_after(self.path.probe_at + self.probe_len())
+        {
+            self.path.on_probe_arrived(seconds(cx.now));
+            self.update_mss();
+        }
+    }
+
+    /// If nothing but the probe is lost, that says something of its size and nothing of congestion.
+    //= RFC 4821 §7.6.2
+    pub(super) fn excuse_probe(&mut self, outcome: &mut Outcome, cx: &mut Context<'_>) {
+        if self.path.probing == 0 || !matches!(outcome.loss, Some(Loss::Entered)) {
+            return;
+        }
+        let lost = self.recovery.next_lost();
+        let alone = lost.is_some_and(|(seq, len)| {
+            seq == self.path.probe_at && len == self.recovery.lost() && len <= self.probe_len()
+        });
+        if alone {
+            outcome.loss = None;
+            self.recovery.forgive();
+            cx.counters.path_mtu_probes_lost += 1;
+        }
+    }
+}

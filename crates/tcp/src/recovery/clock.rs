@@ -1,0 +1,109 @@
+//! When something is due: the one timer of data in flight, and the pace at which it leaves.
+
+use core::time::Duration;
+
+use super::tail::{Probe, wait};
+use super::{Phase, Recovery};
+use crate::Instant;
+
+/// What the one timer of data in flight has been waiting for (RFC 8985 §8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// What is late is lost.
+    Reordering,
+    /// A tail loss probe.
+    Probe,
+    /// The retransmission timeout.
+    Timeout,
+    /// More may leave without a burst.
+    Pace,
+}
+
+impl Recovery {
+    /// When the timer of data in flight expires; `None` if nothing is in flight.
+    //= RFC 8985 §8
+    #[inline]
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let flight = self.flight.as_ref()?;
+        let lost = flight.rto_at.min(flight.probe_at).min(flight.reorder_at);
+        Some(lost.min(flight.pace_at))
+    }
+
+    /// What is due.
+    pub(crate) fn due(&self, now: Instant) -> Option<Due> {
+        let flight = self.flight.as_ref()?;
+        if flight.reorder_at <= now {
+            Some(Due::Reordering)
+        } else if flight.probe_at <= now {
+            Some(Due::Probe)
+        } else if flight.rto_at <= now {
+            Some(Due::Timeout)
+        } else if flight.pace_at <= now {
+            Some(Due::Pace)
+        } else {
+            None
+        }
+    }
+
+    /// Starts the retransmission timer anew (RFC 6298 §5.3).
+    #[inline]
+    pub(crate) fn restart_timer(&mut self, now: Instant, timeout: Duration) {
+        if let Some(flight) = &mut self.flight {
+            flight.rto_at = now + timeout;
+        }
+    }
+
+    /// Starts the probe timer anew, if a probe makes sense (RFC 8985 §7.2): in no recovery, with
+    /// nothing reported, and no probe out.
+    #[inline]
+    pub(crate) fn restart_probe(&mut self, now: Instant, srtt: Option<Duration>, mss: u16) {
+        let Some(flight) = &mut self.flight else {
+            return;
+        };
+        flight.probe_at = Instant::MAX;
+        let Some(srtt) = srtt else { return };
+        let sensible = self.probes
+            && self.phase == Phase::Open
+            && flight.probe.is_none()
+            && flight.outstanding.reported() == 0;
+        if sensible {
+            let (una, max) = (flight.outstanding.una(), flight.outstanding.max());
+            let at = now + wait(srtt, max.distance_from(una) as u32, mss);
+            flight.probe_at = at.min(flight.rto_at);
+        }
+    }
+
+    /// A probe has left, up to SND.NXT, or there was none to send: `again` if it carried what had
+    /// been sent before (RFC 8985 §7.3).
+    pub(crate) fn on_probe_sent(&mut self, again: Option<bool>, now: Instant, timeout: Duration) {
+        if let Some(flight) = &mut self.flight {
+            flight.probe = again.map(|again| Probe {
+                end: flight.outstanding.max(),
+                again,
+            });
+            flight.probe_at = Instant::MAX;
+            flight.rto_at = now + timeout;
+        }
+    }
+
+    /// When what has been sent will have left at its pace; `None` if nothing is in flight.
+    #[inline]
+    pub(crate) fn paced_until(&self) -> Option<Instant> {
+        self.flight.as_ref().map(|flight| flight.paced_until)
+    }
+
+    /// More may leave at `at`.
+    pub(crate) fn wait_for_pace(&mut self, at: Instant) {
+        if let Some(flight) = &mut self.flight {
+            flight.pace_at = at;
+        }
+    }
+
+    /// Something has left that takes this long at its pace.
+    #[inline]
+    pub(crate) fn pace(&mut self, now: Instant, span: Duration) {
+        if let Some(flight) = &mut self.flight {
+            flight.paced_until = flight.paced_until.max(now) + span;
+        }
+    }
+}

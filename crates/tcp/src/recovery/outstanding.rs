@@ -1,0 +1,362 @@
+//! What has been sent and not been acknowledged, and when each of it was sent.
+//!
+//! ```text
+//!   una                                edge                      max
+//!    |---hole---|====|--hole--|========|-------------------------|
+//!               reported               in flight, nothing known
+//! ```
+//!
+//! Below `edge` the holes tell everything: what lies in none of them has been reported (RFC 2018).
+//! Above `edge` lies what was sent once and of which nothing has been heard; of that only the times
+//! of sending are kept, one for all that left together. So a connection that loses nothing pays for
+//! a queue of times, and one that does for its holes, of which there are few.
+//!
+//! A peer decides how many holes there are, and its owner how often it sends: both are bounded. A
+//! report that would take too many is forgotten, which costs a retransmission at most; times that
+//! would be too many become one, the later.
+
+mod losing;
+
+use std::collections::VecDeque;
+
+use core::time::Duration;
+
+use wire::seq::SeqNumber;
+use wire::tcp::SackBlock;
+
+use crate::Instant;
+
+/// Holes remembered. A window of 3,000 segments that loses one in a hundred has about thirty, but
+/// one that overruns a queue may lose every other segment of its last part.
+const MAX_HOLES: usize = 1024;
+/// Times of sending remembered. They are no closer than a 512th of a round trip, so a window has
+/// rarely more.
+const MAX_SENDINGS: usize = 1024;
+/// Room that an empty record may keep when it is put aside for the next connection.
+const KEPT: usize = 64;
+
+/// What left at one time, as far as `end`.
+#[derive(Clone, Copy)]
+struct Sending {
+    end: SeqNumber,
+    at: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Sent once, thought to be on its way.
+    Flying,
+    /// Thought to be lost, to be sent again.
+    Lost,
+    /// Sent again, thought to be on its way.
+    Resent,
+}
+
+/// A range that the peer has not reported, though it reported something beyond or something below
+/// is lost.
+#[derive(Clone, Copy, Debug)]
+struct Hole {
+    left: SeqNumber,
+    right: SeqNumber,
+    /// When it was last sent.
+    at: Instant,
+    state: State,
+    /// How often it was sent again.
+    resends: u8,
+}
+
+impl Hole {
+    fn len(&self) -> u32 {
+        self.right.distance_from(self.left) as u32
+    }
+}
+
+/// When something was sent, and what tells it from what else was sent at that moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) at: Instant,
+    /// It was sent again. What is sent again in the moment in which an original is acknowledged
+    /// follows that, even if the clock has not moved.
+    pub(super) resent: bool,
+    pub(super) end: SeqNumber,
+}
+
+impl Sent {
+    /// RACK_sent_after of RFC 8985 §6.2, the other way round.
+    #[inline]
+    pub(super) fn is_before(&self, other: &Sent) -> bool {
+        (self.at, self.resent) < (other.at, other.resent)
+            || ((self.at, self.resent) == (other.at, other.resent) && self.end.before(other.end))
+    }
+}
+
+/// A range that has turned out to have arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) right: SeqNumber,
+    pub(super) len: u32,
+    /// When it was last sent.
+    pub(super) at: Instant,
+    pub(super) resent: bool,
+    /// It was thought to be lost.
+    pub(super) lost: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Outstanding {
+    una: SeqNumber,
+    edge: SeqNumber,
+    max: SeqNumber,
+    holes: VecDeque<Hole>,
+    /// What lies above `edge`.
+    sendings: VecDeque<Sending>,
+    /// Bytes in holes.
+    missing: u32,
+    /// Of these, bytes in holes that are lost.
+    lost: u32,
+    /// No hole before this one is lost.
+    first_lost: usize,
+    /// No hole that is not lost was sent before this.
+    oldest: Instant,
+}
+
+impl Outstanding {
+    /// Begins anew: nothing is outstanding, and `start` is the next number to be sent.
+    pub(super) fn restart(&mut self, start: SeqNumber) {
+        self.holes.clear();
+        self.sendings.clear();
+        self.holes.shrink_to(KEPT);
+        self.sendings.shrink_to(KEPT);
+        (self.una, self.edge, self.max) = (start, start, start);
+        (self.missing, self.lost, self.first_lost) = (0, 0, 0);
+        self.oldest = Instant::MAX;
+    }
+
+    pub(super) fn una(&self) -> SeqNumber {
+        self.una
+    }
+
+    pub(super) fn max(&self) -> SeqNumber {
+        self.max
+    }
+
+    /// Bytes that were reported beyond the cumulative acknowledgement.
+    pub(super) fn reported(&self) -> u32 {
+        self.edge.distance_from(self.una) as u32 - self.missing
+    }
+
+    /// Bytes that are lost and have not been sent again.
+    pub(super) fn lost(&self) -> u32 {
+        self.lost
+    }
+
+    /// Bytes that the network is thought to hold (the pipe of RFC 6675 §4).
+    //= RFC 6675 §4
+    pub(super) fn pipe(&self) -> u32 {
+        self.max.distance_from(self.edge) as u32 + self.missing - self.lost
+    }
+
+    /// Bytes that were sent again and have not been heard of.
+    pub(super) fn resent(&self) -> u32 {
+        let resent = |hole: &&Hole| hole.state == State::Resent;
+        self.holes.iter().filter(resent).map(Hole::len).sum()
+    }
+
+    /// Everything up to `end` has been sent for the first time. Two sendings that are no further
+    /// apart than `grain` count as one, at the time of the first (RFC 8985 §6.1).
+    //= RFC 8985 §6.1
+    #[inline]
+    pub(super) fn push(&mut self, end: SeqNumber, now: Instant, grain: Duration) {
+        self.max = end;
+        let full = self.sendings.len() >= MAX_SENDINGS;
+        if let Some(last) = self.sendings.back_mut() {
+            if now.saturating_duration_since(last.at) <= grain {
+                last.end = end;
+                return;
+            }
+            if full {
+                *last = Sending { end, at: now };
+                return;
+            }
+        }
+        self.sendings.push_back(Sending { end, at: now });
+    }
+
+    /// The cumulative acknowledgement has come to `to`. Returns whether the peer has broken its
+    /// word: it stops short inside a range that it had reported (RFC 2018 §8).
+    #[inline]
+    pub(super) fn acknowledge(&mut self, to: SeqNumber, mut arrived: impl FnMut(Piece)) -> bool {
+        while let Some(hole) = self.holes.front().copied()
+            && hole.left.before(to)
+        {
+            let part = Hole {
+                right: hole.right.min(to),
+                ..hole
+            };
+            self.forget(&part, &mut arrived);
+            if part.right == hole.right {
+                self.holes.pop_front();
+                self.first_lost = self.first_lost.saturating_sub(1);
+            } else {
+                self.holes[0].left = to;
+            }
+        }
+        if to.after(self.edge) {
+            self.take_sendings(to, &mut arrived);
+        }
+        self.una = to;
+        to.before(self.edge) && self.holes.front().is_none_or(|hole| hole.left != to)
+    }
+
+    /// The peer reports a block, which is known to lie above `una` and not beyond `max`. What it says
+    /// stays until the cumulative acknowledgement has passed it (RFC 6675 §3).
+    //= RFC 6675 §3
+    pub(super) fn report(&mut self, block: SackBlock, mut arrived: impl FnMut(Piece)) {
+        if block.left.before(self.edge) {
+            self.cut(block.left, block.right.min(self.edge), &mut arrived);
+        }
+        if block.right.after(self.edge) {
+            if block.left.after(self.edge) {
+                if self.holes.len() >= MAX_HOLES {
+                    return;
+                }
+                self.uncover(block.left);
+            }
+            self.take_sendings(block.right, &mut arrived);
+        }
+    }
+
+    /// `part` of a hole is not missing any more.
+    fn forget(&mut self, part: &Hole, arrived: &mut impl FnMut(Piece)) {
+        let len = part.len();
+        self.missing -= len;
+        if part.state == State::Lost {
+            self.lost -= len;
+        }
+        arrived(Piece {
+            right: part.right,
+            len,
+            at: part.at,
+            resent: part.resends > 0,
+            lost: part.state == State::Lost,
+        });
+    }
+
+    /// `left .. right`, below `edge`, has arrived.
+    fn cut(&mut self, left: SeqNumber, right: SeqNumber, arrived: &mut impl FnMut(Piece)) {
+        let mut i = self.holes.partition_point(|h| h.right.at_or_before(left));
+        while let Some(hole) = self.holes.get(i).copied()
+            && hole.left.before(right)
+        {
+            let part = Hole {
+                left: hole.left.max(left),
+                right: hole.right.min(right),
+                ..hole
+            };
+            match (part.left == hole.left, part.right == hole.right) {
+                (true, true) => {
+                    self.holes.remove(i);
+                    self.first_lost -= usize::from(i < self.first_lost);
+                }
+                (true, false) => {
+                    self.holes[i].left = part.right;
+                    i += 1;
+                }
+                (false, true) => {
+                    self.holes[i].right = part.left;
+                    i += 1;
+                }
+                (false, false) => {
+                    if self.holes.len() >= MAX_HOLES {
+                        return;
+                    }
+                    self.holes[i].right = part.left;
+                    let rest = Hole {
+                        left: part.right,
+                        ..hole
+                    };
+                    self.insert(i + 1, rest);
+                    i += 2;
+                }
+            }
+            self.forget(&part, arrived);
+        }
+    }
+
+    fn insert(&mut self, i: usize, hole: Hole) {
+        self.holes.insert(i, hole);
+        self.first_lost = self.first_lost.min(i);
+    }
+
+    /// Everything above `edge` and up to `to` has arrived.
+    fn take_sendings(&mut self, to: SeqNumber, arrived: &mut impl FnMut(Piece)) {
+        while let Some(sending) = self.sendings.front() {
+            let right = sending.end.min(to);
+            arrived(Piece {
+                right,
+                len: right.distance_from(self.edge) as u32,
+                at: sending.at,
+                resent: false,
+                lost: false,
+            });
+            self.edge = right;
+            if sending.end.after(to) {
+                break;
+            }
+            self.sendings.pop_front();
+            if right == to {
+                break;
+            }
+        }
+        self.edge = to;
+    }
+
+    /// What lies above `edge` and below `to` becomes a hole, or several if it was sent at several
+    /// times.
+    fn uncover(&mut self, to: SeqNumber) {
+        while self.edge.before(to) {
+            let Some(sending) = self.sendings.front().copied() else {
+                break;
+            };
+            let hole = Hole {
+                left: self.edge,
+                right: sending.end.min(to),
+                at: sending.at,
+                state: State::Flying,
+                resends: 0,
+            };
+            self.missing += hole.len();
+            self.oldest = self.oldest.min(hole.at);
+            self.edge = hole.right;
+            if sending.end == hole.right {
+                self.sendings.pop_front();
+            }
+            let full = self.holes.len() >= MAX_HOLES;
+            match self.holes.back_mut() {
+                Some(last)
+                    if last.right == hole.left
+                        && last.state == State::Flying
+                        && (last.at == hole.at || full) =>
+                {
+                    last.right = hole.right;
+                    last.at = hole.at;
+                }
+                _ => self.holes.push_back(hole),
+            }
+        }
+    }
+
+    /// Makes `at` the beginning of a hole, if it lies inside one.
+    fn split(&mut self, at: SeqNumber) {
+        let i = self.holes.partition_point(|h| h.right.at_or_before(at));
+        if let Some(hole) = self.holes.get(i).copied()
+            && hole.left.before(at)
+        {
+            self.holes[i].right = at;
+            self.insert(i + 1, Hole { left: at, ..hole });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+use super::*;
+
+/// What a segment's numbers are, told one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Byte {
+    Flying,
+    Lost,
+    Resent,
+    Reported,
+}
+
+/// The plain way: a byte a number, from `una` on.
+struct Model {
+    una: u32,
+    bytes: Vec<(Byte, Instant)>,
+}
+
+impl Model {
+    fn count(&self, which: Byte) -> u32 {
+        self.bytes.iter().filter(|(byte, _)| *byte == which).count() as u32
+    }
+}
+
+fn check(o: &mut Outstanding, m: &Model) {
+    let len = m.bytes.len() as u32;
+    assert_eq!(o.una, SeqNumber(m.una));
+    assert_eq!(o.max.distance_from(o.una) as u32, len);
+    assert_eq!(o.lost(), m.count(Byte::Lost));
+    assert_eq!(o.reported(), m.count(Byte::Reported));
+    assert_eq!(o.resent(), m.count(Byte::Resent));
+    assert_eq!(
+        o.pipe(),
+        len - m.count(Byte::Lost) - m.count(Byte::Reported)
+    );
+    let first = m.bytes.iter().position(|(byte, _)| *byte == Byte::Lost);
+    let next = o.next_lost();
+    assert_eq!(
+        next.map(|(seq, _)| seq),
+        first.map(|at| SeqNumber(m.una) + at as u32)
+    );
+    if let (Some((_, len)), Some(first)) = (next, first) {
+        let all = &m.bytes[first..first + len as usize];
+        assert!(len > 0 && all.iter().all(|(byte, _)| *byte == Byte::Lost));
+    }
+}
+
+/// Whatever happens in whatever order, the holes tell what counting byte by byte tells.
+#[test]
+fn holes_tell_what_counting_bytes_tells() {
+    let mut seed = 7_u64;
+    let mut below = |n: usize| {
+        seed = seed
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (seed >> 33) as usize % n.max(1)
+    };
+    for round in 0..400 {
+        let mut o = Outstanding::default();
+        // Numbers wrap in some rounds.
+        let start = u32::MAX - (round % 3) * 40;
+        o.restart(SeqNumber(start));
+        let mut m = Model {
+            una: start,
+            bytes: Vec::new(),
+        };
+        let mut now = Instant::from_secs(1);
+        for _ in 0..80 {
+            now += Duration::from_millis(below(3) as u64);
+            let len = m.bytes.len();
+            let seq = |at: usize| SeqNumber(m.una) + at as u32;
+            match below(8) {
+                0..=2 => {
+                    for _ in 0..1 + below(20) {
+                        m.bytes.push((Byte::Flying, now));
+                    }
+                    o.push(SeqNumber(m.una) + m.bytes.len() as u32, now, Duration::ZERO);
+                }
+                3 => {
+                    let to = below(len + 1);
+                    let inside = to < len && m.bytes[to].0 == Byte::Reported;
+                    let mut news = 0;
+                    let broken = o.acknowledge(seq(to), |piece| news += piece.len);
+                    let gone = m.bytes.drain(..to).filter(|(b, _)| *b != Byte::Reported);
+                    assert_eq!(news, gone.count() as u32);
+                    m.una = m.una.wrapping_add(to as u32);
+                    assert_eq!(broken, inside);
+                    if broken {
+                        let edge = o.edge.distance_from(o.una) as usize;
+                        o.disbelieve();
+                        m.bytes[..edge].fill((Byte::Lost, now));
+                    }
+                }
+                4 | 5 if len > 1 => {
+                    let left = 1 + below(len - 1);
+                    let right = left + 1 + below(len - left);
+                    let mut news = 0;
+                    let block = SackBlock {
+                        left: seq(left),
+                        right: seq(right),
+                    };
+                    o.report(block, |piece| news += piece.len);
+                    for (byte, _) in &mut m.bytes[left..right] {
+                        news -= u32::from(*byte != Byte::Reported);
+                        *byte = Byte::Reported;
+                    }
+                    assert_eq!(news, 0);
+                }
+                6 => {
+                    let to = below(len + 1);
+                    o.lose_below(seq(to));
+                    for (byte, _) in &mut m.bytes[..to] {
+                        if *byte != Byte::Reported {
+                            *byte = Byte::Lost;
+                        }
+                    }
+                }
+                _ => {
+                    if let Some((left, len)) = o.next_lost() {
+                        let len = 1 + below(len as usize) as u32;
+                        o.resend(left, left + len, now);
+                        let at = left.distance_from(SeqNumber(m.una)) as usize;
+                        m.bytes[at..at + len as usize].fill((Byte::Resent, now));
+                    }
+                }
+            }
+            check(&mut o, &m);
+        }
+        let latest = Sent {
+            at: now,
+            resent: true,
+            end: o.max + 1,
+        };
+        o.detect(latest, Duration::ZERO, now + Duration::from_secs(1));
+        for (byte, _) in &mut m.bytes {
+            if *byte != Byte::Reported {
+                *byte = Byte::Lost;
+            }
+        }
+        check(&mut o, &m);
+        o.find_again();
+        assert_eq!(o.lost(), 0);
+    }
+}
+
+#[test]
+fn a_peer_cannot_make_it_grow_without_bound() {
+    let mut o = Outstanding::default();
+    o.restart(SeqNumber(0));
+    let mut now = Instant::ZERO;
+    for i in 1..=10_000_u32 {
+        now += Duration::from_micros(1);
+        o.push(SeqNumber(i * 10), now, Duration::ZERO);
+    }
+    assert!(o.sendings.len() <= MAX_SENDINGS);
+    for i in (0..10_000_u32).step_by(2) {
+        let block = SackBlock {
+            left: SeqNumber(i * 10 + 1),
+            right: SeqNumber(i * 10 + 2),
+        };
+        o.report(block, |_| ());
+    }
+    o.lose_below(o.max);
+    while let Some((left, len)) = o.next_lost() {
+        now += Duration::from_micros(1);
+        o.resend(left, left + len.min(3), now);
+    }
+    assert!(o.holes.len() <= 3 * MAX_HOLES, "{}", o.holes.len());
+}
+
+#[test]
+fn what_left_together_has_one_time() {
+    let mut o = Outstanding::default();
+    o.restart(SeqNumber(0));
+    let grain = Duration::from_micros(100);
+    for (end, micros) in [(10, 0), (20, 60), (30, 100), (40, 120), (50, 220)] {
+        o.push(SeqNumber(end), Instant::from_micros(micros), grain);
+    }
+    let times: Vec<_> = o.sendings.iter().map(|s| s.at.as_micros()).collect();
+    assert_eq!(times, [0, 120]);
+}

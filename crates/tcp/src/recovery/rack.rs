@@ -1,0 +1,149 @@
+//! RACK: what is lost, told by time (RFC 8985 §6).
+//!
+//! Something has arrived that was sent later than something else of which nothing has been heard.
+//! Then the latter is late; when it is later than a round trip and what reordering may take, it is
+//! lost. The rule does not care whether it is an original or has been sent again, nor in which order
+//! the numbers are; so it also finds lost retransmissions, and lost tails once a probe
+//! ([`tail`](super::tail)) has made the peer say something.
+
+use core::time::Duration;
+
+use wire::seq::SeqNumber;
+
+use super::Arrival;
+use super::outstanding::{Piece, Sent};
+
+/// How often recoveries without a sign of needless retransmission must end before the window of
+/// reordering shrinks again (RFC 8985 §6.2, step 4).
+const PERSISTENCE: u8 = 16;
+
+/// What a connection knows of reordering on its path. It outlasts idle times.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reordering {
+    /// Something arrived after what was sent later (RACK.reordering_seen).
+    pub(super) seen: bool,
+    /// The window of reordering in quarters of the least round trip (RACK.reo_wnd_mult).
+    pub(super) quarters: u8,
+    /// Recoveries until that shrinks again (RACK.reo_wnd_persist).
+    persist: u8,
+}
+
+impl Reordering {
+    pub(super) const fn new() -> Reordering {
+        Reordering {
+            seen: false,
+            quarters: 1,
+            persist: PERSISTENCE,
+        }
+    }
+
+    /// The peer has received something twice.
+    pub(super) fn widen(&mut self) {
+        self.quarters = self.quarters.saturating_add(1);
+        self.persist = PERSISTENCE;
+    }
+
+    /// A recovery has ended.
+    pub(super) fn on_recovered(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.quarters = 1;
+        }
+    }
+}
+
+/// The state of RACK while anything is in flight.
+//= RFC 8985 §5
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rack {
+    /// When the latest of what has arrived was sent, and where it ends (RACK.xmit_ts,
+    /// RACK.end_seq).
+    latest: Option<Sent>,
+    /// Its round trip (RACK.rtt).
+    rtt: Duration,
+    /// The end of what has arrived (RACK.fack).
+    fack: SeqNumber,
+    /// SND.NXT when the window of reordering was last widened (RACK.dsack_round).
+    widened: Option<SeqNumber>,
+}
+
+impl Rack {
+    pub(super) fn new(start: SeqNumber) -> Rack {
+        Rack {
+            fack: start,
+            ..Rack::default()
+        }
+    }
+
+    pub(super) fn latest(&self) -> Option<Sent> {
+        self.latest
+    }
+
+    pub(super) fn rtt(&self) -> Duration {
+        self.rtt
+    }
+
+    /// Something has arrived (RFC 8985 §6.2, steps 2 and 3).
+    //= RFC 8985 §6.2
+    #[inline]
+    pub(super) fn on_arrived(
+        &mut self,
+        piece: &Piece,
+        arrival: &Arrival<'_>,
+        reordering: &mut Reordering,
+    ) {
+        if piece.right.after(self.fack) {
+            self.fack = piece.right;
+        } else if !piece.resent && piece.right.before(self.fack) {
+            reordering.seen = true;
+        }
+        let rtt = arrival.now.saturating_duration_since(piece.at);
+        if piece.resent {
+            // It may have been the original that arrived, and then nothing is known of when what
+            // arrived was sent.
+            let older = |echo: u64| echo < piece.at.as_millis();
+            if arrival.echo.is_some_and(older) || rtt < arrival.min_rtt {
+                return;
+            }
+        }
+        self.rtt = rtt;
+        let sent = Sent {
+            at: piece.at,
+            resent: piece.resent,
+            end: piece.right,
+        };
+        if self.latest.is_none_or(|latest| latest.is_before(&sent)) {
+            self.latest = Some(sent);
+        }
+    }
+
+    /// The peer has received something twice (RFC 8985 §6.2, step 4): the window of reordering was
+    /// too narrow.
+    pub(super) fn on_duplicate(
+        &mut self,
+        una: SeqNumber,
+        max: SeqNumber,
+        reordering: &mut Reordering,
+    ) {
+        if self.widened.is_some_and(|round| una.before(round)) {
+            return;
+        }
+        self.widened = Some(max);
+        reordering.widen();
+    }
+
+    /// The window of reordering (RFC 8985 §6.2, step 4). `enough` says that three segments have
+    /// been reported, or that a recovery is under way: then, on a path that has shown no
+    /// reordering, there is nothing to wait for.
+    pub(super) fn window(
+        reordering: &Reordering,
+        enough: bool,
+        min_rtt: Duration,
+        srtt: Duration,
+    ) -> Duration {
+        if !reordering.seen && enough {
+            return Duration::ZERO;
+        }
+        (min_rtt * u32::from(reordering.quarters) / 4).min(srtt)
+    }
+}

@@ -1,0 +1,66 @@
+//! Tail loss probes: when nothing is heard of the last of what was sent, send something that makes
+//! the peer speak (RFC 8985 §7).
+//!
+//! A flight that loses its end gets no acknowledgement from which the loss would follow, and would
+//! wait for the retransmission timeout and begin again by slow start. A probe after two round trips
+//! turns that into a fast recovery, or repairs the loss itself.
+
+use core::time::Duration;
+
+use wire::seq::SeqNumber;
+
+/// How long a peer may withhold an acknowledgement for company (TLP.max_ack_delay of RFC 8985 §7.2).
+const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
+
+/// A probe that is out.
+//= RFC 8985 §7.1
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Probe {
+    /// SND.NXT after it (TLP.end_seq).
+    pub(super) end: SeqNumber,
+    /// It carried what had been sent before (TLP.is_retrans).
+    pub(super) again: bool,
+}
+
+/// What an acknowledgement says of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Nothing yet.
+    Nothing,
+    /// It did its work, and nothing had been lost.
+    Fine,
+    /// It repaired a loss that nobody would have noticed.
+    Repaired,
+}
+
+impl Probe {
+    /// What an acknowledgement of everything below `ack` says (RFC 8985 §7.4.2). `twice` tells that
+    /// the peer has reported something that it received twice, `bare` that it is a duplicate
+    /// acknowledgement without any report.
+    //= RFC 8985 §7.4
+    pub(super) fn on_ack(self, ack: SeqNumber, twice: bool, bare: bool) -> Said {
+        if ack.before(self.end) {
+            return Said::Nothing;
+        }
+        if !self.again || twice {
+            return Said::Fine;
+        }
+        if ack.after(self.end) {
+            return Said::Repaired;
+        }
+        if bare { Said::Fine } else { Said::Nothing }
+    }
+}
+
+/// How long to wait before probing (RFC 8985 §7.2): two round trips, and if what is in flight is so
+/// little that the peer need not acknowledge it at once, as long as it may withhold that. The RFC
+/// has "one segment" for so little; a receiver that counts bytes waits for two full ones.
+//= RFC 8985 §7.2
+pub(super) fn wait(srtt: Duration, flight: u32, mss: u16) -> Duration {
+    let twice = srtt * 2;
+    if flight < 2 * u32::from(mss) {
+        twice + MAX_ACK_DELAY
+    } else {
+        twice
+    }
+}

@@ -1,0 +1,88 @@
+//! Handshakes without memory (RFC 4987 §3.6): when the SYN queue is full, a SYN is answered by a
+//! cookie and forgotten, and the ACK that brings the cookie back makes the connection.
+//!
+//! What is lost against the SYN queue: a SYN-ACK is not sent again, an MSS is rounded down, and a
+//! peer without timestamps gets neither window scaling nor selective acknowledgements. So cookies
+//! begin only where there would be no answer at all.
+
+use wire::segment::Segment;
+use wire::tcp::Timestamps;
+
+use super::{Flow, Stack};
+use crate::connection::{self, Handshake};
+use crate::counters::DropReason;
+use crate::listener::cookie;
+use crate::listener::half_open::HalfOpen;
+use crate::{ConnOptions, Instant, ListenerId, PayloadStore};
+
+impl Stack {
+    /// Answers a SYN without remembering it.
+    //= RFC 4987 §3.6
+    pub(super) fn answer_by_cookie(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_>,
+        id: ListenerId,
+        options: &ConnOptions,
+    ) {
+        let key = segment.flow();
+        let tcp = &segment.tcp;
+        let ts_offset = self.ts_offset(&key);
+        let mut handshake = Handshake::new(key, tcp.seq, tcp.seq, ts_offset, tcp, &self.config);
+        let timestamp = self.cookies.encode(now, &mut handshake);
+        let half = HalfOpen {
+            handshake,
+            listener: id,
+            mss: connection::announced_mss(key.remote, &self.config, options),
+            window: connection::initial_window(options),
+            scale: connection::window_scale(&self.config),
+            fresh: false,
+            queued: false,
+        };
+        let mut syn_ack = half.syn_ack(now);
+        if let (Some(value), Some(ts)) = (timestamp, &mut syn_ack.options.timestamps) {
+            *ts = Timestamps { value, ..*ts };
+        }
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.cookies_until = now + cookie::PERIOD * 2;
+        }
+        self.counters.cookies_sent += 1;
+        self.push_answer(segment, syn_ack);
+    }
+
+    /// A segment for no connection acknowledges something at a listener: perhaps a cookie. `None`:
+    /// the listener has sent none of late, or this is none of them.
+    pub(super) fn take_cookie<S: PayloadStore>(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_>,
+        id: ListenerId,
+        store: &mut S,
+    ) -> Option<Result<(), DropReason>> {
+        let ack = segment.tcp.ack?;
+        if self.listeners.get(id)?.cookies_until <= now {
+            return None;
+        }
+        let key = segment.flow();
+        let ts_offset = self.ts_offset(&key);
+        let timestamps = segment.tcp.options.timestamps.map(|t| (t.value, t.echo));
+        let (iss, irs) = (ack - 1, segment.tcp.seq - 1);
+        let Some(handshake) = self
+            .cookies
+            .decode(now, key, iss, irs, timestamps, ts_offset)
+        else {
+            self.counters.cookies_refused += 1;
+            return None;
+        };
+        // When there is no room the peer, which believes itself connected, sends its data again, and
+        // each time brings the cookie: the same as a final ACK that the accept queue refuses.
+        Some(self.room_at(id).and_then(|options| {
+            self.counters.cookies_accepted += 1;
+            if let Some(Flow::HalfOpen(index)) = self.flows.get(&key).map(Flow::unpack) {
+                self.forget_half_open(index);
+            }
+            let conn = self.admit(now, id, &handshake, &options);
+            self.pass_to_connection(now, conn.index, segment, store)
+        }))
+    }
+}

@@ -1,0 +1,89 @@
+//! Bursts, and how they are spread.
+
+mod common;
+
+use common::*;
+use tcp::{Algorithm, Config, ConnOptions};
+
+const RTT: u64 = 100;
+
+/// A connection over a path of 100 ms that has opened its window to 40 segments and is idle.
+fn opened(config: Config) -> (Bench, i64) {
+    let options = ConnOptions {
+        congestion: Algorithm::Reno,
+        ..ConnOptions::default()
+    };
+    let mut b = Bench::listening(config, options);
+    b.inject(b.offer);
+    b.expect("S. 0:0 ack 1");
+    b.advance(ms(RTT));
+    b.inject(seg(1, 0).ack(1));
+    b.conn = b.stack.accept(b.listener.unwrap());
+    b.events();
+    let mut acked = 1;
+    for len in [10_000, 20_000] {
+        b.send(len);
+        b.advance(ms(RTT));
+        acked += i64::from(len);
+        b.inject(seg(1, 0).ack(acked));
+    }
+    b.discard();
+    b.advance(secs(2));
+    assert_eq!(b.info().congestion_window, 40_000);
+    (b, acked)
+}
+
+//~ RFC 7661 §4.3
+#[test]
+fn after_a_pause_the_window_leaves_over_half_a_round_trip() {
+    let (mut b, _) = opened(plain());
+    b.send(40_000);
+    // Ten segments at once, as at the beginning.
+    assert_eq!(b.all().len(), 10);
+    let mut most = 0;
+    let mut left = 30;
+    for _ in 0..60 {
+        b.advance(ms(1));
+        let sent = b.all().len();
+        most = most.max(sent);
+        left -= sent;
+    }
+    // Two windows a round trip in slow start: the rest of this one took less than 50 ms.
+    assert_eq!(left, 0);
+    assert!(most <= 6, "{most} at once");
+}
+
+#[test]
+fn an_acknowledgement_of_much_lets_no_burst_go() {
+    let (mut b, acked) = opened(plain());
+    b.send(200_000);
+    b.advance(ms(RTT));
+    assert_eq!(b.all().len(), 40);
+    // All of it at once.
+    b.inject(seg(1, 0).ack(acked + 40_000));
+    assert!(b.all().len() <= 11);
+    b.advance(ms(5));
+    let sent = b.all().len();
+    assert!((1..=12).contains(&sent), "{sent}");
+    // What waits for its pace is not forgotten.
+    b.advance(ms(60));
+    assert!(b.all().len() > 20);
+}
+
+#[test]
+fn pacing_can_be_switched_off_and_does_not_touch_short_paths() {
+    let off = Config {
+        pacing_burst: 0,
+        ..plain()
+    };
+    let (mut b, _) = opened(off);
+    b.send(40_000);
+    assert_eq!(b.all().len(), 40);
+    // A round trip of nothing.
+    let mut b = Bench::established(plain(), ConnOptions::default());
+    b.send(10_000);
+    b.inject(seg(1, 0).ack(10_001));
+    b.discard();
+    b.send(20_000);
+    assert_eq!(b.all().len(), 20);
+}
