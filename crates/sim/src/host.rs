@@ -154,6 +154,7 @@ impl FrameSink for Device<'_> {
             src: out.src,
             dst: out.dst,
             hop_limit: 64,
+            dscp: 0,
             ecn: out.ecn,
             tcp: out.tcp,
         };

@@ -17,12 +17,14 @@ mod pair;
 pub mod pattern;
 mod rng;
 pub mod scenario;
+pub mod script;
 mod socket;
+pub mod sockets;
 mod trace;
 mod world;
 
 pub use host::{Host, HostConfig};
-pub use link::{Fate, LinkConfig};
+pub use link::{Burst, Fate, LinkConfig};
 pub use memory::Memory;
 pub use pair::{Pair, PairConfig, forge};
 pub use rng::{Chance, Rng};

@@ -1,15 +1,21 @@
 //! One direction of a link: how long a frame takes, and what happens to it on the way.
 
+mod faults;
+
+pub use faults::Burst;
+
 use core::time::Duration;
 
 use tcp::Instant;
 
 use crate::rng::{Chance, Rng};
+use faults::Bursts;
 
 /// The nature of a link, in one direction.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
-    /// How long the way is.
+    /// How long the way is. A change is a new route: what is sent from then on may overtake what
+    /// went before.
     pub delay: Duration,
     /// How much longer it may take a frame, at random. Frames still arrive in order.
     pub jitter: Duration,
@@ -17,8 +23,12 @@ pub struct LinkConfig {
     pub bandwidth: Option<u64>,
     /// How many bytes may wait for bandwidth. What comes on top is lost.
     pub queue: usize,
+    /// From how many waiting bytes on frames are marked, if their transport understands ECN.
+    pub marking: Option<usize>,
     /// How likely a frame is to be lost.
     pub loss: Chance,
+    /// Losses in bursts, beside those at random.
+    pub bursts: Option<Burst>,
     /// How likely a frame is to arrive twice.
     pub duplication: Chance,
     /// How likely a frame is to be overtaken.
@@ -27,8 +37,10 @@ pub struct LinkConfig {
     pub lateness: Duration,
     /// How likely a bit of a frame is to be turned over.
     pub corruption: Chance,
-    /// The largest IP packet that gets through; larger ones are lost without a word.
+    /// The largest IP packet that gets through.
     pub mtu: usize,
+    /// Whether the sender of a larger one is told so by ICMP; if not, it is lost without a word.
+    pub icmp: bool,
 }
 
 impl Default for LinkConfig {
@@ -39,12 +51,15 @@ impl Default for LinkConfig {
             jitter: Duration::ZERO,
             bandwidth: None,
             queue: 1 << 20,
+            marking: None,
             loss: Chance::NEVER,
+            bursts: None,
             duplication: Chance::NEVER,
             reordering: Chance::NEVER,
             lateness: Duration::from_millis(20),
             corruption: Chance::NEVER,
             mtu: 65_535,
+            icmp: false,
         }
     }
 }
@@ -60,6 +75,8 @@ pub enum Fate {
     Duplicated,
     /// It arrives with a bit turned over.
     Corrupted,
+    /// It arrives, marked for the congestion that it met.
+    Marked,
     /// It was lost at random.
     Lost,
     /// It was lost because the queue was full.
@@ -81,16 +98,27 @@ pub(crate) struct Link {
     free_at: Instant,
     /// When the last frame arrives that was not late.
     last_arrival: Instant,
+    /// How long the way was for it.
+    last_delay: Duration,
+    bursts: Bursts,
 }
 
 impl Link {
     pub(crate) fn new(config: LinkConfig, rng: Rng) -> Link {
         Link {
+            last_delay: config.delay,
             config,
             rng,
             free_at: Instant::ZERO,
             last_arrival: Instant::ZERO,
+            bursts: Bursts::default(),
         }
+    }
+
+    /// The MTU that the sender of a packet too large is told, if it is told.
+    pub(crate) fn told_mtu(&self) -> Option<u32> {
+        let mtu = u32::try_from(self.config.mtu).unwrap_or(u32::MAX);
+        self.config.icmp.then_some(mtu)
     }
 
     pub(crate) fn config_mut(&mut self) -> &mut LinkConfig {
@@ -110,11 +138,17 @@ impl Link {
         if frame.len() - link_header > config.mtu {
             return Fate::TooBig;
         }
+        let mut passed = Fate::Passed;
         if let Some(bandwidth) = config.bandwidth {
             let bits_to_nanos = |bits: u64| bits * 1_000_000_000 / bandwidth.max(1);
             let waiting = self.free_at.saturating_duration_since(now).as_nanos() as u64;
             if waiting > bits_to_nanos(config.queue as u64 * 8) {
                 return Fate::Overflowed;
+            }
+            let marks = |limit: usize| waiting > bits_to_nanos(limit as u64 * 8);
+            if config.marking.is_some_and(marks) && faults::mark_congestion(&mut frame, link_header)
+            {
+                passed = Fate::Marked;
             }
             let sending = bits_to_nanos(frame.len() as u64 * 8);
             self.free_at = self.free_at.max(now) + Duration::from_nanos(sending);
@@ -122,8 +156,13 @@ impl Link {
             self.free_at = now;
         }
         // Lost frames have taken their bandwidth.
-        if rng.happens(config.loss) {
+        let loss = self.bursts.loss(now, config, rng);
+        if rng.happens(loss) {
             return Fate::Lost;
+        }
+        if config.delay != self.last_delay {
+            self.last_delay = config.delay;
+            self.last_arrival = Instant::ZERO;
         }
         let on_time = self.free_at + config.delay + rng.span(config.jitter);
         let on_time = on_time.max(self.last_arrival);
@@ -145,7 +184,7 @@ impl Link {
             return Fate::Duplicated;
         }
         arrive(on_time, frame);
-        Fate::Passed
+        passed
     }
 }
 
@@ -253,5 +292,64 @@ mod tests {
             assert!(times[0] >= last);
             last = times[0];
         }
+    }
+
+    #[test]
+    fn losses_in_bursts_keep_company() {
+        let burst = Burst {
+            begin: Chance::percent(1),
+            end: Chance::percent(25),
+            loss: Chance::ALWAYS,
+            longest: Duration::from_secs(1),
+        };
+        let mut link = link(LinkConfig {
+            bursts: Some(burst),
+            ..LinkConfig::default()
+        });
+        let fates: Vec<bool> = (0..100_000)
+            .map(|_| arrivals(&mut link, Instant::ZERO, 100).0 == Fate::Lost)
+            .collect();
+        let lost = fates.iter().filter(|&&lost| lost).count();
+        let runs = fates.windows(2).filter(|w| !w[0] && w[1]).count();
+        // A burst in a hundred frames, of four on average.
+        assert!((3_300..4_400).contains(&lost), "{lost}");
+        assert!((3..=5).contains(&(lost / runs)), "{lost} in {runs}");
+    }
+
+    #[test]
+    fn a_new_route_may_be_faster_than_what_is_under_way() {
+        let mut link = link(LinkConfig::default());
+        assert_eq!(arrivals(&mut link, Instant::ZERO, 100).1, [10_000]);
+        link.config_mut().delay = Duration::from_millis(1);
+        assert_eq!(arrivals(&mut link, Instant::ZERO, 100).1, [1_000]);
+    }
+
+    #[test]
+    fn a_queue_that_grows_marks_who_understands_it() {
+        let mut link = link(LinkConfig {
+            bandwidth: Some(8_000_000),
+            marking: Some(1_500),
+            ..LinkConfig::default()
+        });
+        let mut ipv6 = vec![0; 1_000];
+        (ipv6[0], ipv6[1]) = (0x60, 0x20);
+        let mut ipv4 = vec![0; 1_000];
+        (ipv4[0], ipv4[1]) = (0x45, 0x01);
+        let mut unaware = ipv4.clone();
+        unaware[1] = 0;
+        let mut send = |frame: &Vec<u8>| {
+            let mut arrived = Vec::new();
+            let fate = link.send(Instant::ZERO, frame.clone(), 0, |_, frame| arrived = frame);
+            (fate, arrived)
+        };
+        for _ in 0..2 {
+            assert_eq!(send(&ipv4), (Fate::Passed, ipv4.clone()));
+        }
+        assert_eq!(send(&unaware), (Fate::Passed, unaware.clone()));
+        let (fate, frame) = send(&ipv6);
+        assert_eq!((fate, frame[1]), (Fate::Marked, 0x30));
+        let (fate, frame) = send(&ipv4);
+        assert_eq!((fate, frame[1]), (Fate::Marked, 0x03));
+        assert!(wire::checksum::Sum::of(&frame[..20]).is_valid());
     }
 }

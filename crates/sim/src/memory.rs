@@ -55,6 +55,22 @@ impl Memory {
         bytes
     }
 
+    /// The bytes that [`read`](Self::read) would give, which stay.
+    pub(crate) fn peek(&self, conn: ConnId, count: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let Some(stream) = self.streams.get(&conn) else {
+            return bytes;
+        };
+        for (&offset, piece) in &stream.pieces {
+            if offset != stream.read + bytes.len() as u64 || bytes.len() as u64 >= count {
+                break;
+            }
+            bytes.extend(piece);
+        }
+        bytes.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        bytes
+    }
+
     /// Forgets a connection.
     pub(crate) fn release(&mut self, conn: ConnId) {
         self.streams.remove(&conn);

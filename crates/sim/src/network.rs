@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use tcp::Instant;
 use wire::checksum::Sum;
+use wire::icmp::{Reason, TcpError};
 use wire::segment::{self, ChecksumPolicy, Headers, MAX_HEADERS_LEN, Segment, TcpChecksum};
 
 use crate::link::{Fate, Link, LinkConfig};
@@ -20,6 +21,8 @@ use crate::world::{HostId, SocketId};
 pub(crate) enum Happening {
     /// A frame arrives.
     Frame(Vec<u8>),
+    /// A router says that a segment was not forwarded.
+    Error(TcpError),
     /// A socket's application wants to go on.
     Wake(SocketId),
     /// The host's device has room again.
@@ -145,6 +148,14 @@ impl Network {
                 })
             }
         };
+        if let (Fate::TooBig, Some(to)) = (fate, to)
+            && let Some(mtu) = self.links.get(&(from.0, to)).and_then(Link::told_mtu)
+        {
+            // The router is near: what it says is not lost.
+            let (seq, reason) = (tcp.seq, Reason::TooBig { mtu });
+            let error = TcpError { flow, seq, reason };
+            self.schedule(now + ROUTER_AWAY, from.0, Happening::Error(error));
+        }
         self.trace.note(now, from.1, flow, tcp, payload.len(), fate);
     }
 
@@ -189,6 +200,9 @@ pub(crate) fn frame(headers: &Headers, payload: &[u8]) -> Vec<u8> {
     frame.extend_from_slice(payload);
     frame
 }
+
+/// How long what a router says is under way.
+const ROUTER_AWAY: Duration = Duration::from_millis(1);
 
 /// How long a device stays full.
 pub(crate) const FULL_FOR: Duration = Duration::from_micros(50);

@@ -221,6 +221,7 @@ pub fn forge(flow: FlowKey, flags: Flags) -> Headers {
         src: flow.local,
         dst: flow.remote,
         hop_limit: 64,
+        dscp: 0,
         ecn: Ecn::NotCapable,
         tcp: Repr {
             src_port: flow.local_port,

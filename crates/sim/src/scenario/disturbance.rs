@@ -1,11 +1,16 @@
 //! What befalls connections on their way: options that change, links that go dead for a while,
-//! memory that is taken back, applications that give up.
+//! routes that become longer, shorter or narrower, SYNs from nowhere, memory that is taken back, applications
+//! that give up.
 
+use core::net::IpAddr;
 use core::time::Duration;
 
 use tcp::{Algorithm, ConnOption, Instant, Request};
+use wire::flow::FlowKey;
+use wire::seq::SeqNumber;
+use wire::tcp::Flags;
 
-use crate::pair::Pair;
+use crate::pair::{Pair, forge};
 use crate::rng::{Chance, Rng};
 use crate::world::SocketId;
 
@@ -15,6 +20,12 @@ const LIMIT: u32 = 100;
 /// How long the link is dead, at most.
 const OUTAGE: Duration = Duration::from_secs(3);
 
+/// How long a way is after a change of routes, at most.
+const LONGEST_WAY: Duration = Duration::from_millis(200);
+
+/// How many SYNs come from nowhere at once, at most.
+const FLOOD: u64 = 20;
+
 /// What befalls the connections of a run.
 pub(super) struct Disturbances {
     /// When the next one is due.
@@ -23,6 +34,8 @@ pub(super) struct Disturbances {
     pause: Duration,
     left: u32,
     aborts: Chance,
+    /// Whether SYNs come from nowhere.
+    pub(super) floods: bool,
     /// How long the link is dead, and how likely it was to lose a frame before, in each direction.
     outage: Option<(Instant, [Chance; 2])>,
     rng: Rng,
@@ -40,6 +53,7 @@ impl Disturbances {
             pause: pause.unwrap_or_default(),
             left: LIMIT,
             aborts,
+            floods: false,
             outage: None,
             rng,
         }
@@ -80,7 +94,7 @@ impl Disturbances {
             return;
         }
         let on = rng.happens(Chance::percent(50));
-        let option = match rng.below(8) {
+        let option = match rng.below(11) {
             0 => ConnOption::NoDelay(on),
             1 => ConnOption::Cork(on),
             2 => ConnOption::QuickAck(on),
@@ -91,6 +105,9 @@ impl Disturbances {
                 pair.shed_out_of_order(socket);
                 return;
             }
+            7 => return self.reroute(pair),
+            9 => return self.squeeze(pair),
+            8 if self.floods => return self.flood(pair),
             _ => return self.cut(pair),
         };
         // Likewise.
@@ -107,6 +124,49 @@ impl Disturbances {
         pair.host_mut(host)
             .stack
             .set_receive_buffer(now, conn, bytes);
+    }
+
+    /// Sends what follows on another way, in one direction.
+    fn reroute(&mut self, pair: &mut Pair) {
+        let (client, server) = (pair.client, pair.server);
+        let (from, to) = self.rng.pick(&[(client, server), (server, client)]);
+        pair.link_mut(from, to).delay = self.rng.span(LONGEST_WAY);
+    }
+
+    /// Lets only smaller packets through, in one direction, with a router that says so or without.
+    fn squeeze(&mut self, pair: &mut Pair) {
+        let (client, server) = (pair.client, pair.server);
+        let (from, to) = self.rng.pick(&[(client, server), (server, client)]);
+        let least = if pair.server_addr().is_ipv6() {
+            1_280
+        } else {
+            600
+        };
+        let mtu = self.rng.between(least, 2_000) as usize;
+        let link = pair.link_mut(from, to);
+        (link.mtu, link.icmp) = (mtu, self.rng.happens(Chance::percent(50)));
+    }
+
+    /// SYNs arrive at the server whose senders will never answer.
+    fn flood(&mut self, pair: &mut Pair) {
+        let (server, victim) = (pair.server, pair.server_addr());
+        for _ in 0..self.rng.between(1, FLOOD) {
+            let source = match victim.ip() {
+                IpAddr::V4(_) => [10, 9, self.rng.below(256) as u8, 1].into(),
+                IpAddr::V6(_) => [0xfd00, 9, 0, 0, 0, 0, 0, self.rng.below(65_536) as u16].into(),
+            };
+            let mut syn = forge(
+                FlowKey {
+                    local: source,
+                    remote: victim.ip(),
+                    local_port: self.rng.between(1, 65_535) as u16,
+                    remote_port: victim.port(),
+                },
+                Flags::SYN,
+            );
+            syn.tcp.seq = SeqNumber(self.rng.next_u64() as u32);
+            pair.inject(server, &syn, &[]);
+        }
     }
 
     /// Lets nothing through, in either direction, for a while.

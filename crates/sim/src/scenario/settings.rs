@@ -2,13 +2,16 @@
 
 use core::time::Duration;
 
-use tcp::{Algorithm, Config, ConnOptions, KeepAlive};
+use tcp::{Algorithm, Config, ConnOptions, EcnPolicy, KeepAlive};
 
 use super::{Connection, Scenario};
-use crate::link::LinkConfig;
+use crate::link::{Burst, LinkConfig};
 use crate::pair::PairConfig;
 use crate::rng::{Chance, Rng};
 use crate::socket::{Plan, Reading, Then};
+
+/// More half-open connections than any flood here makes.
+const ROOMY: u32 = 4096;
 
 impl Scenario {
     /// The scenario of a seed: every setting at random, faults of every kind together, some of them
@@ -16,7 +19,7 @@ impl Scenario {
     pub fn random(seed: u64) -> Scenario {
         let mut rng = Rng::new(seed ^ 0x5ce7_a210);
         let aborts = rng.pick(&[Chance::NEVER, Chance::NEVER, Chance::percent(5)]);
-        let pair = PairConfig {
+        let mut pair = PairConfig {
             v6: rng.happens(Chance::percent(30)),
             client: stack(&mut rng),
             server: stack(&mut rng),
@@ -35,9 +38,14 @@ impl Scenario {
             full: rng.pick(&[Chance::NEVER, Chance::percent(5)]),
             exhaustion: rng.pick(&[Chance::NEVER, Chance::NEVER, Chance::percent(2)]),
             backlog: rng.pick(&[0, 1, 128]),
-            max_half_open: rng.pick(&[1, 3, 256]),
+            max_half_open: rng.pick(&[1, 3, ROOMY]),
             ..PairConfig::default()
         };
+        // When the RST of an abort is lost, what is sent again brings its cookie to a connection of the
+        // same numbers: then the oracle does not know who has sent what.
+        pair.server.syn_cookies &= aborts == Chance::NEVER;
+        // With little room and no cookies a flood does what it is meant to do.
+        let floods = pair.server.syn_cookies || pair.max_half_open == ROOMY;
         let count = rng.pick(&[1, 1, 2, 5]);
         Scenario {
             seed,
@@ -47,6 +55,8 @@ impl Scenario {
                 .pick(&[None, None, Some(3), Some(100)])
                 .map(Duration::from_millis),
             aborts,
+            floods,
+            traced: false,
         }
     }
 }
@@ -77,24 +87,41 @@ fn link(rng: &mut Rng) -> LinkConfig {
         jitter: rng.pick(&[0, 0, 100, 10_000].map(Duration::from_micros)),
         bandwidth: rng.pick(&[None, None, Some(2_000_000), Some(100_000_000)]),
         queue: rng.pick(&[20_000, 100_000, 1 << 20]),
+        marking: rng.pick(&[None, Some(5_000), Some(50_000)]),
         loss: percent(rng, &[0, 0, 1, 3, 10]),
+        bursts: bursts(rng),
         duplication: percent(rng, &[0, 0, 2, 20]),
         reordering: percent(rng, &[0, 0, 2, 20]),
         lateness: rng.pick(&[1_000, 20_000, 200_000].map(Duration::from_micros)),
         corruption: percent(rng, &[0, 0, 0, 2]),
-        mtu: 65_535,
+        mtu: rng.pick(&[65_535, 65_535, 1_400]),
+        icmp: rng.happens(Chance::percent(50)),
     }
+}
+
+/// Now and then half of the frames or all, for some two to twenty of them.
+fn bursts(rng: &mut Rng) -> Option<Burst> {
+    rng.happens(Chance::percent(25)).then(|| Burst {
+        begin: Chance::per_million(rng.pick(&[1_000, 10_000])),
+        end: Chance::percent(rng.pick(&[5, 20, 50])),
+        loss: Chance::percent(rng.pick(&[50, 100])),
+        longest: Duration::from_secs(2),
+    })
 }
 
 fn stack(rng: &mut Rng) -> Config {
     let mostly = Chance::percent(80);
     Config {
         mtu: rng.pick(&[1_500, 1_500, 1_280, 9_000]),
+        // Without them the oracle is stricter.
+        syn_cookies: rng.happens(Chance::percent(30)),
+        ecn: rng.pick(&[EcnPolicy::Off, EcnPolicy::Accept, EcnPolicy::On]),
         window_scaling: rng.happens(mostly),
         timestamps: rng.happens(mostly),
         selective_acks: rng.happens(mostly),
-        // Enough for a link that loses a tenth.
-        syn_retries: 12,
+        // Enough for a link that loses a tenth, and for a place that a late copy of another SYN
+        // holds for minutes.
+        syn_retries: 20,
         syn_ack_retries: 12,
         orphan_retries: 15,
         ..Config::default()

@@ -99,7 +99,8 @@ impl World {
             peer.submitted
         );
         if let Some(at) = pattern::first_wrong(peer.base + offset, bytes) {
-            panic!("{id:?} read a wrong byte at {}", offset + at as u64);
+            let at = offset + at as u64;
+            panic!("{id:?} read a wrong byte at {at}, from {peer:?}");
         }
     }
 
@@ -117,7 +118,9 @@ impl World {
         }
         let found = *self.ends.get(&(remote, local))?;
         self.sockets[id.0].peer = Some(found);
-        self.sockets[found.0].peer = Some(id);
+        // A late copy of what brought a cookie may have begun another connection between the same
+        // ends; who has a peer keeps it.
+        self.sockets[found.0].peer.get_or_insert(id);
         Some(found)
     }
 

@@ -75,6 +75,8 @@ impl World {
         while let Some((host, what)) = self.network.pop(now) {
             match what {
                 Happening::Frame(frame) => self.hosts[host.0].receive(now, &frame),
+                // What is wrong with it is counted by the stack.
+                Happening::Error(error) => drop(self.hosts[host.0].stack.on_icmp(now, &error)),
                 Happening::Wake(id) => {
                     let socket = &mut self.sockets[id.0];
                     (socket.wake_scheduled, socket.may_read) = (false, true);

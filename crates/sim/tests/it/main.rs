@@ -2,6 +2,7 @@
 //! trace, the lines are what `sim::Trace` prints.
 
 mod closing;
+mod ecn;
 mod flow_control;
 mod goodput;
 mod handshake;

@@ -139,6 +139,7 @@ fn more_to_come_waits_for_it() {
     assert_eq!(payloads(&pair), [800]);
 }
 
+//~ RFC 9293 MUST-40
 #[test]
 fn an_acknowledgement_waits_for_company_but_not_long() {
     let (mut pair, client, _) = grown(7, PairConfig::default());

@@ -61,6 +61,7 @@ const SYNCHRONIZED: [State; 6] = [
     State::LastAck,
 ];
 
+//~ RFC 9293 §3.10.7.4
 #[test]
 fn an_exact_reset_ends_a_connection_in_every_state() {
     for state in SYNCHRONIZED {
@@ -229,6 +230,7 @@ fn data_for_an_owner_that_has_closed_is_answered_by_reset() {
     assert_eq!(pair.socket(client).update.failed, Some(Failure::Reset));
 }
 
+//~ RFC 9293 MUST-11
 #[test]
 fn a_reset_of_a_half_open_connection_frees_it() {
     let mut pair = Pair::new(11);

@@ -1,6 +1,6 @@
 //! Random scenarios by seed. One that failed is had again by its seed:
 //! `SEEDS=17..18 cargo test -p outboard-sim --test it seeds -- --nocapture`; a wider range is a
-//! longer run.
+//! longer run. `cargo xtask simulate` runs without end.
 
 use core::ops::Range;
 
@@ -24,7 +24,9 @@ fn seeds() -> Range<u64> {
 fn scenarios_of_a_fixed_set_of_seeds_deliver_every_byte() {
     let seeds = seeds();
     if seeds.end - seeds.start == 1 {
-        println!("{}", Scenario::random(seeds.start).run());
+        let scenario = Scenario::random(seeds.start).traced();
+        println!("{scenario:#?}");
+        println!("{}", scenario.run());
         return;
     }
     // Two threads, each every other seed.

@@ -1,0 +1,221 @@
+//! Options, flags and readiness. Their safety is that of `calls`.
+
+use core::ffi::{c_int, c_long, c_ulong, c_void};
+use core::time::Duration;
+
+use libc::{nfds_t, off64_t, pollfd, size_t, socklen_t, ssize_t};
+use sim::script::call::{OptionValue, constant};
+use sim::script::{Errno, tcp_info};
+use sim::sockets::Refusal;
+
+use super::memory::{bytes, host, int, put, result};
+
+/// Linux's error for a call that is not there.
+const ENOSYS: Errno = Errno(libc::ENOSYS);
+
+pub(super) unsafe extern "C" fn fcntl(
+    userdata: *mut c_void,
+    fd: c_int,
+    command: c_int,
+    argument: c_long,
+) -> c_int {
+    // SAFETY: as of all calls.
+    let host = unsafe { host(userdata) };
+    let done = host.call(
+        |state| {
+            let fd = state.find(fd)?;
+            let non_blocking = state.sockets.non_blocking(fd)?;
+            match command {
+                libc::F_GETFL => {
+                    let flag = if *non_blocking { libc::O_NONBLOCK } else { 0 };
+                    Ok(i64::from(libc::O_RDWR | flag))
+                }
+                libc::F_SETFL => {
+                    *non_blocking = argument & c_long::from(libc::O_NONBLOCK) != 0;
+                    Ok(0)
+                }
+                _ => Err(Errno::EINVAL.into()),
+            }
+        },
+        None,
+    );
+    int(done.map(|value| value.unwrap_or(0)))
+}
+
+pub(super) unsafe extern "C" fn ioctl(
+    userdata: *mut c_void,
+    fd: c_int,
+    request: c_ulong,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: as of all calls.
+    let host = unsafe { host(userdata) };
+    let queues = host.call(
+        |state| state.find(fd).and_then(|fd| state.sockets.queues(fd)),
+        None,
+    );
+    let count = queues.and_then(|queues| {
+        let (unread, unacknowledged) = queues.unwrap_or((0, 0));
+        match request {
+            libc::FIONREAD => Ok(unread),
+            libc::TIOCOUTQ => Ok(unacknowledged),
+            _ => Err(Errno::EINVAL),
+        }
+    });
+    int(count.map(|count| {
+        let count = c_int::try_from(count).unwrap_or(c_int::MAX);
+        // SAFETY: both requests give back an int.
+        unsafe { put(&count.to_ne_bytes(), argument, size_of::<c_int>()) };
+        0
+    }))
+}
+
+pub(super) unsafe extern "C" fn getsockopt(
+    userdata: *mut c_void,
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    // SAFETY: as of all calls.
+    let host = unsafe { host(userdata) };
+    let found = host.call(
+        |state| {
+            let fd = state.find(fd)?;
+            if (level, name) == (constant::IPPROTO_TCP, constant::TCP_INFO) {
+                return Ok(tcp_info::encode(&state.sockets.info(fd)?));
+            }
+            Ok(match state.sockets.option(fd, level, name)? {
+                OptionValue::Integers(numbers) => {
+                    numbers.iter().flat_map(|n| n.to_ne_bytes()).collect()
+                }
+                OptionValue::Name(name) => {
+                    let mut bytes = name.into_bytes();
+                    bytes.resize(16, 0);
+                    bytes
+                }
+            })
+        },
+        None,
+    );
+    if len.is_null() {
+        return int(Err(Errno::EFAULT));
+    }
+    int(found.map(|found| {
+        // SAFETY: as of all calls.
+        unsafe {
+            let count = put(&found.unwrap_or_default(), value, *len as usize);
+            *len = count as socklen_t;
+        }
+        0
+    }))
+}
+
+pub(super) unsafe extern "C" fn setsockopt(
+    userdata: *mut c_void,
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> c_int {
+    // SAFETY: as of all calls.
+    let (host, value) = unsafe { (host(userdata), bytes(value, len as usize)) };
+    let value = if (level, name) == (constant::IPPROTO_TCP, constant::TCP_CONGESTION) {
+        OptionValue::Name(String::from_utf8_lossy(&value).into_owned())
+    } else {
+        let words = value.chunks_exact(4);
+        OptionValue::Integers(
+            words
+                .map(|word| i32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
+                .collect(),
+        )
+    };
+    let done = host.call(
+        |state| {
+            let fd = state.find(fd)?;
+            state.sockets.set_option(fd, level, name, &value)
+        },
+        None,
+    );
+    int(done.map(|_| 0))
+}
+
+pub(super) unsafe extern "C" fn poll(
+    userdata: *mut c_void,
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: c_int,
+) -> c_int {
+    // SAFETY: as of all calls.
+    let host = unsafe { host(userdata) };
+    let mut asked: Vec<pollfd> = (0..count as usize)
+        // SAFETY: the array has that many.
+        .map(|index| unsafe { fds.add(index).read() })
+        .collect();
+    let patience = u64::try_from(timeout).ok().map(Duration::from_millis);
+    let ready = host.call(
+        |state| {
+            let mut ready = 0;
+            for one in &mut asked {
+                let always = libc::POLLERR | libc::POLLHUP;
+                let found = state.find(one.fd).and_then(|fd| state.sockets.events(fd));
+                one.revents = found.map_or(libc::POLLNVAL, |events| {
+                    events as i16 & (one.events | always)
+                });
+                ready += i64::from(one.revents != 0);
+            }
+            if ready == 0 {
+                return Err(Refusal::Wait);
+            }
+            Ok(ready)
+        },
+        patience,
+    );
+    for (index, one) in asked.iter().enumerate() {
+        // SAFETY: the array has that many.
+        unsafe { fds.add(index).write(*one) };
+    }
+    int(ready.map(|ready| ready.unwrap_or(0)))
+}
+
+pub(super) unsafe extern "C" fn epoll_create(_userdata: *mut c_void, _size: c_int) -> c_int {
+    int(Err(ENOSYS))
+}
+
+pub(super) unsafe extern "C" fn epoll_ctl(
+    _userdata: *mut c_void,
+    _epoll: c_int,
+    _operation: c_int,
+    _fd: c_int,
+    _event: *mut c_void,
+) -> c_int {
+    int(Err(ENOSYS))
+}
+
+pub(super) unsafe extern "C" fn epoll_wait(
+    _userdata: *mut c_void,
+    _epoll: c_int,
+    _events: *mut c_void,
+    _count: c_int,
+    _timeout: c_int,
+) -> c_int {
+    int(Err(ENOSYS))
+}
+
+pub(super) unsafe extern "C" fn pipe(_userdata: *mut c_void, _fds: *mut c_int) -> c_int {
+    int(Err(ENOSYS))
+}
+
+pub(super) unsafe extern "C" fn splice(
+    _userdata: *mut c_void,
+    _from: c_int,
+    _from_offset: *mut off64_t,
+    _to: c_int,
+    _to_offset: *mut off64_t,
+    _len: size_t,
+    _flags: u32,
+) -> ssize_t {
+    result(Err(ENOSYS)) as ssize_t
+}
