@@ -2,7 +2,7 @@
 //! bytes lie, which way its frames go, and what its owner has not been told yet. An array by the
 //! connection's slot in the stack, so that nothing is searched for on the way of a packet.
 
-use tcp::ConnId;
+use tcp::{ConnId, Instant};
 
 use crate::memory::Stream;
 use crate::network::PathId;
@@ -61,6 +61,8 @@ pub struct Flags {
     pub closed: bool,
     /// It was opened by a process, not accepted.
     pub active: bool,
+    /// Its owner lingers for no time: when it goes, the connection is reset (SO_LINGER).
+    pub reset_at_end: bool,
 }
 
 /// One connection.
@@ -76,6 +78,8 @@ pub struct Conn {
     pub stream: Stream,
     /// Where its frames go, once one was sent.
     pub path: Option<PathId>,
+    /// When the engine first had to do with it.
+    pub since: Instant,
     /// Number of the listener that it came from.
     pub listener: u32,
     /// From the request, if it was opened.
@@ -84,6 +88,8 @@ pub struct Conn {
     pub received: u64,
     /// Bytes that the owner knows of.
     pub announced: u64,
+    /// Bytes that the owner had read when it last sent something.
+    pub answered: u64,
     /// Bytes submitted for sending.
     pub sent: u64,
     /// Bytes acknowledged by the peer.
@@ -92,6 +98,8 @@ pub struct Conn {
     pub told_acked: u64,
     /// Why it failed, as an errno; 0 while it has not.
     pub failure: u16,
+    /// What its packets carry: the differentiated services codepoint, six bits.
+    pub dscp: u8,
     /// References that came through forks, besides the owner's.
     pub shares: u32,
     /// The rest.
@@ -99,9 +107,10 @@ pub struct Conn {
 }
 
 impl Conn {
-    fn new(id: ConnId) -> Self {
+    fn new(id: ConnId, since: Instant) -> Self {
         Self {
             id,
+            since,
             owner: None,
             pool: PoolId::ENGINE,
             stream: Stream::default(),
@@ -110,10 +119,12 @@ impl Conn {
             token: 0,
             received: 0,
             announced: 0,
+            answered: 0,
             sent: 0,
             acked: 0,
             told_acked: 0,
             failure: 0,
+            dscp: 0,
             shares: 0,
             flags: Flags::default(),
         }
@@ -136,6 +147,7 @@ impl Conn {
 pub struct Connections {
     slots: Vec<Slot>,
     live: usize,
+    now: Instant,
 }
 
 #[derive(Debug)]
@@ -145,6 +157,12 @@ struct Slot {
 }
 
 impl Connections {
+    /// It is `now`: connections that begin have begun then.
+    #[inline]
+    pub fn set_now(&mut self, now: Instant) {
+        self.now = now;
+    }
+
     /// The connection `id`, if it is still that one.
     #[inline]
     pub fn get(&self, id: ConnId) -> Option<&Conn> {
@@ -166,10 +184,11 @@ impl Connections {
         let index = id.index as usize;
         while index >= self.slots.len() {
             // The stack's slots are dense, so this grows by one at a time.
-            let empty = Conn::new(ConnId {
+            let id = ConnId {
                 index: self.slots.len() as u32,
                 generation: 0,
-            });
+            };
+            let empty = Conn::new(id, self.now);
             self.slots.push(Slot {
                 conn: empty,
                 live: false,
@@ -184,7 +203,7 @@ impl Connections {
             stream.reset();
             slot.conn = Conn {
                 stream,
-                ..Conn::new(id)
+                ..Conn::new(id, self.now)
             };
             slot.live = true;
             self.live += 1;
@@ -198,6 +217,17 @@ impl Connections {
             self.slots[id.index as usize].live = false;
             self.live -= 1;
         }
+    }
+
+    /// How many slots there are, taken or not.
+    pub fn slots(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// The connection in a slot.
+    pub fn at(&self, slot: u32) -> Option<&Conn> {
+        let slot = self.slots.get(slot as usize)?;
+        slot.live.then_some(&slot.conn)
     }
 
     /// How many there are.

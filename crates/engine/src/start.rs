@@ -82,6 +82,8 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
     let interface = Interface::find(&config.interface).map_err(named)?;
     check_netfilter(&config)?;
     pin(&config)?;
+    // First, because if somebody is there already, this says who.
+    let mut steering = Steering::attach(&interface, Placement::Auto)?;
     let device = XdpDevice::open(
         &interface,
         xdp::Config {
@@ -90,7 +92,6 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
             ..xdp::Config::default()
         },
     )?;
-    let mut steering = Steering::attach(&interface, Placement::Auto)?;
     steering.connect_queue(config.queue, &device)?;
     let mut seed = [0; 32];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
@@ -99,8 +100,15 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
     let control = Control::listen_at(&path, &config.limits)
         .map_err(|error| StartError::Control { path, error })?;
     let leased = config.limits.leased_ports as usize;
-    let network = KernelNetwork::of_interface(interface, leased, SteeringTable(steering))
-        .map_err(step("ask the kernel about the network"))?;
+    let network = KernelNetwork::of_interface(
+        interface,
+        leased,
+        SteeringTable {
+            steering,
+            responders: Vec::new(),
+        },
+    )
+    .map_err(step("ask the kernel about the network"))?;
     let cookie = std::net::UdpSocket::bind("127.0.0.1:0")
         .or_else(|_| std::net::UdpSocket::bind("[::]:0"))
         .and_then(netns_cookie)
@@ -157,7 +165,11 @@ fn offloads(config: &Config) -> Offloads {
 }
 
 /// The steering program's table, as the network uses it.
-struct SteeringTable(Steering);
+struct SteeringTable {
+    steering: Steering,
+    /// The endpoints in it that are a responder's.
+    responders: Vec<Endpoint>,
+}
 
 impl Steer for SteeringTable {
     fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> io::Result<()> {
@@ -167,16 +179,53 @@ impl Steer for SteeringTable {
             Steered::Closing => Share::Closing,
         };
         let endpoint = Endpoint::new(address, port);
-        self.0.add_port(endpoint, share).map_err(io::Error::other)
+        if self.responders.contains(&endpoint) {
+            let message = format!("a stateless responder has {endpoint}");
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
+        }
+        let added = self.steering.add_port(endpoint, share);
+        added.map_err(io::Error::other)
     }
 
     fn unsteer(&mut self, address: IpAddr, port: u16) -> io::Result<()> {
         let endpoint = Endpoint::new(address, port);
-        self.0.remove_port(endpoint).map_err(io::Error::other)
+        if self.responders.contains(&endpoint) {
+            return Ok(());
+        }
+        let removed = self.steering.remove_port(endpoint);
+        removed.map_err(io::Error::other)
+    }
+
+    fn respond(
+        &mut self,
+        program: Option<BorrowedFd<'_>>,
+        endpoints: &[Endpoint],
+    ) -> io::Result<()> {
+        if let Some(program) = program {
+            let called = self.steering.call_responder(program);
+            called.map_err(io::Error::other)?;
+        }
+        for endpoint in endpoints {
+            let added = self.steering.add_responder_port(*endpoint);
+            added.map_err(io::Error::other)?;
+            self.responders.push(*endpoint);
+        }
+        Ok(())
+    }
+
+    fn end_responding(&mut self) {
+        for endpoint in self.responders.drain(..) {
+            if let Err(error) = self.steering.remove_port(endpoint) {
+                tracing::warn!(%error, "an endpoint of the responder stays");
+            }
+        }
+        if let Err(error) = self.steering.leave_responder() {
+            tracing::warn!(%error, "the responder's program stays");
+        }
     }
 
     fn counts(&self) -> Vec<(&'static str, u64)> {
-        match self.0.counts() {
+        match self.steering.counts() {
             Ok(counts) => counts.iter().map(|(r, count)| (r.name(), count)).collect(),
             Err(error) => {
                 tracing::warn!(%error, "the steering's counts cannot be read");

@@ -220,6 +220,23 @@ fn a_dead_host_frees_everything_within_a_second() {
 }
 
 #[test]
+fn a_dead_host_that_lingers_for_no_time_resets() {
+    let mut world = World::new();
+    let (mut host, conn, peer) = world.connected();
+    host.submit(Submission::SetOption {
+        conn,
+        option: queue_pair::OptionKind::Linger,
+        value: 1,
+    });
+    world.settle();
+    drop(host);
+    world.attend();
+    world.pass(Duration::from_millis(100));
+    let failed = world.peer.conns[&peer].update.failed;
+    assert_eq!(failed, Some(tcp::Failure::Reset));
+}
+
+#[test]
 fn the_last_words_of_a_dead_host_are_all_heard() {
     let mut world = World::new();
     let mut host = world.attach(None);
@@ -374,6 +391,7 @@ fn malformed_frames_are_counted_and_nothing_else() {
             src: world::PEER,
             dst: world::ENGINE,
             hop_limit: 64,
+            dscp: 0,
             ecn: wire::ip::Ecn::NotCapable,
             tcp: wire::tcp::Repr {
                 src_port: 1,

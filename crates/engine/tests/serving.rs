@@ -6,7 +6,7 @@ mod world;
 use std::time::Duration;
 
 use queue_pair::control::{Fds, Reply, Request};
-use queue_pair::{Completion, ConnectBlock, Submission};
+use queue_pair::{Completion, ConnectBlock, OptionKind, Submission};
 use world::{ENGINE, PEER, World};
 
 #[test]
@@ -163,6 +163,7 @@ fn ten_thousand_connections_in_sequence_leave_nothing_behind() {
     assert_eq!(world.worker.stack().connection_count(), 0);
 }
 
+//~ RFC 9293 MUST-44
 #[test]
 fn a_connection_is_opened_from_a_leased_port() {
     let mut world = World::new();
@@ -290,4 +291,49 @@ fn send_memory_is_free_when_its_bytes_are_acknowledged_however_long_the_peer_lin
     drop(host);
     world.attend();
     assert_eq!(world.worker.sessions(), 0);
+}
+
+//~ RFC 9293 MUST-48
+#[test]
+fn packets_carry_the_traffic_class_that_a_program_has_set() {
+    let mut world = World::new();
+    let (mut host, conn, _) = world.connected();
+    host.send(conn, b"plain", 0);
+    // Until it is acknowledged: Nagle would keep the next one back.
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.peer.type_of_service, 0);
+    host.submit(Submission::SetOption {
+        conn,
+        option: OptionKind::TrafficClass,
+        value: 0xb9,
+    });
+    host.send(conn, b"urgent", 0);
+    world.settle();
+    // The lower two bits are the transport's.
+    assert_eq!(world.peer.type_of_service & !0b11, 0xb8);
+
+    world.peer.listen(7_002);
+    let block = ConnectBlock {
+        local: std::net::SocketAddr::new(ENGINE, 20_001),
+        traffic_class: 0x10,
+        ..ConnectBlock::new(std::net::SocketAddr::new(PEER, 7_002))
+    };
+    let bytes = block.encode();
+    host.region.send.copy_in(1 << 20, &bytes).expect("inside");
+    host.submit(Submission::Connect {
+        token: 1,
+        addr: 1 << 20,
+    });
+    world.settle();
+    assert_eq!(world.peer.type_of_service, 0x10, "from the SYN on");
+}
+
+//~ RFC 9293 MUST-49
+#[test]
+fn packets_start_with_the_hop_limit_of_the_configuration() {
+    let mut config = engine::config::Config::default();
+    config.tcp.hop_limit = 33;
+    let mut world = World::with(config, netdev::sim::LinkConfig::default());
+    world.connected();
+    assert_eq!(world.peer.hop_limit, 33);
 }

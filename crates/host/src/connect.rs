@@ -52,6 +52,11 @@ impl ConnectOptions {
     pub fn set_send_buffer(&mut self, bytes: u64) {
         self.options.set_send_buffer(bytes);
     }
+
+    /// Sets the low-water mark, as on a [`Socket`].
+    pub fn set_receive_low(&mut self, bytes: u64) {
+        self.options.set_receive_low(bytes);
+    }
 }
 
 /// Begins to open a connection; see [`Session::connect`](crate::Session::connect).

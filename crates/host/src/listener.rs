@@ -383,6 +383,11 @@ impl Listener {
     pub fn set_send_buffer(&self, bytes: u64) {
         lock(&self.core.state).options.set_send_buffer(bytes);
     }
+
+    /// Sets the low-water mark of what is accepted from now on, as on a socket.
+    pub fn set_receive_low(&self, bytes: u64) {
+        lock(&self.core.state).options.set_receive_low(bytes);
+    }
 }
 
 impl Drop for Listener {

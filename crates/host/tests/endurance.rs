@@ -72,7 +72,10 @@ fn a_hundred_thousand_connections_in_turn_leave_nothing_behind() {
         assert_eq!(host.sent(conn), b"answer");
         host.submissions();
         host.forget(conn);
-        host.post(Completion::Released { conn });
+        host.post(Completion::Released {
+            conn,
+            sent: u64::MAX,
+        });
     }
     session.pump();
     let grown = private_memory().saturating_sub(before);
@@ -182,7 +185,10 @@ fn nonsense_from_the_engine_never_breaks_the_program() {
                     conn,
                     errno: random(if odd { 65_536 } else { 130 }) as u16,
                 },
-                2 if random(4) == 0 => Completion::Released { conn },
+                2 if random(4) == 0 => Completion::Released {
+                    conn,
+                    sent: u64::MAX,
+                },
                 3 => Completion::Opened {
                     token: random(3),
                     conn,

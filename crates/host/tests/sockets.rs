@@ -367,12 +367,45 @@ fn the_send_memory_of_a_closed_connection_comes_back_with_the_last_word() {
         session,
     } = world;
     drop(socket);
-    engine.host(|host| host.post(Completion::Released { conn }));
+    engine.host(|host| {
+        host.post(Completion::Released {
+            conn,
+            sent: u64::MAX,
+        })
+    });
     session.pump();
     engine.host(|host| host.hand(1));
     let next = _listener.accept_offloaded().unwrap();
     engine.host(|host| host.submissions());
     assert!(next.send(&[1; 64 * 1024], false).is_ok());
+}
+
+#[test]
+fn what_was_written_before_a_move_was_known_keeps_its_memory_until_it_is_sent() {
+    let world = World::with(Some(Sizes {
+        send_len: 64 * 1024,
+        ..Sizes::default()
+    }));
+    let conn = world.conn;
+    assert_eq!(world.socket.send(&[1; 32 * 1024], false), Ok(32 * 1024));
+    assert_eq!(world.socket.send(&[2; 32 * 1024], false), Ok(32 * 1024));
+    // The engine had taken the first half when the connection moved.
+    world.post(Completion::Released {
+        conn,
+        sent: 32 * 1024,
+    });
+    world.session.pump();
+    assert_eq!(world.socket.unsent(), 32 * 1024);
+    let adopted = |request: &Request| matches!(request, Request::Adopt { .. });
+    assert!(!world.engine.lock().requests.iter().any(adopted));
+    world.post(Completion::Released {
+        conn,
+        sent: 64 * 1024,
+    });
+    world.session.pump();
+    // The next touch asks for the connection.
+    let _ = world.recv();
+    assert!(world.engine.lock().requests.iter().any(adopted));
 }
 
 #[test]
@@ -468,6 +501,7 @@ fn completions_of_unknown_connections_are_passed_over() {
             index: 1 << 20,
             generation: 0,
         },
+        sent: 0,
     });
     world.post(Completion::OpenFailed {
         token: 12,
@@ -522,7 +556,10 @@ fn a_connection_that_moved_to_another_process_comes_back_at_the_next_touch() {
     let world = World::new();
     let conn = world.conn;
     world.deliver(b"for whoever reads it");
-    world.post(Completion::Released { conn });
+    world.post(Completion::Released {
+        conn,
+        sent: u64::MAX,
+    });
     world.engine.lock().moving = 3;
     assert!(!world.socket.readiness().intersects(Readiness::IN));
     assert_eq!(world.recv(), Err(Errno::AGAIN));

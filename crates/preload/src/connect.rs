@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::deadline::Patience;
 use crate::raw::{result, sys};
-use crate::stream::{Setting, Stream, inherited, kernel_name, read_address};
+use crate::stream::{Settings, Stream, inherited, kernel_name, read_address};
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
 use crate::{epoll, report, session, signals, start};
@@ -49,25 +49,30 @@ pub unsafe fn connect(
     options.local =
         kernel_name(fd).filter(|local| local.port() != 0 || !local.ip().is_unspecified());
     let settings = if tcp.has_options() {
-        inherited(fd)
+        inherited(fd, tcp.chosen_buffers())
     } else {
-        Vec::new()
+        Settings::default()
     };
-    for setting in &settings {
-        if let Setting::Known(kind, value) = setting {
-            // The kernel has accepted the value; what the engine bounds more narrowly stays default.
-            let _ = options.set_option(*kind, *value);
-        }
+    for (kind, value) in &settings.known {
+        // The kernel has accepted the value; what the engine bounds more narrowly stays default.
+        let _ = options.set_option(*kind, *value);
     }
+    if let Some(bytes) = settings.send_buffer {
+        options.set_send_buffer(bytes);
+    }
+    options.set_receive_low(settings.receive_low);
     // An IPv6 socket reaches IPv4 by mapped addresses.
-    let remote = std::net::SocketAddr::new(remote.ip().to_canonical(), remote.port());
+    let remote = match remote.ip().to_canonical() {
+        ip if ip == remote.ip() => remote,
+        mapped => std::net::SocketAddr::new(mapped, remote.port()),
+    };
     match session.connect(remote, options) {
         Ok(socket) => {
             let stream = Stream::new(socket);
             stream
                 .opening
                 .store(tcp.is_nonblocking(), Ordering::Relaxed);
-            stream.take_timeouts(&settings);
+            stream.take_timeouts(settings.receive_timeout, settings.send_timeout);
             tcp.become_stream(stream);
             epoll::move_watches(tcp);
         }

@@ -6,7 +6,7 @@
 //! whoever asks what it is.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use host::{Listener, Readiness, Socket};
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use crate::deadline::{Deadline, Patience};
 use crate::description::Content;
 use crate::raw::{result, sys};
-use crate::stream::{Setting, Stream, inherited, kernel_value, write_address};
+use crate::stream::{Stream, inherited, kernel_name, kernel_value, write_address};
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
 use crate::{epoll, pool, report, session, signals, start, tcp};
@@ -31,6 +31,10 @@ pub struct Listening {
     turns: AtomicU32,
     /// The process that has last said that it accepts here: a child does that anew.
     told_by: AtomicU32,
+    /// SO_RCVTIMEO in nanoseconds, 0 for none: it bounds accept, and what is accepted inherits it.
+    receive_timeout: AtomicU64,
+    /// SO_SNDTIMEO likewise.
+    send_timeout: AtomicU64,
 }
 
 impl Listening {
@@ -39,11 +43,20 @@ impl Listening {
         let process = std::process::id();
         if self.told_by.swap(process, Ordering::Relaxed) != process {
             if self.listener.is_offloaded() {
-                report::offloaded(fd, "listener");
+                report::offloaded(fd, &named(fd));
             } else {
-                report::left_to_kernel(fd, "listener", NO_ENGINE);
+                report::left_to_kernel(fd, &named(fd), NO_ENGINE);
             }
         }
+    }
+}
+
+/// What a listening socket is called when the engine is told of it: with its address, by which the
+/// engine finds its own (`Explanation::listener`).
+fn named(fd: c_int) -> String {
+    match kernel_name(fd) {
+        Some(local) => format!("listener {local}"),
+        None => "listener".to_owned(),
     }
 }
 
@@ -75,7 +88,7 @@ pub fn listen(fd: c_int, held: &Held, backlog: c_int) -> Result<(), Errno> {
         unsafe { sys!(libc::SYS_shutdown, fd, libc::SHUT_RD) };
         return Err(Errno::OPNOTSUPP);
     }
-    report::left_to_kernel(fd, "listener", refused);
+    report::left_to_kernel(fd, &named(fd), refused);
     Ok(())
 }
 
@@ -89,7 +102,7 @@ fn announce(fd: c_int, tcp: &Tcp, backlog: u32) -> Result<Option<&'static str>, 
             let offloaded = listener.is_offloaded();
             become_listener(fd, tcp, listener)?;
             if offloaded {
-                report::offloaded(fd, "listener");
+                report::offloaded(fd, &named(fd));
                 return Ok(None);
             }
             Ok(Some(NO_ENGINE))
@@ -130,7 +143,7 @@ pub fn inherited_listeners() {
             && let Some(tcp) = held.tcp()
             && let Ok(Some(refused)) = announce(fd, tcp, backlog)
         {
-            report::left_to_kernel(fd, "listener", refused);
+            report::left_to_kernel(fd, &named(fd), refused);
         }
     }
 }
@@ -138,37 +151,43 @@ pub fn inherited_listeners() {
 fn become_listener(fd: c_int, tcp: &Tcp, listener: Listener) -> Result<(), Errno> {
     // `accept` asks the kernel without waiting; the program's own flag is kept apart.
     set_kernel_nonblocking(fd)?;
-    inherit(fd, &listener);
-    tcp.become_listener(Listening {
+    let listening = Listening {
         listener,
         turns: AtomicU32::new(0),
         told_by: AtomicU32::new(std::process::id()),
-    });
+        receive_timeout: AtomicU64::new(0),
+        send_timeout: AtomicU64::new(0),
+    };
+    inherit(fd, tcp, &listening);
+    tcp.become_listener(listening);
     epoll::move_watches(tcp);
     Ok(())
 }
 
 /// The program has set an option on a socket that is the kernel's or listens: what it accepts from
 /// now on inherits it.
-pub fn option_set(fd: c_int, held: &Held) {
-    if let Some(tcp) = held.tcp() {
-        tcp.option_set();
-    }
-    if let Some(listening) = held.listener() {
-        inherit(fd, &listening.listener);
+pub fn option_set(fd: c_int, held: &Held, level: c_int, name: c_int) {
+    let Some(tcp) = held.tcp() else { return };
+    tcp.option_set(level, name);
+    if let Some(listening) = tcp.listener() {
+        inherit(fd, tcp, listening);
     }
 }
 
-fn inherit(fd: c_int, listener: &Listener) {
-    for setting in inherited(fd) {
+fn inherit(fd: c_int, tcp: &Tcp, listening: &Listening) {
+    let settings = inherited(fd, tcp.chosen_buffers());
+    let listener = &listening.listener;
+    for (kind, value) in settings.known {
         // The kernel has accepted the value; what the engine bounds more narrowly stays default.
-        match setting {
-            Setting::Known(kind, value) => drop(listener.set_option(kind, value)),
-            // Kernel sockets that are accepted inherit the times of the listener. So few programs
-            // set them there that they are left to be set on what is accepted.
-            Setting::ReceiveTimeout(_) | Setting::SendTimeout(_) => {}
-        }
+        let _ = listener.set_option(kind, value);
     }
+    if let Some(bytes) = settings.send_buffer {
+        listener.set_send_buffer(bytes);
+    }
+    listener.set_receive_low(settings.receive_low);
+    let (receive, send) = (settings.receive_timeout, settings.send_timeout);
+    listening.receive_timeout.store(receive, Ordering::Relaxed);
+    listening.send_timeout.store(send, Ordering::Relaxed);
 }
 
 /// A listening socket was shut down for reading: the kernel has stopped listening.
@@ -229,7 +248,8 @@ pub unsafe fn accept(
             Err(Errno::AGAIN) if !tcp.is_nonblocking() => {}
             other => return other,
         }
-        let deadline = *deadline.get_or_insert_with(|| receive_timeout(fd).begin());
+        let limit = listening.receive_timeout.load(Ordering::Relaxed);
+        let deadline = *deadline.get_or_insert_with(|| Patience::socket_timeout(limit).begin());
         match listening.listener.wait(deadline.time_left()) {
             Ok(()) => {}
             Err(Errno::TIMEDOUT) => return Err(Errno::AGAIN),
@@ -255,11 +275,12 @@ fn offloaded(
     let socket: Socket = listening.listener.accept_offloaded()?;
     listening.turns.fetch_add(1, Ordering::Relaxed);
     let peer = socket.peer();
-    let accepted = Tcp::accepted(
-        tcp.family,
-        flags & libc::SOCK_NONBLOCK != 0,
-        Stream::new(socket),
+    let stream = Stream::new(socket);
+    stream.take_timeouts(
+        listening.receive_timeout.load(Ordering::Relaxed),
+        listening.send_timeout.load(Ordering::Relaxed),
     );
+    let accepted = Tcp::accepted(tcp.family, flags & libc::SOCK_NONBLOCK != 0, stream);
     let held = pool::make(Content::Tcp(accepted));
     let new = number.keep();
     if !table::install(new, held) {
@@ -363,16 +384,6 @@ fn set_kernel_nonblocking(fd: c_int) -> Result<(), Errno> {
         }
     }
     Ok(())
-}
-
-/// SO_RCVTIMEO of a listening socket bounds accept.
-fn receive_timeout(fd: c_int) -> Patience {
-    let mut timeouts = inherited(fd).into_iter();
-    let found = timeouts.find_map(|setting| match setting {
-        Setting::ReceiveTimeout(span) => Some(span),
-        _ => None,
-    });
-    Patience::socket_timeout(found.unwrap_or(0))
 }
 
 /// Why the engine does not take a listener, in words.

@@ -23,10 +23,11 @@ use crate::{report, signals};
 mod facts;
 mod names;
 mod options;
+mod tcp_info;
 mod transfer;
 
 pub use names::{kernel_name, read_address, write_address};
-pub use options::{Setting, inherited, kernel_value};
+pub use options::{ChosenBuffers, Settings, inherited, kernel_value};
 
 /// See the [module](self).
 pub struct Stream {
@@ -38,9 +39,6 @@ pub struct Stream {
     receive_timeout: AtomicU64,
     /// SO_SNDTIMEO likewise.
     send_timeout: AtomicU64,
-    /// SO_RCVLOWAT as the program set it, or 0. It is kept to be read back; readiness does not
-    /// heed it.
-    receive_low: AtomicU64,
 }
 
 impl Stream {
@@ -51,21 +49,14 @@ impl Stream {
             opening: AtomicBool::new(false),
             receive_timeout: AtomicU64::new(0),
             send_timeout: AtomicU64::new(0),
-            receive_low: AtomicU64::new(0),
         }
     }
 
-    /// Takes over the time limits that were set before it was connected.
-    pub fn take_timeouts(&self, settings: &[Setting]) {
-        for setting in settings {
-            match setting {
-                Setting::ReceiveTimeout(span) => {
-                    self.receive_timeout.store(*span, Ordering::Relaxed)
-                }
-                Setting::SendTimeout(span) => self.send_timeout.store(*span, Ordering::Relaxed),
-                Setting::Known(..) => {}
-            }
-        }
+    /// Takes over the time limits, in nanoseconds, that were set before it was connected, or on the
+    /// listener that it comes from.
+    pub fn take_timeouts(&self, receive: u64, send: u64) {
+        self.receive_timeout.store(receive, Ordering::Relaxed);
+        self.send_timeout.store(send, Ordering::Relaxed);
     }
 
     /// SO_SNDTIMEO in nanoseconds, 0 for none.

@@ -13,7 +13,7 @@ use crate::epoll::Watch;
 use crate::listener::Listening;
 use crate::lock::lock;
 use crate::pool;
-use crate::stream::Stream;
+use crate::stream::{ChosenBuffers, Stream};
 use crate::table;
 
 /// See the [module](self).
@@ -25,6 +25,10 @@ pub struct Tcp {
     nonblocking: AtomicBool,
     /// The program has set options: whoever takes the socket over has to ask for them.
     options: AtomicBool,
+    /// It has chosen the size of the send buffer.
+    send_buffer: AtomicBool,
+    /// It has chosen the size of the receive buffer.
+    receive_buffer: AtomicBool,
     stage: OnceLock<Stage>,
     /// The epoll sets that were told of it while it was still the kernel's.
     pub watches: Mutex<Vec<Watch>>,
@@ -42,6 +46,8 @@ impl Tcp {
             family,
             nonblocking: AtomicBool::new(nonblocking),
             options: AtomicBool::new(false),
+            send_buffer: AtomicBool::new(false),
+            receive_buffer: AtomicBool::new(false),
             stage: OnceLock::new(),
             watches: Mutex::new(Vec::new()),
         }
@@ -106,8 +112,22 @@ impl Tcp {
     }
 
     /// The program has set an option on it.
-    pub fn option_set(&self) {
+    pub fn option_set(&self, level: c_int, name: c_int) {
         self.options.store(true, Ordering::Relaxed);
+        let buffer = match (level, name) {
+            (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => &self.send_buffer,
+            (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => &self.receive_buffer,
+            _ => return,
+        };
+        buffer.store(true, Ordering::Relaxed);
+    }
+
+    /// Which buffers' sizes the program has chosen.
+    pub fn chosen_buffers(&self) -> ChosenBuffers {
+        ChosenBuffers {
+            send: self.send_buffer.load(Ordering::Relaxed),
+            receive: self.receive_buffer.load(Ordering::Relaxed),
+        }
     }
 
     /// Whether the program has set any option.

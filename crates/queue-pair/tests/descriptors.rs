@@ -74,7 +74,7 @@ fn completion() -> impl Strategy<Value = Completion> {
             }
         ),
         (conn(), any::<u16>()).prop_map(|(conn, errno)| Completion::Failed { conn, errno }),
-        conn().prop_map(|conn| Completion::Released { conn }),
+        (conn(), any::<u64>()).prop_map(|(conn, sent)| Completion::Released { conn, sent }),
         (conn(), any::<u32>(), pair()).prop_map(|(conn, listener, (peer, local))| {
             Completion::Accepted {
                 conn,

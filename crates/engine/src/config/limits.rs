@@ -14,6 +14,19 @@ pub struct Limits {
     pub half_open: u32,
     /// Connections in TIME-WAIT: the oldest is forgotten first.
     pub time_wait: u32,
+    /// Connections that their program has closed and their peer has not: beyond it, closing is by
+    /// RST.
+    pub orphans: u32,
+    /// Ranges that one connection holds out of order.
+    pub out_of_order_ranges: u16,
+    /// The same of all connections.
+    pub out_of_order_ranges_in_total: u32,
+    /// Segments that belong to no connection (RST, SYN-ACK) and wait to leave.
+    pub control_segments: u16,
+    /// Challenge acknowledgements a second (RFC 5961 §7).
+    pub challenge_acks_per_second: u32,
+    /// RSTs a second for segments that belong to nothing.
+    pub resets_per_second: u32,
     /// Listeners.
     pub listeners: u32,
     /// Connections of one listener that wait for a process to accept them.
@@ -48,6 +61,12 @@ impl Default for Limits {
             connections: 65_536,
             half_open: 4_096,
             time_wait: 65_536,
+            orphans: 16_384,
+            out_of_order_ranges: 1_024,
+            out_of_order_ranges_in_total: 262_144,
+            control_segments: 4_096,
+            challenge_acks_per_second: 1_000,
+            resets_per_second: 10_000,
             listeners: 256,
             accept_backlog: 4_096,
             sessions: 256,
@@ -71,6 +90,27 @@ impl Limits {
         of("connections", self.connections, 1, 1 << 24)?;
         of("half_open", self.half_open, 1, 1 << 20)?;
         of("time_wait", self.time_wait, 0, 1 << 24)?;
+        of("orphans", self.orphans, 0, 1 << 24)?;
+        of(
+            "out_of_order_ranges",
+            self.out_of_order_ranges.into(),
+            1,
+            65_535,
+        )?;
+        of(
+            "out_of_order_ranges_in_total",
+            self.out_of_order_ranges_in_total,
+            1,
+            1 << 28,
+        )?;
+        of("control_segments", self.control_segments.into(), 1, 65_535)?;
+        of(
+            "challenge_acks_per_second",
+            self.challenge_acks_per_second,
+            1,
+            1 << 30,
+        )?;
+        of("resets_per_second", self.resets_per_second, 0, 1 << 30)?;
         of("listeners", self.listeners, 1, 65_535)?;
         of("accept_backlog", self.accept_backlog, 1, 65_535)?;
         of("sessions", self.sessions, 1, 4_096)?;

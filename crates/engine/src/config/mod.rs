@@ -4,6 +4,7 @@
 
 mod access;
 mod limits;
+mod tcp;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 
 pub use access::{Access, PortRange, Prefix, Rule};
 pub use limits::Limits;
+pub use tcp::{Congestion, Tcp};
 
 /// Everything that can be set about an engine.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -34,6 +36,9 @@ pub struct Config {
     pub share_core: bool,
     /// Longest time that the worker looks for work before it sleeps, in microseconds.
     pub spin_microseconds: u32,
+    /// While frames come often, and where it saves wake-ups without costing rate: how long the
+    /// device does not wake the worker, in microseconds. 0 is never.
+    pub moderation_microseconds: u32,
     /// Start even where netfilter has rules that steered packets would not see.
     pub ignore_netfilter: bool,
     /// Keep all privileges after the start.
@@ -72,30 +77,6 @@ pub struct Offload {
     pub scatter_gather: bool,
 }
 
-/// TCP's settings.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Tcp {
-    /// Congestion control of new connections.
-    pub congestion: Congestion,
-    /// Receive buffer of a connection, in bytes: the largest window that it offers.
-    pub receive_buffer: u32,
-    /// Longest time between the first and the last SYN that a connect sends, in seconds.
-    pub connect_timeout_seconds: u32,
-    /// How long TIME-WAIT lasts, in seconds.
-    pub time_wait_seconds: u32,
-}
-
-/// Congestion control.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Congestion {
-    /// RFC 9438.
-    Cubic,
-    /// RFC 5681.
-    Reno,
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -107,6 +88,7 @@ impl Default for Config {
             core: None,
             share_core: true,
             spin_microseconds: 50,
+            moderation_microseconds: 150,
             ignore_netfilter: false,
             keep_privileges: false,
             drain_seconds: 10,
@@ -125,17 +107,6 @@ impl Default for Offload {
             receive_checksum: true,
             segmentation: true,
             scatter_gather: true,
-        }
-    }
-}
-
-impl Default for Tcp {
-    fn default() -> Self {
-        Self {
-            congestion: Congestion::Cubic,
-            receive_buffer: 1 << 20,
-            connect_timeout_seconds: 127,
-            time_wait_seconds: 60,
         }
     }
 }
@@ -225,6 +196,11 @@ impl Config {
         Duration::from_micros(u64::from(self.spin_microseconds))
     }
 
+    /// For how long the device does not wake the worker while frames come often.
+    pub fn moderation(&self) -> Duration {
+        Duration::from_micros(u64::from(self.moderation_microseconds))
+    }
+
     fn check_ranges(&self) -> Result<(), OutOfRange> {
         let named = |key| OutOfRange::text("", key);
         if self.name.is_empty()
@@ -243,28 +219,15 @@ impl Config {
             0,
             10_000,
         )?;
+        in_range(
+            "",
+            "moderation_microseconds",
+            u64::from(self.moderation_microseconds),
+            0,
+            10_000,
+        )?;
         in_range("", "drain_seconds", u64::from(self.drain_seconds), 0, 3_600)?;
-        in_range(
-            "tcp",
-            "receive_buffer",
-            u64::from(self.tcp.receive_buffer),
-            4096,
-            1 << 28,
-        )?;
-        in_range(
-            "tcp",
-            "connect_timeout_seconds",
-            u64::from(self.tcp.connect_timeout_seconds),
-            1,
-            600,
-        )?;
-        in_range(
-            "tcp",
-            "time_wait_seconds",
-            u64::from(self.tcp.time_wait_seconds),
-            1,
-            240,
-        )?;
+        self.tcp.check()?;
         self.limits.check()
     }
 }

@@ -34,6 +34,8 @@ pub struct Client {
     pub uid: u32,
     /// The session that it became.
     pub session: Option<SessionId>,
+    /// It is that of a responder, whose program is called while it lasts.
+    pub responds: bool,
     watching_writable: bool,
 }
 
@@ -137,6 +139,7 @@ impl Control {
             pid: credentials.pid.as_raw_nonzero().get() as u32,
             uid,
             session: None,
+            responds: false,
             watching_writable: false,
         };
         if slot == self.clients.len() {
@@ -195,6 +198,11 @@ impl Control {
         }
     }
 
+    /// Whether a responder is connected.
+    pub fn has_responder(&self) -> bool {
+        self.clients.iter().flatten().any(|client| client.responds)
+    }
+
     /// Closes a connection; the session that it was.
     pub fn close(&mut self, slot: u32) -> Option<SessionId> {
         let client = self.clients.get_mut(slot as usize)?.take()?;
@@ -249,7 +257,12 @@ impl Control {
     /// Keeps what a process says of one of its sockets; false if there is no room.
     pub fn report(&mut self, pid: u32, explanation: Explanation) -> bool {
         let reports = self.reports.entry(pid).or_default();
-        if let Some(known) = reports.iter_mut().find(|r| r.fd == explanation.fd) {
+        // A descriptor is one thing at a time; what has none is known by what is said of it.
+        let same = |known: &&mut Explanation| {
+            known.fd == explanation.fd
+                && (known.fd != Explanation::NO_DESCRIPTOR || **known == explanation)
+        };
+        if let Some(known) = reports.iter_mut().find(same) {
             *known = explanation;
             return true;
         }

@@ -20,9 +20,12 @@ const NFTA_CHAIN_HOOK: u16 = 4;
 const NFTA_CHAIN_POLICY: u16 = 5;
 const NFTA_CHAIN_USE: u16 = 6;
 const NFTA_HOOK_HOOKNUM: u16 = 1;
+const NFPROTO_ARP: u8 = 3;
 const NFPROTO_NETDEV: u8 = 5;
 const NF_PREROUTING: u32 = 0;
 const NF_INPUT: u32 = 1;
+/// Of an `inet` table, which can have one as well.
+const NF_INET_INGRESS: u32 = 5;
 const POLICY_DROP: u32 = 0;
 /// Length of `struct nfgenmsg`.
 const GENMSG_LEN: usize = 4;
@@ -31,22 +34,28 @@ const GENMSG_LEN: usize = 4;
 /// nothing would be bypassed.
 pub fn rules_in_the_way() -> rustix::io::Result<Vec<String>> {
     let mut found = nf_tables()?;
-    for (list, tools) in [
+    for (family, list, tools) in [
         (
+            "iptables",
             "/proc/net/ip_tables_names",
             ["iptables-legacy-save", "iptables-save"],
         ),
         (
+            "ip6tables",
             "/proc/net/ip6_tables_names",
             ["ip6tables-legacy-save", "ip6tables-save"],
         ),
     ] {
         let tables = std::fs::read_to_string(list).unwrap_or_default();
         for table in tables.lines() {
+            let place = format!("{family}, table {table}");
             match saved_rules(&tools, table) {
-                Some(rules) => found.extend(xtables_rules(&rules).map(|r| format!("{table}: {r}"))),
+                Some(rules) => {
+                    let rules = xtables_rules(&rules);
+                    found.extend(rules.map(|rule| format!("{place}: {rule}")));
+                }
                 None => found.push(format!(
-                    "{table}: the table exists and no {} is there to read it",
+                    "{place}: it exists, and no {} is there to read it",
                     tools[0]
                 )),
             }
@@ -77,16 +86,17 @@ fn nf_tables() -> rustix::io::Result<Vec<String>> {
         let number = Attributes::nested(hook)
             .find(NFTA_HOOK_HOOKNUM)
             .and_then(big_endian_u32);
-        let incoming =
-            header[0] == NFPROTO_NETDEV || matches!(number, Some(NF_PREROUTING | NF_INPUT));
+        let Some(hook) = bypassed(header[0], number) else {
+            return;
+        };
         let rules = attributes.find(NFTA_CHAIN_USE).and_then(big_endian_u32);
         let drops =
             attributes.find(NFTA_CHAIN_POLICY).and_then(big_endian_u32) == Some(POLICY_DROP);
-        if incoming && (rules != Some(0) || drops) {
+        if rules != Some(0) || drops {
             found.push(format!(
-                "nftables: chain {} of table {}",
-                text(attributes.find(NFTA_CHAIN_NAME)),
+                "nftables, table {}: chain {} at the {hook} hook",
                 text(attributes.find(NFTA_CHAIN_TABLE)),
+                text(attributes.find(NFTA_CHAIN_NAME)),
             ));
         }
     });
@@ -94,6 +104,22 @@ fn nf_tables() -> rustix::io::Result<Vec<String>> {
         // No nf_tables in this kernel.
         Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(found),
         Err(error) => Err(error),
+    }
+}
+
+/// The name of a hook that steered packets do not pass; `None` for the others. A hook whose number
+/// does not come is taken for one.
+fn bypassed(family: u8, number: Option<u32>) -> Option<&'static str> {
+    match (family, number) {
+        // ARP is the kernel's in any case.
+        (NFPROTO_ARP, _) => None,
+        // Egress too: what the engine sends by AF_XDP does not pass it.
+        (NFPROTO_NETDEV, Some(0)) | (_, Some(NF_INET_INGRESS)) => Some("ingress"),
+        (NFPROTO_NETDEV, _) => Some("egress"),
+        (_, Some(NF_PREROUTING)) => Some("prerouting"),
+        (_, Some(NF_INPUT)) => Some("input"),
+        (_, Some(_)) => None,
+        (_, None) => Some("(unknown)"),
     }
 }
 
@@ -106,10 +132,11 @@ fn text(value: Option<&[u8]>) -> String {
     String::from_utf8_lossy(value.strip_suffix(&[0]).unwrap_or(value)).into_owned()
 }
 
+/// What the first of `tools` that can says of a table of the older kind.
 fn saved_rules(tools: &[&str], table: &str) -> Option<String> {
-    tools.iter().find_map(|tool| {
+    let say = |tool: &str, arguments: &[&str]| {
         let output = Command::new(tool)
-            .args(["-t", table])
+            .args(arguments)
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .output()
@@ -118,7 +145,17 @@ fn saved_rules(tools: &[&str], table: &str) -> Option<String> {
             .status
             .success()
             .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
-    })
+    };
+    tools
+        .iter()
+        .filter(|tool| say(tool, &["-V"]).is_some_and(|version| reads_xtables(&version)))
+        .find_map(|tool| say(tool, &["-t", table]))
+}
+
+/// Whether a tool of this version reads the older tables: under the same name there is one that
+/// translates what is in nf_tables, and it would show an empty table.
+fn reads_xtables(version: &str) -> bool {
+    !version.contains("nf_tables")
 }
 
 /// The lines of an iptables-save listing that touch incoming packets: rules, and policies that
@@ -149,6 +186,22 @@ mod tests {
                        -A INPUT -p tcp -j ACCEPT\n-A OUTPUT -j ACCEPT\n-A INPUTS -j ACCEPT\nCOMMIT";
         let found: Vec<_> = xtables_rules(listing).collect();
         assert_eq!(found, [":INPUT DROP [0:0]", "-A INPUT -p tcp -j ACCEPT"]);
+    }
+
+    #[test]
+    fn a_tool_that_reads_other_tables_is_not_asked() {
+        assert!(reads_xtables("iptables-save v1.8.9 (legacy)"));
+        assert!(reads_xtables("iptables-save v1.6.1"));
+        assert!(!reads_xtables("iptables-save v1.8.9 (nf_tables)"));
+    }
+
+    #[test]
+    fn hooks_that_steered_packets_pass_are_none_of_ours() {
+        assert_eq!(bypassed(1, Some(NF_INPUT)), Some("input"));
+        assert_eq!(bypassed(2, Some(NF_PREROUTING)), Some("prerouting"));
+        assert_eq!(bypassed(1, Some(NF_INET_INGRESS)), Some("ingress"));
+        assert_eq!(bypassed(2, Some(3)), None, "output");
+        assert_eq!(bypassed(NFPROTO_ARP, Some(0)), None);
     }
 
     #[test]

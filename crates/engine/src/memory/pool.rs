@@ -47,6 +47,16 @@ impl Pool {
         self.chunks
     }
 
+    /// The largest window that a stream should be promised now, in bytes. Windows promise more than
+    /// there is; when less than half is left, no single one may promise more than an eighth of it.
+    pub fn window_limit(&self) -> u32 {
+        let left = self.available().saturating_sub(self.reserved);
+        if left >= self.chunks / 2 {
+            return u32::MAX;
+        }
+        left.saturating_mul(CHUNK / 8)
+    }
+
     /// One stream more, or less, that holds no chunk: windows promise more than there is memory,
     /// but each stream can always get one chunk while there are no more streams than chunks.
     pub fn reserve(&mut self, stream_waits: bool) {
@@ -97,6 +107,23 @@ mod tests {
         assert_eq!(pool.available(), 3);
         assert_eq!(pool.take(true), Some(a));
         assert_ne!(a, b);
+    }
+
+    #[test]
+    fn a_window_is_bounded_when_half_is_gone() {
+        let mut pool = Pool::new(Area::private("test", 16 * CHUNK as usize));
+        for _ in 0..8 {
+            assert!(pool.take(true).is_some());
+            assert_eq!(pool.window_limit() == u32::MAX, pool.available() >= 8);
+        }
+        assert!(pool.take(true).is_some());
+        assert_eq!(pool.window_limit(), 7 * CHUNK / 8);
+        pool.reserve(true);
+        assert_eq!(
+            pool.window_limit(),
+            6 * CHUNK / 8,
+            "what is kept is not to be had"
+        );
     }
 
     #[test]

@@ -25,6 +25,10 @@ pub struct FixedNetwork {
 }
 
 impl Network for FixedNetwork {
+    fn index(&self) -> u32 {
+        1
+    }
+
     fn mac(&self) -> MacAddr {
         self.mac
     }

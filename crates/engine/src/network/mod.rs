@@ -5,10 +5,12 @@ mod fixed;
 mod held;
 mod of_kernel;
 mod paths;
+mod scope;
 
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
+use netdev::steering::Endpoint;
 use rustix::io::Errno;
 use wire::ethernet::MacAddr;
 
@@ -18,6 +20,7 @@ pub use fixed::FixedNetwork;
 pub use held::HeldFrames;
 pub use of_kernel::{KernelNetwork, Steer};
 pub use paths::{PathId, Paths, Reach};
+pub use scope::{is_link_local, scoped};
 
 /// How the segments to a port are divided between engine and kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,6 +49,9 @@ pub enum NetworkChange {
 
 /// What the engine asks about its network, and changes in it.
 pub trait Network {
+    /// The interface's number: the scope of link-local addresses.
+    fn index(&self) -> u32;
+
     /// The interface's own hardware address.
     fn mac(&self) -> MacAddr;
 
@@ -76,6 +82,21 @@ pub trait Network {
 
     /// Leaves a port of an own address to the kernel.
     fn unsteer(&mut self, address: IpAddr, port: u16);
+
+    /// Has the steering call a program of the responder, if one comes along, and gives it these
+    /// endpoints of the interface with this index, too.
+    fn respond(
+        &mut self,
+        interface: u32,
+        program: Option<BorrowedFd<'_>>,
+        endpoints: &[Endpoint],
+    ) -> std::io::Result<()> {
+        let _ = (interface, program, endpoints);
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    /// Takes all of that back.
+    fn end_responding(&mut self) {}
 
     /// How many connections the kernel has on a local port.
     fn kernel_connections(&mut self, port: u16) -> usize;

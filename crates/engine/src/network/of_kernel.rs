@@ -14,6 +14,7 @@ use crate::kernel::ports::Ports;
 use crate::kernel::routes::Routes;
 use crate::kernel::sock_diag;
 use netdev::interface::Interface;
+use netdev::steering::Endpoint;
 
 /// What divides the interface's segments between engine and kernel.
 pub trait Steer {
@@ -21,6 +22,17 @@ pub trait Steer {
     fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> std::io::Result<()>;
     /// Leaves it to the kernel.
     fn unsteer(&mut self, address: IpAddr, port: u16) -> std::io::Result<()>;
+    /// Calls a program of the responder, if one comes along, and gives it these endpoints.
+    fn respond(
+        &mut self,
+        program: Option<BorrowedFd<'_>>,
+        endpoints: &[Endpoint],
+    ) -> std::io::Result<()> {
+        let _ = (program, endpoints);
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+    /// Takes all of that back.
+    fn end_responding(&mut self) {}
     /// What it has counted.
     fn counts(&self) -> Vec<(&'static str, u64)>;
 }
@@ -69,6 +81,10 @@ impl<S: Steer> KernelNetwork<S> {
 }
 
 impl<S: Steer> Network for KernelNetwork<S> {
+    fn index(&self) -> u32 {
+        self.interface.index
+    }
+
     fn mac(&self) -> MacAddr {
         MacAddr(self.interface.mac)
     }
@@ -87,7 +103,9 @@ impl<S: Steer> Network for KernelNetwork<S> {
     }
 
     fn source_for(&mut self, destination: IpAddr) -> Result<IpAddr, Errno> {
-        let route = self.routes.to(destination, None)?;
+        // A link-local address is on every link; which one is meant has been checked.
+        let link = super::is_link_local(destination).then_some(self.interface.index);
+        let route = self.routes.to(destination, link)?;
         if route.local || route.interface != self.interface.index {
             return Err(Errno::OPNOTSUPP);
         }
@@ -150,6 +168,25 @@ impl<S: Steer> Network for KernelNetwork<S> {
 
     fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> std::io::Result<()> {
         self.steering.steer(address, port, how)
+    }
+
+    fn respond(
+        &mut self,
+        interface: u32,
+        program: Option<BorrowedFd<'_>>,
+        endpoints: &[Endpoint],
+    ) -> std::io::Result<()> {
+        if interface != self.interface.index {
+            let name = &self.interface.name;
+            return Err(std::io::Error::other(format!(
+                "this engine works on {name}"
+            )));
+        }
+        self.steering.respond(program, endpoints)
+    }
+
+    fn end_responding(&mut self) {
+        self.steering.end_responding();
     }
 
     fn unsteer(&mut self, address: IpAddr, port: u16) {

@@ -2,7 +2,7 @@
 
 mod completions;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 
 use queue_pair::doorbell::{Bell, Ringer};
@@ -90,8 +90,9 @@ pub struct Session {
     pub notices: VecDeque<Completion>,
     /// Connections whose memory lies in the region: it stays until there are none.
     pub held: u32,
-    /// Connections that came through a fork and are still another session's.
-    pub inherited: HashSet<ConnId>,
+    /// Connections that it shares through a fork and that are another session's now, with the bytes
+    /// that this one has sent on each.
+    pub inherited: HashMap<ConnId, u64>,
     /// Listeners that came through a fork and were not adopted.
     pub inherited_listeners: Vec<u32>,
     /// Something was posted since the last ring that the host waits for.

@@ -1,6 +1,7 @@
 //! Counters as metrics: name, labels, value, and what it counts in a sentence.
 
 use queue_pair::control::{ConnInfo, Metric, MetricKind};
+use rustix::time::{ClockId, clock_gettime};
 use tcp::State;
 use wire::segment::Malformed;
 
@@ -76,6 +77,14 @@ impl Metrics {
                 seconds(ns),
             );
         }
+        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        self.add(
+            "process_cpu_seconds",
+            "Time that the engine's process had a processor",
+            MetricKind::Counter,
+            &[],
+            cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
+        );
         self.counter("turns", "Turns of the worker's loop", counters.turns);
         self.counter(
             "empty_turns",
@@ -88,6 +97,11 @@ impl Metrics {
         self.counter("tx_large", "Large segments sent", counters.large_sends);
         self.counter("sleeps", "Times the worker slept", counters.sleeps);
         self.counter(
+            "moderated_sleeps",
+            "Sleeps that frames could not interrupt for a while",
+            counters.moderated_sleeps,
+        );
+        self.counter(
             "polls",
             "Looks at descriptors without sleeping",
             counters.polls,
@@ -97,6 +111,11 @@ impl Metrics {
             "host_sends",
             "Sends that programs submitted",
             counters.host_sends,
+        );
+        self.counter(
+            "host_exchanges",
+            "Sends of programs that had read something since their last one",
+            counters.host_exchanges,
         );
         self.counter("sessions", "Sessions attached", counters.sessions);
         self.counter(
@@ -119,6 +138,11 @@ impl Metrics {
             "Connections that moved after a fork",
             counters.adopted,
         );
+        self.counter(
+            "late_sends",
+            "Sends on connections that had moved to another process",
+            counters.late_sends,
+        );
         let help = "Frames that are no TCP segments, by reason";
         for reason in Malformed::ALL {
             let count = counters.refused_frames(*reason);
@@ -139,6 +163,21 @@ impl Metrics {
         self.counter("tcp_bytes_out", "Bytes sent", c.bytes_out);
         self.counter("tcp_active_opens", "Connections opened", c.active_opens);
         self.counter("tcp_passive_opens", "Connections accepted", c.passive_opens);
+        self.counter(
+            "tcp_syn_cookies_sent",
+            "SYNs answered by a cookie",
+            c.cookies_sent,
+        );
+        self.counter(
+            "tcp_syn_cookies_accepted",
+            "Connections made of a cookie",
+            c.cookies_accepted,
+        );
+        self.counter(
+            "tcp_syn_cookies_refused",
+            "Acknowledgements that brought no cookie of ours",
+            c.cookies_refused,
+        );
         self.counter("tcp_failures", "Connections that failed", c.failures);
         self.counter(
             "tcp_retransmits",
@@ -173,6 +212,55 @@ impl Metrics {
             "TIME-WAIT cut short",
             c.time_wait_recycled,
         );
+        for (name, help, value) in [
+            (
+                "tcp_icmp_errors_in",
+                "ICMP errors about segments of ours",
+                c.icmp_errors_in,
+            ),
+            (
+                "tcp_path_mtu_reductions",
+                "Path MTUs that fell by a router's word",
+                c.path_mtu_reductions,
+            ),
+            (
+                "tcp_path_mtu_black_holes",
+                "Path MTUs that fell because nothing full-sized got through",
+                c.path_mtu_black_holes,
+            ),
+            (
+                "tcp_windows_limited",
+                "Windows offered smaller, memory being scarce",
+                c.windows_limited,
+            ),
+            (
+                "tcp_out_of_order_shed_bytes",
+                "Bytes out of order let go of, memory being scarce",
+                c.out_of_order_shed,
+            ),
+            (
+                "tcp_orphans_killed",
+                "Closed connections ended by RST or by time",
+                c.orphans_killed,
+            ),
+            (
+                "tcp_half_open_timeouts",
+                "Handshakes that nobody completed",
+                c.half_open_timeouts,
+            ),
+            (
+                "tcp_control_overflows",
+                "Answers to no connection that found no room",
+                c.control_overflows,
+            ),
+            (
+                "tcp_urgent_segments",
+                "Segments with urgent data, taken as ordinary data",
+                c.urgent_segments,
+            ),
+        ] {
+            self.counter(name, help, value);
+        }
         let help = "Segments not used by the TCP, by reason";
         for (reason, count) in c.drops() {
             self.labelled("tcp_dropped", help, ("reason", reason.name()), count);
@@ -181,10 +269,11 @@ impl Metrics {
 }
 
 /// The facts of a connection as the control socket carries them.
-pub fn conn_info(info: &tcp::ConnInfo) -> ConnInfo {
+pub fn conn_info(info: &tcp::ConnInfo, age: core::time::Duration) -> ConnInfo {
     let us = |span: Option<core::time::Duration>| {
         span.map_or(0, |s| u32::try_from(s.as_micros()).unwrap_or(u32::MAX))
     };
+    let ms = |span: core::time::Duration| u32::try_from(span.as_millis()).unwrap_or(u32::MAX);
     ConnInfo {
         state: state_name(info.state).to_owned(),
         rtt_us: us(info.round_trip),
@@ -201,7 +290,33 @@ pub fn conn_info(info: &tcp::ConnInfo) -> ConnInfo {
         bytes_acked: info.bytes_acked,
         bytes_received: info.bytes_received,
         retransmits: info.retransmits.into(),
-        age_ns: 0,
+        min_rtt_us: us(info.min_round_trip),
+        receive_mss: info.receive_mss.into(),
+        announced_mss: info.announced_mss.into(),
+        path_mtu: info.path_mtu.into(),
+        congestion: match info.congestion {
+            tcp::Algorithm::Reno => "reno",
+            tcp::Algorithm::Cubic => "cubic",
+        }
+        .to_owned(),
+        timestamps: info.timestamps,
+        selective_acks: info.selective_acks,
+        window_scales: info.window_scales,
+        backoff: info.backoff,
+        unanswered: info.unanswered,
+        probes: info.probes,
+        recovering: info.recovering,
+        lost: info.lost,
+        reported: info.reported,
+        resent: info.resent,
+        out_of_order: info.out_of_order,
+        reordering: info.reordering,
+        segments_in: info.segments_in,
+        segments_out: info.segments_out,
+        delivery_rate: info.delivery_rate,
+        since_sent_ms: ms(info.since_sent),
+        since_received_ms: ms(info.since_received),
+        age_ns: u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),
     }
 }
 

@@ -44,9 +44,7 @@ reasons! {
     DeviceRefused = "device_refused",
     /// A request of a host that the TCP refused, such as data after shutdown.
     RequestRefused = "request_refused",
-    /// An option that a host wanted to set and that is not supported.
-    OptionUnsupported = "option_unsupported",
-    /// A submission for a connection that has moved to another process.
+    /// What a process sent on a connection that has moved to another, and that could not be sent.
     MovedConnection = "moved_connection",
     /// A control connection beyond the limit.
     ControlFull = "control_full",
@@ -71,12 +69,18 @@ pub struct Counters {
     pub large_sends: u64,
     /// Times that the worker went to sleep.
     pub sleeps: u64,
+    /// Sleeps that the device could not interrupt for a while (receive moderation).
+    pub moderated_sleeps: u64,
     /// Looks at the descriptors without sleeping.
     pub polls: u64,
     /// Doorbells rung.
     pub doorbells: u64,
-    /// Sends that hosts submitted: one for each response, if it fits one.
+    /// Sends that hosts submitted: a response can take several (its header, then a file).
     pub host_sends: u64,
+    /// Sends of a host that had read something since it last sent: on a server, one for each
+    /// request and its response, in however many pieces they come. Requests that are pipelined
+    /// and read together count as one.
+    pub host_exchanges: u64,
     /// Nanoseconds in turns that found something to do.
     pub busy_ns: u64,
     /// Nanoseconds in turns that found nothing, and in yielding the core.
@@ -93,6 +97,8 @@ pub struct Counters {
     pub given_back: u64,
     /// Connections that moved from one process to another.
     pub adopted: u64,
+    /// Sends on connections that had moved to another process.
+    pub late_sends: u64,
     drops: [u64; Drop::ALL.len()],
     malformed: [u64; Malformed::ALL.len()],
 }
@@ -107,9 +113,11 @@ impl Default for Counters {
             sent: 0,
             large_sends: 0,
             sleeps: 0,
+            moderated_sleeps: 0,
             polls: 0,
             doorbells: 0,
             host_sends: 0,
+            host_exchanges: 0,
             busy_ns: 0,
             spin_ns: 0,
             sleep_ns: 0,
@@ -118,6 +126,7 @@ impl Default for Counters {
             handed: 0,
             given_back: 0,
             adopted: 0,
+            late_sends: 0,
             drops: [0; Drop::ALL.len()],
             malformed: [0; Malformed::ALL.len()],
         }

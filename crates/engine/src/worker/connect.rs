@@ -10,7 +10,7 @@ use tcp::{ConnId, ConnOptions, ConnectError};
 
 use super::Worker;
 use crate::connections::{PoolId, SessionId};
-use crate::network::Network;
+use crate::network::{Network, is_link_local};
 use crate::session::EndReason;
 
 /// Leased ports that are tried for a connection before one more is leased.
@@ -42,6 +42,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 conn.pool = PoolId::of(id);
                 conn.owner = Some(id);
                 conn.token = token;
+                conn.dscp = block.traffic_class >> 2;
                 conn.flags.active = true;
                 conn.flags.taken = true;
                 self.memory.expect_stream(PoolId::of(id));
@@ -67,6 +68,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Err(Errno::OPNOTSUPP);
         }
         if !self.config.access.admits_peer(remote.ip(), remote.port()) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        if !self.is_on_our_link(remote) {
+            // Another link's, or nobody has said which: the kernel knows what to answer.
             return Err(Errno::OPNOTSUPP);
         }
         let source = self.source(block.local.ip(), remote.ip())?;
@@ -116,6 +121,17 @@ impl<D: Device, N: Network> Worker<D, N> {
         Err(Errno::ADDRNOTAVAIL)
     }
 
+    /// Whether an address, if it is link-local, is one of our link.
+    pub(super) fn is_on_our_link(&self, address: SocketAddr) -> bool {
+        match address {
+            SocketAddr::V6(v6) => {
+                !is_link_local(address.ip()) || v6.scope_id() == self.network.index()
+            }
+            SocketAddr::V4(_) => true,
+        }
+    }
+
+    //= RFC 9293 MUST-44
     fn source(&mut self, wanted: IpAddr, remote: IpAddr) -> Result<IpAddr, Errno> {
         let source = self.network.source_for(remote)?;
         if wanted.is_unspecified() {

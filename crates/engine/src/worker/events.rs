@@ -6,8 +6,9 @@ use rustix::io::Errno;
 use tcp::{ConnId, ConnUpdate, Event, Failure, Request};
 
 use super::Worker;
+use super::submissions::EVERYTHING;
 use crate::connections::SessionId;
-use crate::network::Network;
+use crate::network::{Network, scoped};
 use crate::session::{EndReason, Session};
 
 impl<D: Device, N: Network> Worker<D, N> {
@@ -41,7 +42,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.paths.progress(path);
         }
         conn.received = update.received;
-        conn.acked = update.acked;
+        conn.acked = if self.late.is_empty() {
+            update.acked
+        } else {
+            self.late.acknowledged(id, update.acked)
+        };
         conn.flags.peer_closed = update.peer_closed;
         if update.connected && !conn.flags.connected {
             conn.flags.connected = true;
@@ -59,7 +64,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         } else {
             Self::queue(&mut self.sessions, conn);
         }
-        if !self.lenders.is_empty() {
+        if !self.late.is_empty() {
             self.repay(id);
         }
     }
@@ -87,9 +92,9 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// The TCP has forgotten a connection.
     fn released(&mut self, id: ConnId) {
-        self.lenders_forget(id);
+        self.forget_late(id);
         if let Some(owner) = self.detach(id) {
-            self.notice_released(owner, id);
+            self.notice_released(owner, id, EVERYTHING);
             self.let_go(owner);
         }
         let Some(conn) = self.connections.get_mut(id) else {
@@ -135,7 +140,14 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Ok(false);
         }
         let (stack, now) = (&self.stack, self.now);
-        let ends = |id| stack.info(now, id).map(|info| (info.local, info.remote));
+        let interface = self.network.index();
+        let ends = |id| {
+            let info = stack.info(now, id)?;
+            Some((
+                scoped(info.local, interface),
+                scoped(info.remote, interface),
+            ))
+        };
         if session.post_notices()? {
             while let Some(next) = session.ready.pop_front() {
                 let Some(conn) = self.connections.get_mut(next) else {

@@ -4,12 +4,12 @@ use netdev::Device;
 use queue_pair::control::{Explanation, Metric, MetricKind, SocketRow};
 
 use super::{SessionId, Worker};
-use crate::network::Network;
+use crate::network::{Network, scoped};
 use crate::session::conn_ref;
 use crate::stats::{Metrics, conn_info, state_name};
 
 /// Sockets in one answer: a control message has room for so many.
-const ROWS: usize = 50;
+const ROWS: usize = 24;
 
 /// Sessions whose counts fit in an answer.
 const SESSIONS: usize = 32;
@@ -100,12 +100,12 @@ impl<D: Device, N: Network> Worker<D, N> {
                 session: session.map(|s| s.number),
                 pid: session.map(|s| s.process.pid),
                 program: session.map_or_else(String::new, |s| s.process.program.clone()),
-                local: info.local,
-                peer: Some(info.remote),
+                local: scoped(info.local, self.network.index()),
+                peer: Some(scoped(info.remote, self.network.index())),
                 state: state_name(info.state).to_owned(),
                 receive_queue: info.receive_queue,
                 send_queue: info.send_queue,
-                info: Some(conn_info(&info)),
+                info: Some(conn_info(&info, self.age(id))),
             })
         });
         let start = after.unwrap_or(0);
@@ -115,8 +115,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         (rows, next)
     }
 
-    /// What became of a process's sockets: what the engine has of it (without descriptors, which
-    /// only the process knows), then what the process reported as left to the kernel.
+    /// What became of a process's sockets: what the engine has of it (with the descriptors that the
+    /// process has told), then what the process reported as left to the kernel.
     pub(super) fn explanations(&self, pid: u32) -> Vec<Explanation> {
         let theirs = |session: SessionId| {
             self.sessions
@@ -128,12 +128,23 @@ impl<D: Device, N: Network> Worker<D, N> {
             kind,
             reason: String::new(),
         };
+        let (accepting, mut told): (Vec<_>, Vec<_>) = self
+            .control
+            .explanations(pid)
+            .into_iter()
+            .partition(Explanation::is_offloaded_listener);
         let listeners = self
             .listeners
             .iter()
             .filter(|listener| listener.members.iter().any(|member| theirs(member.session)))
             .take(ROWS)
-            .map(|listener| offloaded(format!("listener {}", listener.local)));
+            .map(|listener| {
+                // The process has said which descriptor it is. What it said of others is past: they
+                // are closed, or the engine that had them is.
+                let kind = Explanation::listener(listener.local);
+                let known = accepting.iter().find(|told| told.kind == kind).cloned();
+                known.unwrap_or_else(|| offloaded(kind))
+            });
         let mut explained: Vec<Explanation> = listeners.collect();
         let connections = self.stack.connections().filter(|id| {
             let owner = self.connections.get(*id).and_then(|conn| conn.owner);
@@ -144,8 +155,16 @@ impl<D: Device, N: Network> Worker<D, N> {
             1 => explained.push(offloaded("1 connection".to_owned())),
             count => explained.push(offloaded(format!("{count} connections"))),
         }
-        explained.extend(self.control.explanations(pid));
+        explained.append(&mut told);
         explained
+    }
+
+    /// How long ago the engine first had to do with a connection.
+    pub(super) fn age(&self, id: tcp::ConnId) -> core::time::Duration {
+        let conn = self.connections.get(id);
+        conn.map_or(core::time::Duration::ZERO, |conn| {
+            self.now.saturating_duration_since(conn.since)
+        })
     }
 
     fn listener_process(

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use tcp::{ConnId, Request};
 
 use super::Worker;
+use super::submissions::{EVERYTHING, Whose};
 use crate::connections::{PoolId, SessionId};
 use crate::network::Network;
 use crate::session::EndReason;
@@ -133,7 +134,7 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// A process gives a connection back that its program never accepted.
     pub(super) fn give_back(&mut self, id: SessionId, name: ConnRef) -> Result<(), EndReason> {
-        let Some(conn_id) = self.own(id, name)? else {
+        let Whose::Own(conn_id) = self.named(id, name)? else {
             return Ok(());
         };
         if self.connections.get(conn_id).is_some_and(|c| c.flags.taken) {
@@ -141,7 +142,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.close_own(conn_id, Request::Close);
             return Ok(());
         }
-        self.notice_released(id, conn_id);
+        self.notice_released(id, conn_id, EVERYTHING);
         self.take_back(conn_id);
         Ok(())
     }
@@ -209,41 +210,6 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// A former owner's send memory is still being read, until everything sent is acknowledged.
-    fn lend(&mut self, conn_id: ConnId, owner: SessionId) {
-        let Some(conn) = self.connections.get(conn_id) else {
-            return;
-        };
-        if conn.sent == conn.acked {
-            self.notice_released(owner, conn_id);
-            self.let_go(owner);
-        } else {
-            self.lenders.insert(conn_id, (owner, conn.sent));
-        }
-    }
-
-    /// Lets a former owner go if everything that lay in its memory is acknowledged.
-    pub(super) fn repay(&mut self, conn_id: ConnId) {
-        let Some(&(owner, until)) = self.lenders.get(&conn_id) else {
-            return;
-        };
-        if self
-            .connections
-            .get(conn_id)
-            .is_none_or(|c| c.acked >= until)
-        {
-            self.lenders_forget(conn_id);
-            self.notice_released(owner, conn_id);
-        }
-    }
-
-    /// The connection refers to no former owner's memory any more.
-    pub(super) fn lenders_forget(&mut self, conn_id: ConnId) {
-        if let Some((owner, _)) = self.lenders.remove(&conn_id) {
-            self.let_go(owner);
-        }
-    }
-
     /// One reference less to a connection that came through a fork.
     pub(super) fn drop_share(&mut self, conn_id: ConnId) {
         let Some(conn) = self.connections.get_mut(conn_id) else {
@@ -264,11 +230,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         let inherited = self
             .sessions
             .get(id)
-            .is_some_and(|session| session.inherited.contains(&conn_id));
+            .is_some_and(|session| session.inherited.contains_key(&conn_id));
         if !inherited {
             return Err(Errno::BADF);
         }
-        if self.lenders.contains_key(&conn_id) {
+        if self.late.has_lender(conn_id) {
             // Two former owners at once are not kept track of; the first is done in a moment.
             return Err(Errno::AGAIN);
         }
@@ -308,7 +274,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if let Some(former) = former {
             if let Some(session) = self.sessions.get_mut(former) {
                 // It keeps its reference, as one that it inherited.
-                session.inherited.insert(conn_id);
+                session.inherited.insert(conn_id, 0);
             }
             self.lend(conn_id, former);
         }

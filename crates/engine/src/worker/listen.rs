@@ -48,6 +48,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.stack.set_backlog(id, backlog);
             return Ok(number);
         }
+        if !self.is_on_our_link(local) {
+            return Err(Errno::OPNOTSUPP);
+        }
         if !local.ip().is_unspecified() && !self.network.addresses().contains(&local.ip()) {
             return Err(Errno::OPNOTSUPP);
         }

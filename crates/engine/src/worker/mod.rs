@@ -16,20 +16,24 @@ mod connect;
 mod events;
 mod facts;
 mod handover;
+mod late;
 mod listen;
+mod moderation;
+mod pressure;
 mod requests;
 mod run;
 mod sessions;
+mod sleep;
 mod submissions;
 mod transmit;
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use netdev::Device;
 use queue_pair::Area;
 use tcp::{Instant, Stack};
-use wire::segment::{ChecksumPolicy, parse};
+use wire::icmp;
+use wire::segment::{ChecksumPolicy, Malformed, parse};
 use wire::tcp::Flags;
 
 use crate::capture::{Captures, Direction, Frame};
@@ -42,7 +46,9 @@ use crate::network::{HeldFrames, Network, Paths};
 use crate::session::{EndReason, Sessions};
 use crate::stats::{Counters, Drop};
 
+use self::late::Late;
 use self::listen::Closing;
+use self::moderation::Moderation;
 use self::sessions::Forks;
 use self::transmit::Sink;
 
@@ -52,6 +58,8 @@ const RECEIVE_BUDGET: usize = 64;
 const TRANSMIT_BUDGET: usize = 256;
 /// Timers in a turn.
 const TIMER_BUDGET: usize = 256;
+/// Flows that there is room for from the beginning, at most: 1.5 MB.
+const EXPECTED_FLOWS: u32 = 16_384;
 /// Bytes of the memory in which the pieces of a large send are put together.
 const SCRATCH: usize = 65_536;
 
@@ -72,17 +80,19 @@ pub struct Worker<D, N> {
     closing: Closing,
     control: Control,
     counters: Counters,
+    moderation: Moderation,
     scratch: Area,
     captures: Captures,
     /// Connections for whose data there was no memory in this turn.
     starved: Vec<tcp::ConnId>,
+    /// Where the search for something to let go of goes on.
+    shed_hand: u32,
     /// The time of this turn.
     now: Instant,
     /// Sessions that broke the rules in this turn.
     breaches: Vec<(SessionId, EndReason)>,
-    /// Lenders: connections whose sent bytes still lie in a former owner's memory, with that owner
-    /// and how many bytes must be acknowledged until they do not.
-    lenders: HashMap<tcp::ConnId, (SessionId, u64)>,
+    /// What former owners sent, or still send, on connections that have moved.
+    late: Late,
     stopping: bool,
     /// The cookie of the network namespace that the engine is in.
     namespace: u64,
@@ -105,6 +115,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             memory: Memory::new(config.limits.unaccepted_bytes as usize),
             paths: Paths::with_limit(config.limits.paths as usize),
             held: HeldFrames::with_limit(config.limits.held_frames as usize),
+            moderation: Moderation::new(config.moderation()),
             config,
             device,
             network,
@@ -119,9 +130,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             scratch: Area::private("scratch", SCRATCH),
             captures: Captures::default(),
             starved: Vec::new(),
+            shed_hand: 0,
             now: Instant::ZERO,
             breaches: Vec::new(),
-            lenders: HashMap::new(),
+            late: Late::default(),
             stopping: false,
             namespace: 0,
             tokens: RandomState::new(),
@@ -143,6 +155,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// One turn at the time `now`; true if there was anything to do.
     pub fn turn(&mut self, now: Instant) -> bool {
         self.now = now;
+        self.connections.set_now(now);
         let received = self.receive();
         let submitted = self.take_submissions();
         let timers = self.stack.next_timeout().is_some_and(|at| at <= now);
@@ -194,6 +207,13 @@ impl<D: Device, N: Network> Worker<D, N> {
                         used.map_err(tcp::DropReason::name)
                     }
                 }
+                Err(Malformed::NotTcp) => match icmp::parse(frame, *checksum) {
+                    Ok(error) => stack.on_icmp(*now, &error).map_err(tcp::DropReason::name),
+                    Err(reason) => {
+                        counters.malformed(reason);
+                        Err(reason.name())
+                    }
+                },
                 Err(reason) => {
                     counters.malformed(reason);
                     Err(reason.name())
@@ -217,24 +237,6 @@ impl<D: Device, N: Network> Worker<D, N> {
         count != 0
     }
 
-    /// Lets go of what starved connections hold out of order, so that what they are waiting for
-    /// has a place when it comes again.
-    fn shed(&mut self) {
-        while let Some(id) = self.starved.pop() {
-            if self.stack.shed_out_of_order(id) == 0 {
-                continue;
-            }
-            let Some(info) = self.stack.info(self.now, id) else {
-                continue;
-            };
-            if let Some(conn) = self.connections.get_mut(id)
-                && let Some(pool) = self.memory.pool(conn.pool)
-            {
-                conn.stream.shed(pool, info.bytes_received);
-            }
-        }
-    }
-
     fn transmit(&mut self) -> bool {
         let mut sink = Sink {
             device: &mut self.device,
@@ -246,6 +248,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             counters: &mut self.counters,
             scratch: &self.scratch,
             captures: &mut self.captures,
+            hop_limit: self.config.tcp.hop_limit,
         };
         let sent = self
             .stack
@@ -284,11 +287,24 @@ fn stack_config(config: &Config, mtu: u16) -> tcp::Config {
     let limits = &config.limits;
     tcp::Config {
         mtu,
+        expected_flows: limits.connections.min(EXPECTED_FLOWS),
         max_connections: limits.connections,
         max_listeners: limits.listeners,
         max_half_open: limits.half_open,
         max_time_wait: limits.time_wait,
+        max_orphans: limits.orphans,
+        max_path_mtus: limits.paths,
+        min_path_mtu: config.tcp.min_path_mtu,
+        max_out_of_order_ranges: limits.out_of_order_ranges,
+        max_out_of_order_ranges_in_total: limits.out_of_order_ranges_in_total,
+        max_control_segments: limits.control_segments,
+        challenge_acks_per_second: limits.challenge_acks_per_second,
+        resets_per_second: limits.resets_per_second,
         max_receive_buffer: config.tcp.receive_buffer,
+        ecn: config.tcp.ecn.into(),
+        pacing_burst: config.tcp.pacing_burst,
+        syn_retries: config.tcp.syn_retries(),
+        syn_cookies: config.tcp.syn_cookies,
         time_wait: core::time::Duration::from_secs(config.tcp.time_wait_seconds.into()),
         ..tcp::Config::default()
     }

@@ -1,8 +1,10 @@
 //! Requests on the control socket.
 
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use netdev::Device;
+use netdev::steering::Endpoint;
 use queue_pair::control::{self, ChannelError, Explanation, Fds, Reply, Request};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -11,7 +13,7 @@ use super::Worker;
 use crate::capture::CaptureError;
 use crate::connections::SessionId;
 use crate::control::{Source, prove_listener};
-use crate::network::Network;
+use crate::network::{Network, scoped};
 use crate::session::{EndReason, Process};
 use crate::stats::Drop;
 
@@ -58,8 +60,12 @@ impl<D: Device, N: Network> Worker<D, N> {
                 ChannelError::Violation(violation) => EndReason::Violation(violation),
                 _ => EndReason::Gone,
             };
+            let responds = self.control.client(slot).is_some_and(|c| c.responds);
             if let Some(session) = self.control.close(slot) {
                 self.end_session(session, reason);
+            }
+            if responds {
+                self.network.end_responding();
             }
         }
     }
@@ -141,8 +147,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                     consumed: adopted.consumed,
                     sent: adopted.sent,
                     acked: adopted.acked,
-                    peer: info.remote,
-                    local: info.local,
+                    peer: scoped(info.remote, self.network.index()),
+                    local: scoped(info.local, self.network.index()),
                 };
                 Ok((reply, Fds::new()))
             }
@@ -163,7 +169,10 @@ impl<D: Device, N: Network> Worker<D, N> {
                     .get(id)
                     .is_some_and(|c| c.owner == Some(session));
                 match self.stack.info(self.now, id).filter(|_| own) {
-                    Some(info) => Ok((Reply::Info(crate::stats::conn_info(&info)), Fds::new())),
+                    Some(info) => {
+                        let info = crate::stats::conn_info(&info, self.age(id));
+                        Ok((Reply::Info(info), Fds::new()))
+                    }
                     None => refuse(Errno::NOTCONN, "no such connection of yours"),
                 }
             }
@@ -178,6 +187,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             Request::Explain { pid } => Ok((Reply::Explained(self.explanations(pid)), Fds::new())),
             Request::Capture { filter } => self.answer_capture(slot, &filter, fds),
+            Request::Respond {
+                interface,
+                endpoints,
+            } => self.answer_respond(slot, interface, &endpoints, fds),
             Request::Shutdown => {
                 self.privileged(slot)?;
                 tracing::info!("asked to stop by the control socket");
@@ -281,6 +294,46 @@ impl<D: Device, N: Network> Worker<D, N> {
             Ok(()) => done(),
             Err(error @ CaptureError::TooMany) => refuse(Errno::BUSY, error.to_string()),
             Err(error) => refuse(Errno::INVAL, error.to_string()),
+        }
+    }
+
+    /// Takes a responder's program, and endpoints for it.
+    fn answer_respond(
+        &mut self,
+        slot: u32,
+        interface: u32,
+        endpoints: &[(IpAddr, u16, [u16; 2])],
+        mut fds: Fds,
+    ) -> Answer {
+        self.privileged(slot)?;
+        let program = fds.pop();
+        let responds = self.control.client(slot).is_some_and(|c| c.responds);
+        if !responds && self.control.has_responder() {
+            return refuse(Errno::BUSY, "another responder is there already");
+        }
+        if !responds && program.is_none() {
+            return refuse(Errno::INVAL, "send the responder's program along");
+        }
+        let endpoints: Vec<Endpoint> = endpoints
+            .iter()
+            .map(|(address, port, vlan)| Endpoint {
+                vlan: *vlan,
+                ..Endpoint::new(*address, *port)
+            })
+            .collect();
+        if let Some(client) = self.control.client(slot) {
+            client.responds = true;
+        }
+        let program = program.as_ref().map(AsFd::as_fd);
+        match self.network.respond(interface, program, &endpoints) {
+            Ok(()) => done(),
+            Err(error) => {
+                self.network.end_responding();
+                if let Some(client) = self.control.client(slot) {
+                    client.responds = false;
+                }
+                refuse(Errno::INVAL, error.to_string())
+            }
         }
     }
 

@@ -2,10 +2,9 @@
 //!
 //! The worker spins only while work keeps coming and for a bounded time after; between empty turns
 //! it yields its core, so that a server on the same core runs as soon as it can. When the time is
-//! over it arms every session's doorbell, looks once more, and sleeps in one poll over the device
-//! and everything rare. The argument that no wake-up is lost stands in [`queue_pair::armed`].
+//! over it [sleeps](super::sleep).
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use netdev::Device;
@@ -14,6 +13,7 @@ use rustix::time::Timespec;
 use tcp::{Failure, Instant};
 
 use super::Worker;
+use super::sleep::Due;
 use crate::clock::Clock;
 use crate::connections::{Conn, SessionId};
 use crate::control::Source;
@@ -103,7 +103,11 @@ impl<D: Device, N: Network> Worker<D, N> {
                 now = after;
                 continue;
             }
-            now = self.sleep(&state, now);
+            let due = Due {
+                tick: state.tick,
+                deadline: state.deadline,
+            };
+            now = self.sleep(&state.clock, due, now);
             state.last_look = now;
             self.look(&mut state, now);
             if self.finished(&mut state, now) {
@@ -130,77 +134,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.look(&mut state, now);
     }
 
-    /// Sleeps until there is something to do; returns the time after that.
-    fn sleep(&mut self, state: &Loop, now: Instant) -> Instant {
-        if self.arm() {
-            let until = self.wake_time(state);
-            let timeout = until.map(|at| {
-                let span = at.saturating_duration_since(now);
-                Timespec::try_from(span).unwrap_or_default()
-            });
-            let epoll = self.control.poller.as_fd();
-            let mut fds = vec![PollFd::from_borrowed_fd(epoll, PollFlags::IN)];
-            self.device.poll_fds(&mut fds);
-            // Interrupted, timed out or woken: the turn that follows finds out why.
-            let _ = poll(&mut fds, timeout.as_ref());
-            self.counters.sleeps += 1;
-        }
-        for slot in 0..self.sessions.slots() {
-            if let Some(session) = self.sessions.get_mut(SessionId(slot)) {
-                session.region.armed.disarm(0);
-            }
-        }
-        let after = state.clock.now();
-        self.counters.sleep_ns += after.saturating_duration_since(now).as_nanos() as u64;
-        after
-    }
-
-    /// Arms the doorbells, then looks once more; true if there is nothing to do.
-    fn arm(&mut self) -> bool {
-        let mut quiet = true;
-        self.ring_later();
-        for slot in 0..self.sessions.slots() {
-            let id = SessionId(slot);
-            let Some(session) = self.sessions.get_mut(id) else {
-                continue;
-            };
-            if session.ended.is_some() {
-                continue;
-            }
-            session.region.armed.arm(0);
-            match session.region.submissions.is_empty() {
-                Ok(empty) => quiet &= empty,
-                Err(violation) => {
-                    self.breaches.push((id, EndReason::Violation(violation)));
-                    quiet = false;
-                }
-            }
-        }
-        quiet
-    }
-
-    /// When the worker must be awake again, if at all.
-    fn wake_time(&mut self, state: &Loop) -> Option<Instant> {
-        let timer = self.stack.next_timeout();
-        let ticking = self.captures.is_on()
-            || self.has_mixed()
-            || !self.closing.is_empty()
-            || self.paths.needs_tick();
-        let tick = (ticking || self.backed_up()).then_some(state.tick);
-        let times = [timer, tick, state.deadline];
-        times.into_iter().flatten().min()
-    }
-
-    /// Whether some host has not made room for what it is to be told.
-    fn backed_up(&self) -> bool {
-        self.sessions
-            .iter()
-            .any(|(_, s)| s.ended.is_none() && !(s.ready.is_empty() && s.notices.is_empty()))
-    }
-
     /// Looks at everything rare.
     fn look(&mut self, state: &mut Loop, now: Instant) {
         self.now = now;
+        self.connections.set_now(now);
         self.counters.polls += 1;
         self.ring_later();
         for source in self.control.poller.ready() {

@@ -1,6 +1,6 @@
 //! The life of sessions: a process attaches, forks, ends.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 
 use netdev::Device;
@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use tcp::{ConnId, Request};
 
 use super::Worker;
+use super::submissions::EVERYTHING;
 use crate::connections::SessionId;
 use crate::network::Network;
 use crate::session::{EndReason, MAX_WAKERS, Process, Session, SessionCounters};
@@ -75,9 +76,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         let (region, engine_side) = region::create(&layout).map_err(io)?;
         let (doorbell, bell) = doorbell::pair().map_err(io)?;
         let (waker, hears) = doorbell::pair().map_err(io)?;
-        let (mut inherited, mut inherited_listeners) = (HashSet::new(), Vec::new());
+        let (mut inherited, mut inherited_listeners) = (HashMap::new(), Vec::new());
         if let Some(fork) = fork_token.and_then(|token| self.forks.by_token.remove(&token)) {
-            inherited.extend(fork.connections);
+            inherited.extend(fork.connections.into_iter().map(|conn| (conn, 0)));
             inherited_listeners = fork.listeners;
         }
         self.counters.sessions += 1;
@@ -137,7 +138,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Err(Errno::AGAIN);
         }
         let session = self.sessions.get(id).ok_or(Errno::BADF)?;
-        let mut connections: Vec<ConnId> = session.inherited.iter().copied().collect();
+        let mut connections: Vec<ConnId> = session.inherited.keys().copied().collect();
         let mut listeners = session.inherited_listeners.clone();
         connections.extend(
             self.connections
@@ -231,7 +232,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         let untaken = self.untaken(id, Some(number));
         for conn in untaken {
-            self.notice_released(id, conn);
+            self.notice_released(id, conn, EVERYTHING);
             self.take_back(conn);
         }
         self.leave_listener(id, number);
@@ -311,13 +312,16 @@ impl<D: Device, N: Network> Worker<D, N> {
             };
             if conn.shares > 0 {
                 self.park(conn_id);
-            } else if reason.is_breach() || !conn.flags.connected && conn.flags.active {
+            } else if reason.is_breach()
+                || conn.flags.reset_at_end
+                || !conn.flags.connected && conn.flags.active
+            {
                 self.close_own(conn_id, Request::Abort);
             } else {
                 self.close_own(conn_id, Request::Close);
             }
         }
-        self.drop_references(inherited, inherited_listeners);
+        self.drop_references(inherited.into_keys(), inherited_listeners);
         self.let_go(id);
     }
 

@@ -12,8 +12,23 @@ use crate::network::Network;
 use crate::session::{EndReason, conn_ref};
 use crate::stats::Drop;
 
+/// Nothing that a host sent is read any more, however much it was.
+pub(super) const EVERYTHING: u64 = u64::MAX;
+
+/// A connection that a session names.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Whose {
+    /// The session's own.
+    Own(ConnId),
+    /// It came through a fork, and has moved to another process.
+    Moved(ConnId),
+}
+
 /// Submissions taken from one session in a turn.
 const BUDGET: usize = 256;
+
+/// [`OptionKind::Linger`]: on, and no second.
+const LINGER_FOR_NO_TIME: u64 = 1;
 
 impl<D: Device, N: Network> Worker<D, N> {
     /// Takes the submissions that wait; true if there were any.
@@ -68,21 +83,23 @@ impl<D: Device, N: Network> Worker<D, N> {
                 more,
                 consumed,
             } => {
-                let Some(conn) = self.taken(id, conn)? else {
-                    return Ok(());
+                let conn = match self.taken(id, conn)? {
+                    Whose::Own(conn) => conn,
+                    Whose::Moved(conn) => return self.send_late(id, conn, (addr, len), more),
                 };
                 self.consumed(conn, consumed)?;
-                self.counters.host_sends += 1;
+                self.count_send(conn, consumed);
                 self.send(id, conn, addr, len, more)
             }
             Submission::Consumed { conn, total } => match self.taken(id, conn)? {
-                Some(conn) => self.consumed(conn, total),
-                None => Ok(()),
+                Whose::Own(conn) => self.consumed(conn, total),
+                // What it has read is announced anew to the owner.
+                Whose::Moved(_) => Ok(()),
             },
             Submission::Shutdown { conn } => {
-                if let Some(conn) = self.taken(id, conn)? {
-                    self.request(id, conn, Request::ShutdownWrite);
-                }
+                // It ends the direction for everybody who has the connection.
+                let (Whose::Own(conn) | Whose::Moved(conn)) = self.taken(id, conn)?;
+                self.request(id, conn, Request::ShutdownWrite);
                 Ok(())
             }
             Submission::Close { conn, abort } => self.close(id, conn, abort),
@@ -91,9 +108,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                 option,
                 value,
             } => {
-                if let Some(conn) = self.taken(id, conn)? {
-                    self.set_option(id, conn, option, value);
-                }
+                let (Whose::Own(conn) | Whose::Moved(conn)) = self.taken(id, conn)?;
+                self.set_option(id, conn, option, value);
                 Ok(())
             }
             Submission::Credit { listener, total } => self.credit(id, listener, total),
@@ -102,25 +118,30 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// The connection that a session names, if it is the session's own; `None` if it has moved to
-    /// another process meanwhile.
-    pub(super) fn own(
-        &mut self,
-        id: SessionId,
-        name: ConnRef,
-    ) -> Result<Option<ConnId>, EndReason> {
+    #[inline]
+    fn count_send(&mut self, conn: ConnId, consumed: u64) {
+        self.counters.host_sends += 1;
+        if let Some(conn) = self.connections.get_mut(conn)
+            && conn.answered != consumed
+        {
+            conn.answered = consumed;
+            self.counters.host_exchanges += 1;
+        }
+    }
+
+    /// The connection that a session names, if it has a part in it.
+    pub(super) fn named(&self, id: SessionId, name: ConnRef) -> Result<Whose, EndReason> {
         let conn_id = ConnId {
             index: name.index,
             generation: name.generation,
         };
         if let Some(conn) = self.connections.get(conn_id) {
             if conn.owner == Some(id) && !conn.flags.closed {
-                return Ok(Some(conn_id));
+                return Ok(Whose::Own(conn_id));
             }
-            let shares = |s: &crate::session::Session| s.inherited.contains(&conn_id);
+            let shares = |s: &crate::session::Session| s.inherited.contains_key(&conn_id);
             if self.sessions.get(id).is_some_and(shares) {
-                self.counters.drop(Drop::MovedConnection);
-                return Ok(None);
+                return Ok(Whose::Moved(conn_id));
             }
         }
         Err(EndReason::ForeignConnection {
@@ -129,15 +150,17 @@ impl<D: Device, N: Network> Worker<D, N> {
         })
     }
 
-    /// As [`own`](Self::own); the first submission for a connection also takes it from the
+    /// As [`named`](Self::named); the first submission for a connection also takes it from the
     /// listener for good.
     #[inline]
-    fn taken(&mut self, id: SessionId, name: ConnRef) -> Result<Option<ConnId>, EndReason> {
-        let own = self.own(id, name)?;
-        if let Some(conn) = own.and_then(|conn| self.connections.get_mut(conn)) {
+    fn taken(&mut self, id: SessionId, name: ConnRef) -> Result<Whose, EndReason> {
+        let whose = self.named(id, name)?;
+        if let Whose::Own(conn) = whose
+            && let Some(conn) = self.connections.get_mut(conn)
+        {
             conn.flags.taken = true;
         }
-        Ok(own)
+        Ok(whose)
     }
 
     fn send(
@@ -203,12 +226,12 @@ impl<D: Device, N: Network> Worker<D, N> {
             generation: name.generation,
         };
         if let Some(session) = self.sessions.get_mut(id)
-            && session.inherited.remove(&conn_id)
+            && session.inherited.remove(&conn_id).is_some()
         {
             self.drop_share(conn_id);
             return Ok(());
         }
-        let Some(conn_id) = self.taken(id, name)? else {
+        let Whose::Own(conn_id) = self.taken(id, name)? else {
             return Ok(());
         };
         let shared = self.connections.get(conn_id).is_some_and(|c| c.shares > 0);
@@ -246,7 +269,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some(owner) = self.detach(conn_id) else {
             return;
         };
-        self.notice_released(owner, conn_id);
+        self.notice_released(owner, conn_id, EVERYTHING);
         self.let_go(owner);
     }
 
@@ -313,8 +336,19 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.stack.set_receive_buffer(self.now, conn, bytes);
                 return;
             }
-            OptionKind::Linger | OptionKind::TrafficClass => {
-                self.counters.drop(Drop::OptionUnsupported);
+            OptionKind::Linger => {
+                // The time, if there is one, is waited for by the host.
+                if let Some(conn) = self.connections.get_mut(conn) {
+                    conn.flags.reset_at_end = value == LINGER_FOR_NO_TIME;
+                }
+                return;
+            }
+            //= RFC 9293 MUST-48
+            OptionKind::TrafficClass => {
+                if let Some(conn) = self.connections.get_mut(conn) {
+                    // The lower two bits are ECN's, and so the transport's.
+                    conn.dscp = (value >> 2) as u8 & 0x3f;
+                }
                 return;
             }
         };
@@ -335,13 +369,14 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// Says that the engine no longer reads what a host sent on a connection.
-    pub(super) fn notice_released(&mut self, id: SessionId, conn: ConnId) {
+    /// Says that the engine no longer reads the first `sent` bytes that a host sent on a connection.
+    pub(super) fn notice_released(&mut self, id: SessionId, conn: ConnId, sent: u64) {
         if let Some(session) = self.sessions.get_mut(id)
             && session.ended.is_none()
         {
             session.notices.push_back(queue_pair::Completion::Released {
                 conn: conn_ref(conn),
+                sent,
             });
         }
     }

@@ -22,8 +22,6 @@ use crate::stats::{Counters, Drop};
 const MAX_PIECES: usize = 64;
 /// The largest packet that IP can say.
 const MAX_PACKET: usize = 65_535;
-/// What a segment starts with as its hop limit.
-const HOP_LIMIT: u8 = 64;
 
 /// The way out of the stack.
 pub(super) struct Sink<'a, D, N> {
@@ -37,6 +35,8 @@ pub(super) struct Sink<'a, D, N> {
     /// Where the pieces of a large send that are too many are put together.
     pub scratch: &'a Area,
     pub captures: &'a mut Captures,
+    /// What a segment starts with as its hop limit.
+    pub hop_limit: u8,
 }
 
 impl<D: Device, N: Network> Sink<'_, D, N> {
@@ -56,6 +56,16 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         self.paths.acquire(path);
         conn.path = Some(path);
         Some(path)
+    }
+
+    /// The next hop's hardware address, or the neighbour to wait for.
+    fn way_out(&mut self, out: &Outgoing<'_>) -> Result<(MacAddr, Option<u32>), Drop> {
+        let path = self.path(out).ok_or(Drop::PathsFull)?;
+        match self.paths.reach(self.network, path) {
+            Reach::At(mac) => Ok((mac, None)),
+            Reach::Resolving(neighbour) => Ok((MacAddr::default(), Some(neighbour))),
+            Reach::Unreachable => Err(Drop::Unreachable),
+        }
     }
 
     fn one_segment(
@@ -214,19 +224,26 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
         (largest / mss).max(1) * mss
     }
 
+    fn window_limit(&mut self, id: ConnId) -> u32 {
+        let pool = self.connections.get(id).map(|conn| conn.pool);
+        pool.and_then(|pool| self.memory.pool(pool))
+            .map_or(u32::MAX, |pool| pool.window_limit())
+    }
+
     fn emit(&mut self, now: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
-        let Some(path) = self.path(out) else {
-            self.counters.drop(Drop::PathsFull);
-            return Ok(());
+        let back = out.answers.filter(|link| !link.src.is_multicast());
+        let (destination, waits_for) = match back {
+            Some(link) => (link.src, None),
+            None => match self.way_out(out) {
+                Ok(way) => way,
+                Err(reason) => {
+                    self.counters.drop(reason);
+                    return Ok(());
+                }
+            },
         };
-        let (destination, waits_for) = match self.paths.reach(self.network, path) {
-            Reach::At(mac) => (mac, None),
-            Reach::Resolving(neighbour) => (MacAddr::default(), Some(neighbour)),
-            Reach::Unreachable => {
-                self.counters.drop(Drop::Unreachable);
-                return Ok(());
-            }
-        };
+        let conn = out.conn.and_then(|id| self.connections.get(id));
+        let dscp = conn.map_or(0, |conn| conn.dscp);
         let headers = Headers {
             link: Link {
                 src: self.network.mac(),
@@ -235,7 +252,9 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
             },
             src: out.src,
             dst: out.dst,
-            hop_limit: HOP_LIMIT,
+            //= RFC 9293 MUST-49
+            hop_limit: self.hop_limit,
+            dscp,
             ecn: out.ecn,
             tcp: out.tcp,
         };

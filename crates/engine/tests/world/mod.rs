@@ -23,6 +23,7 @@ use tcp::{ConnId, ConnUpdate, Event, Extent, FrameSink, Instant, Outgoing, SinkF
 use wire::checksum::Sum;
 use wire::ethernet::{MacAddr, Vlan};
 use wire::segment::{ChecksumPolicy, Headers, Link, TcpChecksum, parse};
+use wire::seq::SeqNumber;
 
 /// The address of the engine's interface.
 pub const ENGINE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
@@ -42,12 +43,24 @@ pub struct PeerConn {
     pub released: bool,
 }
 
+/// Where an IPv4 packet in an Ethernet frame has its type of service.
+const TYPE_OF_SERVICE: usize = 14 + 1;
+/// The same of its time to live.
+const TIME_TO_LIVE: usize = 14 + 8;
+
 /// The network's side: a TCP with its memory.
 pub struct Peer {
     pub stack: Stack,
     pub conns: HashMap<ConnId, PeerConn>,
     device: SimDevice,
     sent: Vec<u8>,
+    /// The type of service of the last packet from the engine.
+    pub type_of_service: u8,
+    /// Its hop limit.
+    pub hop_limit: u8,
+    /// A connection whose next segment with payload never arrives, however often it is sent.
+    pub hole_in: Option<ConnId>,
+    hole_at: Option<SeqNumber>,
     next_port: u16,
 }
 
@@ -68,6 +81,8 @@ impl tcp::PayloadStore for PeerStore<'_> {
 struct PeerSink<'a> {
     device: &'a mut SimDevice,
     sent: &'a [u8],
+    hole_in: Option<ConnId>,
+    hole_at: &'a mut Option<SeqNumber>,
 }
 
 impl FrameSink for PeerSink<'_> {
@@ -76,6 +91,12 @@ impl FrameSink for PeerSink<'_> {
     }
 
     fn emit(&mut self, _: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
+        if self.hole_in.is_some() && self.hole_in == out.conn && out.payload_len > 0 {
+            let hole = *self.hole_at.get_or_insert(out.tcp.seq);
+            if out.tcp.seq == hole {
+                return Ok(());
+            }
+        }
         let headers = Headers {
             link: Link {
                 src: PEER_MAC,
@@ -85,6 +106,7 @@ impl FrameSink for PeerSink<'_> {
             src: out.src,
             dst: out.dst,
             hop_limit: 64,
+            dscp: 0,
             ecn: out.ecn,
             tcp: out.tcp,
         };
@@ -165,7 +187,11 @@ impl Peer {
 
     fn turn(&mut self, now: Instant) -> bool {
         let (stack, conns) = (&mut self.stack, &mut self.conns);
+        let type_of_service = &mut self.type_of_service;
+        let hop_limit = &mut self.hop_limit;
         let received = self.device.receive(256, |frame| {
+            *type_of_service = frame[TYPE_OF_SERVICE];
+            *hop_limit = frame[TIME_TO_LIVE];
             // Bursts cut by the simulated device carry whole checksums.
             let segment = parse(frame, ChecksumPolicy::Verify).expect("the engine sends segments");
             let _ = stack.on_segment(now, &segment, &mut PeerStore(conns));
@@ -176,6 +202,8 @@ impl Peer {
         let mut sink = PeerSink {
             device: &mut self.device,
             sent: &self.sent,
+            hole_in: self.hole_in,
+            hole_at: &mut self.hole_at,
         };
         let sent = stack.poll_transmit(now, &mut sink, 1024);
         self.device.flush();
@@ -267,7 +295,9 @@ impl Host {
 
     /// Whether the engine has said that it no longer reads what was sent on a connection.
     pub fn is_released(&self, conn: ConnRef) -> bool {
-        self.completions.contains(&Completion::Released { conn })
+        self.completions
+            .iter()
+            .any(|it| matches!(it, Completion::Released { conn: it, .. } if *it == conn))
     }
 
     /// The errno that a connection failed with.
@@ -322,6 +352,10 @@ impl World {
                 conns: HashMap::new(),
                 device: far,
                 sent: Vec::new(),
+                type_of_service: 0,
+                hop_limit: 0,
+                hole_in: None,
+                hole_at: None,
                 next_port: 40_000,
             },
             now: Instant::from_millis(1),

@@ -136,9 +136,11 @@ impl Attachment {
                 }
                 Ok(())
             }
-            Completion::Released { conn } => {
-                if let Some(socket) = pump.connections.remove(conn) {
-                    socket.released(self);
+            Completion::Released { conn, sent } => {
+                if let Some(socket) = pump.connections.get(conn)
+                    && socket.released(self, sent)
+                {
+                    pump.connections.remove(conn);
                 }
                 Ok(())
             }

@@ -28,7 +28,9 @@ impl SocketCore {
         if len > 0 && !state.closed {
             state.receive.push(&attachment.receive, addr, len)?;
             // Also if data waited before: an edge-triggered interest sees every arrival.
-            news = Readiness::IN | Readiness::RDNORM;
+            if state.receive.waiting() >= state.options.readable_from() {
+                news = Readiness::IN | Readiness::RDNORM;
+            }
         }
         let give_back =
             state
@@ -116,10 +118,22 @@ impl SocketCore {
         self.source.0.happened(Readiness(u32::MAX));
     }
 
-    /// The last word on a connection here: the engine no longer reads its send memory. It was closed,
-    /// or it is another process's now.
-    pub(crate) fn released(&self, attachment: &Attachment) {
+    /// The engine no longer reads the first `sent` bytes that were written here: the connection was
+    /// closed, or it is another process's now. True if that was all of them, and so the last word on
+    /// the connection here.
+    pub(crate) fn released(&self, attachment: &Attachment, sent: u64) -> bool {
         let mut state = lock(&self.state);
+        if state
+            .send
+            .acknowledge(sent)
+            .is_ok_and(|_| state.send.in_flight() > 0)
+        {
+            // The rest was on its way when the engine said this. It is sent, too.
+            state.send.give_back(&mut lock(&attachment.pool));
+            attachment.freed();
+            self.refresh(&state);
+            return false;
+        }
         state.send.clear(&mut lock(&attachment.pool));
         attachment.freed();
         if state.closed || state.phase != Phase::Open {
@@ -131,6 +145,7 @@ impl SocketCore {
             state.moved = true;
         }
         self.refresh(&state);
+        true
     }
 
     /// There may be send memory, and room in the ring, again.

@@ -135,7 +135,7 @@ impl State {
         if self.phase == Phase::Connecting {
             return ready;
         }
-        if self.receive.waiting() > 0 {
+        if self.receive.waiting() >= self.options.readable_from() {
             ready |= Readiness::IN | Readiness::RDNORM;
         }
         // Writable means that a third of the buffer is free, so that a program is not woken for

@@ -16,12 +16,17 @@ const MIN_SEND_BUFFER: u64 = 4608;
 /// matters here: when to announce what was read.
 const DEFAULT_RECEIVE_BUFFER: u64 = 256 * 1024;
 
+/// The most bytes that readiness waits for, whatever low-water mark is set: the window shrinks under
+/// memory pressure, and must not close before so much is there.
+const MOST_LOW: u64 = 64 * 1024;
+
 /// The options of a socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// What the program has set, by option.
     values: [Option<u32>; OptionKind::ALL.len()],
     send_buffer: u64,
+    receive_low: u64,
 }
 
 impl Default for Options {
@@ -29,6 +34,7 @@ impl Default for Options {
         Self {
             values: [None; OptionKind::ALL.len()],
             send_buffer: DEFAULT_SEND_BUFFER,
+            receive_low: 1,
         }
     }
 }
@@ -96,6 +102,18 @@ impl Options {
     pub(crate) fn set_send_buffer(&mut self, bytes: u64) {
         self.send_buffer = bytes.max(MIN_SEND_BUFFER);
     }
+
+    pub(crate) fn set_receive_low(&mut self, bytes: u64) {
+        self.receive_low = bytes.max(1);
+    }
+
+    /// Bytes that have to wait for the socket to be readable: what was set, but no more than half of
+    /// the receive buffer, as in the kernel, nor [`MOST_LOW`].
+    pub(super) fn readable_from(&self) -> u64 {
+        self.receive_low
+            .min(self.receive_buffer() / 2)
+            .clamp(1, MOST_LOW)
+    }
 }
 
 impl Socket {
@@ -132,6 +150,24 @@ impl Socket {
         let mut state = self.core.own();
         state.options.set_send_buffer(bytes);
         self.core.changed_here(state);
+    }
+
+    /// How many bytes have to wait before the socket is readable (`SO_RCVLOWAT`); 1 if nobody has
+    /// said. It takes effect up to 64 KiB and half of the receive buffer.
+    pub fn set_receive_low(&self, bytes: u64) {
+        let mut state = self.core.own();
+        state.options.set_receive_low(bytes);
+        self.core.changed_here(state);
+    }
+
+    /// What was set by [`set_receive_low`](Self::set_receive_low).
+    pub fn receive_low(&self) -> u64 {
+        self.core.own().options.receive_low
+    }
+
+    /// So many bytes make it readable.
+    pub fn readable_from(&self) -> u64 {
+        self.core.own().options.readable_from()
     }
 
     /// The inverse of [`set_send_buffer`](Self::set_send_buffer).

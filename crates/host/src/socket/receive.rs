@@ -120,7 +120,7 @@ impl SocketCore {
 
     /// Something was read: sees to it that the engine learns of it.
     fn consumed(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
-        if state.receive.waiting() == 0 {
+        if state.receive.waiting() < state.options.readable_from() {
             self.refresh(&state);
         }
         let unannounced = state.receive.unannounced();

@@ -25,7 +25,7 @@ exports! {
             None => {
                 let result = kernel!(SYS_setsockopt, fd, level, name, value, length) as c_int;
                 if result == 0 && let Some(held) = table::get(fd) {
-                    listener::option_set(fd, &held);
+                    listener::option_set(fd, &held, level, name);
                 }
                 result
             }

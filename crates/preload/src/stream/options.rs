@@ -14,7 +14,8 @@ use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET, linger, socklen_t,
 use rustix::io::Errno;
 
 use super::StreamRef;
-use super::facts;
+use super::tcp_info::TcpInfo;
+use super::{facts, tcp_info};
 use crate::raw::{result, sys};
 
 /// The timeouts' names since time has 64 bits everywhere; the same structure on these machines.
@@ -35,6 +36,8 @@ unsafe impl Plain for linger {}
 unsafe impl Plain for timeval {}
 // SAFETY: made of integers.
 unsafe impl Plain for libc::tcp_info {}
+// SAFETY: made of integers.
+unsafe impl Plain for TcpInfo {}
 // SAFETY: made of integers.
 unsafe impl Plain for [u8; 16] {}
 
@@ -106,19 +109,32 @@ const WITHOUT_EFFECT: [(c_int, c_int); 14] = [
     (IPPROTO_IP, libc::IP_RECVERR),
 ];
 
-/// What an option of a kernel socket is to a connection that inherits it.
-pub enum Setting {
-    /// One of the engine's.
-    Known(OptionKind, u32),
-    /// SO_RCVTIMEO in nanoseconds.
-    ReceiveTimeout(u64),
-    /// SO_SNDTIMEO in nanoseconds.
-    SendTimeout(u64),
+/// What a connection inherits of a kernel socket: the one that it was to be, or its listener.
+#[derive(Default)]
+pub struct Settings {
+    /// What the engine's side knows, where it differs from the default.
+    pub known: Vec<(OptionKind, u32)>,
+    /// SO_SNDBUF in bytes, if the program has chosen it.
+    pub send_buffer: Option<u64>,
+    /// SO_RCVLOWAT in bytes.
+    pub receive_low: u64,
+    /// SO_RCVTIMEO in nanoseconds, 0 for none.
+    pub receive_timeout: u64,
+    /// SO_SNDTIMEO in nanoseconds, 0 for none.
+    pub send_timeout: u64,
 }
 
-/// What the program has set on the kernel's socket `fd`, where it differs from the default.
-pub fn inherited(fd: c_int) -> Vec<Setting> {
-    let mut settings = Vec::new();
+/// Which buffers of a kernel socket have the size that the program wanted; the others are as large
+/// as the kernel likes.
+#[derive(Clone, Copy, Default)]
+pub struct ChosenBuffers {
+    pub send: bool,
+    pub receive: bool,
+}
+
+/// What the program has set on the kernel's socket `fd`.
+pub fn inherited(fd: c_int, buffers: ChosenBuffers) -> Settings {
+    let mut settings = Settings::default();
     for Known {
         level,
         name,
@@ -128,28 +144,35 @@ pub fn inherited(fd: c_int) -> Vec<Setting> {
     {
         if let Ok(value) = kernel_value::<c_int>(fd, level, name)
             && value as u32 != default
-            // The kernel sizes buffers and segments by itself: those are not the program's wish.
-            && !matches!(kind, OptionKind::ReceiveBuffer | OptionKind::MaxSegment)
+            // The kernel sizes segments by itself, and buffers: those are not the program's wish.
+            && kind != OptionKind::MaxSegment
+            && (kind != OptionKind::ReceiveBuffer || buffers.receive)
         {
-            settings.push(Setting::Known(kind, value as u32));
+            settings.known.push((kind, value as u32));
         }
+    }
+    if buffers.send
+        && let Ok(bytes @ 0..) = kernel_value::<c_int>(fd, SOL_SOCKET, libc::SO_SNDBUF)
+    {
+        settings.send_buffer = Some(bytes as u64);
+    }
+    if let Ok(bytes @ 1..) = kernel_value::<c_int>(fd, SOL_SOCKET, libc::SO_RCVLOWAT) {
+        settings.receive_low = bytes as u64;
     }
     if let Ok(value) = kernel_value::<linger>(fd, SOL_SOCKET, libc::SO_LINGER)
         && value.l_onoff != 0
     {
-        settings.push(Setting::Known(OptionKind::Linger, linger_code(&value)));
+        let code = linger_code(&value);
+        settings.known.push((OptionKind::Linger, code));
     }
     let timeout = |name| {
         kernel_value::<timeval>(fd, SOL_SOCKET, name)
             .ok()
             .and_then(|value| nanoseconds(&value).ok())
+            .unwrap_or(0)
     };
-    if let Some(span @ 1..) = timeout(libc::SO_RCVTIMEO) {
-        settings.push(Setting::ReceiveTimeout(span));
-    }
-    if let Some(span @ 1..) = timeout(libc::SO_SNDTIMEO) {
-        settings.push(Setting::SendTimeout(span));
-    }
+    settings.receive_timeout = timeout(libc::SO_RCVTIMEO);
+    settings.send_timeout = timeout(libc::SO_SNDTIMEO);
     settings
 }
 
@@ -189,9 +212,12 @@ impl StreamRef {
                     set_timeout(&self.send_timeout, &read(value, length)?)
                 }
                 (SOL_SOCKET, libc::SO_RCVLOWAT) => {
-                    let bytes: c_int = read(value, length)?;
-                    self.receive_low
-                        .store(bytes.max(1) as u64, Ordering::Relaxed);
+                    // The kernel takes a negative mark for a very high one.
+                    let bytes = match read(value, length)? {
+                        bytes @ 0.. => bytes,
+                        _ => c_int::MAX,
+                    };
+                    self.socket.set_receive_low(bytes as u64);
                     Ok(())
                 }
                 (IPPROTO_TCP, libc::TCP_CONGESTION) => {
@@ -264,11 +290,10 @@ impl StreamRef {
                     write(&timeout(&self.send_timeout), value, length)
                 }
                 (SOL_SOCKET, libc::SO_RCVLOWAT) => {
-                    let bytes = self.receive_low.load(Ordering::Relaxed).max(1) as c_int;
-                    write(&bytes, value, length)
+                    write(&(self.socket.receive_low() as c_int), value, length)
                 }
                 (IPPROTO_TCP, libc::TCP_INFO) => {
-                    write(&facts::tcp_info(&self.socket)?, value, length)
+                    write(&tcp_info::tcp_info(&self.socket)?, value, length)
                 }
                 (IPPROTO_TCP, libc::TCP_CONGESTION) => {
                     let code = self.socket.option(OptionKind::Congestion);

@@ -97,8 +97,11 @@ impl StreamRef {
         let wait_for_all = flags & libc::MSG_WAITALL != 0 && !at_once;
         let peek = flags & libc::MSG_PEEK != 0;
         let mut deadline = Lazy::new(&self.receive_timeout);
+        let low = self.socket.readable_from();
         if peek && wait_for_all {
             self.wait_for_bytes(total as u64, deadline.get())?;
+        } else if low > 1 && !at_once {
+            self.wait_for_bytes(low.min(total as u64), deadline.get())?;
         }
         let mut read = 0;
         loop {
@@ -111,8 +114,7 @@ impl StreamRef {
                     }
                 }
                 Err(Errno::AGAIN) if !at_once => {
-                    let wanted = Readiness::IN | Readiness::RDHUP;
-                    if let Err(error) = self.wait(wanted, deadline.get()) {
+                    if let Err(error) = self.wait_for_more(deadline.get()) {
                         return partial(read, error);
                     }
                 }
@@ -121,12 +123,30 @@ impl StreamRef {
         }
     }
 
+    /// Waits until anything waits to be read, or nothing will come.
+    fn wait_for_more(&self, deadline: Deadline) -> Result<(), Errno> {
+        let wanted = Readiness::IN | Readiness::RDHUP;
+        if self.socket.readable_from() <= 1 {
+            return self.wait(wanted, deadline);
+        }
+        // Readiness tells only of more than was asked for here.
+        let over = wanted | Readiness::HUP | Readiness::ERR;
+        while self.socket.available() == 0 && !self.socket.readiness().intersects(over) {
+            if deadline.passed() {
+                return Err(Errno::AGAIN);
+            }
+            wait::pause(PEEK_LOOK)?;
+            session::pump();
+        }
+        Ok(())
+    }
+
     /// Waits until so many bytes wait to be read, or no more will come.
     fn wait_for_bytes(&self, count: u64, deadline: Deadline) -> Result<(), Errno> {
         let over = Readiness::RDHUP | Readiness::HUP | Readiness::ERR;
         while self.socket.available() < count && !self.socket.readiness().intersects(over) {
             let waited = match self.socket.available() {
-                0 => self.wait(Readiness::IN | Readiness::RDHUP, deadline),
+                0 => self.wait_for_more(deadline),
                 _ if deadline.passed() => return Ok(()),
                 _ => wait::pause(PEEK_LOOK),
             };

@@ -37,7 +37,51 @@ pub struct ConnInfo {
     pub bytes_received: u64,
     /// All segments sent again.
     pub retransmits: u64,
-    /// Nanoseconds since the handshake was done.
+    /// The least round-trip time seen, in microseconds; 0 if none was measured.
+    pub min_rtt_us: u32,
+    /// The largest segment that the peer was seen to send, in bytes.
+    pub receive_mss: u32,
+    /// The MSS announced to the peer, in bytes.
+    pub announced_mss: u32,
+    /// The largest packet that the path is known to carry, in bytes.
+    pub path_mtu: u32,
+    /// Congestion control: `reno` or `cubic`.
+    pub congestion: String,
+    /// Timestamps are in use.
+    pub timestamps: bool,
+    /// Selective acknowledgements are in use.
+    pub selective_acks: bool,
+    /// The shifts of the peer's and of our windows, if they are scaled.
+    pub window_scales: Option<(u8, u8)>,
+    /// Consecutive timeouts: the exponent of the back-off.
+    pub backoff: u8,
+    /// Timeouts and probes that the peer has not answered.
+    pub unanswered: u8,
+    /// Keepalive probes among them.
+    pub probes: u8,
+    /// What was lost is being repaired.
+    pub recovering: bool,
+    /// Bytes in flight that are lost and not yet sent again.
+    pub lost: u32,
+    /// Bytes in flight that the peer has reported.
+    pub reported: u32,
+    /// Bytes in flight that were sent again.
+    pub resent: u32,
+    /// Bytes held out of order.
+    pub out_of_order: u32,
+    /// How many segments later a segment may come without being taken for lost.
+    pub reordering: u32,
+    /// Segments received.
+    pub segments_in: u32,
+    /// Segments sent, retransmissions included.
+    pub segments_out: u32,
+    /// How fast the peer acknowledged in its latest round trip, in bytes a second.
+    pub delivery_rate: u64,
+    /// Milliseconds since payload was last sent.
+    pub since_sent_ms: u32,
+    /// Milliseconds since a segment last arrived.
+    pub since_received_ms: u32,
+    /// Nanoseconds since the engine first had to do with it.
     pub age_ns: u64,
 }
 
@@ -82,6 +126,16 @@ pub struct Explanation {
 impl Explanation {
     /// In place of a descriptor that only the process knows.
     pub const NO_DESCRIPTOR: i32 = -1;
+
+    /// The kind of a listener at an address, as both sides write it.
+    pub fn listener(local: SocketAddr) -> String {
+        format!("listener {local}")
+    }
+
+    /// Whether it speaks of a listener that the engine has.
+    pub fn is_offloaded_listener(&self) -> bool {
+        self.reason.is_empty() && self.kind.starts_with("listener ")
+    }
 }
 
 /// A counter or gauge.

@@ -3,7 +3,7 @@
 use super::facts::{ConnInfo, Explanation, Metric, SocketRow};
 use crate::ConnRef;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The version of these messages and of the region's layout.
 pub const VERSION: u32 = crate::layout::VERSION;
@@ -84,6 +84,15 @@ pub enum Request {
     Capture {
         /// Which packets; empty for all.
         filter: String,
+    },
+    /// Call a program of the stateless responder for some endpoints of this engine's interface,
+    /// until this connection is closed. The program comes along with the first such request; more
+    /// requests add endpoints. The answer is [`Reply::Done`].
+    Respond {
+        /// The index of the interface that is meant.
+        interface: u32,
+        /// Addresses, ports, and the VLANs of both tags.
+        endpoints: Vec<(IpAddr, u16, [u16; 2])>,
     },
     /// Drain and end. The answer is [`Reply::Done`].
     Shutdown,

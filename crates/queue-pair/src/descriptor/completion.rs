@@ -29,11 +29,16 @@ pub enum Completion {
         /// The kernel's number for why (ECONNRESET, ETIMEDOUT, …).
         errno: u16,
     },
-    /// The last word on a connection that was closed or given back: the engine no longer reads its
-    /// send memory, and `conn` means nothing any more.
+    /// The engine no longer reads what the host sent on a connection, which was closed, given back,
+    /// or has moved to another process after a fork. If the host has sent more than `sent` bytes on
+    /// it, some were still on their way here, and another such word follows; otherwise this was the
+    /// last, and `conn` means nothing any more.
     Released {
         /// The connection.
         conn: ConnRef,
+        /// Bytes that the host has sent on it in all, as far as the engine knows; `u64::MAX` if more
+        /// make no difference.
+        sent: u64,
     },
     /// A connection was accepted and is handed to this process. Both addresses are of one family.
     Accepted {
@@ -106,9 +111,10 @@ impl Descriptor for Completion {
                 ],
                 None,
             ),
-            Self::Released { conn } => {
-                ([Head::new(RELEASED).to_word(), conn.to_word(), 0, 0], None)
-            }
+            Self::Released { conn, sent } => (
+                [Head::new(RELEASED).to_word(), conn.to_word(), sent, 0],
+                None,
+            ),
             Self::Accepted {
                 conn,
                 listener,
@@ -183,8 +189,11 @@ impl Descriptor for Completion {
             }
             RELEASED => {
                 head.check(0, false, false)?;
-                check_unused(head.kind, entry, &[2, 3])?;
-                Ok(Self::Released { conn })
+                check_unused(head.kind, entry, &[3])?;
+                Ok(Self::Released {
+                    conn,
+                    sent: entry[2],
+                })
             }
             ACCEPTED => {
                 let second = second()?;

@@ -109,7 +109,10 @@ pub fn engine_turn(engine: &mut EngineSide) -> Result<(), Violation> {
                     .post(&Completion::Opened { token, conn, local })?;
             }
             Submission::Close { conn, .. } => {
-                engine.completions.post(&Completion::Released { conn })?;
+                engine.completions.post(&Completion::Released {
+                    conn,
+                    sent: u64::MAX,
+                })?;
             }
             _ => {}
         }

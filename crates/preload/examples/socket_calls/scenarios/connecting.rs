@@ -1,7 +1,7 @@
 //! Opening and accepting.
 
 use std::ffi::c_int;
-use std::mem::zeroed;
+use std::mem::{size_of, zeroed};
 use std::net::SocketAddr;
 
 use super::{Stage, agents_listener};
@@ -183,22 +183,70 @@ pub fn inherited(stage: &mut Stage<'_>) {
         (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
         (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 77),
+        (libc::IPPROTO_IP, libc::IP_TOS, 0x10),
     ] {
         stage.transcript.set_integer(listener, level, name, value);
     }
+    set_beforehand(stage.transcript, listener);
     stage.agent.tell(&format!("connect {address}"));
     let fd = accept(stage.transcript, listener);
-    stage
-        .transcript
-        .integer_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY);
-    stage
-        .transcript
-        .integer_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE);
-    stage
-        .transcript
-        .integer_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE);
+    for (level, name) in [
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY),
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
+        (libc::IPPROTO_IP, libc::IP_TOS),
+    ] {
+        stage.transcript.integer_option(fd, level, name);
+    }
+    look_afterwards(stage.transcript, fd);
     stage.transcript.close(fd);
     stage.transcript.close(listener);
+}
+
+pub fn options_before(stage: &mut Stage<'_>) {
+    let address = agents_listener(stage.agent);
+    let fd = calls::socket(address.ip(), 0);
+    set_beforehand(stage.transcript, fd);
+    connect(stage.transcript, fd, address);
+    stage.agent.tell("accept");
+    look_afterwards(stage.transcript, fd);
+    stage.transcript.close(fd);
+}
+
+/// Options of a socket that is not connected, which it has when it is, or what it accepts has.
+fn set_beforehand(transcript: &mut Transcript, fd: c_int) {
+    for (name, value) in [
+        (libc::SO_SNDBUF, 40_000),
+        (libc::SO_RCVBUF, 50_000),
+        (libc::SO_RCVLOWAT, 10),
+    ] {
+        transcript.set_integer(fd, libc::SOL_SOCKET, name, value);
+    }
+    for (name, milliseconds) in [(libc::SO_RCVTIMEO, 150), (libc::SO_SNDTIMEO, 2_500)] {
+        let set = calls::set_timeout(fd, name, milliseconds);
+        transcript.call("a time limit", set as isize);
+    }
+}
+
+/// The same, and that they have effect.
+fn look_afterwards(transcript: &mut Transcript, fd: c_int) {
+    for name in [libc::SO_SNDBUF, libc::SO_RCVBUF, libc::SO_RCVLOWAT] {
+        transcript.integer_option(fd, libc::SOL_SOCKET, name);
+    }
+    for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+        // SAFETY: a structure of integers, and its length.
+        unsafe {
+            let mut time: libc::timeval = zeroed();
+            let mut length = size_of::<libc::timeval>() as u32;
+            let value = (&raw mut time).cast();
+            libc::getsockopt(fd, libc::SOL_SOCKET, name, value, &raw mut length);
+            transcript.note(format_args!("{} s {} us", time.tv_sec, time.tv_usec));
+        }
+    }
+    let before = std::time::Instant::now();
+    transcript.recv(fd, 10, 0);
+    let waited = before.elapsed().as_millis();
+    transcript.note(format_args!("waited: {}", (140..5_000).contains(&waited)));
 }
 
 pub fn connect_nonblocking(stage: &mut Stage<'_>) {

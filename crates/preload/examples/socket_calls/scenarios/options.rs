@@ -106,6 +106,7 @@ pub fn set(stage: &mut Stage<'_>, fd: c_int) {
         (SOL_SOCKET, libc::SO_SNDBUF, 1),
         (SOL_SOCKET, libc::SO_RCVBUF, 65_536),
         (libc::IPPROTO_IP, libc::IP_TOS, 0x10),
+        (libc::IPPROTO_IP, libc::IP_TOS, 0xb9),
     ] {
         stage.transcript.set_integer(fd, level, name, value);
         stage.transcript.integer_option(fd, level, name);

@@ -235,3 +235,34 @@ pub fn interrupted(stage: &mut Stage<'_>, fd: c_int) {
         });
     });
 }
+
+pub fn low_water(stage: &mut Stage<'_>, fd: c_int) {
+    let name = (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+    let set = |stage: &mut Stage<'_>, bytes| {
+        stage.transcript.set_integer(fd, name.0, name.1, bytes);
+        stage.transcript.integer_option(fd, name.0, name.1);
+    };
+    set(stage, 10);
+    stage.agent.tell("send four");
+    stage.transcript.poll(fd, libc::POLLIN, 150);
+    // Not waiting, it takes what there is.
+    stage.transcript.recv(fd, 2, libc::MSG_DONTWAIT);
+    stage.agent.tell("send 12345678");
+    stage.transcript.poll(fd, libc::POLLIN, 2_000);
+    // Waiting for fewer, it waits for those.
+    stage.transcript.recv(fd, 3, 0);
+    stage.transcript.poll(fd, libc::POLLIN, 150);
+    stage.transcript.recv(fd, 7, 0);
+    // Waiting for more, it waits for so many, or for as long as it may.
+    stage.agent.tell("send five5");
+    calls::set_timeout(fd, libc::SO_RCVTIMEO, 150);
+    stage.transcript.recv(fd, 100, 0);
+    set(stage, 0);
+    stage.agent.tell("send x");
+    stage.transcript.poll(fd, libc::POLLIN, 2_000);
+    set(stage, 10);
+    stage.agent.tell("shutdown");
+    stage.transcript.poll(fd, libc::POLLIN, 2_000);
+    stage.transcript.recv(fd, 100, 0);
+    stage.transcript.recv(fd, 100, 0);
+}

@@ -1,0 +1,118 @@
+//! Settings of TCP.
+
+use serde::Deserialize;
+
+use super::{OutOfRange, in_range};
+
+/// TCP's settings.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tcp {
+    /// Congestion control of new connections.
+    pub congestion: Congestion,
+    /// Explicit congestion notification.
+    pub ecn: Ecn,
+    /// Segments that may leave at once on paths of more than two milliseconds, before they are paced
+    /// to the window a round trip; 0 to send as fast as the window allows.
+    pub pacing_burst: u16,
+    /// Receive buffer of a connection, in bytes: the largest window that it offers.
+    pub receive_buffer: u32,
+    /// Longest time between the first and the last SYN that a connect sends, in seconds.
+    pub connect_timeout_seconds: u32,
+    /// What packets start with as their hop limit (TTL).
+    pub hop_limit: u8,
+    /// The least that an IPv4 path's MTU is taken for, whatever ICMP says, in bytes.
+    pub min_path_mtu: u16,
+    /// Answer SYNs by cookies when `limits.half_open` is reached, instead of not at all.
+    pub syn_cookies: bool,
+    /// How long TIME-WAIT lasts, in seconds.
+    pub time_wait_seconds: u32,
+}
+
+/// Congestion control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Congestion {
+    /// RFC 9438.
+    Cubic,
+    /// RFC 5681.
+    Reno,
+}
+
+/// Explicit congestion notification (RFC 3168), as Linux's `tcp_ecn`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ecn {
+    /// Never.
+    Off,
+    /// If the peer that connects asks for it.
+    Accept,
+    /// Also ask for it when connecting.
+    On,
+}
+
+impl From<Ecn> for tcp::EcnPolicy {
+    fn from(ecn: Ecn) -> Self {
+        match ecn {
+            Ecn::Off => Self::Off,
+            Ecn::Accept => Self::Accept,
+            Ecn::On => Self::On,
+        }
+    }
+}
+
+impl Default for Tcp {
+    fn default() -> Self {
+        Self {
+            congestion: Congestion::Cubic,
+            ecn: Ecn::Accept,
+            pacing_burst: 10,
+            receive_buffer: 1 << 20,
+            connect_timeout_seconds: 127,
+            hop_limit: 64,
+            min_path_mtu: 552,
+            syn_cookies: true,
+            time_wait_seconds: 60,
+        }
+    }
+}
+
+impl Tcp {
+    /// How often a SYN is sent again, the first time after a second and then each time after twice
+    /// as long, so that the last one is given up within the connect timeout.
+    pub fn syn_retries(&self) -> u8 {
+        // n SYNs take 2^n - 1 seconds; the timeout is at most 600.
+        (self.connect_timeout_seconds.saturating_add(1).ilog2() as u8).saturating_sub(1)
+    }
+
+    pub(super) fn check(&self) -> Result<(), OutOfRange> {
+        let of = |key, value: u32, low, high| in_range("tcp", key, value.into(), low, high);
+        of("receive_buffer", self.receive_buffer, 4096, 1 << 28)?;
+        of(
+            "connect_timeout_seconds",
+            self.connect_timeout_seconds,
+            1,
+            600,
+        )?;
+        of("time_wait_seconds", self.time_wait_seconds, 1, 240)?;
+        of("pacing_burst", self.pacing_burst.into(), 0, 1000)?;
+        of("min_path_mtu", self.min_path_mtu.into(), 68, 1500)?;
+        of("hop_limit", self.hop_limit.into(), 1, 255)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syns_fit_into_the_connect_timeout() {
+        for (seconds, retries) in [(1, 0), (2, 0), (3, 1), (126, 5), (127, 6), (600, 8)] {
+            let tcp = Tcp {
+                connect_timeout_seconds: seconds,
+                ..Tcp::default()
+            };
+            assert_eq!(tcp.syn_retries(), retries, "{seconds} s");
+        }
+    }
+}

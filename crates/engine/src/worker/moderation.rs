@@ -1,0 +1,271 @@
+//! Receive moderation: while frames come often, the worker sleeps through a short delay before it
+//! lets the device wake it, so that one wake-up serves several frames.
+//!
+//! NICs do this with their interrupts (`ethtool -C adaptive-rx`). Here it pays even more: to be
+//! woken, to wake the server and to wake the client again costs tens of microseconds, many times
+//! what a small request does. But a delay only helps if frames come whether or not we answer: a
+//! client that waits for our answer before it asks again is merely slowed down. Which of the two it
+//! is cannot be seen, it must be tried: the rate of frames with the delay is compared with the rate
+//! without, again and again, and where the delay costs rate or merges nothing it is left off for a
+//! time that doubles.
+
+use std::time::Duration;
+
+use tcp::Instant;
+
+/// Rates are compared over spans of at least this many nanoseconds, and this many sleeps.
+const SPAN_NS: u64 = 10_000_000;
+const SPAN_SLEEPS: u32 = 16;
+/// Below this many sleeps a second there is nothing worth saving.
+const SLEEPS_PER_SECOND: f64 = 2_000.0;
+/// A span in which the worker slept this seldom says nothing about the next.
+const STALE_NS: u64 = 5 * SPAN_NS;
+/// The rate that must remain, as a part of that without the delay. Poisson arrivals at the lowest
+/// rate that matters differ by less than this over a span, two times out of three.
+const RATE_KEPT: f64 = 0.8;
+/// How many times as many frames must meet a wake-up.
+const MERGED: f64 = 1.25;
+/// The delay holds for so many spans before the rate without it is looked at again.
+const HELD_SPANS: u32 = 50;
+/// The rest after a first trial that failed, and after many.
+const REST_NS: u64 = 100_000_000;
+const REST_MAX_NS: u64 = 1_600_000_000;
+
+/// What is being found out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Phase {
+    /// No delay: how often do frames wake the worker?
+    Watching,
+    /// A delay, on trial against the flow without one.
+    Trying(Flow),
+    /// A delay that proved itself, for so many more spans.
+    Holding(u32),
+    /// No delay for one span: has the flow that was seen with it been its own limit?
+    Checking(Flow),
+    /// No delay until then: it did not help.
+    Resting(Instant),
+}
+
+/// What a span showed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Flow {
+    frames_per_second: f64,
+    frames_per_sleep: f64,
+}
+
+/// Decides before each sleep how long the device may not interrupt it.
+#[derive(Debug)]
+pub(super) struct Moderation {
+    delay: Duration,
+    phase: Phase,
+    rest_ns: u64,
+    /// Since when, from which count of frames, and over how many sleeps the span goes.
+    since: Instant,
+    frames: u64,
+    sleeps: u32,
+}
+
+impl Moderation {
+    /// Moderation by delays of `delay`; none if that is zero.
+    pub(super) fn new(delay: Duration) -> Self {
+        Self {
+            delay,
+            phase: Phase::Watching,
+            rest_ns: REST_NS,
+            since: Instant::ZERO,
+            frames: 0,
+            sleeps: 0,
+        }
+    }
+
+    /// The worker is about to sleep, and has received `frames` so far: for how long may the device
+    /// not wake it?
+    pub(super) fn before_sleep(&mut self, now: Instant, frames: u64) -> Duration {
+        if self.delay.is_zero() {
+            return Duration::ZERO;
+        }
+        self.sleeps += 1;
+        let span_ns = now.saturating_duration_since(self.since).as_nanos() as u64;
+        if span_ns >= STALE_NS {
+            // Too few sleeps to be worth a delay, or none at all: a loaded worker does not sleep.
+            self.phase = match self.phase {
+                Phase::Resting(until) if now < until => self.phase,
+                _ => Phase::Watching,
+            };
+            self.begin_span(now, frames);
+        } else if span_ns >= SPAN_NS && self.sleeps >= SPAN_SLEEPS {
+            let seconds = span_ns as f64 / 1e9;
+            let received = frames.saturating_sub(self.frames) as f64;
+            let flow = Flow {
+                frames_per_second: received / seconds,
+                frames_per_sleep: received / f64::from(self.sleeps),
+            };
+            let sleeps_per_second = f64::from(self.sleeps) / seconds;
+            self.phase = self.next(flow, sleeps_per_second, now);
+            self.begin_span(now, frames);
+        }
+        match self.phase {
+            Phase::Trying(_) | Phase::Holding(_) => self.delay,
+            Phase::Watching | Phase::Checking(_) | Phase::Resting(_) => Duration::ZERO,
+        }
+    }
+
+    fn begin_span(&mut self, now: Instant, frames: u64) {
+        self.since = now;
+        self.frames = frames;
+        self.sleeps = 0;
+    }
+
+    fn next(&mut self, flow: Flow, sleeps_per_second: f64, now: Instant) -> Phase {
+        match self.phase {
+            Phase::Watching if sleeps_per_second >= SLEEPS_PER_SECOND => Phase::Trying(flow),
+            Phase::Watching => Phase::Watching,
+            Phase::Trying(without) => {
+                let merges = flow.frames_per_sleep >= MERGED * without.frames_per_sleep;
+                if merges && flow.frames_per_second >= RATE_KEPT * without.frames_per_second {
+                    Phase::Holding(HELD_SPANS)
+                } else {
+                    self.rest(now)
+                }
+            }
+            Phase::Holding(0) => Phase::Checking(flow),
+            Phase::Holding(left) => Phase::Holding(left - 1),
+            Phase::Checking(with) => {
+                if with.frames_per_second >= RATE_KEPT * flow.frames_per_second {
+                    self.rest_ns = REST_NS;
+                    Phase::Holding(HELD_SPANS)
+                } else {
+                    self.rest(now)
+                }
+            }
+            Phase::Resting(until) if now < until => self.phase,
+            Phase::Resting(_) => Phase::Watching,
+        }
+    }
+
+    fn rest(&mut self, now: Instant) -> Phase {
+        let until = now + Duration::from_nanos(self.rest_ns);
+        self.rest_ns = (self.rest_ns * 2).min(REST_MAX_NS);
+        Phase::Resting(until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DELAY: Duration = Duration::from_micros(100);
+    const MICROSECOND: u64 = 1_000;
+
+    /// A worker's sleeps under virtual time.
+    struct World {
+        moderation: Moderation,
+        now_ns: u64,
+        frames: u64,
+        delayed: u64,
+        sleeps: u64,
+    }
+
+    impl World {
+        fn new(delay: Duration) -> Self {
+            Self {
+                moderation: Moderation::new(delay),
+                now_ns: 1,
+                frames: 0,
+                delayed: 0,
+                sleeps: 0,
+            }
+        }
+
+        /// Sleeps once; the delay, in nanoseconds.
+        fn sleep(&mut self) -> u64 {
+            let now = Instant::from_nanos(self.now_ns);
+            let delay = self.moderation.before_sleep(now, self.frames).as_nanos() as u64;
+            self.sleeps += 1;
+            self.delayed += u64::from(delay > 0);
+            delay
+        }
+
+        /// Frames that come every `interval_ns` whatever we do, for `span_ns`.
+        fn open_loop(&mut self, interval_ns: u64, span_ns: u64) {
+            let end = self.now_ns + span_ns;
+            let mut next = self.now_ns + interval_ns;
+            while self.now_ns < end {
+                let awake = next.max(self.now_ns + self.sleep());
+                while next <= awake {
+                    self.frames += 1;
+                    next += interval_ns;
+                }
+                self.now_ns = awake + 5 * MICROSECOND;
+            }
+        }
+
+        /// `clients` that each ask again `think_ns` after they were answered, for `span_ns`.
+        fn closed_loop(&mut self, clients: u64, think_ns: u64, span_ns: u64) {
+            let end = self.now_ns + span_ns;
+            while self.now_ns < end {
+                let delay = self.sleep();
+                self.now_ns += delay.max(think_ns) + 5 * MICROSECOND;
+                self.frames += clients;
+            }
+        }
+
+        fn share_delayed(&mut self) -> f64 {
+            let share = self.delayed as f64 / self.sleeps as f64;
+            (self.delayed, self.sleeps) = (0, 0);
+            share
+        }
+    }
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn frames_that_come_anyway_are_gathered() {
+        let mut world = World::new(DELAY);
+        world.open_loop(30 * MICROSECOND, SECOND);
+        world.share_delayed();
+        let sleeps = world.frames;
+        world.open_loop(30 * MICROSECOND, 4 * SECOND);
+        let frames_per_sleep = (world.frames - sleeps) as f64 / world.sleeps as f64;
+        assert!(world.share_delayed() > 0.8);
+        assert!(frames_per_sleep > 2.5, "{frames_per_sleep}");
+    }
+
+    #[test]
+    fn clients_that_wait_for_answers_are_left_alone() {
+        for clients in [1, 4] {
+            let mut world = World::new(DELAY);
+            world.closed_loop(clients, 20 * MICROSECOND, 10 * SECOND);
+            let share = world.share_delayed();
+            assert!(share > 0.0 && share < 0.01, "{clients} clients: {share}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_traffic_is_noticed() {
+        let mut world = World::new(DELAY);
+        world.open_loop(30 * MICROSECOND, 2 * SECOND);
+        world.closed_loop(2, 20 * MICROSECOND, 2 * SECOND);
+        world.share_delayed();
+        world.closed_loop(2, 20 * MICROSECOND, 4 * SECOND);
+        assert!(world.share_delayed() < 0.01);
+        world.open_loop(30 * MICROSECOND, 4 * SECOND);
+        world.share_delayed();
+        world.open_loop(30 * MICROSECOND, SECOND);
+        assert!(world.share_delayed() > 0.8);
+    }
+
+    #[test]
+    fn rare_frames_are_never_delayed() {
+        let mut world = World::new(DELAY);
+        world.open_loop(SECOND / 1_000, 5 * SECOND);
+        assert_eq!(world.share_delayed(), 0.0);
+    }
+
+    #[test]
+    fn a_delay_of_zero_switches_it_off() {
+        let mut world = World::new(Duration::ZERO);
+        world.open_loop(30 * MICROSECOND, SECOND);
+        assert_eq!(world.share_delayed(), 0.0);
+    }
+}

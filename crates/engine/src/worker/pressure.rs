@@ -1,0 +1,62 @@
+//! When receive memory runs short: first windows shrink, then what is out of order goes, and only
+//! then is anything dropped.
+
+use netdev::Device;
+use tcp::ConnId;
+
+use super::Worker;
+use crate::network::Network;
+
+/// Connections looked at for one that found no memory.
+const LOOKS: u32 = 64;
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// Makes room for connections that found none: lets go of what they hold out of order
+    /// themselves, or else of what another connection of the same pool does. What they are waiting
+    /// for has a place when it comes again.
+    pub(super) fn shed(&mut self) {
+        while let Some(id) = self.starved.pop() {
+            if !self.shed_connection(id) {
+                self.shed_neighbour(id);
+            }
+        }
+    }
+
+    /// Lets go of what a connection holds out of order, if it holds any.
+    fn shed_connection(&mut self, id: ConnId) -> bool {
+        if self.stack.shed_out_of_order(id) == 0 {
+            return false;
+        }
+        let Some(info) = self.stack.info(self.now, id) else {
+            return false;
+        };
+        if let Some(conn) = self.connections.get_mut(id)
+            && let Some(pool) = self.memory.pool(conn.pool)
+        {
+            conn.stream.shed(pool, info.bytes_received);
+        }
+        true
+    }
+
+    /// Looks a bounded way around for a connection of the same pool that holds something out of
+    /// order.
+    fn shed_neighbour(&mut self, id: ConnId) {
+        let Some(pool) = self.connections.get(id).map(|conn| conn.pool) else {
+            return;
+        };
+        for _ in 0..LOOKS {
+            let slots = self.connections.slots();
+            self.shed_hand = (self.shed_hand + 1) % slots.max(1);
+            let found = self
+                .connections
+                .at(self.shed_hand)
+                .filter(|conn| conn.pool == pool && !conn.stream.is_empty())
+                .map(|conn| conn.id);
+            if let Some(found) = found
+                && self.shed_connection(found)
+            {
+                return;
+            }
+        }
+    }
+}

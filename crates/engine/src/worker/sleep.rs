@@ -1,0 +1,120 @@
+//! Sleeping: every session's doorbell is armed, everything is looked at once more, and then the
+//! worker sleeps in one poll over the device and everything rare. The argument that no wake-up is
+//! lost stands in [`queue_pair::armed`].
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use netdev::Device;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use tcp::Instant;
+
+use super::Worker;
+use crate::clock::Clock;
+use crate::connections::SessionId;
+use crate::network::Network;
+use crate::session::EndReason;
+
+/// What the worker's loop must be awake for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Due {
+    /// What is done now and then, if there is any of it.
+    pub tick: Instant,
+    /// The end of the time that a stopping worker has.
+    pub deadline: Option<Instant>,
+}
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// Sleeps until there is something to do; returns the time after that.
+    pub(super) fn sleep(&mut self, clock: &Clock, due: Due, now: Instant) -> Instant {
+        if self.arm() {
+            let until = self.wake_time(due);
+            let delay = self.moderation.before_sleep(now, self.counters.frames);
+            let rung = !delay.is_zero() && self.wait_for_bells(until, delay, now);
+            if !rung {
+                self.wait(until, clock.now());
+            }
+            self.counters.sleeps += 1;
+        }
+        for slot in 0..self.sessions.slots() {
+            if let Some(session) = self.sessions.get_mut(SessionId(slot)) {
+                session.region.armed.disarm(0);
+            }
+        }
+        let after = clock.now();
+        self.counters.sleep_ns += after.saturating_duration_since(now).as_nanos() as u64;
+        after
+    }
+
+    /// Waits until there is something to do.
+    fn wait(&self, until: Option<Instant>, now: Instant) {
+        let timeout = until.map(|at| timespec(at.saturating_duration_since(now)));
+        let mut fds = vec![self.bells()];
+        self.device.poll_fds(&mut fds);
+        // Interrupted, timed out or woken: the turn that follows finds out why.
+        let _ = poll(&mut fds, timeout.as_ref());
+    }
+
+    /// Waits for `delay`, or until something else than the device has something to say; true if it
+    /// has, or if the time `until` has come.
+    fn wait_for_bells(&mut self, until: Option<Instant>, delay: Duration, now: Instant) -> bool {
+        self.counters.moderated_sleeps += 1;
+        let left = until.map_or(delay, |at| at.saturating_duration_since(now));
+        let rung = poll(&mut [self.bells()], Some(&timespec(delay.min(left))));
+        left <= delay || rung != Ok(0)
+    }
+
+    /// Everything but the device that can wake the worker.
+    fn bells(&self) -> PollFd<'_> {
+        let epoll: BorrowedFd<'_> = self.control.poller.as_fd();
+        PollFd::from_borrowed_fd(epoll, PollFlags::IN)
+    }
+
+    /// Arms the doorbells, then looks once more; true if there is nothing to do.
+    fn arm(&mut self) -> bool {
+        let mut quiet = true;
+        self.ring_later();
+        for slot in 0..self.sessions.slots() {
+            let id = SessionId(slot);
+            let Some(session) = self.sessions.get_mut(id) else {
+                continue;
+            };
+            if session.ended.is_some() {
+                continue;
+            }
+            session.region.armed.arm(0);
+            match session.region.submissions.is_empty() {
+                Ok(empty) => quiet &= empty,
+                Err(violation) => {
+                    self.breaches.push((id, EndReason::Violation(violation)));
+                    quiet = false;
+                }
+            }
+        }
+        quiet
+    }
+
+    /// When the worker must be awake again, if at all.
+    fn wake_time(&mut self, due: Due) -> Option<Instant> {
+        let timer = self.stack.next_timeout();
+        let ticking = self.captures.is_on()
+            || self.has_mixed()
+            || !self.closing.is_empty()
+            || self.paths.needs_tick();
+        let tick = (ticking || self.backed_up()).then_some(due.tick);
+        let times = [timer, tick, due.deadline];
+        times.into_iter().flatten().min()
+    }
+
+    /// Whether some host has not made room for what it is to be told.
+    fn backed_up(&self) -> bool {
+        self.sessions
+            .iter()
+            .any(|(_, s)| s.ended.is_none() && !(s.ready.is_empty() && s.notices.is_empty()))
+    }
+}
+
+fn timespec(span: Duration) -> Timespec {
+    Timespec::try_from(span).unwrap_or_default()
+}

@@ -1,0 +1,72 @@
+//! Receive memory runs short: windows shrink, then what is out of order goes.
+
+mod world;
+
+use engine::config::Config;
+use netdev::sim::LinkConfig;
+use queue_pair::Submission;
+use world::World;
+
+/// Bytes of the session's receive area: sixteen chunks.
+const AREA: u32 = 1 << 16;
+
+fn world() -> World {
+    let mut config = Config::default();
+    config.limits.receive_area = AREA;
+    World::with(config, LinkConfig::default())
+}
+
+#[test]
+fn a_peer_is_slowed_down_before_memory_is_gone() {
+    let mut world = world();
+    let (mut host, conn, peer) = world.connected();
+    // The host reads nothing, and the connection's own buffer is far larger than the area.
+    world.peer.send(world.now, peer, &[7; 4 * AREA as usize]);
+    world.pass(std::time::Duration::from_secs(2));
+    host.collect();
+    let received = host.received(conn).len();
+    assert!(received > AREA as usize / 2, "{received}");
+    let counters = world.worker.stack().counters();
+    assert!(counters.windows_limited > 0);
+    // It goes on when the host reads.
+    let mut total = received as u64;
+    for _ in 0..2000 {
+        host.completions.clear();
+        host.submit(Submission::Consumed { conn, total });
+        world.pass(std::time::Duration::from_millis(10));
+        host.collect();
+        total += host.received(conn).len() as u64;
+        if total == 4 * u64::from(AREA) {
+            return;
+        }
+    }
+    panic!("{total} bytes arrived");
+}
+
+#[test]
+fn what_another_connection_holds_out_of_order_goes_first() {
+    let mut world = world();
+    let (mut host, _, peer) = world.connected();
+    let port = host.kernel[0].local_addr().unwrap().port();
+    world.peer.hole_in = Some(peer);
+    world.peer.send(world.now, peer, &[7; 14_000]);
+    world.settle();
+    let held = |world: &World| {
+        let stack = world.worker.stack();
+        let held = stack.connections().map(|id| stack.info(world.now, id));
+        held.flatten().map(|info| info.out_of_order).sum::<u32>()
+    };
+    assert!(held(&world) > 10_000, "{}", held(&world));
+    // Others need the memory for what is in order.
+    let mut received = 0;
+    for _ in 0..4 {
+        let (conn, other) = world.connect(&mut host, port);
+        world.peer.send(world.now, other, &[9; AREA as usize]);
+        world.pass(std::time::Duration::from_millis(100));
+        host.collect();
+        received += host.received(conn).len();
+    }
+    assert_eq!(held(&world), 0);
+    assert!(world.worker.stack().counters().out_of_order_shed > 10_000);
+    assert!(received > AREA as usize - 5 * 4096, "{received}");
+}

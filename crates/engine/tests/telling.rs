@@ -1,0 +1,82 @@
+//! What the engine tells people of its sockets, over a simulated link.
+
+mod world;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use queue_pair::control::{Explanation, Fds, Reply, Request, SocketRow};
+use world::{Host, World};
+
+fn sockets(world: &mut World) -> Vec<SocketRow> {
+    let mut channel = world.dial();
+    let (reply, _) = world.ask(&mut channel, &Request::Sockets { after: None }, Fds::new());
+    match reply {
+        Reply::Sockets { rows, .. } => rows,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn explained(world: &mut World) -> Vec<Explanation> {
+    let mut channel = world.dial();
+    let pid = std::process::id();
+    match world.ask(&mut channel, &Request::Explain { pid }, Fds::new()) {
+        (Reply::Explained(explanations), _) => explanations,
+        (other, _) => panic!("{other:?}"),
+    }
+}
+
+fn report(world: &mut World, host: &mut Host, fd: i32, kind: &str, reason: &str) {
+    let request = Request::Report {
+        fd,
+        kind: kind.to_owned(),
+        reason: reason.to_owned(),
+    };
+    host.channel.send(&request, Fds::new()).expect("sent");
+    world.attend();
+}
+
+#[test]
+fn a_connection_grows_old() {
+    let mut world = World::new();
+    let (_host, _, _) = world.connected();
+    world.pass(Duration::from_millis(70));
+    let rows = sockets(&mut world);
+    let ages: Vec<u64> = rows
+        .iter()
+        .filter_map(|row| row.info.as_ref().map(|info| info.age_ns))
+        .collect();
+    assert_eq!(ages.len(), 1, "{rows:?}");
+    assert!((70_000_000..75_000_000).contains(&ages[0]), "{ages:?}");
+}
+
+#[test]
+fn a_listener_is_explained_once_and_only_while_it_is_there() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (port, _) = world.listen(&mut host);
+    let at = |port| Explanation::listener(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
+    let nameless = explained(&mut world);
+    assert_eq!(nameless.len(), 1, "{nameless:?}");
+    assert_eq!(nameless[0].fd, Explanation::NO_DESCRIPTOR);
+
+    report(&mut world, &mut host, 6, &at(port), "");
+    // One that was closed since.
+    report(&mut world, &mut host, 9, &at(port ^ 1), "");
+    report(&mut world, &mut host, 7, "listener 127.0.0.1:80", "because");
+    let all = explained(&mut world);
+    let seen: Vec<(i32, &str)> = all.iter().map(|e| (e.fd, e.kind.as_str())).collect();
+    assert_eq!(seen, [(6, at(port).as_str()), (7, "listener 127.0.0.1:80")]);
+}
+
+#[test]
+fn calls_that_are_not_supported_do_not_hide_each_other() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    for what in ["one thing", "another thing", "one thing"] {
+        report(&mut world, &mut host, -1, "call", what);
+    }
+    let all = explained(&mut world);
+    let reasons: Vec<&str> = all.iter().map(|e| e.reason.as_str()).collect();
+    assert_eq!(reasons, ["one thing", "another thing"]);
+}
