@@ -3,9 +3,7 @@
 use ::engine::Config;
 use ::engine::config::DeviceKind;
 use anyhow::{Context, Result, bail};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -65,10 +63,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         )
         .init();
     let config = configuration(args)?;
-    let (stop, signals) = UnixStream::pair()?;
-    for signal in [SIGTERM, SIGINT] {
-        signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
-    }
+    let stop = crate::stop::signals()?;
     ::engine::run(config, stop.as_fd(), || ())?;
     Ok(ExitCode::SUCCESS)
 }

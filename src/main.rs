@@ -10,11 +10,14 @@ mod demo;
 mod engine;
 mod explain;
 mod lab;
+mod load;
 mod plan;
+mod respond;
 mod run;
 mod serve;
 mod ss;
 mod stats;
+mod stop;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -38,6 +41,8 @@ enum Command {
     Explain(explain::Args),
     Capture(capture::Args),
     Plan(plan::Args),
+    Respond(Box<respond::Args>),
+    Load(Box<load::Args>),
     Lab(lab::Args),
 }
 
@@ -60,6 +65,8 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => explain::run(args),
         Command::Capture(args) => capture::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Respond(args) => respond::run(*args),
+        Command::Load(args) => load::run(*args),
         Command::Lab(args) => lab::run(args),
     }
 }

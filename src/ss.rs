@@ -120,37 +120,58 @@ fn users(row: &SocketRow) -> String {
 /// In the words of `ss -i`.
 fn describe(info: &ConnInfo) -> String {
     let milliseconds = |microseconds: u32| f64::from(microseconds) / 1_000.0;
-    let mut words = vec![
-        format!(
-            "rto:{} rtt:{}/{} mss:{}",
-            milliseconds(info.rto_us),
-            milliseconds(info.rtt_us),
-            milliseconds(info.rtt_var_us),
-            info.send_mss
-        ),
-        format!("cwnd:{}", info.congestion_window / info.send_mss.max(1)),
-    ];
+    let segments = |bytes: u64| bytes.div_ceil(info.send_mss.max(1).into());
+    let mut words = Vec::new();
+    let mut say = |wanted: bool, word: String| {
+        if wanted {
+            words.push(word);
+        }
+    };
+    say(info.timestamps, "ts".into());
+    say(info.selective_acks, "sack".into());
+    say(!info.congestion.is_empty(), info.congestion.clone());
+    if let Some((theirs, ours)) = info.window_scales {
+        say(true, format!("wscale:{theirs},{ours}"));
+    }
+    say(true, format!("rto:{}", milliseconds(info.rto_us)));
+    say(info.backoff > 0, format!("backoff:{}", info.backoff));
+    let (rtt, variation) = (milliseconds(info.rtt_us), milliseconds(info.rtt_var_us));
+    say(true, format!("rtt:{rtt}/{variation}"));
+    say(true, format!("mss:{}", info.send_mss));
+    say(true, format!("pmtu:{}", info.path_mtu));
+    say(true, format!("rcvmss:{}", info.receive_mss));
+    say(true, format!("advmss:{}", info.announced_mss));
+    let window = info.congestion_window / info.send_mss.max(1);
+    say(true, format!("cwnd:{window}"));
     // All ones: no loss so far.
-    if info.slow_start_threshold < u32::MAX / 2 {
-        words.push(format!(
-            "ssthresh:{}",
-            info.slow_start_threshold / info.send_mss.max(1)
-        ));
-    }
-    words.push(format!(
-        "bytes_acked:{} bytes_received:{}",
-        info.bytes_acked, info.bytes_received
-    ));
-    if info.in_flight > 0 {
-        words.push(format!("unacked:{}", info.in_flight));
-    }
-    if info.retransmits > 0 {
-        words.push(format!("retrans:{}", info.retransmits));
-    }
-    words.push(format!(
-        "rcv_wnd:{} snd_wnd:{}",
-        info.receive_window, info.send_window
-    ));
+    let threshold = info.slow_start_threshold / info.send_mss.max(1);
+    let lossy = info.slow_start_threshold < u32::MAX / 2;
+    say(lossy, format!("ssthresh:{threshold}"));
+    say(true, format!("bytes_acked:{}", info.bytes_acked));
+    say(true, format!("bytes_received:{}", info.bytes_received));
+    say(true, format!("segs_out:{}", info.segments_out));
+    say(true, format!("segs_in:{}", info.segments_in));
+    say(true, format!("lastsnd:{}", info.since_sent_ms));
+    say(true, format!("lastrcv:{}", info.since_received_ms));
+    let rate = info.delivery_rate.saturating_mul(8);
+    say(rate > 0, format!("delivery_rate {rate}bps"));
+    let unacked = segments(info.in_flight);
+    say(unacked > 0, format!("unacked:{unacked}"));
+    say(
+        info.retransmits > 0,
+        format!("retrans:{}", info.retransmits),
+    );
+    say(
+        info.out_of_order > 0,
+        format!("out_of_order:{}", info.out_of_order),
+    );
+    say(true, format!("reordering:{}", info.reordering));
+    let minimum = milliseconds(info.min_rtt_us);
+    say(info.min_rtt_us > 0, format!("minrtt:{minimum}"));
+    say(true, format!("rcv_wnd:{}", info.receive_window));
+    say(true, format!("snd_wnd:{}", info.send_window));
+    let age = info.age_ns as f64 / 1e9;
+    say(true, format!("age:{age:.1}s"));
     words.join(" ")
 }
 
@@ -175,6 +196,7 @@ mod tests {
                 send_mss: 1_448,
                 congestion_window: 14_480,
                 slow_start_threshold: u32::MAX,
+                age_ns: 12_340_000_000,
                 ..ConnInfo::default()
             }),
         }
@@ -219,7 +241,9 @@ mod tests {
             true,
         );
         let detail = text.lines().nth(1).unwrap();
-        assert!(detail.starts_with("\t rto:201 rtt:1.5/0 mss:1448 cwnd:10 bytes_acked:0"));
+        assert!(detail.starts_with("\t rto:201 rtt:1.5/0 mss:1448 pmtu:0"));
+        assert!(detail.contains(" cwnd:10 bytes_acked:0 "));
         assert!(!detail.contains("ssthresh"));
+        assert!(detail.ends_with("age:12.3s"), "{detail}");
     }
 }

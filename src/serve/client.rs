@@ -39,6 +39,8 @@ pub struct Rules {
     pub idle: Duration,
     /// For the head of a request.
     pub head: Duration,
+    /// For those who are left when the server is stopped.
+    pub drain: Duration,
     /// Whether requests are logged.
     pub log: bool,
 }
@@ -50,6 +52,8 @@ pub struct Client {
     output: VecDeque<Part<OwnedFd>>,
     /// Bytes of the first part of the output that are sent.
     sent: usize,
+    /// A request has been answered.
+    answered: bool,
     /// No request will be answered any more.
     last: bool,
     /// Our direction is ended; what the client still says is counted and thrown away.
@@ -68,6 +72,7 @@ impl Client {
             exchange: Exchange::default(),
             output: VecDeque::new(),
             sent: 0,
+            answered: false,
             last: false,
             lingering: None,
             deadline: now + rules.idle,
@@ -83,6 +88,14 @@ impl Client {
     /// Tells the client that the server is full. Follow with [`Self::advance`].
     pub fn turn_away(&mut self) {
         self.queue(refuse(503, SystemTime::now()));
+    }
+
+    /// The server is stopping: what has been asked is still answered, and nothing after it. Follow
+    /// with [`Self::advance`].
+    pub fn finish(&mut self) {
+        self.exchange.close_after_next();
+        // A client that just connected is about to ask.
+        self.last |= self.answered && self.exchange.is_idle();
     }
 
     /// Does all that can be done now.
@@ -128,6 +141,7 @@ impl Client {
             }
             if let Some(response) = self.exchange.respond(site, SystemTime::now()) {
                 self.head_begun = false;
+                self.answered = true;
                 if rules.log {
                     self.log(response.status);
                 }

@@ -50,6 +50,8 @@ pub struct Exchange {
     to_skip: u64,
     /// The last response has been given out.
     over: bool,
+    /// The next response is the last, whatever the client wants.
+    closing: bool,
     /// The target of the request answered last, for the log.
     target: Vec<u8>,
 }
@@ -76,6 +78,16 @@ impl Exchange {
         !self.over && !self.input.is_empty()
     }
 
+    /// Nothing has arrived that is not answered.
+    pub fn is_idle(&self) -> bool {
+        self.input.is_empty() && self.to_skip == 0
+    }
+
+    /// The response to the next request says that it is the last.
+    pub fn close_after_next(&mut self) {
+        self.closing = true;
+    }
+
     /// The target of the request that was answered last.
     pub fn last_target(&self) -> &[u8] {
         &self.target
@@ -99,6 +111,7 @@ impl Exchange {
             Ok(Some((mut request, length))) => {
                 self.input.drain(..length);
                 self.to_skip = request.body;
+                request.keep_alive &= !self.closing;
                 let arrived = std::mem::take(&mut self.input);
                 self.receive(&arrived);
                 let response = answer(&request, site, now);

@@ -24,6 +24,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// Serve the files of a directory over HTTP
+///
+/// SIGTERM and SIGINT stop it: nobody new is accepted, and what has been asked for is still
+/// answered. A second signal ends it at once.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  outboard serve ./site -L :8080 --list")]
 pub struct Args {
@@ -50,6 +53,9 @@ pub struct Args {
     /// Seconds that a connection may be silent between requests
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     idle_timeout: u64,
+    /// Seconds that connections have to end once the server is told to stop
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    drain: u64,
 }
 
 /// Seconds for the head of a request, from its first byte on.
@@ -58,14 +64,16 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 4096;
 
-/// Serves until it is killed.
+/// Serves until it is told to stop.
 pub fn run(args: Args) -> Result<ExitCode> {
     let site = Directory::open(&args.directory, args.list)?;
     let rules = Rules {
         idle: Duration::from_secs(args.idle_timeout.max(1)),
         head: HEAD_TIMEOUT,
+        drain: Duration::from_secs(args.drain),
         log: args.log,
     };
+    let stop = crate::stop::signals()?;
     raise_descriptor_limit();
     let socket = socket_path(&args.engine);
     let session = match Session::attach_at(&socket, "outboard serve") {
@@ -97,7 +105,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         args.directory.display(),
         listener.local()
     );
-    Server::new(site, rules, &session, listener, args.max_connections)?.run()?;
+    Server::new(site, rules, &session, listener, args.max_connections, stop)?.run()?;
     Ok(ExitCode::SUCCESS)
 }
 

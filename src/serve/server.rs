@@ -1,14 +1,18 @@
-//! The loop: who is ready, what each can do, who has been silent for too long.
+//! The loop: who is ready, what each can do, who has been silent for too long, and how it ends.
 
 use super::client::{Client, Rules, Waits};
 use super::directory::Directory;
 use super::transport::Transport;
 use anyhow::{Context, Result};
 use host::{Accepted, Errno, Event, Listener, Poller, Readiness, Session, Source};
+use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// The key of the listener; no client has it.
+/// The keys of the listener and of the signals that stop us; no client has them.
 const LISTENER: u64 = u64::MAX - 1;
+const STOP: u64 = u64::MAX - 2;
 /// So many connections are accepted before the others have their turn.
 const ACCEPTS: usize = 64;
 
@@ -16,7 +20,12 @@ const ACCEPTS: usize = 64;
 pub struct Server {
     site: Directory,
     rules: Rules,
-    listener: Listener,
+    /// Nobody new is accepted once it is gone.
+    listener: Option<Listener>,
+    /// Each byte is a signal to stop: the first asks, the second insists.
+    stop: UnixStream,
+    /// When those who are left are left alone.
+    deadline: Option<Instant>,
     poller: Poller,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -35,20 +44,26 @@ struct Slot {
 }
 
 impl Server {
-    /// A server of `site` on `listener`, with room for `limit` clients.
+    /// A server of `site` on `listener`, with room for `limit` clients. A byte on `stop` asks it to
+    /// stop, a second makes it.
     pub fn new(
         site: Directory,
         rules: Rules,
         session: &Session,
         listener: Listener,
         limit: usize,
+        stop: UnixStream,
     ) -> Result<Self> {
+        stop.set_nonblocking(true)?;
         let mut poller = Poller::new(session)?;
         poller.add(Source::Listener(&listener), LISTENER, Readiness::IN)?;
+        poller.add(Source::Kernel(stop.as_fd()), STOP, Readiness::IN)?;
         Ok(Self {
             site,
             rules,
-            listener,
+            listener: Some(listener),
+            stop,
+            deadline: None,
             poller,
             slots: Vec::new(),
             free: Vec::new(),
@@ -58,7 +73,7 @@ impl Server {
         })
     }
 
-    /// Serves until something is wrong with the machine.
+    /// Serves until it is stopped, or something is wrong with the machine.
     pub fn run(mut self) -> Result<()> {
         let mut events: Vec<Event> = Vec::with_capacity(256);
         loop {
@@ -73,18 +88,76 @@ impl Server {
             for event in &events {
                 match event.key {
                     LISTENER => self.accept(now)?,
+                    STOP => self.stop(now)?,
                     key => self.advance(key, now),
                 }
             }
             self.check_times(now);
+            if self
+                .deadline
+                .is_some_and(|at| now >= at || self.clients() == 0)
+            {
+                return Ok(());
+            }
         }
+    }
+
+    fn clients(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// The first signal: those who have been accepted get what they asked for, nobody else is
+    /// accepted. The second ends everything at once.
+    fn stop(&mut self, now: Instant) -> Result<()> {
+        let mut signals = [0; 16];
+        let count = match self.stop.read(&mut signals) {
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(error) => return Err(error).context("cannot read the signals"),
+        };
+        if count > 1 || (count == 1 && self.deadline.is_some()) {
+            self.deadline = Some(now);
+            return Ok(());
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        // Who is in the queue already has a connection, and would see it reset.
+        self.accept(now)?;
+        self.listener = None;
+        self.deadline = Some(now + self.rules.drain);
+        let keys: Vec<u64> = self
+            .slots
+            .iter_mut()
+            .zip(0_u64..)
+            .filter_map(|(slot, index)| {
+                slot.client.as_mut()?.finish();
+                Some(u64::from(slot.generation) << 32 | index)
+            })
+            .collect();
+        if !keys.is_empty() {
+            eprintln!(
+                "stopping: {} connections have {:?} to end",
+                keys.len(),
+                self.rules.drain
+            );
+        }
+        for key in keys {
+            self.advance(key, now);
+        }
+        Ok(())
     }
 
     /// How long to sleep: not at all if someone waits for a turn, for ever if there is nobody.
     fn patience(&self) -> Option<Duration> {
         if !self.waiting_turn.is_empty() {
             Some(Duration::ZERO)
-        } else if self.free.len() < self.slots.len() {
+        } else if let Some(at) = self.deadline {
+            Some(
+                at.saturating_duration_since(Instant::now())
+                    .min(Duration::from_secs(1)),
+            )
+        } else if self.clients() > 0 {
             Some(Duration::from_secs(1))
         } else {
             None
@@ -93,7 +166,10 @@ impl Server {
 
     fn accept(&mut self, now: Instant) -> Result<()> {
         for _ in 0..ACCEPTS {
-            match self.listener.accept() {
+            let Some(listener) = &self.listener else {
+                break;
+            };
+            match listener.accept() {
                 Ok(Accepted::Offloaded(socket)) => self.welcome(Transport::Engine(socket), now),
                 Ok(Accepted::Kernel(socket)) => self.welcome(Transport::Kernel(socket), now),
                 Err(Errno::AGAIN) => break,
@@ -114,7 +190,7 @@ impl Server {
 
     fn welcome(&mut self, transport: Transport, now: Instant) {
         let mut client = Client::new(transport, &self.rules, now);
-        if self.slots.len() - self.free.len() >= self.limit {
+        if self.clients() >= self.limit {
             client.turn_away();
             // What cannot be said at once is not said.
             client.advance(&self.site, &self.rules, now);

@@ -1,0 +1,357 @@
+//! The responder: HTTP from the packets alone.
+//!
+//! [`Responder::respond`] is a pure function of a frame, but for what it counts: frame in, frames
+//! out. It keeps nothing of any connection. What it must know stands in the numbers of the segment
+//! (see [`state`]), what it answers in the request. `docs/stateless.md` has the whole argument.
+//!
+//! `netdev/bpf/responder.bpf.c` is the same function for the driver's edge, with one frame out for
+//! one frame in. A test feeds both the same frames and compares every byte.
+
+pub mod counters;
+pub mod language;
+pub mod objects;
+pub mod program;
+mod reply;
+pub mod request;
+mod response;
+pub mod run;
+pub mod settings;
+pub mod state;
+pub mod tables;
+
+use wire::flow::FlowHasher;
+use wire::segment::{ChecksumPolicy, Malformed, Segment, parse};
+use wire::tcp::Flags;
+
+use counters::{Counter, Counts};
+use reply::Reply;
+use response::{PAD_ROOM, Plan, possible_padding};
+use settings::{CloseStyle, MAX_BURST, MAX_FRAME, Settings};
+use state::{DEFAULT_MSS, Phase, Place, class_of, initial_sequence, padding};
+use tables::Tables;
+
+/// Most requests of one segment that are answered in one go.
+const MAX_PIPELINED: u64 = 8;
+
+/// Smallest segment of a burst that `p=` can ask for, in bytes.
+const MIN_PIECE: usize = 64;
+
+/// Bytes that the timestamps option takes, with its alignment.
+const TIMESTAMPS: usize = 12;
+
+/// Answers frames.
+#[derive(Debug)]
+pub struct Responder {
+    settings: Settings,
+    tables: Tables,
+    hasher: FlowHasher,
+    counts: Counts,
+    /// The payload of the answer under way.
+    payload: Vec<u8>,
+    /// Where frames are put together.
+    frame: Vec<u8>,
+}
+
+/// What the hash says of a flow.
+#[derive(Debug, Clone, Copy)]
+struct Secrets {
+    /// Taken off the difference of sequence numbers.
+    sequence: u32,
+    /// Added to the client's clock to be ours.
+    clock: u32,
+}
+
+impl Responder {
+    /// With settings and texts.
+    pub fn new(settings: Settings, tables: Tables) -> Self {
+        Self {
+            hasher: FlowHasher::new(settings.key),
+            settings,
+            tables,
+            counts: Counts::default(),
+            payload: Vec::with_capacity(MAX_BURST),
+            frame: Vec::with_capacity(MAX_FRAME),
+        }
+    }
+
+    /// What was counted.
+    pub const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// What it was told.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Takes up a frame, and hands every frame of the answer to `each`.
+    pub fn respond(&mut self, frame: &[u8], mut each: impl FnMut(&[u8])) {
+        if let Err(reason) = self.take(frame, &mut each) {
+            self.counts.add(reason, 1);
+        }
+    }
+
+    /// `Err` is what the frame is counted as, if that is not an answer.
+    fn take(&mut self, frame: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), Counter> {
+        if frame.len() > MAX_FRAME {
+            return Err(Counter::TooLong);
+        }
+        let policy = if self.settings.partial_checksums {
+            ChecksumPolicy::AcceptPartial
+        } else {
+            ChecksumPolicy::Verify
+        };
+        if has_extension_headers(frame) {
+            return Err(Counter::Malformed);
+        }
+        let segment = parse(frame, policy).map_err(|error| match error {
+            Malformed::TcpChecksum => Counter::Checksum,
+            _ => Counter::Malformed,
+        })?;
+        if self.is_loop(&segment) {
+            return Err(Counter::Loop);
+        }
+        let hash = self.hasher.hash(&segment.flow());
+        let secrets = Secrets {
+            sequence: hash as u32,
+            clock: (hash >> 32) as u32,
+        };
+        let flags = segment.tcp.flags;
+        if flags.contains(Flags::RST) {
+            return Err(Counter::ResetsReceived);
+        }
+        if flags.contains(Flags::SYN) {
+            return self.on_syn(&segment, secrets, each);
+        }
+        let Some(ack) = segment.tcp.ack else {
+            return Err(Counter::Flags);
+        };
+        let place = Place::of(segment.tcp.seq.0, ack.0, secrets.sequence);
+        if self.settings.strict && !place.is_genuine() {
+            return Err(Counter::Forged);
+        }
+        let phase = place.phase().ok_or(Counter::Misplaced)?;
+        let fin = flags.contains(Flags::FIN);
+        match (phase, segment.payload.len(), fin) {
+            (Phase::Ready, 1.., _) => self.on_request(&segment, place, secrets, each),
+            (Phase::Probe, 0, false) => {
+                self.short(&segment, secrets, Flags::NONE, each, Counter::Probes)
+            }
+            // Data behind the end, or the rest of a request that was split: who could tell? A
+            // reset would be wrong for the one, and silence is not wrong for the other.
+            (Phase::Probe, ..) | (Phase::Closing | Phase::Closed, 1.., _) => {
+                Err(Counter::Misplaced)
+            }
+            (Phase::Closed, 0, _) if self.settings.close == CloseStyle::Reset => {
+                self.reset(&segment, each)
+            }
+            (Phase::Closed, 0, true) => {
+                self.short(&segment, secrets, Flags::NONE, each, Counter::Fins)
+            }
+            (Phase::Ready | Phase::Closing, 0, true) => {
+                self.short(&segment, secrets, Flags::FIN, each, Counter::Fins)
+            }
+            (_, 0, false) => Err(Counter::Acks),
+        }
+    }
+
+    /// Whether an answer could come back as a question.
+    fn is_loop(&self, segment: &Segment<'_>) -> bool {
+        let port = segment.tcp.src_port;
+        let itself = segment.src == segment.dst && port == segment.tcp.dst_port;
+        itself
+            || self
+                .settings
+                .ports
+                .iter()
+                .any(|ports| ports.contains(&port))
+    }
+
+    fn on_syn(
+        &mut self,
+        segment: &Segment<'_>,
+        secrets: Secrets,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), Counter> {
+        if segment.tcp.flags.contains(Flags::ACK) {
+            return Err(Counter::SynAck);
+        }
+        if segment.tcp.flags.contains(Flags::FIN) {
+            return Err(Counter::Flags);
+        }
+        let ipv6 = segment.src.is_ipv6();
+        let mss = segment.tcp.options.mss.unwrap_or(DEFAULT_MSS);
+        let class = class_of(mss.min(self.settings.segment(ipv6))).ok_or(Counter::SmallMss)?;
+        let client = segment.tcp.seq;
+        let mut reply = Reply::to(segment, secrets.clock, Flags::SYN);
+        reply.seq(initial_sequence(client.0, secrets.sequence, class));
+        reply.ack(client.0.wrapping_add(1));
+        reply.announce(self.settings.announced(ipv6));
+        self.counts.add(Counter::Syns, 1);
+        self.send(&reply, 0..0, each);
+        Ok(())
+    }
+
+    /// An answer without payload that acknowledges one number more.
+    fn short(
+        &mut self,
+        segment: &Segment<'_>,
+        secrets: Secrets,
+        flags: Flags,
+        each: &mut dyn FnMut(&[u8]),
+        counter: Counter,
+    ) -> Result<(), Counter> {
+        let mut reply = Reply::to(segment, secrets.clock, flags);
+        reply.ack(segment.tcp.seq.0.wrapping_add(1));
+        self.counts.add(counter, 1);
+        self.send(&reply, 0..0, each);
+        Ok(())
+    }
+
+    /// A reset with exactly the number that the client expects.
+    fn reset(&mut self, segment: &Segment<'_>, each: &mut dyn FnMut(&[u8])) -> Result<(), Counter> {
+        self.counts.add(Counter::ResetsSent, 1);
+        self.send(&Reply::reset(segment), 0..0, each);
+        Ok(())
+    }
+
+    fn on_request(
+        &mut self,
+        segment: &Segment<'_>,
+        place: Place,
+        secrets: Secrets,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), Counter> {
+        let options = if segment.tcp.options.timestamps.is_some() {
+            TIMESTAMPS
+        } else {
+            0
+        };
+        let largest = usize::from(place.segment()).saturating_sub(options);
+        let window = usize::from(segment.tcp.window);
+        let room = if self.settings.bursts {
+            window.min(MAX_BURST)
+        } else {
+            window.min(largest)
+        };
+        let room = (room as u32)
+            .checked_sub(PAD_ROOM)
+            .ok_or(Counter::SmallWindow)?;
+        let answer = self.compose(segment, place.is_near_the_end(), room)?;
+
+        let fin = segment.tcp.flags.contains(Flags::FIN);
+        let with_fin = fin && answer.consumed == segment.payload.len();
+        let mut reply = Reply::to(segment, secrets.clock, Flags::NONE);
+        let acknowledged = answer.consumed as u32 + u32::from(with_fin);
+        reply.ack(segment.tcp.seq.0.wrapping_add(acknowledged));
+        let piece = match answer.piece as usize {
+            0 => largest,
+            piece => piece.clamp(MIN_PIECE.min(largest), largest),
+        };
+        let piece = if self.settings.bursts {
+            piece.max(1)
+        } else {
+            self.payload.len()
+        };
+        let total = self.payload.len();
+        let mut at = 0;
+        while at < total {
+            let end = (at + piece).min(total);
+            let mut flags = Flags::NONE;
+            if end == total {
+                flags = Flags::PSH.with(Flags::FIN, answer.close);
+            }
+            reply.flags(flags);
+            self.send(&reply, at..end, each);
+            reply.advance((end - at) as u32);
+            at = end;
+        }
+        self.counts.add(Counter::Requests, 1);
+        self.counts.add(Counter::Responses, answer.responses);
+        self.counts.add(Counter::Clipped, u64::from(answer.clipped));
+        self.counts.add(Counter::Closes, u64::from(answer.close));
+        let worn = answer.close && place.is_near_the_end();
+        self.counts.add(Counter::WornOut, u64::from(worn));
+        self.counts.add(Counter::BytesIn, answer.consumed as u64);
+        self.counts.add(Counter::BytesOut, total as u64);
+        Ok(())
+    }
+
+    /// Writes the responses to all complete requests that there is room for to `self.payload`.
+    fn compose(
+        &mut self,
+        segment: &Segment<'_>,
+        near_the_end: bool,
+        room: u32,
+    ) -> Result<Answer, Counter> {
+        let bytes = segment.payload;
+        let fin = segment.tcp.flags.contains(Flags::FIN);
+        let (tables, settings) = (&self.tables, &self.settings);
+        let next = |at: usize| {
+            let request = request::parse(&bytes[at..])?;
+            let end = at + request.length;
+            let last = near_the_end || fin && end == bytes.len();
+            Some((end, Plan::new(&request, last, tables, settings)))
+        };
+        let (mut end, mut plan) = next(0).ok_or(Counter::Incomplete)?;
+        let clipped = plan.fit(room, tables).ok_or(Counter::SmallWindow)?;
+        let mut responses = 1;
+        self.payload.clear();
+        while !plan.close && responses < MAX_PIPELINED {
+            let Some((next_end, next_plan)) = next(end) else {
+                break;
+            };
+            let used = self.payload.len() as u32 + plan.length(tables);
+            if used + next_plan.length(tables) > room {
+                break;
+            }
+            plan.write(0, tables, &mut self.payload);
+            (end, plan) = (next_end, next_plan);
+            responses += 1;
+        }
+        let length = self.payload.len() as u32 + plan.length(tables);
+        let pad = possible_padding(padding(length, end as u32, plan.close));
+        plan.write(pad, tables, &mut self.payload);
+        Ok(Answer {
+            consumed: end,
+            close: plan.close,
+            piece: plan.piece,
+            responses,
+            clipped,
+        })
+    }
+
+    /// Sends a segment with a part of `self.payload`.
+    fn send(
+        &mut self,
+        reply: &Reply,
+        payload: std::ops::Range<usize>,
+        each: &mut dyn FnMut(&[u8]),
+    ) {
+        reply.emit(&self.payload[payload], &mut self.frame);
+        self.counts.add(Counter::FramesOut, 1);
+        each(&self.frame);
+    }
+}
+
+/// What was composed.
+struct Answer {
+    /// Bytes of requests that were answered.
+    consumed: usize,
+    close: bool,
+    piece: u32,
+    responses: u64,
+    clipped: bool,
+}
+
+/// Whether a frame is IPv6 with something between its header and TCP. The kernel gets those; so a
+/// frame that comes here by another way is refused.
+fn has_extension_headers(frame: &[u8]) -> bool {
+    use wire::ethernet::{EtherType, Header};
+    match Header::parse(frame) {
+        Ok((header, packet)) if header.ether_type == EtherType::IPV6 => {
+            packet.get(6) != Some(&wire::ip::PROTOCOL_TCP)
+        }
+        _ => false,
+    }
+}

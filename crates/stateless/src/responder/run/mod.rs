@@ -1,0 +1,247 @@
+//! A responder on an interface: how frames get to it and back, by one of three ways.
+
+mod bursts;
+mod endpoints;
+mod in_place;
+mod owners;
+mod queue;
+
+use std::io;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use netdev::Interface;
+use netdev::interface::XdpMode;
+use netdev::steering::{Endpoint, Placement, SteeringError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::counters::Counts;
+use super::settings::Settings;
+use super::tables::Tables;
+
+pub use endpoints::Listen;
+
+/// How frames get in and out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Answered in the driver, in place.
+    #[default]
+    Xdp,
+    /// By AF_XDP, to this process: several segments a response.
+    AfXdp,
+    /// By a netfilter queue, to this process.
+    NfQueue,
+}
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The interface.
+    pub interface: Interface,
+    /// Addresses and ports.
+    pub listen: Vec<Listen>,
+    /// VLANs beside untagged frames.
+    pub vlans: Vec<u16>,
+    /// The way.
+    pub mode: Mode,
+    /// Where the XDP program is to run.
+    pub placement: Placement,
+    /// The number of the netfilter queue.
+    pub queue: u16,
+}
+
+/// Why a responder did not start, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Somebody has the port.
+    #[error("port {port} is taken: {owner} listens on {address}; stop it, or use another port")]
+    Taken {
+        /// The port.
+        port: u16,
+        /// Where it listens.
+        address: std::net::SocketAddr,
+        /// Who it is.
+        owner: String,
+    },
+    /// No address.
+    #[error("{0} has no IP address to serve: ip addr add …, or name one: -L ADDR:PORT")]
+    NoAddress(String),
+    /// Too many.
+    #[error("{0} endpoints (addresses by ports by VLANs): at most {1} can be served")]
+    TooMany(usize, usize),
+    /// The programs and their tables.
+    #[error(transparent)]
+    Steering(#[from] SteeringError),
+    /// AF_XDP.
+    #[error(transparent)]
+    Device(#[from] netdev::xdp::OpenError),
+    /// The rule for the queue is not there.
+    #[error(
+        "no rule sends packets to queue {queue}. Add one, and remove it (-D) when you are done:\n  \
+         {rule}"
+    )]
+    NoRule {
+        /// The queue.
+        queue: u16,
+        /// The command that adds the rule.
+        rule: String,
+    },
+    /// Something else.
+    #[error("cannot {doing}: {error}")]
+    Step {
+        /// What was being done.
+        doing: &'static str,
+        /// What the kernel said.
+        error: io::Error,
+    },
+}
+
+fn step<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> StartError {
+    move |error| StartError::Step {
+        doing,
+        error: error.into(),
+    }
+}
+
+/// Who attaches the program that leads to the responder's.
+///
+/// One program can be attached to an interface. If an engine's is there, the engine is the owner.
+pub trait Owner: Send {
+    /// Makes the root program call `program` for these endpoints. It stops when this is dropped.
+    ///
+    /// # Errors
+    /// A message for people.
+    fn take(&mut self, program: BorrowedFd<'_>, endpoints: &[Endpoint]) -> Result<(), String>;
+}
+
+/// A running responder.
+pub struct Server {
+    way: Way,
+    interface: Interface,
+}
+
+enum Way {
+    InPlace(Box<in_place::InPlace>),
+    Bursts(Box<bursts::Bursts>),
+    Queue(queue::Queue),
+}
+
+impl Server {
+    /// Starts one.
+    ///
+    /// `engine` is asked if the interface has a program already.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(
+        options: &Options,
+        mut settings: Settings,
+        tables: Tables,
+        engine: impl FnOnce() -> Option<Box<dyn Owner>>,
+    ) -> Result<Self, StartError> {
+        let interface = options.interface.clone();
+        owners::check(&options.listen)?;
+        settings.partial_checksums =
+            interface.delivers_partial_checksums() || interface.is_loopback();
+        settings.mtu = u16::try_from(interface.mtu).unwrap_or(u16::MAX);
+        settings.bursts = options.mode != Mode::Xdp;
+        let way = match options.mode {
+            Mode::Xdp => {
+                let started = in_place::InPlace::start(options, settings, tables, engine)?;
+                Way::InPlace(Box::new(started))
+            }
+            Mode::AfXdp => Way::Bursts(Box::new(bursts::Bursts::start(options, settings, tables)?)),
+            Mode::NfQueue => Way::Queue(queue::Queue::start(options, settings, tables)?),
+        };
+        Ok(Self { way, interface })
+    }
+
+    /// How it runs, for people.
+    pub fn describe(&self) -> String {
+        let placed = |mode: Option<XdpMode>| match mode {
+            Some(XdpMode::Native) => "native",
+            Some(XdpMode::Generic) => "generic",
+            None => "of the engine",
+        };
+        match &self.way {
+            Way::InPlace(way) => format!("in place (XDP, {})", placed(way.placed())),
+            Way::Bursts(way) => format!("by AF_XDP (XDP, {})", placed(way.placed())),
+            Way::Queue(_) => "by a netfilter queue".into(),
+        }
+    }
+
+    /// What is wrong with how it runs, if something is.
+    pub fn warnings(&self) -> Vec<String> {
+        match &self.way {
+            Way::InPlace(way) => way.warnings(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Serves until `until`, or until `stop` is readable, which is what it returns.
+    ///
+    /// # Errors
+    /// What the system calls said.
+    pub fn serve(&mut self, until: Instant, stop: BorrowedFd<'_>) -> io::Result<bool> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            let mut set = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
+            match &self.way {
+                Way::InPlace(way) => way.poll_fds(&mut set),
+                Way::Bursts(way) => way.poll_fds(&mut set),
+                Way::Queue(_) => {}
+            }
+            let timeout = Timespec::try_from(left.min(Duration::from_secs(3600)))
+                .map_err(|_| io::ErrorKind::InvalidInput)?;
+            match poll(&mut set, Some(&timeout)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if !set[0].revents().is_empty() {
+                return Ok(true);
+            }
+            drop(set);
+            match &mut self.way {
+                Way::InPlace(way) => way.turn(),
+                Way::Bursts(way) => way.turn(),
+                Way::Queue(queue) => queue.check()?,
+            }
+        }
+    }
+
+    /// What was counted.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn counts(&self) -> io::Result<Counts> {
+        match &self.way {
+            Way::InPlace(way) => way.counts().map_err(io::Error::other),
+            Way::Bursts(way) => Ok(way.counts()),
+            Way::Queue(queue) => Ok(queue.counts()),
+        }
+    }
+
+    /// The interface.
+    pub const fn interface(&self) -> &Interface {
+        &self.interface
+    }
+}
+
+/// The ports of all that is listened on.
+pub fn ports(listen: &[Listen]) -> Vec<RangeInclusive<u16>> {
+    let mut ports: Vec<_> = listen.iter().map(|listen| listen.ports.clone()).collect();
+    ports.sort_by_key(|range| (*range.start(), *range.end()));
+    ports.dedup();
+    ports
+}
+
+/// Whether `address` is one that `listen` names.
+fn covers(listen: Option<IpAddr>, address: IpAddr) -> bool {
+    listen.is_none_or(|listen| address.is_unspecified() || listen == address)
+}

@@ -1,0 +1,164 @@
+//! The way by a netfilter queue: for interfaces without XDP, and beside rules that are to see the
+//! packets first. A rule in the raw table sends packets to the queue; the answers leave by an
+//! AF_PACKET socket, and the kernel is told to drop the questions.
+
+use std::io;
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use netdev::Interface;
+use netdev::packet::RawSocket;
+
+use super::{Options, StartError, step};
+use crate::responder::Responder;
+use crate::responder::counters::Counts;
+use crate::responder::settings::Settings;
+use crate::responder::tables::Tables;
+
+/// Packets that the kernel holds for us; what comes when it is full, it drops and counts.
+const BACKLOG: u32 = 8192;
+
+pub(super) struct Queue {
+    counts: Arc<Mutex<Counts>>,
+    /// It ends with the process, or when the kernel refuses.
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Queue {
+    pub fn start(
+        options: &Options,
+        settings: Settings,
+        tables: Tables,
+    ) -> Result<Self, StartError> {
+        check_rule(options)?;
+        let mut queue = nfq::Queue::open().map_err(step("open a netfilter queue"))?;
+        queue
+            .bind(options.queue)
+            .map_err(step("take the netfilter queue (has another process it?)"))?;
+        queue
+            .set_queue_max_len(options.queue, BACKLOG)
+            .map_err(step("set the length of the netfilter queue"))?;
+        let socket = RawSocket::open_sender(&options.interface)
+            .map_err(step("open an AF_PACKET socket for the answers"))?;
+        let counts = Arc::new(Mutex::new(Counts::default()));
+        let shared = Arc::clone(&counts);
+        let mut responder = Responder::new(settings, tables);
+        let interface = options.interface.clone();
+        let thread = std::thread::Builder::new()
+            .name("queue".into())
+            .spawn(move || work(&mut queue, &mut responder, &interface, &socket, &shared))
+            .map_err(step("start a thread"))?;
+        Ok(Self {
+            counts,
+            thread: Some(thread),
+        })
+    }
+
+    pub fn counts(&self) -> Counts {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says why it ended, if it did.
+    pub fn check(&mut self) -> io::Result<()> {
+        if self.thread.as_ref().is_some_and(JoinHandle::is_finished)
+            && let Some(thread) = self.thread.take()
+        {
+            thread
+                .join()
+                .map_err(|_| io::Error::other("the queue's thread panicked"))??;
+        }
+        Ok(())
+    }
+}
+
+fn work(
+    queue: &mut nfq::Queue,
+    responder: &mut Responder,
+    interface: &Interface,
+    socket: &RawSocket,
+    counts: &Mutex<Counts>,
+) -> io::Result<()> {
+    let mut frame = Vec::new();
+    loop {
+        let mut message = match queue.recv() {
+            Ok(message) => message,
+            // The queue was full, and packets were lost.
+            Err(error) if error.raw_os_error() == Some(ENOBUFS) => continue,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let packet = message.get_payload();
+        frame.clear();
+        frame.extend_from_slice(&interface.mac);
+        let sender = message.get_hw_addr().and_then(|address| address.get(..6));
+        frame.extend_from_slice(sender.unwrap_or(&[0; 6]));
+        let ipv6 = packet.first().is_some_and(|byte| byte >> 4 == 6);
+        frame.extend_from_slice(if ipv6 { &[0x86, 0xdd] } else { &[0x08, 0x00] });
+        frame.extend_from_slice(packet);
+        responder.respond(&frame, |answer| {
+            // What is lost here is asked for again, as on a wire.
+            let _ = socket.send(answer);
+        });
+        message.set_verdict(nfq::Verdict::Drop);
+        queue.verdict(message)?;
+        *counts.lock().unwrap_or_else(PoisonError::into_inner) = *responder.counts();
+    }
+}
+
+/// `ENOBUFS`.
+const ENOBUFS: i32 = 105;
+
+/// Refuses to start where nothing would ever arrive.
+fn check_rule(options: &Options) -> Result<(), StartError> {
+    let number = options.queue.to_string();
+    let there = ["iptables-legacy", "ip6tables-legacy"].iter().any(|tool| {
+        let listed = Command::new(tool)
+            .args(["-t", "raw", "-S", "PREROUTING"])
+            .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+            .output();
+        listed.is_ok_and(|listed| has_rule(&String::from_utf8_lossy(&listed.stdout), &number))
+    });
+    if there {
+        return Ok(());
+    }
+    let ports = options
+        .listen
+        .first()
+        .map_or(0..=0, |listen| listen.ports.clone());
+    let (first, last) = (ports.start(), ports.end());
+    let ports = if first == last {
+        first.to_string()
+    } else {
+        format!("{first}:{last}")
+    };
+    Err(StartError::NoRule {
+        queue: options.queue,
+        rule: format!(
+            "iptables-legacy -t raw -A PREROUTING -i {} -p tcp --dport {ports} -j NFQUEUE \
+             --queue-num {number}",
+            options.interface.name
+        ),
+    })
+}
+
+fn has_rule(listing: &str, queue: &str) -> bool {
+    listing.lines().any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.windows(2).any(|pair| pair == ["-j", "NFQUEUE"])
+            && words.windows(2).any(|pair| pair == ["--queue-num", queue])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_rule;
+
+    #[test]
+    fn the_rule_is_told_from_others() {
+        let rule = "-A PREROUTING -i v0 -p tcp -m tcp --dport 80 -j NFQUEUE --queue-num 5";
+        assert!(has_rule(&format!("-P PREROUTING ACCEPT\n{rule}\n"), "5"));
+        assert!(!has_rule(rule, "6"));
+        assert!(!has_rule("-A PREROUTING -j DROP", "5"));
+    }
+}

@@ -1,0 +1,155 @@
+//! The load client against a server on our own TCP, in virtual time, over links that lose, repeat
+//! and reorder. Every request is answered once, every body is right, and nothing is left.
+
+mod common;
+
+use common::{Faults, Habits, Load, World};
+use stateless::client::Finish;
+use stateless::client::run::{Due, Plan};
+
+const SECOND: u64 = 1_000_000_000;
+const REQUESTS: u64 = 400;
+
+fn plan(due: Due, connections: u64) -> Plan {
+    Plan {
+        due,
+        connections,
+        requests: Some(REQUESTS),
+        duration_ns: None,
+        ramp_ns: 0,
+        grace_ns: 120 * SECOND,
+        retry_ns: SECOND,
+    }
+}
+
+fn load(per_connection: u32, finish: Finish, due: Due) -> Load {
+    Load {
+        paths: ["/0", "/100", "/1400", "/5000", "/60000"]
+            .map(Into::into)
+            .into(),
+        per_connection,
+        finish,
+        paced: matches!(due, Due::Requests(_)),
+        plan: plan(due, 20),
+    }
+}
+
+/// Runs it; what is counted must be exact where nothing is lost, and complete where it is.
+fn run(seed: u64, load: &Load, habits: Habits, faults: Faults) -> World {
+    let mut world = World::new(seed, load, habits, faults);
+    world.run(600 * SECOND);
+    let counters = world.runner.client().counters();
+    let said = format!("seed {seed}, {faults:?}, {habits:?}: {counters:#?}");
+    assert_eq!(counters.requests, REQUESTS, "{said}");
+    assert_eq!(counters.responses, REQUESTS, "{said}");
+    assert_eq!(counters.status_2xx, REQUESTS, "{said}");
+    assert_eq!(counters.bodies_wrong + counters.not_http, 0, "{said}");
+    assert_eq!(
+        counters.lost() + counters.malformed + counters.excess,
+        0,
+        "{said}"
+    );
+    assert_eq!(world.runner.client().outstanding(), 0, "{said}");
+    assert_eq!(world.runner.client().latency().len(), REQUESTS, "{said}");
+    world
+}
+
+const WAYS: [(u32, Finish); 5] = [
+    (1, Finish::ByServer),
+    (1, Finish::ByClient),
+    (7, Finish::ByServer),
+    (7, Finish::ByClient),
+    (1000, Finish::ByClient),
+];
+
+#[test]
+fn without_faults_every_segment_has_its_purpose() {
+    for (per_connection, finish) in WAYS.into_iter().chain([(7, Finish::ByReset)]) {
+        for due in [
+            Due::AsTheyReturn,
+            Due::Connections(1000.0),
+            Due::Requests(1000.0),
+        ] {
+            let load = load(per_connection, finish, due);
+            let world = run(1, &load, Habits::default(), Faults::default());
+            let counters = world.runner.client().counters();
+            let said = format!("{per_connection} {finish:?} {due:?}: {counters:#?}");
+            assert_eq!(counters.losses(), 0, "{said}");
+            assert_eq!(counters.errors(), 0, "{said}");
+            assert_eq!(counters.closed, counters.syns, "{said}");
+            assert_eq!(counters.syn_acks, counters.syns, "{said}");
+            assert_eq!(counters.stale + counters.not_a_state, 0, "{said}");
+            assert_eq!(world.server.requests, REQUESTS, "{said}");
+            assert_eq!(world.server.connections, counters.syns, "{said}");
+        }
+    }
+}
+
+#[test]
+fn loss_is_made_good() {
+    for (per_connection, finish) in WAYS {
+        for seed in 0..6 {
+            let faults = Faults {
+                loss: 30,
+                ..Faults::default()
+            };
+            let load = load(per_connection, finish, Due::AsTheyReturn);
+            let world = run(seed, &load, Habits::default(), faults);
+            assert!(world.runner.client().counters().losses() > 0);
+        }
+    }
+}
+
+#[test]
+fn what_is_repeated_or_overtaken_is_counted_once() {
+    for (per_connection, finish) in WAYS {
+        for seed in 0..6 {
+            let faults = Faults {
+                loss: 10,
+                duplication: 50,
+                delay: 100,
+            };
+            for due in [Due::AsTheyReturn, Due::Requests(2000.0)] {
+                let load = load(per_connection, finish, due);
+                run(seed, &load, Habits::default(), faults);
+            }
+        }
+    }
+}
+
+#[test]
+fn chunks_and_early_ends_are_understood() {
+    for seed in 0..6 {
+        for loss in [0, 20] {
+            let habits = Habits {
+                requests: 5,
+                chunked: true,
+            };
+            let faults = Faults {
+                loss,
+                ..Faults::default()
+            };
+            let load = load(1000, Finish::ByClient, Due::AsTheyReturn);
+            let world = run(seed, &load, habits, faults);
+            let counters = world.runner.client().counters();
+            assert!(counters.closed_early >= REQUESTS / 5 - 20, "{counters:#?}");
+        }
+    }
+}
+
+#[test]
+fn latency_counts_from_when_a_request_was_due() {
+    // One connection carries what ten would have to: requests wait, and their waiting counts.
+    let mut load = load(1000, Finish::ByClient, Due::Requests(20_000.0));
+    load.paths = vec!["/100".into()];
+    load.plan.connections = 1;
+    let world = run(3, &load, Habits::default(), Faults::default());
+    let latency = world.runner.client().latency();
+    // A round trip is 200 µs: the last of 400 requests, due after 20 ms, is answered after 80.
+    assert!(
+        (55_000..70_000).contains(&latency.max()),
+        "{}",
+        latency.max()
+    );
+    assert!(latency.min() < 500, "{}", latency.min());
+}

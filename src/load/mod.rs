@@ -1,0 +1,99 @@
+//! `outboard load`: a load client that never wants to be the limit.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `options` | what can be said on the command line |
+//! | `url` | what is asked for: the address, the paths and their sizes |
+//! | `target` | the way there, and whether it may be aimed at |
+//! | `stateless` | the client of `stateless::client` on AF_XDP |
+//! | `sockets` | the same load over ordinary sockets |
+//! | `outcome` | what came of it |
+//! | `progress` | a line a second |
+//! | `report` | the summary, as text and JSON |
+//! | `sides` | on which side of a device it was lost, with the responder's counters |
+//! | `plot` | the run as a picture |
+//! | `search` | the highest rate without loss |
+
+mod options;
+mod outcome;
+mod plot;
+mod progress;
+mod report;
+mod search;
+mod sides;
+mod sockets;
+mod stateless;
+mod target;
+mod url;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+pub use options::Args;
+use outcome::Outcome;
+use progress::Progress;
+use target::Target;
+use url::Url;
+
+/// A load, ready to be run as often as it takes.
+struct Job<'a> {
+    args: &'a Args,
+    url: Url,
+    target: Target,
+}
+
+impl Job<'_> {
+    /// Runs it at what was asked for; `rate` takes the place of what was said of the rate.
+    fn run(&self, rate: Option<f64>, progress: &mut Progress) -> Result<Outcome> {
+        if self.args.sockets {
+            sockets::run(self, rate, progress)
+        } else {
+            stateless::run(self, rate, progress)
+        }
+    }
+}
+
+/// Loads the server.
+pub fn run(args: Args) -> Result<ExitCode> {
+    args.check()?;
+    let url = Url::parse(&args.url)?;
+    let target = target::find(&url, &args)?;
+    let job = Job {
+        args: &args,
+        url,
+        target,
+    };
+    let before = args.responder_json.as_deref().map(sides::read);
+    if args.search {
+        return search::run(&job);
+    }
+    let mut progress = Progress::new(&args);
+    let outcome = job.run(None, &mut progress)?;
+    progress.finish();
+    let sides = match (&args.responder_json, before) {
+        (Some(path), Some(before)) => Some(sides::join(
+            &outcome,
+            before.ok().as_ref(),
+            &sides::read_settled(path)?,
+        )),
+        _ => None,
+    };
+    if args.json {
+        let json = report::json(&outcome, sides.as_ref());
+        println!("{}", serde_json::to_string_pretty(&json)?);
+    } else if !args.csv {
+        print!("{}", report::text(&outcome, sides.as_ref(), args.latency));
+    }
+    if let Some(path) = &args.plot {
+        plot::draw(&outcome, path).with_context(|| format!("drawing {}", path.display()))?;
+    }
+    Ok(
+        if outcome.progress.requests + outcome.progress.connections > 0 {
+            ExitCode::SUCCESS
+        } else {
+            eprintln!("outboard: nothing was answered; {}", outcome.hint());
+            ExitCode::FAILURE
+        },
+    )
+}

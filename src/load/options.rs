@@ -1,0 +1,241 @@
+//! What can be said on the command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use stateless::client::Finish;
+
+/// Load an HTTP server, without sessions: millions of connections cost no memory
+///
+/// By default the client makes its own packets (AF_XDP) and computes from each answer what to do
+/// next; see docs/load.md. It works against any server that is reached over a network interface
+/// of this namespace. Latencies count from the moment that a request was due.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    outboard load http://10.77.0.1/ -c 100 -d 10s\n  \
+    outboard load http://10.77.0.1/ --close --conn-rate 20000 -d 30s --latency\n  \
+    outboard load 'http://10.77.0.1/?s={size}' --sizes lognormal:8k,2 -R 50000 --plot run.svg\n  \
+    outboard load http://10.77.0.1/ --close --search --expect 20000\n\n\
+    From many addresses (the server needs a route back to them, here by 10.77.0.2):\n  \
+    outboard load http://10.77.0.1/ -S 10.78.0.0/20 -k 0 -n 1000000 --conn-rate 100000")]
+pub struct Args {
+    // Written apart: brackets are links in a doc comment.
+    #[arg(help = "What to ask for: http://ADDRESS[:PORT]/PATH")]
+    pub url: String,
+    /// Connections outstanding at once, at most [default: 32; with a rate: no limit]
+    #[arg(short, long, value_name = "N", value_parser = count)]
+    pub connections: Option<u64>,
+    /// Requests a second, due at a fixed rate whether the server keeps up or not
+    #[arg(short = 'R', long, value_name = "RATE", value_parser = rate, conflicts_with = "conn_rate")]
+    pub rate: Option<f64>,
+    /// Connections a second, due at a fixed rate; requests in them follow responses
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub conn_rate: Option<f64>,
+    /// End after so many requests (with -k 0: connections)
+    #[arg(short = 'n', long, value_name = "N", value_parser = count)]
+    pub requests: Option<u64>,
+    /// Begin nothing more after this time, such as 500ms, 10s, 2m [default: 10s; with -n: none]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Let the rate, or the number of connections, rise to its full height for so long
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
+    pub ramp: Duration,
+    /// Requests in each connection; 0: it is opened and held [default: as many as possible]
+    #[arg(short = 'k', long, value_name = "N")]
+    pub keep_alive: Option<u32>,
+    /// One request in each connection (as -k 1)
+    #[arg(long, conflicts_with = "keep_alive")]
+    pub close: bool,
+    /// Who ends a connection when all is answered: the server (the last request says
+    /// Connection: close), the client (FIN), or the client by a reset
+    #[arg(long, value_name = "WHO", value_enum, default_value = "server")]
+    pub finish: Who,
+    /// A further header for every request
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    pub headers: Vec<String>,
+    /// Ask for heads only
+    #[arg(long)]
+    pub head: bool,
+    /// A further path; *WEIGHT behind it says how often it is asked for (that of the URL: *1)
+    #[arg(long = "path", value_name = "PATH[*WEIGHT]")]
+    pub paths: Vec<String>,
+    /// Sizes to put for {size} in paths: 1k,10k*3 (these, by weight), uniform:1k-100k, exp:8k,
+    /// lognormal:MEAN,SCV (8k,2), pareto:LOW,HIGH,ALPHA (1k,1m,1.2)
+    #[arg(long, value_name = "SIZES")]
+    pub sizes: Option<String>,
+    /// Every body must be the same for the same path; with a value, equal to this file (or, for a
+    /// directory, the file of the path in it)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub verify: Option<Option<PathBuf>>,
+    /// The interface to the server [default: the one that the kernel's route takes]
+    #[arg(short, long, value_name = "IFACE")]
+    pub interface: Option<String>,
+    /// Addresses to come from: one, a range (10.0.0.2-10.0.0.9) or a prefix (10.78.0.0/16)
+    /// [default: the one that the kernel would choose]
+    #[arg(short = 'S', long = "source", value_name = "ADDRESSES")]
+    pub sources: Vec<String>,
+    /// Ports to come from
+    #[arg(long, value_name = "FIRST-LAST", value_parser = ports, default_value = "1024-65535")]
+    pub ports: (u16, u16),
+    /// Use ordinary sockets of the kernel's instead
+    #[arg(long)]
+    pub sockets: bool,
+    /// Print the whole distribution of latencies
+    #[arg(long)]
+    pub latency: bool,
+    /// Print the summary as JSON
+    #[arg(long, conflicts_with = "csv")]
+    pub json: bool,
+    /// Print the lines of every second as CSV, and no summary
+    #[arg(long)]
+    pub csv: bool,
+    /// Draw rates and latencies over the time
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+    /// Print no line every second
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Counters of `outboard respond --json`, a file or UNIX socket: say on which side of what is
+    /// between them something was lost
+    #[arg(long, value_name = "FILE")]
+    pub responder_json: Option<PathBuf>,
+    /// Search the highest rate (of connections with --close or -k, else of requests) without loss
+    #[arg(long)]
+    pub search: bool,
+    /// With --search: fail if that rate is lower than this
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "search")]
+    pub expect: Option<f64>,
+    /// With --search: how long each rate is tried
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
+    pub trial: Duration,
+    /// Send again what has stood still for so long (up to twice that)
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+    pub retry: Duration,
+    /// Wait for so long, at the end, for what is outstanding
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "3s")]
+    pub grace: Duration,
+    /// Make the same walk over addresses and ports, and the same choices, again
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+    /// Aim also at what is not in a network that is attached directly
+    #[arg(long)]
+    pub yes_i_own_this_network: bool,
+}
+
+/// Who ends a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Who {
+    /// The server, being asked to.
+    Server,
+    /// The client, by FIN.
+    Client,
+    /// The client, by RST.
+    Reset,
+}
+
+impl From<Who> for Finish {
+    fn from(who: Who) -> Self {
+        match who {
+            Who::Server => Self::ByServer,
+            Who::Client => Self::ByClient,
+            Who::Reset => Self::ByReset,
+        }
+    }
+}
+
+impl Args {
+    /// What clap cannot see.
+    pub fn check(&self) -> Result<()> {
+        if self.sockets {
+            let only = "is the stateless client's own: leave out --sockets";
+            if self.keep_alive.is_some_and(|per| per != 1) {
+                bail!("-k other than 1 {only}");
+            }
+            for (given, name) in [
+                (!self.sources.is_empty(), "-S"),
+                (self.head, "--head"),
+                (self.verify.is_some(), "--verify"),
+                (self.responder_json.is_some(), "--responder-json"),
+                (!self.paths.is_empty(), "--path"),
+                (self.sizes.is_some(), "--sizes"),
+                (!self.headers.is_empty(), "-H"),
+                (self.requests.is_some(), "-n"),
+                (!self.ramp.is_zero(), "--ramp"),
+            ] {
+                if given {
+                    bail!("{name} {only}");
+                }
+            }
+        }
+        if self.search && (self.requests.is_some() || self.duration.is_some()) {
+            bail!("--search tries each rate for --trial TIME: leave out -n and -d");
+        }
+        if self.keep_alive == Some(0) && self.rate.is_some() {
+            bail!("-k 0 makes no requests: give --conn-rate instead of -R");
+        }
+        if self.keep_alive == Some(0) && self.conn_rate.is_none() && self.connections.is_none() {
+            bail!("-k 0 holds connections: say how many (-c), or at which rate (--conn-rate)");
+        }
+        Ok(())
+    }
+
+    /// Requests in each connection, if that is limited.
+    pub fn per_connection(&self) -> Option<u32> {
+        if self.close { Some(1) } else { self.keep_alive }
+    }
+
+    /// How long it lasts, unless that follows from the number of requests.
+    pub fn lasts(&self) -> Option<Duration> {
+        if self.search {
+            return Some(self.trial);
+        }
+        match (self.duration, self.requests) {
+            (None, None) => Some(Duration::from_secs(10)),
+            (duration, _) => duration,
+        }
+    }
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    match super::url::number(text) {
+        Some(number) if (1.0..=1e15).contains(&number) => Ok(number as u64),
+        _ => Err("write a number such as 100, 20k or 1.5m".into()),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match super::url::number(text) {
+        Some(rate) if rate > 0.0 && rate <= 1e9 => Ok(rate),
+        _ => Err("write a number a second, such as 500 or 20k".into()),
+    }
+}
+
+fn ports(text: &str) -> Result<(u16, u16), String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if first >= 1 && first <= last => Ok((first, last)),
+        _ => Err("write ports as 1024-65535".into()),
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let at = text
+        .find(|c: char| c.is_ascii_alphabetic() || c == 'µ')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let scale = match unit {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "us" | "µs" => 1e-6,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("{unit:?} is no unit: write us, ms, s, m or h")),
+    };
+    match number.parse::<f64>() {
+        Ok(number) if number >= 0.0 && number * scale < 1e7 => {
+            Ok(Duration::from_secs_f64(number * scale))
+        }
+        _ => Err("write a time such as 500ms or 10s".into()),
+    }
+}

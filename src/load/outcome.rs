@@ -1,0 +1,127 @@
+//! What came of a load.
+
+use hdrhistogram::Histogram;
+use netdev::Counters as DeviceCounters;
+use stateless::client::Counters;
+use stateless::client::path::Path;
+
+/// How far a load is, since its beginning.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Reached {
+    /// Seconds.
+    pub seconds: f64,
+    /// Connections that are not over.
+    pub outstanding: u64,
+    /// Connections opened.
+    pub connections: u64,
+    /// Requests answered.
+    pub requests: u64,
+    /// Bytes of TCP payload received.
+    pub bytes: u64,
+    /// Whatever should not be.
+    pub errors: u64,
+    /// Requests (or connections) that were due and not begun.
+    pub backlog: u64,
+}
+
+/// A second of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Second {
+    /// How far it was at the end.
+    pub reached: Reached,
+    /// Connections opened a second.
+    pub connections_rate: f64,
+    /// Requests answered a second.
+    pub requests_rate: f64,
+    /// Bits of TCP payload received a second.
+    pub bits_rate: f64,
+    /// Latencies in it, in microseconds: mean, median, 99 %, greatest.
+    pub latency: [f64; 4],
+}
+
+impl Second {
+    /// What happened between two moments.
+    pub fn between(before: &Reached, after: &Reached, latency: &Histogram<u64>) -> Self {
+        let seconds = (after.seconds - before.seconds).max(1e-9);
+        let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+        Self {
+            reached: *after,
+            connections_rate: rate(after.connections, before.connections),
+            requests_rate: rate(after.requests, before.requests),
+            bits_rate: 8.0 * rate(after.bytes, before.bytes),
+            latency: [
+                latency.mean(),
+                latency.value_at_quantile(0.5) as f64,
+                latency.value_at_quantile(0.99) as f64,
+                latency.max() as f64,
+            ],
+        }
+    }
+}
+
+/// What only the stateless client knows.
+#[derive(Debug)]
+pub struct Details {
+    /// What it counted.
+    pub counters: Counters,
+    /// What it saw of the path.
+    pub path: Path,
+    /// What the device counted.
+    pub device: DeviceCounters,
+    /// Microseconds from when a connection was due until its SYN-ACK.
+    pub connect: Histogram<u64>,
+    /// Bytes of the ledger.
+    pub memory: usize,
+    /// The key: with it, the run can be repeated.
+    pub seed: u64,
+}
+
+/// The whole.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How far it came.
+    pub progress: Reached,
+    /// Seconds in which something was begun: without the wait for the last answers.
+    pub lasted: f64,
+    /// Microseconds from when a request was due until its response was whole.
+    pub latency: Histogram<u64>,
+    /// Its seconds.
+    pub seconds: Vec<Second>,
+    /// What the stateless client knows.
+    pub details: Option<Details>,
+}
+
+impl Outcome {
+    /// Whether nothing was lost, nothing failed, and all that was due was done.
+    pub fn is_without_loss(&self) -> bool {
+        let lost = self
+            .details
+            .as_ref()
+            .map_or(0, |details| details.counters.losses());
+        self.progress.errors == 0 && lost == 0 && self.progress.outstanding == 0
+    }
+
+    /// Requests answered, or connections opened, whichever are more.
+    pub fn most_done(&self) -> u64 {
+        self.progress.requests.max(self.progress.connections)
+    }
+
+    /// What may be wrong if nothing was answered.
+    pub fn hint(&self) -> &'static str {
+        let Some(details) = &self.details else {
+            return "is the server listening?";
+        };
+        let counters = &details.counters;
+        if counters.refused > 0 {
+            "the server refuses connections: is it listening on that port?"
+        } else if counters.malformed > 0 {
+            "what came back has wrong checksums: switch transmit checksum offload off at the peer \
+             (ethtool -K IFACE tx off)"
+        } else if counters.syn_acks == 0 {
+            "no SYN-ACK came back: does the server have a route to the source addresses, and is \
+             the port right?"
+        } else {
+            "connections open, but no response came whole"
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The same load over ordinary sockets, for comparison.
+
+use anyhow::{Result, bail};
+use lab::load::{Load, Outcome as OfSockets};
+use stateless::client::histogram;
+use std::time::Duration;
+
+use super::Job;
+use super::outcome::{Outcome, Reached};
+use super::progress::{Clock, Progress};
+
+/// Connections that are outstanding if nothing is said.
+const CONNECTIONS: usize = 32;
+
+/// Runs the load in this thread.
+pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<Outcome> {
+    let args = job.args;
+    let Some(rate) = rate.or(args.rate).or(args.conn_rate) else {
+        bail!("--sockets needs a rate: -R, or --conn-rate with --close");
+    };
+    let close = args.per_connection() == Some(1);
+    if args.conn_rate.is_some() && !close {
+        bail!(
+            "with --sockets, --conn-rate needs --close: otherwise give the rate of requests (-R)"
+        );
+    }
+    let connections = args.connections.map_or(Ok(CONNECTIONS), usize::try_from)?;
+    let load = Load {
+        server: job.url.server,
+        path: job.url.path.clone(),
+        close,
+        connections,
+        rate,
+        duration: args.lasts().unwrap_or(Duration::from_secs(10)),
+    };
+    let mut clock = Clock::new();
+    let mut latency = histogram();
+    let outcome = load.run_watched(Duration::from_secs(1), |so_far| {
+        latency = in_microseconds(so_far);
+        clock.tick(reached(so_far, close, connections), &latency, progress);
+    })?;
+    let progress_at_end = reached(&outcome, close, connections);
+    let last = clock
+        .seconds
+        .last()
+        .map_or(0.0, |second| second.reached.seconds);
+    let latency = in_microseconds(&outcome);
+    if progress_at_end.seconds > last + 0.05 {
+        clock.tick(progress_at_end, &latency, progress);
+    }
+    Ok(Outcome {
+        progress: progress_at_end,
+        lasted: load.duration.as_secs_f64(),
+        latency,
+        seconds: clock.seconds,
+        details: None,
+    })
+}
+
+fn reached(outcome: &OfSockets, close: bool, connections: usize) -> Reached {
+    Reached {
+        seconds: outcome.took.as_secs_f64(),
+        outstanding: outcome.unanswered().min(connections as u64),
+        connections: if close {
+            outcome.answered
+        } else {
+            connections as u64
+        },
+        requests: outcome.answered,
+        bytes: outcome.bytes,
+        errors: outcome.failed,
+        backlog: outcome.unanswered(),
+    }
+}
+
+fn in_microseconds(outcome: &OfSockets) -> hdrhistogram::Histogram<u64> {
+    let mut histogram = histogram();
+    for value in outcome.latency.iter_recorded() {
+        let us = value.value_iterated_to() / 1000;
+        histogram.saturating_record_n(us, value.count_since_last_iteration());
+    }
+    histogram
+}

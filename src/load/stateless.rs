@@ -1,0 +1,312 @@
+//! The client of `stateless::client`, on AF_XDP.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use ::stateless::client::reply::{Addressing, Frames};
+use ::stateless::client::request::{Common, Pattern, Requests};
+use ::stateless::client::run::{Due, Next, Plan, Runner};
+use ::stateless::client::sources::{AddressRange, Sources};
+use ::stateless::client::{Client, Config, Verify};
+use anyhow::{Context, Result, bail};
+use netdev::{Claim, Claimed, Device, Placement, XdpDevice, xdp};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::outcome::{Details, Outcome, Reached};
+use super::progress::{Clock, Progress};
+use super::target::{Target, Way};
+use super::{Args, Job};
+
+/// Connections that are outstanding if nothing is said.
+const CONNECTIONS: u64 = 32;
+/// Least and greatest size of the ledger, in connections.
+const WINDOWS: (u64, u64) = (1 << 16, 1 << 26);
+/// Responses in pieces at once, at most.
+const PARTIAL: usize = 1 << 16;
+/// A window that a server can fill without our receive ring running over.
+const WINDOW: u16 = 65_535;
+const WINDOW_SCALE: u8 = 2;
+/// Frames that may wait to be received, and to be sent.
+const FRAMES: (u32, u32) = (16_384, 4096);
+/// The next turn follows at once if what is due is nearer than this; to sleep would take longer.
+const NOT_WORTH_SLEEPING: Duration = Duration::from_micros(30);
+
+/// After so long without a frame the client sleeps until one comes: to be woken costs as much.
+const IDLE: Duration = Duration::from_micros(50);
+
+/// Runs the load.
+pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<Outcome> {
+    let Target::Network(way) = &job.target else {
+        bail!("there is no interface to the server");
+    };
+    let args = job.args;
+    let (config, plan) = describe(job, way, rate)?;
+    let sources = config.sources.clone();
+    let seed = config.key;
+    let addressing = Addressing {
+        link: way.link,
+        server: job.url.server,
+        mss: mss(way.interface.mtu, job.url.server.is_ipv4()),
+        window: WINDOW,
+        window_scale: WINDOW_SCALE,
+        hop_limit: 64,
+    };
+    let frames = Frames::new(&addressing, &sources, &config.requests)?;
+    let device = XdpDevice::open(
+        &way.interface,
+        xdp::Config {
+            receive_frames: FRAMES.0,
+            transmit_frames: FRAMES.1,
+            ..xdp::Config::default()
+        },
+    )?;
+    if frames.longest() > device.limits().frame {
+        bail!(
+            "a request of {} bytes does not fit the MTU of {}",
+            config.requests.length(),
+            way.interface.name
+        );
+    }
+    let mut claim = Claim::attach(&way.interface, Placement::Auto, &claimed(job, &sources))?;
+    claim.connect_queue(device.queue(), &device)?;
+    let client = Client::new(config)?;
+    let stop = OwnedFd::from(crate::stop::signals()?);
+    // Without this the kernel may let us sleep 50 µs longer than asked.
+    rustix::thread::set_current_timer_slack(std::num::NonZero::new(1))?;
+    let runner = Runner::new(device, client, frames, plan, now());
+    drive(runner, &stop, progress).map(|mut outcome| {
+        if let Some(details) = &mut outcome.details {
+            details.seed = args.seed.unwrap_or(seed);
+        }
+        outcome
+    })
+}
+
+/// Nanoseconds of the machine's clock, which is the same for every run until it starts anew.
+fn now() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+/// Turns until it is over.
+fn drive(
+    mut runner: Runner<XdpDevice>,
+    stop: &OwnedFd,
+    progress: &mut Progress,
+) -> Result<Outcome> {
+    let mut clock = Clock::new();
+    let mut interrupted = false;
+    let mut busy = now();
+    let end = loop {
+        let time = now();
+        let next = runner.turn(time);
+        let so_far = runner.elapsed_ns(time) as f64 / 1e9;
+        if clock.is_due(so_far) {
+            clock.tick(reached(&runner, time), runner.client().latency(), progress);
+            let mut fds = [PollFd::new(stop, PollFlags::IN)];
+            if poll(&mut fds, Some(&Timespec::default()))? > 0 {
+                interrupted = true;
+            }
+        }
+        if interrupted {
+            runner.stop(time);
+        }
+        match next {
+            Next::Over => break time,
+            Next::Now => busy = time,
+            Next::At(_) if time.saturating_sub(busy) < IDLE.as_nanos() as u64 => {
+                std::thread::yield_now();
+            }
+            Next::At(at) => {
+                let pause = Duration::from_nanos(at.saturating_sub(now()));
+                if pause > NOT_WORTH_SLEEPING {
+                    interrupted |= sleep(&runner, stop, pause)?;
+                }
+            }
+        }
+    };
+    let reached = reached(&runner, end);
+    let last = clock
+        .seconds
+        .last()
+        .map_or(0.0, |second| second.reached.seconds);
+    if reached.seconds > last + 0.05 {
+        clock.tick(reached, runner.client().latency(), progress);
+    }
+    let device = runner.device_mut().counters();
+    let client = runner.client();
+    Ok(Outcome {
+        progress: reached,
+        lasted: runner.lasted_ns(end) as f64 / 1e9,
+        latency: client.latency().clone(),
+        seconds: clock.seconds,
+        details: Some(Details {
+            counters: *client.counters(),
+            path: client.path().clone(),
+            device,
+            connect: client.connect_latency().clone(),
+            memory: client.ledger_memory(),
+            seed: 0,
+        }),
+    })
+}
+
+/// Waits for frames, a signal, or the time; whether it was a signal.
+fn sleep(runner: &Runner<XdpDevice>, stop: &OwnedFd, pause: Duration) -> Result<bool> {
+    let mut fds = vec![PollFd::new(stop, PollFlags::IN)];
+    runner.device().poll_fds(&mut fds);
+    match poll(&mut fds, Some(&Timespec::try_from(pause)?)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error).context("poll"),
+    }
+    Ok(!fds[0].revents().is_empty())
+}
+
+fn reached(runner: &Runner<XdpDevice>, time: u64) -> Reached {
+    let client = runner.client();
+    let counters = client.counters();
+    Reached {
+        seconds: runner.elapsed_ns(time) as f64 / 1e9,
+        outstanding: client.outstanding(),
+        connections: counters.syn_acks,
+        requests: counters.responses,
+        bytes: counters.bytes_received,
+        errors: counters.errors(),
+        backlog: runner.backlog(time),
+    }
+}
+
+/// What the client is to do, and how much of it.
+fn describe(job: &Job<'_>, way: &Way, rate: Option<f64>) -> Result<(Config, Plan)> {
+    let args = job.args;
+    let patterns = job.url.patterns(&args.paths, args.sizes.as_deref())?;
+    let common = Common {
+        host: job.url.host.clone(),
+        headers: args.headers.clone(),
+        head_only: args.head,
+    };
+    let requests = Requests::new(&common, &patterns)?;
+    let most = Client::most_requests(&requests);
+    let per_connection = args.per_connection().unwrap_or(most);
+    let sources = sources(args, way)?;
+    let per_request = args.rate.or(rate.filter(|_| per_connection == most));
+    let per_connection_rate = args.conn_rate.or(rate.filter(|_| per_connection != most));
+    let due = match (per_request, per_connection_rate) {
+        _ if rate.is_some() && per_connection == 1 => Due::Connections(rate.unwrap_or(1.0)),
+        // A connection for each request: both rates are one.
+        (Some(rate), _) if per_connection == 1 => Due::Connections(rate),
+        (Some(rate), _) => Due::Requests(rate),
+        (None, Some(rate)) => Due::Connections(rate),
+        (None, None) => Due::AsTheyReturn,
+    };
+    let default = match due {
+        Due::AsTheyReturn => CONNECTIONS,
+        _ => u64::MAX,
+    };
+    let connections = args.connections.unwrap_or(default);
+    if connections != u64::MAX && connections > sources.places() {
+        bail!(
+            "{connections} connections at once from {} pairs of address and port: give more by -S \
+             or --ports",
+            sources.places()
+        );
+    }
+    let window = match due {
+        _ if connections != u64::MAX => connections.saturating_mul(4),
+        Due::Connections(rate) | Due::Requests(rate) => (rate * 8.0) as u64,
+        Due::AsTheyReturn => 0,
+    };
+    let holding = if per_connection == 0 {
+        args.requests.unwrap_or(0)
+    } else {
+        0
+    };
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let verify = verify(args, &patterns)?;
+    let key = args.seed.map_or_else(random, Ok)?;
+    let config = Config {
+        server: job.url.server,
+        sources,
+        requests,
+        per_connection,
+        requests_in_all: args.requests.filter(|_| per_connection > 0),
+        finish: args.finish.into(),
+        paced: matches!(due, Due::Requests(_)),
+        verify,
+        window: usize::try_from(window.max(holding).clamp(WINDOWS.0, WINDOWS.1))?,
+        partial: PARTIAL,
+        key,
+    };
+    let plan = Plan {
+        due,
+        connections,
+        requests: args.requests,
+        duration_ns: args.lasts().map(nanos),
+        ramp_ns: nanos(args.ramp),
+        grace_ns: nanos(args.grace),
+        retry_ns: nanos(args.retry),
+    };
+    Ok((config, plan))
+}
+
+fn sources(args: &Args, way: &Way) -> Result<Sources> {
+    let mut ranges = Vec::new();
+    for text in &args.sources {
+        ranges.push(AddressRange::parse(text)?);
+    }
+    if ranges.is_empty() {
+        ranges.push(AddressRange::single(way.source));
+    }
+    Ok(Sources::new(ranges, args.ports.0..=args.ports.1)?)
+}
+
+fn claimed(job: &Job<'_>, sources: &Sources) -> Claimed {
+    Claimed {
+        server: job.url.server,
+        addresses: sources
+            .ranges()
+            .iter()
+            .map(|range| (range.first(), range.last()))
+            .collect(),
+        ports: sources.ports(),
+    }
+}
+
+fn verify(args: &Args, patterns: &[Pattern]) -> Result<Verify> {
+    let path = match &args.verify {
+        None => return Ok(Verify::Nothing),
+        Some(None) => return Ok(Verify::Same),
+        Some(Some(path)) => path,
+    };
+    let mut bodies = Vec::new();
+    for pattern in patterns {
+        let file = if path.is_dir() {
+            let name = pattern.path.split('?').next().unwrap_or("");
+            let name = Path::new(name.trim_start_matches('/'));
+            if name.components().any(|part| part.as_os_str() == "..") {
+                bail!("{} leads out of {}", name.display(), path.display());
+            }
+            path.join(name)
+        } else {
+            path.clone()
+        };
+        let bytes =
+            std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        bodies.push(bytes.into_boxed_slice());
+    }
+    Ok(Verify::Bytes(bodies))
+}
+
+fn mss(mtu: usize, v4: bool) -> u16 {
+    let headers = if v4 { 40 } else { 60 };
+    u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX)
+}
+
+fn random() -> Result<u64> {
+    use std::io::Read;
+    let mut bytes = [0; 8];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}

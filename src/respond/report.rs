@@ -1,0 +1,198 @@
+//! What `outboard respond` prints: a line a second, JSON, or the text that Prometheus reads.
+
+use super::Args;
+use anyhow::{Context, Result};
+use serde_json::{Map, Value, json};
+use stateless::responder::counters::{Counter, Counts};
+use stateless::responder::run::{Listen, Server};
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Where lines go, and what the last of them said.
+pub struct Report {
+    quiet: bool,
+    json: bool,
+    prometheus: Option<PathBuf>,
+    started: Instant,
+    last: (Instant, Counts),
+    lines: u64,
+    warned: Vec<String>,
+}
+
+impl Report {
+    /// Nothing said yet.
+    pub fn new(args: &Args) -> Result<Self> {
+        let now = Instant::now();
+        Ok(Self {
+            quiet: args.quiet,
+            json: args.json,
+            prometheus: args.prometheus.clone(),
+            started: now,
+            last: (now, Counts::default()),
+            lines: 0,
+            warned: Vec::new(),
+        })
+    }
+
+    /// Says how it runs.
+    pub fn begin(&mut self, server: &Server, listen: &[Listen]) -> Result<()> {
+        let ports: Vec<String> = listen
+            .iter()
+            .map(|listen| {
+                let address = listen.address.map_or("*".into(), |ip| ip.to_string());
+                let (first, last) = (listen.ports.start(), listen.ports.end());
+                if first == last {
+                    format!("{address}:{first}")
+                } else {
+                    format!("{address}:{first}-{last}")
+                }
+            })
+            .collect();
+        let name = &server.interface().name;
+        // On standard error, so that it does not stand between lines of JSON.
+        if !self.quiet {
+            let how = server.describe();
+            eprintln!("answering on {name}, {}, {how}", ports.join(", "));
+        }
+        Ok(())
+    }
+
+    /// Says what happened since the last line.
+    pub fn line(&mut self, server: &Server, end: bool) -> Result<()> {
+        let now = Instant::now();
+        let counts = server.counts().context("cannot read the counters")?;
+        let seconds = now.duration_since(self.last.0).as_secs_f64();
+        let since = counts.since(&self.last.1);
+        for warning in server.warnings() {
+            self.warn(warning);
+        }
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            let elapsed = now.duration_since(self.started).as_secs_f64();
+            writeln!(out, "{}", object(&counts, &since, elapsed, seconds))?;
+        } else if !self.quiet && !end {
+            if self.lines.is_multiple_of(20) {
+                writeln!(
+                    out,
+                    "{:>9} {:>10} {:>10} {:>9} {:>9} {:>9}",
+                    "conn/s", "req/s", "resp/s", "Mbit/s", "closes/s", "dropped/s"
+                )?;
+            }
+            writeln!(out, "{}", plain(&since, seconds))?;
+        }
+        if let Some(path) = &self.prometheus {
+            let text = prometheus(&counts);
+            if path.as_os_str() != "-" {
+                // Renamed into place: whoever reads never sees half of it.
+                let partial = path.with_extension("partial");
+                std::fs::write(&partial, text)
+                    .and_then(|()| std::fs::rename(&partial, path))
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+            } else if end {
+                write!(out, "{text}")?;
+            }
+        }
+        if end && !self.quiet && !self.json {
+            for (counter, count) in counts.iter().filter(|(_, count)| *count > 0) {
+                writeln!(out, "{:>12}  {}{}", count, counter.name(), counter.help())?;
+            }
+        }
+        out.flush()?;
+        self.last = (now, counts);
+        self.lines += 1;
+        Ok(())
+    }
+
+    /// Says it once, numbers apart.
+    fn warn(&mut self, warning: String) {
+        let words: String = warning.chars().filter(|c| !c.is_ascii_digit()).collect();
+        if !self.warned.contains(&words) {
+            eprintln!("outboard: {warning}");
+            self.warned.push(words);
+        }
+    }
+}
+
+fn rate(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 {
+        count as f64 / seconds
+    } else {
+        0.0
+    }
+}
+
+fn dropped(counts: &Counts) -> u64 {
+    let drops = counts
+        .iter()
+        .filter(|(c, _)| c.name().starts_with("dropped_"));
+    drops.map(|(_, count)| count).sum()
+}
+
+fn plain(since: &Counts, seconds: f64) -> String {
+    let per_second = |counter| rate(since.get(counter), seconds);
+    format!(
+        "{:>9.0} {:>10.0} {:>10.0} {:>9.1} {:>9.0} {:>9.0}",
+        per_second(Counter::Syns),
+        per_second(Counter::Requests),
+        per_second(Counter::Responses),
+        per_second(Counter::BytesOut) * 8.0 / 1e6,
+        per_second(Counter::Closes),
+        rate(dropped(since), seconds),
+    )
+}
+
+/// Cumulative counters, and rates of the last second.
+fn object(counts: &Counts, since: &Counts, elapsed: f64, seconds: f64) -> Value {
+    let mut counters: Map<String, Value> = counts
+        .iter()
+        .map(|(counter, count)| (counter.name().into(), count.into()))
+        .collect();
+    // Every SYN that was answered was answered by one.
+    counters.insert("syn_acks".into(), counts.get(Counter::Syns).into());
+    json!({
+        "seconds": elapsed,
+        "connections_per_second": rate(since.get(Counter::Syns), seconds),
+        "requests_per_second": rate(since.get(Counter::Requests), seconds),
+        "responses_per_second": rate(since.get(Counter::Responses), seconds),
+        "bits_per_second": rate(since.get(Counter::BytesOut), seconds) * 8.0,
+        "dropped_per_second": rate(dropped(since), seconds),
+        "counters": counters,
+    })
+}
+
+/// The text exposition format, version 0.0.4.
+fn prometheus(counts: &Counts) -> String {
+    counts
+        .iter()
+        .map(|(counter, count)| {
+            let name = format!("outboard_respond_{}_total", counter.name());
+            let help = counter.help().trim();
+            format!("# HELP {name} {help}\n# TYPE {name} counter\n{name} {count}\n")
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_is_told_in_every_way() {
+        let mut counts = Counts::default();
+        counts.add(Counter::Syns, 3);
+        counts.add(Counter::Forged, 2);
+        let object = object(&counts, &counts, 1.0, 2.0);
+        assert_eq!(object["counters"]["syns"], 3);
+        assert_eq!(object["counters"]["syn_acks"], 3);
+        assert_eq!(object["connections_per_second"], 1.5);
+        assert_eq!(object["dropped_per_second"], 1.0);
+        let text = prometheus(&counts);
+        assert!(
+            text.contains("\noutboard_respond_dropped_forged_total 2\n"),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 3 * Counter::ALL.len());
+        assert!(plain(&counts, 1.0).trim_start().starts_with("3 "));
+    }
+}
