@@ -20,6 +20,9 @@ pub struct Server {
     pub rates: Option<Rates>,
     /// Where the inputs come from, for the answer to state.
     pub origin: String,
+    /// Whether the server's time is known by its parts (Xa, Xp, Xo). If not, all of it stands in
+    /// `protocol` without engine and in `overhead` with it.
+    pub split: bool,
 }
 
 impl Server {
@@ -27,25 +30,41 @@ impl Server {
     pub fn bounded(&self) -> bool {
         self.system.host.room.is_some() || self.system.engine.room.is_some()
     }
+
+    /// A placement in words.
+    pub fn offloaded(&self, offloaded: &[bool]) -> String {
+        if offloaded.iter().all(|offloaded| *offloaded) {
+            return "everything".into();
+        }
+        let pairs = self.classes.iter().zip(offloaded);
+        let names: Vec<&str> = pairs
+            .filter_map(|(class, offloaded)| offloaded.then_some(class.name.as_str()))
+            .collect();
+        if names.is_empty() {
+            "nothing".into()
+        } else {
+            names.join(", ")
+        }
+    }
 }
 
 /// A single class by flags.
 #[derive(clap::Args)]
 pub struct Single {
     /// Application work of a request on the host (Xa), such as 50us
-    #[arg(short, long, value_name = "TIME", value_parser = Seconds::parse)]
+    #[arg(short, long, value_name = "TIME", allow_hyphen_values = true, value_parser = Seconds::parse)]
     application: Option<Seconds>,
     /// Protocol processing of a request on the host (Xp)
-    #[arg(short, long, value_name = "TIME", value_parser = Seconds::parse, requires = "application")]
+    #[arg(short, long, value_name = "TIME", allow_hyphen_values = true, value_parser = Seconds::parse, requires = "application")]
     protocol: Option<Seconds>,
     /// The host's overhead of talking to the engine (Xo)
-    #[arg(short, long, value_name = "TIME", value_parser = Seconds::parse, requires = "application")]
+    #[arg(short, long, value_name = "TIME", allow_hyphen_values = true, value_parser = Seconds::parse, requires = "application")]
     overhead: Option<Seconds>,
     /// Control work on the engine (Xc)
-    #[arg(short = 'k', long, value_name = "TIME", value_parser = Seconds::parse, requires = "application")]
+    #[arg(short = 'k', long, value_name = "TIME", allow_hyphen_values = true, value_parser = Seconds::parse, requires = "application")]
     control: Option<Seconds>,
     /// Protocol processing of a request on the engine (Xq)
-    #[arg(short, long, value_name = "TIME", value_parser = Seconds::parse, requires = "application")]
+    #[arg(short, long, value_name = "TIME", allow_hyphen_values = true, value_parser = Seconds::parse, requires = "application")]
     engine_time: Option<Seconds>,
     /// Cores of the host
     #[arg(long, value_name = "N", default_value_t = 1, requires = "application")]
@@ -66,10 +85,15 @@ pub struct Single {
 impl Single {
     /// The server that the flags describe.
     pub fn server(&self) -> Result<Server> {
-        let (Some(application), Some(protocol)) = (self.application, self.protocol) else {
+        let Some(application) = self.application else {
             bail!(
                 "say what to plan: --from FILE.toml, or a single class by -a, -p, -o and -e, \
                  such as: outboard plan -a 50us -p 80us -o 10us -e 60us"
+            );
+        };
+        let Some(protocol) = self.protocol else {
+            bail!(
+                "-p is missing: the time that a request's protocols need on the host, such as -p 80us"
             );
         };
         let Some(engine) = self.engine_time else {
@@ -100,13 +124,14 @@ impl Single {
                 control: time(self.control)?,
                 engine: time(Some(engine))?,
             }],
-            sizes: None,
+            sizes: Some(Vec::new()),
             system: System {
                 host: stage(self.cores, discipline),
                 engine: stage(self.engine_cores, Discipline::Fcfs),
             },
             rates: None,
             origin: "flags; every time exponential".into(),
+            split: true,
         })
     }
 }
@@ -193,8 +218,20 @@ fn parse(text: &str, path: &Path) -> Result<Server> {
         },
         room: stage.room,
     };
+    if file.class.is_empty() {
+        bail!("there is no [[class]] in it");
+    }
+    for class in &file.class {
+        if !(class.share.is_finite() && class.share >= 0.0) {
+            bail!(
+                "class {:?}: share must be a finite number of at least 0, not {}",
+                class.name,
+                class.share
+            );
+        }
+    }
     let total: f64 = file.class.iter().map(|class| class.share).sum();
-    if !(total.is_finite() && total > 0.0) {
+    if total <= 0.0 {
         bail!("the shares of the classes add up to {total}; they have to be above 0");
     }
     let classes = file
@@ -219,13 +256,7 @@ fn parse(text: &str, path: &Path) -> Result<Server> {
             })
         })
         .collect::<Result<Vec<_>>>()?;
-    let but_last = file.class.len().saturating_sub(1);
-    let sizes: Option<Vec<u64>> = file
-        .class
-        .iter()
-        .take(but_last)
-        .map(|class| class.up_to_bytes)
-        .collect();
+    let sizes = sizes(&file.class)?;
     Ok(Server {
         classes,
         sizes,
@@ -235,7 +266,26 @@ fn parse(text: &str, path: &Path) -> Result<Server> {
         },
         rates: file.rates,
         origin: path.display().to_string(),
+        split: true,
     })
+}
+
+/// The greatest sizes of all classes but the last, if every one of those has one.
+fn sizes(classes: &[FileClass]) -> Result<Option<Vec<u64>>> {
+    let but_last = &classes[..classes.len().saturating_sub(1)];
+    for pair in but_last.windows(2) {
+        if let (Some(smaller), Some(larger)) = (pair[0].up_to_bytes, pair[1].up_to_bytes)
+            && larger <= smaller
+        {
+            bail!(
+                "class {:?}: up_to_bytes = {larger} is not above the {smaller} of class {:?}; write \
+                 the classes by ascending size",
+                pair[1].name,
+                pair[0].name
+            );
+        }
+    }
+    Ok(but_last.iter().map(|class| class.up_to_bytes).collect())
 }
 
 #[cfg(test)]

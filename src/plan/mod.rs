@@ -5,6 +5,8 @@
 //! | `input` | the file that describes the server, and the flags for a single class |
 //! | `written` | distributions, durations and ranges as they are written |
 //! | `study` | the answers over a range of loads |
+//! | `bounded` | the answers where room is bounded: simulated |
+//! | `check` | the answers beside a simulation |
 //! | `verdict` | the answers in words |
 //! | `report` | the answers as a table, CSV and JSON |
 //! | `plot` | the answers as a picture |
@@ -12,6 +14,8 @@
 //! | `counters` | measurements from a running engine and server |
 //! | `source` | the tables and figures of the source, reprinted and marked |
 
+mod bounded;
+mod check;
 mod counters;
 mod input;
 mod measurement;
@@ -37,24 +41,26 @@ use std::process::ExitCode;
     outboard plan -a 50us -p 80us -o 10us -e 60us --rates 500..7000\n  \
     outboard plan --from examples/plan.toml --plot plan.svg --policy policy.json\n  \
     outboard plan --measure --pid $(pgrep -o nginx) --windows 4 --window 15s --save measured.toml\n  \
-    outboard plan --fit measured.toml")]
+    outboard plan --fit measured.toml --simulate 1\n\n\
+    The first line of the answer is the verdict. docs/plan.md explains the rest.")]
 pub struct Args {
     /// Describe the server by a file (see examples/plan.toml)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["application", "fit", "measure", "source_003"])]
     from: Option<PathBuf>,
     #[command(flatten)]
     single: input::Single,
-    /// Total arrivals a second: one, or a range such as 100..5000
-    #[arg(short, long, value_name = "RATE", value_parser = written::Rates::parse)]
+    /// Total arrivals a second: one, or a range such as 100..5000 [default: up to saturation]
+    #[arg(short, long, value_name = "RATE", value_parser = written::Rates::parse,
+          allow_hyphen_values = true)]
     rates: Option<written::Rates>,
-    /// Check the answer at the busiest load that all placements carry by a simulation with this seed
+    /// Check the answer at the busiest load that both systems carry by a simulation with this seed
     #[arg(long, value_name = "SEED")]
     simulate: Option<u64>,
     /// Print JSON
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// Print CSV, a line a load
-    #[arg(long)]
+    /// Print CSV: a line for each load, system and class
+    #[arg(long, conflicts_with = "simulate")]
     csv: bool,
     /// Draw utilisation and delay against load
     #[arg(long, value_name = "FILE.svg")]
@@ -63,12 +69,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE.json")]
     policy: Option<PathBuf>,
     /// Fit service times from a measurement file (see docs/plan.md), and plan with them
-    #[arg(long, value_name = "FILE.toml")]
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["application", "measure", "source_003"])]
     fit: Option<PathBuf>,
     #[command(flatten)]
     measure: counters::Measure,
     /// Reprint the tables and figures of the source (document 003), and say what cannot be
-    #[arg(long = "source-003")]
+    #[arg(long = "source-003", conflicts_with_all =
+          ["application", "measure", "rates", "simulate", "json", "csv", "policy"])]
     source_003: bool,
 }
 
@@ -80,27 +87,39 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     if args.measure.measure {
         let measured = counters::measure(&args.measure)?;
-        print!("{}", measured.report()?);
+        print!("{}", measurement::words(&measured.fits()?));
         return Ok(ExitCode::SUCCESS);
     }
+    let mut fitted = Vec::new();
     let mut server = match (&args.from, &args.fit) {
         (Some(path), _) => input::read(path)?,
-        (None, Some(path)) => measurement::read(path)?.server()?,
+        (None, Some(path)) => {
+            let measured = measurement::read(path)?;
+            let place = || format!("in {}", path.display());
+            fitted = measured.fits().with_context(place)?;
+            measured.server().with_context(place)?
+        }
         (None, None) => args.single.server()?,
     };
     if let Some(rates) = args.rates {
         server.rates = Some(rates);
     }
+    if args.policy.is_some() && server.sizes.is_none() {
+        bail!("a policy needs the sizes of the classes: give each but the last up_to_bytes");
+    }
     let study = study::study(&server)?;
     let check = match args.simulate {
-        Some(seed) => Some(study.simulate(seed).context("the simulation")?),
+        Some(seed) => Some(check::check(&study, seed)?),
         None => None,
     };
     if args.json {
-        println!("{}", report::json(&study, check.as_ref())?);
+        println!("{}", report::json(&study, check.as_ref(), &fitted)?);
     } else if args.csv {
         print!("{}", report::csv(&study));
     } else {
+        if !fitted.is_empty() {
+            println!("{}", measurement::words(&fitted));
+        }
         print!("{}", verdict::words(&study));
         print!("\n{}", report::table(&study));
         if let Some(check) = &check {
@@ -110,10 +129,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(path) = &args.plot {
         plot::draw(&study, path).with_context(|| format!("drawing {}", path.display()))?;
     }
-    if let Some(path) = &args.policy {
-        let Some(policy) = study.policy()? else {
-            bail!("a policy needs the sizes of the classes: give each but the last up_to_bytes");
-        };
+    if let (Some(path), Some(policy)) = (&args.policy, study.policy()?) {
         let text = serde_json::to_string_pretty(&policy)? + "\n";
         std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
     }

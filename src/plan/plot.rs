@@ -12,7 +12,7 @@ const WIDTH: u32 = 900;
 const HEIGHT: u32 = 900;
 
 /// How many times the least delay the picture reaches: beyond it everything is a wall.
-const TALLEST: f64 = 30.0;
+const TALLEST: f64 = 12.0;
 
 /// One line of a panel.
 struct Line {
@@ -147,6 +147,16 @@ fn delay(study: &Study) -> Vec<Line> {
     lines
 }
 
+/// A number on an axis that ends at `top`, with no more digits than tell it from its neighbours.
+fn label(value: f64, top: f64) -> String {
+    let digits = match top {
+        top if top >= 10.0 => 0,
+        top if top >= 1.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$}")
+}
+
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 fn panel(
@@ -167,6 +177,8 @@ fn panel(
     chart
         .configure_mesh()
         .x_desc("requests a second")
+        .x_label_formatter(&|rate| format!("{rate:.0}"))
+        .y_label_formatter(&|value| label(*value, top))
         .y_desc(y_label)
         .light_line_style(BLACK.mix(0.06))
         .bold_line_style(BLACK.mix(0.15))

@@ -1,6 +1,8 @@
 //! The answers as a table, CSV and JSON.
 
-use super::study::{Check, Study};
+use super::check::Check;
+use super::measurement::Fit;
+use super::study::{Point, Study};
 use super::written::duration;
 use anyhow::Result;
 use lab::table::Table;
@@ -8,55 +10,40 @@ use queueing::offload::Prediction;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Lines of a table that people read; the others are in CSV and JSON.
-const ROWS: usize = 12;
+/// Lines of a table that people read, besides those where the placement changes; the others are in
+/// CSV and JSON. With [`super::study::POINTS`] points, every second one: the first and the last too.
+const ROWS: usize = 13;
 
 /// The table.
 pub fn table(study: &Study) -> String {
-    let mut table = Table::new([
+    let several = study.server.classes.len() > 1;
+    let mut header = vec![
         "load/s",
-        "host alone",
+        "alone: host",
         "delay",
-        "host",
+        "offloaded: host",
         "engine",
         "delay",
         "best: offload",
-        "delay",
-    ]);
+    ];
+    if several {
+        header.push("delay");
+    }
+    let mut table = Table::new(header);
     table.left(6);
-    let every = study.points.len().div_ceil(ROWS);
-    for point in study.points.iter().step_by(every) {
-        let share =
-            |used: Option<f64>| used.map_or("—".into(), |used| format!("{:.0} %", used * 100.0));
-        let delay = |prediction: Option<&Prediction>| {
-            prediction.map_or("saturated".into(), |prediction| {
-                let lost = if prediction.blocking > 0.0 {
-                    format!(" ({:.1} % lost)", prediction.blocking * 100.0)
-                } else {
-                    String::new()
-                };
-                duration(prediction.delay) + &lost
-            })
-        };
+    let even: Vec<&Point> = study.points.iter().filter(|point| !point.turn).collect();
+    let every = even.len().div_ceil(ROWS);
+    let shown: Vec<f64> = even.iter().step_by(every).map(|point| point.rate).collect();
+    for point in &study.points {
+        if !point.turn && !shown.contains(&point.rate) {
+            continue;
+        }
         let (without, with) = (point.without.as_ref(), point.with.as_ref());
-        let placed = point
-            .best
-            .as_ref()
-            .map_or("nothing carries it".into(), |best| {
-                let names: Vec<&str> = study
-                    .server
-                    .classes
-                    .iter()
-                    .zip(&best.offloaded)
-                    .filter_map(|(class, offloaded)| offloaded.then_some(class.name.as_str()))
-                    .collect();
-                if names.is_empty() {
-                    "nothing".into()
-                } else {
-                    names.join(", ")
-                }
-            });
-        table.row([
+        let best = point.best.as_ref();
+        let placed = best.map_or("nothing carries it".into(), |best| {
+            study.server.offloaded(&best.offloaded)
+        });
+        let mut row = vec![
             format!("{:.0}", point.rate),
             share(without.map(|p| p.host_utilisation)),
             delay(without),
@@ -64,16 +51,35 @@ pub fn table(study: &Study) -> String {
             share(with.and_then(|p| p.engine_utilisation)),
             delay(with),
             placed,
-            delay(point.best.as_ref().map(|best| &best.prediction)),
-        ]);
+        ];
+        if several {
+            row.push(delay(best.map(|best| &best.prediction)));
+        }
+        table.row(row);
     }
     table.to_string()
 }
 
-/// A line a load and system: seconds and shares.
+fn share(used: Option<f64>) -> String {
+    used.map_or("—".into(), |used| format!("{:.0} %", used * 100.0))
+}
+
+fn delay(prediction: Option<&Prediction>) -> String {
+    prediction.map_or("saturated".into(), |prediction| {
+        let lost = if prediction.blocking > 0.0 {
+            format!(" ({:.1} % lost)", prediction.blocking * 100.0)
+        } else {
+            String::new()
+        };
+        duration(prediction.delay) + &lost
+    })
+}
+
+/// A line a load, system and class (`*`: all classes together): seconds, shares and numbers. What a
+/// system cannot carry has empty fields.
 pub fn csv(study: &Study) -> String {
     let mut text = String::from(
-        "rate,system,class,offloaded,host_utilisation,engine_utilisation,delay_seconds,blocking\n",
+        "rate,system,class,offloaded,host_utilisation,engine_utilisation,delay_seconds,waiting,blocking\n",
     );
     for point in &study.points {
         let best = point.best.as_ref().map(|best| &best.prediction);
@@ -83,29 +89,31 @@ pub fn csv(study: &Study) -> String {
             ("best", best),
         ] {
             let Some(prediction) = prediction else {
-                let _ = writeln!(text, "{},{system},all,,,,,", point.rate);
+                let _ = writeln!(text, "{},{system},*,,,,,,", point.rate);
                 continue;
             };
             let used = |used: Option<f64>| used.map_or(String::new(), |used| used.to_string());
             let _ = writeln!(
                 text,
-                "{},{system},all,,{},{},{},{}",
+                "{},{system},*,,{},{},{},{},{}",
                 point.rate,
                 prediction.host_utilisation,
                 used(prediction.engine_utilisation),
                 prediction.delay,
+                prediction.waiting,
                 prediction.blocking
             );
             for class in &prediction.classes {
                 let _ = writeln!(
                     text,
-                    "{},{system},{},{},{},{},{},",
+                    "{},{system},{},{},{},{},{},{},",
                     point.rate,
-                    class.name.replace(',', ";"),
+                    quoted(&class.name),
                     class.offloaded,
                     class.host_utilisation,
                     used(class.engine_utilisation),
-                    class.delay
+                    class.delay,
+                    class.waiting
                 );
             }
         }
@@ -113,8 +121,17 @@ pub fn csv(study: &Study) -> String {
     text
 }
 
+/// A field as RFC 4180 wants it.
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.into()
+    }
+}
+
 /// Everything, for programs. Times in seconds; `null` where a system does not carry the load.
-pub fn json(study: &Study, check: Option<&Check>) -> Result<String> {
+pub fn json(study: &Study, check: Option<&Check>, fitted: &[Fit]) -> Result<String> {
     let points: Vec<Value> = study
         .points
         .iter()
@@ -130,11 +147,14 @@ pub fn json(study: &Study, check: Option<&Check>) -> Result<String> {
         .collect();
     Ok(serde_json::to_string_pretty(&json!({
         "inputs": study.server.origin,
+        "fitted": fitted,
         "system": study.server.system,
         "classes": classes,
         "saturation_without_engine": study.saturation_without,
         "saturation_with_engine": study.saturation_with.0,
         "bottleneck_with_engine": study.saturation_with.1,
+        "greatest_load": study.greatest.0,
+        "greatest_load_offloads": study.greatest.1,
         "at_rate": study.at,
         "overhead_bounds": study.bounds,
         "elasticities": study.elasticities,

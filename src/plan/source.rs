@@ -6,7 +6,7 @@ use super::study;
 use anyhow::{Context, Result};
 use lab::table::Table;
 use queueing::Distribution;
-use queueing::fit::agreement::kolmogorov_survival;
+use queueing::fit::agreement::exact_survival;
 use queueing::offload::{Class, System, source};
 use std::fmt::Write;
 use std::path::Path;
@@ -154,37 +154,62 @@ fn class_3() -> Result<Server> {
         system: System::default(),
         rates: None,
         origin: "document 003, table 4-1".into(),
+        split: true,
     })
 }
 
 fn table_4_2(text: &mut String) {
-    let mut table = Table::new(["data", "D", "p printed", "points that fit it", "p of those"]);
+    let mut table = Table::new(["data", "D", "p printed", "points each", "exact p", ""]);
     table.left(0);
+    table.left(5);
     for (name, distance, printed) in AGREEMENT {
-        // D is a multiple of 1/n for two samples of n points each.
-        let n = (5..=20)
-            .min_by(|a, b| remainder(distance, *a).total_cmp(&remainder(distance, *b)))
-            .unwrap_or(5);
-        let p = kolmogorov_survival(distance * (f64::from(n) / 2.0).sqrt());
+        let (n, p, off) = points_that_fit(distance, printed);
+        let remark = if off > PRINTED {
+            "D is no multiple of 1/n"
+        } else if (p - printed).abs() > 2.0 * PRINTED {
+            "no n gives this p"
+        } else {
+            "follows"
+        };
         table.row([
             name.to_string(),
             format!("{distance:.4}"),
             format!("{printed:.4}"),
             n.to_string(),
             format!("{p:.4}"),
+            remark.to_string(),
         ]);
     }
     let _ = writeln!(
         text,
-        "Table 4-2, Kolmogorov–Smirnov. The samples are a dozen mean values each, so the test has \
-         almost no power: delays that are 50 % too high pass it. The sizes of the samples are not \
-         given; those that fit D, with the asymptotic p that they would have:\n{table}"
+        "Table 4-2, Kolmogorov–Smirnov. The sizes of the samples are not given; these, equal for \
+         both, explain D and the printed p best. So the samples are a dozen mean values each, and \
+         the printed p is the exact one, not the series of its appendix C.1. The test has almost no \
+         power there: delays that are 50 % too high pass it.\n{table}"
     );
 }
 
-fn remainder(distance: f64, n: u32) -> f64 {
-    let steps = distance * f64::from(n);
-    (steps - steps.round()).abs()
+/// Half of the last digit that is printed of D and p, and a little.
+const PRINTED: f64 = 6e-5;
+
+/// The size of two equal samples that explains a printed distance and its probability best, the
+/// exact probability for it, and how far the distance is from one that such samples can have: D is a
+/// multiple of 1/n for two samples of n points each.
+fn points_that_fit(distance: f64, printed: f64) -> (usize, f64, f64) {
+    let candidate = |n: usize| {
+        let steps = (distance * n as f64).round();
+        let off = (steps / n as f64 - distance).abs();
+        (n, exact_survival(n, n, steps / n as f64), off)
+    };
+    (5..=20)
+        .map(candidate)
+        .min_by(|a, b| {
+            // Among the sizes that give the printed digits of D, p decides.
+            let fits = |c: &(usize, f64, f64)| (c.2 > PRINTED, (c.1 - printed).abs());
+            let (a, b) = (fits(a), fits(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        })
+        .unwrap_or((0, f64::NAN, f64::NAN))
 }
 
 fn tables_4_3_and_4_4(text: &mut String) {
@@ -264,5 +289,11 @@ mod tests {
             assert!(text.contains(claim), "{claim} is missing in\n{text}");
         }
         assert!(text.contains("50 %"), "equal stages: half of the sum");
+        let follow = text.lines().filter(|line| line.ends_with("follows"));
+        assert_eq!(
+            follow.count(),
+            8,
+            "rows of table 4-2 whose p is the exact one"
+        );
     }
 }

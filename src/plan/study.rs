@@ -1,23 +1,21 @@
 //! The answers over a range of loads.
 
+use super::bounded;
 use super::input::Server;
-use super::written::duration;
 use anyhow::{Result, bail};
 use queueing::ModelError;
 use queueing::offload::bounds::{OverheadBounds, overhead_bounds};
 use queueing::offload::placement::{self, Placement};
-use queueing::offload::predict::{Bottleneck, ClassPrediction};
+use queueing::offload::predict::Bottleneck;
 use queueing::offload::sensitivity::{Elasticity, elasticities};
 use queueing::offload::{Class, Prediction, predict, saturation};
 use queueing::policy::Policy;
-use queueing::simulate::{Run, simulate};
-use std::fmt;
 
-/// Loads in a range.
-const POINTS: usize = 24;
+/// Loads in a range, evenly spread; those where the best placement changes come on top.
+pub const POINTS: usize = 25;
 
-/// Requests that are simulated at each load where a queue has bounded room.
-const BOUNDED_REQUESTS: u64 = 200_000;
+/// How closely the load is found at which the best placement changes.
+const TURN: f64 = 1e-3;
 
 /// How close to saturation a range without an upper end goes.
 const CLOSE: f64 = 0.98;
@@ -27,6 +25,8 @@ const CLOSE: f64 = 0.98;
 pub struct Point {
     /// All arrivals, a second.
     pub rate: f64,
+    /// Whether the best placement changes here, and this load was looked for because of it.
+    pub turn: bool,
     /// The host alone; `None` beyond its saturation.
     pub without: Option<Prediction>,
     /// Everything offloaded; `None` beyond its saturation.
@@ -45,16 +45,19 @@ pub struct Study {
     pub saturation_without: f64,
     /// The same with everything offloaded, and the stage that does.
     pub saturation_with: (f64, Bottleneck),
+    /// The greatest load that any placement carries, a second, and the placement.
+    pub greatest: (f64, Vec<bool>),
     /// Up to which overhead offloading pays, at `at`; `None` where the host alone carries no load.
     pub bounds: Option<OverheadBounds>,
     /// What the delays hang on, at `at`.
     pub elasticities: Vec<Elasticity>,
-    /// The load for bounds, elasticities and the simulation: the busiest that both systems carry.
+    /// The load for bounds, elasticities and the simulation: the busiest that was looked at and that
+    /// both systems carry; where they carry none together, the lightest that was looked at.
     pub at: f64,
 }
 
 /// The classes at a total arrival rate.
-fn at(server: &Server, rate: f64) -> Vec<Class> {
+pub fn at(server: &Server, rate: f64) -> Vec<Class> {
     let scale = |class: &Class| Class {
         arrival_rate: class.arrival_rate * rate,
         ..class.clone()
@@ -63,7 +66,7 @@ fn at(server: &Server, rate: f64) -> Vec<Class> {
 }
 
 /// A prediction, or nothing where the load is too much.
-fn unless_overloaded<T>(result: Result<T, ModelError>) -> Result<Option<T>, ModelError> {
+pub fn unless_overloaded<T>(result: Result<T, ModelError>) -> Result<Option<T>, ModelError> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(ModelError::Unstable { .. }) => Ok(None),
@@ -71,79 +74,17 @@ fn unless_overloaded<T>(result: Result<T, ModelError>) -> Result<Option<T>, Mode
     }
 }
 
-/// What one system does at one load: by formula, or, where a queue has bounded room, observed in a
-/// simulation. `None` beyond saturation.
-fn answer(
+/// What one system does at one load; `None` beyond saturation.
+pub fn answer(
     server: &Server,
     classes: &[Class],
     engine: bool,
 ) -> Result<Option<Prediction>, ModelError> {
-    if !server.bounded() {
-        return unless_overloaded(predict(classes, &server.system, engine));
-    }
-    let run = Run {
-        requests: BOUNDED_REQUESTS,
-        engine,
-        ..Run::default()
-    };
-    let Some(seen) = unless_overloaded(simulate(classes, &server.system, &run))? else {
-        return Ok(None);
-    };
-    let (saturation, bottleneck) = saturation(classes, &server.system, engine)?;
-    let busy = seen.host_utilisation * server.system.host.cores as f64
-        + seen.engine_utilisation.unwrap_or(0.0) * server.system.engine.cores as f64;
-    let total: f64 = classes.iter().map(|class| class.arrival_rate).sum();
-    let shares = classes
-        .iter()
-        .zip(&seen.classes)
-        .map(|(class, delay)| ClassPrediction {
-            name: class.name.clone(),
-            offloaded: engine,
-            host_utilisation: seen.host_utilisation * class.arrival_rate / total,
-            engine_utilisation: seen
-                .engine_utilisation
-                .map(|used| used * class.arrival_rate / total),
-            delay: delay.map_or(f64::NAN, |delay| delay.mean),
-        });
-    Ok(Some(Prediction {
-        host_utilisation: seen.host_utilisation,
-        engine_utilisation: seen.engine_utilisation,
-        delay: seen.delay.mean,
-        waiting: seen.present - busy,
-        saturation,
-        bottleneck,
-        blocking: seen.blocking,
-        exact: false,
-        classes: shares.collect(),
-    }))
-}
-
-/// The best placement. With bounded room it is all or nothing: the one that turns fewer requests
-/// away, and of equals the faster one.
-fn best(
-    server: &Server,
-    classes: &[Class],
-    without: Option<&Prediction>,
-    with: Option<&Prediction>,
-) -> Result<Option<Placement>, ModelError> {
-    if !server.bounded() {
-        return placement::best(classes, &server.system);
-    }
-    let candidates = [(false, without), (true, with)];
-    let better = candidates
-        .into_iter()
-        .filter_map(|(engine, prediction)| Some((engine, prediction?)))
-        .min_by(|(_, a), (_, b)| {
-            // Differences of a thousandth are noise of the simulation.
-            let lost = |prediction: &Prediction| (prediction.blocking * 1e3).round();
-            lost(a)
-                .total_cmp(&lost(b))
-                .then(a.delay.total_cmp(&b.delay))
-        });
-    Ok(better.map(|(engine, prediction)| Placement {
-        offloaded: vec![engine; classes.len()],
-        prediction: prediction.clone(),
-    }))
+    unless_overloaded(if server.bounded() {
+        bounded::observe(server, classes, engine)
+    } else {
+        predict(classes, &server.system, engine)
+    })
 }
 
 /// Studies a server.
@@ -151,46 +92,58 @@ pub fn study(server: &Server) -> Result<Study> {
     let one = at(server, 1.0);
     let (saturation_without, _) = saturation(&one, &server.system, false)?;
     let saturation_with = saturation(&one, &server.system, true)?;
+    let greatest = placement::greatest_load(&one, &server.system)?;
     let (from, to) = match server.rates {
         Some(rates) => (rates.from, rates.to),
-        None => {
-            let most = saturation_without.max(saturation_with.0);
-            if !most.is_finite() {
-                bail!(
-                    "these requests cost nothing, so no load saturates; give service times above 0, or a range by --rates"
-                );
-            }
-            (most * 0.04, most * CLOSE)
-        }
+        None if greatest.0.is_finite() => (greatest.0 * 0.04, greatest.0 * CLOSE),
+        None => bail!(
+            "these requests cost nothing, so no load saturates; give service times above 0, or a \
+             range by --rates"
+        ),
     };
+    let mut points = Vec::new();
     let count = if from == to { 1 } else { POINTS };
     let step = (to - from) / (count.max(2) - 1) as f64;
-    let points = (0..count)
-        .map(|i| point(server, from + step * i as f64))
-        .collect::<Result<Vec<_>>>()?;
+    for i in 0..count {
+        let next = point(server, from + step * i as f64)?;
+        if let Some(turn) = points.last().map(|last| turn(server, last, &next)) {
+            points.extend(turn?);
+        }
+        points.push(next);
+    }
+    if points.iter().all(|point| point.best.is_none()) {
+        bail!(
+            "{from:.0} requests a second are more than this server can carry: {saturation_without:.0} \
+             without engine, {:.0} with everything offloaded, {:.0} with the best placement; ask \
+             below that by --rates, or bound the room to see what is turned away",
+            saturation_with.0,
+            greatest.0,
+        );
+    }
     let both = points
         .iter()
         .rev()
         .find(|point| point.without.is_some() && point.with.is_some());
     let at_rate = both.map_or(from, |point| point.rate);
     let classes = at(server, at_rate);
+    // Both need formulas, which bounded room does not have.
+    let (bounds, elasticities) = if server.bounded() {
+        (None, Vec::new())
+    } else {
+        (
+            unless_overloaded(overhead_bounds(&classes, &server.system))?,
+            unless_overloaded(elasticities(&classes, &server.system))?.unwrap_or_default(),
+        )
+    };
     Ok(Study {
-        // Both need formulas, which bounded room does not have.
-        bounds: if server.bounded() {
-            None
-        } else {
-            unless_overloaded(overhead_bounds(&classes, &server.system))?
-        },
-        elasticities: if server.bounded() {
-            Vec::new()
-        } else {
-            unless_overloaded(elasticities(&classes, &server.system))?.unwrap_or_default()
-        },
-        at: at_rate,
         server: server.clone(),
         points,
         saturation_without,
         saturation_with,
+        greatest,
+        bounds,
+        elasticities,
+        at: at_rate,
     })
 }
 
@@ -198,12 +151,47 @@ fn point(server: &Server, rate: f64) -> Result<Point> {
     let classes = at(server, rate);
     let without = answer(server, &classes, false)?;
     let with = answer(server, &classes, true)?;
+    let best = if server.bounded() {
+        bounded::better(classes.len(), without.as_ref(), with.as_ref())
+    } else {
+        placement::best(&classes, &server.system)?
+    };
     Ok(Point {
         rate,
-        best: best(server, &classes, without.as_ref(), with.as_ref())?,
+        turn: false,
         without,
         with,
+        best,
     })
+}
+
+/// The load between two neighbours at which the best placement changes, if it does. (If it changes
+/// more than once between them, one of the changes.)
+fn turn(server: &Server, below: &Point, above: &Point) -> Result<Option<Point>> {
+    let offloaded = |point: &Point| point.best.as_ref().map(|best| best.offloaded.clone());
+    let (Some(before), Some(after)) = (offloaded(below), offloaded(above)) else {
+        return Ok(None);
+    };
+    // Between simulated answers a search would find the noise.
+    if before == after || server.bounded() {
+        return Ok(None);
+    }
+    let (mut low, mut high) = (below.rate, above.rate);
+    while high - low > TURN * high {
+        let middle = f64::midpoint(low, high);
+        let best = placement::best(&at(server, middle), &server.system)?;
+        if best.is_some_and(|best| best.offloaded == before) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    if high >= above.rate {
+        return Ok(None);
+    }
+    let mut found = point(server, high)?;
+    found.turn = true;
+    Ok(Some(found))
 }
 
 impl Study {
@@ -218,73 +206,5 @@ impl Study {
             .map(|point| (point.rate, point.best.clone()))
             .collect();
         Ok(Some(placement::policy(sizes, &loads)?))
-    }
-
-    /// Simulates both systems at one load and holds the formulas against it.
-    pub fn simulate(&self, seed: u64) -> Result<Check> {
-        let classes = at(&self.server, self.at);
-        let mut rows = Vec::new();
-        for engine in [false, true] {
-            let Some(model) = answer(&self.server, &classes, engine)? else {
-                continue;
-            };
-            let run = Run {
-                engine,
-                seed,
-                ..Run::default()
-            };
-            let seen = simulate(&classes, &self.server.system, &run)?;
-            rows.push(CheckRow {
-                engine,
-                model: model.delay,
-                exact: model.exact,
-                seen: seen.delay.mean,
-                half_width: seen.delay.half_width,
-            });
-        }
-        Ok(Check {
-            rate: self.at,
-            seed,
-            rows,
-        })
-    }
-}
-
-/// Formulas beside a simulation.
-#[derive(Debug, serde::Serialize)]
-pub struct Check {
-    rate: f64,
-    seed: u64,
-    rows: Vec<CheckRow>,
-}
-
-#[derive(Debug, serde::Serialize)]
-struct CheckRow {
-    engine: bool,
-    model: f64,
-    exact: bool,
-    seen: f64,
-    half_width: f64,
-}
-
-impl fmt::Display for Check {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "A million requests simulated at {:.0} a second (seed {}):",
-            self.rate, self.seed
-        )?;
-        for row in &self.rows {
-            writeln!(
-                f,
-                "  {} engine: mean delay {} ± {} (95 %); the model says {} ({})",
-                if row.engine { "with   " } else { "without" },
-                duration(row.seen),
-                duration(row.half_width),
-                duration(row.model),
-                if row.exact { "exact" } else { "approximation" },
-            )?;
-        }
-        Ok(())
     }
 }

@@ -13,7 +13,7 @@ pub fn words(study: &Study) -> String {
     for line in classes(study) {
         let _ = writeln!(text, "{line}");
     }
-    if let Some(line) = savings(study) {
+    for line in savings(study) {
         let _ = writeln!(text, "{line}");
     }
     if let Some(line) = overhead(study) {
@@ -47,7 +47,15 @@ fn headline(study: &Study) -> String {
         .filter_map(|(class, ever)| ever.then_some(class.name.as_str()))
         .collect();
     match names.len() {
-        0 => "Do not offload: at no load that was looked at does it shorten the delay.".into(),
+        0 => format!(
+            "Do not offload: at no load that was looked at does it {}.{}",
+            if study.server.bounded() {
+                "turn fewer requests away or shorten the delay"
+            } else {
+                "shorten the delay"
+            },
+            spared(study)
+        ),
         n if n == count && first_load(study, |_| true).is_none() => {
             "Offload everything, at every load.".into()
         }
@@ -80,19 +88,60 @@ fn first_load(study: &Study, holds: impl Fn(&Point) -> bool) -> Option<f64> {
     (first > 0).then(|| study.points[first].rate)
 }
 
+/// What offloading would do to the host's CPU where it does not shorten the delay.
+fn spared(study: &Study) -> String {
+    let point = study.points.iter().find(|point| point.rate == study.at);
+    let Some((without, with)) = point.and_then(|p| Some((p.without.as_ref()?, p.with.as_ref()?)))
+    else {
+        return String::new();
+    };
+    if with.host_utilisation >= without.host_utilisation {
+        return String::new();
+    }
+    format!(
+        " Offloading everything would spare the host, though: {:.0} % of its cores instead of \
+         {:.0} % at {:.0} a second, for a delay of {} instead of {}.",
+        with.host_utilisation * 100.0,
+        without.host_utilisation * 100.0,
+        study.at,
+        duration(with.delay),
+        duration(without.delay),
+    )
+}
+
 fn saturations(study: &Study) -> String {
     let (with, stage) = study.saturation_with;
     let stage = match stage {
-        Bottleneck::Host => "the host",
-        Bottleneck::Engine => "the engine",
+        _ if tied(study) => "host and engine saturate together",
+        Bottleneck::Host => "the host saturates first",
+        Bottleneck::Engine => "the engine saturates first",
     };
-    let change = with / study.saturation_without - 1.0;
-    format!(
+    let change = |rate: f64| (rate / study.saturation_without - 1.0) * 100.0;
+    let mut text = format!(
         "Saturation: {:.0} requests a second without engine; {with:.0} with everything offloaded \
-         ({:+.0} %), where {stage} saturates first.",
+         ({:+.0} %), where {stage}.",
         study.saturation_without,
-        change * 100.0,
-    )
+        change(with),
+    );
+    let (most, offloaded) = &study.greatest;
+    if *most > with.max(study.saturation_without) * (1.0 + 1e-9) {
+        let _ = write!(
+            text,
+            " Most of all, {most:.0} ({:+.0} %), with only {} offloaded.",
+            change(*most),
+            study.server.offloaded(offloaded),
+        );
+    }
+    text
+}
+
+/// Whether both stages saturate at the same load, everything offloaded.
+fn tied(study: &Study) -> bool {
+    let with = study.points.iter().find_map(|point| point.with.as_ref());
+    with.is_some_and(|with| {
+        let engine = with.engine_utilisation.unwrap_or(0.0);
+        !study.server.bounded() && (with.host_utilisation - engine).abs() < 1e-9
+    })
 }
 
 fn classes(study: &Study) -> Vec<String> {
@@ -129,17 +178,36 @@ fn classes(study: &Study) -> Vec<String> {
     study.server.classes.iter().enumerate().map(line).collect()
 }
 
-/// What the best placement saves at the busiest load that the host alone carries too.
-fn savings(study: &Study) -> Option<String> {
-    let point = study
+/// A load at which a sensible host works: this share of its saturation.
+const USUAL: f64 = 0.7;
+
+/// What the best placement saves at a usual load, and at the busiest that the host alone carries.
+fn savings(study: &Study) -> Vec<String> {
+    let carried: Vec<&Point> = study
         .points
         .iter()
-        .rev()
-        .find(|point| point.without.is_some() && point.best.is_some())?;
+        .filter(|point| point.without.is_some() && point.best.is_some())
+        .collect();
+    let usual = study.saturation_without * USUAL;
+    let away = |point: &Point| (point.rate - usual).abs();
+    let near = carried.iter().min_by(|a, b| away(a).total_cmp(&away(b)));
+    let mut chosen: Vec<&Point> = near.into_iter().chain(carried.last()).copied().collect();
+    chosen.dedup_by_key(|point| point.rate.to_bits());
+    let saves = |point: &&Point| {
+        point
+            .best
+            .as_ref()
+            .is_some_and(|best| best.offloaded.contains(&true))
+    };
+    chosen
+        .into_iter()
+        .filter(saves)
+        .filter_map(|point| saving(study, point))
+        .collect()
+}
+
+fn saving(study: &Study, point: &Point) -> Option<String> {
     let (without, best) = (point.without.as_ref()?, &point.best.as_ref()?.prediction);
-    let engine = best.engine_utilisation.map_or(String::new(), |used| {
-        format!(" (and {:.0} % of the engine's cores)", used * 100.0)
-    });
     let lost = if without.blocking > 0.0 || best.blocking > 0.0 {
         format!(
             ", and {:.2} % are turned away instead of {:.2} %",
@@ -149,12 +217,18 @@ fn savings(study: &Study) -> Option<String> {
     } else {
         String::new()
     };
+    let cores = |used: f64, cores: usize| used * cores as f64;
+    let system = &study.server.system;
+    let before = cores(without.host_utilisation, system.host.cores);
+    let host = cores(best.host_utilisation, system.host.cores);
+    let engine = cores(best.engine_utilisation.unwrap_or(0.0), system.engine.cores);
     Some(format!(
-        "At {:.0} requests a second the best placement uses {:.0} % of the host's cores{engine} \
-         instead of {:.0} %, a request takes {} instead of {}{lost}.",
+        "At {:.0} requests a second the best placement keeps {host:.2} host cores busy instead of \
+         {before:.2}, and {engine:.2} engine cores: {:.2} in all ({:+.0} %). A request takes {} \
+         instead of {}{lost}.",
         point.rate,
-        best.host_utilisation * 100.0,
-        without.host_utilisation * 100.0,
+        host + engine,
+        ((host + engine) / before - 1.0) * 100.0,
         duration(best.delay),
         duration(without.delay),
     ))
@@ -165,9 +239,14 @@ fn overhead(study: &Study) -> Option<String> {
     let or_never = |bound: Option<f64>| {
         bound.map_or("never".into(), |bound| format!("below {}", duration(bound)))
     };
+    let what = if study.server.split {
+        "talking to the engine costs the host, a request"
+    } else {
+        "a request costs the host (its own work and talking to the engine)"
+    };
     Some(format!(
-        "Everything offloaded pays while talking to the engine costs the host, a request: \
-         for CPU below {}, for saturation {}, for delay at {:.0} a second {}.",
+        "Everything offloaded pays while {what}: for CPU below {}, for saturation {}, for delay at \
+         {:.0} a second {}.",
         duration(bounds.cpu),
         or_never(bounds.saturation),
         study.at,
@@ -181,16 +260,22 @@ fn hangs_on(study: &Study) -> Option<String> {
         .iter()
         .filter(|elasticity| elasticity.input != "arrival_rate")
         .max_by(|a, b| a.with_engine.abs().total_cmp(&b.with_engine.abs()))?;
+    let input = match most.input {
+        _ if study.server.split => most.input,
+        "overhead" => "host's",
+        other => other,
+    };
     Some(format!(
-        "The delay with engine hangs most on the {} time: 1 % more of it makes {:.1} % more delay \
-         at {:.0} a second. Measure that one well.",
-        most.input, most.with_engine, study.at,
+        "The delay with engine hangs most on the {input} time: 1 % more of it makes {:.1} % more \
+         delay at {:.0} a second. Measure that one well.",
+        most.with_engine, study.at,
     ))
 }
 
 fn exactness(study: &Study) -> &'static str {
     if study.server.bounded() {
-        return "Room is bounded: every delay is of the accepted requests, simulated (200,000 a load).";
+        return "Room is bounded: every delay is of the accepted requests, simulated (200,000 a \
+                load), and the best placement is sought among all and nothing.";
     }
     let predictions = study
         .points

@@ -1,7 +1,9 @@
 //! Durations, ranges of rates and distributions, as people write them.
 
 use queueing::{Distribution, ModelError};
+use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
+use std::fmt;
 use std::path::Path;
 
 /// Seconds, written as `200us`, `1.5ms`, `2s`, `80ns`, or as a number of seconds.
@@ -12,27 +14,41 @@ impl Seconds {
     /// Reads one.
     pub fn parse(text: &str) -> Result<Seconds, String> {
         let text = text.trim();
+        let refused = || format!("{text:?} is not a duration; write one such as 200us or 1.5ms");
         let digits =
             text.find(|c: char| c.is_ascii_alphabetic() && c != 'e' && c != 'E' || c == 'µ');
         let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
-        let scale = match unit {
+        // Divided, because a thousandth has no exact binary form: 50us is then the nearest number.
+        let a_second = match unit {
             "" | "s" => 1.0,
-            "ms" => 1e-3,
-            "us" | "µs" => 1e-6,
-            "ns" => 1e-9,
+            "ms" => 1e3,
+            "us" | "µs" => 1e6,
+            "ns" => 1e9,
+            _ if number.is_empty() => return Err(refused()),
             other => return Err(format!("unknown unit {other:?}; write ns, us, ms or s")),
         };
-        let number: f64 = number
-            .trim()
-            .parse()
-            .map_err(|_| format!("{text:?} is not a duration; write one such as 200us or 1.5ms"))?;
-        Ok(Seconds(number * scale))
+        let number: f64 = number.trim().parse().map_err(|_| refused())?;
+        Seconds::checked(number / a_second).map_err(|_| {
+            format!("{text:?} is not a duration of 0 or more; write one such as 200us or 1.5ms")
+        })
+    }
+
+    /// Takes what a service time can be: a finite number of at least 0.
+    fn checked(seconds: f64) -> Result<Seconds, String> {
+        if seconds.is_finite() && seconds >= 0.0 {
+            Ok(Seconds(seconds))
+        } else {
+            Err(format!("{seconds} is not a duration of 0 seconds or more"))
+        }
     }
 }
 
 /// A duration for people: three digits and a unit.
 pub fn duration(seconds: f64) -> String {
-    if !seconds.is_finite() {
+    if seconds.is_nan() {
+        return "—".into();
+    }
+    if seconds.is_infinite() {
         return "∞".into();
     }
     let (value, unit) = match seconds.abs() {
@@ -49,6 +65,12 @@ pub fn duration(seconds: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+impl serde::Serialize for Seconds {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.0)
+    }
+}
+
 impl<'de> Deserialize<'de> for Seconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -61,7 +83,7 @@ impl<'de> Deserialize<'de> for Seconds {
             Text(String),
         }
         match Form::deserialize(deserializer)? {
-            Form::Number(seconds) => Ok(Seconds(seconds)),
+            Form::Number(seconds) => Seconds::checked(seconds).map_err(serde::de::Error::custom),
             Form::Text(text) => Seconds::parse(&text).map_err(serde::de::Error::custom),
         }
     }
@@ -116,16 +138,48 @@ impl<'de> Deserialize<'de> for Rates {
 }
 
 /// A distribution: a duration alone is the mean of an exponential one.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "a duration, or a distribution such as { lognormal = { mean = \"1ms\", scv = 2 } }"
-)]
+#[derive(Debug, Clone)]
 pub enum Written {
     /// `"200us"`.
     Mean(Seconds),
     /// `{ kind = { … } }`.
     Kind(Kind),
+}
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WrittenVisitor)
+    }
+}
+
+/// Decides by what stands there, so that an error speaks of that and not of all it could have been.
+struct WrittenVisitor;
+
+impl<'de> Visitor<'de> for WrittenVisitor {
+    type Value = Written;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "a duration, or a distribution such as { lognormal = { mean = \"1ms\", scv = 2 } }",
+        )
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Written, E> {
+        Seconds::parse(text).map(Written::Mean).map_err(E::custom)
+    }
+
+    fn visit_f64<E: de::Error>(self, seconds: f64) -> Result<Written, E> {
+        let seconds = Seconds::checked(seconds).map_err(E::custom)?;
+        Ok(Written::Mean(seconds))
+    }
+
+    fn visit_i64<E: de::Error>(self, seconds: i64) -> Result<Written, E> {
+        self.visit_f64(seconds as f64)
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Written, A::Error> {
+        Kind::deserialize(de::value::MapAccessDeserializer::new(map)).map(Written::Kind)
+    }
 }
 
 /// The distributions by name.
@@ -197,10 +251,14 @@ impl Written {
                 Kind::Deterministic(Seconds(value)) => Distribution::deterministic(*value)?,
                 Kind::Exponential(Seconds(mean)) => exponential(*mean)?,
                 Kind::Erlang { stages, mean } => {
-                    Distribution::erlang(*stages, f64::from(*stages) / mean.0)?
+                    let rate = f64::from(*stages) / positive(mean.0)?;
+                    Distribution::erlang(*stages, rate)?
                 }
                 Kind::Hypoexponential(means) => {
-                    let rates: Vec<f64> = means.iter().map(|mean| 1.0 / mean.0).collect();
+                    let rates = means
+                        .iter()
+                        .map(|mean| Ok(1.0 / positive(mean.0)?))
+                        .collect::<Result<Vec<f64>, ModelError>>()?;
                     Distribution::hypoexponential(&rates)?
                 }
                 Kind::Lognormal { mean, scv } => {
@@ -224,20 +282,31 @@ impl Written {
 }
 
 fn exponential(mean: f64) -> Result<Distribution, ModelError> {
-    // By the mean, so that a wrong one is quoted as it was written.
-    if !(mean.is_finite() && mean > 0.0) {
-        return Err(ModelError::NotPositive {
+    Distribution::exponential(1.0 / positive(mean)?)
+}
+
+/// Refuses a mean by the number that was written, not by the rate that would follow from it.
+fn positive(mean: f64) -> Result<f64, ModelError> {
+    if mean.is_finite() && mean > 0.0 {
+        Ok(mean)
+    } else {
+        Err(ModelError::NotPositive {
             what: "mean",
             value: mean,
-        });
+        })
     }
-    Distribution::exponential(1.0 / mean)
 }
 
 fn samples(path: &Path) -> anyhow::Result<Vec<f64>> {
     use anyhow::Context;
     let text =
         std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    if text.trim().is_empty() {
+        anyhow::bail!(
+            "{} has no samples in it: one duration a line",
+            path.display()
+        );
+    }
     let lines = text.lines().enumerate();
     lines
         .filter(|(_, line)| !line.trim().is_empty())
@@ -255,10 +324,14 @@ mod tests {
 
     #[test]
     fn durations_are_read_and_written() {
-        assert_eq!(Seconds::parse("200us").unwrap(), Seconds(200.0 * 1e-6));
+        assert_eq!(Seconds::parse("200us").unwrap(), Seconds(200e-6));
         assert_eq!(Seconds::parse("1.5 ms").unwrap(), Seconds(1.5e-3));
         assert_eq!(Seconds::parse("2e-3").unwrap(), Seconds(2e-3));
         assert!(Seconds::parse("3 weeks").unwrap_err().contains("weeks"));
+        for refused in ["-5us", "nan", "inf", "1e400", "us", ""] {
+            let error = Seconds::parse(refused).unwrap_err();
+            assert!(error.contains(&format!("{refused:?}")), "{error}");
+        }
         assert_eq!(duration(0.000_123_4), "123 µs");
         assert_eq!(duration(1.5), "1.50 s");
     }

@@ -23,7 +23,7 @@ pub enum ModelError {
         value: f64,
     },
     /// A value lies outside its interval.
-    #[error("{what} must lie between {low} and {high}, not {value}")]
+    #[error("{what} must {}, not {value}", domain(*low, *high))]
     OutOfRange {
         /// The name of the input.
         what: &'static str,
@@ -86,6 +86,17 @@ pub enum ModelError {
         /// What is missing.
         why: &'static str,
     },
+}
+
+/// An interval in words; one that ends where the numbers end is open there.
+fn domain(low: f64, high: f64) -> String {
+    match (low == f64::MIN, high == f64::MAX) {
+        (true, true) => "be a finite number".into(),
+        (true, false) => format!("be at most {high}"),
+        (false, true) => format!("be a finite number of at least {low}"),
+        (false, false) if low == high => format!("be {low}"),
+        (false, false) => format!("lie between {low} and {high}"),
+    }
 }
 
 /// Refuses what is not a finite number greater than zero.

@@ -112,6 +112,17 @@ fn exact_probability(n: usize, m: usize, steps: u64) -> f64 {
     (1.0 - row[m]).clamp(0.0, 1.0)
 }
 
+/// The exact probability that two samples of `n` and `m` distinct values of one distribution are at
+/// least `distance` apart. 1 for a distance of nothing, 0 for one above 1 or where a sample is empty.
+pub fn exact_survival(n: usize, m: usize, distance: f64) -> f64 {
+    if n == 0 || m == 0 || distance > 1.0 {
+        return 0.0;
+    }
+    // The least multiple of 1/nm that is not below it, but for rounding.
+    let steps = (distance * n as f64 * m as f64 - 1e-6).ceil().max(0.0);
+    exact_probability(n, m, steps as u64)
+}
+
 /// Q(λ) of Kolmogorov's distribution, P(√n·D > λ) for large n; below λ = 1.18 by the series that
 /// converges there.
 pub fn kolmogorov_survival(lambda: f64) -> f64 {
@@ -185,6 +196,16 @@ mod tests {
         let test = kolmogorov_smirnov(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]).unwrap();
         assert_eq!(test.distance, 1.0);
         assert!((test.exact.unwrap() - 0.1).abs() < 1e-15);
+    }
+
+    #[test]
+    fn a_distance_alone_has_the_probability_of_its_samples() {
+        let a: Vec<f64> = (0..12).map(f64::from).collect();
+        let b: Vec<f64> = (0..12).map(|i| f64::from(i) + 2.5).collect();
+        let test = kolmogorov_smirnov(&a, &b).unwrap();
+        assert_eq!(test.distance, 0.25);
+        assert_eq!(test.exact, Some(exact_survival(12, 12, 0.25)));
+        assert_eq!(exact_survival(12, 12, 0.0), 1.0);
     }
 
     #[test]

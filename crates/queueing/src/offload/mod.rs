@@ -41,7 +41,7 @@ use serde::Serialize;
 #[cfg(test)]
 mod tests;
 
-pub use predict::{Prediction, predict, predict_placed, saturation};
+pub use predict::{Prediction, predict, predict_placed, saturation, saturation_placed};
 
 /// One size class: its arrivals, and the five service times of a request.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,6 +110,17 @@ impl Default for Stage {
     }
 }
 
+impl Stage {
+    /// Refuses a stage that can serve nobody.
+    pub(crate) fn check(&self) -> Result<(), ModelError> {
+        at_least_one("number of cores", self.cores)?;
+        if let Some(room) = self.room {
+            at_least_one("room for requests", room)?;
+        }
+        Ok(())
+    }
+}
+
 /// The machines: the host, and the engine beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct System {
@@ -125,6 +136,8 @@ pub(crate) struct ClassMoments {
     pub(crate) arrival_rate: f64,
     /// Xa + Xp.
     pub(crate) alone: Moments,
+    /// Whether Xa + Xp is exponential: one of them is, and the other is nothing.
+    pub(crate) alone_exponential: bool,
     /// Xa + Xo.
     pub(crate) host: Moments,
     /// Whether Xa + Xo is exponential: one of them is, and the other is nothing.
@@ -141,12 +154,30 @@ impl Class {
         Ok(ClassMoments {
             arrival_rate: non_negative("arrival rate", self.arrival_rate)?,
             alone: sum(&application, &self.protocol)?,
+            alone_exponential: exponential(&self.application, &self.protocol),
             host: sum(&application, &self.overhead)?,
-            host_exponential: (self.application.is_exponential() && self.overhead.is_zero())
-                || (self.overhead.is_exponential() && self.application.is_zero()),
+            host_exponential: exponential(&self.application, &self.overhead),
             engine: sum(&self.control.moments()?, &self.engine)?,
         })
     }
+}
+
+/// Whether a sum is known to be exponential: one part is, and the other is nothing.
+fn exponential(a: &Distribution, b: &Distribution) -> bool {
+    (a.is_exponential() && b.is_zero()) || (b.is_exponential() && a.is_zero())
+}
+
+/// Refuses placements that are not one a class.
+pub(crate) fn one_each(classes: &[Class], offloaded: &[bool]) -> Result<(), ModelError> {
+    if offloaded.len() == classes.len() {
+        return Ok(());
+    }
+    Err(ModelError::OutOfRange {
+        what: "number of placements",
+        value: offloaded.len() as f64,
+        low: classes.len() as f64,
+        high: classes.len() as f64,
+    })
 }
 
 /// Checks the classes and takes their moments.

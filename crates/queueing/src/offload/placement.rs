@@ -3,7 +3,7 @@
 //! Offloading one class changes the wait of all, because they share the host; so the choice is made
 //! for all classes together: the placement with the least mean delay, every subset being tried.
 
-use super::{Class, Prediction, System, predict_placed};
+use super::{Class, Prediction, System, predict_placed, saturation_placed};
 use crate::ModelError;
 use crate::error::{at_least_one, within};
 use crate::policy::{Band, Policy, Rule};
@@ -27,18 +27,9 @@ pub struct Placement {
 /// # Errors
 /// No class, more than [`MOST_CLASSES`], or an input outside its domain.
 pub fn best(classes: &[Class], system: &System) -> Result<Option<Placement>, ModelError> {
-    at_least_one("number of classes", classes.len())?;
-    within(
-        "number of classes",
-        classes.len() as f64,
-        1.0,
-        MOST_CLASSES as f64,
-    )?;
-    let mut subsets: Vec<u32> = (0..1 << classes.len()).collect();
-    subsets.sort_by_key(|subset| subset.count_ones());
+    few_enough(classes)?;
     let mut found: Option<Placement> = None;
-    for subset in subsets {
-        let offloaded: Vec<bool> = (0..classes.len()).map(|i| subset >> i & 1 == 1).collect();
+    for offloaded in subsets(classes.len()) {
         let prediction = match predict_placed(classes, system, &offloaded) {
             Ok(prediction) => prediction,
             Err(ModelError::Unstable { .. }) => continue,
@@ -55,6 +46,43 @@ pub fn best(classes: &[Class], system: &System) -> Result<Option<Placement>, Mod
         }
     }
     Ok(found)
+}
+
+/// The greatest total arrival rate that any placement carries, the mix of classes being kept, and
+/// the placement; of equals, the one that offloads fewer classes.
+///
+/// # Errors
+/// As [`best`].
+pub fn greatest_load(classes: &[Class], system: &System) -> Result<(f64, Vec<bool>), ModelError> {
+    few_enough(classes)?;
+    let mut greatest = (0.0, Vec::new());
+    for offloaded in subsets(classes.len()) {
+        let (limit, _) = saturation_placed(classes, system, &offloaded)?;
+        if limit > greatest.0 * (1.0 + 1e-12) {
+            greatest = (limit, offloaded);
+        }
+    }
+    Ok(greatest)
+}
+
+fn few_enough(classes: &[Class]) -> Result<(), ModelError> {
+    at_least_one("number of classes", classes.len())?;
+    within(
+        "number of classes",
+        classes.len() as f64,
+        1.0,
+        MOST_CLASSES as f64,
+    )?;
+    Ok(())
+}
+
+/// All placements of so many classes, those that offload fewer first.
+fn subsets(classes: usize) -> impl Iterator<Item = Vec<bool>> {
+    let mut subsets: Vec<u32> = (0..1 << classes).collect();
+    subsets.sort_by_key(|subset| subset.count_ones());
+    subsets
+        .into_iter()
+        .map(move |subset| (0..classes).map(|i| subset >> i & 1 == 1).collect())
 }
 
 /// Writes the best placements over a range of loads as a policy. `sizes` has the greatest object

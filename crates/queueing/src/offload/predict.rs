@@ -1,6 +1,6 @@
 //! Utilisation, delay and saturation, with and without an engine.
 
-use super::{Class, ClassMoments, Discipline, Feeding, Stage, System, all_moments};
+use super::{Class, ClassMoments, Discipline, Feeding, Stage, System, all_moments, one_each};
 use crate::queue::many::{k_mg1, mgk};
 use crate::queue::tandem::{departure_scv, gig1};
 use crate::{ModelError, Moments};
@@ -43,6 +43,8 @@ pub struct ClassPrediction {
     pub engine_utilisation: Option<f64>,
     /// The mean time of its requests in the system, seconds.
     pub delay: f64,
+    /// The mean number of its requests that wait, at all stages together.
+    pub waiting: f64,
 }
 
 /// The stage that saturates first.
@@ -173,11 +175,26 @@ pub fn saturation(
     saturation_of(&all_moments(classes)?, system, &vec![engine; classes.len()])
 }
 
+/// The same where each class is offloaded or not.
+///
+/// # Errors
+/// As [`saturation`]; `offloaded` does not have one entry a class.
+pub fn saturation_placed(
+    classes: &[Class],
+    system: &System,
+    offloaded: &[bool],
+) -> Result<(f64, Bottleneck), ModelError> {
+    one_each(classes, offloaded)?;
+    saturation_of(&all_moments(classes)?, system, offloaded)
+}
+
 fn saturation_of(
     classes: &[ClassMoments],
     system: &System,
     offloaded: &[bool],
 ) -> Result<(f64, Bottleneck), ModelError> {
+    system.host.check()?;
+    system.engine.check()?;
     let limit = |stage: &Stage, mean: f64| {
         if mean == 0.0 {
             f64::INFINITY
@@ -219,14 +236,7 @@ pub fn predict_placed(
     system: &System,
     offloaded: &[bool],
 ) -> Result<Prediction, ModelError> {
-    if offloaded.len() != classes.len() {
-        return Err(ModelError::OutOfRange {
-            what: "number of placements",
-            value: offloaded.len() as f64,
-            low: classes.len() as f64,
-            high: classes.len() as f64,
-        });
-    }
+    one_each(classes, offloaded)?;
     let moments = all_moments(classes)?;
     let engine = offloaded.contains(&true);
     if system.host.room.is_some() || (engine && system.engine.room.is_some()) {
@@ -237,8 +247,15 @@ pub fn predict_placed(
     }
     let (saturation, bottleneck) = saturation_of(&moments, system, offloaded)?;
     let (rate, host_service) = mixed(&moments, offloaded, first)?;
+    // A mixture of exponentials is one only if they are all the same.
+    let same = first(&moments[0], offloaded[0]).mean;
     let exponential = moments.iter().zip(offloaded).all(|(class, offloaded)| {
-        *offloaded && class.host_exponential && class.host.mean == moments[0].host.mean
+        let known = if *offloaded {
+            class.host_exponential
+        } else {
+            class.alone_exponential
+        };
+        known && first(class, *offloaded).mean == same
     });
     let host = solve(rate, 1.0, &host_service, exponential, &system.host)?;
     let helper = if engine {
@@ -255,14 +272,16 @@ pub fn predict_placed(
             Some(helper) if *offloaded => helper.time(there),
             _ => 0.0,
         };
+        let delay = host.time(here) + helper_time;
         ClassPrediction {
             name: named.name.clone(),
             offloaded: *offloaded,
+            waiting: class.arrival_rate * (delay - here - there),
             host_utilisation: class.arrival_rate * here / system.host.cores as f64,
             engine_utilisation: helper
                 .as_ref()
                 .map(|_| class.arrival_rate * there / system.engine.cores as f64),
-            delay: host.time(here) + helper_time,
+            delay,
         }
     };
     let pairs = classes.iter().zip(moments.iter().zip(offloaded));

@@ -204,6 +204,19 @@ fn a_policy_opens_each_band_where_offloading_begins_to_pay() {
 }
 
 #[test]
+fn a_mixed_placement_may_carry_the_greatest_load() {
+    // A slow engine that would choke on the small ones takes the large ones alone.
+    let small = class(400.0, [0.0003, 0.0001, 0.0001, 0.0, 0.002]);
+    let large = class(20.0, [0.0003, 0.02, 0.0004, 0.0001, 0.01]);
+    let both = [small, large];
+    let (most, offloaded) = placement::greatest_load(&both, &System::default()).unwrap();
+    assert_eq!(offloaded, [false, true]);
+    for engine in [false, true] {
+        assert!(most > 1.5 * saturation(&both, &System::default(), engine).unwrap().0);
+    }
+}
+
+#[test]
 fn nothing_carries_an_impossible_load() {
     let one = [class(1e6, [0.001, 0.001, 0.001, 0.001, 0.001])];
     assert_eq!(placement::best(&one, &System::default()).unwrap(), None);

@@ -47,10 +47,12 @@ pub fn mmk(arrival_rate: f64, service_rate: f64, servers: usize) -> Result<Stead
 /// M/G/k by Lee and Longton (1959), the case c_a² = 1 of Allen and Cunneen: the wait of M/M/k times
 /// (1 + c_s²)/2.
 ///
-/// **Approximation.** Exact for k = 1 and for exponential service; within a few per cent for
-/// c_s² ≤ 1 and moderate loads. For heavy tails (c_s² well above 1) and several servers the true
-/// wait is not determined by two moments at all and can be several times smaller: simulate
-/// instead.
+/// **Approximation.** Exact for k = 1 and for exponential service. Beside simulations with 2 to 16
+/// servers at utilisations of 0.5 to 0.9, the *time* is within 1 % for c_s² ≤ 1 and within 6 % for
+/// c_s² up to 5 (lognormal, mixtures of exponentials). The *wait* alone is up to a third too short
+/// for constant and up to two thirds too long for variable service where it is small anyway: half
+/// loaded, many servers. For a heavy tail (a bounded Pareto of c_s² 65) the time came out twice as
+/// long as simulated, the wait many times: two moments do not determine it; simulate instead.
 ///
 /// # Errors
 /// As [`mmk`].

@@ -15,6 +15,10 @@ pub(super) struct Job {
     pub(super) class: u32,
     /// Whether it was offered after the warm-up.
     pub(super) counts: bool,
+    /// Whether it goes on to the engine.
+    pub(super) offloaded: bool,
+    /// Its service time at the first stage, seconds.
+    pub(super) first: f64,
     /// Its service time at the second stage, seconds.
     pub(super) second: f64,
 }

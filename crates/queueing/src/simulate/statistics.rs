@@ -69,28 +69,43 @@ impl BatchMeans {
     /// The mean and its interval; `None` when nothing was observed. With fewer than two full
     /// batches the interval is infinite.
     pub(super) fn estimate(&self) -> Option<Estimate> {
-        if self.count == 0 {
-            return None;
-        }
-        let mean = self.total / self.count as f64;
-        let batches = self.means.len() as f64;
-        let half_width = if self.means.len() < 2 {
-            f64::INFINITY
-        } else {
-            let centre = self.means.iter().sum::<f64>() / batches;
-            let variance =
-                self.means.iter().map(|m| (m - centre).powi(2)).sum::<f64>() / (batches - 1.0);
-            let quantile = StudentsT::new(0.0, 1.0, batches - 1.0).map_or(f64::INFINITY, |t| {
-                t.inverse_cdf(0.5 + self.confidence / 2.0)
-            });
-            quantile * (variance / batches).sqrt()
-        };
-        Some(Estimate {
-            mean,
+        let half_width = half_width(&self.means, self.confidence);
+        (self.count > 0).then(|| Estimate {
+            mean: self.total / self.count as f64,
             half_width,
             count: self.count,
         })
     }
+}
+
+/// The variance of what `first` observed, `second` having observed the squares: to first order, it
+/// moves with m₂ − 2·m̄₁·m₁ from batch to batch.
+pub(super) fn variance(first: &BatchMeans, second: &BatchMeans) -> Option<Estimate> {
+    let (mean, square) = (first.estimate()?, second.estimate()?);
+    let moved: Vec<f64> = first
+        .means
+        .iter()
+        .zip(&second.means)
+        .map(|(m1, m2)| m2 - 2.0 * mean.mean * m1)
+        .collect();
+    Some(Estimate {
+        mean: (square.mean - mean.mean * mean.mean).max(0.0),
+        half_width: half_width(&moved, first.confidence),
+        count: mean.count,
+    })
+}
+
+/// Half the width of the interval around the mean of nearly independent `values`, by Student's t.
+fn half_width(values: &[f64], confidence: f64) -> f64 {
+    let count = values.len() as f64;
+    if values.len() < 2 {
+        return f64::INFINITY;
+    }
+    let centre = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|v| (v - centre).powi(2)).sum::<f64>() / (count - 1.0);
+    let quantile = StudentsT::new(0.0, 1.0, count - 1.0)
+        .map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + confidence / 2.0));
+    quantile * (variance / count).sqrt()
 }
 
 /// The average over time of a level that changes in steps.

@@ -1,11 +1,6 @@
-use super::*;
-use crate::offload::{Discipline, Feeding, Stage, predict};
-use crate::queue::mg1k::mg1k;
-use crate::queue::{many, mm1};
+//! The simulator by itself; `tests/simulator.rs` holds the formulas against it.
 
-/// Three half-widths of a 95 % interval: a right formula fails once in about 10⁸ runs, and the
-/// seeds are fixed.
-const WIDE: f64 = 3.0;
+use super::*;
 
 fn exponential(mean: f64) -> Distribution {
     Distribution::exponential(1.0 / mean).unwrap()
@@ -40,168 +35,6 @@ fn run(engine: bool) -> Run {
         requests: 400_000,
         engine,
         ..Run::default()
-    }
-}
-
-#[test]
-fn one_stage_agrees_with_pollaczek_and_khinchin() {
-    for service in [
-        exponential(0.1),
-        Distribution::deterministic(0.1).unwrap(),
-        Distribution::log_normal_from_mean_and_scv(0.1, 2.0).unwrap(),
-        Distribution::erlang(3, 30.0).unwrap(),
-    ] {
-        let classes = host_only(7.0, service);
-        let seen = simulate(&classes, &System::default(), &run(false)).unwrap();
-        let exact = predict(&classes, &System::default(), false).unwrap();
-        assert!(
-            seen.delay.contains(exact.delay, WIDE),
-            "{:?} {}",
-            seen.delay,
-            exact.delay
-        );
-        assert!((seen.host_utilisation - 0.7).abs() < 0.01);
-        assert!(
-            (seen.present / (7.0 * exact.delay) - 1.0).abs() < 0.1,
-            "Little's law"
-        );
-    }
-}
-
-#[test]
-fn sharing_a_processor_agrees_for_any_service_time() {
-    let system = System {
-        host: Stage {
-            discipline: Discipline::ProcessorSharing,
-            ..Stage::default()
-        },
-        ..System::default()
-    };
-    for service in [
-        exponential(0.1),
-        Distribution::log_normal_from_mean_and_scv(0.1, 4.0).unwrap(),
-    ] {
-        let classes = host_only(6.0, service);
-        let seen = simulate(&classes, &system, &run(false)).unwrap();
-        assert!(seen.delay.contains(0.25, WIDE), "{:?}", seen.delay);
-    }
-}
-
-#[test]
-fn several_cores_agree_pooled_and_separate() {
-    for (feeding, exact) in [
-        (Feeding::Pooled, many::mmk(24.0, 10.0, 3).unwrap().time),
-        (Feeding::Separate, mm1::mm1(8.0, 10.0).unwrap().time),
-    ] {
-        let system = System {
-            host: Stage {
-                cores: 3,
-                feeding,
-                ..Stage::default()
-            },
-            ..System::default()
-        };
-        let seen = simulate(&host_only(24.0, exponential(0.1)), &system, &run(false)).unwrap();
-        assert!(seen.delay.contains(exact, WIDE), "{:?} {exact}", seen.delay);
-        assert!((seen.host_utilisation - 0.8).abs() < 0.01);
-    }
-}
-
-#[test]
-fn bounded_room_agrees_with_the_embedded_chain_also_beyond_saturation() {
-    for (load, room) in [(0.8, 5), (1.5, 8)] {
-        let service = Distribution::log_normal_from_mean_and_scv(1.0, 1.5).unwrap();
-        let system = System {
-            host: Stage {
-                room: Some(room),
-                ..Stage::default()
-            },
-            ..System::default()
-        };
-        let exact = mg1k(load, &service, room).unwrap();
-        let seen = simulate(&host_only(load, service), &system, &run(false)).unwrap();
-        assert!(
-            (seen.blocking - exact.blocking).abs() < 0.004,
-            "{} {}",
-            seen.blocking,
-            exact.blocking
-        );
-        assert!(
-            seen.delay.contains(exact.steady.time, WIDE),
-            "{:?} {:?}",
-            seen.delay,
-            exact.steady
-        );
-    }
-}
-
-#[test]
-fn two_exponential_stages_agree_exactly_and_others_within_the_approximation() {
-    let jackson = vec![class(
-        6.0,
-        [
-            exponential(0.1),
-            nothing(),
-            nothing(),
-            nothing(),
-            exponential(0.12),
-        ],
-    )];
-    let seen = simulate(&jackson, &System::default(), &run(true)).unwrap();
-    let exact = predict(&jackson, &System::default(), true).unwrap();
-    assert!(
-        exact.exact && seen.delay.contains(exact.delay, WIDE),
-        "{:?} {}",
-        seen.delay,
-        exact.delay
-    );
-    let constant = Distribution::deterministic(0.1).unwrap();
-    let regular = vec![class(
-        8.0,
-        [constant, nothing(), nothing(), nothing(), exponential(0.1)],
-    )];
-    let seen = simulate(&regular, &System::default(), &run(true)).unwrap();
-    let close = predict(&regular, &System::default(), true).unwrap();
-    assert!(
-        (seen.delay.mean / close.delay - 1.0).abs() < 0.1,
-        "{:?} {}",
-        seen.delay,
-        close.delay
-    );
-}
-
-#[test]
-fn classes_agree_each_by_itself() {
-    let classes = vec![
-        class(
-            40.0,
-            [
-                exponential(0.002),
-                exponential(0.002),
-                nothing(),
-                nothing(),
-                nothing(),
-            ],
-        ),
-        class(
-            4.0,
-            [
-                exponential(0.01),
-                exponential(0.1),
-                nothing(),
-                nothing(),
-                nothing(),
-            ],
-        ),
-    ];
-    let seen = simulate(&classes, &System::default(), &run(false)).unwrap();
-    let exact = predict(&classes, &System::default(), false).unwrap();
-    for (seen, exact) in seen.classes.iter().zip(&exact.classes) {
-        assert!(
-            seen.unwrap().contains(exact.delay, WIDE),
-            "{seen:?} {}",
-            exact.delay
-        );
     }
 }
 
@@ -257,5 +90,32 @@ fn what_could_never_catch_up_is_refused_unless_its_room_is_bounded() {
             }
         ),
         Err(ModelError::TooFewSamples { given: 10, .. })
+    ));
+}
+
+#[test]
+fn a_stage_without_room_or_cores_is_refused() {
+    let classes = host_only(5.0, exponential(0.1));
+    let with = |host: Stage| System {
+        host,
+        ..System::default()
+    };
+    let no_room = with(Stage {
+        room: Some(0),
+        ..Stage::default()
+    });
+    let no_cores = with(Stage {
+        cores: 0,
+        ..Stage::default()
+    });
+    for system in [no_room, no_cores] {
+        assert!(matches!(
+            simulate(&classes, &system, &run(false)),
+            Err(ModelError::Zero { .. })
+        ));
+    }
+    assert!(matches!(
+        simulate_placed(&classes, &System::default(), &[true, false], &run(true)),
+        Err(ModelError::OutOfRange { value: 2.0, .. })
     ));
 }
