@@ -1,6 +1,6 @@
 //! `outboard lab`: experiments on this machine, engine and kernel side by side.
 
-use ::lab::web;
+use ::lab::{respond, stateless, web};
 use anyhow::Result;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -16,6 +16,8 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Experiment {
     Web(Web),
+    Stateless(Stateless),
+    Respond(Respond),
 }
 
 /// nginx on the kernel's TCP and on the engine: throughput, CPU a request, latency
@@ -47,10 +49,56 @@ struct Web {
     json: bool,
 }
 
+/// The stateless responder and the load client together, beside the bare rate of the platform
+///
+/// In two placements: the driver's receive work of the server's interface, with the responder in
+/// it, has a core, and the client has another; or both are on one. Bare is what remains without their work: frames out by AF_XDP,
+/// back by a mirror in the driver, in by AF_XDP. Needs root.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  sudo outboard lab stateless --quick")]
+struct Stateless {
+    /// Fewer and shorter rounds
+    #[arg(long)]
+    quick: bool,
+    /// Rounds; each measures everything [default: 7, quick: 3]
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// Seconds of each measurement [default: 10, quick: 2]
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<u64>,
+    /// Connections outstanding at once, and frames on their way in the bare measurement
+    #[arg(short, long, value_name = "N", default_value_t = 128)]
+    connections: usize,
+    /// Print JSON, with every round
+    #[arg(long)]
+    json: bool,
+}
+
+/// The stateless responder and nginx on the kernel's TCP: requests a second under wrk
+///
+/// Over a veth, wrk with two threads; both servers are measured in turn, several rounds. The table
+/// shows medians and the ratio, and what a run of the program costs by the kernel's own count.
+/// Needs root.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  sudo outboard lab respond --rounds 3 --seconds 4")]
+struct Respond {
+    /// Rounds
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    rounds: usize,
+    /// Seconds of each measurement
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    seconds: u64,
+    /// Connections of the client
+    #[arg(short, long, value_name = "N", default_value_t = 128)]
+    connections: usize,
+}
+
 /// Runs the experiment.
 pub fn run(args: Args) -> Result<ExitCode> {
     match args.experiment {
         Experiment::Web(args) => run_web(&args),
+        Experiment::Stateless(args) => run_stateless(&args),
+        Experiment::Respond(args) => run_respond(&args),
     }
 }
 
@@ -63,9 +111,37 @@ fn run_web(args: &Web) -> Result<ExitCode> {
         only: args.only.clone(),
         connections: args.connections,
     };
+    let report = watched(|say| web::run(&plan, say))?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report.to_json())?);
+    } else {
+        print!("{report}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_stateless(args: &Stateless) -> Result<ExitCode> {
+    let (rounds, seconds) = if args.quick { (3, 2) } else { (7, 10) };
+    let plan = stateless::Plan {
+        binary: std::env::current_exe()?,
+        rounds: args.rounds.unwrap_or(rounds).max(1),
+        window: Duration::from_secs(args.seconds.unwrap_or(seconds).max(1)),
+        connections: args.connections.max(1),
+    };
+    let report = watched(|say| stateless::run(&plan, say))?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report.to_json())?);
+    } else {
+        print!("{report}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs an experiment, and shows what it says that it is doing.
+fn watched<T>(experiment: impl FnOnce(&mut dyn FnMut(&str)) -> Result<T>) -> Result<T> {
     let mut progress = std::io::stderr();
     let terminal = progress.is_terminal();
-    let report = web::run(&plan, |doing| {
+    let result = experiment(&mut |doing| {
         // One line that changes on a terminal; elsewhere a line each. Nobody misses it if it
         // cannot be written.
         let _ = if terminal {
@@ -77,11 +153,17 @@ fn run_web(args: &Web) -> Result<ExitCode> {
     if terminal {
         eprint!("\r\x1b[K");
     }
-    let report = report?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report.to_json())?);
-    } else {
-        print!("{report}");
-    }
+    result
+}
+
+fn run_respond(args: &Respond) -> Result<ExitCode> {
+    let plan = respond::Plan {
+        binary: std::env::current_exe()?,
+        rounds: args.rounds.max(1),
+        window: Duration::from_secs(args.seconds.max(1)),
+        connections: args.connections,
+    };
+    let report = watched(|say| respond::run(&plan, say))?;
+    print!("{report}");
     Ok(ExitCode::SUCCESS)
 }

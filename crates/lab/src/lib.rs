@@ -6,13 +6,16 @@
 #![forbid(unsafe_code)]
 
 pub mod faults;
+pub mod flood;
 mod guardian;
 pub mod load;
 pub mod machine;
 pub mod nginx;
 pub mod outboard;
 pub mod process;
+pub mod respond;
 pub mod sampler;
+pub mod stateless;
 pub mod statistics;
 pub mod table;
 pub mod tool;
@@ -29,14 +32,25 @@ pub fn is_root() -> bool {
 }
 
 /// For the first line of a test that needs root: `true`, and a line that says so, without it.
-///
-/// The line goes past the test harness, which swallows what tests print with macros.
 pub fn skip_without_root(test: &str) -> bool {
+    !is_root() && skip(test, "root")
+}
+
+/// For the first line of a test that needs root and these programs: `true`, and a line that says
+/// what is missing, without them.
+pub fn skip_without(test: &str, programs: &[&str]) -> bool {
+    let is_missing = |program: &&&str| tool::find(program).is_none();
+    skip_without_root(test)
+        || programs
+            .iter()
+            .find(is_missing)
+            .is_some_and(|missing| skip(test, missing))
+}
+
+/// Says that a test is skipped, past the test harness, which swallows what tests print with macros.
+fn skip(test: &str, needed: &str) -> bool {
     use std::io::Write;
-    if is_root() {
-        return false;
-    }
-    let line = format!("SKIPPED (needs root): {test}\n");
+    let line = format!("SKIPPED (needs {needed}): {test}\n");
     // Whether anyone reads it is not the test's business.
     let _ = std::io::stderr().write_all(line.as_bytes());
     true

@@ -179,6 +179,39 @@ impl World {
         }
     }
 
+    /// The name of the middle's namespace. Fails in a world without one.
+    pub fn middle(&self) -> Result<&str> {
+        let name = self.names.get(MIDDLE).context("a world without a middle")?;
+        Ok(name)
+    }
+
+    /// A program to be started in the middle. Fails in a world without one.
+    pub fn program_in_middle(&self, name: impl AsRef<std::ffi::OsStr>) -> Result<Program> {
+        Ok(Program::new(name).within(self.middle()?))
+    }
+
+    /// Makes the middle a router between the two ends, which still seem to be on one link: it
+    /// answers for each of them (proxy ARP, RFC 1027). It has an address of its own, and forwards
+    /// what its rules let through. IPv4 only.
+    pub fn route_in_middle(&self, address: Ipv4Addr) -> Result<()> {
+        let middle = self.middle()?;
+        tool::run(&format!("ip -n {middle} link set lo up"))?;
+        for (interface, side) in MIDDLE_INTERFACES
+            .into_iter()
+            .zip([Side::Server, Side::Client])
+        {
+            tool::run(&format!(
+                "ip -n {middle} addr add {address}/32 dev {interface}"
+            ))?;
+            tool::run(&format!(
+                "ip -n {middle} route add {}/32 dev {interface} src {address}",
+                side.ipv4()
+            ))?;
+            self.set(middle, &format!("net.ipv4.conf.{interface}.proxy_arp"), "1")?;
+        }
+        self.set(middle, "net.ipv4.ip_forward", "1")
+    }
+
     /// The file by which the middle is entered. Fails in a world without one.
     pub(crate) fn middle_file(&self) -> Result<PathBuf> {
         let name = self.names.get(MIDDLE).context("a world without a middle")?;
@@ -258,6 +291,12 @@ pub(crate) fn enter_file(path: &Path) -> Result<()> {
     )
     .with_context(|| format!("cannot enter {}", path.display()))?;
     Ok(())
+}
+
+/// Moves the calling thread into a network namespace by its name. There is no way back: use a
+/// thread made for it.
+pub fn enter_namespace(name: &str) -> Result<()> {
+    enter_file(&namespace_file(name))
 }
 
 /// The file by which the namespace `name` is entered.

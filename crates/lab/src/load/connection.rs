@@ -20,6 +20,8 @@ pub(super) struct Progress {
     pub(super) answered: Option<(u16, Instant)>,
     /// The server has ended the connection, as it was asked to.
     pub(super) closed: bool,
+    /// Bytes that came.
+    pub(super) bytes: u64,
 }
 
 #[derive(Default)]
@@ -113,6 +115,7 @@ impl Connection {
                     break;
                 }
                 Ok((length, _)) => {
+                    progress.bytes += length as u64;
                     if self.take(&buffer[..length])? {
                         let due = self.due.take().context("a response to no request")?;
                         let status = self.body.map_or(0, |(status, _)| status);

@@ -44,7 +44,9 @@ pub struct Outcome {
     pub failed: u64,
     /// Nanoseconds from when a request was due until its response was there.
     pub latency: Histogram<u64>,
-    /// From the first request due to the last response.
+    /// Bytes received: heads and bodies of responses.
+    pub bytes: u64,
+    /// From the first request due to the last response; while it runs, until now.
     pub took: Duration,
 }
 
@@ -61,11 +63,20 @@ const GRACE: Duration = Duration::from_secs(10);
 impl Load {
     /// Runs the load in the calling thread, in its network and on its cores.
     pub fn run(&self) -> Result<Outcome> {
+        self.run_watched(Duration::MAX, |_| ())
+    }
+
+    /// Runs it, and calls `watch` with what came of it so far, about once every `interval`.
+    pub fn run_watched(
+        &self,
+        interval: Duration,
+        mut watch: impl FnMut(&Outcome),
+    ) -> Result<Outcome> {
         if self.rate <= 0.0 || self.connections == 0 {
             bail!("a load needs a rate and a connection");
         }
         let mut client = Client::new(self)?;
-        client.run()?;
+        client.run(interval, &mut watch)?;
         Ok(client.outcome)
     }
 }
@@ -109,6 +120,7 @@ impl<'a> Client<'a> {
                 answered: 0,
                 failed: 0,
                 latency: Histogram::new_with_bounds(1_000, 60_000_000_000, 3)?,
+                bytes: 0,
                 took: Duration::ZERO,
             },
         };
@@ -122,8 +134,9 @@ impl<'a> Client<'a> {
         Ok(client)
     }
 
-    fn run(&mut self) -> Result<()> {
+    fn run(&mut self, watched: Duration, watch: &mut dyn FnMut(&Outcome)) -> Result<()> {
         let started = Instant::now();
+        let mut seen = Duration::ZERO;
         let interval = Duration::from_secs_f64(1.0 / self.load.rate);
         let end = started + self.load.duration;
         let mut due = started;
@@ -136,6 +149,12 @@ impl<'a> Client<'a> {
                 self.outcome.due += 1;
                 // From the start, not from the previous one: rounding must not add up.
                 due = started + interval.mul_f64(self.outcome.due as f64);
+            }
+            let elapsed = now.saturating_duration_since(started);
+            if elapsed.saturating_sub(seen) >= watched {
+                seen = elapsed;
+                self.outcome.took = elapsed;
+                watch(&self.outcome);
             }
             self.send_waiting();
             let outstanding = self.outcome.unanswered() > 0;
@@ -181,6 +200,7 @@ impl<'a> Client<'a> {
             self.fail(index);
             return false;
         };
+        self.outcome.bytes += progress.bytes;
         if let Some((status, due)) = progress.answered {
             if status == 200 {
                 let latency = u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX);

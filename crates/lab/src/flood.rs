@@ -1,0 +1,155 @@
+//! A SYN flood (RFC 4987 §2) from the client's side of a world, as fast as one core sends: every
+//! SYN from another made-up address and port.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use netdev::{Device, Interface, XdpDevice, xdp};
+use wire::checksum::Sum;
+use wire::ethernet::{MacAddr, Vlan};
+use wire::ip::Ecn;
+use wire::segment::{Headers, Link, TcpChecksum};
+use wire::seq::SeqNumber;
+use wire::tcp::{Flags, Options, Repr, Timestamps};
+
+use crate::world::{Side, World};
+
+/// Frames between two looks at whether to stop.
+const BATCH: u32 = 64;
+
+/// What a flood came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// SYNs that the device took.
+    pub sent: u64,
+    /// For how long.
+    pub took: Duration,
+}
+
+impl Report {
+    /// SYNs a second.
+    pub fn rate(&self) -> f64 {
+        self.sent as f64 / self.took.as_secs_f64()
+    }
+}
+
+/// A flood that goes on until it is stopped or dropped, kept by a thread of this process.
+#[derive(Debug)]
+pub struct SynFlood {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<Report>>>,
+}
+
+impl SynFlood {
+    /// Begins to flood an IPv4 address and port of the server's side.
+    ///
+    /// # Errors
+    /// What kept the sender from being made.
+    pub fn start(world: &World, target: SocketAddr) -> Result<Self> {
+        let find = |side: Side| world.on(side, || Ok(Interface::find(side.interface())?));
+        let from: Result<Interface> = find(Side::Client);
+        let to: Result<Interface> = find(Side::Server);
+        let (from, to) = (from?, to?);
+        let device = world.on(Side::Client, || {
+            let config = xdp::Config {
+                bind: xdp::Bind::Copy,
+                ..xdp::Config::default()
+            };
+            XdpDevice::open(&from, config).context("cannot open the sender")
+        })?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::Builder::new().name("SYN flood".into());
+        let thread = thread.spawn({
+            let stop = Arc::clone(&stop);
+            let link = Link {
+                src: MacAddr(from.mac),
+                dst: MacAddr(to.mac),
+                vlan: Vlan::default(),
+            };
+            move || Ok(send(device, link, target, &stop))
+        })?;
+        Ok(Self {
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Ends it, and says what it came to.
+    ///
+    /// # Errors
+    /// The sender had failed.
+    pub fn stop(mut self) -> Result<Report> {
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<Report> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().context("stopped before")?;
+        thread.join().map_err(|_| anyhow!("the flood panicked"))?
+    }
+}
+
+impl Drop for SynFlood {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            // Nobody asks for its report.
+            let _ = self.finish();
+        }
+    }
+}
+
+fn send(mut device: XdpDevice, link: Link, target: SocketAddr, stop: &AtomicBool) -> Report {
+    let begin = Instant::now();
+    let mut sent: u32 = 0;
+    while !stop.load(Ordering::Relaxed) {
+        for _ in 0..BATCH {
+            let Some(frame) = device.frame() else { break };
+            let headers = syn(link, target, sent);
+            let Ok(length) = headers.emit(0, TcpChecksum::Complete(Sum::ZERO), frame) else {
+                break;
+            };
+            device.submit(length, None);
+            sent = sent.wrapping_add(1);
+        }
+        device.flush();
+    }
+    Report {
+        sent: sent.into(),
+        took: begin.elapsed(),
+    }
+}
+
+/// The SYN of the `number`th stranger. Its address is of 10.128.0.0/9, which nobody here has.
+fn syn(link: Link, target: SocketAddr, number: u32) -> Headers {
+    let [_, a, b, c] = number.to_be_bytes();
+    Headers {
+        link,
+        src: IpAddr::V4(Ipv4Addr::new(10, 128 | a, b, c)),
+        dst: target.ip(),
+        hop_limit: 64,
+        dscp: 0,
+        ecn: Ecn::NotCapable,
+        tcp: Repr {
+            src_port: 1024 + (number >> 9) as u16 % 60_000,
+            dst_port: target.port(),
+            seq: SeqNumber(number.wrapping_mul(0x9e37_79b9)),
+            ack: None,
+            flags: Flags::SYN,
+            window: 64_240,
+            options: Options {
+                mss: Some(1460),
+                window_scale: Some(7),
+                sack_permitted: true,
+                timestamps: Some(Timestamps {
+                    value: number,
+                    echo: 0,
+                }),
+                ..Options::NONE
+            },
+        },
+    }
+}

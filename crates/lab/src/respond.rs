@@ -1,0 +1,189 @@
+//! `outboard lab respond`: the stateless responder and nginx on the kernel's TCP, in turn, under
+//! the same wrk over a veth.
+
+use crate::nginx::Nginx;
+use crate::process::{Process, Program};
+use crate::statistics::{median, paired_ratio};
+use crate::table::Table;
+use crate::tool;
+use crate::world::{Side, World};
+use anyhow::{Context, Result, bail};
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How to run it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The binary that answers.
+    pub binary: PathBuf,
+    /// Rounds; each measures both servers, with keep-alive and with close.
+    pub rounds: usize,
+    /// Length of each measurement.
+    pub window: Duration,
+    /// Connections that wrk keeps open at once, with two threads.
+    pub connections: usize,
+}
+
+/// The responder's port.
+const PORT: u16 = 8000;
+/// The file that has the kernel count the run time of BPF programs.
+const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
+
+/// What was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Requests a second by round: keep-alive, close; of nginx and of the responder.
+    rates: [[Vec<f64>; 2]; 2],
+    /// Nanoseconds of a run of the programs, by round: steering and responder together, and one
+    /// that lets frames pass, which is what counting alone costs and little more.
+    costs: [Vec<f64>; 2],
+}
+
+/// Runs it. `say` is told what is being done.
+pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
+    for needed in ["nginx", "wrk"] {
+        if tool::find(needed).is_none() {
+            bail!("{needed} is not installed: scripts/deps.sh test");
+        }
+    }
+    let world = World::new()?;
+    let site = world.scratch().join("site");
+    fs::create_dir_all(&site)?;
+    let mut report = Report::default();
+    for round in 1..=plan.rounds {
+        for (index, close) in [false, true].into_iter().enumerate() {
+            let kind = if close { "close" } else { "keep-alive" };
+            say(&format!("round {round}: {kind}, nginx"));
+            let nginx = Nginx::start(&world, None, &site, None)?;
+            let rate = wrk(plan, &world, &format!("{}/64", Nginx::address()), close)?;
+            report.rates[index][0].push(rate);
+            nginx.stop()?;
+            say(&format!("round {round}: {kind}, responder"));
+            let responder = start(plan, &world)?;
+            let target = format!("{}:{PORT}/", Side::Server.ipv4());
+            report.rates[index][1].push(wrk(plan, &world, &target, close)?);
+            responder.stop(Duration::from_secs(5))?;
+        }
+        // Counting costs something itself, so it is on in a measurement of its own.
+        say(&format!("round {round}: cost of the program"));
+        let responder = start(plan, &world)?;
+        let counting = Counting::start()?;
+        wrk(
+            plan,
+            &world,
+            &format!("{}:{PORT}/", Side::Server.ipv4()),
+            false,
+        )?;
+        let mut costs = costs(responder.id())?;
+        drop(counting);
+        responder.stop(Duration::from_secs(5))?;
+        costs.sort_by(f64::total_cmp);
+        if let [least, .., most] = costs[..] {
+            report.costs[0].push(most);
+            report.costs[1].push(least);
+        }
+    }
+    Ok(report)
+}
+
+fn start(plan: &Plan, world: &World) -> Result<Process> {
+    let peer = format!("{}/{}", world.name(Side::Client), Side::Client.interface());
+    let program: Program = world
+        .program(Side::Server, &plan.binary)
+        .args(["respond", "-q", "-i", Side::Server.interface()])
+        .args(["-L", &format!(":{PORT}"), "--peer", &peer])
+        .log(world.scratch().join("respond.log"));
+    let mut responder = program.start()?;
+    let address = (Side::Server.ipv4(), PORT).into();
+    responder.wait_until(Duration::from_secs(20), || world.is_reached(address))?;
+    Ok(responder)
+}
+
+/// Requests a second that wrk reaches.
+fn wrk(plan: &Plan, world: &World, target: &str, close: bool) -> Result<f64> {
+    let mut program = world
+        .program(Side::Client, "wrk")
+        .args(["-t2", &format!("-c{}", plan.connections)])
+        .arg(format!("-d{}s", plan.window.as_secs().max(1)));
+    if close {
+        program = program.args(["-H", "Connection: close"]);
+    }
+    let printed = program.arg(format!("http://{target}")).output()?;
+    let rate = printed
+        .lines()
+        .find_map(|line| line.strip_prefix("Requests/sec:"));
+    rate.and_then(|rate| rate.trim().parse().ok())
+        .with_context(|| format!("wrk did not say how many requests a second: {printed}"))
+}
+
+/// Has the kernel count, as long as it lives.
+struct Counting(String);
+
+impl Counting {
+    fn start() -> Result<Self> {
+        let before = fs::read_to_string(SWITCH).with_context(|| SWITCH.to_string())?;
+        fs::write(SWITCH, "1").with_context(|| SWITCH.to_string())?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        // If it cannot be switched back, counting goes on; that costs some nanoseconds a run.
+        let _ = fs::write(SWITCH, self.0.trim());
+    }
+}
+
+/// Nanoseconds of a run of every program that a process holds and that ran often: the kernel tells
+/// them with the descriptors.
+fn costs(pid: u32) -> Result<Vec<f64>> {
+    let directory = Path::new("/proc").join(pid.to_string()).join("fdinfo");
+    let mut costs = Vec::new();
+    for entry in fs::read_dir(&directory)? {
+        let text = fs::read_to_string(entry?.path()).unwrap_or_default();
+        let value = |name: &str| -> Option<f64> {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().parse().ok()
+        };
+        if let (Some(time), Some(runs)) = (value("run_time_ns:"), value("run_cnt:"))
+            && runs > 1000.0
+        {
+            costs.push(time / runs);
+        }
+    }
+    Ok(costs)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = Table::new(["", "nginx req/s", "responder req/s", "ratio", "goal"]);
+        let names = [("keep-alive", "1.8"), ("close", "4")];
+        for ((name, goal), rates) in names.into_iter().zip(&self.rates) {
+            let figure = |values: &[f64]| format!("{:.0}", median(values).unwrap_or(0.0));
+            let ratio = paired_ratio(&rates[1], &rates[0]).map(|ratio| {
+                format!(
+                    "{:.2} ({:.2} to {:.2})",
+                    ratio.median, ratio.low, ratio.high
+                )
+            });
+            table.row([
+                name.to_string(),
+                figure(&rates[0]),
+                figure(&rates[1]),
+                ratio.unwrap_or_default(),
+                goal.to_string(),
+            ]);
+        }
+        writeln!(f, "{table}")?;
+        let cost = |values: &[f64]| median(values).unwrap_or(0.0);
+        writeln!(
+            f,
+            "one run of the program: {:.0} ns (steering and responder, acknowledgements included); of \
+             one that lets frames pass, by the same count: {:.0} ns; goal: 150",
+            cost(&self.costs[0]),
+            cost(&self.costs[1])
+        )
+    }
+}

@@ -1,0 +1,316 @@
+//! `outboard lab stateless`: responder and load client together, beside the bare rate of the
+//! platform: the share of it that they reach is what their own work costs.
+//!
+//! In two placements. *A core each*: the driver's receive work of the server's interface, and the
+//! program in it, run in a thread of their own (threaded NAPI) on the first core, the client on the
+//! second. *One core*: a veth does that work where the sender is, so both ends share the client's
+//! core, which saves the waking.
+
+mod bare;
+
+use crate::process::Process;
+use crate::statistics::{Estimate, estimate, paired_ratio};
+use crate::table::Table;
+use crate::tool;
+use crate::world::{Side, World};
+use anyhow::{Context, Result, bail};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The core of the responder, and the client's.
+const CORES: (usize, usize) = (0, 1);
+/// How long the responder may take to answer.
+const STARTING: Duration = Duration::from_secs(10);
+/// The share of the bare rate that is to be reached.
+const GOAL: f64 = 0.8;
+
+/// How to run the benchmark.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The binary.
+    pub binary: PathBuf,
+    /// Rounds; each measures everything.
+    pub rounds: usize,
+    /// Length of each measurement.
+    pub window: Duration,
+    /// Connections outstanding at once; as many frames are on their way in the bare measurement.
+    pub connections: usize,
+}
+
+/// One way to make connections.
+struct Case {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    /// Frames that go each way for a request.
+    frames: f64,
+    /// Bytes of a frame, in the mean of both directions.
+    length: usize,
+}
+
+const CASES: [Case; 2] = [
+    Case {
+        name: "keep-alive, 64 bytes",
+        arguments: &[],
+        frames: 1.0,
+        length: 170,
+    },
+    Case {
+        name: "close, 64 bytes",
+        arguments: &["--close"],
+        // SYN, request, FIN; SYN-ACK, response with FIN, acknowledgement.
+        frames: 3.0,
+        length: 110,
+    },
+];
+
+/// Where the responder's work is done.
+const PLACEMENTS: [&str; 2] = ["a core each", "one core"];
+
+/// What was measured of a case in a placement.
+#[derive(Debug, Default)]
+struct Series {
+    case: &'static str,
+    placement: &'static str,
+    frames: f64,
+    bare: Vec<f64>,
+    requests: Vec<f64>,
+    connections: Vec<f64>,
+    errors: u64,
+    lost: u64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Report {
+    series: Vec<Series>,
+    window: Duration,
+    connections: usize,
+}
+
+/// Runs the benchmark. `say` is told what is being done.
+pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
+    if std::thread::available_parallelism()?.get() < 2 {
+        bail!("this benchmark needs two cores: one for each end");
+    }
+    let worlds = [World::new()?, World::new()?];
+    own_thread(&worlds[0])?;
+    let mut report = Report {
+        series: Vec::new(),
+        window: plan.window,
+        connections: plan.connections,
+    };
+    for round in 0..plan.rounds {
+        let mut at = 0;
+        for case in &CASES {
+            for (placement, world) in PLACEMENTS.into_iter().zip(&worlds) {
+                say(&format!(
+                    "round {} of {}: {}, {placement}",
+                    round + 1,
+                    plan.rounds,
+                    case.name
+                ));
+                if round == 0 {
+                    report.series.push(Series {
+                        case: case.name,
+                        placement,
+                        frames: case.frames,
+                        ..Series::default()
+                    });
+                }
+                measure(world, plan, case, &mut report.series[at])?;
+                at += 1;
+            }
+        }
+    }
+    Ok(report)
+}
+
+fn measure(world: &World, plan: &Plan, case: &Case, series: &mut Series) -> Result<()> {
+    series.bare.push(bare_rate(world, plan, case)?);
+    let said = both_ends(world, plan, case)?;
+    let number = |name: &str| said[name].as_f64().unwrap_or(0.0);
+    series.requests.push(number("requests_per_second"));
+    series.connections.push(number("connections_per_second"));
+    series.errors += said["errors"].as_u64().unwrap_or(0);
+    series.lost += said["counters"]["syns_again"].as_u64().unwrap_or(0);
+    Ok(())
+}
+
+fn bare_rate(world: &World, plan: &Plan, case: &Case) -> Result<f64> {
+    let _mirror = bare::mirror(world)?;
+    world.on(Side::Client, || {
+        let mut cores = CpuSet::new();
+        cores.set(CORES.1);
+        sched_setaffinity(None, &cores)?;
+        bare::round_trips(world, case.length, plan.connections, plan.window)
+    })
+}
+
+fn both_ends(world: &World, plan: &Plan, case: &Case) -> Result<Value> {
+    let responder = start_responder(world, plan)?;
+    let printed = world
+        .program(Side::Client, &plan.binary)
+        .on_core(CORES.1)
+        .args(["load", &format!("http://{}/?s=64", Side::Server.ipv4())])
+        .args(["-c", &plan.connections.to_string(), "--json"])
+        .args(["-d", &format!("{}ms", plan.window.as_millis())])
+        .args(case.arguments)
+        .output()?;
+    responder.stop(STARTING)?;
+    serde_json::from_str(&printed).with_context(|| format!("the load client said: {printed}"))
+}
+
+fn start_responder(world: &World, plan: &Plan) -> Result<Process> {
+    let log = world.scratch().join("respond.log");
+    let mut responder = world
+        .program(Side::Server, &plan.binary)
+        .on_core(CORES.0)
+        .args([
+            "respond",
+            "-i",
+            Side::Server.interface(),
+            "-L",
+            ":80",
+            "--json",
+        ])
+        .log(&log)
+        .start()?;
+    // It says something once a second when it is at work. (To ask it for an answer would need a
+    // client whose interface polls.)
+    responder.wait_until(STARTING, || {
+        std::fs::metadata(&log).is_ok_and(|log| log.len() > 0)
+    })?;
+    Ok(responder)
+}
+
+/// Gives the server's interface a thread of its own for what it receives, on the responder's core.
+fn own_thread(world: &World) -> Result<()> {
+    let interface = Side::Server.interface();
+    let before = receivers()?;
+    // With coalescing on, a veth polls even without a program; what does not poll has no thread.
+    tool::output(
+        std::process::Command::new("ip")
+            .args(["netns", "exec", world.name(Side::Server), "sh", "-c"])
+            .arg(format!(
+                "ethtool -K {interface} gro on && echo 1 >/sys/class/net/{interface}/threaded"
+            )),
+        "threaded NAPI",
+    )?;
+    let mut cores = CpuSet::new();
+    cores.set(CORES.0);
+    for thread in receivers()?.difference(&before) {
+        sched_setaffinity(Some(*thread), &cores)?;
+    }
+    Ok(())
+}
+
+/// The threads that receive for interfaces of the server's name, here or in other worlds.
+fn receivers() -> Result<HashSet<Pid>> {
+    let name = format!("napi/{}", Side::Server.interface());
+    let mut found = HashSet::new();
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        let pid = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        let comm = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        if let Some(pid) = pid.and_then(Pid::from_raw)
+            && comm.starts_with(&name)
+        {
+            found.insert(pid);
+        }
+    }
+    Ok(found)
+}
+
+impl Report {
+    /// As JSON.
+    pub fn to_json(&self) -> Value {
+        let cases: Vec<_> = self
+            .series
+            .iter()
+            .map(|series| {
+                json!({
+                    "case": series.case,
+                    "placement": series.placement,
+                    "frames_each_way": series.frames,
+                    "bare_round_trips_per_second": series.bare,
+                    "requests_per_second": series.requests,
+                    "connections_per_second": series.connections,
+                    "errors": series.errors,
+                    "sent_again": series.lost,
+                    "share_of_bare": share(series).map(|share| share.median),
+                })
+            })
+            .collect();
+        json!({
+            "window_seconds": self.window.as_secs_f64(),
+            "connections": self.connections,
+            "cases": cases,
+        })
+    }
+}
+
+/// The share of the bare rate, round by round.
+fn share(series: &Series) -> Option<Estimate> {
+    let bare = series.bare.iter();
+    let allowed: Vec<f64> = bare.map(|rate| rate / series.frames).collect();
+    paired_ratio(&series.requests, &allowed)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = Table::new([
+            "case",
+            "placement",
+            "bare frames/s",
+            "requests/s",
+            "connections/s",
+            "share of bare",
+            "95 %",
+            "goal",
+            "errors",
+            "again",
+        ]);
+        table.left(0);
+        table.left(1);
+        for series in &self.series {
+            let median = |values: &[f64]| {
+                estimate(values).map_or(String::new(), |value| format!("{:.0}", value.median))
+            };
+            let share = share(series);
+            table.row([
+                series.case.to_owned(),
+                series.placement.to_owned(),
+                median(&series.bare),
+                median(&series.requests),
+                median(&series.connections),
+                share.map_or(String::new(), |share| format!("{:.2}", share.median)),
+                share.map_or(String::new(), |share| {
+                    format!("{:.2}–{:.2}", share.low, share.high)
+                }),
+                format!("≥ {GOAL}"),
+                series.errors.to_string(),
+                series.lost.to_string(),
+            ]);
+        }
+        writeln!(
+            f,
+            "Both stateless ends; {} connections, {} s a measurement",
+            self.connections,
+            self.window.as_secs_f64()
+        )?;
+        write!(f, "{table}")?;
+        writeln!(
+            f,
+            "Bare: frames out by AF_XDP, back by XDP_TX, in by AF_XDP, in the same run. A request \
+             takes {} such round trips with keep-alive, {} with close.",
+            CASES[0].frames, CASES[1].frames
+        )
+    }
+}
