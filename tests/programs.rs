@@ -10,26 +10,6 @@ use rustix::process::{Signal, kill_process};
 const LIMIT: Duration = Duration::from_secs(20);
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
 
-/// Whether the test can run here; says so if not.
-fn ready(test: &str, programs: &[&str]) -> bool {
-    if lab::skip_without_root(test) {
-        return false;
-    }
-    match programs
-        .iter()
-        .find(|program| lab::tool::find(program).is_none())
-    {
-        None => true,
-        Some(missing) => {
-            use std::io::Write;
-            let line = format!("SKIPPED (needs {missing}): {test}\n");
-            // Whether anyone reads it is not the test's business.
-            let _ = std::io::stderr().write_all(line.as_bytes());
-            false
-        }
-    }
-}
-
 /// A site with a file of `megabytes` that looks like nothing.
 fn site(world: &World, megabytes: usize) -> PathBuf {
     let site = world.scratch().join("site");
@@ -102,7 +82,7 @@ fn await_nginx(nginx: &mut Process, world: &World) {
 
 #[test]
 fn nginx_serves_and_reloads() {
-    if !ready("nginx_serves_and_reloads", &["nginx", "curl"]) {
+    if lab::skip_without("nginx_serves_and_reloads", &["nginx", "curl"]) {
         return;
     }
     let world = World::new().expect("a private network");
@@ -160,7 +140,7 @@ fn nginx_serves_and_reloads() {
 
 #[test]
 fn nginx_as_a_daemon_changes_its_binary() {
-    if !ready("nginx_as_a_daemon_changes_its_binary", &["nginx", "curl"]) {
+    if lab::skip_without("nginx_as_a_daemon_changes_its_binary", &["nginx", "curl"]) {
         return;
     }
     let world = World::new().expect("a private network");
@@ -217,7 +197,7 @@ fn nginx_as_a_daemon_changes_its_binary() {
 
 #[test]
 fn curl_is_a_client() {
-    if !ready("curl_is_a_client", &["nginx", "curl"]) {
+    if lab::skip_without("curl_is_a_client", &["nginx", "curl"]) {
         return;
     }
     let world = World::new().expect("a private network");
@@ -267,7 +247,7 @@ fn curl_is_a_client() {
 
 #[test]
 fn redis_serves_and_is_asked() {
-    if !ready(
+    if lab::skip_without(
         "redis_serves_and_is_asked",
         &["redis-server", "redis-cli", "redis-benchmark"],
     ) {
@@ -363,7 +343,7 @@ fn redis_serves_and_is_asked() {
 
 #[test]
 fn what_stays_with_the_kernel_is_said_or_refused() {
-    if !ready(
+    if lab::skip_without(
         "what_stays_with_the_kernel_is_said_or_refused",
         &["redis-server"],
     ) {
@@ -401,6 +381,8 @@ fn what_stays_with_the_kernel_is_said_or_refused() {
         })
     };
     assert!(says("engine", "engine"), "{explained}");
+    let listeners = explained.lines().filter(|line| line.contains("listener"));
+    assert_eq!(listeners.count(), 2, "each once: {explained}");
     let because = "its address is not one of the engine's interface";
     assert!(says("kernel", because), "{explained}");
 
