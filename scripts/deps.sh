@@ -11,7 +11,9 @@ set -eu
 build='clang=clang llvm-strip=llvm /usr/include/bpf/bpf_helpers.h=libbpf-dev cc=gcc'
 demo="$build ip=iproute2 ethtool=ethtool curl=curl nginx=nginx-light"
 test="$demo wrk=wrk redis-server=redis-server redis-cli=redis-tools
-      sockperf=sockperf"
+      sockperf=sockperf tshark=tshark valgrind=valgrind
+      ab=apache2-utils h2load=nghttp2-client httperf=httperf iptables-legacy=iptables nft=nftables
+      apache2=apache2-bin haproxy=haproxy python3=python3"
 
 case "${1:-}" in
     build) wanted=$build ;;
@@ -36,6 +38,12 @@ done
 if ! command -v cargo >/dev/null; then
     echo "outboard is written in Rust and needs cargo 1.90 or newer: https://rustup.rs" >&2
     exit 1
+fi
+# Miri belongs to nightly Rust. Where that is, miri is fetched; where it is not, or nothing can be
+# fetched, the gate says that it skips the step.
+nightly() { rustup toolchain list 2>/dev/null | grep -q ^nightly; }
+if [ "$1" = test ] && nightly && ! cargo +nightly miri --version >/dev/null 2>&1; then
+    timeout 120 rustup component add --toolchain nightly miri rust-src >/dev/null 2>&1 || true
 fi
 [ -n "$missing" ] || exit 0
 

@@ -24,6 +24,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("outboard-host", &["outboard-queue-pair"]),
     ("outboard-preload", &["outboard-host"]),
+    ("outboard-stateless", &["outboard-wire", "outboard-netdev"]),
+    // Packet scripts on Linux, by a TUN device.
+    (
+        "outboard-scripts",
+        &["outboard-sim", "outboard-netdev", "outboard-wire"],
+    ),
+    // Somebody else's script runner on our stack; for tests only.
+    (
+        "packetdrill-adapter",
+        &["outboard-sim", "outboard-tcp", "outboard-wire"],
+    ),
     // The lab measures from outside: it starts the binary and reads /proc.
     (
         "outboard-lab",
@@ -40,6 +51,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "outboard-queue-pair",
             "outboard-queueing",
             "outboard-sim",
+            "outboard-stateless",
             "outboard-tcp",
             "outboard-wire",
         ],
@@ -49,6 +61,9 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// Test apparatus, which the tests (not the code) of any package may import.
 const APPARATUS: &[&str] = &["outboard-lab", "outboard-sim"];
+
+/// Counterparts: what the tests of a package, and only they, talk to.
+const COUNTERPARTS: &[(&str, &str)] = &[("outboard-stateless", "outboard-tcp")];
 
 /// Fails if a package imports one of ours that the table does not grant it.
 pub fn check() -> Result<String> {
@@ -78,7 +93,9 @@ pub fn check() -> Result<String> {
             }
             arrows += 1;
             let for_tests = dependency["kind"].as_str() == Some("dev");
-            if !(allowed.contains(&imported) || for_tests && APPARATUS.contains(&imported)) {
+            let serves_tests =
+                APPARATUS.contains(&imported) || COUNTERPARTS.contains(&(name, imported));
+            if !(allowed.contains(&imported) || for_tests && serves_tests) {
                 wrong.push(format!("{name} must not import {imported}"));
             }
         }

@@ -1,7 +1,7 @@
 //! The gate: its steps, in the order that tells the author of a mistake soonest.
 
 use crate::suites::{self, Tally};
-use crate::{arrows, lengths, shell, texts, unsafety};
+use crate::{arrows, instructions, lengths, requirements, shell, texts, unsafety};
 use anyhow::Result;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -14,12 +14,14 @@ const STEPS: &[Step] = &[
     ("lengths", |_| lengths::check()),
     ("unsafe", |_| unsafety::check()),
     ("arrows", |_| arrows::check()),
+    ("requirements", |_| requirements::check(false)),
     ("format", |_| format()),
     ("build", |_| build()),
     ("clippy", |_| clippy()),
     ("tests", tests),
     ("loom", loom),
     ("miri", miri),
+    ("instructions", count_instructions),
     ("docs", |_| docs()),
 ];
 
@@ -56,7 +58,7 @@ pub fn run(named: &[String]) -> ExitCode {
                 "FAILED".into()
             }
         };
-        summary.push(format!("{name:8} {seconds:7.1} s  {said}"));
+        summary.push(format!("{name:12} {seconds:7.1} s  {said}"));
     }
     println!("\n== summary");
     for line in summary {
@@ -147,6 +149,16 @@ fn miri(tally: &mut Tally) -> Result<String> {
             .env("MIRIFLAGS", "-Zmiri-disable-isolation"),
         tally,
     )
+}
+
+/// What a segment costs, which no other test would notice.
+fn count_instructions(tally: &mut Tally) -> Result<String> {
+    Ok(instructions::check(false)?.unwrap_or_else(|| {
+        let said = "SKIPPED (needs valgrind)";
+        println!("{said}");
+        tally.skipped += 1;
+        said.into()
+    }))
 }
 
 fn docs() -> Result<String> {

@@ -3,8 +3,11 @@
 
 mod arrows;
 mod gate;
+mod instructions;
 mod lengths;
+mod requirements;
 mod shell;
+mod simulate;
 mod sources;
 mod suites;
 mod texts;
@@ -28,10 +31,59 @@ enum Chore {
         /// Steps to run, for example `cargo xtask ci clippy arrows`
         steps: Vec<String>,
     },
+    /// Run packet scripts by hand: `cargo xtask script FILE… [--on linux] [--ip v6]`
+    Script {
+        /// Scripts, and where to run them: `-- --help` lists what there is
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        arguments: Vec<String>,
+    },
+    /// Say which requirements of the RFCs are cited by code and by tests
+    Requirements {
+        /// List each requirement that is still pending
+        #[arg(long)]
+        missing: bool,
+    },
+    /// Count the instructions that a segment costs, and compare with what it may cost
+    Instructions {
+        /// Write what was counted as the new baseline
+        #[arg(long)]
+        accept: bool,
+    },
+    /// Run simulated scenarios until one fails, and say how to have it again
+    Simulate(simulate::Options),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Chore::Ci { steps } => gate::run(&steps),
+        Chore::Script { arguments } => script(&arguments),
+        Chore::Requirements { missing } => report(requirements::check(missing)),
+        Chore::Instructions { accept } => report(
+            instructions::check(accept).map(|said| said.unwrap_or_else(|| "needs valgrind".into())),
+        ),
+        Chore::Simulate(options) => report(simulate::run(&options)),
+    }
+}
+
+/// The program that runs them knows both stacks, which this one must not.
+fn script(arguments: &[String]) -> ExitCode {
+    let run = shell::loud(
+        shell::cargo()
+            .args(["run", "--quiet", "--package=outboard-scripts", "--"])
+            .args(arguments),
+    );
+    report(run.map(|()| "every script holds".into()))
+}
+
+fn report(outcome: anyhow::Result<String>) -> ExitCode {
+    match outcome {
+        Ok(said) => {
+            println!("{said}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("{error:#}");
+            ExitCode::FAILURE
+        }
     }
 }

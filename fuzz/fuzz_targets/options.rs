@@ -1,0 +1,8 @@
+//! TCP options of any bytes; see the harness.
+#![no_main]
+
+#[path = "../../crates/sim/tests/fuzzed/mod.rs"]
+#[allow(dead_code, reason = "each target uses its part")]
+mod fuzzed;
+
+libfuzzer_sys::fuzz_target!(|script: &[u8]| fuzzed::options::run(script));

@@ -1,0 +1,94 @@
+//! What a segment costs in instructions, which unlike time is the same in every run: counted by
+//! callgrind and held against a committed baseline.
+
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The parts of the benchmark, and how many segments a round of each handles.
+const PARTS: [(&str, u64); 4] = [
+    ("connect", 9),
+    ("receive", 33),
+    ("respond", 2),
+    ("send", 46),
+];
+/// Rounds of each.
+const ROUNDS: u64 = 200;
+/// By how much a count may exceed its baseline: other compilers lay code out differently.
+const TOLERANCE: f64 = 1.10;
+
+/// Counts, and compares; with `accept`, writes the baseline anew. `None` without valgrind.
+///
+/// # Errors
+/// A segment costs more than it may.
+pub fn check(accept: bool) -> Result<Option<String>> {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return Ok(None);
+    }
+    let benchmark = benchmark()?;
+    let mut counted = BTreeMap::new();
+    for (part, segments) in PARTS {
+        let out = shell::target_dir().join(format!("callgrind.{part}"));
+        let mut command = Command::new("valgrind");
+        command
+            .args(["--tool=callgrind", "--toggle-collect=*::measured*"])
+            .arg(format!("--callgrind-out-file={}", out.display()))
+            .arg(&benchmark)
+            .arg(part)
+            .env("ROUNDS", ROUNDS.to_string());
+        shell::quiet(&mut command)?;
+        let text = std::fs::read_to_string(&out)?;
+        let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
+        let total: u64 = total.context("no totals from callgrind")?.trim().parse()?;
+        counted.insert(part.to_string(), total / (ROUNDS * segments));
+    }
+    let path = shell::root().join("crates/tcp/benches/instructions.toml");
+    let text = std::fs::read_to_string(&path)?;
+    let baseline: BTreeMap<String, u64> = toml::from_str(&text)?;
+    let mut wrong = Vec::new();
+    for (part, count) in &counted {
+        let allowed = baseline.get(part).copied().unwrap_or(0);
+        println!("  {part:8} {count:6} instructions a segment, baseline {allowed}");
+        if *count as f64 > allowed as f64 * TOLERANCE {
+            wrong.push(format!(
+                "{part} costs {count} instructions a segment, not {allowed}"
+            ));
+        }
+    }
+    if accept {
+        let comments = text.lines().filter(|line| line.starts_with('#'));
+        let mut lines: Vec<String> = comments.map(str::to_string).collect();
+        lines.extend(
+            counted
+                .iter()
+                .map(|(part, count)| format!("{part} = {count}")),
+        );
+        std::fs::write(&path, lines.join("\n") + "\n")?;
+    } else if !wrong.is_empty() {
+        bail!("{}", wrong.join("\n"));
+    }
+    let said = counted
+        .iter()
+        .map(|(part, count)| format!("{part} {count}"));
+    Ok(Some(said.collect::<Vec<_>>().join(", ")))
+}
+
+/// Builds the benchmark, optimised, and says where it is.
+fn benchmark() -> Result<PathBuf> {
+    let messages = shell::quiet(shell::cargo().args([
+        "bench",
+        "--package=outboard-tcp",
+        "--bench=segments",
+        "--no-run",
+        "--message-format=json",
+    ]))?;
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "segments")
+        .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
+        .context("cargo names no executable")
+}
