@@ -175,6 +175,7 @@ fn apache_is_loaded_in_every_way_and_every_body_is_right() {
              LoadModule authz_core_module {modules}/mod_authz_core.so\n\
              ServerRoot {here}\nPidFile {here}/apache.pid\nErrorLog {here}/apache.err\n\
              DefaultRuntimeDir {here}\nServerName server\nListen 0.0.0.0:80\n\
+             ThreadLimit 512\nThreadsPerChild 512\nMaxRequestWorkers 512\n\
              KeepAlive On\nMaxKeepAliveRequests 50\nDocumentRoot {}\n\
              <Directory {}>\nRequire all granted\n</Directory>\n",
             site.display(),
@@ -185,6 +186,8 @@ fn apache_is_loaded_in_every_way_and_every_body_is_right() {
     let configuration = configuration.display().to_string();
     let server = start(&world, "apache2", &["-f", &configuration, "-X"]);
     // After 50 requests it closes a connection of itself: others take over, and nothing is lost.
+    // Its threads are as many as connections ever are, because where they are not it also closes
+    // connections that a request is under way to.
     ask_in_every_way(&world, &site, "10.77.0.1");
     server.stop(LIMIT).expect("an end");
 }

@@ -150,6 +150,7 @@ const OTHERS: &[&str] = &[
     "status_4xx",
     "status_5xx",
     "closed_early",
+    "unanswered",
     "reset",
     "refused",
     "malformed",

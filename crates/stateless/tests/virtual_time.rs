@@ -45,7 +45,7 @@ fn run(seed: u64, load: &Load, habits: Habits, faults: Faults) -> World {
     assert_eq!(counters.status_2xx, REQUESTS, "{said}");
     assert_eq!(counters.bodies_wrong + counters.not_http, 0, "{said}");
     assert_eq!(
-        counters.lost() + counters.malformed + counters.excess,
+        counters.lost() + counters.malformed + counters.excess + counters.unanswered,
         0,
         "{said}"
     );
@@ -124,6 +124,7 @@ fn chunks_and_early_ends_are_understood() {
             let habits = Habits {
                 requests: 5,
                 chunked: true,
+                ..Habits::default()
             };
             let faults = Faults {
                 loss,
@@ -134,6 +135,28 @@ fn chunks_and_early_ends_are_understood() {
             let counters = world.runner.client().counters();
             assert!(counters.closed_early >= REQUESTS / 5 - 20, "{counters:#?}");
         }
+    }
+}
+
+#[test]
+fn a_request_that_a_close_overtakes_is_an_error() {
+    for seed in 0..6 {
+        let habits = Habits {
+            requests: 5,
+            silent: true,
+            ..Habits::default()
+        };
+        let load = load(1000, Finish::ByClient, Due::AsTheyReturn);
+        let mut world = World::new(seed, &load, habits, Faults::default());
+        world.run(600 * SECOND);
+        let counters = world.runner.client().counters();
+        assert!(counters.unanswered > 0, "{counters:#?}");
+        assert_eq!(
+            counters.responses + counters.unanswered,
+            REQUESTS,
+            "{counters:#?}"
+        );
+        assert_eq!(counters.errors(), counters.unanswered, "{counters:#?}");
     }
 }
 

@@ -54,6 +54,8 @@ counters! {
     closed,
     /// Connections that the server closed although more requests were to come; others took over.
     closed_early,
+    /// Requests that the server did not answer before it closed their connection.
+    unanswered,
     /// Connections that the server reset.
     reset,
     /// Connections that the server refused: a reset answered the SYN.
@@ -114,12 +116,13 @@ impl Counters {
         self.lost_opening + self.lost_asked + self.lost_closing
     }
 
-    /// Whatever should not be in a test without disturbance: connections that failed, responses
-    /// of status 400 and above, and bodies that are wrong.
+    /// Whatever should not be in a test without disturbance: connections that failed, requests
+    /// without an answer, responses of status 400 and above, and bodies that are wrong.
     pub const fn errors(&self) -> u64 {
         self.lost()
             + self.reset
             + self.refused
+            + self.unanswered
             + self.not_http
             + self.bodies_wrong
             + self.status_4xx

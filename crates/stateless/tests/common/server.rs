@@ -13,8 +13,10 @@ use wire::segment::{ChecksumPolicy, Headers, Link, TcpChecksum, parse};
 /// How the server behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Habits {
-    /// It closes a connection after so many responses, and says so.
+    /// It closes a connection after so many responses.
     pub requests: u32,
+    /// It does not say so before, and the next request may be under way by then.
+    pub silent: bool,
     /// Bodies come in chunks.
     pub chunked: bool,
 }
@@ -23,6 +25,7 @@ impl Default for Habits {
     fn default() -> Self {
         Self {
             requests: u32::MAX,
+            silent: false,
             chunked: false,
         }
     }
@@ -69,6 +72,8 @@ pub struct Server {
     /// Everything that was ever to be sent; extents are places in it.
     responses: Vec<u8>,
     habits: Habits,
+    /// To be closed in the next turn.
+    closing: Vec<ConnId>,
     /// Requests that were read, by their number in their connection.
     pub requests: u64,
     pub connections: u64,
@@ -135,6 +140,7 @@ impl Server {
             memory: Memory::default(),
             responses: Vec::new(),
             habits,
+            closing: Vec::new(),
             requests: 0,
             connections: 0,
         }
@@ -154,6 +160,9 @@ impl Server {
     pub fn turn(&mut self, now_ns: u64) -> Vec<Vec<u8>> {
         let now = Instant::from_nanos(now_ns);
         self.stack.on_timeout(now, usize::MAX);
+        for conn in std::mem::take(&mut self.closing) {
+            self.close(now, conn);
+        }
         while let Some(conn) = self.stack.accept(self.listener) {
             self.memory.0.entry(conn).or_default();
             self.connections += 1;
@@ -219,7 +228,7 @@ impl Server {
             let consumed = connection.read as u64;
             self.requests += 1;
             let from = self.responses.len();
-            self.write_response(&path, last);
+            self.write_response(&path, last && !self.habits.silent);
             let extent = Extent {
                 addr: from as u64,
                 len: (self.responses.len() - from) as u32,
@@ -231,7 +240,12 @@ impl Server {
             self.stack.on_request(now, conn, send).expect("to send");
             let consumed = Request::Consumed(consumed);
             self.stack.on_request(now, conn, consumed).expect("to read");
-            if last {
+            if last && self.habits.silent {
+                if let Some(connection) = self.memory.0.get_mut(&conn) {
+                    connection.closed = true;
+                }
+                self.closing.push(conn);
+            } else if last {
                 self.close(now, conn);
             }
         }

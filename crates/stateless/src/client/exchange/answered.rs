@@ -18,7 +18,7 @@ impl Client {
         let is_last = close || turn.asked >= self.config.per_connection;
         if turn.has_fin() {
             self.counters.fins_received += 1;
-            self.close(turn, out);
+            self.close(turn, true, out);
         } else if turn.finished {
             self.counters.acknowledgements += 1;
             out.push(self.reply(turn, turn.end(), What::Acknowledge, None));

@@ -9,6 +9,7 @@ use super::Turn;
 impl Client {
     /// The server's FIN, without payload.
     pub(super) fn on_fin(&mut self, turn: &Turn<'_>, out: &mut Vec<Reply>) {
+        let mut has_answered = false;
         if let Some(partial) = self.partials.get_mut(turn.connection) {
             if turn.segment.tcp.seq != partial.expected || turn.ack != partial.asked {
                 self.counters.out_of_order += 1;
@@ -22,6 +23,7 @@ impl Client {
             self.partials.remove(turn.connection);
             if let Some(Taken::Whole { status, right, .. }) = whole {
                 self.count_response(turn, status, right);
+                has_answered = true;
             }
         } else if turn.live
             && self.lag(turn) >= 0
@@ -32,11 +34,12 @@ impl Client {
             return;
         }
         self.counters.fins_received += 1;
-        self.close(turn, out);
+        self.close(turn, has_answered, out);
     }
 
-    /// The server has closed its side, up to the end of the segment: closes ours.
-    pub(super) fn close(&mut self, turn: &Turn<'_>, out: &mut Vec<Reply>) {
+    /// The server has closed its side, up to the end of the segment, with or without having
+    /// answered in it: closes ours.
+    pub(super) fn close(&mut self, turn: &Turn<'_>, has_answered: bool, out: &mut Vec<Reply>) {
         if turn.finished {
             self.counters.acknowledgements += 1;
             out.push(self.reply(turn, turn.end(), What::Acknowledge, None));
@@ -49,6 +52,11 @@ impl Client {
         if turn.live {
             let early = turn.asked < self.config.per_connection && !self.is_ending();
             let unanswered = self.ledger.answered(turn.connection) != turn.asked as u16;
+            // A request may have been on its way to a server that closed meanwhile.
+            let overtaken = !has_answered && self.ledger.stage(turn.connection) == Stage::Asked;
+            if unanswered || overtaken {
+                self.counters.unanswered += 1;
+            }
             if early || unanswered {
                 self.counters.closed_early += 1;
             } else {

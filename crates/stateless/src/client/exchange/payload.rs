@@ -19,7 +19,7 @@ impl Client {
             // Nothing was asked; or it is over, and the server repeats what it has not seen
             // acknowledged.
             self.counters.responses_again += 1;
-            self.close(turn, out);
+            self.close(turn, false, out);
             return;
         }
         self.ledger.touch(turn.connection);
@@ -30,7 +30,7 @@ impl Client {
             let known = self.ledger.expected(turn.connection);
             if turn.has_fin() && turn.end() == known + 1 {
                 self.counters.fins_received += 1;
-                self.close(turn, out);
+                self.close(turn, false, out);
             } else {
                 self.say_again(turn, out);
             }
@@ -199,11 +199,12 @@ impl Client {
             .get_mut(turn.connection)
             .and_then(|partial| partial.body.ended(kind, &mut self.examiner));
         self.partials.remove(turn.connection);
+        let has_answered = whole.is_some();
         if let Some(Taken::Whole { status, right, .. }) = whole {
             self.count_response(turn, status, right);
         }
         self.counters.fins_received += 1;
-        self.close(turn, out);
+        self.close(turn, has_answered, out);
     }
 
     pub(super) fn not_http(&mut self, turn: &Turn<'_>) -> Option<Taken> {
