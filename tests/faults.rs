@@ -23,6 +23,7 @@ const FAULTS: Faults = Faults {
     duplication: 0.005,
     reorder: 0.01,
     reorder_distance: 3,
+    ..Faults::NONE
 };
 
 fn bytes_each_way() -> u64 {

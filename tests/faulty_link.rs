@@ -18,6 +18,7 @@ const FAULTS: Faults = Faults {
     duplication: 0.01,
     reorder: 0.01,
     reorder_distance: 8,
+    ..Faults::NONE
 };
 
 #[test]

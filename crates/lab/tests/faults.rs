@@ -4,16 +4,16 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use lab::faults::{Faults, FaultyWire, Report};
+use lab::faults::{Faults, FaultyWire, Report, Wire};
 use lab::{Side, World};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Sends `total` bytes from server to client over a faulty wire, and returns what the wire did and
 /// how long it took.
-fn transfer(address: IpAddr, faults: Faults, total: usize) -> (Report, Duration) {
+fn transfer(address: IpAddr, wire: impl Into<Wire>, total: usize) -> (Report, Duration) {
     let world = World::with_middle().expect("a private network");
-    let wire = FaultyWire::start(&world, faults, 1).expect("wire");
+    let wire = FaultyWire::start(&world, wire, 1).expect("wire");
     let start = Instant::now();
     std::thread::scope(|scope| {
         let world = &world;
@@ -79,6 +79,7 @@ fn faults_come_as_asked_for_and_tcp_survives_them() {
         duplication: 0.01,
         reorder: 0.02,
         reorder_distance: 4,
+        ..Faults::NONE
     };
     let (report, _) = transfer(Side::Server.ipv6().into(), faults, 20 << 20);
     println!("{report}");
@@ -92,4 +93,46 @@ fn faults_come_as_asked_for_and_tcp_survives_them() {
         there.sent + there.lost + there.overrun,
         "{there}"
     );
+}
+
+#[test]
+fn damaged_segments_are_dropped_by_their_checksums() {
+    if lab::skip_without_root("damaged_segments_are_dropped_by_their_checksums") {
+        return;
+    }
+    for address in [
+        IpAddr::from(Side::Server.ipv4()),
+        Side::Server.ipv6().into(),
+    ] {
+        let faults = Faults {
+            corruption: 0.02,
+            burst: 0.001,
+            burst_length: 8,
+            ..Faults::NONE
+        };
+        let (report, _) = transfer(address, faults, 10 << 20);
+        println!("{report}");
+        assert!(report.there.damaged > 50, "{report}");
+        assert!(report.there.lost > 10, "{report}");
+    }
+}
+
+#[test]
+fn a_long_and_narrow_wire_takes_its_time() {
+    if lab::skip_without_root("a_long_and_narrow_wire_takes_its_time") {
+        return;
+    }
+    let wire = Wire {
+        delay: Duration::from_millis(25),
+        bandwidth: Some(20_000_000),
+        queue: 30_000,
+        ..Wire::PERFECT
+    };
+    const TOTAL: usize = 2_000_000;
+    let (report, taken) = transfer(Side::Server.ipv4().into(), wire, TOTAL);
+    println!("{taken:?}\n{report}");
+    // The handshake and the first byte take a round trip and a half, and then come 2 MB at 2.5 MB/s
+    // at most. (How much longer depends on the machine.)
+    assert!(taken > Duration::from_millis(75 + 800), "{taken:?}");
+    assert!(report.there.overflowed > 0, "{report}");
 }

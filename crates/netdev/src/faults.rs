@@ -1,4 +1,4 @@
-//! Faults on purpose: what happens to each frame of a link that loses, repeats and reorders.
+//! Faults on purpose: what happens to each frame of a link that loses, repeats, reorders and damages.
 //!
 //! A [`FaultPlan`] is drawn from a seed alone, so a run that fails can be run again. It decides
 //! over frames, not over time: a reordered frame is held back until a number of later frames have
@@ -18,6 +18,13 @@ pub struct Faults {
     pub reorder: f64,
     /// The most frames that may overtake one; at most [`MAX_REORDER_DISTANCE`].
     pub reorder_distance: u16,
+    /// The frame is the first of a burst: it and up to [`Faults::burst_length`] - 1 after it are
+    /// lost.
+    pub burst: f64,
+    /// The most frames lost in one burst.
+    pub burst_length: u16,
+    /// The frame is delivered with a bit turned over.
+    pub corruption: f64,
 }
 
 /// The longest distance over which a frame can be reordered.
@@ -30,6 +37,9 @@ impl Faults {
         duplication: 0.0,
         reorder: 0.0,
         reorder_distance: 0,
+        burst: 0.0,
+        burst_length: 0,
+        corruption: 0.0,
     };
 }
 
@@ -44,6 +54,19 @@ pub enum Fate {
     Duplicate,
     /// It goes on its way after this many of its successors.
     HoldBack(u16),
+    /// It goes on its way with a bit turned over: which one follows from this number ([`damage`]).
+    Damage(u64),
+}
+
+/// Turns over one bit of `frame`, behind the first `spared` bytes. Returns whether there was one.
+pub fn damage(frame: &mut [u8], spared: usize, number: u64) -> bool {
+    let bytes = frame.len().saturating_sub(spared) as u64;
+    if bytes == 0 {
+        return false;
+    }
+    let bit = number % (bytes * 8);
+    frame[spared + (bit / 8) as usize] ^= 1 << (bit % 8);
+    true
 }
 
 /// A reproducible sequence of fates.
@@ -51,6 +74,8 @@ pub enum Fate {
 pub struct FaultPlan {
     faults: Faults,
     random: SplitMix64,
+    /// Frames that a burst still takes.
+    burst_left: u16,
 }
 
 impl FaultPlan {
@@ -59,30 +84,44 @@ impl FaultPlan {
         Self {
             faults,
             random: SplitMix64 { state: seed },
+            burst_left: 0,
         }
     }
 
     /// The fate of the next frame.
     pub fn next_fate(&mut self) -> Fate {
+        if self.burst_left > 0 {
+            self.burst_left -= 1;
+            return Fate::Lose;
+        }
         // One draw decides which fault, so the likelihoods are of exclusive events.
         let draw = self.random.next_unit();
-        let Faults {
-            loss,
-            duplication,
-            reorder,
-            reorder_distance,
-        } = self.faults;
-        if draw < loss {
+        let mut sum = 0.0;
+        let mut within = |likelihood: f64| {
+            sum += likelihood;
+            draw < sum
+        };
+        let faults = self.faults;
+        if within(faults.loss) {
             Fate::Lose
-        } else if draw < loss + duplication {
+        } else if within(faults.duplication) {
             Fate::Duplicate
-        } else if draw < loss + duplication + reorder && reorder_distance > 0 {
-            let most = u64::from(reorder_distance.min(MAX_REORDER_DISTANCE));
-            let distance = 1 + self.random.next_u64() % most;
-            Fate::HoldBack(u16::try_from(distance).unwrap_or(MAX_REORDER_DISTANCE))
+        } else if faults.reorder_distance > 0 && within(faults.reorder) {
+            Fate::HoldBack(self.up_to(faults.reorder_distance.min(MAX_REORDER_DISTANCE)))
+        } else if faults.burst_length > 0 && within(faults.burst) {
+            self.burst_left = self.up_to(faults.burst_length) - 1;
+            Fate::Lose
+        } else if within(faults.corruption) {
+            Fate::Damage(self.random.next_u64())
         } else {
             Fate::Deliver
         }
+    }
+
+    /// From 1 to `most`, which is at least that.
+    fn up_to(&mut self, most: u16) -> u16 {
+        let number = 1 + self.random.next_u64() % u64::from(most);
+        u16::try_from(number).unwrap_or(most)
     }
 }
 
@@ -174,8 +213,10 @@ mod tests {
     const SOME: Faults = Faults {
         loss: 0.1,
         duplication: 0.2,
-        reorder: 0.3,
+        reorder: 0.2,
         reorder_distance: 4,
+        corruption: 0.1,
+        ..Faults::NONE
     };
 
     #[test]
@@ -191,7 +232,7 @@ mod tests {
     #[test]
     fn fates_come_as_often_as_asked_for() {
         let mut plan = FaultPlan::new(SOME, 1);
-        let mut counts = [0u32; 4];
+        let mut counts = [0u32; 5];
         for _ in 0..100_000 {
             match plan.next_fate() {
                 Fate::Deliver => counts[0] += 1,
@@ -201,11 +242,50 @@ mod tests {
                     assert!((1..=4).contains(&distance));
                     counts[3] += 1;
                 }
+                Fate::Damage(_) => counts[4] += 1,
             }
         }
-        for (count, expected) in counts.into_iter().zip([40_000u32, 10_000, 20_000, 30_000]) {
+        for (count, expected) in counts
+            .into_iter()
+            .zip([40_000u32, 10_000, 20_000, 20_000, 10_000])
+        {
             assert!(count.abs_diff(expected) < 1_000, "{counts:?}");
         }
+    }
+
+    #[test]
+    fn bursts_take_several_in_a_row() {
+        let mut plan = FaultPlan::new(
+            Faults {
+                burst: 0.01,
+                burst_length: 7,
+                ..Faults::NONE
+            },
+            1,
+        );
+        let lost: Vec<bool> = (0..100_000)
+            .map(|_| plan.next_fate() == Fate::Lose)
+            .collect();
+        let bursts: Vec<usize> = lost
+            .chunk_by(|one, next| one == next)
+            .filter(|run| run[0])
+            .map(<[bool]>::len)
+            .collect();
+        // One in a hundred frames, of four on average; now and then two meet.
+        assert!((900..1_050).contains(&bursts.len()), "{}", bursts.len());
+        let sum: usize = bursts.iter().sum();
+        assert!((3_600..4_300).contains(&sum), "{sum}");
+    }
+
+    #[test]
+    fn damage_is_one_bit_behind_what_is_spared() {
+        for number in 0..100 {
+            let mut frame = [0; 20];
+            assert!(damage(&mut frame, 14, number));
+            assert_eq!(frame[..14], [0; 14]);
+            assert_eq!(frame.map(u8::count_ones).iter().sum::<u32>(), 1);
+        }
+        assert!(!damage(&mut [0; 14], 14, 1));
     }
 
     #[test]

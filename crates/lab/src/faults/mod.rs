@@ -1,4 +1,5 @@
-//! A wire that loses, repeats and reorders TCP segments, between two interfaces.
+//! A wire that loses, repeats, reorders and damages TCP segments, between two interfaces, and that
+//! can be long and narrow.
 //!
 //! The kernel can do this by itself where it has netem; where it has not, this forwards every
 //! frame in user space. The faults come from a seed. They hit TCP segments only: a lost ARP request
@@ -8,12 +9,14 @@
 //! joins any two interfaces of the caller's namespace.
 
 mod forwarder;
+mod lane;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use netdev::Interface;
@@ -23,6 +26,40 @@ pub use netdev::faults::Faults;
 
 use crate::World;
 use crate::world::{MIDDLE_INTERFACES, enter_file};
+
+/// The nature of a wire in one direction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Wire {
+    /// What it does to TCP segments.
+    pub faults: Faults,
+    /// How long the way is.
+    pub delay: Duration,
+    /// Bits a second, of whole Ethernet frames without preamble and checksum; without bound if
+    /// `None`.
+    pub bandwidth: Option<u64>,
+    /// How many bytes may wait for bandwidth, with what is left of the frame that is being sent.
+    /// While there are more, TCP segments that come are lost.
+    pub queue: usize,
+}
+
+impl Wire {
+    /// No faults, no delay, no bound.
+    pub const PERFECT: Self = Self {
+        faults: Faults::NONE,
+        delay: Duration::ZERO,
+        bandwidth: None,
+        queue: usize::MAX,
+    };
+}
+
+impl From<Faults> for Wire {
+    fn from(faults: Faults) -> Self {
+        Self {
+            faults,
+            ..Self::PERFECT
+        }
+    }
+}
 
 /// What became of the frames of one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,17 +74,33 @@ pub struct Passed {
     pub duplicated: u64,
     /// Frames held back for others to overtake.
     pub held_back: u64,
+    /// Frames with a bit turned over on purpose.
+    pub damaged: u64,
+    /// Frames lost because the queue for bandwidth was full.
+    pub overflowed: u64,
     /// Frames lost because the forwarder could not keep up. If this is much, the faults are not
     /// the ones that were asked for.
     pub overrun: u64,
+    /// By how much frames left later than they should have, all together: divided by `sent`, how
+    /// true the delay was.
+    pub lateness: Duration,
 }
 
 impl fmt::Display for Passed {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "{} frames in, {} out; {} lost, {} repeated, {} held back, {} overrun",
-            self.received, self.sent, self.lost, self.duplicated, self.held_back, self.overrun
+            "{} frames in, {} out; {} lost, {} repeated, {} held back, {} damaged, {} overflowed, \
+             {} overrun; {} us late on average",
+            self.received,
+            self.sent,
+            self.lost,
+            self.duplicated,
+            self.held_back,
+            self.damaged,
+            self.overflowed,
+            self.overrun,
+            self.lateness.as_micros() / u128::from(self.sent.max(1))
         )
     }
 }
@@ -75,9 +128,15 @@ pub struct FaultyWire {
 }
 
 impl FaultyWire {
-    /// Joins the sides of a world that was made [with a middle](World::with_middle). Frames pass
-    /// when this returns.
-    pub fn start(world: &World, faults: Faults, seed: u64) -> Result<Self> {
+    /// Joins the sides of a world that was made [with a middle](World::with_middle) by a wire that
+    /// is the same both ways. Frames pass when this returns.
+    pub fn start(world: &World, wire: impl Into<Wire>, seed: u64) -> Result<Self> {
+        let wire = wire.into();
+        Self::start_with(world, [wire, wire], seed)
+    }
+
+    /// The same with a wire that differs: from server to client, and back.
+    pub fn start_with(world: &World, wires: [Wire; 2], seed: u64) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, started) = mpsc::channel();
         let middle = world.middle_file()?;
@@ -88,7 +147,7 @@ impl FaultyWire {
                 enter_file(&middle)?;
                 let [server, client] = MIDDLE_INTERFACES.map(Interface::find);
                 let (server, client) = (server?, client?);
-                forward(&server, &client, faults, seed, &stop, || {
+                forward(&server, &client, wires, seed, &stop, || {
                     // Whoever waits for it is gone only if `start` has failed.
                     let _ = ready.send(());
                 })

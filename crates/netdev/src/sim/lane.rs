@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::LinkConfig;
-use crate::faults::{Fate, FaultPlan, Reorder};
+use crate::faults::{Fate, FaultPlan, Reorder, damage};
 
 /// One direction of a link.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Lane {
 }
 
 impl LaneState {
-    pub(super) fn send(&mut self, frame: Vec<u8>) {
+    pub(super) fn send(&mut self, mut frame: Vec<u8>) {
         match self.plan.next_fate() {
             Fate::Lose => {
                 self.lost += 1;
@@ -68,6 +68,10 @@ impl LaneState {
             }
             Fate::Duplicate => {
                 self.enqueue(frame.clone());
+                self.enqueue(frame);
+            }
+            Fate::Damage(number) => {
+                damage(&mut frame, wire::ethernet::HEADER_LEN, number);
                 self.enqueue(frame);
             }
             Fate::Deliver => self.enqueue(frame),

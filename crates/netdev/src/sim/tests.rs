@@ -188,6 +188,7 @@ fn faults_lose_repeat_and_reorder_and_nothing_stays_behind() {
             duplication: 0.1,
             reorder: 0.2,
             reorder_distance: 8,
+            ..Faults::NONE
         },
         seed: 3,
         ..LinkConfig::default()
