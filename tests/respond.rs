@@ -52,8 +52,13 @@ fn command(world: &World) -> Program {
     alone(world).args(["--peer", &peer])
 }
 
-/// Starts it, and waits until it answers a connection.
+/// Starts it, and waits until it answers a connection. The client's kernel is kept from connecting
+/// from one of the responder's ports (all from 1024 on are its own in a world): that would wait for
+/// ever.
 fn start(world: &World, program: &Program) -> Process {
+    let ports = format!("{PORT}-{}", PORT + 9);
+    let reserved = world.sysctl(Side::Client, "net.ipv4.ip_local_reserved_ports", &ports);
+    reserved.expect("reserved ports");
     let mut responder = program.start().expect("it starts");
     let address = (Side::Server.ipv4(), PORT).into();
     let answered = responder.wait_until(STARTING, || world.is_reached(address));
