@@ -12,8 +12,15 @@ struct Slot<T> {
     value: Option<T>,
 }
 
+impl<T> Slot<T> {
+    const EMPTY: Slot<T> = Slot {
+        generation: 0,
+        value: None,
+    };
+}
+
 pub(crate) struct Slab<T> {
-    chunks: Vec<Box<[Slot<T>]>>,
+    chunks: Vec<Box<[Slot<T>; CHUNK]>>,
     free: Vec<u32>,
     len: u32,
     /// How often an occupant was looked up to be worked on.
@@ -54,14 +61,7 @@ impl<T> Slab<T> {
 
     fn grow(&mut self) {
         let first = (self.chunks.len() * CHUNK) as u32;
-        self.chunks.push(
-            (0..CHUNK)
-                .map(|_| Slot {
-                    generation: 0,
-                    value: None,
-                })
-                .collect(),
-        );
+        self.chunks.push(Box::new([const { Slot::EMPTY }; CHUNK]));
         self.free.extend((first..first + CHUNK as u32).rev());
     }
 

@@ -64,6 +64,94 @@ impl Instant {
     pub const fn saturating_duration_since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// How long this is after `earlier`; zero if it is before.
+    #[inline]
+    pub(crate) const fn since(self, earlier: Instant) -> Nanos {
+        Nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Whole seconds since the beginning, low bits.
+    #[inline]
+    pub(crate) const fn seconds(self) -> u32 {
+        (self.0 / 1_000_000_000) as u32
+    }
+}
+
+/// A span in nanoseconds. What is reckoned for every segment is reckoned in these: a [`Duration`]
+/// keeps seconds apart from their fraction, and divides whenever it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Nanos(u64);
+
+impl Nanos {
+    pub(crate) const ZERO: Nanos = Nanos(0);
+
+    #[inline]
+    pub(crate) const fn new(nanos: u64) -> Nanos {
+        Nanos(nanos)
+    }
+
+    #[inline]
+    pub(crate) const fn from_micros(micros: u32) -> Nanos {
+        Nanos(micros as u64 * 1_000)
+    }
+
+    #[inline]
+    pub(crate) const fn from_millis(millis: u32) -> Nanos {
+        Nanos(millis as u64 * 1_000_000)
+    }
+
+    #[inline]
+    pub(crate) const fn from_secs(secs: u32) -> Nanos {
+        Nanos(secs as u64 * 1_000_000_000)
+    }
+
+    #[inline]
+    pub(crate) const fn get(self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    pub(crate) const fn as_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+
+    #[inline]
+    pub(crate) const fn times(self, factor: u32) -> Nanos {
+        Nanos(self.0.saturating_mul(factor as u64))
+    }
+
+    #[inline]
+    pub(crate) const fn minus(self, other: Nanos) -> Nanos {
+        Nanos(self.0.saturating_sub(other.0))
+    }
+}
+
+impl From<Nanos> for Duration {
+    #[inline]
+    fn from(span: Nanos) -> Duration {
+        Duration::from_nanos(span.0)
+    }
+}
+
+impl Add for Nanos {
+    type Output = Nanos;
+
+    /// Saturates.
+    #[inline]
+    fn add(self, other: Nanos) -> Nanos {
+        Nanos(self.0.saturating_add(other.0))
+    }
+}
+
+impl Add<Nanos> for Instant {
+    type Output = Instant;
+
+    /// Saturates at [`Instant::MAX`].
+    #[inline]
+    fn add(self, span: Nanos) -> Instant {
+        Instant(self.0.saturating_add(span.0))
+    }
 }
 
 /// A span in whole milliseconds, up to 49 days: a quarter of the room of a [`Duration`].
@@ -71,6 +159,10 @@ impl Instant {
 pub(crate) struct Millis(u32);
 
 impl Millis {
+    pub(crate) fn nanos(self) -> Nanos {
+        Nanos::from_millis(self.0)
+    }
+
     pub(crate) fn get(self) -> Duration {
         Duration::from_millis(self.0.into())
     }
@@ -90,7 +182,8 @@ impl Add<Duration> for Instant {
     /// Saturates at [`Instant::MAX`].
     #[inline]
     fn add(self, span: Duration) -> Instant {
-        let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = span.as_secs().saturating_mul(1_000_000_000);
+        let nanos = nanos.saturating_add(span.subsec_nanos().into());
         Instant(self.0.saturating_add(nanos))
     }
 }

@@ -7,10 +7,9 @@
 //! burst. It takes the place of beginning anew by the initial window after each idle timeout
 //! (RFC 5681 §4.1, RFC 2861).
 
-use core::time::Duration;
-
 use super::{CongestionControl, Controller};
 use crate::Instant;
+use crate::time::Nanos;
 
 /// The non-validated period (RFC 7661 §4.3.2), in seconds.
 const NVP: u16 = 300;
@@ -54,14 +53,14 @@ impl Validation {
         now: Instant,
         bytes: u32,
         round: bool,
-        rtt: Duration,
+        rtt: Nanos,
         window: u32,
     ) {
         if round {
             self.recent = self.recent.max(self.round);
             self.round = 0;
             let now = ticks(now);
-            let three = (3 * rtt).as_millis() * 64 / 1000;
+            let three = rtt.times(3).as_micros() * 64 / 1_000_000;
             let period = LEAST_PERIOD.max(u16::try_from(three).unwrap_or(u16::MAX));
             if now.wrapping_sub(self.period_at) >= period {
                 self.pipe_ack = self.recent;
@@ -105,11 +104,11 @@ impl Validation {
 }
 
 fn seconds(now: Instant) -> u16 {
-    (now.as_millis() / 1000) as u16
+    now.seconds() as u16
 }
 
 fn ticks(now: Instant) -> u16 {
-    (now.as_millis() * 64 / 1000) as u16
+    (now.as_nanos() / 15_625_000) as u16
 }
 
 #[cfg(test)]
@@ -117,7 +116,7 @@ mod tests {
     use super::*;
     use crate::congestion::Algorithm;
 
-    const RTT: Duration = Duration::from_millis(100);
+    const RTT: Nanos = Nanos::from_millis(100);
 
     fn at(seconds: u64) -> Instant {
         Instant::from_secs(seconds)

@@ -12,6 +12,7 @@ use crate::congestion::{Acked, CongestionControl};
 use crate::info::State;
 use crate::recovery::rtt::{INITIAL_RTO, MAX_RTO};
 use crate::recovery::{Arrival, Loss, Outcome, Phase};
+use crate::time::Nanos;
 
 /// What an acknowledgement has measured.
 struct Measured {
@@ -22,7 +23,7 @@ struct Measured {
     /// It begins a round trip.
     round: bool,
     /// The round trip of what it covers.
-    rtt: Option<Duration>,
+    rtt: Option<Nanos>,
 }
 
 impl Connection {
@@ -75,7 +76,7 @@ impl Connection {
         let flight = self.in_flight();
         let echo = self.take_echo(tcp.flags, ack);
         let mut outcome = self.recovery.on_ack(&arrival, &self.congestion);
-        cx.counters.duplicates_reported += u64::from(outcome.twice);
+        cx.common.counters.duplicates_reported += u64::from(outcome.twice);
         self.excuse_probe(&mut outcome, cx);
         let (mut bytes, mut round, mut rtt) = (0, false, None);
         if progress {
@@ -116,7 +117,7 @@ impl Connection {
         let Measured { bytes, flight, .. } = *measured;
         let after = self.recovery.phase();
         if let Some(congestion) = &outcome.spurious {
-            cx.counters.spurious_recoveries += 1;
+            cx.common.counters.spurious_recoveries += 1;
             self.congestion.undo(congestion);
             self.backoff = 0;
         } else if before == Phase::Fast && after == Phase::Open {
@@ -127,8 +128,8 @@ impl Connection {
             self.congestion.on_ack(&Acked {
                 now: cx.now,
                 bytes,
-                smoothed_rtt: self.rtt.smoothed().unwrap_or(Duration::ZERO),
-                latest_rtt: measured.rtt,
+                smoothed_rtt: self.rtt.smoothed().unwrap_or_default().into(),
+                latest_rtt: measured.rtt.map(Duration::from),
                 window_limited: self.window_limited,
                 round: measured.round,
             });
@@ -156,7 +157,7 @@ impl Connection {
         match loss {
             None => return,
             Some(Loss::Entered) => {
-                cx.counters.fast_recoveries += 1;
+                cx.common.counters.fast_recoveries += 1;
                 if self.is_reduced_for_mark() {
                     return;
                 }
@@ -182,16 +183,16 @@ impl Connection {
     }
 
     /// The smoothed round trip and the least, or what stands for them before anything was measured.
-    pub(super) fn round_trips(&self) -> (Duration, Duration) {
+    pub(super) fn round_trips(&self) -> (Nanos, Nanos) {
         let smoothed = self.rtt.smoothed().unwrap_or(INITIAL_RTO);
-        (smoothed, self.rtt.min().unwrap_or(Duration::ZERO))
+        (smoothed, self.rtt.min().unwrap_or_default())
     }
 
     /// The time that a segment echoes, in whole milliseconds of the stack's clock.
     fn echoed(&self, timestamps: Option<Timestamps>, now: Instant) -> Option<u64> {
         let echo = timestamps.filter(|_| self.ts.enabled)?.echo;
         let age = self.timestamp(now).wrapping_sub(echo);
-        let possible = u128::from(age) <= MAX_RTO.as_millis();
+        let possible = Nanos::from_millis(age) <= MAX_RTO;
         possible.then(|| now.as_millis().saturating_sub(age.into()))
     }
 
@@ -226,7 +227,7 @@ impl Connection {
         if self.in_flight() == 0 {
             self.timers.clear(Timer::Retransmit);
             self.tail_probe_due = false;
-            self.recovery.release(cx.flights);
+            self.recovery.release(&mut cx.common.flights);
         } else {
             self.recovery.restart_timer(cx.now, self.timeout());
             self.recovery
@@ -262,14 +263,14 @@ impl Connection {
         outcome: &Outcome,
         timestamps: Option<Timestamps>,
         now: Instant,
-    ) -> Option<Duration> {
+    ) -> Option<Nanos> {
         let sample = match (outcome.sent_at, timestamps) {
-            (Some(sent_at), _) => Some(now.saturating_duration_since(sent_at)),
+            (Some(sent_at), _) => Some(now.since(sent_at)),
             (None, Some(t))
                 if self.ts.enabled && t.echo.wrapping_sub(self.ts.resent) as i32 >= 0 =>
             {
                 let millis = self.timestamp(now).wrapping_sub(t.echo);
-                let sample = Duration::from_millis(u64::from(millis.max(1)));
+                let sample = Nanos::from_millis(millis.max(1));
                 (sample <= MAX_RTO).then_some(sample)
             }
             (None, _) => None,

@@ -17,7 +17,7 @@ impl Connection {
     ) -> Result<(), SinkFull> {
         let tcp = self.header(cx.now, seq, Flags::ACK, usize::from(self.snd.mss));
         self.emit_bare(sink, cx, tcp)?;
-        cx.counters.pure_acks += 1;
+        cx.common.counters.pure_acks += 1;
         self.note_acknowledged(true);
         Ok(())
     }
@@ -49,9 +49,9 @@ impl Connection {
         }
         if owed > 0 && !self.timers.is_set(Timer::DelayedAck) {
             let wait = if quick {
-                cx.config.early_delayed_ack
+                cx.common.config.early_delayed_ack
             } else {
-                cx.config.delayed_ack
+                cx.common.config.delayed_ack
             };
             self.timers.set(Timer::DelayedAck, cx.now, wait);
         }
@@ -67,7 +67,7 @@ impl Connection {
         tcp.window = 0;
         tcp.flags = Flags::RST | Flags::ACK;
         self.emit_bare(sink, cx, tcp)?;
-        cx.counters.resets_out += 1;
+        cx.common.counters.resets_out += 1;
         self.reset_due = false;
         Ok(())
     }
@@ -77,7 +77,7 @@ impl Connection {
         sink: &mut F,
         cx: &mut TransmitContext<'_>,
     ) -> Result<(), SinkFull> {
-        let tcp = self.syn_header(cx.now, cx.config);
+        let tcp = self.syn_header(cx.now, &cx.common.config);
         self.emit_bare(sink, cx, tcp)?;
         if self.snd.nxt == self.snd.una {
             self.snd.nxt = self.snd.una + 1;
@@ -85,7 +85,8 @@ impl Connection {
         }
         self.syn_due = false;
         self.ack_now = false;
-        self.timers.set(Timer::Retransmit, cx.now, self.timeout());
+        self.timers
+            .set_after(Timer::Retransmit, cx.now, self.timeout());
         Ok(())
     }
 
@@ -108,8 +109,8 @@ impl Connection {
         };
         sink.emit(cx.now, &out)?;
         cx.budget = cx.budget.saturating_sub(1);
-        cx.counters.emissions += 1;
-        cx.counters.segments_out += 1;
+        cx.common.counters.emissions += 1;
+        cx.common.counters.segments_out += 1;
         self.segments_out = self.segments_out.wrapping_add(1);
         Ok(())
     }

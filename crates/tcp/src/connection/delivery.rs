@@ -1,8 +1,7 @@
 //! How fast the peer acknowledges: what `TCP_INFO` calls the delivery rate.
 
-use core::time::Duration;
-
 use crate::Instant;
+use crate::time::Nanos;
 
 /// The rate over the latest round trip in which something was acknowledged.
 #[derive(Clone, Copy, Default)]
@@ -24,13 +23,13 @@ impl DeliveryRate {
         acked: u64,
         begun: Instant,
         now: Instant,
-        round_trip: Option<Duration>,
+        round_trip: Option<Nanos>,
     ) {
         if self.since == 0 {
             self.since = micros(begun);
         }
         let span = micros(now).wrapping_sub(self.since);
-        if u128::from(span) < round_trip.unwrap_or_default().as_micros() || span == 0 {
+        if Nanos::from_micros(span) < round_trip.unwrap_or_default() || span == 0 {
             return;
         }
         // Far less than 2^32 bytes in a round trip: windows are below 2^30.
@@ -63,7 +62,7 @@ mod tests {
     #[test]
     fn idle_time_does_not_count() {
         let (mut rate, ms) = (DeliveryRate::default(), Instant::from_millis);
-        let rtt = Some(Duration::from_millis(10));
+        let rtt = Some(Nanos::from_millis(10));
         rate.on_progress(10_000, ms(100), ms(110), rtt);
         assert_eq!(rate.bytes_per_second(), 1_000_000);
         // Too early for another measurement; then it is one over all of it.

@@ -102,7 +102,7 @@ impl Connection {
             self.ecn.echo = false;
         }
         if segment.ecn == Ecn::CongestionExperienced && !segment.payload.is_empty() {
-            cx.counters.congestion_marks += 1;
+            cx.common.counters.congestion_marks += 1;
             // The first is told at once.
             self.ack_now |= !self.ecn.echo;
             self.ecn.echo = true;
@@ -128,7 +128,7 @@ impl Connection {
 
     /// Reduces the window for a mark. `flight` is what was in flight.
     pub(super) fn respond_to_mark(&mut self, flight: u32, cx: &mut Context<'_>) {
-        cx.counters.congestion_echoes += 1;
+        cx.common.counters.congestion_echoes += 1;
         self.ecn.until = self.snd.nxt;
         self.ecn.reduced = true;
         self.congestion.on_congestion(cx.now, flight);

@@ -49,8 +49,6 @@ pub(crate) use path_mtu::LIFETIME_SECONDS as PATH_MTU_LIFETIME_SECONDS;
 pub(crate) use timers::{Timer, Timers};
 pub(crate) use transmit::TransmitContext;
 
-use core::time::Duration;
-
 use wire::flow::FlowKey;
 use wire::seq::SeqNumber;
 use wire::tcp::SackBlock;
@@ -64,21 +62,28 @@ use crate::reassembly::Reassembly;
 use crate::recovery::Recovery;
 use crate::recovery::rtt::RttEstimator;
 use crate::send_queue::SendQueue;
-use crate::time::Millis;
-use crate::{ConnId, Instant};
+use crate::time::{Millis, Nanos};
+use crate::{ConnId, Extent, Instant};
 
-/// What of the stack a connection may look at and count in.
+/// What all connections of a stack share.
+pub(crate) struct Common {
+    pub(crate) config: Config,
+    pub(crate) counters: Counters,
+    /// Records of data in flight that are not in use.
+    pub(crate) flights: crate::recovery::Pool,
+    /// Challenge acknowledgements left in this second.
+    pub(crate) challenges: crate::stack::RateLimit,
+    /// Ranges held out of order.
+    pub(crate) out_of_order_ranges: u32,
+    /// Where the pieces of a segment are gathered; empty between calls.
+    pub(crate) parts: Vec<Extent>,
+}
+
+/// What a connection is told when it is worked on.
 pub(crate) struct Context<'a> {
     pub(crate) now: Instant,
     pub(crate) id: ConnId,
-    pub(crate) config: &'a Config,
-    pub(crate) counters: &'a mut Counters,
-    /// Records of data in flight that are not in use.
-    pub(crate) flights: &'a mut crate::recovery::Pool,
-    /// Challenge acknowledgements left in this second.
-    pub(crate) challenges: &'a mut crate::stack::RateLimit,
-    /// Ranges out of order that all connections together may still begin to hold.
-    pub(crate) ranges_left: u32,
+    pub(crate) common: &'a mut Common,
 }
 
 /// Send sequence variables.
@@ -217,8 +222,6 @@ pub(crate) struct Connection {
     /// Timeouts and probes that the peer has left without any answer.
     unanswered: u8,
     keep_alive_probes: u8,
-    last_sent: Instant,
-    last_received: Instant,
     /// Since when what was sent, or waits for the window, has made no progress.
     stalled_since: Instant,
 
@@ -234,6 +237,10 @@ pub(crate) struct Connection {
     delivery_rate: delivery::DeliveryRate,
     /// When the last answer to an unacceptable segment went out, in milliseconds of the clock.
     answered_at: u32,
+    /// When something was last sent, likewise.
+    last_sent_ms: u32,
+    /// When something acceptable was last received, likewise.
+    last_received_ms: u32,
 }
 
 impl Connection {
@@ -287,14 +294,19 @@ impl Connection {
     }
 
     /// The retransmission timeout with its back-off (RFC 6298 5.5).
-    fn timeout(&self) -> Duration {
+    fn timeout(&self) -> Nanos {
         self.rtt.backed_off_rto(self.backoff.into())
     }
 }
 
+/// The low bits of the clock in milliseconds: enough for what is asked of within weeks.
+fn milliseconds(now: Instant) -> u32 {
+    now.as_millis() as u32
+}
+
 /// The clock in whole seconds, for what is compared in days.
 fn seconds(now: Instant) -> u32 {
-    (now.as_millis() / 1000) as u32
+    now.seconds()
 }
 
 /// Smallest payload of a segment that we cut, however small the peer says its MSS is: below this

@@ -136,16 +136,16 @@ impl Connection {
         let mut c = Self::blank(now, h.key, h.iss, h.ts_offset, options, config);
         c.state = State::SynReceived;
         c.snd.nxt = h.iss + 1;
-        c.agree(h, config);
+        c.agree(now, h, config);
         c.rcv.edge = c.rcv.nxt + u32::from(initial_window(options));
         if let Some(sent_at) = h.sent_at {
-            c.rtt.on_sample(now.saturating_duration_since(sent_at));
+            c.rtt.on_sample(now.since(sent_at));
         }
         c
     }
 
     /// Takes over what the two SYNs have settled.
-    pub(super) fn agree(&mut self, h: &Handshake, config: &Config) {
+    pub(super) fn agree(&mut self, now: Instant, h: &Handshake, config: &Config) {
         self.rcv.nxt = h.irs + 1;
         self.rcv.acked = self.rcv.nxt;
         self.rcv.edge = self.rcv.edge.max(self.rcv.nxt);
@@ -158,7 +158,7 @@ impl Connection {
         }
         self.ts.enabled = h.timestamp.is_some();
         self.ts.recent = h.timestamp.unwrap_or(0);
-        self.ts.recent_at = super::seconds(self.last_received);
+        self.ts.recent_at = super::seconds(now);
         self.selective = h.selective;
         self.ecn = EcnVars::new(h.ecn, h.iss);
         self.recovery.agree(h.selective, config.tail_loss_probes);
@@ -249,8 +249,6 @@ impl Connection {
             backoff: 0,
             unanswered: 0,
             keep_alive_probes: 0,
-            last_sent: now,
-            last_received: now,
             stalled_since: now,
             keep_alive: options.keep_alive,
             local_mss,
@@ -261,6 +259,8 @@ impl Connection {
             segments_out: 0,
             delivery_rate: super::delivery::DeliveryRate::default(),
             answered_at: 0,
+            last_sent_ms: super::milliseconds(now),
+            last_received_ms: super::milliseconds(now),
         }
     }
 

@@ -14,16 +14,15 @@
 //! - On round trips below [`LEAST_RTT`] the whole window goes within two ticks anyway, so there is
 //!   nothing to spread and nothing is reckoned: that is every local network.
 
-use core::time::Duration;
-
 use super::Connection;
 use crate::Instant;
 use crate::config::Config;
+use crate::time::Nanos;
 
 /// Round trips that are not worth spreading a window over: two ticks of the timer wheel.
-const LEAST_RTT: Duration = Duration::from_millis(2);
+const LEAST_RTT: Nanos = Nanos::from_millis(2);
 /// How long at the rate a burst may always be.
-const FREE: Duration = Duration::from_millis(2);
+const FREE: Nanos = Nanos::from_millis(2);
 
 impl Connection {
     /// The rate in bytes a second, if there is one.
@@ -45,14 +44,14 @@ impl Connection {
         } else {
             120
         };
-        let micros = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX);
+        let micros = rtt.as_micros();
         Some((window * percent * 10_000 / micros).max(1))
     }
 
     /// How many bytes may always leave at once.
     fn free_burst(&self, rate: u64, config: &Config) -> u64 {
         let segments = u64::from(config.pacing_burst) * u64::from(self.snd.mss);
-        segments.max(rate * FREE.as_millis() as u64 / 1000)
+        segments.max(rate * FREE.as_micros() / 1_000_000)
     }
 
     /// How many bytes may leave now.
@@ -62,8 +61,8 @@ impl Connection {
             return u32::MAX;
         };
         let until = self.recovery.paced_until().unwrap_or(now);
-        let ahead = until.saturating_duration_since(now).as_nanos();
-        let owed = ahead * u128::from(rate) / 1_000_000_000;
+        let ahead = until.since(now).get();
+        let owed = u128::from(ahead) * u128::from(rate) / 1_000_000_000;
         let free = u128::from(self.free_burst(rate, config));
         u32::try_from(free.saturating_sub(owed)).unwrap_or(u32::MAX)
     }
@@ -73,7 +72,7 @@ impl Connection {
     pub(super) fn note_paced(&mut self, bytes: u32, now: Instant, config: &Config) {
         if let Some(rate) = self.pacing_rate(config) {
             let nanos = u64::from(bytes) * 1_000_000_000 / rate;
-            self.recovery.pace(now, Duration::from_nanos(nanos));
+            self.recovery.pace(now, Nanos::new(nanos));
         }
     }
 
@@ -86,8 +85,7 @@ impl Connection {
         };
         let half = self.free_burst(rate, config) / 2;
         let nanos = half.saturating_mul(1_000_000_000) / rate;
-        let ahead = until.saturating_duration_since(now);
-        let wait = ahead.saturating_sub(Duration::from_nanos(nanos));
+        let wait = until.since(now).minus(Nanos::new(nanos));
         self.recovery.wait_for_pace(now + wait);
         // It is not the owner who sends too little.
         self.window_limited = true;

@@ -172,7 +172,7 @@ impl Connection {
         };
         if hard && self.state == State::SynSent {
             // There is no connection yet that it could harm (RFC 5461 §4, RFC 5927 §5.2).
-            self.fail(failure, cx.counters);
+            self.fail(failure, &mut cx.common.counters);
         } else {
             // Anything else may pass, or be made up: it is named if patience runs out.
             //= RFC 9293 MUST-47, MUST-56
@@ -191,7 +191,7 @@ impl Connection {
         cx: &mut Context<'_>,
     ) -> Result<u16, DropReason> {
         let v4 = self.key.remote.is_ipv4();
-        let least = self.least_mtu(cx.config);
+        let least = self.least_mtu(&cx.common.config);
         let named = u16::try_from(mtu).unwrap_or(u16::MAX);
         let mtu = match named {
             //= RFC 1191 §5
@@ -214,7 +214,7 @@ impl Connection {
             return Err(DropReason::IcmpIgnored);
         }
         self.path.fall(mtu, seconds(cx.now));
-        cx.counters.path_mtu_reductions += 1;
+        cx.common.counters.path_mtu_reductions += 1;
         self.resend_smaller();
         Ok(mtu)
     }
@@ -241,7 +241,7 @@ impl Connection {
         // What was sent last, which need not be full to be too large.
         let payload = self.in_flight().min(self.snd.mss.into());
         let size = payload + u32::from(self.path.mtu - self.path_mss());
-        let least = self.least_mtu(cx.config);
+        let least = self.least_mtu(&cx.common.config);
         let next = if size > BASE.into() {
             BASE.max(least)
         } else {
@@ -250,7 +250,7 @@ impl Connection {
         let enough = size > BASE.into() || self.backoff >= many;
         if enough && size > next.into() && next < self.path.mtu {
             self.path.fall_into_black_hole(next, seconds(cx.now));
-            cx.counters.path_mtu_black_holes += 1;
+            cx.common.counters.path_mtu_black_holes += 1;
             self.update_mss();
         }
     }

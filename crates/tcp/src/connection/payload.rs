@@ -52,7 +52,7 @@ impl Connection {
         if from < to {
             if self.orphan {
                 // Nobody will ever read it, and the peer must know (RFC 2525 2.17).
-                self.reset(cx.counters);
+                self.reset(&mut cx.common.counters);
                 return Err(DropReason::DataAfterClose);
             }
             let skip = (from as i64 - begin) as usize;
@@ -123,8 +123,10 @@ impl Connection {
             self.note_held(rest.start, gap.start);
             // The hole right at the front can always be filled: it needs no range of its own.
             let in_order = gap.start == self.rcv.received;
-            let max_ranges = usize::from(cx.config.max_out_of_order_ranges)
-                .min(usize::from(self.counted_ranges) + cx.ranges_left as usize);
+            let common = &cx.common;
+            let left = common.config.ranges_left(common.out_of_order_ranges);
+            let max_ranges = usize::from(common.config.max_out_of_order_ranges)
+                .min(usize::from(self.counted_ranges) + left as usize);
             if !in_order && !self.reassembly.has_room(gap.start, max_ranges) {
                 result = Err(DropReason::OutOfOrderFull);
                 break;
@@ -150,7 +152,7 @@ impl Connection {
             self.note_held(rest.start, rest.end);
         }
         if from > self.rcv.received && result.is_ok() {
-            cx.counters.out_of_order_segments += 1;
+            cx.common.counters.out_of_order_segments += 1;
             if !self.selective {
                 self.duplicates_owed = self.duplicates_owed.saturating_add(1);
             }
@@ -177,7 +179,7 @@ impl Connection {
             self.changed = true;
             self.duplicates_owed = 0;
         }
-        cx.counters.bytes_in += bytes;
+        cx.common.counters.bytes_in += bytes;
     }
 
     /// Everything up to the peer's FIN is in order.

@@ -55,7 +55,7 @@ impl Connection {
         (self.path.probing, self.path.probe_at) = (size, span.seq);
         let result = self.send_span(sink, cx, span, true);
         if self.snd.nxt == span.seq + span.len {
-            cx.counters.path_mtu_probes += 1;
+            cx.common.counters.path_mtu_probes += 1;
         } else {
             // There was no room for it, or it lies in too many pieces: it was none.
             self.path.probing = 0;
@@ -102,7 +102,7 @@ impl Connection {
         if alone {
             outcome.loss = None;
             self.recovery.forgive();
-            cx.counters.path_mtu_probes_lost += 1;
+            cx.common.counters.path_mtu_probes_lost += 1;
         }
     }
 }

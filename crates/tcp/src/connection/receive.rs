@@ -4,7 +4,7 @@
 use wire::segment::Segment;
 use wire::tcp::Flags;
 
-use super::{Connection, Context, seconds};
+use super::{Connection, Context, milliseconds, seconds};
 use crate::PayloadStore;
 use crate::counters::DropReason;
 use crate::event::Failure;
@@ -75,13 +75,13 @@ impl Connection {
                 self.challenge(cx);
                 return Err(DropReason::UnacceptableReset);
             }
-            cx.counters.resets_in += 1;
+            cx.common.counters.resets_in += 1;
             let failure = if self.state == State::SynReceived && self.accepted {
                 Failure::Refused
             } else {
                 Failure::Reset
             };
-            self.fail(failure, cx.counters);
+            self.fail(failure, &mut cx.common.counters);
             return Ok(());
         }
 
@@ -111,7 +111,7 @@ impl Connection {
             return Err(DropReason::AckTooOld);
         }
         // From here on the peer has shown itself to be alive and itself.
-        self.last_received = cx.now;
+        self.last_received_ms = milliseconds(cx.now);
         self.note_alive();
 
         //= RFC 7323 §4.3
@@ -141,7 +141,7 @@ impl Connection {
 
         // Sixth, check the URG bit: urgent data is ordinary data to us.
         if tcp.flags.contains(Flags::URG) {
-            cx.counters.urgent_segments += 1;
+            cx.common.counters.urgent_segments += 1;
         }
 
         // Seventh and eighth: payload and FIN.
@@ -212,7 +212,7 @@ impl Connection {
 
     /// Acknowledges an unacceptable segment, but not every one.
     pub(super) fn answer_unacceptable(&mut self, cx: &Context<'_>) {
-        let now = cx.now.as_millis() as u32;
+        let now = milliseconds(cx.now);
         if self.answered_at != 0 && now.wrapping_sub(self.answered_at) < ANSWER_INTERVAL {
             return;
         }
@@ -224,12 +224,12 @@ impl Connection {
     /// Sends a challenge ACK (RFC 5961 3.2), within the rate that all connections share.
     //= RFC 5961 §7
     fn challenge(&mut self, cx: &mut Context<'_>) {
-        if cx.challenges.take(cx.now) {
-            cx.counters.challenge_acks += 1;
+        if cx.common.challenges.take(cx.now) {
+            cx.common.counters.challenge_acks += 1;
             self.ack_now = true;
             self.wants_transmit = true;
         } else {
-            cx.counters.rate_limited += 1;
+            cx.common.counters.rate_limited += 1;
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What the owner is told, and what anybody may ask.
 
 use core::net::SocketAddr;
+use core::time::Duration;
 
-use super::Connection;
+use super::{Connection, milliseconds};
 use crate::Instant;
 use crate::event::{ConnUpdate, Failure};
 use crate::info::{ConnInfo, State};
@@ -34,10 +35,10 @@ impl Connection {
             receive_mss: self.rcv.mss,
             path_mtu: self.path.mtu,
             soft_error: self.soft_error,
-            round_trip: self.rtt.smoothed(),
-            round_trip_variation: self.rtt.variation(),
-            min_round_trip: self.rtt.min(),
-            retransmission_timeout: self.timeout(),
+            round_trip: self.rtt.smoothed().map(Duration::from),
+            round_trip_variation: self.rtt.variation().map(Duration::from),
+            min_round_trip: self.rtt.min().map(Duration::from),
+            retransmission_timeout: self.timeout().into(),
             backoff: self.backoff,
             congestion_window: self.congestion.window(),
             slow_start_threshold: (threshold != u32::MAX).then_some(threshold),
@@ -65,9 +66,17 @@ impl Connection {
                 .timers
                 .earliest()
                 .map(|at| at.saturating_duration_since(now)),
-            since_sent: now.saturating_duration_since(self.last_sent),
-            since_received: now.saturating_duration_since(self.last_received),
+            since_sent: Duration::from_millis(
+                milliseconds(now).wrapping_sub(self.last_sent_ms).into(),
+            ),
+            since_received: self.silence(now),
         }
+    }
+
+    /// For how long nothing acceptable has been received, in whole milliseconds.
+    pub(super) fn silence(&self, now: Instant) -> Duration {
+        let millis = milliseconds(now).wrapping_sub(self.last_received_ms);
+        Duration::from_millis(millis.into())
     }
 
     /// The connection is over, with both sides' consent.

@@ -52,7 +52,7 @@ impl Connection {
         if extent.len == 0 || extent.addr.checked_add(extent.len.into()).is_none() {
             return Err(RequestError::BadExtent);
         }
-        if self.queue.extents() >= cx.config.max_send_extents as usize {
+        if self.queue.extents() >= cx.common.config.max_send_extents as usize {
             return Err(RequestError::TooManyExtents);
         }
         self.queue.push(extent);
@@ -91,7 +91,7 @@ impl Connection {
         } else if self.state != State::Closed {
             let unread = self.unread() > 0 && self.state.is_synchronized();
             if unread || !may_orphan {
-                self.reset(cx.counters);
+                self.reset(&mut cx.common.counters);
             } else {
                 self.shut_down();
                 if self.state == State::FinWait2 {
@@ -108,7 +108,7 @@ impl Connection {
         if matches!(self.state, State::SynSent) {
             self.finish();
         } else if self.state != State::Closed {
-            self.reset(cx.counters);
+            self.reset(&mut cx.common.counters);
         }
         self.orphan = true;
     }
@@ -123,7 +123,7 @@ impl Connection {
     //= RFC 9293 MUST-56
     pub(crate) fn on_unreachable(&mut self, failure: Failure, cx: &mut Context<'_>) {
         if self.state == State::SynSent {
-            self.fail(failure, cx.counters);
+            self.fail(failure, &mut cx.common.counters);
         } else {
             self.soft_error = Some(failure);
         }

@@ -34,8 +34,8 @@ impl Connection {
             if tcp.ack.is_none() {
                 return Err(DropReason::UnacceptableReset);
             }
-            cx.counters.resets_in += 1;
-            self.fail(Failure::Refused, cx.counters);
+            cx.common.counters.resets_in += 1;
+            self.fail(Failure::Refused, &mut cx.common.counters);
             return Ok(());
         }
         // Fourth, the SYN bit.
@@ -43,19 +43,19 @@ impl Connection {
             return Err(DropReason::NoAck);
         }
         // A timestamp that echoes nothing of ours is taken all the same: the ACK is proof enough.
-        self.last_received = cx.now;
+        self.last_received_ms = super::milliseconds(cx.now);
         let mut handshake = Handshake::new(
             self.key,
             self.snd.una,
             tcp.seq,
             self.ts.offset,
             tcp,
-            cx.config,
+            &cx.common.config,
         );
         // Nobody can accept what we have not offered, or have taken back.
-        handshake.ecn &= tcp.ack.is_none() || self.offers_ecn(cx.config);
+        handshake.ecn &= tcp.ack.is_none() || self.offers_ecn(&cx.common.config);
         let offered = self.rcv.buffer.min(u32::from(u16::MAX));
-        self.agree(&handshake, cx.config);
+        self.agree(cx.now, &handshake, &cx.common.config);
         self.rcv.edge = self.rcv.nxt + offered;
         self.set_window(
             u32::from(tcp.window),
@@ -96,8 +96,7 @@ impl Connection {
         if self.state == State::SynSent && self.retransmits == 0 {
             // Karn: a SYN that left twice is not timed.
             let sent_at = self.stalled_since;
-            self.rtt
-                .on_sample(cx.now.saturating_duration_since(sent_at));
+            self.rtt.on_sample(cx.now.since(sent_at));
         }
         self.congestion = Controller::new(self.congestion.algorithm(), self.snd.mss);
         if self.retransmits > 0 {

@@ -14,7 +14,7 @@ impl Connection {
     pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         if self.timers.take_due(Timer::DelayedAck, now) {
-            cx.counters.delayed_acks += 1;
+            cx.common.counters.delayed_acks += 1;
             self.ack_now = true;
             self.wants_transmit = true;
         }
@@ -37,7 +37,7 @@ impl Connection {
         }
         if self.timers.take_due(Timer::FinWait2, now) {
             // The peer may hold its half open for as long as it likes, but not an orphan of ours.
-            cx.counters.orphans_killed += 1;
+            cx.common.counters.orphans_killed += 1;
             self.finish();
         }
     }
@@ -55,16 +55,16 @@ impl Connection {
 
     fn retries(&self, cx: &Context<'_>) -> u8 {
         if self.orphan {
-            cx.config.orphan_retries
+            cx.common.config.orphan_retries
         } else {
-            cx.config.retries
+            cx.common.config.retries
         }
     }
 
     //= RFC 9293 MUST-12
     fn give_up(&mut self, cx: &mut Context<'_>) {
         let failure = self.soft_error.unwrap_or(Failure::TimedOut);
-        self.fail(failure, cx.counters);
+        self.fail(failure, &mut cx.common.counters);
     }
 
     //= RFC 9293 MUST-19
@@ -73,22 +73,25 @@ impl Connection {
         let mut wait = self.timeout();
         if self.user_timeout.get() > Duration::ZERO {
             // Not later than when the user's patience ends.
-            let stalled = now.saturating_duration_since(self.stalled_since);
-            wait = wait.min(self.user_timeout.get().saturating_sub(stalled));
+            wait = wait.min(
+                self.user_timeout
+                    .nanos()
+                    .minus(now.since(self.stalled_since)),
+            );
         }
-        self.timers.set(Timer::Retransmit, now, wait);
+        self.timers.set_after(Timer::Retransmit, now, wait);
         self.recovery.restart_timer(now, wait);
         self.wants_transmit = true;
     }
 
     //= RFC 9293 MUST-22
     fn on_syn_timeout(&mut self, cx: &mut Context<'_>) {
-        if self.is_exhausted(cx, cx.config.syn_retries) {
+        if self.is_exhausted(cx, cx.common.config.syn_retries) {
             self.give_up(cx);
             return;
         }
-        cx.counters.timeouts += 1;
-        cx.counters.retransmitted_segments += 1;
+        cx.common.counters.timeouts += 1;
+        cx.common.counters.retransmitted_segments += 1;
         self.retransmits += 1;
         self.syn_due = true;
         self.back_off(cx.now);
@@ -103,7 +106,7 @@ impl Connection {
             self.give_up(cx);
             return;
         }
-        cx.counters.timeouts += 1;
+        cx.common.counters.timeouts += 1;
         self.suspect_black_hole(cx);
         let (srtt, min_rtt) = self.round_trips();
         let first = self
@@ -123,7 +126,7 @@ impl Connection {
                 self.wants_transmit = true;
             }
             Some(Due::Probe) => {
-                cx.counters.tail_loss_probes += 1;
+                cx.common.counters.tail_loss_probes += 1;
                 self.tail_probe_due = true;
                 self.wants_transmit = true;
                 // What is sent sets the timer again; if nothing can be, the timeout follows.
@@ -171,7 +174,7 @@ impl Connection {
         }
         if self.snd.wnd == 0 {
             self.probe_due = true;
-            cx.counters.window_probes += 1;
+            cx.common.counters.window_probes += 1;
         } else {
             // There is some room: a small segment is better than none now.
             self.flush = true;
@@ -184,7 +187,7 @@ impl Connection {
             return;
         }
         let idle = self.keep_alive_idle();
-        let silent = cx.now.saturating_duration_since(self.last_received);
+        let silent = self.silence(cx.now);
         if self.in_flight() > 0 || self.has_pending() {
             // Retransmission and probing find out as well.
             self.timers.set(Timer::KeepAlive, cx.now, idle);
@@ -192,11 +195,11 @@ impl Connection {
         } else if silent < idle {
             self.timers.set(Timer::KeepAlive, cx.now, idle - silent);
         } else if self.is_given_up_for_dead(silent) {
-            self.reset(cx.counters);
+            self.reset(&mut cx.common.counters);
             self.failed = Some(self.soft_error.unwrap_or(Failure::TimedOut));
         } else {
             self.keep_alive_probes += 1;
-            cx.counters.keep_alive_probes += 1;
+            cx.common.counters.keep_alive_probes += 1;
             self.probe_due = true;
             self.wants_transmit = true;
             let interval = Duration::from_secs(self.keep_alive.interval.into());

@@ -7,6 +7,7 @@
 use core::time::Duration;
 
 use crate::Instant;
+use crate::time::Nanos;
 
 /// What a connection may be waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,9 @@ const NEVER: Instant = Instant::MAX;
 pub(crate) struct Timers {
     at: [Instant; Timer::ALL.len()],
     /// When the wheel will call, or `NEVER`.
-    pub(crate) wheel: Instant,
+    wheel: Instant,
+    /// Some deadline may have come to lie before that.
+    earlier: bool,
 }
 
 impl Timers {
@@ -48,15 +51,19 @@ impl Timers {
         Self {
             at: [NEVER; Timer::ALL.len()],
             wheel: NEVER,
+            earlier: false,
         }
     }
 
+    #[inline]
     pub(crate) fn set(&mut self, timer: Timer, now: Instant, after: Duration) {
-        self.at[timer as usize] = now + after;
+        self.set_at(timer, now + after);
     }
 
+    #[inline]
     pub(crate) fn set_at(&mut self, timer: Timer, at: Instant) {
         self.at[timer as usize] = at;
+        self.earlier |= at < self.wheel;
     }
 
     pub(crate) fn clear(&mut self, timer: Timer) {
@@ -71,6 +78,11 @@ impl Timers {
         self.at[timer as usize] != NEVER
     }
 
+    #[inline]
+    pub(crate) fn set_after(&mut self, timer: Timer, now: Instant, after: Nanos) {
+        self.set_at(timer, now + after);
+    }
+
     /// Clears the timer and says whether it was due.
     pub(crate) fn take_due(&mut self, timer: Timer, now: Instant) -> bool {
         let due = self.at[timer as usize] <= now;
@@ -83,5 +95,23 @@ impl Timers {
     pub(crate) fn earliest(&self) -> Option<Instant> {
         let at = self.at.iter().copied().min().unwrap_or(NEVER);
         (at != NEVER).then_some(at)
+    }
+
+    /// When the wheel has to call, if that is earlier than it knows; it is told now.
+    #[inline]
+    pub(crate) fn take_earlier(&mut self) -> Option<Instant> {
+        if !core::mem::take(&mut self.earlier) {
+            return None;
+        }
+        let at = self.earliest().filter(|&at| at < self.wheel)?;
+        self.wheel = at;
+        Some(at)
+    }
+
+    /// The wheel has called, and knows nothing any more. Returns whether something is due.
+    pub(crate) fn on_wheel(&mut self, now: Instant) -> bool {
+        self.wheel = NEVER;
+        self.earlier = true;
+        self.earliest().is_some_and(|at| at <= now)
     }
 }

@@ -5,12 +5,10 @@ use wire::ip::Ecn;
 use wire::seq::SeqNumber;
 use wire::tcp::Flags;
 
-use super::{Connection, Timer};
-use crate::config::Config;
-use crate::counters::Counters;
+use super::{Common, Connection, Timer};
 use crate::info::State;
 use crate::io::{FrameSink, Outgoing, SinkFull};
-use crate::{ConnId, Extent, Instant};
+use crate::{ConnId, Instant};
 
 /// Pieces of send memory that one emission may gather.
 const MAX_PARTS: usize = 64;
@@ -22,12 +20,7 @@ const TURN: usize = 16;
 pub(crate) struct TransmitContext<'a> {
     pub(crate) now: Instant,
     pub(crate) id: ConnId,
-    pub(crate) config: &'a Config,
-    pub(crate) counters: &'a mut Counters,
-    /// Records of data in flight that are not in use.
-    pub(crate) flights: &'a mut crate::recovery::Pool,
-    /// Where the pieces of a segment are gathered; reused.
-    pub(crate) parts: &'a mut Vec<Extent>,
+    pub(crate) common: &'a mut Common,
     /// Emissions left.
     pub(crate) budget: usize,
 }
@@ -50,7 +43,7 @@ impl Connection {
     ) -> Result<(), SinkFull> {
         self.wants_transmit = false;
         if self.limit_window(sink.window_limit(cx.id)) {
-            cx.counters.windows_limited += 1;
+            cx.common.counters.windows_limited += 1;
         }
         let result = self.transmit_all(sink, cx);
         self.wants_transmit |= result.is_err();
@@ -115,14 +108,19 @@ impl Connection {
                 continue;
             }
             let mss = u32::from(self.snd.mss);
-            let pace = self.pacing_room(cx.now, cx.config);
+            let pace = self.pacing_room(cx.now, &cx.common.config);
             let burst = burst.min(pace.max(mss));
-            let next = match self.next_retransmission(burst) {
+            let again = if self.recovery.lost() > 0 {
+                self.next_retransmission(burst)
+            } else {
+                None
+            };
+            let next = match again {
                 Some(span) => Some((span, false)),
                 None => self.next_new(cx, burst).map(|span| (span, true)),
             };
             if pace < mss && next.is_some() && !self.recovery.must_send() {
-                self.wait_for_pace(cx.now, cx.config);
+                self.wait_for_pace(cx.now, &cx.common.config);
                 self.watch(cx.now);
                 return Ok(());
             }
@@ -135,6 +133,12 @@ impl Connection {
                 break;
             }
             self.send_span(sink, cx, span, new)?;
+            if !self.has_pending() {
+                self.flush = false;
+                self.note_window_use();
+                self.watch(cx.now);
+                return Ok(());
+            }
         }
         // There may be nothing more to send when the next turn comes.
         self.watch(cx.now);
@@ -246,7 +250,8 @@ impl Connection {
         }
         if self.cork || self.more {
             if !self.timers.is_set(Timer::Cork) {
-                self.timers.set(Timer::Cork, cx.now, cx.config.cork_ceiling);
+                self.timers
+                    .set(Timer::Cork, cx.now, cx.common.config.cork_ceiling);
             }
             return true;
         }
@@ -267,7 +272,8 @@ impl Connection {
             (self.fin_is_unsent() || self.queue.len() > 0) && !self.timers.is_set(Timer::Cork);
         if waits_for_window {
             self.stalled_since = now;
-            self.timers.set(Timer::Retransmit, now, self.timeout());
+            self.timers
+                .set_after(Timer::Retransmit, now, self.timeout());
         }
     }
 
@@ -286,9 +292,12 @@ impl Connection {
         let mss = self.snd.mss;
         let probe = new && self.path.probing > 0 && seq == self.path.probe_at;
         let offset = self.send_offset(seq);
-        cx.parts.clear();
+        cx.common.parts.clear();
         if len > 0 {
-            let gathered = self.queue.slice(offset, len as usize, MAX_PARTS, cx.parts) as u32;
+            let gathered = self
+                .queue
+                .slice(offset, len as usize, MAX_PARTS, &mut cx.common.parts)
+                as u32;
             if gathered < len {
                 // Too many pieces for one emission: the rest is for the next.
                 fin = false;
@@ -297,7 +306,8 @@ impl Connection {
                 } else {
                     gathered
                 };
-                self.queue.slice(offset, len as usize, MAX_PARTS, cx.parts);
+                self.queue
+                    .slice(offset, len as usize, MAX_PARTS, &mut cx.common.parts);
             }
         }
         let last = offset + u64::from(len) == self.queue.end();
@@ -316,7 +326,7 @@ impl Connection {
             src: self.key.local,
             dst: self.key.remote,
             tcp: self.header(cx.now, seq, flags, spare),
-            payload: cx.parts,
+            payload: &cx.common.parts,
             payload_len: len as usize,
             gso_size: if len > u32::from(mss) && !probe {
                 mss
@@ -334,10 +344,10 @@ impl Connection {
         cx.budget -= 1;
 
         let segments = u64::from(len.div_ceil(u32::from(mss)).max(1));
-        cx.counters.emissions += 1;
-        cx.counters.segments_out += segments;
+        cx.common.counters.emissions += 1;
+        cx.common.counters.segments_out += segments;
         self.segments_out = self.segments_out.wrapping_add(segments as u32);
-        cx.counters.bytes_out += u64::from(len);
+        cx.common.counters.bytes_out += u64::from(len);
         // What is out of order is told by an ACK of its own: a segment with payload is no duplicate,
         // and has rarely room for ranges.
         let tell = self.ack_now && (!self.reassembly.is_empty() || self.has_reports());
@@ -352,7 +362,7 @@ impl Connection {
             let srtt = self.rtt.smoothed();
             let timeout = self.timeout();
             self.recovery
-                .on_sent((seq, end), cx.now, srtt, timeout, cx.flights);
+                .on_sent((seq, end), cx.now, srtt, timeout, &mut cx.common.flights);
             self.recovery.restart_probe(cx.now, srtt, mss);
             self.snd.nxt = end;
             self.fin_sent |= fin;
@@ -370,11 +380,11 @@ impl Connection {
             }
             self.ts.resent = self.timestamp(cx.now);
             self.retransmits = self.retransmits.saturating_add(segments as u32);
-            cx.counters.retransmitted_segments += segments;
-            cx.counters.retransmitted_bytes += u64::from(len);
+            cx.common.counters.retransmitted_segments += segments;
+            cx.common.counters.retransmitted_bytes += u64::from(len);
         }
-        self.note_paced(len, cx.now, cx.config);
-        self.last_sent = cx.now;
+        self.note_paced(len, cx.now, &cx.common.config);
+        self.last_sent_ms = super::milliseconds(cx.now);
         Ok(())
     }
 }

@@ -71,6 +71,6 @@ impl HalfOpen {
 pub(crate) type HalfOpens = Aging<HalfOpen>;
 
 pub(crate) fn half_opens(config: &Config) -> HalfOpens {
-    let wait = |retries: u8| INITIAL_RTO.saturating_mul(1 << retries.min(6));
+    let wait = |retries: u8| INITIAL_RTO.times(1 << retries.min(6)).into();
     Aging::new((0..=config.syn_ack_retries).map(wait))
 }

@@ -1,10 +1,9 @@
 //! When something is due: the one timer of data in flight, and the pace at which it leaves.
 
-use core::time::Duration;
-
 use super::tail::{Probe, wait};
 use super::{Phase, Recovery};
 use crate::Instant;
+use crate::time::Nanos;
 
 /// What the one timer of data in flight has been waiting for (RFC 8985 §8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +46,7 @@ impl Recovery {
 
     /// Starts the retransmission timer anew (RFC 6298 §5.3).
     #[inline]
-    pub(crate) fn restart_timer(&mut self, now: Instant, timeout: Duration) {
+    pub(crate) fn restart_timer(&mut self, now: Instant, timeout: Nanos) {
         if let Some(flight) = &mut self.flight {
             flight.rto_at = now + timeout;
         }
@@ -56,7 +55,7 @@ impl Recovery {
     /// Starts the probe timer anew, if a probe makes sense (RFC 8985 §7.2): in no recovery, with
     /// nothing reported, and no probe out.
     #[inline]
-    pub(crate) fn restart_probe(&mut self, now: Instant, srtt: Option<Duration>, mss: u16) {
+    pub(crate) fn restart_probe(&mut self, now: Instant, srtt: Option<Nanos>, mss: u16) {
         let Some(flight) = &mut self.flight else {
             return;
         };
@@ -75,7 +74,7 @@ impl Recovery {
 
     /// A probe has left, up to SND.NXT, or there was none to send: `again` if it carried what had
     /// been sent before (RFC 8985 §7.3).
-    pub(crate) fn on_probe_sent(&mut self, again: Option<bool>, now: Instant, timeout: Duration) {
+    pub(crate) fn on_probe_sent(&mut self, again: Option<bool>, now: Instant, timeout: Nanos) {
         if let Some(flight) = &mut self.flight {
             flight.probe = again.map(|again| Probe {
                 end: flight.outstanding.max(),
@@ -101,7 +100,7 @@ impl Recovery {
 
     /// Something has left that takes this long at its pace.
     #[inline]
-    pub(crate) fn pace(&mut self, now: Instant, span: Duration) {
+    pub(crate) fn pace(&mut self, now: Instant, span: Nanos) {
         if let Some(flight) = &mut self.flight {
             flight.paced_until = flight.paced_until.max(now) + span;
         }

@@ -33,13 +33,12 @@ mod undo;
 pub(crate) use clock::Due;
 pub(crate) use flight::Pool;
 
-use core::time::Duration;
-
 use wire::seq::SeqNumber;
 use wire::tcp::SackBlock;
 
 use crate::Instant;
 use crate::congestion::Controller;
+use crate::time::Nanos;
 use flight::Flight;
 use rack::Reordering;
 
@@ -65,8 +64,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) echo: Option<u64>,
     /// It is a duplicate acknowledgement of RFC 5681 §2.
     pub(crate) duplicate: bool,
-    pub(crate) min_rtt: Duration,
-    pub(crate) srtt: Duration,
+    pub(crate) min_rtt: Nanos,
+    pub(crate) srtt: Nanos,
     pub(crate) mss: u16,
 }
 
@@ -183,14 +182,14 @@ impl Recovery {
         &mut self,
         (start, end): (SeqNumber, SeqNumber),
         now: Instant,
-        srtt: Option<Duration>,
-        timeout: Duration,
+        srtt: Option<Nanos>,
+        timeout: Nanos,
         pool: &mut Pool,
     ) {
         let flight = self
             .flight
             .get_or_insert_with(|| pool.take(start, now + timeout));
-        let grain = srtt.unwrap_or_default() / 512;
+        let grain = Nanos::new(srtt.unwrap_or_default().get() / 512);
         flight.outstanding.push(end, now, grain);
         if self.phase == Phase::Fast {
             flight.prr.on_sent(end.distance_from(start) as u32);
@@ -246,8 +245,8 @@ impl Recovery {
     pub(crate) fn on_timeout(
         &mut self,
         now: Instant,
-        srtt: Duration,
-        min_rtt: Duration,
+        srtt: Nanos,
+        min_rtt: Nanos,
         congestion: &Controller,
     ) -> bool {
         let first = self.phase != Phase::Loss;
@@ -284,8 +283,8 @@ impl Recovery {
     pub(crate) fn on_reordering_timeout(
         &mut self,
         now: Instant,
-        srtt: Duration,
-        min_rtt: Duration,
+        srtt: Nanos,
+        min_rtt: Nanos,
         mss: u16,
         congestion: &Controller,
     ) -> Option<Loss> {

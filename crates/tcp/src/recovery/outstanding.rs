@@ -19,12 +19,11 @@ mod losing;
 
 use std::collections::VecDeque;
 
-use core::time::Duration;
-
 use wire::seq::SeqNumber;
 use wire::tcp::SackBlock;
 
 use crate::Instant;
+use crate::time::Nanos;
 
 /// Holes remembered. A window of 3,000 segments that loses one in a hundred has about thirty, but
 /// one that overruns a queue may lose every other segment of its last part.
@@ -166,11 +165,11 @@ impl Outstanding {
     /// apart than `grain` count as one, at the time of the first (RFC 8985 §6.1).
     //= RFC 8985 §6.1
     #[inline]
-    pub(super) fn push(&mut self, end: SeqNumber, now: Instant, grain: Duration) {
+    pub(super) fn push(&mut self, end: SeqNumber, now: Instant, grain: Nanos) {
         self.max = end;
         let full = self.sendings.len() >= MAX_SENDINGS;
         if let Some(last) = self.sendings.back_mut() {
-            if now.saturating_duration_since(last.at) <= grain {
+            if now.since(last.at) <= grain {
                 last.end = end;
                 return;
             }

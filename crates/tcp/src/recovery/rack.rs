@@ -6,9 +6,9 @@
 //! the numbers are; so it also finds lost retransmissions, and lost tails once a probe
 //! ([`tail`](super::tail)) has made the peer say something.
 
-use core::time::Duration;
-
 use wire::seq::SeqNumber;
+
+use crate::time::Nanos;
 
 use super::Arrival;
 use super::outstanding::{Piece, Sent};
@@ -60,7 +60,7 @@ pub(super) struct Rack {
     /// RACK.end_seq).
     latest: Option<Sent>,
     /// Its round trip (RACK.rtt).
-    rtt: Duration,
+    rtt: Nanos,
     /// The end of what has arrived (RACK.fack).
     fack: SeqNumber,
     /// SND.NXT when the window of reordering was last widened (RACK.dsack_round).
@@ -79,7 +79,7 @@ impl Rack {
         self.latest
     }
 
-    pub(super) fn rtt(&self) -> Duration {
+    pub(super) fn rtt(&self) -> Nanos {
         self.rtt
     }
 
@@ -97,7 +97,7 @@ impl Rack {
         } else if !piece.resent && piece.right.before(self.fack) {
             reordering.seen = true;
         }
-        let rtt = arrival.now.saturating_duration_since(piece.at);
+        let rtt = arrival.now.since(piece.at);
         if piece.resent {
             // It may have been the original that arrived, and then nothing is known of when what
             // arrived was sent.
@@ -138,12 +138,12 @@ impl Rack {
     pub(super) fn window(
         reordering: &Reordering,
         enough: bool,
-        min_rtt: Duration,
-        srtt: Duration,
-    ) -> Duration {
+        min_rtt: Nanos,
+        srtt: Nanos,
+    ) -> Nanos {
         if !reordering.seen && enough {
-            return Duration::ZERO;
+            return Nanos::ZERO;
         }
-        (min_rtt * u32::from(reordering.quarters) / 4).min(srtt)
+        Nanos::new(min_rtt.times(reordering.quarters.into()).get() / 4).min(srtt)
     }
 }

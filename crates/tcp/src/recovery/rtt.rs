@@ -4,15 +4,15 @@
 //! (Karn's algorithm, RFC 6298 section 3), or from timestamps (RFC 7323 section 4), which say
 //! themselves which transmission they answer.
 
-use core::time::Duration;
+use crate::time::Nanos;
 
 /// The timeout before anything was measured (RFC 6298 rule 2.1).
-pub const INITIAL_RTO: Duration = Duration::from_secs(1);
+pub const INITIAL_RTO: Nanos = Nanos::from_secs(1);
 /// The least timeout. RFC 6298 rule 2.4 recommends one second, from a time of coarse clocks; what
 /// matters is that it outlasts a delayed acknowledgement, and 200 ms is what the internet uses.
-pub const MIN_RTO: Duration = Duration::from_millis(200);
+pub const MIN_RTO: Nanos = Nanos::from_millis(200);
 /// The greatest timeout, backed off or not (rule 2.5 asks for at least 60 s).
-pub const MAX_RTO: Duration = Duration::from_secs(120);
+pub const MAX_RTO: Nanos = Nanos::from_secs(120);
 
 /// Smoothed estimates of one connection's round-trip time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,7 +39,7 @@ impl RttEstimator {
     /// microsecond as a microsecond.
     #[inline]
     //= RFC 6298 §2
-    pub fn on_sample(&mut self, rtt: Duration) {
+    pub fn on_sample(&mut self, rtt: Nanos) {
         let sample = rtt.min(MAX_RTO).as_micros().max(1) as u32;
         if self.smoothed_x8 == 0 {
             // Rule 2.2: SRTT <- R, RTTVAR <- R/2.
@@ -59,32 +59,32 @@ impl RttEstimator {
     /// Takes note of a measurement that is not to count for the timeout, being one of many in a round
     /// trip: it may be the least.
     #[inline]
-    pub fn note(&mut self, rtt: Duration) {
+    pub fn note(&mut self, rtt: Nanos) {
         let sample = rtt.min(MAX_RTO).as_micros().max(1) as u32;
         self.min = self.min.min(sample);
     }
 
     /// SRTT, once there was a sample.
     #[inline]
-    pub fn smoothed(&self) -> Option<Duration> {
+    pub fn smoothed(&self) -> Option<Nanos> {
         self.sampled(self.smoothed_x8 / 8)
     }
 
     /// RTTVAR, once there was a sample.
     #[inline]
-    pub fn variation(&self) -> Option<Duration> {
+    pub fn variation(&self) -> Option<Nanos> {
         self.sampled(self.variation_x4 / 4)
     }
 
     /// The least sample.
     #[inline]
-    pub fn min(&self) -> Option<Duration> {
+    pub fn min(&self) -> Option<Nanos> {
         self.sampled(self.min)
     }
 
     #[inline]
-    fn sampled(&self, micros: u32) -> Option<Duration> {
-        (self.smoothed_x8 != 0).then(|| Duration::from_micros(micros.into()))
+    fn sampled(&self, micros: u32) -> Option<Nanos> {
+        (self.smoothed_x8 != 0).then(|| Nanos::from_micros(micros))
     }
 
     /// The retransmission timeout, not backed off.
@@ -93,20 +93,20 @@ impl RttEstimator {
     /// on a steady path RTTVAR decays to nothing, and a timeout of SRTT alone would fire on the
     /// first acknowledgement that the peer delays.
     #[inline]
-    pub fn rto(&self) -> Duration {
+    pub fn rto(&self) -> Nanos {
         if self.smoothed_x8 == 0 {
             return INITIAL_RTO;
         }
-        let smoothed = Duration::from_micros((self.smoothed_x8 / 8).into());
-        let margin = Duration::from_micros(self.variation_x4.into()).max(MIN_RTO);
+        let smoothed = Nanos::from_micros(self.smoothed_x8 / 8);
+        let margin = Nanos::from_micros(self.variation_x4).max(MIN_RTO);
         (smoothed + margin).min(MAX_RTO)
     }
 
     /// The retransmission timeout after `backoffs` expirations in a row (rule 5.5).
     #[inline]
-    pub fn backed_off_rto(&self, backoffs: u32) -> Duration {
+    pub fn backed_off_rto(&self, backoffs: u32) -> Nanos {
         let factor = 1_u32.checked_shl(backoffs).unwrap_or(u32::MAX);
-        self.rto().saturating_mul(factor).min(MAX_RTO)
+        self.rto().times(factor).min(MAX_RTO)
     }
 }
 
@@ -114,11 +114,11 @@ impl RttEstimator {
 mod tests {
     use super::*;
 
-    const fn ms(millis: u64) -> Duration {
-        Duration::from_millis(millis)
+    const fn ms(millis: u32) -> Nanos {
+        Nanos::from_millis(millis)
     }
 
-    fn after(samples: &[u64]) -> RttEstimator {
+    fn after(samples: &[u32]) -> RttEstimator {
         let mut rtt = RttEstimator::new();
         for &sample in samples {
             rtt.on_sample(ms(sample));
@@ -151,7 +151,7 @@ mod tests {
         let rtt = after(&[300, 500]);
         // RTTVAR = 3/4 * 150 + 1/4 * 200 = 162.5; SRTT = 7/8 * 300 + 1/8 * 500 = 325.
         assert_eq!(rtt.smoothed(), Some(ms(325)));
-        assert_eq!(rtt.variation(), Some(Duration::from_micros(162_500)));
+        assert_eq!(rtt.variation(), Some(Nanos::from_micros(162_500)));
         assert_eq!(rtt.rto(), ms(975));
         assert_eq!(rtt.min(), Some(ms(300)));
     }
@@ -166,11 +166,11 @@ mod tests {
     #[test]
     fn bounds_hold_for_any_sample() {
         let mut rtt = RttEstimator::new();
-        rtt.on_sample(Duration::ZERO);
-        assert_eq!(rtt.smoothed(), Some(Duration::from_micros(1)));
-        assert_eq!(rtt.rto(), MIN_RTO + Duration::from_micros(1));
+        rtt.on_sample(Nanos::ZERO);
+        assert_eq!(rtt.smoothed(), Some(Nanos::from_micros(1)));
+        assert_eq!(rtt.rto(), MIN_RTO + Nanos::from_micros(1));
         for _ in 0..1_000 {
-            rtt.on_sample(Duration::MAX);
+            rtt.on_sample(Nanos::new(u64::MAX));
             assert!((MIN_RTO..=MAX_RTO).contains(&rtt.rto()));
         }
         assert!(rtt.smoothed().unwrap() <= MAX_RTO);

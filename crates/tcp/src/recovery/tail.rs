@@ -5,12 +5,12 @@
 //! wait for the retransmission timeout and begin again by slow start. A probe after two round trips
 //! turns that into a fast recovery, or repairs the loss itself.
 
-use core::time::Duration;
-
 use wire::seq::SeqNumber;
 
+use crate::time::Nanos;
+
 /// How long a peer may withhold an acknowledgement for company (TLP.max_ack_delay of RFC 8985 §7.2).
-const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
+const MAX_ACK_DELAY: Nanos = Nanos::from_millis(200);
 
 /// A probe that is out.
 //= RFC 8985 §7.1
@@ -56,8 +56,8 @@ impl Probe {
 /// little that the peer need not acknowledge it at once, as long as it may withhold that. The RFC
 /// has "one segment" for so little; a receiver that counts bytes waits for two full ones.
 //= RFC 8985 §7.2
-pub(super) fn wait(srtt: Duration, flight: u32, mss: u16) -> Duration {
-    let twice = srtt * 2;
+pub(super) fn wait(srtt: Nanos, flight: u32, mss: u16) -> Nanos {
+    let twice = srtt.times(2);
     if flight < 2 * u32::from(mss) {
         twice + MAX_ACK_DELAY
     } else {

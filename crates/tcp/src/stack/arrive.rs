@@ -25,10 +25,10 @@ impl Stack {
         segment: &Segment<'_>,
         store: &mut S,
     ) -> Result<(), DropReason> {
-        self.counters.segments_in += 1;
+        self.common.counters.segments_in += 1;
         let result = self.dispatch(now, segment, store);
         if let Err(reason) = result {
-            self.counters.drop_segment(reason);
+            self.common.counters.drop_segment(reason);
         }
         result
     }
@@ -71,20 +71,15 @@ impl Stack {
             debug_assert!(false, "the flow table names an empty slot");
             return Err(DropReason::NoListener);
         };
-        let mut cx = Context {
-            now,
-            id: ConnId { index, generation },
-            config: &self.config,
-            counters: &mut self.counters,
-            flights: &mut self.flights,
-            challenges: &mut self.challenges,
-            ranges_left: self.config.ranges_left(self.out_of_order_ranges),
-        };
-        let result = c.on_segment(segment, store, &mut cx);
+        let id = ConnId { index, generation };
+        let common = &mut self.common;
+        let result = c.on_segment(segment, store, &mut Context { now, id, common });
+        if !self.lists.settle(id, c, &mut self.common) {
+            self.settle_over(now, id);
+        }
         if result == Err(DropReason::BadHandshakeAck) {
             self.push_reset(now, segment);
         }
-        self.settle_at(now, index);
         result
     }
 

@@ -50,8 +50,8 @@ impl ControlQueue {
         room
     }
 
-    pub(crate) fn front(&self) -> Option<Control> {
-        self.queue.front().copied()
+    pub(crate) fn front(&self) -> Option<&Control> {
+        self.queue.front()
     }
 
     pub(crate) fn pop(&mut self) {
@@ -110,7 +110,7 @@ impl RateLimit {
 impl Stack {
     pub(super) fn push_control(&mut self, control: Control) -> bool {
         let room = self.control.push(control);
-        self.counters.control_overflows += u64::from(!room);
+        self.common.counters.control_overflows += u64::from(!room);
         room
     }
 
@@ -131,7 +131,7 @@ impl Stack {
             return;
         }
         if !self.resets.take(now) {
-            self.counters.rate_limited += 1;
+            self.common.counters.rate_limited += 1;
             return;
         }
         let (seq, ack, flags) = match tcp.ack {
@@ -142,7 +142,7 @@ impl Stack {
                 Flags::RST | Flags::ACK,
             ),
         };
-        self.counters.resets_out += 1;
+        self.common.counters.resets_out += 1;
         self.push_answer(
             segment,
             Repr {
@@ -159,11 +159,11 @@ impl Stack {
 
     /// A challenge ACK for what is not a connection, within the shared rate.
     pub(super) fn push_challenge(&mut self, now: Instant, segment: &Segment<'_>, tcp: Repr) {
-        if self.challenges.take(now) {
-            self.counters.challenge_acks += 1;
+        if self.common.challenges.take(now) {
+            self.common.counters.challenge_acks += 1;
             self.push_answer(segment, tcp);
         } else {
-            self.counters.rate_limited += 1;
+            self.common.counters.rate_limited += 1;
         }
     }
 }

@@ -28,14 +28,15 @@ impl Stack {
         let key = segment.flow();
         let tcp = &segment.tcp;
         let ts_offset = self.ts_offset(&key);
-        let mut handshake = Handshake::new(key, tcp.seq, tcp.seq, ts_offset, tcp, &self.config);
+        let mut handshake =
+            Handshake::new(key, tcp.seq, tcp.seq, ts_offset, tcp, &self.common.config);
         let timestamp = self.cookies.encode(now, &mut handshake);
         let half = HalfOpen {
             handshake,
             listener: id,
-            mss: connection::announced_mss(key.remote, &self.config, options),
+            mss: connection::announced_mss(key.remote, &self.common.config, options),
             window: connection::initial_window(options),
-            scale: connection::window_scale(&self.config),
+            scale: connection::window_scale(&self.common.config),
             fresh: false,
             queued: false,
         };
@@ -46,7 +47,7 @@ impl Stack {
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.cookies_until = now + cookie::PERIOD * 2;
         }
-        self.counters.cookies_sent += 1;
+        self.common.counters.cookies_sent += 1;
         self.push_answer(segment, syn_ack);
     }
 
@@ -71,13 +72,13 @@ impl Stack {
             .cookies
             .decode(now, key, iss, irs, timestamps, ts_offset)
         else {
-            self.counters.cookies_refused += 1;
+            self.common.counters.cookies_refused += 1;
             return None;
         };
         // When there is no room the peer, which believes itself connected, sends its data again, and
         // each time brings the cookie: the same as a final ACK that the accept queue refuses.
         Some(self.room_at(id).and_then(|options| {
-            self.counters.cookies_accepted += 1;
+            self.common.counters.cookies_accepted += 1;
             if let Some(Flow::HalfOpen(index)) = self.flows.get(&key).map(Flow::unpack) {
                 self.forget_half_open(index);
             }

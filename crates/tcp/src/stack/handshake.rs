@@ -5,7 +5,8 @@ use wire::seq::SeqNumber;
 use wire::tcp::Flags;
 
 use super::control::Control;
-use super::{Flow, Note, Stack};
+use super::lists::Note;
+use super::{Flow, Stack};
 use crate::connection::{self, Connection, Handshake};
 use crate::counters::DropReason;
 use crate::listener::half_open::HalfOpen;
@@ -50,10 +51,10 @@ impl Stack {
             return Err(DropReason::AcceptQueueFull);
         }
         if listener.half_open >= listener.spec.max_half_open
-            || self.half_opens.len() >= self.config.max_half_open
+            || self.half_opens.len() >= self.common.config.max_half_open
         {
             // A cookie cannot be told to begin beyond the old connection's numbers.
-            if !self.config.syn_cookies || reuse.is_some() {
+            if !self.common.config.syn_cookies || reuse.is_some() {
                 return Err(DropReason::HalfOpenFull);
             }
             let options = listener.spec.options;
@@ -68,16 +69,16 @@ impl Stack {
         if let Some((pair, least)) = reuse {
             iss = iss.max(least);
             self.time_wait.remove(pair);
-            self.counters.time_wait_reused += 1;
+            self.common.counters.time_wait_reused += 1;
         }
         let ts_offset = self.ts_offset(&key);
-        let handshake = Handshake::new(key, iss, tcp.seq, ts_offset, tcp, &self.config);
+        let handshake = Handshake::new(key, iss, tcp.seq, ts_offset, tcp, &self.common.config);
         let half = HalfOpen {
             handshake,
             listener: id,
-            mss: connection::announced_mss(key.remote, &self.config, &options),
+            mss: connection::announced_mss(key.remote, &self.common.config, &options),
             window: connection::initial_window(&options),
-            scale: connection::window_scale(&self.config),
+            scale: connection::window_scale(&self.common.config),
             fresh: true,
             queued: false,
         };
@@ -127,7 +128,7 @@ impl Stack {
                 }
                 return Err(DropReason::UnacceptableReset);
             }
-            self.counters.resets_in += 1;
+            self.common.counters.resets_in += 1;
             self.forget_half_open(index);
             return Ok(());
         }
@@ -179,7 +180,7 @@ impl Stack {
 
     /// What one more connection of a listener starts with, if there is room for it.
     pub(super) fn room_at(&self, id: ListenerId) -> Result<ConnOptions, DropReason> {
-        if self.connections.len() >= self.config.max_connections {
+        if self.connections.len() >= self.common.config.max_connections {
             return Err(DropReason::ConnectionsFull);
         }
         let listener = self.listeners.get(id).ok_or(DropReason::NoListener)?;
@@ -197,9 +198,9 @@ impl Stack {
         handshake: &Handshake,
         options: &ConnOptions,
     ) -> ConnId {
-        let c = Connection::passive(now, handshake, options, &self.config);
+        let c = Connection::passive(now, handshake, options, &self.common.config);
         let conn = self.add_connection(now, c);
-        self.counters.passive_opens += 1;
+        self.common.counters.passive_opens += 1;
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.queue.push_back(conn);
         }
@@ -232,7 +233,7 @@ impl Stack {
         if let Some(listener) = self.listeners.get_mut(id)
             && !core::mem::replace(&mut listener.in_events, true)
         {
-            self.events.push_back(Note::Listener(id));
+            self.lists.events.push_back(Note::Listener(id));
         }
     }
 }

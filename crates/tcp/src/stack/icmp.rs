@@ -78,14 +78,14 @@ impl Stack {
     /// Why it was not acted upon; it has been counted.
     //= RFC 9293 MUST-54
     pub fn on_icmp(&mut self, now: Instant, error: &TcpError) -> Result<(), DropReason> {
-        self.counters.icmp_errors_in += 1;
+        self.common.counters.icmp_errors_in += 1;
         let result = match self.flows.get(&error.flow).map(Flow::unpack) {
             Some(Flow::Connection(index)) => self.pass_error(now, index, error),
             Some(Flow::HalfOpen(index)) => self.pass_error_to_half_open(index, error),
             Some(Flow::TimeWait(_)) | None => Err(DropReason::IcmpNoConnection),
         };
         if let Err(reason) = result {
-            self.counters.drop_segment(reason);
+            self.common.counters.drop_segment(reason);
         }
         result
     }
@@ -94,17 +94,12 @@ impl Stack {
         let Some((generation, c)) = self.connections.at_mut(index) else {
             return Err(DropReason::IcmpNoConnection);
         };
-        let mut cx = Context {
-            now,
-            id: ConnId { index, generation },
-            config: &self.config,
-            counters: &mut self.counters,
-            flights: &mut self.flights,
-            challenges: &mut self.challenges,
-            ranges_left: self.config.ranges_left(self.out_of_order_ranges),
-        };
-        let result = c.on_icmp(error, &mut cx);
-        self.settle_at(now, index);
+        let id = ConnId { index, generation };
+        let common = &mut self.common;
+        let result = c.on_icmp(error, &mut Context { now, id, common });
+        if !self.lists.settle(id, c, &mut self.common) {
+            self.settle_over(now, id);
+        }
         if let Some(mtu) = result? {
             self.path_mtus.learn(now, error.flow.remote, mtu);
         }

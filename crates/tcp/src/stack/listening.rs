@@ -53,7 +53,7 @@ impl Stack {
             c.accepted = true;
             c.changed = true;
         }
-        self.settle(conn.index);
+        self.settle(conn);
         Some(conn)
     }
 

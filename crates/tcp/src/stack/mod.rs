@@ -8,6 +8,7 @@
 //! | `icmp` | ICMP errors |
 //! | `listening` | listeners, accept, give back |
 //! | `queries` | what anybody may ask |
+//! | `lists` | what is ready to be sent or told, and timers |
 //! | `settle` | what follows when a connection has changed; TIME-WAIT; release |
 //! | `transmit` | from the ready list and the control queue to the sink |
 //! | `timeout` | timers that are due |
@@ -19,6 +20,7 @@ mod cookies;
 mod handshake;
 mod icmp;
 mod listening;
+mod lists;
 mod queries;
 mod settle;
 mod timeout;
@@ -28,12 +30,10 @@ pub(crate) use control::RateLimit;
 
 use core::net::{IpAddr, SocketAddr};
 
-use std::collections::VecDeque;
-
 use wire::flow::{FlowHasher, FlowKey};
 
 use crate::config::{Config, ConnOptions};
-use crate::connection::{Connection, Context};
+use crate::connection::{Common, Connection, Context};
 use crate::counters::Counters;
 use crate::event::{Event, Failure};
 use crate::flow_table::FlowTable;
@@ -41,14 +41,14 @@ use crate::isn::Isn;
 use crate::listener::Listeners;
 use crate::listener::cookie::Cookies;
 use crate::listener::half_open::{HalfOpens, half_opens};
-use crate::request::{ConnectError, Extent, Request, RequestError};
+use crate::request::{ConnectError, Request, RequestError};
 use crate::slab::Slab;
 use crate::time_wait::TimeWaitTable;
-use crate::timer_wheel::TimerWheel;
-use crate::{ConnId, Instant, ListenerId};
+use crate::{ConnId, Instant};
 
 use control::ControlQueue;
 use icmp::PathMtus;
+use lists::{Lists, Note};
 
 /// What the flow table finds: the kind in the two high bits, the slot in the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,17 +79,9 @@ impl Flow {
     }
 }
 
-/// Something on the event list; looked up again when it is told.
-#[derive(Clone, Copy)]
-enum Note {
-    Listener(ListenerId),
-    Connection(ConnId),
-    Released(ConnId),
-}
-
 /// A TCP for any number of connections. See the [crate's documentation](crate) for the contract.
 pub struct Stack {
-    config: Config,
+    common: Common,
     flows: FlowTable,
     connections: Slab<Connection>,
     /// The slot of the connection that got the last segment.
@@ -97,26 +89,15 @@ pub struct Stack {
     half_opens: HalfOpens,
     time_wait: TimeWaitTable,
     listeners: Listeners,
-    wheel: TimerWheel,
-    /// Slots of connections that may have something to send.
-    ready: VecDeque<u32>,
-    events: VecDeque<Note>,
+    lists: Lists,
     control: ControlQueue,
-    challenges: RateLimit,
     resets: RateLimit,
     orphans: u32,
-    /// Ranges held out of order, of all connections.
-    out_of_order_ranges: u32,
-    counters: Counters,
     isn: Isn,
     cookies: Cookies,
     path_mtus: PathMtus,
     /// Hides the timestamp clock (RFC 7323 7.1).
     ts_offsets: FlowHasher,
-    /// Records of data in flight that are not in use.
-    flights: crate::recovery::Pool,
-    /// Pieces of the segment being sent; empty between calls.
-    parts: Vec<Extent>,
 }
 
 impl Stack {
@@ -140,22 +121,22 @@ impl Stack {
             half_opens: half_opens(&config),
             time_wait: TimeWaitTable::new(config.time_wait, config.max_time_wait),
             listeners: Listeners::new(config.max_listeners),
-            wheel: TimerWheel::new(Instant::ZERO),
-            ready: VecDeque::new(),
-            events: VecDeque::new(),
+            lists: Lists::new(),
             control: ControlQueue::new(config.max_control_segments),
-            challenges: RateLimit::hidden(config.challenge_acks_per_second, keys[4]),
             resets: RateLimit::new(config.resets_per_second),
             orphans: 0,
-            out_of_order_ranges: 0,
-            counters: Counters::default(),
             isn: Isn::new(keys[1]),
             cookies: Cookies::new(keys[3]),
             path_mtus: PathMtus::new(config.max_path_mtus),
             ts_offsets: FlowHasher::new(keys[2]),
-            flights: crate::recovery::Pool::default(),
-            parts: Vec::new(),
-            config,
+            common: Common {
+                counters: Counters::default(),
+                flights: crate::recovery::Pool::default(),
+                challenges: RateLimit::hidden(config.challenge_acks_per_second, keys[4]),
+                out_of_order_ranges: 0,
+                parts: Vec::new(),
+                config,
+            },
         }
     }
 
@@ -192,18 +173,18 @@ impl Stack {
                 _ => return Err(ConnectError::AddressInUse),
             }
         }
-        if self.connections.len() >= self.config.max_connections {
+        if self.connections.len() >= self.common.config.max_connections {
             return Err(ConnectError::TooManyConnections);
         }
         if let Some(Flow::TimeWait(index)) = occupant {
             self.time_wait.remove(index);
-            self.counters.time_wait_reused += 1;
+            self.common.counters.time_wait_reused += 1;
         }
         let ts_offset = self.ts_offset(&key);
-        let c = Connection::active(now, key, iss, ts_offset, options, &self.config);
+        let c = Connection::active(now, key, iss, ts_offset, options, &self.common.config);
         let id = self.add_connection(now, c);
-        self.counters.active_opens += 1;
-        self.settle(id.index);
+        self.common.counters.active_opens += 1;
+        self.settle(id);
         Ok(id)
     }
 
@@ -217,7 +198,7 @@ impl Stack {
         id: ConnId,
         request: Request,
     ) -> Result<(), RequestError> {
-        let may_orphan = self.orphans < self.config.max_orphans;
+        let may_orphan = self.orphans < self.common.config.max_orphans;
         self.with_connection(now, id, |c, cx| c.on_request(request, may_orphan, cx))
             .unwrap_or(Err(RequestError::UnknownConnection))
     }
@@ -230,7 +211,7 @@ impl Stack {
     /// Changes how much of the peer's stream may wait for the owner. What was offered already stays
     /// offered.
     pub fn set_receive_buffer(&mut self, now: Instant, id: ConnId, bytes: u32) {
-        let bytes = bytes.min(self.config.max_receive_buffer);
+        let bytes = bytes.min(self.common.config.max_receive_buffer);
         self.with_connection(now, id, |c, _| c.set_receive_buffer(bytes));
     }
 
@@ -241,15 +222,15 @@ impl Stack {
             return 0;
         };
         let bytes = c.shed_out_of_order();
-        self.counters.out_of_order_shed += bytes;
-        self.settle(id.index);
+        self.common.counters.out_of_order_shed += bytes;
+        self.settle(id);
         bytes
     }
 
     /// The next event. See [`Event`] for why the list cannot overflow.
     pub fn poll_event(&mut self) -> Option<Event> {
         loop {
-            match self.events.pop_front()? {
+            match self.lists.events.pop_front()? {
                 Note::Released(id) => {
                     self.connections.reuse(id.index);
                     return Some(Event::Released(id));
@@ -280,20 +261,14 @@ impl Stack {
     ) -> Option<R> {
         let c = self.connections.get_mut(id.index, id.generation)?;
         let was_orphan = c.orphan;
-        let mut cx = Context {
-            now,
-            id,
-            config: &self.config,
-            counters: &mut self.counters,
-            flights: &mut self.flights,
-            challenges: &mut self.challenges,
-            ranges_left: self.config.ranges_left(self.out_of_order_ranges),
-        };
-        let result = f(c, &mut cx);
+        let common = &mut self.common;
+        let result = f(c, &mut Context { now, id, common });
         if c.orphan && !was_orphan {
             self.orphans += 1;
         }
-        self.settle_at(now, id.index);
+        if !self.lists.settle(id, c, &mut self.common) {
+            self.settle_over(now, id);
+        }
         Some(result)
     }
 

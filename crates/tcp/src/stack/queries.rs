@@ -10,13 +10,13 @@ impl Stack {
     /// The settings.
     #[must_use]
     pub fn config(&self) -> &Config {
-        &self.config
+        &self.common.config
     }
 
     /// Everything counted so far.
     #[must_use]
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        &self.common.counters
     }
 
     /// A snapshot of a connection.

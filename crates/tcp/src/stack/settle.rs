@@ -1,47 +1,33 @@
 //! What follows when a connection has changed. Everything that touches a connection ends here.
 
 use super::control::Control;
-use super::{Flow, Note, Stack};
+use super::lists::Note;
+use super::{Flow, Stack};
 use crate::info::State;
 use crate::time_wait::Pair;
 use crate::{ConnId, Instant};
 
 impl Stack {
-    /// Puts a connection on the lists that it belongs to, and takes it off the stack if it is over.
-    pub(super) fn settle_at(&mut self, now: Instant, index: u32) {
-        if let Some((_, c)) = self.connections.at_mut(index)
-            && c.state == State::TimeWait
-        {
-            self.enter_time_wait(now, index);
-        }
-        self.settle(index);
-    }
-
-    pub(super) fn settle(&mut self, index: u32) {
-        let Some((generation, c)) = self.connections.at_mut(index) else {
+    /// Puts a connection on the lists that it belongs to.
+    pub(super) fn settle(&mut self, id: ConnId) {
+        let Some(c) = self.connections.get_mut(id.index, id.generation) else {
             return;
         };
-        let id = ConnId { index, generation };
-        let ranges = c.out_of_order_ranges();
-        self.out_of_order_ranges += u32::from(ranges);
-        self.out_of_order_ranges -= u32::from(core::mem::replace(&mut c.counted_ranges, ranges));
-        if c.wants_transmit && !c.in_ready {
-            c.in_ready = true;
-            self.ready.push_back(index);
-        }
-        if c.changed && !c.in_events {
-            c.in_events = true;
-            self.events.push_back(Note::Connection(id));
-        }
-        if let Some(deadline) = c.timers.earliest()
-            && deadline < c.timers.wheel
-        {
-            c.timers.wheel = deadline;
-            self.wheel.schedule(index, deadline);
-        }
+        self.lists.put(id, c, &mut self.common);
         if c.state == State::Closed {
             self.settle_closed(id);
         }
+    }
+
+    /// The same for a connection that is over.
+    #[cold]
+    pub(super) fn settle_over(&mut self, now: Instant, id: ConnId) {
+        if let Some(c) = self.connections.get_mut(id.index, id.generation)
+            && c.state == State::TimeWait
+        {
+            self.enter_time_wait(now, id.index);
+        }
+        self.settle(id);
     }
 
     /// A closed connection gives its pair free at once, and its slot when the owner has let go of
@@ -64,8 +50,8 @@ impl Stack {
         // slot has then let go of this connection's.
         if self.connections.vacate(id.index).is_some() {
             self.orphans -= 1;
-            self.wheel.cancel(id.index);
-            self.events.push_back(Note::Released(id));
+            self.lists.wheel.cancel(id.index);
+            self.lists.events.push_back(Note::Released(id));
         }
     }
 
@@ -87,11 +73,11 @@ impl Stack {
         c.wants_transmit = false;
         if let Some(oldest) = self.time_wait.overflowing() {
             self.forget_time_wait(oldest);
-            self.counters.time_wait_recycled += 1;
+            self.common.counters.time_wait_recycled += 1;
         }
         let slot = self.time_wait.insert(now, pair);
         self.flows.insert(key, Flow::TimeWait(slot).pack());
-        self.counters.time_waits += 1;
+        self.common.counters.time_waits += 1;
         if owes_ack {
             let link = None;
             self.push_control(Control::Segment {

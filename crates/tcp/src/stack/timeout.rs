@@ -9,7 +9,7 @@ impl Stack {
     pub fn on_timeout(&mut self, now: Instant, budget: usize) {
         let mut left = budget;
         while left > 0 {
-            let Some(index) = self.wheel.pop_expired(now) else {
+            let Some(index) = self.lists.wheel.pop_expired(now) else {
                 break;
             };
             left -= 1;
@@ -20,12 +20,12 @@ impl Stack {
                 break;
             };
             left -= 1;
-            if attempts >= self.config.syn_ack_retries {
-                self.counters.half_open_timeouts += 1;
+            if attempts >= self.common.config.syn_ack_retries {
+                self.common.counters.half_open_timeouts += 1;
                 self.forget_half_open(index);
             } else {
                 self.half_opens.restart(now, index, attempts + 1);
-                self.counters.syn_acks_retransmitted += 1;
+                self.common.counters.syn_acks_retransmitted += 1;
                 self.queue_syn_ack(index);
             }
         }
@@ -42,28 +42,22 @@ impl Stack {
         let Some((generation, c)) = self.connections.at_mut(index) else {
             return;
         };
-        c.timers.wheel = Instant::MAX;
-        if c.timers.earliest().is_some_and(|at| at <= now) {
-            let mut cx = Context {
-                now,
-                id: ConnId { index, generation },
-                config: &self.config,
-                counters: &mut self.counters,
-                flights: &mut self.flights,
-                challenges: &mut self.challenges,
-                ranges_left: self.config.ranges_left(self.out_of_order_ranges),
-            };
-            c.on_timeout(&mut cx);
+        let id = ConnId { index, generation };
+        if c.timers.on_wheel(now) {
+            let common = &mut self.common;
+            c.on_timeout(&mut Context { now, id, common });
         }
         // Otherwise the deadline has moved since the wheel was told: settling tells it again.
-        self.settle_at(now, index);
+        if !self.lists.settle(id, c, &mut self.common) {
+            self.settle_over(now, id);
+        }
     }
 
     /// When [`on_timeout`](Self::on_timeout) wants to be called next. May be early, never late.
     #[must_use]
     pub fn next_timeout(&mut self) -> Option<Instant> {
         [
-            self.wheel.next(),
+            self.lists.wheel.next(),
             self.half_opens.next_deadline(),
             self.time_wait.next_deadline(),
         ]

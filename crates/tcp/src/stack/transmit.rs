@@ -21,24 +21,22 @@ impl Stack {
         budget: usize,
     ) -> usize {
         let mut left = budget;
-        if self.transmit_control(now, sink, &mut left).is_err() {
+        if self.control.front().is_some() && self.transmit_control(now, sink, &mut left).is_err() {
             return budget - left;
         }
         while left > 0 {
-            let Some(index) = self.ready.pop_front() else {
+            let Some(index) = self.lists.ready.pop_front() else {
                 break;
             };
             let Some((generation, c)) = self.connections.at_mut(index) else {
                 continue;
             };
             c.in_ready = false;
+            let id = ConnId { index, generation };
             let mut cx = TransmitContext {
                 now,
-                id: ConnId { index, generation },
-                config: &self.config,
-                counters: &mut self.counters,
-                flights: &mut self.flights,
-                parts: &mut self.parts,
+                id,
+                common: &mut self.common,
                 budget: left,
             };
             let result = c.transmit(sink, &mut cx);
@@ -46,9 +44,11 @@ impl Stack {
             if result.is_err() {
                 // It keeps its place.
                 c.in_ready = true;
-                self.ready.push_front(index);
+                self.lists.ready.push_front(index);
             }
-            self.settle(index);
+            if !self.lists.settle(id, c, &mut self.common) {
+                self.settle_over(now, id);
+            }
             if result.is_err() {
                 break;
             }
@@ -59,9 +59,10 @@ impl Stack {
     /// Whether [`poll_transmit`](Self::poll_transmit) has anything to do.
     #[must_use]
     pub fn wants_transmit(&self) -> bool {
-        !self.ready.is_empty() || self.control.front().is_some()
+        !self.lists.ready.is_empty() || self.control.front().is_some()
     }
 
+    #[inline(never)]
     fn transmit_control<F: FrameSink>(
         &mut self,
         now: Instant,
@@ -69,7 +70,7 @@ impl Stack {
         left: &mut usize,
     ) -> Result<(), SinkFull> {
         while *left > 0 {
-            let Some(control) = self.control.front() else {
+            let Some(&control) = self.control.front() else {
                 break;
             };
             let segment = match control {
@@ -103,8 +104,8 @@ impl Stack {
                         ecn: Ecn::NotCapable,
                     },
                 )?;
-                self.counters.emissions += 1;
-                self.counters.segments_out += 1;
+                self.common.counters.emissions += 1;
+                self.common.counters.segments_out += 1;
                 *left -= 1;
             }
             if let Control::SynAck(index) = control {

@@ -1,11 +1,10 @@
 //! Losing what is outstanding, sending it again, and finding out that it was not lost.
 
-use core::time::Duration;
-
 use wire::seq::SeqNumber;
 
 use super::{Hole, MAX_HOLES, Outstanding, Sent, State};
 use crate::Instant;
+use crate::time::Nanos;
 
 /// What a look at the times has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +37,7 @@ impl Outstanding {
     }
 
     /// What was sent long ago is lost, and the first of what has not arrived in any case.
-    pub(in crate::recovery) fn lose_old(&mut self, now: Instant, patience: Duration) {
+    pub(in crate::recovery) fn lose_old(&mut self, now: Instant, patience: Nanos) {
         self.uncover(self.max);
         for i in 0..self.holes.len() {
             if self.holes[i].left == self.una || self.holes[i].at + patience <= now {
@@ -83,7 +82,7 @@ impl Outstanding {
     pub(in crate::recovery) fn detect(
         &mut self,
         latest: Sent,
-        patience: Duration,
+        patience: Nanos,
         now: Instant,
     ) -> Found {
         let mut found = Found::default();

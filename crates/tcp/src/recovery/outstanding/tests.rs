@@ -1,4 +1,5 @@
 use super::*;
+use core::time::Duration;
 
 /// What a segment's numbers are, told one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +74,7 @@ fn holes_tell_what_counting_bytes_tells() {
                     for _ in 0..1 + below(20) {
                         m.bytes.push((Byte::Flying, now));
                     }
-                    o.push(SeqNumber(m.una) + m.bytes.len() as u32, now, Duration::ZERO);
+                    o.push(SeqNumber(m.una) + m.bytes.len() as u32, now, Nanos::ZERO);
                 }
                 3 => {
                     let to = below(len + 1);
@@ -130,7 +131,7 @@ fn holes_tell_what_counting_bytes_tells() {
             resent: true,
             end: o.max + 1,
         };
-        o.detect(latest, Duration::ZERO, now + Duration::from_secs(1));
+        o.detect(latest, Nanos::ZERO, now + Duration::from_secs(1));
         for (byte, _) in &mut m.bytes {
             if *byte != Byte::Reported {
                 *byte = Byte::Lost;
@@ -149,7 +150,7 @@ fn a_peer_cannot_make_it_grow_without_bound() {
     let mut now = Instant::ZERO;
     for i in 1..=10_000_u32 {
         now += Duration::from_micros(1);
-        o.push(SeqNumber(i * 10), now, Duration::ZERO);
+        o.push(SeqNumber(i * 10), now, Nanos::ZERO);
     }
     assert!(o.sendings.len() <= MAX_SENDINGS);
     for i in (0..10_000_u32).step_by(2) {
@@ -171,7 +172,7 @@ fn a_peer_cannot_make_it_grow_without_bound() {
 fn what_left_together_has_one_time() {
     let mut o = Outstanding::default();
     o.restart(SeqNumber(0));
-    let grain = Duration::from_micros(100);
+    let grain = Nanos::from_micros(100);
     for (end, micros) in [(10, 0), (20, 60), (30, 100), (40, 120), (50, 220)] {
         o.push(SeqNumber(end), Instant::from_micros(micros), grain);
     }

@@ -1,0 +1,66 @@
+//! What is ready: connections that may have something to send, what is to be told, and timers.
+
+use std::collections::VecDeque;
+
+use crate::connection::{Common, Connection};
+use crate::info::State;
+use crate::timer_wheel::TimerWheel;
+use crate::{ConnId, Instant, ListenerId};
+
+/// Something on the event list; looked up again when it is told.
+#[derive(Clone, Copy)]
+pub(super) enum Note {
+    Listener(ListenerId),
+    Connection(ConnId),
+    Released(ConnId),
+}
+
+pub(super) struct Lists {
+    /// Slots of connections that may have something to send.
+    pub(super) ready: VecDeque<u32>,
+    pub(super) events: VecDeque<Note>,
+    pub(super) wheel: TimerWheel,
+}
+
+impl Lists {
+    pub(super) fn new() -> Self {
+        Self {
+            ready: VecDeque::new(),
+            events: VecDeque::new(),
+            wheel: TimerWheel::new(Instant::ZERO),
+        }
+    }
+
+    /// Puts a connection on the lists that it belongs to. Returns `false`, having done nothing, if
+    /// the connection is over: then there is more to do.
+    #[inline]
+    pub(super) fn settle(&mut self, id: ConnId, c: &mut Connection, common: &mut Common) -> bool {
+        let lives = !matches!(c.state, State::TimeWait | State::Closed);
+        if lives {
+            self.put(id, c, common);
+        }
+        lives
+    }
+
+    /// Puts a connection on the lists that it belongs to, whatever its state.
+    #[inline]
+    pub(super) fn put(&mut self, id: ConnId, c: &mut Connection, common: &mut Common) {
+        let ranges = c.out_of_order_ranges();
+        if ranges != c.counted_ranges {
+            common.out_of_order_ranges += u32::from(ranges);
+            common.out_of_order_ranges -= u32::from(c.counted_ranges);
+            c.counted_ranges = ranges;
+        }
+        if c.wants_transmit && !c.in_ready {
+            c.in_ready = true;
+            self.ready.push_back(id.index);
+        }
+        if c.changed && !c.in_events {
+            c.in_events = true;
+            self.events.push_back(Note::Connection(id));
+        }
+        if let Some(deadline) = c.timers.take_earlier() {
+            self.wheel.schedule(id.index, deadline);
+        }
+    }
+}
