@@ -33,8 +33,15 @@ const FRAMES: (u32, u32) = (16_384, 4096);
 /// The next turn follows at once if what is due is nearer than this; to sleep would take longer.
 const NOT_WORTH_SLEEPING: Duration = Duration::from_micros(30);
 
-/// After so long without a frame the client sleeps until one comes: to be woken costs as much.
+/// After so long without a frame the client sleeps until one comes: to be woken costs as much, and
+/// it costs the core most from which the frame comes.
 const IDLE: Duration = Duration::from_micros(50);
+
+/// What is under way to a server that answers as fast as it can comes within this, for each.
+const ANSWER: Duration = Duration::from_micros(2);
+
+/// It is not worth more, however much is under way.
+const IDLE_MOST: Duration = Duration::from_micros(500);
 
 /// Runs the load.
 pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<Outcome> {
@@ -116,7 +123,7 @@ fn drive(
         match next {
             Next::Over => break time,
             Next::Now => busy = time,
-            Next::At(_) if time.saturating_sub(busy) < IDLE.as_nanos() as u64 => {
+            Next::At(_) if time.saturating_sub(busy) < patience(runner.client()) => {
                 std::thread::yield_now();
             }
             Next::At(at) => {
@@ -151,6 +158,17 @@ fn drive(
             seed: 0,
         }),
     })
+}
+
+/// How long to go on without a frame before sleeping, in nanoseconds.
+fn patience(client: &Client) -> u64 {
+    let under_way = if client.is_holding() {
+        0
+    } else {
+        u32::try_from(client.outstanding()).unwrap_or(u32::MAX)
+    };
+    let patience = ANSWER.saturating_mul(under_way).clamp(IDLE, IDLE_MOST);
+    patience.as_nanos() as u64
 }
 
 /// Waits for frames, a signal, or the time; whether it was a signal.

@@ -46,25 +46,22 @@ pub struct Plan {
 struct Case {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// Frames that go each way for a request.
+    /// Frames that must go each way for a request, by the protocol.
     frames: f64,
-    /// Bytes of a frame, in the mean of both directions.
-    length: usize,
 }
 
 const CASES: [Case; 2] = [
     Case {
         name: "keep-alive, 64 bytes",
         arguments: &[],
+        // The request, which acknowledges the response before; the response.
         frames: 1.0,
-        length: 170,
     },
     Case {
         name: "close, 64 bytes",
         arguments: &["--close"],
-        // SYN, request, FIN; SYN-ACK, response with FIN, acknowledgement.
+        // SYN, acknowledgement with request, FIN; SYN-ACK, response with FIN, acknowledgement.
         frames: 3.0,
-        length: 110,
     },
 ];
 
@@ -77,11 +74,43 @@ struct Series {
     case: &'static str,
     placement: &'static str,
     frames: f64,
+    /// Bytes of a frame, in the mean of both ways, in the round before.
+    length: Option<usize>,
+    /// Frames that went out and came in for a request, and their bytes, by round.
+    counted: Vec<Counted>,
     bare: Vec<f64>,
     requests: Vec<f64>,
     connections: Vec<f64>,
     errors: u64,
     lost: u64,
+}
+
+/// What the client's device counted, for each request.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    frames_out: f64,
+    frames_in: f64,
+    bytes_out: f64,
+    bytes_in: f64,
+}
+
+impl Counted {
+    fn of(said: &Value) -> Self {
+        let requests = said["requests"].as_f64().unwrap_or(0.0).max(1.0);
+        let each = |name: &str| said["device"][name].as_f64().unwrap_or(0.0) / requests;
+        Self {
+            frames_out: each("sent_frames"),
+            frames_in: each("received_frames"),
+            bytes_out: each("sent_bytes"),
+            bytes_in: each("received_bytes"),
+        }
+    }
+
+    /// Bytes of a frame, in the mean of both ways.
+    fn length(&self) -> usize {
+        let frames = self.frames_out + self.frames_in;
+        ((self.bytes_out + self.bytes_in) / frames.max(1e-9)) as usize
+    }
 }
 
 /// What came of it.
@@ -131,9 +160,21 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
 }
 
 fn measure(world: &World, plan: &Plan, case: &Case, series: &mut Series) -> Result<()> {
-    series.bare.push(bare_rate(world, plan, case)?);
+    // By turns, one or the other first: what changes slowly must not favour either.
+    let bare_first = match series.length {
+        Some(length) if series.bare.len() % 2 == 1 => Some(bare_rate(world, plan, length)?),
+        _ => None,
+    };
     let said = both_ends(world, plan, case)?;
     let number = |name: &str| said[name].as_f64().unwrap_or(0.0);
+    let counted = Counted::of(&said);
+    let bare = match bare_first {
+        Some(bare) => bare,
+        None => bare_rate(world, plan, counted.length())?,
+    };
+    series.bare.push(bare);
+    series.length = Some(counted.length());
+    series.counted.push(counted);
     series.requests.push(number("requests_per_second"));
     series.connections.push(number("connections_per_second"));
     series.errors += said["errors"].as_u64().unwrap_or(0);
@@ -141,13 +182,13 @@ fn measure(world: &World, plan: &Plan, case: &Case, series: &mut Series) -> Resu
     Ok(())
 }
 
-fn bare_rate(world: &World, plan: &Plan, case: &Case) -> Result<f64> {
+fn bare_rate(world: &World, plan: &Plan, length: usize) -> Result<f64> {
     let _mirror = bare::mirror(world)?;
     world.on(Side::Client, || {
         let mut cores = CpuSet::new();
         cores.set(CORES.1);
         sched_setaffinity(None, &cores)?;
-        bare::round_trips(world, case.length, plan.connections, plan.window)
+        bare::round_trips(world, length, plan.connections, plan.window)
     })
 }
 
@@ -239,11 +280,17 @@ impl Report {
                     "case": series.case,
                     "placement": series.placement,
                     "frames_each_way": series.frames,
+                    "frames_out": series.median(|one| one.frames_out),
+                    "frames_in": series.median(|one| one.frames_in),
+                    "bytes_out": series.median(|one| one.bytes_out),
+                    "bytes_in": series.median(|one| one.bytes_in),
+                    "bare_frame_bytes": series.length,
                     "bare_round_trips_per_second": series.bare,
                     "requests_per_second": series.requests,
                     "connections_per_second": series.connections,
                     "errors": series.errors,
                     "sent_again": series.lost,
+                    "bare_allows_per_second": allowed(series),
                     "share_of_bare": share(series).map(|share| share.median),
                 })
             })
@@ -256,11 +303,24 @@ impl Report {
     }
 }
 
-/// The share of the bare rate, round by round.
-fn share(series: &Series) -> Option<Estimate> {
+impl Series {
+    /// The median over the rounds.
+    fn median(&self, of: impl Fn(&Counted) -> f64) -> Option<f64> {
+        let values: Vec<f64> = self.counted.iter().map(of).collect();
+        estimate(&values).map(|value| value.median)
+    }
+}
+
+/// Requests a second that the bare rate allows, round by round: a request takes so many of its
+/// round trips.
+fn allowed(series: &Series) -> Vec<f64> {
     let bare = series.bare.iter();
-    let allowed: Vec<f64> = bare.map(|rate| rate / series.frames).collect();
-    paired_ratio(&series.requests, &allowed)
+    bare.map(|rate| rate / series.frames).collect()
+}
+
+/// The share of that which is reached, round by round.
+fn share(series: &Series) -> Option<Estimate> {
+    paired_ratio(&series.requests, &allowed(series))
 }
 
 impl fmt::Display for Report {
@@ -269,11 +329,16 @@ impl fmt::Display for Report {
             "case",
             "placement",
             "bare frames/s",
+            "allows requests/s",
             "requests/s",
             "connections/s",
-            "share of bare",
+            "share",
             "95 %",
             "goal",
+            "frames out",
+            "in",
+            "bytes out",
+            "in",
             "errors",
             "again",
         ]);
@@ -283,11 +348,16 @@ impl fmt::Display for Report {
             let median = |values: &[f64]| {
                 estimate(values).map_or(String::new(), |value| format!("{:.0}", value.median))
             };
+            let each = |digits: usize, of: fn(&Counted) -> f64| {
+                let value = series.median(of);
+                value.map_or(String::new(), |value| format!("{value:.digits$}"))
+            };
             let share = share(series);
             table.row([
                 series.case.to_owned(),
                 series.placement.to_owned(),
                 median(&series.bare),
+                median(&allowed(series)),
                 median(&series.requests),
                 median(&series.connections),
                 share.map_or(String::new(), |share| format!("{:.2}", share.median)),
@@ -295,6 +365,10 @@ impl fmt::Display for Report {
                     format!("{:.2}–{:.2}", share.low, share.high)
                 }),
                 format!("≥ {GOAL}"),
+                each(2, |one| one.frames_out),
+                each(2, |one| one.frames_in),
+                each(0, |one| one.bytes_out),
+                each(0, |one| one.bytes_in),
                 series.errors.to_string(),
                 series.lost.to_string(),
             ]);
@@ -308,8 +382,11 @@ impl fmt::Display for Report {
         write!(f, "{table}")?;
         writeln!(
             f,
-            "Bare: frames out by AF_XDP, back by XDP_TX, in by AF_XDP, in the same run. A request \
-             takes {} such round trips with keep-alive, {} with close.",
+            "Bare: frames of the same mean length, out by AF_XDP, back by XDP_TX, in by AF_XDP, as \
+             many under way; in the same run. It allows a request for every {} frames each way with \
+             keep-alive (request; response), for every {} with close (SYN, acknowledgement with \
+             request, FIN; SYN-ACK, response with FIN, acknowledgement). Frames and bytes, each \
+             way and for each request, are as the client's device counted them.",
             CASES[0].frames, CASES[1].frames
         )
     }

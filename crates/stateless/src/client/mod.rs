@@ -42,6 +42,7 @@ mod body;
 mod config;
 pub mod counters;
 mod exchange;
+mod finishing;
 pub mod ledger;
 pub mod pace;
 pub mod path;
@@ -63,6 +64,7 @@ pub use body::Verify;
 use body::{Examiner, Partials};
 pub use config::{Config, ConfigError, Finish};
 pub use counters::Counters;
+use finishing::Finishing;
 use ledger::{Ledger, Stage};
 use path::Path;
 use reply::{Reply, What};
@@ -111,6 +113,7 @@ pub struct Client {
     ready: VecDeque<Ready>,
     /// How many of `ready`, from the front, have been acknowledged.
     ready_acknowledged: usize,
+    finishing: Finishing,
     draining: bool,
     /// What [`Client::sweep`] has not yet come round to, in connections times microseconds.
     sweep_credit: u64,
@@ -154,6 +157,7 @@ impl Client {
             examiner: Examiner::new(config.verify.clone(), config.requests.patterns()),
             ready: VecDeque::new(),
             ready_acknowledged: 0,
+            finishing: Finishing::default(),
             draining: false,
             sweep_credit: 0,
             counters: Counters::default(),
@@ -198,6 +202,17 @@ impl Client {
     /// Connections that are not over.
     pub const fn outstanding(&self) -> u64 {
         self.ledger.outstanding()
+    }
+
+    /// Connections that are over here, and whose FIN has not been acknowledged, about: see
+    /// `finishing`.
+    pub const fn finishing(&self) -> u64 {
+        self.finishing.count()
+    }
+
+    /// Connections that stand still and were set aside, so that others can go on.
+    pub fn set_aside(&self) -> usize {
+        self.ledger.set_aside()
     }
 
     /// Connections whose next request waits until it is due.

@@ -12,7 +12,8 @@ use super::{Client, Counters};
 pub struct Plan {
     /// What is due, and when.
     pub due: Due,
-    /// Connections outstanding at once, at most.
+    /// Connections outstanding at once, at most; where they follow one another
+    /// ([`Due::AsTheyReturn`]), those count too whose FIN is not acknowledged.
     pub connections: u64,
     /// Requests in all, at most (connections, if they are held); none: no limit.
     pub requests: Option<u64>,
@@ -230,6 +231,7 @@ impl<D: Device> Runner<D> {
             .map_or(u64::MAX, |all| all.saturating_sub(spent));
         let budget = budget.min(usize::try_from(left).unwrap_or(usize::MAX));
         let Some(pace) = self.pace else {
+            let room = room.saturating_sub(self.client.finishing());
             for _ in 0..budget {
                 if self.client.outstanding() >= room || !self.open(micros(now_ns)) {
                     break;

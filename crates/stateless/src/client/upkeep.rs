@@ -92,6 +92,7 @@ impl Client {
     /// Moves the hand on by what `elapsed_us` microseconds ask for if a turn takes `turn_us`, and
     /// tries again whatever has not moved for a turn.
     pub fn sweep(&mut self, now_us: u32, elapsed_us: u32, turn_us: u32, out: &mut Vec<Reply>) {
+        self.finishing.pass(now_us);
         self.sweep_credit += self.ledger.span() * u64::from(elapsed_us);
         let steps = self.sweep_credit / u64::from(turn_us.max(1));
         if steps == 0 {

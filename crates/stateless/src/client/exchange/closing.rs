@@ -96,6 +96,7 @@ impl Client {
 
     pub(super) fn send_fin(&mut self, turn: &Turn<'_>, out: &mut Vec<Reply>) {
         self.counters.fins += 1;
+        self.finishing.sent();
         out.push(self.reply(turn, turn.end(), What::Finish, None));
     }
 }

@@ -59,7 +59,7 @@ impl Client {
         let place = self.config.sources.place_of(segment.dst, tcp.dst_port);
         let found = place.and_then(|place| {
             let step = self.walk.step(place)?;
-            let (connection, live) = self.ledger.resolve(step, self.walk.places())?;
+            let (connection, live) = self.ledger.resolve(step)?;
             Some((place, connection, live))
         });
         let Some((place, connection, live)) = found else {
@@ -216,7 +216,13 @@ impl Client {
 
     /// The segment only acknowledges. That is news only after an attempt to find out.
     fn on_acknowledgement(&mut self, turn: &Turn<'_>, out: &mut Vec<Reply>) {
-        if !turn.live || !self.ledger.was_retried(turn.connection) {
+        if !turn.live {
+            if turn.finished {
+                self.finishing.acknowledged();
+            }
+            return;
+        }
+        if !self.ledger.was_retried(turn.connection) {
             return;
         }
         self.ledger.touch(turn.connection);
