@@ -1,6 +1,6 @@
 //! `outboard lab`: experiments on this machine, engine and kernel side by side.
 
-use ::lab::{respond, stateless, web};
+use ::lab::{goodput, respond, stateless, web};
 use anyhow::Result;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -16,6 +16,7 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Experiment {
     Web(Web),
+    Goodput(Goodput),
     Stateless(Stateless),
     Respond(Respond),
 }
@@ -47,6 +48,53 @@ struct Web {
     /// Print JSON, with every round and the settings of the machine
     #[arg(long)]
     json: bool,
+}
+
+/// How much a sender gets through a long wire that loses frames: the kernel's CUBIC and the engine
+///
+/// nginx sends a large file through a wire in user space with a delay, a bandwidth, a buffer and
+/// random loss, the same with the same seeds for both stacks, in turn. The clients are on the
+/// kernel's TCP. The table shows medians of what arrives, from the beginning of each connection on,
+/// and the ratio engine / kernel with its 95 % bootstrap interval. Needs root.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  sudo outboard lab goodput --loss 0.1 --loss 1 --rounds 5")]
+struct Goodput {
+    /// Rounds; each measures both stacks under every loss
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    rounds: usize,
+    /// Seconds of each measurement
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    seconds: u64,
+    /// Percent of all TCP segments that are lost, each way; may be given several times
+    #[arg(long, value_name = "PERCENT", default_values_t = [1.0], value_parser = percent)]
+    loss: Vec<f64>,
+    /// Connections at once; together they should stay below the bandwidth
+    #[arg(short, long, value_name = "N", default_value_t = 4)]
+    connections: usize,
+    /// Milliseconds of a round trip
+    #[arg(long, value_name = "MS", default_value_t = 50)]
+    round_trip: u64,
+    /// Megabits a second, each way
+    #[arg(long, value_name = "MBIT", default_value_t = 50)]
+    bandwidth: u64,
+    /// Kilobytes that may wait for bandwidth
+    #[arg(long, value_name = "KB", default_value_t = 300)]
+    buffer: usize,
+    /// What the seeds begin with: one more each round
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print JSON, with every round and the settings of the machine
+    #[arg(long)]
+    json: bool,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent: f64 = text.parse().map_err(|_| "not a number".to_string())?;
+    if (0.0..=100.0).contains(&percent) {
+        Ok(percent)
+    } else {
+        Err("must be from 0 to 100".into())
+    }
 }
 
 /// The stateless responder and the load client together, beside the bare rate of the platform
@@ -97,6 +145,7 @@ struct Respond {
 pub fn run(args: Args) -> Result<ExitCode> {
     match args.experiment {
         Experiment::Web(args) => run_web(&args),
+        Experiment::Goodput(args) => run_goodput(&args),
         Experiment::Stateless(args) => run_stateless(&args),
         Experiment::Respond(args) => run_respond(&args),
     }
@@ -112,6 +161,27 @@ fn run_web(args: &Web) -> Result<ExitCode> {
         connections: args.connections,
     };
     let report = watched(|say| web::run(&plan, say))?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report.to_json())?);
+    } else {
+        print!("{report}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_goodput(args: &Goodput) -> Result<ExitCode> {
+    let plan = goodput::Plan {
+        binary: std::env::current_exe()?,
+        rounds: args.rounds.max(1),
+        window: Duration::from_secs(args.seconds.max(1)),
+        losses: args.loss.iter().map(|percent| percent / 100.0).collect(),
+        connections: args.connections.max(1),
+        round_trip: Duration::from_millis(args.round_trip),
+        bandwidth: args.bandwidth.max(1) * 1_000_000,
+        queue: args.buffer * 1_000,
+        seed: args.seed,
+    };
+    let report = watched(|say| goodput::run(&plan, say))?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report.to_json())?);
     } else {

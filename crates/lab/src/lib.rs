@@ -7,6 +7,7 @@
 
 pub mod faults;
 pub mod flood;
+pub mod goodput;
 mod guardian;
 pub mod load;
 pub mod machine;

@@ -1,0 +1,156 @@
+//! What was measured: goodput by loss, and the ratio with its spread.
+
+use super::Plan;
+use crate::faults;
+use crate::machine;
+use crate::statistics::{Estimate, median, paired_ratio};
+use crate::table::Table;
+use serde_json::{Value, json};
+use std::fmt;
+use std::time::Duration;
+
+/// The least ratio engine / kernel that is to be reached at [`GOAL_LOSS`].
+const GOAL: f64 = 1.0;
+/// Where the goal holds.
+const GOAL_LOSS: f64 = 0.01;
+/// A wire whose frames are later than this on average was not the one that was asked for.
+const LATE: Duration = Duration::from_millis(2);
+
+/// The rounds of one loss: kernel, engine.
+#[derive(Debug, Default)]
+struct Series {
+    loss: f64,
+    goodput: [Vec<f64>; 2],
+    /// Of all frames that came, the share that was lost on purpose or for want of room, by round.
+    lost: [Vec<f64>; 2],
+}
+
+impl Series {
+    fn ratio(&self) -> Option<Estimate> {
+        paired_ratio(&self.goodput[1], &self.goodput[0])
+    }
+
+    fn goal(&self) -> Option<f64> {
+        (self.loss == GOAL_LOSS).then_some(GOAL)
+    }
+}
+
+/// All that a run measured.
+#[derive(Debug)]
+pub struct Report {
+    series: Vec<Series>,
+    notes: Vec<String>,
+    settings: Value,
+    wire: String,
+}
+
+impl Report {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let mut settings = machine::settings();
+        settings["rounds"] = plan.rounds.into();
+        settings["window_seconds"] = plan.window.as_secs_f64().into();
+        settings["connections"] = plan.connections.into();
+        settings["round_trip_seconds"] = plan.round_trip.as_secs_f64().into();
+        settings["bits_per_second"] = plan.bandwidth.into();
+        settings["queue_bytes"] = plan.queue.into();
+        settings["seed"] = plan.seed.into();
+        settings["congestion_control"] = "cubic".into();
+        let series = plan.losses.iter().map(|&loss| Series {
+            loss,
+            ..Series::default()
+        });
+        Self {
+            series: series.collect(),
+            notes: Vec::new(),
+            settings,
+            wire: format!(
+                "round trip {} ms, {} Mbit/s each way, {} KB of buffer; connections: {}, {} s each",
+                plan.round_trip.as_millis(),
+                plan.bandwidth / 1_000_000,
+                plan.queue / 1_000,
+                plan.connections,
+                plan.window.as_secs_f64(),
+            ),
+        }
+    }
+
+    pub(super) fn add(&mut self, case: usize, subject: usize, goodput: f64, wire: &faults::Report) {
+        let series = &mut self.series[case];
+        series.goodput[subject].push(goodput);
+        let passed = &wire.there;
+        let lost = (passed.lost + passed.overflowed) as f64 / passed.received.max(1) as f64;
+        series.lost[subject].push(lost);
+        for passed in [wire.there, wire.back] {
+            let late = passed.lateness.as_secs_f64() / passed.sent.max(1) as f64;
+            if passed.overrun > 0 || late > LATE.as_secs_f64() {
+                self.notes
+                    .push(format!("{} % loss: {passed}", series.loss * 100.0));
+            }
+        }
+    }
+
+    /// The report for programs.
+    pub fn to_json(&self) -> Value {
+        let series: Vec<Value> = self
+            .series
+            .iter()
+            .map(|series| {
+                let ratio = series.ratio();
+                json!({
+                    "loss": series.loss,
+                    "unit": "Mbit/s",
+                    "kernel": series.goodput[0],
+                    "engine": series.goodput[1],
+                    "kernel_lost": series.lost[0],
+                    "engine_lost": series.lost[1],
+                    "ratio": ratio.map(|ratio| ratio.median),
+                    "ratio_low": ratio.map(|ratio| ratio.low),
+                    "ratio_high": ratio.map(|ratio| ratio.high),
+                    "goal": series.goal(),
+                })
+            })
+            .collect();
+        json!({ "settings": self.settings, "series": series, "notes": self.notes })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.wire)?;
+        let mut table = Table::new([
+            "loss each way",
+            "kernel Mbit/s",
+            "engine Mbit/s",
+            "engine/kernel",
+            "95 % interval",
+            "goal",
+            "",
+        ]);
+        for series in &self.series {
+            let figure = |values: &[f64]| format!("{:.2}", median(values).unwrap_or(0.0));
+            let ratio = series.ratio();
+            table.row([
+                format!("{} %", series.loss * 100.0),
+                figure(&series.goodput[0]),
+                figure(&series.goodput[1]),
+                ratio.map_or_else(String::new, |ratio| format!("{:.2}", ratio.median)),
+                ratio.map_or_else(String::new, |ratio| {
+                    format!("{:.2} to {:.2}", ratio.low, ratio.high)
+                }),
+                series
+                    .goal()
+                    .map_or_else(String::new, |goal| format!("at least {goal}")),
+                match series.goal().zip(ratio) {
+                    Some((goal, ratio)) if ratio.median >= goal => "met".into(),
+                    Some(_) => "NOT MET".into(),
+                    None => String::new(),
+                },
+            ]);
+        }
+        write!(f, "{table}")?;
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        Ok(())
+    }
+}
