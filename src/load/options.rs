@@ -75,8 +75,9 @@ pub struct Args {
     /// [default: the one that the kernel would choose]
     #[arg(short = 'S', long = "source", value_name = "ADDRESSES")]
     pub sources: Vec<String>,
-    /// Ports to come from
-    #[arg(long, value_name = "FIRST-LAST", value_parser = ports, default_value = "1024-65535")]
+    /// Ports to come from. Those of servers are left out by default: a stateless server answers
+    /// nothing that comes from a port of its own
+    #[arg(long, value_name = "FIRST-LAST", value_parser = ports, default_value = "10240-65535")]
     pub ports: (u16, u16),
     /// Use ordinary sockets of the kernel's instead
     #[arg(long)]
@@ -215,7 +216,7 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.parse(), last.parse()) {
         (Ok(first), Ok(last)) if first >= 1 && first <= last => Ok((first, last)),
-        _ => Err("write ports as 1024-65535".into()),
+        _ => Err("write ports as 10240-65535".into()),
     }
 }
 
