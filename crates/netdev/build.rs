@@ -7,7 +7,7 @@ use std::{env, fs};
 const PACKAGES: &str = "on Debian: apt-get install clang libbpf-dev";
 
 /// The programs, each in `bpf/NAME.bpf.c`.
-const PROGRAMS: &[&str] = &["steering", "claim", "responder", "reflect"];
+const PROGRAMS: &[&str] = &["steering", "claim", "responder", "reflect", "witness"];
 
 fn main() {
     println!("cargo::rerun-if-env-changed=CLANG");

@@ -3,6 +3,7 @@
 mod engine;
 mod peer;
 mod report;
+mod seen;
 
 use anyhow::{Context, Result, bail};
 use netdev::Interface;
@@ -83,6 +84,10 @@ pub struct Args {
     /// Print a JSON object a second
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
+    /// With --json: show the last SYNs as they arrived, so that `outboard load --responder-json` can
+    /// say what the path rewrote. Needs --mode xdp
+    #[arg(long, requires = "json")]
+    witness: bool,
     /// Keep the counters in this file, in the text format that Prometheus reads (for node_exporter's
     /// textfile collector, say); "-" prints them at the end
     #[arg(long, value_name = "FILE")]
@@ -125,13 +130,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let options = options(&args)?;
     let _peer = args.peer.as_deref().map(peer::wake).transpose()?;
     let settings = settings(&args, &options)?;
+    let announced = [false, true].map(|ipv6| settings.announced(ipv6));
     let tables = tables(&args, &settings)?;
     let (name, interface) = (args.engine.clone(), options.interface.clone());
     let mut server = Server::start(&options, settings, tables, || {
         engine::Engine::find(&name, &interface)
     })
     .with_context(|| format!("cannot answer on {}", options.interface.name))?;
-    let mut report = Report::new(&args)?;
+    let mut report = Report::new(&args, announced)?;
     report.begin(&server, &options.listen)?;
     let mut next = Instant::now();
     loop {
@@ -145,6 +151,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 fn options(args: &Args) -> Result<Options> {
+    if args.witness && !matches!(args.mode, Way::Xdp) {
+        bail!("--witness sees what is answered in place: leave out --mode");
+    }
     let interface =
         Interface::find(&args.interface).with_context(|| format!("-i {}", args.interface))?;
     Ok(Options {
@@ -162,6 +171,7 @@ fn options(args: &Args) -> Result<Options> {
             Place::Generic => Placement::Generic,
         },
         queue: args.queue,
+        witness: args.witness,
     })
 }
 

@@ -17,12 +17,14 @@ pub struct Report {
     started: Instant,
     last: (Instant, Counts),
     lines: u64,
+    /// The segment sizes that are announced over IPv4 and IPv6, if arrivals are shown beside them.
+    announced: Option<[u16; 2]>,
     warned: Vec<String>,
 }
 
 impl Report {
     /// Nothing said yet.
-    pub fn new(args: &Args) -> Result<Self> {
+    pub fn new(args: &Args, announced: [u16; 2]) -> Result<Self> {
         let now = Instant::now();
         Ok(Self {
             quiet: args.quiet,
@@ -31,6 +33,7 @@ impl Report {
             started: now,
             last: (now, Counts::default()),
             lines: 0,
+            announced: args.witness.then_some(announced),
             warned: Vec::new(),
         })
     }
@@ -70,7 +73,12 @@ impl Report {
         let mut out = std::io::stdout().lock();
         if self.json {
             let elapsed = now.duration_since(self.started).as_secs_f64();
-            writeln!(out, "{}", object(&counts, &since, elapsed, seconds))?;
+            let mut line = object(&counts, &since, elapsed, seconds);
+            if let Some(announced) = self.announced {
+                let seen = server.seen().context("cannot read what arrived")?;
+                line["witness"] = super::seen::json(announced, &seen);
+            }
+            writeln!(out, "{line}")?;
         } else if !self.quiet && !end {
             if self.lines.is_multiple_of(20) {
                 writeln!(

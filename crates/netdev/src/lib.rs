@@ -33,6 +33,7 @@ mod software;
 pub mod steering;
 pub mod syscalls;
 pub mod tun;
+pub mod witness;
 pub mod xdp;
 
 pub use claim::{Claim, Claimed};

@@ -28,9 +28,10 @@ pub use layout::{Action, Counts, Endpoint, MAX_ENDPOINTS, MAX_QUEUES, Reason, Sh
 use crate::interface::{Interface, XdpMode};
 use layout::{EndpointKey, Treatment};
 
-pub(crate) use attach::{Link, attach as attach_program};
+pub(crate) use attach::{Link, attach as attach_program, set_program};
 pub(crate) use error::{chain, load as load_error};
 pub(crate) use layout::Context;
+pub(crate) use responders::of_map as map_of_programs;
 
 /// The compiled program.
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steering.bpf.o"));

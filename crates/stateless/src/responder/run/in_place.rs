@@ -8,6 +8,7 @@ use netdev::Interface;
 use netdev::interface::XdpMode;
 use netdev::responder::Program;
 use netdev::steering::{Endpoint, Steering, SteeringError};
+use netdev::witness::{Seen, Witness};
 use rustix::event::PollFd;
 
 use super::bursts::Socket;
@@ -21,6 +22,7 @@ use crate::responder::tables::Tables;
 pub(super) struct InPlace {
     root: Root,
     program: Program,
+    witness: Option<Witness>,
     detours: Vec<Socket>,
     responder: Responder,
     interface: Interface,
@@ -46,11 +48,19 @@ impl InPlace {
     ) -> Result<Self, StartError> {
         let endpoints = endpoints::all(options)?;
         let mut program = Program::load(&program::setup(&settings, &tables))?;
+        let witness = match options.witness {
+            true => Some(Witness::load(program.fd()?)?),
+            false => None,
+        };
+        let called = match &witness {
+            Some(witness) => witness.fd()?,
+            None => program.fd()?,
+        };
         let root = match Steering::attach(&options.interface, options.placement) {
-            Ok(steering) => own(steering, program.fd()?, &endpoints)?,
+            Ok(steering) => own(steering, called, &endpoints)?,
             Err(occupied @ SteeringError::Occupied { .. }) => {
                 let mut owner = engine().ok_or(occupied)?;
-                owner.take(program.fd()?, &endpoints).map_err(|said| {
+                owner.take(called, &endpoints).map_err(|said| {
                     super::step("use the engine's program")(io::Error::other(said))
                 })?;
                 Root::Engines(owner)
@@ -85,6 +95,7 @@ impl InPlace {
         Ok(Self {
             root,
             program,
+            witness,
             detours,
             responder: Responder::new(settings, tables),
             lost_before: lost(&options.interface),
@@ -115,6 +126,10 @@ impl InPlace {
     pub fn counts(&self) -> Result<Counts, SteeringError> {
         let in_place = program::counts(&self.program.counts()?);
         Ok(in_place.plus(self.responder.counts()))
+    }
+
+    pub fn seen(&self) -> Result<Vec<Seen>, SteeringError> {
+        self.witness.as_ref().map_or(Ok(Vec::new()), Witness::seen)
     }
 
     pub fn warnings(&self) -> Vec<String> {

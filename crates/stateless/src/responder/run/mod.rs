@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use netdev::Interface;
 use netdev::interface::XdpMode;
 use netdev::steering::{Endpoint, Placement, SteeringError};
+use netdev::witness::Seen;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -51,6 +52,8 @@ pub struct Options {
     pub placement: Placement,
     /// The number of the netfilter queue.
     pub queue: u16,
+    /// Whether the last SYNs are kept as they arrived ([`Mode::Xdp`] only).
+    pub witness: bool,
 }
 
 /// Why a responder did not start, and what to do about it.
@@ -224,6 +227,17 @@ impl Server {
             Way::InPlace(way) => way.counts().map_err(io::Error::other),
             Way::Bursts(way) => Ok(way.counts()),
             Way::Queue(queue) => Ok(queue.counts()),
+        }
+    }
+
+    /// The last SYNs as they arrived, if [`Options::witness`] says so.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn seen(&self) -> io::Result<Vec<Seen>> {
+        match &self.way {
+            Way::InPlace(way) => way.seen().map_err(io::Error::other),
+            _ => Ok(Vec::new()),
         }
     }
 
