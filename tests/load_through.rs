@@ -178,3 +178,129 @@ fn a_firewall_and_a_proxy_stand_between_both_stateless_ends() {
     proxy.stop(LIMIT).expect("an end");
     responder.stop(LIMIT).expect("an end");
 }
+
+/// A device that hides the client's address and ports, makes segments smaller and counts a hop.
+const DEVICE: &str = "
+table ip hider {
+    chain prepare {
+        type filter hook forward priority -150;
+        tcp flags syn tcp option maxseg size set 1200
+    }
+    chain hide {
+        type nat hook postrouting priority 100;
+        ip saddr 10.77.0.2 ip protocol tcp snat to 10.77.0.3:20000-29999 fully-random
+    }
+}";
+
+/// Every so many frames from the responder do not arrive.
+const LOSSY: &str = "
+table ip lossy {
+    chain pass {
+        type filter hook forward priority -140;
+        iifname \"toserver0\" numgen inc mod 40 == 0 drop
+    }
+}";
+
+#[test]
+fn what_a_device_rewrites_and_loses_is_told_from_both_ends() {
+    let test = "what_a_device_rewrites_and_loses_is_told_from_both_ends";
+    if lab::skip_without(test, &["nft"]) {
+        return;
+    }
+    let world = World::with_middle().expect("a private network");
+    world.route_in_middle(MIDDLE).expect("a router");
+    let add = |rules: &str| {
+        let file = world.scratch().join("rules");
+        std::fs::write(&file, rules).expect("a file");
+        let nft = world.program_in_middle("nft").expect("a middle");
+        nft.arg("-f").arg(&file).output().expect("nft");
+    };
+    add(DEVICE);
+    let log = world.scratch().join("respond.log");
+    let peer = format!(
+        "{}/{}",
+        world.middle().expect("a middle"),
+        lab::world::MIDDLE_INTERFACES[0]
+    );
+    let interface = Side::Server.interface();
+    let mut responder = world
+        .program(Side::Server, BINARY)
+        .args(["respond", "-i", interface, "-L", ":80", "--json"])
+        .args(["--witness", "--peer", &peer])
+        .log(&log)
+        .start()
+        .expect("a responder");
+    responder
+        .wait_until(LIMIT, || {
+            std::fs::read_to_string(&log).is_ok_and(|said| said.contains('{'))
+        })
+        .expect("a responder");
+    let log = log.display().to_string();
+    let further = ["http://10.77.0.1/?s=64", "-c", "16", "-k", "10"];
+    let arguments = [&further[..], &["--responder-json", &log]].concat();
+    let said = load(&world, &arguments);
+    let between = &said["between"];
+    assert_eq!(between["lost_to_responder"], 0, "{said:#}");
+    assert_eq!(between["lost_to_client"], 0, "{said:#}");
+    let rewritten = &between["rewritten"];
+    assert_eq!(rewritten["syns_compared"], 64, "{said:#}");
+    assert_eq!(rewritten["syns_strange"], 0, "{said:#}");
+    let changes = rewritten["changes"].as_array().expect("a list");
+    let change = |what: &str, direction: &str| {
+        let mut found = changes
+            .iter()
+            .filter(|change| change["what"] == what && change["direction"] == direction);
+        found.next().map(|change| {
+            let text = |name: &str| change[name].as_str().expect("a text").to_owned();
+            (change["count"].as_u64(), text("sent"), text("arrived"))
+        })
+    };
+    let whole = |count: u64, sent: &str, arrived: &str| {
+        Some((Some(count), sent.to_owned(), arrived.to_owned()))
+    };
+    let there = "to responder";
+    assert_eq!(
+        change("source address", there),
+        whole(64, "10.77.0.2", "10.77.0.3"),
+        "{said:#}"
+    );
+    let (_, _, port) = change("source port", there).expect("ports are rewritten");
+    assert!(
+        (20_000..30_000).contains(&port.parse().expect("a port")),
+        "{said:#}"
+    );
+    assert_eq!(change("MSS", there), whole(64, "1460", "1200"), "{said:#}");
+    assert_eq!(change("TTL", there), whole(64, "64", "63"), "{said:#}");
+    // The rule is for SYN-ACKs as well.
+    let (_, _, mss) = change("MSS", "to client").expect("it is rewritten both ways");
+    assert_eq!(mss, "1200", "{said:#}");
+    let (_, sent, arrived) = change("TTL", "to client").expect("a hop");
+    assert_eq!((&sent[..], &arrived[..]), ("64", "63"), "{said:#}");
+    assert_eq!(changes.len(), 6, "{said:#}");
+
+    add(LOSSY);
+    let said = load(&world, &[&arguments[..], &["--retry", "100ms"]].concat());
+    let between = &said["between"];
+    assert_eq!(said["requests"].to_string(), REQUESTS, "{said:#}");
+    assert_eq!(between["lost_to_responder"], 0, "{said:#}");
+    let lost = between["lost_to_client"].as_u64().expect("a number");
+    // One in forty of what was sent back.
+    assert!((30..150).contains(&lost), "{said:#}");
+    let printed = world
+        .program(Side::Client, BINARY)
+        .arg("load")
+        .args(&arguments)
+        .args(["-n", "200", "--retry", "100ms"])
+        .output()
+        .expect("a client");
+    assert!(
+        printed.contains("Lost on the way to the responder: 0; on the way back:"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("client → responder  source address")
+            && printed.contains("10.77.0.2 → 10.77.0.3"),
+        "{printed}"
+    );
+    responder.stop(LIMIT).expect("an end");
+}

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `options` | what can be said on the command line |
 //! | `url` | what is asked for: the address, the paths and their sizes |
+//! | `request` | the requests made of that |
 //! | `target` | the way there, and whether it may be aimed at |
 //! | `stateless` | the client of `stateless::client` on AF_XDP |
 //! | `sockets` | the same load over ordinary sockets |
@@ -11,6 +12,7 @@
 //! | `progress` | a line a second |
 //! | `report` | the summary, as text and JSON |
 //! | `sides` | on which side of a device it was lost, with the responder's counters |
+//! | `rewritten` | what the path rewrote, with what the responder saw |
 //! | `plot` | the run as a picture |
 //! | `search` | the highest rate without loss |
 
@@ -19,6 +21,8 @@ mod outcome;
 mod plot;
 mod progress;
 mod report;
+mod request;
+mod rewritten;
 mod search;
 mod sides;
 mod sockets;
@@ -64,6 +68,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         url,
         target,
     };
+    if let Some(path) = &args.responder_json {
+        // A mistake in its name is better found now; it may still be empty.
+        std::fs::metadata(path)
+            .with_context(|| format!("the responder's counters in {}", path.display()))?;
+    }
     let before = args.responder_json.as_deref().map(sides::read);
     if args.search {
         return search::run(&job);
@@ -86,7 +95,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         print!("{}", report::text(&outcome, sides.as_ref(), args.latency));
     }
     if let Some(path) = &args.plot {
-        plot::draw(&outcome, path).with_context(|| format!("drawing {}", path.display()))?;
+        plot::draw(&outcome, &title(&args), path)
+            .with_context(|| format!("drawing {}", path.display()))?;
     }
     Ok(
         if outcome.progress.requests + outcome.progress.connections > 0 {
@@ -96,4 +106,19 @@ pub fn run(args: Args) -> Result<ExitCode> {
             ExitCode::FAILURE
         },
     )
+}
+
+/// What a picture says of the load.
+fn title(args: &Args) -> String {
+    let mut title = args.url.clone();
+    if let Some(rate) = args.rate {
+        title += &format!(", {rate} requests/s due");
+    }
+    if let Some(rate) = args.conn_rate {
+        title += &format!(", {rate} connections/s due");
+    }
+    if let Some(connections) = args.connections {
+        title += &format!(", {connections} connections at once");
+    }
+    title
 }

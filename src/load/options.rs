@@ -124,6 +124,9 @@ pub struct Args {
     pub yes_i_own_this_network: bool,
 }
 
+/// Ports to come from, if nothing is said: as in the text of `--ports`.
+const PORTS: (u16, u16) = (1024, 65_535);
+
 /// Who ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Who {
@@ -149,23 +152,39 @@ impl Args {
     /// What clap cannot see.
     pub fn check(&self) -> Result<()> {
         if self.sockets {
-            let only = "is the stateless client's own: leave out --sockets";
-            if self.keep_alive.is_some_and(|per| per != 1) {
-                bail!("-k other than 1 {only}");
-            }
-            for (given, name) in [
-                (!self.sources.is_empty(), "-S"),
-                (self.head, "--head"),
-                (self.verify.is_some(), "--verify"),
-                (self.responder_json.is_some(), "--responder-json"),
-                (!self.paths.is_empty(), "--path"),
-                (self.sizes.is_some(), "--sizes"),
-                (!self.headers.is_empty(), "-H"),
-                (self.requests.is_some(), "-n"),
-                (!self.ramp.is_zero(), "--ramp"),
+            for (given, name, why) in [
+                (
+                    self.keep_alive.is_some_and(|per| per != 1),
+                    "-k other than 1",
+                    "a socket is used for one request (--close), or for as many as the rate asks",
+                ),
+                (
+                    !self.sources.is_empty(),
+                    "-S",
+                    "sockets have addresses of the machine's",
+                ),
+                (self.head, "--head", "its sockets wait for bodies"),
+                (
+                    self.verify.is_some(),
+                    "--verify",
+                    "its sockets count bodies only",
+                ),
+                (
+                    self.responder_json.is_some(),
+                    "--responder-json",
+                    "the kernel does not tell what it sent again",
+                ),
+                (!self.ramp.is_zero(), "--ramp", "its rate is there at once"),
+                (
+                    self.finish != Who::Server,
+                    "--finish",
+                    "the kernel ends connections its own way",
+                ),
+                (self.seed.is_some(), "--seed", "the kernel chooses ports"),
+                (self.ports != PORTS, "--ports", "the kernel chooses them"),
             ] {
                 if given {
-                    bail!("{name} {only}");
+                    bail!("{name} does not go with --sockets: {why}");
                 }
             }
         }

@@ -4,6 +4,8 @@ use hdrhistogram::Histogram;
 use netdev::Counters as DeviceCounters;
 use stateless::client::Counters;
 use stateless::client::path::Path;
+use stateless::client::reply::Addressing;
+use stateless::client::sent::Sent;
 
 /// How far a load is, since its beginning.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -66,6 +68,10 @@ pub struct Details {
     pub counters: Counters,
     /// What it saw of the path.
     pub path: Path,
+    /// Which SYNs it sent.
+    pub sent: Sent,
+    /// What they said.
+    pub addressing: Addressing,
     /// What the device counted.
     pub device: DeviceCounters,
     /// Microseconds from when a connection was due until its SYN-ACK.

@@ -8,17 +8,17 @@ use stateless::client::path::{Handshake, Path, hops};
 
 use super::outcome::{Details, Outcome};
 use super::progress::{short, time};
-use super::sides::{self, Step};
+use super::sides::Between;
 
 const QUANTILES: [f64; 8] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999, 1.0];
 
 /// For people.
-pub fn text(outcome: &Outcome, sides: Option<&Vec<Step>>, whole: bool) -> String {
+pub fn text(outcome: &Outcome, sides: Option<&Between>, whole: bool) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = summary(&mut text, outcome, whole);
     if let Some(sides) = sides {
-        text += &sides::text(sides);
+        text += &sides.text();
     }
     text
 }
@@ -232,7 +232,7 @@ fn quantiles(histogram: &Histogram<u64>) -> Value {
 }
 
 /// For programs.
-pub fn json(outcome: &Outcome, sides: Option<&Vec<Step>>) -> Value {
+pub fn json(outcome: &Outcome, sides: Option<&Between>) -> Value {
     let reached = &outcome.progress;
     let seconds = reached.seconds.max(1e-9);
     let mut value = json!({
@@ -279,7 +279,7 @@ pub fn json(outcome: &Outcome, sides: Option<&Vec<Step>>) -> Value {
         );
     }
     if let (Some(sides), Some(object)) = (sides, value.as_object_mut()) {
-        object.insert("between".into(), sides::json(sides));
+        object.insert("between".into(), sides.json());
     }
     value
 }

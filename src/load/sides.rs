@@ -1,7 +1,7 @@
 //! On which side of what stands between client and responder something was lost: both ends'
-//! counters, step by step.
+//! counters, step by step. And what was rewritten there.
 
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -11,8 +11,9 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::outcome::Outcome;
+use super::rewritten::{Rewritten, compare, direction};
 
-/// Most that is read of the responder's counters.
+/// Most that is read of the responder's counters: of a file, its end.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// How long a file that does not grow is waited for.
@@ -38,7 +39,17 @@ impl Step {
     }
 }
 
-/// Reads the responder's counters: the last line of a file, or what a socket says, as JSON.
+/// All that both ends know together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Between {
+    steps: Vec<Step>,
+    /// What arrived at the responder, and was dropped there.
+    dropped: u64,
+    /// What was rewritten, if the responder shows what arrived.
+    rewritten: Option<Rewritten>,
+}
+
+/// Reads the responder's counters: the last whole line of a file, or what a socket says, as JSON.
 pub fn read(path: &Path) -> Result<Value> {
     let name = || format!("the responder's counters in {}", path.display());
     let kind = std::fs::metadata(path).with_context(name)?.file_type();
@@ -47,8 +58,13 @@ pub fn read(path: &Path) -> Result<Value> {
         let stream = UnixStream::connect(path).with_context(name)?;
         stream.take(MAX_BYTES).read_to_string(&mut text)
     } else {
-        let file = std::fs::File::open(path).with_context(name)?;
-        file.take(MAX_BYTES).read_to_string(&mut text)
+        let mut file = std::fs::File::open(path).with_context(name)?;
+        // Of one that has grown long, the end; where that begins, a line may be cut.
+        let length = file.metadata().with_context(name)?.len();
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(length.saturating_sub(MAX_BYTES)))
+            .and_then(|_| file.take(MAX_BYTES).read_to_end(&mut bytes))
+            .inspect(|_| text = String::from_utf8_lossy(&bytes).into_owned())
     }
     .with_context(name)?;
     // A file that is a document, or one that grows by a line a second.
@@ -84,8 +100,26 @@ fn counter(value: &Value, name: &str) -> Option<u64> {
         .and_then(Value::as_u64)
 }
 
-/// The steps, as far as the responder counts them; `before` is what it counted before the run.
-pub fn join(outcome: &Outcome, before: Option<&Value>, after: &Value) -> Vec<Step> {
+/// Both ends together; `before` is what the responder said before the run.
+pub fn join(outcome: &Outcome, before: Option<&Value>, after: &Value) -> Between {
+    let dropped = |value: &Value| {
+        let counters = value["counters"].as_object();
+        counters.map_or(0, |counters| {
+            let drops = counters
+                .iter()
+                .filter(|(name, _)| name.starts_with("dropped_"));
+            drops.filter_map(|(_, count)| count.as_u64()).sum::<u64>()
+        })
+    };
+    Between {
+        steps: steps(outcome, before, after),
+        dropped: dropped(after).saturating_sub(before.map_or(0, dropped)),
+        rewritten: compare(outcome, before, after),
+    }
+}
+
+/// The steps, as far as the responder counts them.
+fn steps(outcome: &Outcome, before: Option<&Value>, after: &Value) -> Vec<Step> {
     let Some(details) = &outcome.details else {
         return Vec::new();
     };
@@ -129,40 +163,75 @@ pub fn join(outcome: &Outcome, before: Option<&Value>, after: &Value) -> Vec<Ste
     steps
 }
 
-/// As JSON.
-pub fn json(steps: &[Step]) -> Value {
-    steps
-        .iter()
-        .map(|step| {
-            json!({
-                "step": step.name,
-                "direction": if step.towards_responder { "to responder" } else { "to client" },
-                "sent": step.sent,
-                "received": step.received,
-                "lost": step.lost(),
-            })
-        })
-        .collect()
-}
-
-/// As text.
-pub fn text(steps: &[Step]) -> String {
-    let mut text = String::from("Between the two ends\n");
-    for step in steps {
-        let way = if step.towards_responder {
-            "client → responder"
-        } else {
-            "responder → client"
-        };
-        text += &format!(
-            "  {:9} {way}  sent {:>12}  received {:>12}  lost {:>9}\n",
-            step.name,
-            step.sent,
-            step.received,
-            step.lost()
-        );
+impl Between {
+    /// What was lost on the way to the responder (or back), in all steps.
+    fn lost(&self, towards_responder: bool) -> u64 {
+        let steps = self.steps.iter();
+        steps
+            .filter(|step| step.towards_responder == towards_responder)
+            .map(|step| step.lost().max(0).cast_unsigned())
+            .sum()
     }
-    text
+
+    /// As JSON.
+    pub fn json(&self) -> Value {
+        let steps: Vec<_> = self
+            .steps
+            .iter()
+            .map(|step| {
+                json!({
+                    "step": step.name,
+                    "direction": direction(step.towards_responder),
+                    "sent": step.sent,
+                    "received": step.received,
+                    "lost": step.lost(),
+                })
+            })
+            .collect();
+        json!({
+            "steps": steps,
+            "lost_to_responder": self.lost(true),
+            "lost_to_client": self.lost(false),
+            "dropped_by_responder": self.dropped,
+            "rewritten": self.rewritten.as_ref().map(Rewritten::json),
+        })
+    }
+
+    /// As text.
+    pub fn text(&self) -> String {
+        let mut text = String::from("Between the two ends\n");
+        for step in &self.steps {
+            let way = if step.towards_responder {
+                "client → responder"
+            } else {
+                "responder → client"
+            };
+            text += &format!(
+                "  {:9} {way}  sent {:>12}  received {:>12}  lost {:>9}\n",
+                step.name,
+                step.sent,
+                step.received,
+                step.lost()
+            );
+        }
+        text += &match (self.lost(true), self.lost(false)) {
+            (0, 0) => "  Nothing was lost between them\n".to_owned(),
+            (there, back) => {
+                format!("  Lost on the way to the responder: {there}; on the way back: {back}\n")
+            }
+        };
+        if self.dropped > 0 {
+            text += &format!(
+                "  {} segments arrived at the responder and were not answered (its counters \
+                 dropped_… say why)\n",
+                self.dropped
+            );
+        }
+        if let Some(rewritten) = &self.rewritten {
+            text += &rewritten.text();
+        }
+        text
+    }
 }
 
 #[cfg(test)]
@@ -182,6 +251,12 @@ mod tests {
         let value = read(&file).unwrap();
         assert_eq!(counter(&value, "syns"), Some(7));
         assert_eq!(counter(&value, "fins"), None);
+        // A long file: what counts is at its end, and what is read begins in the middle of a line.
+        let line = "{\"counters\": {\"syns\": 6}, \"µ\": \"µµµµµµµµµ\"}\n";
+        let mut long = line.repeat(2 * MAX_BYTES as usize / line.len());
+        long += "{\"counters\": {\"syns\": 8}}\n";
+        std::fs::write(&file, long).unwrap();
+        assert_eq!(counter(&read(&file).unwrap(), "syns"), Some(8));
         std::fs::write(&file, "nothing").unwrap();
         assert!(read(&file).is_err());
         std::fs::remove_dir_all(&directory).unwrap();

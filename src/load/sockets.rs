@@ -1,8 +1,9 @@
 //! The same load over ordinary sockets, for comparison.
 
 use anyhow::{Result, bail};
-use lab::load::{Load, Outcome as OfSockets};
+use lab::load::{Asked, Load, Outcome as OfSockets};
 use stateless::client::histogram;
+use stateless::client::request::Requests;
 use std::time::Duration;
 
 use super::Job;
@@ -11,6 +12,9 @@ use super::progress::{Clock, Progress};
 
 /// Connections that are outstanding if nothing is said.
 const CONNECTIONS: usize = 32;
+
+/// Requests after which their order begins anew.
+const ORDER: u64 = 1 << 14;
 
 /// Runs the load in this thread.
 pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<Outcome> {
@@ -24,6 +28,7 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
             "with --sockets, --conn-rate needs --close: otherwise give the rate of requests (-R)"
         );
     }
+    let requests = super::request::all(job)?;
     let connections = args.connections.map_or(Ok(CONNECTIONS), usize::try_from)?;
     let load = Load {
         server: job.url.server,
@@ -31,11 +36,17 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
         close,
         connections,
         rate,
-        duration: args.lasts().unwrap_or(Duration::from_secs(10)),
+        duration: match (args.lasts(), args.requests) {
+            (Some(duration), _) => duration,
+            // The last of them is due by then.
+            (None, Some(requests)) => Duration::from_secs_f64(requests as f64 / rate + 1.0),
+            (None, None) => Duration::from_secs(10),
+        },
     };
+    let asked = asked(&requests, close, args.requests);
     let mut clock = Clock::new();
     let mut latency = histogram();
-    let outcome = load.run_watched(Duration::from_secs(1), |so_far| {
+    let outcome = load.run_asking(&asked, Duration::from_secs(1), |so_far| {
         latency = in_microseconds(so_far);
         clock.tick(reached(so_far, close, connections), &latency, progress);
     })?;
@@ -50,11 +61,25 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
     }
     Ok(Outcome {
         progress: progress_at_end,
-        lasted: load.duration.as_secs_f64(),
+        // With -n it ends when all is begun.
+        lasted: load.duration.as_secs_f64().min(outcome.due as f64 / rate),
         latency,
         seconds: clock.seconds,
         details: None,
     })
+}
+
+/// The requests of the stateless client, in the order of its first connections.
+fn asked(requests: &Requests, close: bool, limit: Option<u64>) -> Asked {
+    Asked {
+        texts: (0..requests.patterns())
+            .map(|pattern| requests.text(pattern, close).to_vec())
+            .collect(),
+        order: (0..ORDER)
+            .map(|number| requests.pattern_of(number, 0) as u16)
+            .collect(),
+        limit,
+    }
 }
 
 fn reached(outcome: &OfSockets, close: bool, connections: usize) -> Reached {

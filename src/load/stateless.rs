@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ::stateless::client::reply::{Addressing, Frames};
-use ::stateless::client::request::{Common, Pattern, Requests};
+use ::stateless::client::request::Pattern;
 use ::stateless::client::run::{Due, Next, Plan, Runner};
 use ::stateless::client::sources::{AddressRange, Sources};
 use ::stateless::client::{Client, Config, Verify};
@@ -83,7 +83,7 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
     // Without this the kernel may let us sleep 50 µs longer than asked.
     rustix::thread::set_current_timer_slack(std::num::NonZero::new(1))?;
     let runner = Runner::new(device, client, frames, plan, now());
-    drive(runner, &stop, progress).map(|mut outcome| {
+    drive(runner, &addressing, &stop, progress).map(|mut outcome| {
         if let Some(details) = &mut outcome.details {
             details.seed = args.seed.unwrap_or(seed);
         }
@@ -100,6 +100,7 @@ fn now() -> u64 {
 /// Turns until it is over.
 fn drive(
     mut runner: Runner<XdpDevice>,
+    addressing: &Addressing,
     stop: &OwnedFd,
     progress: &mut Progress,
 ) -> Result<Outcome> {
@@ -152,6 +153,8 @@ fn drive(
         details: Some(Details {
             counters: *client.counters(),
             path: client.path().clone(),
+            sent: client.sent(),
+            addressing: *addressing,
             device,
             connect: client.connect_latency().clone(),
             memory: client.ledger_memory(),
@@ -200,12 +203,7 @@ fn reached(runner: &Runner<XdpDevice>, time: u64) -> Reached {
 fn describe(job: &Job<'_>, way: &Way, rate: Option<f64>) -> Result<(Config, Plan)> {
     let args = job.args;
     let patterns = job.url.patterns(&args.paths, args.sizes.as_deref())?;
-    let common = Common {
-        host: job.url.host.clone(),
-        headers: args.headers.clone(),
-        head_only: args.head,
-    };
-    let requests = Requests::new(&common, &patterns)?;
+    let requests = super::request::all(job)?;
     let most = Client::most_requests(&requests);
     let per_connection = args.per_connection().unwrap_or(most);
     let sources = sources(args, way)?;

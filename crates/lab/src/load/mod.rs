@@ -33,6 +33,17 @@ pub struct Load {
     pub duration: Duration,
 }
 
+/// What is asked for, in detail.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Whole requests, each with its blank line. Responses must have a Content-Length.
+    pub texts: Vec<Vec<u8>>,
+    /// Which of them are asked for: these, over and over again.
+    pub order: Vec<u16>,
+    /// So many in all, at most.
+    pub limit: Option<u64>,
+}
+
 /// What came of a load.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -67,15 +78,35 @@ impl Load {
     }
 
     /// Runs it, and calls `watch` with what came of it so far, about once every `interval`.
-    pub fn run_watched(
+    pub fn run_watched(&self, interval: Duration, watch: impl FnMut(&Outcome)) -> Result<Outcome> {
+        let connection = if self.close { "close" } else { "keep-alive" };
+        let request = format!(
+            "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: {connection}\r\n\r\n",
+            self.path, self.server
+        );
+        let asked = Asked {
+            texts: vec![request.into_bytes()],
+            order: vec![0],
+            limit: None,
+        };
+        self.run_asking(&asked, interval, watch)
+    }
+
+    /// As [`run_watched`](Self::run_watched), but asks for this instead of the path.
+    pub fn run_asking(
         &self,
+        asked: &Asked,
         interval: Duration,
         mut watch: impl FnMut(&Outcome),
     ) -> Result<Outcome> {
         if self.rate <= 0.0 || self.connections == 0 {
             bail!("a load needs a rate and a connection");
         }
-        let mut client = Client::new(self)?;
+        let known = |text: &u16| usize::from(*text) < asked.texts.len();
+        if asked.order.is_empty() || !asked.order.iter().all(known) {
+            bail!("a load needs something to ask for");
+        }
+        let mut client = Client::new(self, asked)?;
         client.run(interval, &mut watch)?;
         Ok(client.outcome)
     }
@@ -84,7 +115,11 @@ impl Load {
 struct Client<'a> {
     load: &'a Load,
     epoll: rustix::fd::OwnedFd,
-    request: Vec<u8>,
+    asked: &'a Asked,
+    /// How many requests were begun.
+    begun: usize,
+    /// Which text each connection asks for.
+    asking: Vec<u16>,
     connections: Vec<Connection>,
     idle: Vec<usize>,
     /// When the requests were due that wait for a connection.
@@ -94,15 +129,10 @@ struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    fn new(load: &'a Load) -> Result<Self> {
+    fn new(load: &'a Load, asked: &'a Asked) -> Result<Self> {
         // Without this the kernel may let us sleep 50 µs longer than asked.
         rustix::thread::set_current_timer_slack(std::num::NonZero::new(1))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let connection = if load.close { "close" } else { "keep-alive" };
-        let request = format!(
-            "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: {connection}\r\n\r\n",
-            load.path, load.server
-        );
         let mut connections = Vec::new();
         for _ in 0..load.connections {
             connections.push(Connection::default());
@@ -110,7 +140,9 @@ impl<'a> Client<'a> {
         let mut client = Self {
             load,
             epoll,
-            request: request.into_bytes(),
+            asked,
+            begun: 0,
+            asking: vec![0; load.connections],
             idle: (0..load.connections).rev().collect(),
             connections,
             waiting: VecDeque::new(),
@@ -139,12 +171,13 @@ impl<'a> Client<'a> {
         let mut seen = Duration::ZERO;
         let interval = Duration::from_secs_f64(1.0 / self.load.rate);
         let end = started + self.load.duration;
+        let limit = self.asked.limit.unwrap_or(u64::MAX);
         let mut due = started;
         let mut last = started;
         let mut events: Vec<epoll::Event> = Vec::with_capacity(256);
         loop {
             let now = Instant::now();
-            while due <= now && due < end {
+            while due <= now && due < end && self.outcome.due < limit {
                 self.waiting.push_back(due);
                 self.outcome.due += 1;
                 // From the start, not from the previous one: rounding must not add up.
@@ -158,7 +191,7 @@ impl<'a> Client<'a> {
             }
             self.send_waiting();
             let outstanding = self.outcome.unanswered() > 0;
-            let until = match (due < end, outstanding) {
+            let until = match (due < end && self.outcome.due < limit, outstanding) {
                 (true, _) => due,
                 (false, true) if now < end + GRACE => end + GRACE,
                 _ => break,
@@ -184,8 +217,12 @@ impl<'a> Client<'a> {
         while let (Some(&due), Some(&index)) = (self.waiting.front(), self.idle.last()) {
             self.waiting.pop_front();
             self.idle.pop();
+            let text = self.asked.order[self.begun % self.asked.order.len()];
+            self.begun += 1;
+            self.asking[index] = text;
+            let request = &self.asked.texts[usize::from(text)];
             let connection = &mut self.connections[index];
-            let begun = connection.begin(&self.epoll, index, self.load.server, due, &self.request);
+            let begun = connection.begin(&self.epoll, index, self.load.server, due, request);
             if begun.is_err() {
                 self.fail(index);
             }
@@ -195,8 +232,8 @@ impl<'a> Client<'a> {
     /// Goes on with a connection that is ready; whether a response was completed.
     fn go_on(&mut self, index: usize) -> bool {
         let connection = &mut self.connections[index];
-        let Ok(progress) = connection.go_on(&self.request, &mut self.buffer, self.load.close)
-        else {
+        let request = &self.asked.texts[usize::from(self.asking[index])];
+        let Ok(progress) = connection.go_on(request, &mut self.buffer, self.load.close) else {
             self.fail(index);
             return false;
         };

@@ -50,6 +50,7 @@ pub mod reply;
 pub mod request;
 pub mod response;
 pub mod run;
+pub mod sent;
 pub mod sources;
 mod upkeep;
 pub mod walk;
@@ -225,6 +226,11 @@ impl Client {
         self.config.per_connection == 0
     }
 
+    /// Which SYNs were sent.
+    pub fn sent(&self) -> sent::Sent {
+        sent::Sent::of(self)
+    }
+
     /// Bytes of the ledger, which are all that depends on how much may be outstanding.
     pub const fn ledger_memory(&self) -> usize {
         self.ledger.memory()
@@ -291,8 +297,8 @@ impl Client {
     /// The initial sequence number of a connection.
     #[inline]
     fn initial(&self, connection: u64, place: u64) -> SeqNumber {
-        let epoch = (connection / self.walk.places()) as u32;
-        SeqNumber(mix(self.config.key ^ place) as u32) + epoch.wrapping_mul(STRIDE)
+        let epoch = connection / self.walk.places();
+        SeqNumber(sent::initial(self.config.key, epoch, place))
     }
 
     /// The time of a timestamp that was echoed, if it is one of ours.
