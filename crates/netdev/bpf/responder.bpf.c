@@ -12,28 +12,10 @@
 #include "responder_packet.h"
 #include "responder_request.h"
 #include "responder_response.h"
-
-/* Of the place: see responder/state.rs. */
-#define STEP 64
-#define PHASES 16
-#define START (1 << 18)
-#define WINDOW (1 << 22)
-#define LAST (WINDOW - (1 << 17))
-#define FIRST (1 << 13)
-#define DEFAULT_MSS 536
-#define OUR_WINDOW 0xffff
-#define CLOSE_SHIFT 4
-#define CLASSES 4
-
-enum phase { READY = 0, PROBE = 1, CLOSING = 4, CLOSED = 5 };
+#include "responder_state.h"
+#include "responder_quick.h"
 
 #define MAX_PIPELINED 8
-
-/* The classes of segment sizes. */
-static __always_inline __u32 class_size(__u32 class)
-{
-	return class == 0 ? 256 : class == 1 ? 536 : class == 2 ? 1360 : 1440;
-}
 
 static __always_inline void add(struct counts *counts, __u32 counter, __u64 n)
 {
@@ -52,7 +34,6 @@ static __always_inline int drop(struct counts *counts, __u32 counter)
 static __always_inline int is_loop(const struct work *work, const struct config *config)
 {
 	const struct segment *segment = &work->segment;
-	__u16 source = bpf_ntohs(segment->source);
 
 	if (segment->source == segment->destination) {
 		__u32 at = segment->ip;
@@ -63,34 +44,23 @@ static __always_inline int is_loop(const struct work *work, const struct config 
 		    IN(__u64, at + 16) == IN(__u64, at + 32))
 			return 1;
 	}
-	for (__u32 i = 0; i < MAX_RANGES; i++) {
-		if (i >= config->range_count)
-			break;
-		if (source >= config->ranges[i][0] && source <= config->ranges[i][1])
-			return 1;
-	}
-	return 0;
+	return is_own_port(config, bpf_ntohs(segment->source));
 }
 
 static __always_inline int on_syn(struct work *work, const struct config *config, __u32 secret)
 {
 	const struct segment *segment = &work->segment;
 	__u32 mss = segment->mss == NO_MSS ? DEFAULT_MSS : segment->mss;
-	__u32 largest = config->segment[segment->ipv6 & 1];
 	struct reply *reply = &work->reply;
-	int class = 0;
+	int class;
 
 	if (segment->flags & ACK)
 		return SYN_ACK;
 	if (segment->flags & FIN)
 		return BAD_FLAGS;
-	if (mss > largest)
-		mss = largest;
-	if (mss < class_size(0))
+	class = class_of(config, segment->ipv6, mss);
+	if (class < 0)
 		return SMALL_MSS;
-#pragma unroll
-	for (int i = 1; i < CLASSES; i++)
-		class += mss >= class_size(i);
 	reply->flags = SYN | ACK;
 	reply->seq = segment->seq + secret + START + class * PHASES;
 	reply->ack = segment->seq + 1;
@@ -150,6 +120,7 @@ static __always_inline void remember(struct work *work, __u32 bytes, __u32 room)
 		memo->words[i] = IN(__u64, work->segment.payload + i * 8);
 	}
 	memo->length = bytes;
+	memo->request_sum = sum_bytes(work->in, work->segment.payload, bytes, 0);
 	memo->room = room;
 	memo->payload_length = work->reply.payload_length;
 	memo->payload_sum = work->reply.payload_sum;
@@ -266,18 +237,13 @@ static __always_inline int on_segment(struct work *work, const struct config *co
 
 /* What becomes of the frame of `length` bytes in `in`; its answer is in `out`, from
  * `work->reply.start` on. */
-static __always_inline int decide(struct work *work, __u32 length)
+static __always_inline int decide(struct work *work, const struct config *config, __u32 length)
 {
 	struct segment *segment;
-	struct config *config;
 	struct reply *reply;
-	__u32 zero = 0;
 	__u64 hash;
 	int outcome;
 
-	config = bpf_map_lookup_elem(&config_map, &zero);
-	if (!config)
-		return NO_ROOM;
 	segment = &work->segment;
 	reply = &work->reply;
 	outcome = read_segment(work, config, length);
@@ -306,7 +272,8 @@ static __always_inline int decide(struct work *work, __u32 length)
 	return outcome;
 }
 
-/* Puts the answer in the place of the frame. Returns 0, or what happened instead. */
+/* Puts the answer in the place of the frame, which it makes longer where a driver leaves room: at its
+ * end, or at its front. Returns 0, or what happened instead. */
 static __always_inline int overwrite(struct xdp_md *context, struct work *work, __u32 frame_length)
 {
 	__u32 start = work->reply.start;
@@ -326,21 +293,26 @@ static __always_inline int overwrite(struct xdp_md *context, struct work *work, 
 SEC("xdp.frags")
 int respond(struct xdp_md *context)
 {
-	__u64 length = bpf_xdp_get_buff_len(context);
-	int outcome, failed;
+	const struct config *config = the_config();
 	struct counts *counts;
 	struct work *work;
 	__u32 zero = 0;
+	int outcome, failed;
+	__u64 length;
 
 	work = bpf_map_lookup_elem(&work_map, &zero);
 	counts = bpf_map_lookup_elem(&counts_map, &zero);
 	if (!work || !counts)
 		return XDP_DROP;
+	outcome = answer_quickly(context, work, counts, config);
+	if (outcome != NOT_QUICK)
+		return outcome;
+	length = bpf_xdp_get_buff_len(context);
 	if (length > MAX_FRAME)
 		return drop(counts, TOO_LONG);
 	if (length < ETHERNET || bpf_xdp_load_bytes(context, 0, work->in, length))
 		return drop(counts, MALFORMED);
-	outcome = decide(work, length);
+	outcome = decide(work, config, length);
 	if (!(outcome & SEND))
 		return drop(counts, outcome);
 	failed = overwrite(context, work, length);

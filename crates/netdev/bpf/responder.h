@@ -93,6 +93,19 @@ struct config {
 	__u8 zero;
 };
 
+/* Filled in before the program is loaded: to the kernel these are constants, and what they rule out
+ * is left out. */
+const volatile struct config settings = {};
+
+/* Where they are. The compiler must not know, or it would take the zeros above for the values. */
+static __always_inline const struct config *the_config(void)
+{
+	const struct config *config = (const struct config *)&settings;
+
+	asm volatile("" : "+r"(config));
+	return config;
+}
+
 struct line {
 	__u64 length;
 	__u64 words[LINE_WORDS];
@@ -123,7 +136,6 @@ struct path {
 		__type(value, VALUE);                                                              \
 	} NAME SEC(".maps")
 
-ARRAY(config_map, BPF_MAP_TYPE_ARRAY, struct config, 1);
 ARRAY(lines, BPF_MAP_TYPE_ARRAY, struct line, MAX_STATUS);
 ARRAY(bodies, BPF_MAP_TYPE_ARRAY, struct body, MAX_BODIES);
 ARRAY(objects, BPF_MAP_TYPE_ARRAY, struct object, MAX_OBJECTS);
@@ -255,7 +267,8 @@ struct memo {
 	__u32 payload_length;
 	__u32 payload_sum;
 	__u32 flags;
-	__u32 zero;
+	/* The folded sum of the request. */
+	__u32 request_sum;
 	__u64 words[MEMO_SIZE / 8];
 };
 

@@ -22,6 +22,8 @@
 #define OPTION_END 0
 #define OPTION_NOP 1
 #define OPTION_MSS 2
+#define OPTION_SCALE 3
+#define OPTION_SACK 4
 #define OPTION_TIMESTAMPS 8
 #define MAX_OPTIONS 40
 #define NO_MSS 0x10000
@@ -239,36 +241,56 @@ static __always_inline int read_segment(struct work *work, const struct config *
 		v0 ^= word;                                                                        \
 	} while (0)
 
-/* SipHash-1-3 of our port, the client's, our address, the client's: as wire::flow::FlowHasher. */
+#define SIP_BEGIN(KEY)                                                                             \
+	__u64 v0 = (KEY)[0] ^ 0x736f6d6570736575ULL;                                               \
+	__u64 v1 = (KEY)[1] ^ 0x646f72616e646f6dULL;                                               \
+	__u64 v2 = (KEY)[0] ^ 0x6c7967656e657261ULL;                                               \
+	__u64 v3 = (KEY)[1] ^ 0x7465646279746573ULL
+#define SIP_END                                                                                    \
+	do {                                                                                       \
+		v2 ^= 0xff;                                                                        \
+		SIP_ROUND;                                                                         \
+		SIP_ROUND;                                                                         \
+		SIP_ROUND;                                                                         \
+	} while (0)
+
+/* SipHash-1-3 of our port, the client's (`ports`, in this order in memory), our address, the
+ * client's: as wire::flow::FlowHasher. */
+static __always_inline __u64 hash_ipv4(const struct config *config, __u32 ports,
+				       __u32 destination, __u32 source)
+{
+	SIP_BEGIN(config->key);
+
+	SIP_WORD(ports | (__u64)destination << 32);
+	SIP_WORD(source | 12ULL << 56);
+	SIP_END;
+	return v0 ^ v1 ^ v2 ^ v3;
+}
+
+/* The same of IPv6 addresses in `in`. */
+static __always_inline __u64 hash_ipv6(struct work *work, const struct config *config, __u32 ports,
+				       __u32 destination, __u32 source)
+{
+	SIP_BEGIN(config->key);
+
+	SIP_WORD(ports | (__u64)IN(__u32, destination) << 32);
+	SIP_WORD(IN(__u64, destination + 4));
+	SIP_WORD(IN(__u32, destination + 12) | (__u64)IN(__u32, source) << 32);
+	SIP_WORD(IN(__u64, source + 4));
+	SIP_WORD(IN(__u32, source + 12) | 36ULL << 56);
+	SIP_END;
+	return v0 ^ v1 ^ v2 ^ v3;
+}
+
 static __always_inline __u64 hash_flow(struct work *work, const struct config *config,
 				       const struct segment *segment)
 {
-	__u64 v0 = config->key[0] ^ 0x736f6d6570736575ULL;
-	__u64 v1 = config->key[1] ^ 0x646f72616e646f6dULL;
-	__u64 v2 = config->key[0] ^ 0x6c7967656e657261ULL;
-	__u64 v3 = config->key[1] ^ 0x7465646279746573ULL;
-	__u64 ports = segment->destination | (__u32)segment->source << 16;
+	__u32 ports = segment->destination | (__u32)segment->source << 16;
+	__u32 ip = segment->ip;
 
-	if (!segment->ipv6) {
-		__u32 source = IN(__u32, segment->ip + 12);
-		__u32 destination = IN(__u32, segment->ip + 16);
-
-		SIP_WORD(ports | (__u64)destination << 32);
-		SIP_WORD(source | 12ULL << 56);
-	} else {
-		__u32 source = segment->ip + 8, destination = segment->ip + 24;
-
-		SIP_WORD(ports | (__u64)IN(__u32, destination) << 32);
-		SIP_WORD(IN(__u64, destination + 4));
-		SIP_WORD(IN(__u32, destination + 12) | (__u64)IN(__u32, source) << 32);
-		SIP_WORD(IN(__u64, source + 4));
-		SIP_WORD(IN(__u32, source + 12) | 36ULL << 56);
-	}
-	v2 ^= 0xff;
-	SIP_ROUND;
-	SIP_ROUND;
-	SIP_ROUND;
-	return v0 ^ v1 ^ v2 ^ v3;
+	if (segment->ipv6)
+		return hash_ipv6(work, config, ports, ip + 24, ip + 8);
+	return hash_ipv4(config, ports, IN(__u32, ip + 16), IN(__u32, ip + 12));
 }
 
 /* Writes the headers of an answer in front of its payload. Returns where the frame begins in

@@ -7,10 +7,10 @@
 #define RESPONDER_RESPONSE_H
 
 #include "responder.h"
+#include "responder_state.h"
 
 #define MAX_CHUNKS 8
 #define PAD_FIELD 9
-#define PAD_ROOM 72
 
 #define CLOSE_LENGTH 19
 #define KEEP_ALIVE_LENGTH 24
@@ -167,15 +167,13 @@ static __always_inline __u32 set_made(const struct request *request, struct plan
 __noinline int make_plan(struct work *work, __u32 number, __u32 last)
 {
 	struct request *request;
-	struct config *config;
+	const struct config *config;
 	struct plan *plan;
-	__u32 zero = 0, text = TEXTS, by_itself, close;
+	__u32 text = TEXTS, by_itself, close;
 
 	if (!work)
 		return 0;
-	config = bpf_map_lookup_elem(&config_map, &zero);
-	if (!config)
-		return 0;
+	config = the_config();
 	request = &work->request;
 	plan = &work->plans[number & 1];
 	by_itself = request->connection == CLOSE ||

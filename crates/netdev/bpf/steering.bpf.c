@@ -113,6 +113,21 @@ struct {
 	__type(value, __u64);
 } counts SEC(".maps");
 
+/* The responder's endpoint that was found last, so that it need not be looked up again. It is valid
+ * for one generation of the endpoints; whoever changes them begins another. */
+struct hint {
+	__u64 generation;
+	/* IPv4 address, port, and the low half of the generation in which it was found. */
+	__u64 found;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct hint);
+} hints SEC(".maps");
+
 #include "steering_read.h"
 
 static __always_inline void add(__u32 reason, __u64 n)
@@ -150,6 +165,39 @@ static __always_inline int kernel_has(struct xdp_md *context, struct bpf_sock_tu
 	return connection;
 }
 
+static __always_inline __u64 hint_of(__be32 address, __be16 port, __u64 generation)
+{
+	return address | (__u64)port << 32 | generation << 48;
+}
+
+/* Whether a frame is a whole segment, by IPv4 without tags or options, to the endpoint of the
+ * hint. */
+static __always_inline int is_hinted(struct xdp_md *context, const struct hint *hint)
+{
+	void *frame = (void *)(long)context->data, *end = (void *)(long)context->data_end;
+	struct ethhdr *ethernet = frame;
+	struct iphdr *ip = (void *)(ethernet + 1);
+	struct tcphdr *tcp = (void *)(ip + 1);
+
+	if ((void *)(tcp + 1) > end || ethernet->h_dest[0] & 1 ||
+	    ethernet->h_proto != bpf_htons(ETH_P_IP) || *(__u8 *)ip != 0x45 ||
+	    ip->frag_off & bpf_htons(0x3fff) || ip->protocol != IPPROTO_TCP ||
+	    bpf_ntohs(ip->tot_len) < sizeof(*ip) + sizeof(*tcp))
+		return 0;
+	return hint->found == hint_of(ip->daddr, tcp->dest, hint->generation);
+}
+
+/* To the responder. Returns if there is none. */
+static __always_inline int to_responder(struct xdp_md *context)
+{
+	/* Counted first: a tail call that succeeds does not come back. The counters are this CPU's
+	 * own, so taking it back is exact. */
+	count(REASON_RESPONDER);
+	bpf_tail_call(context, &responders, 0);
+	add(REASON_RESPONDER, -1);
+	return to_kernel(REASON_NO_RESPONDER);
+}
+
 SEC("xdp.frags")
 int steer(struct xdp_md *context)
 {
@@ -162,8 +210,18 @@ int steer(struct xdp_md *context)
 	struct treatment *treatment;
 	struct upper upper = {};
 	struct segment segment = {};
-	__u32 tuple_size, reason;
+	__u32 tuple_size, reason, zero = 0;
 	int type, failed, verdict;
+	struct hint *hint;
+	__u64 generation;
+
+	hint = bpf_map_lookup_elem(&hints, &zero);
+	if (!hint)
+		return to_kernel(REASON_NOT_STEERED);
+	if (is_hinted(context, hint))
+		return to_responder(context);
+	/* Before the endpoint is looked up: if it goes meanwhile, what is found is not valid. */
+	generation = *(volatile __u64 *)&hint->generation;
 
 	type = read_link(&cursor, &endpoint);
 	if (type < 0)
@@ -227,12 +285,9 @@ int steer(struct xdp_md *context)
 		return to_kernel(REASON_NOT_TCP);
 
 	if (treatment->action == ACTION_RESPONDER) {
-		/* Counted first: a tail call that succeeds does not come back. The counters are this
-		 * CPU's own, so taking it back is exact. */
-		count(REASON_RESPONDER);
-		bpf_tail_call(context, &responders, 0);
-		add(REASON_RESPONDER, -1);
-		return to_kernel(REASON_NO_RESPONDER);
+		if (type == ETH_P_IP && !endpoint.vlan[0])
+			hint->found = hint_of(tuple.ipv4.daddr, endpoint.port, generation);
+		return to_responder(context);
 	}
 
 	/* Without a socket on this queue the kernel gets the frame, and answers. */

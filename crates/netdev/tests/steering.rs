@@ -561,3 +561,68 @@ fn half_open(world: &World) {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn the_responders_last_endpoint_is_remembered_as_long_as_it_is_there() {
+    if lab::skip_without_root("the_responders_last_endpoint_is_remembered_as_long_as_it_is_there") {
+        return;
+    }
+    let mut bench = Bench::new();
+    let endpoint = Endpoint::new(OURS.into(), 81);
+    let program = netdev::responder::Program::load(&Default::default()).expect("it loads");
+    let steering = &mut bench.steering;
+    let fd = program.fd().expect("a program");
+    steering.call_responder(fd).expect("it is called");
+    steering.add_responder_port(endpoint).expect("an endpoint");
+    let to_it = Frame::new(PEER, OURS, 81).build();
+    let others = [
+        v4(),
+        v6(),
+        Frame::new(PEER, OURS, 82),
+        Frame::new(PEER, PEER, 81),
+        Frame::new(PEER6, OURS6, 81),
+        Frame::new(PEER, OURS, 81).with(|f| f.tags = vec![(0x8100, 5)]),
+        Frame::new(PEER, OURS, 81).with(|f| f.tags = vec![(0x8100, 0)]),
+        Frame::new(PEER, OURS, 81).with(|f| f.fragment = 0x2000),
+        Frame::new(PEER, OURS, 81).with(|f| f.fragment = 1),
+        Frame::new(PEER, OURS, 81).with(|f| f.protocol = 17),
+        Frame::new(PEER, OURS, 81).with(|f| f.dst_mac[0] |= 1),
+        Frame::new(PEER, OURS, 81).with(|f| f.ip_options = vec![1; 4]),
+    ];
+    let look = |bench: &Bench| others.each_ref().map(|frame| bench.run(&frame.build()));
+    let before = look(&bench);
+    assert_eq!(before[0], (Verdict::Redirect, Reason::Engine));
+    assert_eq!(before[2], (Verdict::Kernel, Reason::NotSteered));
+    // From the table, from memory, and when another was found between.
+    for _ in 0..2 {
+        assert_eq!(bench.run(&to_it).1, Reason::Responder);
+        assert_eq!(look(&bench), before);
+    }
+    assert_eq!(
+        bench.run(&to_it[..40]),
+        (Verdict::Kernel, Reason::Truncated)
+    );
+
+    bench.steering.remove_port(endpoint).expect("it is there");
+    let left = (Verdict::Kernel, Reason::NotSteered);
+    assert_eq!(bench.run(&to_it), left);
+    bench
+        .steering
+        .add_responder_port(endpoint)
+        .expect("an endpoint");
+    assert_eq!(bench.run(&to_it).1, Reason::Responder);
+    bench
+        .steering
+        .add_port(endpoint, Share::All)
+        .expect("taken");
+    assert_eq!(bench.run(&to_it), (Verdict::Redirect, Reason::Engine));
+    bench.steering.remove_port(endpoint).expect("it is there");
+    bench
+        .steering
+        .add_responder_port(endpoint)
+        .expect("an endpoint");
+    assert_eq!(bench.run(&to_it).1, Reason::Responder);
+    bench.steering.leave_responder().expect("left");
+    let left = (Verdict::Kernel, Reason::NoResponder);
+    assert_eq!(bench.run(&to_it), left);
+}

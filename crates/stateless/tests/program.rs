@@ -88,6 +88,7 @@ struct Case {
     ipv6: bool,
     tags: usize,
     clock: bool,
+    linux: bool,
     mss: Option<u16>,
     window: u16,
     ports: (u16, u16),
@@ -103,6 +104,9 @@ struct Step {
     shift: (u32, u32),
     /// Bytes to overwrite, at a part of the frame's length in 65536ths.
     damage: Vec<(u16, u8)>,
+    /// A byte to overwrite, and what to add to the sequence number, when the program knows the
+    /// request, and whether a local peer sent it.
+    again: (u16, u8, u32, bool),
     /// Bytes to cut off, or to pad.
     cut: usize,
     padding: usize,
@@ -186,11 +190,12 @@ fn step() -> impl Strategy<Value = Step> {
             1 => (0..1u32 << 23, 0..1u32 << 23),
         ],
         prop_oneof![9 => Just(vec![]), 1 => proptest::collection::vec(any::<(u16, u8)>(), 1..4)],
+        (any::<u16>(), any::<u8>(), prop_oneof![2 => Just(0), 1 => 0..8u32], any::<bool>()),
         prop_oneof![9 => Just(0), 1 => 0..60usize],
         prop_oneof![5 => Just(0), 1 => 0..30usize],
     )
-        .prop_map(|(payload, flags, shift, damage, cut, padding)| Step {
-            payload, flags, shift, damage, cut, padding,
+        .prop_map(|(payload, flags, shift, damage, again, cut, padding)| Step {
+            payload, flags, shift, damage, again, cut, padding,
         })
 }
 
@@ -198,6 +203,7 @@ fn case() -> impl Strategy<Value = Case> {
     (
         any::<bool>(),
         0..4usize,
+        prop_oneof![3 => Just(true), 1 => Just(false)],
         prop_oneof![3 => Just(true), 1 => Just(false)],
         prop_oneof![3 => Just(Some(1460)), 1 => Just(None), 3 => any::<u16>().prop_map(Some),
             3 => (200..1500u16).prop_map(Some)],
@@ -209,16 +215,34 @@ fn case() -> impl Strategy<Value = Case> {
         any::<u32>(),
         proptest::collection::vec(step(), 1..6),
     )
-        .prop_map(|(ipv6, tags, clock, mss, window, ports, seq, steps)| Case {
-            ipv6,
-            tags,
-            clock,
-            mss,
-            window,
-            ports,
-            seq,
-            steps,
-        })
+        .prop_map(
+            |(ipv6, tags, clock, linux, mss, window, ports, seq, steps)| Case {
+                ipv6,
+                tags,
+                clock,
+                linux,
+                mss,
+                window,
+                ports,
+                seq,
+                steps,
+            },
+        )
+}
+
+/// Sends the payload of a step again, with another mistake.
+fn compare_again(pair: &mut Pair, client: &Client, flags: Flags, step: &Step) {
+    let (at, byte, shift, local) = step.again;
+    let mut sent = client.clone();
+    sent.seq = sent.seq.wrapping_add(shift);
+    let mut frame = sent.frame(flags, &step.payload);
+    if local && client.vlan == Vlan::None && client.local.0.is_ipv4() {
+        client::leave_to_device(&mut frame);
+        pair.compare(&frame);
+    }
+    let at = usize::from(at) * frame.len() / 65_536;
+    frame[at] = byte;
+    pair.compare(&frame);
 }
 
 fn play(pair: &mut Pair, case: &Case) {
@@ -244,6 +268,7 @@ fn play(pair: &mut Pair, case: &Case) {
     };
     client.clock = case.clock.then_some(case.seq ^ 77);
     client.mss = case.mss;
+    client.linux = case.linux;
     client.window = case.window;
     client.local.1 = case.ports.0;
     client.remote.1 = case.ports.1;
@@ -270,6 +295,7 @@ fn play(pair: &mut Pair, case: &Case) {
         };
         // The program knows a request again.
         pair.compare(&frame);
+        compare_again(pair, &sent, flags, step);
         // Goes on from where a client would be; what was broken is not.
         if step.shift == (0, 0) && step.damage.is_empty() && step.cut == 0 {
             let segment = wire::segment::parse(&answer, wire::segment::ChecksumPolicy::Verify);

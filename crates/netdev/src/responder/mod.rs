@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, XskMap};
 use aya::programs::{TestRun, TestRunOptions, Xdp};
-use aya::{Ebpf, include_bytes_aligned};
+use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 
 pub use layout::{
     BODY_SIZE, COUNTER_SLOTS, FIELDS_SIZE, FixedObject, LINE_SIZE, MAX_BODIES, MAX_OBJECTS,
@@ -54,9 +54,11 @@ impl Program {
     /// longer than the program's.
     pub fn load(setup: &Setup) -> Result<Self, SteeringError> {
         check(setup)?;
-        let mut object = Ebpf::load(OBJECT).map_err(|failed| load_error(&failed))?;
-        let mut config: Array<_, Config> = take_map(&mut object, "config_map", Array::try_from)?;
-        config.set(0, Config::new(setup), 0)?;
+        let config = Config::new(setup);
+        let mut object = EbpfLoader::new()
+            .override_global("settings", &config, true)
+            .load(OBJECT)
+            .map_err(|failed| load_error(&failed))?;
         let mut lines: Array<_, Line> = take_map(&mut object, "lines", Array::try_from)?;
         for (status, line) in (0..).zip(&setup.lines) {
             lines.set(status, Line::new(line.as_bytes()), 0)?;

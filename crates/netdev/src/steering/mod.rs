@@ -11,6 +11,7 @@
 
 mod attach;
 mod error;
+mod hint;
 mod layout;
 mod responders;
 
@@ -18,7 +19,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd};
 
-use aya::maps::{HashMap, Map, MapData, MapError, PerCpuArray, XskMap};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, XskMap};
 use aya::programs::{TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, include_bytes_aligned};
 
@@ -26,6 +27,7 @@ pub use error::SteeringError;
 pub use layout::{Action, Counts, Endpoint, MAX_ENDPOINTS, MAX_QUEUES, Reason, Share, Verdict};
 
 use crate::interface::{Interface, XdpMode};
+use hint::Hint;
 use layout::{EndpointKey, Treatment};
 
 pub(crate) use attach::{Link, attach as attach_program, set_program};
@@ -59,6 +61,8 @@ pub struct Steering {
     present: HashSet<Endpoint>,
     sockets: XskMap<MapData>,
     counts: PerCpuArray<MapData, u64>,
+    /// What the program remembers of `endpoints`.
+    hint: Hint,
     /// Where the responder's program is called from.
     responders: MapData,
     /// The link, and where the program runs.
@@ -76,6 +80,7 @@ impl Steering {
         let endpoints = take_map(&mut object, "endpoints", HashMap::try_from)?;
         let sockets = take_map(&mut object, "sockets", XskMap::try_from)?;
         let counts = take_map(&mut object, "counts", PerCpuArray::try_from)?;
+        let hint = Hint::new(take_map(&mut object, "hints", Array::try_from)?)?;
         let responders = take_map(&mut object, "responders", responders::of_map)?;
         program(&mut object)?
             .load()
@@ -86,6 +91,7 @@ impl Steering {
             present: HashSet::new(),
             sockets,
             counts,
+            hint,
             responders,
             attached: None,
         })
@@ -143,7 +149,7 @@ impl Steering {
         let treatment = Treatment::new(Action::Engine, share);
         self.endpoints.insert(endpoint.key(), treatment, 0)?;
         self.present.insert(endpoint);
-        Ok(())
+        self.hint.forget()
     }
 
     /// Changes how much of a steered endpoint is the engine's.
@@ -165,7 +171,8 @@ impl Steering {
         if !self.present.remove(&endpoint) {
             return Err(SteeringError::NotSteered(endpoint));
         }
-        Ok(self.endpoints.remove(&endpoint.key())?)
+        self.endpoints.remove(&endpoint.key())?;
+        self.hint.forget()
     }
 
     /// The endpoints that are steered, in no order.

@@ -54,6 +54,20 @@ pub struct Client {
     pub clock: Option<u32>,
     pub window: u16,
     pub mss: Option<u16>,
+    /// Whether its SYN has the other two options, too, that Linux sends.
+    pub linux: bool,
+}
+
+/// As a local peer sends a frame of IPv4 without tags and options: with the sum of the pseudo-header
+/// in the place of the checksum.
+pub fn leave_to_device(frame: &mut [u8]) {
+    let length = (frame.len() - 34) as u16;
+    let mut pseudo = [0; 12];
+    pseudo[..8].copy_from_slice(&frame[26..34]);
+    pseudo[9] = 6;
+    pseudo[10..].copy_from_slice(&length.to_be_bytes());
+    let sum = Sum::of(&pseudo).fold();
+    frame[50..52].copy_from_slice(&sum.to_be_bytes());
 }
 
 impl Client {
@@ -76,11 +90,13 @@ impl Client {
             clock: Some(1000),
             window: 64_240,
             mss: Some(1460),
+            linux: true,
         }
     }
 
     /// A frame from here.
     pub fn frame(&self, flags: Flags, payload: &[u8]) -> Vec<u8> {
+        let linux = self.linux && flags.contains(Flags::SYN);
         let headers = Headers {
             link: Link {
                 src: MacAddr([2, 0, 0, 0, 0, 2]),
@@ -101,6 +117,8 @@ impl Client {
                 window: self.window,
                 options: Options {
                     mss: self.mss.filter(|_| flags.contains(Flags::SYN)),
+                    sack_permitted: linux,
+                    window_scale: linux.then_some(7),
                     timestamps: self.clock.map(|value| Timestamps { value, echo: 0 }),
                     ..Options::NONE
                 },
