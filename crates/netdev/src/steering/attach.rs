@@ -45,20 +45,21 @@ pub(crate) fn set_program(
     program: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
     let key = 0_u32;
-    let value = program.map_or(0, |program| program.as_raw_fd() as u32);
+    let value = program.map(|program| program.as_raw_fd() as u32);
     let attributes = Element {
         map: array.as_raw_fd() as u32,
         zero: 0,
         key: &raw const key as u64,
-        value: &raw const value as u64,
+        // The command that deletes insists that there be none.
+        value: value.as_ref().map_or(0, |value| &raw const *value as u64),
         flags: 0,
     };
     let command = match program {
         Some(_) => BPF_MAP_UPDATE_ELEM,
         None => BPF_MAP_DELETE_ELEM,
     };
-    // SAFETY: the layout is that of both commands; key and value are the four bytes each that an
-    // array of programs has, and live during the call.
+    // SAFETY: the layout is that of both commands; key and value, if there is one, are the four bytes
+    // each that an array of programs has, and live during the call.
     match unsafe { bpf(command, &attributes) } {
         Err(error) if program.is_none() && error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other.map(drop),
