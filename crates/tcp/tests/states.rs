@@ -22,7 +22,8 @@ mod common;
 use std::fmt::Write;
 
 use common::*;
-use tcp::{ConnId, ConnOptions, Event, Request, State};
+use tcp::{ConnId, ConnOptions, Event, Failure, Request, State};
+use wire::icmp::Reason;
 use wire::tcp::Flags;
 
 /// A stack in some state, and the numbers that matter there.
@@ -154,6 +155,12 @@ fn request(scene: &mut Scene, request: Request) -> Option<String> {
     refused.map(|error| format!("{error:?}"))
 }
 
+/// A router, or the peer's host, says what became of our segment that began at `seq`.
+fn icmp(scene: &mut Scene, reason: Reason, seq: i64) -> Option<String> {
+    let refused = scene.bench.icmp(reason, seq).err();
+    refused.map(|reason| reason.name().to_string())
+}
+
 /// What can happen.
 const EVENTS: &[(&str, Happening)] = &[
     ("SYN, a new one", |s| {
@@ -216,6 +223,33 @@ const EVENTS: &[(&str, Happening)] = &[
         arrive(s, seg(s.next + 1, 0).flags(RST))
     }),
     ("RST outside", |s| arrive(s, seg(s.next - 1, 0).flags(RST))),
+    ("ICMP: host unreachable", |s| {
+        icmp(s, Reason::HostUnreachable, s.una)
+    }),
+    ("ICMP: port unreachable", |s| {
+        icmp(s, Reason::PortUnreachable, s.una)
+    }),
+    ("ICMP: too big", |s| {
+        icmp(s, Reason::TooBig { mtu: 576 }, s.una)
+    }),
+    ("ICMP: source quench", |s| {
+        icmp(s, Reason::SourceQuench, s.una)
+    }),
+    ("ICMP of what is acknowledged", |s| {
+        icmp(s, Reason::PortUnreachable, s.una - 1)
+    }),
+    ("ICMP of what was never sent", |s| {
+        icmp(s, Reason::TooBig { mtu: 576 }, s.end)
+    }),
+    ("no route to the peer", |s| {
+        let b = &mut s.bench;
+        let Some(conn) = b.conn else {
+            return Some("no name".into());
+        };
+        b.stack
+            .on_unreachable(b.now, conn, Failure::HostUnreachable);
+        None
+    }),
     ("OPEN, active", |s| {
         let b = &mut s.bench;
         let remote = (b.peer, 40_000).into();
@@ -343,6 +377,10 @@ fn cell(enter: Way, happen: Happening) -> String {
     let sent = sent(b);
     if !sent.is_empty() {
         write!(line, "; sends {sent}").unwrap();
+    }
+    let soft = b.conn.and_then(|conn| b.stack.info(b.now, conn));
+    if let Some(failure) = soft.and_then(|info| info.soft_error) {
+        write!(line, "; remembers {failure:?}").unwrap();
     }
     let told = told(b, before, acceptable);
     if !told.is_empty() {
