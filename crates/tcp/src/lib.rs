@@ -56,6 +56,7 @@ mod info;
 mod io;
 mod isn;
 mod listener;
+mod path_mtus;
 mod port_counts;
 mod reassembly;
 mod recovery;

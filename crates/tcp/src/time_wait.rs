@@ -62,6 +62,11 @@ impl Pair {
             && now.saturating_duration_since(self.since) >= Duration::from_secs(1)
     }
 
+    /// The old connection had timestamps.
+    pub(crate) fn has_timestamps(&self) -> bool {
+        self.timestamps.is_some()
+    }
+
     /// The acknowledgement that a stray segment is answered by.
     pub(crate) fn acknowledgement(&self, now: Instant) -> Repr {
         let mut tcp = Repr {

@@ -163,6 +163,46 @@ fn a_pair_in_time_wait_is_not_taken_over_by_a_cookie() {
     assert_eq!(b.stack.time_wait_count(), 1);
 }
 
+/// Timestamps tell the new connection from the old one, whatever its numbers are.
+//~ RFC 6191 §2
+//~ RFC 4987 §3.6
+#[test]
+fn with_timestamps_a_cookie_takes_over_a_pair_in_time_wait() {
+    let config = Config {
+        max_half_open: 1,
+        ..Config::default()
+    };
+    let mut b = Bench::new(config);
+    b.listen(ConnOptions::default(), 16);
+    b.offer = b.offer.mss(1460).ts(5000, 0);
+    b.handshake();
+    b.request(Request::Close);
+    let value = b
+        .all_sent()
+        .last()
+        .unwrap()
+        .options
+        .timestamps
+        .unwrap()
+        .value;
+    b.inject(seg(1, 0).ack(2).flags(FIN).ts(5001, value));
+    b.discard();
+    assert_eq!(b.stack.time_wait_count(), 1);
+    b.inject(b.offer.port(1));
+    b.discard();
+    b.advance(secs(2));
+    b.discard();
+    // An old SYN again does not.
+    b.inject_dropped(b.offer, DropReason::TimeWait);
+    b.discard();
+    b.offer = b.offer.ts(7000, 0);
+    b.offer.seq = 100_000;
+    let before = b.stack.counters().cookies_sent;
+    b.inject(b.offer);
+    assert_eq!(b.stack.counters().cookies_sent, before + 1);
+    assert_eq!(b.stack.time_wait_count(), 0);
+}
+
 /// Resident memory of this process, in bytes.
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has /proc");

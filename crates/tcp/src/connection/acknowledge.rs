@@ -217,6 +217,7 @@ impl Connection {
         let fin_acked = self.fin_in_flight() && ack == self.snd.nxt;
         let data = bytes - u32::from(fin_acked);
 
+        self.confirm_black_hole(cx);
         self.queue.acknowledge(self.queue.start() + u64::from(data));
         self.snd.una = ack;
         self.snd.small = self.snd.small.max(ack);

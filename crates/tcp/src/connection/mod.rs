@@ -73,6 +73,8 @@ pub(crate) struct Common {
     pub(crate) flights: crate::recovery::Pool,
     /// Challenge acknowledgements left in this second.
     pub(crate) challenges: crate::stack::RateLimit,
+    /// What has been found out of paths.
+    pub(crate) path_mtus: crate::path_mtus::PathMtus,
     /// Ranges held out of order.
     pub(crate) out_of_order_ranges: u32,
     /// Where the pieces of a segment are gathered; empty between calls.

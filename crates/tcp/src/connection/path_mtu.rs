@@ -47,6 +47,8 @@ pub(crate) struct PathMtu {
     pub(super) probe_at: SeqNumber,
     /// When a larger size is tried, in seconds of the stack's clock.
     look_at: u32,
+    /// The estimate is that of a black hole, and nothing has arrived since.
+    guessed: bool,
 }
 
 impl PathMtu {
@@ -59,6 +61,7 @@ impl PathMtu {
             probing: 0,
             probe_at: SeqNumber(0),
             look_at: 0,
+            guessed: false,
         }
     }
 
@@ -67,6 +70,7 @@ impl PathMtu {
         self.mtu = mtu;
         self.too_big = u16::MAX;
         self.probing = 0;
+        self.guessed = false;
         self.look_at = now_seconds.wrapping_add(LIFETIME_SECONDS);
     }
 
@@ -110,6 +114,7 @@ impl PathMtu {
     /// Nothing larger than `mtu` gets through, as it seems.
     fn fall_into_black_hole(&mut self, mtu: u16, now_seconds: u32) {
         self.too_big = self.mtu;
+        self.guessed = true;
         self.mtu = mtu;
         self.probing = 0;
         self.look_at = now_seconds.wrapping_add(PROBE_INTERVAL_SECONDS);
@@ -145,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// An ICMP error about a segment of this connection. Returns the path's MTU if it is news.
+    /// An ICMP error about a segment of this connection.
     ///
     /// # Errors
     /// It was not believed, or says nothing.
@@ -153,14 +158,14 @@ impl Connection {
         &mut self,
         error: &TcpError,
         cx: &mut Context<'_>,
-    ) -> Result<Option<u16>, DropReason> {
+    ) -> Result<(), DropReason> {
         // Whoever saw the segment knows its number; whoever did not has to guess (RFC 5927 §4).
         let in_flight = self.snd.una.at_or_before(error.seq) && error.seq.before(self.snd.nxt);
         if !in_flight || self.state == State::Closed {
             return Err(DropReason::IcmpOutOfWindow);
         }
         let (failure, hard) = match error.reason {
-            Reason::TooBig { mtu } => return self.on_too_big(mtu, error.seq, cx).map(Some),
+            Reason::TooBig { mtu } => return self.on_too_big(mtu, error.seq, cx),
             Reason::PortUnreachable => (Failure::Refused, true),
             Reason::ProtocolUnreachable | Reason::Prohibited => (Failure::HostUnreachable, true),
             Reason::NetUnreachable => (Failure::NetworkUnreachable, false),
@@ -178,7 +183,7 @@ impl Connection {
             //= RFC 9293 MUST-47, MUST-56
             self.soft_error = Some(failure);
         }
-        Ok(None)
+        Ok(())
     }
 
     /// A router says that a segment was larger than the next link carries.
@@ -189,7 +194,7 @@ impl Connection {
         mtu: u32,
         seq: SeqNumber,
         cx: &mut Context<'_>,
-    ) -> Result<u16, DropReason> {
+    ) -> Result<(), DropReason> {
         let v4 = self.key.remote.is_ipv4();
         let least = self.least_mtu(&cx.common.config);
         let named = u16::try_from(mtu).unwrap_or(u16::MAX);
@@ -215,8 +220,9 @@ impl Connection {
         }
         self.path.fall(mtu, seconds(cx.now));
         cx.common.counters.path_mtu_reductions += 1;
+        cx.common.path_mtus.learn(cx.now, self.key.remote, mtu);
         self.resend_smaller();
-        Ok(mtu)
+        Ok(())
     }
 
     /// What is in flight is too large to arrive: it is sent again, without a word to congestion
@@ -227,6 +233,19 @@ impl Connection {
             self.recovery.lose_all();
             self.watch_flight();
             self.wants_transmit = true;
+        }
+    }
+
+    /// The peer has acknowledged something. If nothing did before it was cut smaller, the black hole
+    /// was one, and other connections need not fall into it.
+    //= RFC 8201 §5.2
+    #[inline]
+    pub(super) fn confirm_black_hole(&mut self, cx: &mut Context<'_>) {
+        if core::mem::take(&mut self.path.guessed) {
+            let common = &mut cx.common;
+            common
+                .path_mtus
+                .learn(cx.now, self.key.remote, self.path.mtu);
         }
     }
 

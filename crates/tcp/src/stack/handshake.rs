@@ -10,6 +10,7 @@ use super::{Flow, Stack};
 use crate::connection::{self, Connection, Handshake};
 use crate::counters::DropReason;
 use crate::listener::half_open::HalfOpen;
+use crate::time_wait::Pair;
 use crate::{ConnId, ConnOptions, Instant, ListenerId, PayloadStore};
 
 impl Stack {
@@ -53,11 +54,21 @@ impl Stack {
         if listener.half_open >= listener.spec.max_half_open
             || self.half_opens.len() >= self.common.config.max_half_open
         {
-            // A cookie cannot be told to begin beyond the old connection's numbers.
-            if !self.common.config.syn_cookies || reuse.is_some() {
+            // A cookie cannot be told to begin beyond the old connection's numbers. Where both had
+            // timestamps, those keep the peer from mistaking an old segment for a new one.
+            let unsafe_pair = reuse.is_some_and(|(pair, _)| {
+                let old = self.time_wait.get(pair).is_some_and(Pair::has_timestamps);
+                !old || tcp.options.timestamps.is_none()
+            });
+            if !self.common.config.syn_cookies || unsafe_pair {
                 return Err(DropReason::HalfOpenFull);
             }
             let options = listener.spec.options;
+            if let Some((pair, _)) = reuse {
+                // The acknowledgement that brings the cookie has to come to the listener.
+                self.forget_time_wait(pair);
+                self.common.counters.time_wait_reused += 1;
+            }
             self.answer_by_cookie(now, segment, id, &options);
             return Ok(());
         }
@@ -211,7 +222,7 @@ impl Stack {
     pub(super) fn add_connection(&mut self, now: Instant, mut c: Connection) -> ConnId {
         c.in_flows = true;
         let key = c.key;
-        if let Some(mtu) = self.path_mtus.get(now, key.remote) {
+        if let Some(mtu) = self.common.path_mtus.get(now, key.remote) {
             c.learn_path_mtu(mtu, now);
         }
         let (index, generation) = self.connections.insert(c);

@@ -1,75 +1,11 @@
-//! ICMP errors: which connection they are about, and what is remembered of the path for the next.
-
-use std::collections::HashMap;
-
-use core::net::IpAddr;
-use core::time::Duration;
+//! ICMP errors: which connection they are about.
 
 use wire::icmp::{Reason, TcpError};
 
 use super::{Flow, Stack};
-use crate::aging::Aging;
-use crate::connection::{Context, PATH_MTU_LIFETIME_SECONDS};
+use crate::connection::Context;
 use crate::counters::DropReason;
 use crate::{ConnId, Instant};
-
-/// What routers have said of paths of late, by the peer's address.
-pub(crate) struct PathMtus {
-    learned: Aging<(IpAddr, u16)>,
-    by_remote: HashMap<IpAddr, u32>,
-    limit: u32,
-}
-
-impl PathMtus {
-    pub(crate) fn new(limit: u32) -> Self {
-        let lifetime = Duration::from_secs(PATH_MTU_LIFETIME_SECONDS.into());
-        Self {
-            learned: Aging::new([lifetime]),
-            by_remote: HashMap::new(),
-            limit,
-        }
-    }
-
-    /// The oldest makes room.
-    fn learn(&mut self, now: Instant, remote: IpAddr, mtu: u16) {
-        self.forget_old(now);
-        if let Some(index) = self.by_remote.remove(&remote) {
-            self.learned.remove(index);
-        }
-        if self.learned.len() >= self.limit
-            && let Some(oldest) = self.learned.oldest(0)
-        {
-            self.forget(oldest);
-        }
-        if self.learned.len() < self.limit {
-            let index = self.learned.insert(now, 0, (remote, mtu));
-            self.by_remote.insert(remote, index);
-        }
-    }
-
-    pub(crate) fn get(&mut self, now: Instant, remote: IpAddr) -> Option<u16> {
-        if self.by_remote.is_empty() {
-            return None;
-        }
-        self.forget_old(now);
-        let index = *self.by_remote.get(&remote)?;
-        self.learned.get_mut(index).map(|(_, mtu)| *mtu)
-    }
-
-    //= RFC 1191 §6.3
-    //= RFC 8201 §5.3
-    fn forget_old(&mut self, now: Instant) {
-        while let Some((index, _)) = self.learned.expired(now) {
-            self.forget(index);
-        }
-    }
-
-    fn forget(&mut self, index: u32) {
-        if let Some((remote, _)) = self.learned.remove(index) {
-            self.by_remote.remove(&remote);
-        }
-    }
-}
 
 impl Stack {
     /// An ICMP error about a segment that was sent from here has arrived.
@@ -100,10 +36,7 @@ impl Stack {
         if !self.lists.settle(id, c, &mut self.common) {
             self.settle_over(now, id);
         }
-        if let Some(mtu) = result? {
-            self.path_mtus.learn(now, error.flow.remote, mtu);
-        }
-        Ok(())
+        result
     }
 
     /// A peer that cannot be reached will not complete its handshake: most likely it never began

@@ -41,13 +41,13 @@ use crate::isn::Isn;
 use crate::listener::Listeners;
 use crate::listener::cookie::Cookies;
 use crate::listener::half_open::{HalfOpens, half_opens};
+use crate::path_mtus::PathMtus;
 use crate::request::{ConnectError, Request, RequestError};
 use crate::slab::Slab;
 use crate::time_wait::TimeWaitTable;
 use crate::{ConnId, Instant};
 
 use control::ControlQueue;
-use icmp::PathMtus;
 use lists::{Lists, Note};
 
 /// What the flow table finds: the kind in the two high bits, the slot in the others.
@@ -95,7 +95,6 @@ pub struct Stack {
     orphans: u32,
     isn: Isn,
     cookies: Cookies,
-    path_mtus: PathMtus,
     /// Hides the timestamp clock (RFC 7323 7.1).
     ts_offsets: FlowHasher,
 }
@@ -127,13 +126,13 @@ impl Stack {
             orphans: 0,
             isn: Isn::new(keys[1]),
             cookies: Cookies::new(keys[3]),
-            path_mtus: PathMtus::new(config.max_path_mtus),
             ts_offsets: FlowHasher::new(keys[2]),
             common: Common {
                 counters: Counters::default(),
                 flights: crate::recovery::Pool::default(),
                 challenges: RateLimit::hidden(config.challenge_acks_per_second, keys[4]),
                 out_of_order_ranges: 0,
+                path_mtus: PathMtus::new(config.max_path_mtus),
                 parts: Vec::new(),
                 config,
             },

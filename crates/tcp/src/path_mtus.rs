@@ -1,0 +1,68 @@
+//! What one connection has found out of a path, for the next: its MTU.
+
+use std::collections::HashMap;
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use crate::Instant;
+use crate::aging::Aging;
+use crate::connection::PATH_MTU_LIFETIME_SECONDS as LIFETIME_SECONDS;
+
+/// What has been found out of paths of late, by the peer's address.
+pub(crate) struct PathMtus {
+    learned: Aging<(IpAddr, u16)>,
+    by_remote: HashMap<IpAddr, u32>,
+    limit: u32,
+}
+
+impl PathMtus {
+    pub(crate) fn new(limit: u32) -> Self {
+        let lifetime = Duration::from_secs(LIFETIME_SECONDS.into());
+        Self {
+            learned: Aging::new([lifetime]),
+            by_remote: HashMap::new(),
+            limit,
+        }
+    }
+
+    /// The oldest makes room.
+    pub(crate) fn learn(&mut self, now: Instant, remote: IpAddr, mtu: u16) {
+        self.forget_old(now);
+        if let Some(index) = self.by_remote.remove(&remote) {
+            self.learned.remove(index);
+        }
+        if self.learned.len() >= self.limit
+            && let Some(oldest) = self.learned.oldest(0)
+        {
+            self.forget(oldest);
+        }
+        if self.learned.len() < self.limit {
+            let index = self.learned.insert(now, 0, (remote, mtu));
+            self.by_remote.insert(remote, index);
+        }
+    }
+
+    pub(crate) fn get(&mut self, now: Instant, remote: IpAddr) -> Option<u16> {
+        if self.by_remote.is_empty() {
+            return None;
+        }
+        self.forget_old(now);
+        let index = *self.by_remote.get(&remote)?;
+        self.learned.get_mut(index).map(|(_, mtu)| *mtu)
+    }
+
+    //= RFC 1191 §6.3
+    //= RFC 8201 §5.3
+    fn forget_old(&mut self, now: Instant) {
+        while let Some((index, _)) = self.learned.expired(now) {
+            self.forget(index);
+        }
+    }
+
+    fn forget(&mut self, index: u32) {
+        if let Some((remote, _)) = self.learned.remove(index) {
+            self.by_remote.remove(&remote);
+        }
+    }
+}
