@@ -92,6 +92,7 @@ fn a_path_that_reorders_is_given_time() {
     b.advance(ms(RTT));
     b.sack(1, &[(1001, 2001)]);
     // The first arrives late, without having been sent again.
+    assert_eq!(b.info().reordering, 3);
     b.advance(ms(1));
     b.sack(4001, &[]);
     b.quiet();
@@ -105,6 +106,18 @@ fn a_path_that_reorders_is_given_time() {
     b.quiet();
     b.advance(ms(3));
     b.expect(". 4001:5001 ack 1");
+}
+
+#[test]
+fn the_extent_of_reordering_can_be_asked_for() {
+    let mut b = far(false);
+    b.send(8000);
+    b.discard();
+    b.advance(ms(RTT));
+    b.sack(1, &[(7001, 8001)]);
+    b.advance(ms(1));
+    b.sack(8001, &[]);
+    assert_eq!(b.info().reordering, 8);
 }
 
 //~ RFC 8985 §6.2

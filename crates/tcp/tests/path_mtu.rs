@@ -261,6 +261,29 @@ fn in_black_hole() -> Bench {
     b
 }
 
+//~ RFC 8201 §5.2
+#[test]
+fn the_next_connection_avoids_a_black_hole() {
+    let mut b = in_black_hole();
+    b.offer = b.offer.port(2);
+    b.handshake();
+    assert_eq!(b.info().path_mtu, 1280);
+    b.advance(secs(601));
+    b.discard();
+    b.offer = b.offer.port(3);
+    b.handshake();
+    assert_eq!(b.info().path_mtu, 1500);
+    // A peer that has died is no black hole.
+    let mut b = ethernet();
+    b.send(1460);
+    b.advance(secs(3));
+    assert_eq!(b.info().path_mtu, 1280);
+    b.discard();
+    b.offer = b.offer.port(2);
+    b.handshake();
+    assert_eq!(b.info().path_mtu, 1500);
+}
+
 /// Sends and acknowledges `count` times ten segments; the lengths seen that were not the usual.
 fn exchange(b: &mut Bench, at: &mut i64, count: usize, lose_over: usize) -> Vec<usize> {
     let mut unusual = Vec::new();
@@ -269,6 +292,7 @@ fn exchange(b: &mut Bench, at: &mut i64, count: usize, lose_over: usize) -> Vec<
         b.send(20_000);
         let end = *at + 20_000;
         let (mut acked, mut turns) = (*at, 0);
+        let mut held: Vec<(i64, i64)> = Vec::new();
         while acked < end {
             turns += 1;
             assert!(turns < 1000, "no progress");
@@ -286,8 +310,12 @@ fn exchange(b: &mut Bench, at: &mut i64, count: usize, lose_over: usize) -> Vec<
                 b.advance(ms(50));
             }
             for (from, to) in arrived {
-                // What is behind a hole is a duplicate to this peer, which reports nothing.
-                acked = if from <= acked { acked.max(to) } else { acked };
+                // What is behind a hole is kept, but not reported.
+                held.push((from, to));
+                held.sort_unstable();
+                for &(from, to) in &held {
+                    acked = if from <= acked { acked.max(to) } else { acked };
+                }
                 b.inject(seg(1, 0).ack(acked));
             }
         }

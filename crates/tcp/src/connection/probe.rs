@@ -101,7 +101,7 @@ impl Connection {
         });
         if alone {
             outcome.loss = None;
-            self.recovery.forgive();
+            self.recovery.forgive(self.path.probe_at + self.probe_len());
             cx.common.counters.path_mtu_probes_lost += 1;
         }
     }

@@ -58,7 +58,7 @@ impl Connection {
             reported: self.recovery.reported(),
             resent: self.recovery.resent(),
             announced_mss: self.local_mss,
-            reordering: crate::recovery::DUPLICATE_THRESHOLD,
+            reordering: self.recovery.reordering(),
             segments_in: self.segments_in,
             segments_out: self.segments_out,
             delivery_rate: self.delivery_rate.bytes_per_second(),

@@ -110,14 +110,10 @@ impl Connection {
             let mss = u32::from(self.snd.mss);
             let pace = self.pacing_room(cx.now, &cx.common.config);
             let burst = burst.min(pace.max(mss));
-            let again = if self.recovery.lost() > 0 {
-                self.next_retransmission(burst)
+            let next = if self.recovery.lost() == 0 {
+                self.next_new(cx, burst).map(|span| (span, true))
             } else {
-                None
-            };
-            let next = match again {
-                Some(span) => Some((span, false)),
-                None => self.next_new(cx, burst).map(|span| (span, true)),
+                self.next_in_loss(cx, burst)
             };
             if pace < mss && next.is_some() && !self.recovery.must_send() {
                 self.wait_for_pace(cx.now, &cx.common.config);
@@ -167,6 +163,18 @@ impl Connection {
         self.window_limited = self.congestion_room() < u32::from(self.snd.mss)
             || (self.congestion.in_slow_start()
                 && self.in_flight() >= self.congestion.window() / 2);
+    }
+
+    /// The same while something is lost; and whether it is new.
+    #[cold]
+    fn next_in_loss(&mut self, cx: &TransmitContext<'_>, burst: u32) -> Option<(Span, bool)> {
+        if self.recovery.prefers_new()
+            && let Some(span) = self.next_new(cx, burst)
+        {
+            return Some((span, true));
+        }
+        let again = self.next_retransmission(burst).map(|span| (span, false));
+        again.or_else(|| self.next_new(cx, burst).map(|span| (span, true)))
     }
 
     /// What is to be sent again, and may be now.

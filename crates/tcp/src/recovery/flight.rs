@@ -148,7 +148,12 @@ impl Recovery {
         }
         if let Some(undo) = &mut flight.undo {
             let clear = flight.outstanding.lost() + flight.outstanding.resent() == 0;
-            let told = progress && undo.on_progress(self.phase, arrival.echo, unlost, clear);
+            let kind = (self.phase, self.selective);
+            let told = progress && undo.on_progress(kind, arrival.ack, arrival.echo, unlost, clear);
+            if !progress && arrival.duplicate {
+                // The new segments fill the window; what is missing goes all the same.
+                self.must_send |= undo.on_duplicate_ack(self.phase, self.selective);
+            }
             if told || explained {
                 outcome.spurious = Some(undo.congestion);
                 flight.undo = None;

@@ -43,7 +43,7 @@ use flight::Flight;
 use rack::Reordering;
 
 /// Duplicate acknowledgements that tell loss from reordering (RFC 5681 §3.2).
-pub(crate) const DUPLICATE_THRESHOLD: u32 = 3;
+const DUPLICATE_THRESHOLD: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -138,6 +138,11 @@ impl Recovery {
         self.phase
     }
 
+    /// How many segments later one may come without being taken for lost, by what was seen so far.
+    pub(crate) fn reordering(&self) -> u32 {
+        self.reordering.segments()
+    }
+
     /// Bytes that are lost and not yet sent again.
     pub(crate) fn lost(&self) -> u32 {
         self.flight.as_ref().map_or(0, |f| f.outstanding.lost())
@@ -173,6 +178,14 @@ impl Recovery {
     #[inline]
     pub(crate) fn next_lost(&mut self) -> Option<(SeqNumber, u32)> {
         self.flight.as_mut()?.outstanding.next_lost()
+    }
+
+    /// Whether new data should leave, if there is any, rather than what is lost: it is to tell
+    /// whether that is lost indeed (RFC 5682 §2.1).
+    //= RFC 5682 §2.1
+    pub(crate) fn prefers_new(&self) -> bool {
+        let undo = self.flight.as_ref().and_then(|flight| flight.undo.as_ref());
+        undo.is_some_and(undo::Undo::is_asking)
     }
 
     /// Everything up to `end` has been sent for the first time, beginning at `start`. `timeout` is
@@ -260,6 +273,9 @@ impl Recovery {
         } else {
             // Not even the retransmission came through; the reports may be void (RFC 2018 §8).
             flight.outstanding.disbelieve();
+            if let Some(undo) = &mut flight.undo {
+                undo.stop_asking();
+            }
         }
         if self.selective {
             let window = rack::Rack::window(&self.reordering, true, min_rtt, srtt);
@@ -328,10 +344,14 @@ impl Recovery {
     }
 
     /// What was just found lost was not lost to congestion: it is sent again, and that is all.
-    pub(crate) fn forgive(&mut self) {
+    /// Without reports only its first segment was found, and the rest, up to `end`, would not be.
+    pub(crate) fn forgive(&mut self, end: SeqNumber) {
         self.phase = Phase::Open;
         if let Some(flight) = &mut self.flight {
             flight.undo = None;
+            if !self.selective {
+                flight.outstanding.lose_below(end);
+            }
         }
     }
 

@@ -10,8 +10,8 @@ use wire::seq::SeqNumber;
 
 use crate::time::Nanos;
 
-use super::Arrival;
 use super::outstanding::{Piece, Sent};
+use super::{Arrival, DUPLICATE_THRESHOLD};
 
 /// How often recoveries without a sign of needless retransmission must end before the window of
 /// reordering shrinks again (RFC 8985 §6.2, step 4).
@@ -26,6 +26,8 @@ pub(super) struct Reordering {
     pub(super) quarters: u8,
     /// Recoveries until that shrinks again (RACK.reo_wnd_persist).
     persist: u8,
+    /// By how many segments one was overtaken at most: of use to nobody but who asks.
+    distance: u16,
 }
 
 impl Reordering {
@@ -34,7 +36,21 @@ impl Reordering {
             seen: false,
             quarters: 1,
             persist: PERSISTENCE,
+            distance: 0,
         }
+    }
+
+    /// Something arrived that others had overtaken by so many bytes.
+    fn note(&mut self, bytes: u32, mss: u16) {
+        self.seen = true;
+        let segments = bytes.div_ceil(mss.max(1).into());
+        let segments = u16::try_from(segments).unwrap_or(u16::MAX);
+        self.distance = self.distance.max(segments);
+    }
+
+    /// How many segments later one may come without being taken for lost, by what was seen.
+    pub(super) fn segments(&self) -> u32 {
+        DUPLICATE_THRESHOLD.max(self.distance.into())
     }
 
     /// The peer has received something twice.
@@ -95,7 +111,8 @@ impl Rack {
         if piece.right.after(self.fack) {
             self.fack = piece.right;
         } else if !piece.resent && piece.right.before(self.fack) {
-            reordering.seen = true;
+            let ahead = self.fack.distance_from(piece.right) as u32;
+            reordering.note(ahead.saturating_add(piece.len), arrival.mss);
         }
         let rtt = arrival.now.since(piece.at);
         if piece.resent {

@@ -4,10 +4,11 @@
 //!
 //! - *Timestamps* (Eifel detection, RFC 3522 §3.2): the first acknowledgement of new data echoes a
 //!   time before the first retransmission, so it answers the original.
-//! - *What was never sent again* (the idea of F-RTO, RFC 5682 §3.1): after a timeout, something is
-//!   acknowledged that had been given up and that no retransmission carried. It serves where there
-//!   are no timestamps, but needs reports: without them, an acknowledgement that jumps says nothing
-//!   of when what it covers arrived.
+//! - *What was never sent again* (F-RTO, RFC 5682): after a timeout, something is acknowledged that
+//!   had been given up and that no retransmission carried. It serves where there are no timestamps.
+//!   So that there is something of the kind, the first acknowledgement after the timeout lets new
+//!   data go instead of what was given up. Without reports only the second acknowledgement counts:
+//!   the first may jump over what the peer had kept, and says nothing of when that arrived.
 //! - *Duplicate reports* (RFC 2883, RFC 3708 §3): the peer has received twice all that was sent
 //!   again.
 //!
@@ -35,6 +36,8 @@ pub(super) struct Undo {
     unexplained: u32,
     /// Timestamps and F-RTO have had their say.
     decided: bool,
+    /// The timeout's retransmission is acknowledged; new data is to tell what became of the rest.
+    asking: bool,
     /// The recovery is over; beyond this number a duplicate report is too late.
     until: Option<SeqNumber>,
 }
@@ -48,6 +51,7 @@ impl Undo {
             resent_at: None,
             unexplained: 0,
             decided: false,
+            asking: false,
             until: None,
         }
     }
@@ -55,6 +59,27 @@ impl Undo {
     pub(super) fn on_resent(&mut self, bytes: u32, now: Instant) {
         self.resent_at.get_or_insert(now);
         self.unexplained = self.unexplained.saturating_add(bytes);
+        self.stop_asking();
+    }
+
+    /// Whether new data should leave rather than what was given up (RFC 5682 §2.1, step 2b).
+    pub(super) fn is_asking(&self) -> bool {
+        self.asking
+    }
+
+    /// An answer will not come, or would say nothing any more.
+    pub(super) fn stop_asking(&mut self) {
+        self.decided |= core::mem::take(&mut self.asking);
+    }
+
+    /// A duplicate acknowledgement: what was given up is missing indeed (RFC 5682 §2.1, step 3a).
+    /// Before any progress it says so, too, if the peer does not report what it has. Returns whether
+    /// new data had been sent to find out.
+    pub(super) fn on_duplicate_ack(&mut self, phase: Phase, selective: bool) -> bool {
+        let asking = self.asking;
+        self.decided |= phase == Phase::Loss && !selective && self.resent_at.is_some();
+        self.stop_asking();
+        asking
     }
 
     /// The recovery has ended; `max` is SND.NXT.
@@ -84,10 +109,11 @@ impl Undo {
     /// again, `clear` that nothing is left that was lost or sent again. Returns whether the original
     /// has arrived.
     //= RFC 3522 §3.2
-    //= RFC 5682 §3.1
+    //= RFC 5682 §2.1, §3.1
     pub(super) fn on_progress(
         &mut self,
-        phase: Phase,
+        (phase, selective): (Phase, bool),
+        ack: SeqNumber,
         echo: Option<u64>,
         unlost: bool,
         clear: bool,
@@ -98,10 +124,16 @@ impl Undo {
         if core::mem::replace(&mut self.decided, true) {
             return false;
         }
+        let first = !core::mem::take(&mut self.asking);
         match (phase, echo) {
             (Phase::Open, _) => false,
             (_, Some(echo)) => echo < resent_at.as_millis() && (phase == Phase::Loss || clear),
-            (Phase::Loss, None) => unlost,
+            (Phase::Loss, None) if unlost && (selective || !first) => true,
+            (Phase::Loss, None) => {
+                self.asking = first && ack.before(self.end);
+                self.decided = !self.asking;
+                false
+            }
             (Phase::Fast, None) => false,
         }
     }
