@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use netdev::steering::{Endpoint, Placement, Share, Steering};
 use netdev::syscalls::{netns_cookie, schedule_as_batch};
 use netdev::{Device, Interface, Offloads, XdpDevice, xdp};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::config::{Config, ConfigError};
@@ -68,6 +69,14 @@ fn step<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> StartError
     }
 }
 
+/// Takes as many descriptors as this process may have: each session and each leased port needs some.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // With fewer, fewer programs attach and fewer ports are leased; each of them is told.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
 /// Runs an engine on this thread until `stop` becomes readable and its connections have ended, or
 /// the time for that is over. `ready` is called when programs can attach.
 ///
@@ -82,6 +91,7 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
     let interface = Interface::find(&config.interface).map_err(named)?;
     check_netfilter(&config)?;
     pin(&config)?;
+    raise_descriptor_limit();
     // First, because if somebody is there already, this says who.
     let mut steering = Steering::attach(&interface, Placement::Auto)?;
     let device = XdpDevice::open(

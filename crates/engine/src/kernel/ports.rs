@@ -6,26 +6,30 @@
 //! both sides set it. The kernel's own connects skip a port that is bound, and a program's bind to
 //! it fails with EADDRINUSE.
 
+use std::collections::VecDeque;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rustix::io::{Errno, Result};
 use rustix::net::sockopt::set_ipv6_v6only;
 use rustix::net::{
     AddressFamily, SocketAddrAny, SocketFlags, SocketType, bind, getsockname, socket_with,
 };
+use tcp::Instant;
 
 /// A pool of leased ports that grows as connections need it, up to its limit.
 #[derive(Debug)]
 pub struct Ports {
-    leases: Vec<Lease>,
+    /// In the order in which they were used last.
+    leases: VecDeque<Lease>,
     limit: usize,
-    next: usize,
 }
 
 #[derive(Debug)]
 struct Lease {
     port: u16,
+    used_at: Instant,
     /// Held open for the kernel's sake alone.
     _socket: OwnedFd,
 }
@@ -34,20 +38,20 @@ impl Ports {
     /// An empty pool that will lease at most `limit` ports.
     pub fn with_limit(limit: usize) -> Self {
         Self {
-            leases: Vec::new(),
+            leases: VecDeque::new(),
             limit,
-            next: 0,
         }
     }
 
-    /// Leases one port more: any, or exactly `wanted`.
+    /// Leases one port more, to be used now: any, or exactly `wanted`.
     ///
     /// Errors: `ADDRNOTAVAIL` if the pool is at its limit, `ADDRINUSE` if the kernel has given
     /// the port to somebody else.
-    pub fn lease(&mut self, wanted: Option<u16>) -> Result<u16> {
+    pub fn lease(&mut self, now: Instant, wanted: Option<u16>) -> Result<u16> {
         if let Some(port) = wanted
-            && self.contains(port)
+            && let Some(at) = self.leases.iter().position(|lease| lease.port == port)
         {
+            self.use_now(at, now);
             return Ok(port);
         }
         if self.leases.len() >= self.limit {
@@ -55,8 +59,9 @@ impl Ports {
         }
         let socket = bound(wanted.unwrap_or(0))?;
         let port = local_port(&socket)?;
-        self.leases.push(Lease {
+        self.leases.push_back(Lease {
             port,
+            used_at: now,
             _socket: socket,
         });
         Ok(port)
@@ -77,11 +82,23 @@ impl Ports {
         self.leases.is_empty()
     }
 
-    /// A leased port, another one at each call: so that consecutive connections to one destination
-    /// use different ports.
-    pub fn rotate(&mut self) -> Option<u16> {
-        self.next = (self.next + 1) % self.leases.len().max(1);
-        self.leases.get(self.next).map(|lease| lease.port)
+    /// The port that was used least recently, to be used now, if it has not been used for `rest`:
+    /// a peer may remember the connection that used it.
+    pub fn reuse(&mut self, now: Instant, rest: Duration) -> Option<u16> {
+        let lease = self.leases.front()?;
+        if now.saturating_duration_since(lease.used_at) < rest {
+            return None;
+        }
+        let port = lease.port;
+        self.use_now(0, now);
+        Some(port)
+    }
+
+    fn use_now(&mut self, at: usize, now: Instant) {
+        if let Some(mut lease) = self.leases.remove(at) {
+            lease.used_at = now;
+            self.leases.push_back(lease);
+        }
     }
 
     /// The leased ports.
@@ -136,10 +153,12 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
+    const NOW: Instant = Instant::ZERO;
+
     #[test]
     fn a_leased_port_is_nobody_elses() {
         let mut ports = Ports::with_limit(2);
-        let port = ports.lease(None).expect("the kernel has ports");
+        let port = ports.lease(NOW, None).expect("the kernel has ports");
         // std sets SO_REUSEADDR, as servers do.
         let error = TcpListener::bind(("0.0.0.0", port)).expect_err("the port is taken");
         assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
@@ -148,19 +167,24 @@ mod tests {
     #[test]
     fn the_pool_is_bounded() {
         let mut ports = Ports::with_limit(1);
-        let port = ports.lease(None).expect("the kernel has ports");
-        assert_eq!(ports.lease(None), Err(Errno::ADDRNOTAVAIL));
-        assert_eq!(ports.lease(Some(port)), Ok(port), "leased already");
+        let port = ports.lease(NOW, None).expect("the kernel has ports");
+        assert_eq!(ports.lease(NOW, None), Err(Errno::ADDRNOTAVAIL));
+        assert_eq!(ports.lease(NOW, Some(port)), Ok(port), "leased already");
     }
 
     #[test]
-    fn consecutive_connections_use_different_ports() {
+    fn ports_rest_and_are_used_again_in_their_order() {
+        let second = Duration::from_secs(1);
         let mut ports = Ports::with_limit(3);
-        assert_eq!(ports.rotate(), None);
-        for _ in 0..3 {
-            ports.lease(None).expect("the kernel has ports");
-        }
-        let used: std::collections::BTreeSet<_> = (0..3).filter_map(|_| ports.rotate()).collect();
-        assert_eq!(used, ports.iter().collect());
+        assert_eq!(ports.reuse(NOW, Duration::ZERO), None);
+        let leased = [0, 1, 2].map(|at| ports.lease(NOW + at * second, None).expect("a port"));
+        let later = |seconds| NOW + seconds * second;
+        assert_eq!(ports.reuse(later(59), 60 * second), None);
+        assert_eq!(ports.reuse(later(60), 60 * second), Some(leased[0]));
+        assert_eq!(ports.reuse(later(60), 60 * second), None);
+        // What was asked for by name has been used, too.
+        assert_eq!(ports.lease(later(61), Some(leased[1])), Ok(leased[1]));
+        let order = [0; 3].map(|_| ports.reuse(later(62), Duration::ZERO));
+        assert_eq!(order, [leased[2], leased[0], leased[1]].map(Some));
     }
 }

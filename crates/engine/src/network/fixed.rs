@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use rustix::io::Errno;
+use tcp::Instant;
 use wire::ethernet::MacAddr;
 
 use super::{Network, NetworkChange, Steered};
@@ -77,7 +79,7 @@ impl Network for FixedNetwork {
         0
     }
 
-    fn lease_port(&mut self, wanted: Option<u16>) -> Result<u16, Errno> {
+    fn lease_port(&mut self, _: Instant, wanted: Option<u16>) -> Result<u16, Errno> {
         match wanted {
             Some(port) => {
                 if !self.ports.contains(&port) {
@@ -89,7 +91,7 @@ impl Network for FixedNetwork {
         }
     }
 
-    fn next_leased_port(&mut self) -> Option<u16> {
+    fn reuse_port(&mut self, _: Instant, _: Duration) -> Option<u16> {
         if !self.ports.is_empty() {
             self.ports.rotate_left(1);
         }

@@ -9,9 +9,11 @@ mod scope;
 
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use netdev::steering::Endpoint;
 use rustix::io::Errno;
+use tcp::Instant;
 use wire::ethernet::MacAddr;
 
 use crate::kernel::neighbours::Knowledge;
@@ -102,10 +104,10 @@ pub trait Network {
     fn kernel_connections(&mut self, port: u16) -> usize;
 
     /// Leases a local port for a connection, `wanted` or any.
-    fn lease_port(&mut self, wanted: Option<u16>) -> Result<u16, Errno>;
+    fn lease_port(&mut self, now: Instant, wanted: Option<u16>) -> Result<u16, Errno>;
 
-    /// A leased port, another one at each call.
-    fn next_leased_port(&mut self) -> Option<u16>;
+    /// Of the leased ports that which was used least recently, if that is `rest` ago.
+    fn reuse_port(&mut self, now: Instant, rest: Duration) -> Option<u16>;
 
     /// How many ports are leased.
     fn leased_ports(&self) -> usize;

@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use rustix::io::Errno;
+use tcp::Instant;
 use wire::ethernet::MacAddr;
 
 use super::{Network, NetworkChange, Steered};
@@ -203,17 +205,17 @@ impl<S: Steer> Network for KernelNetwork<S> {
         })
     }
 
-    fn lease_port(&mut self, wanted: Option<u16>) -> Result<u16, Errno> {
+    fn lease_port(&mut self, now: Instant, wanted: Option<u16>) -> Result<u16, Errno> {
         let known = wanted.is_some_and(|port| self.ports.contains(port));
-        let port = self.ports.lease(wanted)?;
+        let port = self.ports.lease(now, wanted)?;
         if !known {
             self.steer_everywhere(port)?;
         }
         Ok(port)
     }
 
-    fn next_leased_port(&mut self) -> Option<u16> {
-        self.ports.rotate()
+    fn reuse_port(&mut self, now: Instant, rest: Duration) -> Option<u16> {
+        self.ports.reuse(now, rest)
     }
 
     fn leased_ports(&self) -> usize {

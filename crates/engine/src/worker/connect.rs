@@ -15,6 +15,9 @@ use crate::session::EndReason;
 
 /// Leased ports that are tried for a connection before one more is leased.
 const TRIES: usize = 8;
+/// How long a port rests before it is used again, while others can be leased: as long as a peer
+/// usually remembers a connection that it has closed.
+const REST: Duration = Duration::from_secs(60);
 /// Ports that a program needs a privilege to bind; the engine does not lend it its own.
 const PRIVILEGED: u16 = 1024;
 
@@ -91,26 +94,23 @@ impl<D: Device, N: Network> Worker<D, N> {
                 .try_open(SocketAddr::new(source, port), remote, &options)
                 .map_err(|_| Errno::ADDRNOTAVAIL);
         }
-        // While there are few ports, more of them; then those there are; then more again.
-        let leased = self.network.leased_ports();
-        if leased >= TRIES {
-            for _ in 0..TRIES {
-                let Some(port) = self.network.next_leased_port() else {
-                    break;
-                };
-                match self.try_open(SocketAddr::new(source, port), remote, &options) {
-                    Err(ConnectError::AddressInUse) => {}
-                    other => return other.map_err(connect_errno),
-                }
+        // Ports that have rested; then more of them; then any that are free.
+        for _ in 0..TRIES {
+            let Some(port) = self.network.reuse_port(self.now, REST) else {
+                break;
+            };
+            match self.try_open(SocketAddr::new(source, port), remote, &options) {
+                Err(ConnectError::AddressInUse) => {}
+                other => return other.map_err(connect_errno),
             }
         }
-        if let Ok(port) = self.network.lease_port(None) {
+        if let Ok(port) = self.network.lease_port(self.now, None) {
             return self
                 .try_open(SocketAddr::new(source, port), remote, &options)
                 .map_err(connect_errno);
         }
-        for _ in 0..leased {
-            let Some(port) = self.network.next_leased_port() else {
+        for _ in 0..self.network.leased_ports() {
+            let Some(port) = self.network.reuse_port(self.now, Duration::ZERO) else {
                 break;
             };
             match self.try_open(SocketAddr::new(source, port), remote, &options) {
@@ -148,7 +148,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if port < PRIVILEGED && !root {
             return Err(Errno::ACCESS);
         }
-        self.network.lease_port(Some(port))
+        self.network.lease_port(self.now, Some(port))
     }
 
     fn try_open(
