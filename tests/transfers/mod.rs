@@ -56,10 +56,13 @@ impl Series {
     }
 }
 
+/// Where the server's side listens, and the client's.
+pub const PORTS: [u16; 2] = [7_001, 7_002];
+
 fn port(side: Side) -> u16 {
     match side {
-        Side::Server => 7_001,
-        Side::Client => 7_002,
+        Side::Server => PORTS[0],
+        Side::Client => PORTS[1],
     }
 }
 
