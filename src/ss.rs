@@ -147,10 +147,20 @@ fn describe(info: &ConnInfo) -> String {
     let threshold = info.slow_start_threshold / info.send_mss.max(1);
     let lossy = info.slow_start_threshold < u32::MAX / 2;
     say(lossy, format!("ssthresh:{threshold}"));
+    say(
+        info.bytes_sent > 0,
+        format!("bytes_sent:{}", info.bytes_sent),
+    );
+    say(
+        info.bytes_resent > 0,
+        format!("bytes_retrans:{}", info.bytes_resent),
+    );
     say(true, format!("bytes_acked:{}", info.bytes_acked));
     say(true, format!("bytes_received:{}", info.bytes_received));
     say(true, format!("segs_out:{}", info.segments_out));
     say(true, format!("segs_in:{}", info.segments_in));
+    say(true, format!("data_segs_out:{}", info.data_segments_out));
+    say(true, format!("data_segs_in:{}", info.data_segments_in));
     say(true, format!("lastsnd:{}", info.since_sent_ms));
     say(true, format!("lastrcv:{}", info.since_received_ms));
     let rate = info.delivery_rate.saturating_mul(8);

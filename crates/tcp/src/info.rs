@@ -110,6 +110,14 @@ pub struct ConnInfo {
     pub segments_in: u32,
     /// Segments sent, retransmissions included, wrapping at 2^32.
     pub segments_out: u32,
+    /// Segments with payload among those received, wrapping at 2^32.
+    pub data_segments_in: u32,
+    /// Segments with payload among those sent, wrapping at 2^32.
+    pub data_segments_out: u32,
+    /// Bytes of payload sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Bytes of payload sent again; counts up to 4 GiB.
+    pub bytes_resent: u64,
     /// How fast the peer acknowledged in its latest round trip, bytes a second.
     pub delivery_rate: u64,
     /// Time until the next timer, if one runs.

@@ -24,10 +24,10 @@ pub(crate) struct SendQueue {
     start: u64,
     /// Offset after the last byte.
     end: u64,
-    /// An extent in the middle and the offset where it begins, so that new data is found without
-    /// walking over what is in flight.
+    /// An extent in the middle and how far behind `start` it begins, so that new data is found
+    /// without walking over what is in flight.
     hint_index: u32,
-    hint_offset: u64,
+    hint_at: u32,
 }
 
 impl SendQueue {
@@ -58,8 +58,7 @@ impl SendQueue {
             return;
         }
         if self.extents.is_empty() {
-            self.hint_index = 0;
-            self.hint_offset = self.start;
+            (self.hint_index, self.hint_at) = (0, 0);
         }
         self.extents.push_back(extent);
     }
@@ -68,6 +67,7 @@ impl SendQueue {
     pub(crate) fn acknowledge(&mut self, offset: u64) {
         let mut left = offset.min(self.end).saturating_sub(self.start);
         self.start += left;
+        self.hint_at = u64::from(self.hint_at).saturating_sub(left) as u32;
         while let Some(first) = self.extents.front_mut() {
             if u64::from(first.len) > left {
                 // What is left is smaller than a u32.
@@ -81,7 +81,7 @@ impl SendQueue {
         }
         // The head may have been cut, and the hint may have named it.
         if self.hint_index == 0 {
-            self.hint_offset = self.start;
+            self.hint_at = 0;
         }
         if self.extents.is_empty() && self.extents.capacity() > KEPT_CAPACITY {
             self.extents = VecDeque::new();
@@ -92,8 +92,7 @@ impl SendQueue {
     pub(crate) fn abandon(&mut self) {
         self.extents = VecDeque::new();
         self.end = self.start;
-        self.hint_index = 0;
-        self.hint_offset = self.start;
+        (self.hint_index, self.hint_at) = (0, 0);
     }
 
     /// Writes the pieces of `offset .. offset + len` to `parts`, as many as it may hold. Returns
@@ -107,8 +106,9 @@ impl SendQueue {
     ) -> usize {
         parts.clear();
         debug_assert!(offset >= self.start && offset + len as u64 <= self.end);
-        let (mut index, mut at) = if offset >= self.hint_offset {
-            (self.hint_index as usize, self.hint_offset)
+        let hint = self.start + u64::from(self.hint_at);
+        let (mut index, mut at) = if offset >= hint {
+            (self.hint_index as usize, hint)
         } else {
             (0, self.start)
         };
@@ -127,8 +127,10 @@ impl SendQueue {
                     len: take as u32,
                 });
                 left -= take;
-                self.hint_index = index as u32;
-                self.hint_offset = at;
+                // Nothing that far behind is ever in flight.
+                if let Ok(hint_at) = u32::try_from(at - self.start) {
+                    (self.hint_index, self.hint_at) = (index as u32, hint_at);
+                }
             }
             at = end;
             index += 1;

@@ -199,7 +199,11 @@ fn of(facts: &ConnInfo) -> TcpInfo {
         } else {
             facts.min_rtt_us
         },
+        data_segs_in: facts.data_segments_in,
+        data_segs_out: facts.data_segments_out,
         delivery_rate: facts.delivery_rate,
+        bytes_sent: facts.bytes_sent,
+        bytes_retrans: facts.bytes_resent,
         snd_wnd: facts.send_window,
         rcv_wnd: facts.receive_window,
         ..TcpInfo::default()

@@ -75,6 +75,14 @@ pub struct ConnInfo {
     pub segments_in: u32,
     /// Segments sent, retransmissions included.
     pub segments_out: u32,
+    /// Segments with payload among those received.
+    pub data_segments_in: u32,
+    /// Segments with payload among those sent.
+    pub data_segments_out: u32,
+    /// Bytes of payload sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Bytes of payload sent again.
+    pub bytes_resent: u64,
     /// How fast the peer acknowledged in its latest round trip, in bytes a second.
     pub delivery_rate: u64,
     /// Milliseconds since payload was last sent.

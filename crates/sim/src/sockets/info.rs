@@ -69,14 +69,18 @@ fn fields(info: &ConnInfo) -> Info {
         ("tcpi_snd_wnd", info.send_window.into()),
         ("tcpi_retransmits", info.unanswered.into()),
         ("tcpi_probes", info.probes.into()),
-        ("tcpi_lost", info.lost.into()),
-        ("tcpi_sacked", info.reported.into()),
-        ("tcpi_retrans", info.resent.into()),
+        ("tcpi_lost", info.lost.div_ceil(mss).into()),
+        ("tcpi_sacked", info.reported.div_ceil(mss).into()),
+        ("tcpi_retrans", info.resent.div_ceil(mss).into()),
         ("tcpi_reordering", info.reordering.into()),
         ("tcpi_advmss", info.announced_mss.into()),
         ("tcpi_pmtu", info.path_mtu.into()),
         ("tcpi_segs_in", info.segments_in.into()),
         ("tcpi_segs_out", info.segments_out.into()),
+        ("tcpi_data_segs_in", info.data_segments_in.into()),
+        ("tcpi_data_segs_out", info.data_segments_out.into()),
+        ("tcpi_bytes_sent", info.bytes_sent as i64),
+        ("tcpi_bytes_retrans", info.bytes_resent as i64),
     ])
 }
 

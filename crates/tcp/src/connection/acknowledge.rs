@@ -239,7 +239,7 @@ impl Connection {
             self.state = self.state.after_fin_acked();
             if self.state == State::FinWait2 && self.orphan {
                 self.timers
-                    .set(Timer::FinWait2, cx.now, self.fin_wait_2_timeout.get());
+                    .set(Timer::Cork, cx.now, self.fin_wait_2_timeout.get());
             }
             if self.state == State::Closed {
                 self.finish();

@@ -236,6 +236,9 @@ pub(crate) struct Connection {
     retransmits: u32,
     segments_in: u32,
     segments_out: u32,
+    data_segments_in: u32,
+    data_segments_out: u32,
+    bytes_resent: u32,
     delivery_rate: delivery::DeliveryRate,
     /// When the last answer to an unacceptable segment went out, in milliseconds of the clock.
     answered_at: u32,

@@ -4,7 +4,7 @@
 use wire::segment::Segment;
 use wire::tcp::Flags;
 
-use super::{Connection, Context, Timer};
+use super::{Connection, Context};
 use crate::PayloadStore;
 use crate::counters::DropReason;
 use crate::info::State;
@@ -190,7 +190,6 @@ impl Connection {
         self.ack_now = true;
         self.changed = true;
         self.state = self.state.after_peer_fin();
-        self.timers.clear(Timer::FinWait2);
         if self.state == State::TimeWait {
             self.timers.clear_all();
         }

@@ -27,6 +27,8 @@ impl Connection {
         cx: &mut Context<'_>,
     ) -> Result<(), DropReason> {
         self.segments_in = self.segments_in.wrapping_add(1);
+        let data = u32::from(!segment.payload.is_empty());
+        self.data_segments_in = self.data_segments_in.wrapping_add(data);
         match self.state {
             State::SynSent => return self.on_segment_syn_sent(segment, cx),
             // Only until its RST has left.

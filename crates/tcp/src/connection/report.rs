@@ -61,6 +61,10 @@ impl Connection {
             reordering: self.recovery.reordering(),
             segments_in: self.segments_in,
             segments_out: self.segments_out,
+            data_segments_in: self.data_segments_in,
+            data_segments_out: self.data_segments_out,
+            bytes_sent: self.bytes_sent(),
+            bytes_resent: self.bytes_resent.into(),
             delivery_rate: self.delivery_rate.bytes_per_second(),
             next_timer: self
                 .timers
@@ -71,6 +75,17 @@ impl Connection {
             ),
             since_received: self.silence(now),
         }
+    }
+
+    /// Bytes of payload sent in total, retransmissions included.
+    fn bytes_sent(&self) -> u64 {
+        // Before the handshake is complete our SYN is all that can be in flight.
+        let first = if self.state.is_synchronized() {
+            self.unsent()
+        } else {
+            self.queue.start()
+        };
+        first + u64::from(self.bytes_resent)
     }
 
     /// For how long nothing acceptable has been received, in whole milliseconds.

@@ -96,7 +96,7 @@ impl Connection {
                 self.shut_down();
                 if self.state == State::FinWait2 {
                     self.timers
-                        .set(Timer::FinWait2, cx.now, self.fin_wait_2_timeout.get());
+                        .set(Timer::Cork, cx.now, self.fin_wait_2_timeout.get());
                 }
             }
         }

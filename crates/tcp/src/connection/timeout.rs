@@ -19,6 +19,12 @@ impl Connection {
             self.wants_transmit = true;
         }
         if self.timers.take_due(Timer::Cork, now) {
+            if self.state == State::FinWait2 {
+                // The peer may hold its half open for as long as it likes, but not an orphan of ours.
+                cx.common.counters.orphans_killed += 1;
+                self.finish();
+                return;
+            }
             self.more = false;
             self.flush = true;
             self.wants_transmit = true;
@@ -34,11 +40,6 @@ impl Connection {
         }
         if self.timers.take_due(Timer::KeepAlive, now) {
             self.on_keep_alive_timeout(cx);
-        }
-        if self.timers.take_due(Timer::FinWait2, now) {
-            // The peer may hold its half open for as long as it likes, but not an orphan of ours.
-            cx.common.counters.orphans_killed += 1;
-            self.finish();
         }
     }
 

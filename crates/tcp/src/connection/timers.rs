@@ -20,19 +20,17 @@ pub(crate) enum Timer {
     DelayedAck,
     /// The next keepalive probe.
     KeepAlive,
-    /// A corked segment is let go.
+    /// A corked segment is let go; an orphan in FIN-WAIT-2, which has nothing to send any more, is
+    /// given up.
     Cork,
-    /// An orphan in FIN-WAIT-2 is given up.
-    FinWait2,
 }
 
 impl Timer {
-    pub(crate) const ALL: [Timer; 5] = [
+    pub(crate) const ALL: [Timer; 4] = [
         Timer::Retransmit,
         Timer::DelayedAck,
         Timer::KeepAlive,
         Timer::Cork,
-        Timer::FinWait2,
     ];
 }
 

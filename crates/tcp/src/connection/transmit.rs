@@ -355,6 +355,9 @@ impl Connection {
         cx.common.counters.emissions += 1;
         cx.common.counters.segments_out += segments;
         self.segments_out = self.segments_out.wrapping_add(segments as u32);
+        if len > 0 {
+            self.data_segments_out = self.data_segments_out.wrapping_add(segments as u32);
+        }
         cx.common.counters.bytes_out += u64::from(len);
         // What is out of order is told by an ACK of its own: a segment with payload is no duplicate,
         // and has rarely room for ranges.
@@ -388,6 +391,7 @@ impl Connection {
             }
             self.ts.resent = self.timestamp(cx.now);
             self.retransmits = self.retransmits.saturating_add(segments as u32);
+            self.bytes_resent = self.bytes_resent.saturating_add(len);
             cx.common.counters.retransmitted_segments += segments;
             cx.common.counters.retransmitted_bytes += u64::from(len);
         }
