@@ -139,6 +139,9 @@ struct Respond {
     /// Connections of the client
     #[arg(short, long, value_name = "N", default_value_t = 128)]
     connections: usize,
+    /// Print JSON, with every round
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs the experiment.
@@ -234,6 +237,10 @@ fn run_respond(args: &Respond) -> Result<ExitCode> {
         connections: args.connections,
     };
     let report = watched(|say| respond::run(&plan, say))?;
-    print!("{report}");
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report.to_json())?);
+    } else {
+        print!("{report}");
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use lab::flood::SynFlood;
 use lab::outboard::Outboard;
 use lab::{Process, Program, Side, World, tool};
 
@@ -266,6 +267,66 @@ fn on_the_loopback_by_the_generic_hook() {
         assert_eq!(fetch(&format!("/?s={size}")).expect("curl"), pattern(size));
     }
     responder.stop(Duration::from_secs(5)).expect("it stops");
+}
+
+/// What a responder with `--json` counted when it last said so; nothing before it did.
+fn counted(world: &World, names: &[&str]) -> Option<Vec<u64>> {
+    let log = std::fs::read_to_string(world.scratch().join("respond.log")).expect("a log");
+    // The line that is being written is not one yet.
+    let (whole, _) = log.rsplit_once('\n')?;
+    let last = whole.lines().rfind(|line| line.starts_with('{'))?;
+    let last: serde_json::Value = serde_json::from_str(last).expect("JSON");
+    let count = |name: &&str| last["counters"][*name].as_u64().expect("a count");
+    Some(names.iter().map(count).collect())
+}
+
+#[test]
+fn a_flood_of_syns_is_answered_one_for_one() {
+    const SYNS: u32 = 100_000;
+    if !is_there(&[]) {
+        return;
+    }
+    let mut bench = Bench::new(&["--json"]);
+    let count = || {
+        tool::run(&format!(
+            "ip -n {} -s -j link show dev client0",
+            bench.world.name(Side::Client)
+        ))
+    };
+    // What the interface had no room for never left.
+    let lost = || -> u64 {
+        let shown: serde_json::Value = serde_json::from_str(&count().expect("ip")).expect("JSON");
+        shown[0]["stats64"]["tx"]["dropped"]
+            .as_u64()
+            .expect("a count")
+    };
+    let before = lost();
+    let target = (Side::Server.ipv4(), PORT).into();
+    let flood = SynFlood::send(&bench.world, target, SYNS).expect("a flood");
+    assert_eq!(flood.sent, u64::from(SYNS));
+    let arrived = flood.sent - (lost() - before);
+    assert!(arrived > flood.sent / 2, "{arrived} arrived");
+    let mut responder = bench.responder.take().expect("it runs");
+    let names = [
+        "syns",
+        "frames_out",
+        "dropped_malformed",
+        "dropped_loop",
+        "dropped_no_room",
+    ];
+    let all = || counted(&bench.world, &names).is_some_and(|counts| counts[0] >= arrived);
+    responder.wait_until(STARTING, all).expect("all arrive");
+    bench.responder = Some(responder);
+    let counts = counted(&bench.world, &names).expect("counters");
+    // The connection that showed that it answers had a SYN and a FIN.
+    let own = counts[0] - arrived;
+    assert!((1..10).contains(&own), "{counts:?} for {arrived}");
+    assert!(
+        (own..=2 * own).contains(&(counts[1] - arrived)),
+        "{counts:?} for {arrived}"
+    );
+    assert_eq!(counts[2..], [0, 0, 0]);
+    bench.stop();
 }
 
 #[test]

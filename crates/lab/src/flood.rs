@@ -21,6 +21,13 @@ use crate::world::{Side, World};
 /// Frames between two looks at whether to stop.
 const BATCH: u32 = 64;
 
+/// When a flood gives up what the device does not take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The least port that a SYN comes from; what is flooded listens below, and no stranger seems to be
+/// it.
+const FIRST_PORT: u16 = 10_000;
+
 /// What a flood came to.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
@@ -50,6 +57,20 @@ impl SynFlood {
     /// # Errors
     /// What kept the sender from being made.
     pub fn start(world: &World, target: SocketAddr) -> Result<Self> {
+        Self::of(world, target, u32::MAX)
+    }
+
+    /// Sends `count` SYNs to an IPv4 address and port of the server's side, and waits until the
+    /// device took them.
+    ///
+    /// # Errors
+    /// What kept the sender from being made.
+    pub fn send(world: &World, target: SocketAddr, count: u32) -> Result<Report> {
+        let mut flood = Self::of(world, target, count)?;
+        flood.join()
+    }
+
+    fn of(world: &World, target: SocketAddr, count: u32) -> Result<Self> {
         let find = |side: Side| world.on(side, || Ok(Interface::find(side.interface())?));
         let from: Result<Interface> = find(Side::Client);
         let to: Result<Interface> = find(Side::Server);
@@ -70,7 +91,7 @@ impl SynFlood {
                 dst: MacAddr(to.mac),
                 vlan: Vlan::default(),
             };
-            move || Ok(send(device, link, target, &stop))
+            move || Ok(send(device, link, target, count, &stop))
         })?;
         Ok(Self {
             stop,
@@ -88,6 +109,10 @@ impl SynFlood {
 
     fn finish(&mut self) -> Result<Report> {
         self.stop.store(true, Ordering::Relaxed);
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<Report> {
         let thread = self.thread.take().context("stopped before")?;
         thread.join().map_err(|_| anyhow!("the flood panicked"))?
     }
@@ -102,21 +127,29 @@ impl Drop for SynFlood {
     }
 }
 
-fn send(mut device: XdpDevice, link: Link, target: SocketAddr, stop: &AtomicBool) -> Report {
+fn send(
+    mut device: XdpDevice,
+    link: Link,
+    target: SocketAddr,
+    count: u32,
+    stop: &AtomicBool,
+) -> Report {
     let begin = Instant::now();
     let mut sent: u32 = 0;
-    while !stop.load(Ordering::Relaxed) {
-        for _ in 0..BATCH {
+    while sent < count && !stop.load(Ordering::Relaxed) {
+        for _ in 0..BATCH.min(count - sent) {
             let Some(frame) = device.frame() else { break };
             let headers = syn(link, target, sent);
             let Ok(length) = headers.emit(0, TcpChecksum::Complete(Sum::ZERO), frame) else {
                 break;
             };
             device.submit(length, None);
-            sent = sent.wrapping_add(1);
+            sent += 1;
         }
         device.flush();
     }
+    // What the kernel has not taken yet would be lost with the device.
+    while device.flush() > 0 && begin.elapsed() < LIMIT {}
     Report {
         sent: sent.into(),
         took: begin.elapsed(),
@@ -134,7 +167,7 @@ fn syn(link: Link, target: SocketAddr, number: u32) -> Headers {
         dscp: 0,
         ecn: Ecn::NotCapable,
         tcp: Repr {
-            src_port: 1024 + (number >> 9) as u16 % 60_000,
+            src_port: FIRST_PORT + (number >> 9) as u16 % 50_000,
             dst_port: target.port(),
             seq: SeqNumber(number.wrapping_mul(0x9e37_79b9)),
             ack: None,

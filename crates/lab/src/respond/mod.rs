@@ -1,6 +1,8 @@
 //! `outboard lab respond`: the stateless responder and nginx on the kernel's TCP, in turn, under
 //! the same wrk over a veth.
 
+mod flood;
+
 use crate::nginx::Nginx;
 use crate::process::{Process, Program};
 use crate::statistics::{median, paired_ratio};
@@ -8,6 +10,7 @@ use crate::table::Table;
 use crate::tool;
 use crate::world::{Side, World};
 use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,6 +42,8 @@ pub struct Report {
     /// Nanoseconds of a run of the programs, by round: steering and responder together, and one
     /// that lets frames pass, which is what counting alone costs and little more.
     costs: [Vec<f64>; 2],
+    /// By round.
+    floods: Vec<flood::Flood>,
 }
 
 /// Runs it. `say` is told what is being done.
@@ -87,16 +92,23 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
             report.costs[0].push(most);
             report.costs[1].push(least);
         }
+        say(&format!("round {round}: a flood of SYNs"));
+        report.floods.push(flood::measure(plan, &world)?);
     }
     Ok(report)
 }
 
 fn start(plan: &Plan, world: &World) -> Result<Process> {
+    start_with(plan, world, &["-q"])
+}
+
+fn start_with(plan: &Plan, world: &World, arguments: &[&str]) -> Result<Process> {
     let peer = format!("{}/{}", world.name(Side::Client), Side::Client.interface());
     let program: Program = world
         .program(Side::Server, &plan.binary)
-        .args(["respond", "-q", "-i", Side::Server.interface()])
+        .args(["respond", "-i", Side::Server.interface()])
         .args(["-L", &format!(":{PORT}"), "--peer", &peer])
+        .args(arguments)
         .log(world.scratch().join("respond.log"));
     let mut responder = program.start()?;
     let address = (Side::Server.ipv4(), PORT).into();
@@ -159,6 +171,21 @@ fn costs(pid: u32) -> Result<Vec<f64>> {
     Ok(costs)
 }
 
+impl Report {
+    /// Every round's figures.
+    pub fn to_json(&self) -> Value {
+        let rates = |rates: &[Vec<f64>; 2]| json!({ "nginx": rates[0], "responder": rates[1] });
+        json!({
+            "requests_per_second": {
+                "keep_alive": rates(&self.rates[0]),
+                "close": rates(&self.rates[1]),
+            },
+            "nanoseconds_a_run": { "responder": self.costs[0], "passing": self.costs[1] },
+            "syn_flood": self.floods.iter().map(|flood| flood.to_json()).collect::<Vec<_>>(),
+        })
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new(["", "nginx req/s", "responder req/s", "ratio", "goal"]);
@@ -180,6 +207,11 @@ impl fmt::Display for Report {
             ]);
         }
         writeln!(f, "{table}")?;
+        let mut floods: Vec<_> = self.floods.iter().collect();
+        floods.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
+        if let Some(flood) = floods.get(floods.len() / 2) {
+            writeln!(f, "{}", flood.describe())?;
+        }
         let cost = |values: &[f64]| median(values).unwrap_or(0.0);
         writeln!(
             f,
