@@ -330,6 +330,17 @@ fn a_flood_of_syns_is_answered_one_for_one() {
 }
 
 #[test]
+fn in_the_generic_hook() {
+    if !is_there(&["curl"]) {
+        return;
+    }
+    let bench = Bench::new(&["--xdp", "generic"]);
+    bodies_are_whole(&bench, &[0, 1, 64, 100, 1100]);
+    let log = bench.stop();
+    assert!(log.contains("in place (XDP, generic)"), "{log}");
+}
+
+#[test]
 fn objects_come_from_a_directory_and_must_fit() {
     if !is_there(&["curl"]) {
         return;

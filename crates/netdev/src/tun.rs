@@ -1,5 +1,6 @@
-//! A TUN device: the other end of it is this program, which gets the IP datagrams that the kernel
-//! sends and makes up those that the kernel receives. For tests that talk to the kernel's TCP.
+//! A TUN or TAP device: the other end of it is this program, which gets the IP datagrams or Ethernet
+//! frames that the kernel sends and makes up those that the kernel receives. For tests that talk to
+//! the kernel's TCP, or are the wire themselves.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -17,7 +18,7 @@ pub fn enter_private_network() -> io::Result<()> {
     Ok(left?)
 }
 
-/// A TUN device of the namespace that it was opened in. It goes when this is dropped.
+/// A TUN or TAP device of the namespace that it was opened in. It goes when this is dropped.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
@@ -30,6 +31,18 @@ impl Tun {
     /// # Errors
     /// What the system calls said; `EPERM` without the right to.
     pub fn open(name: &str) -> io::Result<Tun> {
+        Self::make(name, libc::IFF_TUN)
+    }
+
+    /// The same of layer 2: a TAP device, whose datagrams are Ethernet frames.
+    ///
+    /// # Errors
+    /// What the system calls said; `EPERM` without the right to.
+    pub fn open_tap(name: &str) -> io::Result<Tun> {
+        Self::make(name, libc::IFF_TAP)
+    }
+
+    fn make(name: &str, kind: libc::c_int) -> io::Result<Tun> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -43,7 +56,7 @@ impl Tun {
         for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
             *to = from as libc::c_char;
         }
-        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+        request.ifr_ifru.ifru_flags = (kind | libc::IFF_NO_PI) as libc::c_short;
         // SAFETY: TUNSETIFF takes an ifreq, which is exclusively ours during the call.
         let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
         if result < 0 {
