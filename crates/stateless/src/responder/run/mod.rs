@@ -89,7 +89,7 @@ pub enum StartError {
     NoRule {
         /// The queue.
         queue: u16,
-        /// The command that adds the rule.
+        /// The command that adds what is missing.
         rule: String,
     },
     /// Something else.

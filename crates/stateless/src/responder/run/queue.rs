@@ -3,6 +3,7 @@
 //! AF_PACKET socket, and the kernel is told to drop the questions.
 
 use std::io;
+use std::net::IpAddr;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -10,7 +11,7 @@ use std::thread::JoinHandle;
 use netdev::Interface;
 use netdev::packet::RawSocket;
 
-use super::{Options, StartError, step};
+use super::{Listen, Options, StartError, step};
 use crate::responder::Responder;
 use crate::responder::counters::Counts;
 use crate::responder::settings::Settings;
@@ -122,24 +123,35 @@ fn check_rule(options: &Options) -> Result<(), StartError> {
     if there {
         return Ok(());
     }
-    let ports = options
-        .listen
-        .first()
-        .map_or(0..=0, |listen| listen.ports.clone());
-    let (first, last) = (ports.start(), ports.end());
-    let ports = if first == last {
-        first.to_string()
-    } else {
-        format!("{first}:{last}")
-    };
     Err(StartError::NoRule {
         queue: options.queue,
-        rule: format!(
-            "iptables-legacy -t raw -A PREROUTING -i {} -p tcp --dport {ports} -j NFQUEUE \
-             --queue-num {number}",
-            options.interface.name
-        ),
+        rule: rules(&options.interface.name, &options.listen, options.queue),
     })
+}
+
+/// The commands that add what is missing: a rule a range of ports, for each family that has it.
+fn rules(interface: &str, listen: &[Listen], queue: u16) -> String {
+    let rule = |listen: &Listen, tool: &str| {
+        let (first, last) = (listen.ports.start(), listen.ports.end());
+        let ports = if first == last {
+            first.to_string()
+        } else {
+            format!("{first}:{last}")
+        };
+        format!(
+            "{tool} -t raw -A PREROUTING -i {interface} -p tcp --dport {ports} -j NFQUEUE \
+             --queue-num {queue}"
+        )
+    };
+    let all = listen.iter().flat_map(|listen| {
+        let tools: &[&str] = match listen.address {
+            Some(IpAddr::V4(_)) => &["iptables-legacy"],
+            Some(IpAddr::V6(_)) => &["ip6tables-legacy"],
+            None => &["iptables-legacy", "ip6tables-legacy"],
+        };
+        tools.iter().map(|tool| rule(listen, tool))
+    });
+    all.collect::<Vec<_>>().join(" && ")
 }
 
 fn has_rule(listing: &str, queue: &str) -> bool {
@@ -152,7 +164,28 @@ fn has_rule(listing: &str, queue: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::has_rule;
+    use super::{has_rule, rules};
+
+    #[test]
+    fn the_rules_are_of_all_ports_and_families() {
+        let listen = [":80", "10.0.0.1:8000-8009", "[fd00::1]:81"];
+        let listen = listen.map(|text| text.parse().expect("well formed"));
+        let said = rules("v0", &listen, 5);
+        let rules: Vec<_> = said.split(" && ").collect();
+        assert_eq!(rules.len(), 4);
+        for (rule, (tool, ports)) in rules.iter().zip([
+            ("iptables-legacy", "80"),
+            ("ip6tables-legacy", "80"),
+            ("iptables-legacy", "8000:8009"),
+            ("ip6tables-legacy", "81"),
+        ]) {
+            let whole = format!(
+                "{tool} -t raw -A PREROUTING -i v0 -p tcp --dport {ports} -j NFQUEUE --queue-num 5"
+            );
+            assert_eq!(*rule, whole);
+            assert!(has_rule(rule, "5"));
+        }
+    }
 
     #[test]
     fn the_rule_is_told_from_others() {
