@@ -145,6 +145,24 @@ pub(super) fn begin(
     kind: Kind,
     examiner: &mut Examiner,
 ) -> Result<(Taken, Option<Body>), NotAHead> {
+    if let Framing::Length(length) = head.framing
+        && let Some(text) = usize::try_from(length)
+            .ok()
+            .and_then(|end| bytes.get(..end))
+    {
+        // All of it is here: the usual case.
+        let mut examination = Examination::default();
+        examiner.take(&mut examination, kind.pattern, text);
+        let excess = bytes.len() - text.len();
+        let taken = whole(
+            (head.status, head.close),
+            examination,
+            excess,
+            kind,
+            examiner,
+        );
+        return Ok((taken, None));
+    }
     let mut body = Body {
         status: head.status,
         close: head.close,
@@ -233,19 +251,32 @@ impl Body {
     }
 
     fn whole(&self, excess: usize, kind: Kind, examiner: &mut Examiner) -> Taken {
-        // What is not successful need not have the body that was asked for.
-        let judged = self.status < 300 && !kind.head_only;
-        Taken::Whole {
-            status: self.status,
-            right: !judged || examiner.judge(self.examination, kind.pattern),
-            excess,
-            close: self.close,
-        }
+        let said = (self.status, self.close);
+        whole(said, self.examination, excess, kind, examiner)
     }
 
     /// The server has closed the connection: whether that was the end of it.
     pub(super) fn ended(&self, kind: Kind, examiner: &mut Examiner) -> Option<Taken> {
         matches!(self.rest, Rest::UntilClose).then(|| self.whole(0, kind, examiner))
+    }
+}
+
+/// A response that is whole, with its status and whether the connection ends behind it.
+#[inline]
+fn whole(
+    (status, close): (u16, bool),
+    examination: Examination,
+    excess: usize,
+    kind: Kind,
+    examiner: &mut Examiner,
+) -> Taken {
+    // What is not successful need not have the body that was asked for.
+    let judged = status < 300 && !kind.head_only;
+    Taken::Whole {
+        status,
+        right: !judged || examiner.judge(examination, kind.pattern),
+        excess,
+        close,
     }
 }
 

@@ -98,6 +98,8 @@ pub struct Ledger {
     limit: u64,
     oldest: u64,
     next: u64,
+    /// The step of the youngest connection.
+    step: u64,
     outstanding: u64,
     hand: u64,
     aside: Aside,
@@ -120,6 +122,7 @@ impl Ledger {
             limit: places.min(slots as u64),
             oldest: 0,
             next: 0,
+            step: places.max(1) - 1,
             outstanding: 0,
             hand: 0,
             aside: Aside::new(),
@@ -161,8 +164,11 @@ impl Ledger {
             }
             let connection = self.next;
             self.next += 1;
-            let step = connection % self.places;
-            if !self.aside.is_empty() && self.aside.find(step).is_some() {
+            self.step += 1;
+            if self.step == self.places {
+                self.step = 0;
+            }
+            if !self.aside.is_empty() && self.aside.find(self.step).is_some() {
                 // Somebody is still there: this number is nobody's.
                 self.slots[(connection & self.mask) as usize] = Slot::OVER;
                 self.pass_over();
@@ -213,11 +219,10 @@ impl Ledger {
             return Some((connection, true));
         }
         let last = self.next.checked_sub(1)?;
-        let here = last % self.places;
-        let back = if here >= step {
-            here - step
+        let back = if self.step >= step {
+            self.step - step
         } else {
-            here + self.places - step
+            self.step + self.places - step
         };
         let connection = last.checked_sub(back)?;
         let live = connection >= self.oldest && self.stage(connection) != Stage::Over;

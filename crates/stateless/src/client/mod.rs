@@ -23,7 +23,7 @@
 //! | `upkeep` | what no segment asks for |
 //! | `body` | responses that come in pieces |
 //! | [`ledger`] | what was counted; who is due for another attempt |
-//! | [`reply`] | frames |
+//! | [`reply`], `usual` | frames |
 //! | [`pace`] | when what is due |
 //! | [`run`] | the client on a device |
 //!
@@ -53,6 +53,7 @@ pub mod run;
 pub mod sent;
 pub mod sources;
 mod upkeep;
+mod usual;
 pub mod walk;
 
 use std::collections::VecDeque;
