@@ -76,9 +76,9 @@ pub struct Args {
     #[arg(short = 'S', long = "source", value_name = "ADDRESSES")]
     pub sources: Vec<String>,
     /// Ports to come from. Those of servers are left out by default: a stateless server answers
-    /// nothing that comes from a port of its own
-    #[arg(long, value_name = "FIRST-LAST", value_parser = ports, default_value = "10240-65535")]
-    pub ports: (u16, u16),
+    /// nothing that comes from a port of its own [default: 10240-65535]
+    #[arg(long, value_name = "FIRST-LAST", value_parser = ports)]
+    pub ports: Option<(u16, u16)>,
     /// Use ordinary sockets of the kernel's instead
     #[arg(long)]
     pub sockets: bool,
@@ -124,8 +124,8 @@ pub struct Args {
     pub yes_i_own_this_network: bool,
 }
 
-/// Ports to come from, if nothing is said: as in the text of `--ports`.
-const PORTS: (u16, u16) = (1024, 65_535);
+/// Ports to come from, if nothing is said: servers seldom listen on these.
+const PORTS: (u16, u16) = (10_240, 65_535);
 
 /// Who ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -181,7 +181,7 @@ impl Args {
                     "the kernel ends connections its own way",
                 ),
                 (self.seed.is_some(), "--seed", "the kernel chooses ports"),
-                (self.ports != PORTS, "--ports", "the kernel chooses them"),
+                (self.ports.is_some(), "--ports", "the kernel chooses them"),
             ] {
                 if given {
                     bail!("{name} does not go with --sockets: {why}");
@@ -198,6 +198,11 @@ impl Args {
             bail!("-k 0 holds connections: say how many (-c), or at which rate (--conn-rate)");
         }
         Ok(())
+    }
+
+    /// Ports to come from, the first and the last.
+    pub fn ports(&self) -> (u16, u16) {
+        self.ports.unwrap_or(PORTS)
     }
 
     /// Requests in each connection, if that is limited.

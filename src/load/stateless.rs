@@ -275,7 +275,8 @@ fn sources(args: &Args, way: &Way) -> Result<Sources> {
     if ranges.is_empty() {
         ranges.push(AddressRange::single(way.source));
     }
-    Ok(Sources::new(ranges, args.ports.0..=args.ports.1)?)
+    let (first, last) = args.ports();
+    Ok(Sources::new(ranges, first..=last)?)
 }
 
 fn claimed(job: &Job<'_>, sources: &Sources) -> Claimed {
