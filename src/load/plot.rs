@@ -1,10 +1,12 @@
 //! The run as a picture: rates and latencies over the time, and latencies by their share; told
 //! apart by dash, not by colour.
 
+use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
 use super::outcome::{Outcome, Second};
@@ -36,23 +38,26 @@ pub fn draw(outcome: &Outcome, of: &str, path: &Path) -> Result<()> {
             ("requests", false, |second| second.requests_rate),
             ("connections", true, |second| second.connections_rate),
         ];
-        over_time(
-            &panels[0],
-            "Answered",
-            "Rate (1/s)",
-            &outcome.seconds,
-            &rates,
-        )?;
+        let axis = 0.0..greatest(&outcome.seconds, &rates) * HEADROOM;
+        let names = ("Answered", "Rate (1/s)");
+        over_time(&panels[0], names, &outcome.seconds, &rates, axis)?;
         let latencies: [Line; 2] = [
             ("99 %", true, |second| second.latency[2] / 1e3),
             ("median", false, |second| second.latency[1] / 1e3),
         ];
+        let medians = outcome.seconds.iter().map(|second| second.latency[1]);
+        let medians = medians.filter(|median| *median > 0.0);
+        let axis = decades(
+            medians.fold(f64::MAX, f64::min) / 1e3,
+            greatest(&outcome.seconds, &latencies) * HEADROOM,
+        );
+        let names = ("Latency, from when a request was due", "Latency (ms)");
         over_time(
             &panels[1],
-            "Latency, from when a request was due",
-            "Latency (ms)",
+            names,
             &outcome.seconds,
             &latencies,
+            axis.log_scale(),
         )?;
         by_share(&panels[2], outcome)?;
         root.present()
@@ -60,25 +65,40 @@ pub fn draw(outcome: &Outcome, of: &str, path: &Path) -> Result<()> {
     draw().map_err(|error| anyhow!("{error}"))
 }
 
-fn over_time<'a>(
-    area: &Area<'a>,
-    title: &str,
-    unit: &str,
-    seconds: &[Second],
-    lines: &[Line],
-) -> Drawn<'a> {
-    let right = seconds.last().map_or(1.0, |second| second.reached.seconds);
-    let top = lines
+/// The greatest value of some lines.
+fn greatest(seconds: &[Second], lines: &[Line]) -> f64 {
+    lines
         .iter()
         .flat_map(|(_, _, of)| seconds.iter().map(of))
-        .fold(f64::MIN_POSITIVE, f64::max);
+        .fold(f64::MIN_POSITIVE, f64::max)
+}
+
+/// Whole decades around two times in milliseconds; those below a microsecond are not told apart.
+fn decades(least: f64, most: f64) -> Range<f64> {
+    let least = least.clamp(1e-3, 1e6).log10().floor();
+    let most = most.log10().ceil().max(least + 1.0);
+    10_f64.powf(least)..10_f64.powf(most)
+}
+
+fn over_time<'a, Y>(
+    area: &Area<'a>,
+    (title, unit): (&str, &str),
+    seconds: &[Second],
+    lines: &[Line],
+    vertical: Y,
+) -> Drawn<'a>
+where
+    Y: AsRangedCoord<Value = f64>,
+    Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    let right = seconds.last().map_or(1.0, |second| second.reached.seconds);
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", TEXT + 2))
         .margin(12)
         .margin_right(30)
         .x_label_area_size(46)
         .y_label_area_size(84)
-        .build_cartesian_2d(0.0..right, 0.0..top * HEADROOM)?;
+        .build_cartesian_2d(0.0..right, vertical)?;
     chart
         .configure_mesh()
         .x_desc("Time (s)")
@@ -89,9 +109,12 @@ fn over_time<'a>(
         .bold_line_style(BLACK.mix(0.15))
         .label_style(("sans-serif", TEXT))
         .draw()?;
+    let is_latency = unit.contains("ms");
     for (name, dashed, of) in lines {
         let points = seconds
             .iter()
+            // A second without a response has no latency, and a logarithmic axis no zero.
+            .filter(|second| of(second) > 0.0 || !is_latency)
             .map(|second| (second.reached.seconds, of(second)));
         let stroke = BLACK.stroke_width(2);
         let drawn = if *dashed {
@@ -145,10 +168,11 @@ fn by_share<'a>(area: &Area<'a>, outcome: &Outcome) -> Drawn<'a> {
         .map(|step| {
             let rest = right.powf(f64::from(step) / f64::from(steps));
             let value = latency.value_at_quantile(1.0 - 1.0 / rest);
-            (rest, value as f64 / 1e3)
+            (rest, (value as f64 / 1e3).max(1e-3))
         })
         .collect();
-    let top = points.iter().map(|(_, ms)| *ms).fold(1e-3, f64::max);
+    let least = points.first().map_or(1e-3, |(_, ms)| *ms);
+    let axis = decades(least, points.iter().map(|(_, ms)| *ms).fold(1e-3, f64::max));
     let mut chart = ChartBuilder::on(area)
         .caption(
             "Latency of all requests, by their share",
@@ -158,7 +182,7 @@ fn by_share<'a>(area: &Area<'a>, outcome: &Outcome) -> Drawn<'a> {
         .margin_right(30)
         .x_label_area_size(46)
         .y_label_area_size(84)
-        .build_cartesian_2d((1.0..right).log_scale(), 0.0..top * 1.1)?;
+        .build_cartesian_2d((1.0..right).log_scale(), axis.log_scale())?;
     chart
         .configure_mesh()
         .x_desc("Requests answered within (%)")
@@ -200,6 +224,8 @@ mod tests {
         assert_eq!(figure(0.1 + 0.2), "0.3");
         assert_eq!(figure(1500.0), "1500");
         assert_eq!(figure(50_000.0), "50.0k");
+        assert_eq!(decades(0.017, 14.0), 0.01..100.0);
+        assert_eq!(decades(0.0, 0.0), 0.001..0.01);
         assert_eq!(share(1.0), "0");
         assert_eq!(share(10.0), "90");
         assert_eq!(share(100.0), "99");
