@@ -55,13 +55,7 @@ pub struct Args {
 
 /// Runs the engine until a signal.
 pub fn run(args: Args) -> Result<ExitCode> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("OUTBOARD_LOG")
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
-        )
-        .init();
+    crate::log::start("info");
     let config = configuration(args)?;
     let stop = crate::stop::signals()?;
     ::engine::run(config, stop.as_fd(), || ())?;

@@ -11,6 +11,7 @@ mod engine;
 mod explain;
 mod lab;
 mod load;
+mod log;
 mod plan;
 mod respond;
 mod run;

@@ -119,13 +119,7 @@ enum Close {
 
 /// Answers until a signal.
 pub fn run(args: Args) -> Result<ExitCode> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("OUTBOARD_LOG")
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
-        )
-        .init();
+    crate::log::start("warn");
     let stop = crate::stop::signals()?;
     let options = options(&args)?;
     let _peer = args.peer.as_deref().map(peer::wake).transpose()?;

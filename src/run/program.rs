@@ -50,7 +50,9 @@ pub fn check(path: &Path) -> Result<()> {
 fn interpreter_of_script(path: &Path) -> Result<Option<PathBuf>> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let mut line = Vec::new();
-    BufReader::new(file.take(256)).read_until(b'\n', &mut line)?;
+    BufReader::new(file.take(256))
+        .read_until(b'\n', &mut line)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     let Some(rest) = line.strip_prefix(b"#!") else {
         return Ok(None);
     };

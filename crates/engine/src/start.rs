@@ -31,6 +31,15 @@ pub enum StartError {
         /// What the kernel said.
         error: io::Error,
     },
+    /// Not allowed.
+    #[error(
+        "an engine needs to be started as root, or with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and \
+         CAP_IPC_LOCK"
+    )]
+    NotPermitted,
+    /// The core is not there.
+    #[error("there is no core {0} that an engine could run on: they are numbered from 0 (lscpu)")]
+    NoSuchCore(usize),
     /// Rules would be bypassed.
     #[error(
         "netfilter has rules that steered packets would not see: {}. Move them to the engine's \
@@ -142,7 +151,14 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
 }
 
 fn check_netfilter(config: &Config) -> Result<(), StartError> {
-    let rules = netfilter::rules_in_the_way().map_err(step("look for netfilter rules"))?;
+    // The first thing that not everybody may do.
+    let rules = netfilter::rules_in_the_way().map_err(|error| {
+        let error = io::Error::from(error);
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => StartError::NotPermitted,
+            _ => step("look for netfilter rules")(error),
+        }
+    })?;
     if rules.is_empty() {
         return Ok(());
     }
@@ -159,10 +175,13 @@ fn pin(config: &Config) -> Result<(), StartError> {
     };
     let mut set = CpuSet::new();
     if core >= CpuSet::MAX_CPU {
-        return Err(step("run on this core")(rustix::io::Errno::INVAL));
+        return Err(StartError::NoSuchCore(core));
     }
     set.set(core);
-    sched_setaffinity(None, &set).map_err(step("run on this core"))
+    sched_setaffinity(None, &set).map_err(|error| match error {
+        rustix::io::Errno::INVAL => StartError::NoSuchCore(core),
+        error => step("run on this core")(error),
+    })
 }
 
 fn offloads(config: &Config) -> Offloads {

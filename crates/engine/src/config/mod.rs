@@ -115,12 +115,12 @@ impl Default for Offload {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {error}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// A line is not what it must be.
     #[error("{file}:{line}: {message}")]
@@ -145,9 +145,9 @@ pub enum ConfigError {
 impl Config {
     /// Reads `path`.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
             path: path.to_owned(),
-            source,
+            error,
         })?;
         Self::parse(&path.display().to_string(), &text)
     }

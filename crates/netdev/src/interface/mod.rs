@@ -118,7 +118,14 @@ fn index_of(name: &str) -> io::Result<u32> {
     let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: the argument is a string that ends in a zero byte and lives during the call.
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-        0 => Err(io::Error::last_os_error()),
+        0 => {
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() == Some(libc::ENODEV) {
+                let message = "there is no such interface here; `ip link` lists those that are";
+                return Err(io::Error::new(io::ErrorKind::NotFound, message));
+            }
+            Err(error)
+        }
         index => Ok(index),
     }
 }
@@ -179,5 +186,7 @@ mod tests {
         for name in ["", "no-such-iface", "a-name-that-is-much-too-long", "nul\0"] {
             assert!(Interface::find(name).is_err(), "{name:?}");
         }
+        let error = Interface::find("no-such-iface").expect_err("there is none");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 }
