@@ -19,9 +19,7 @@ fn other_ports_and_local_clients_are_served_while_the_engine_works() {
         return;
     }
     let world = World::new().unwrap();
-    let site = world.scratch().join("site");
-    std::fs::create_dir(&site).unwrap();
-    std::fs::write(site.join("small"), "hello").unwrap();
+    let site = world.site(&[("small", b"hello")]).unwrap();
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let _engine = outboard.start_engine(&world, None).unwrap();
     let address = SocketAddr::from((Side::Server.ipv4(), 80));

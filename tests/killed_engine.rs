@@ -18,8 +18,7 @@ fn nginx_serves_on_while_engines_come_and_go() {
         return;
     }
     let world = World::new().unwrap();
-    let site = world.scratch().join("site");
-    std::fs::create_dir(&site).unwrap();
+    let site = world.site(&[]).unwrap();
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let engine = outboard.start_engine(&world, None).unwrap();
     let mut nginx = Nginx::start(&world, Some(&outboard), &site, None).unwrap();

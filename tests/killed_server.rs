@@ -23,10 +23,9 @@ fn connections_of_a_killed_server_end_and_leave_nothing() {
         return;
     }
     let world = World::new().unwrap();
-    let site = world.scratch().join("site");
-    std::fs::create_dir(&site).unwrap();
-    std::fs::write(site.join("small"), "hello").unwrap();
-    std::fs::write(site.join("large"), vec![7; LARGE]).unwrap();
+    let large = vec![7; LARGE];
+    let files: [(&str, &[u8]); 2] = [("small", b"hello"), ("large", &large)];
+    let site = world.site(&files).unwrap();
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let _engine = outboard.start_engine(&world, None).unwrap();
     let address = SocketAddr::from((Side::Server.ipv4(), 80));

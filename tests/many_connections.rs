@@ -8,7 +8,7 @@ use lab::{Process, Side, World, sampler, skip_without_root};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const AT_ONCE: usize = 10_000;
@@ -23,6 +23,7 @@ const SLACK: u64 = 2 << 20;
 struct Bench {
     engine: Process,
     outboard: Outboard,
+    site: PathBuf,
     // Last: it must outlive what runs in it.
     world: World,
 }
@@ -30,8 +31,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let world = World::new().unwrap();
-        std::fs::create_dir(world.scratch().join("site")).unwrap();
-        std::fs::write(world.scratch().join("site/small"), BODY).unwrap();
+        let site = world.site(&[("small", BODY.as_bytes())]).unwrap();
         let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
         // A short memory for what has ended, so that it is full before a measurement begins.
         let settings = "[limits]\ntime_wait = 8192\n";
@@ -39,14 +39,14 @@ impl Bench {
         Self {
             engine,
             outboard,
+            site,
             world,
         }
     }
 
     fn serve(&self) -> Process {
-        let site = self.world.scratch().join("site");
         self.outboard
-            .start_serve(&self.world, &site, address())
+            .start_serve(&self.world, &self.site, address())
             .unwrap()
     }
 }
@@ -113,8 +113,7 @@ fn ten_thousand_connections_are_open_at_once_to_nginx() {
         return;
     }
     let bench = Bench::new();
-    let site = bench.world.scratch().join("site");
-    let nginx = Nginx::start(&bench.world, Some(&bench.outboard), &site, None).unwrap();
+    let nginx = Nginx::start(&bench.world, Some(&bench.outboard), &bench.site, None).unwrap();
     open_at_once(&bench, nginx.worker(), AT_ONCE);
 }
 

@@ -82,9 +82,7 @@ fn a_smaller_link_behind_a_router_is_found_by_icmp() {
     }
     let world = World::new().unwrap();
     let far = Far::behind(&world, 1300);
-    let site = world.scratch().join("site");
-    std::fs::create_dir(&site).unwrap();
-    std::fs::write(site.join("large"), vec![b'x'; SIZE]).unwrap();
+    let site = world.site(&[("large", &vec![b'x'; SIZE])]).unwrap();
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let _engine = outboard.start_engine_with(&world, "").unwrap();
     let addresses: [IpAddr; 2] = [Side::Server.ipv4().into(), Side::Server.ipv6().into()];

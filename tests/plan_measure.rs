@@ -18,9 +18,7 @@ fn a_running_engine_is_measured_at_three_loads() {
         return;
     }
     let world = World::new().unwrap();
-    let site = world.scratch().join("site");
-    std::fs::create_dir(&site).unwrap();
-    std::fs::write(site.join("page"), vec![7; 3_000]).unwrap();
+    let site = world.site(&[("page", &[7; 3_000])]).unwrap();
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let _engine = outboard.start_engine(&world, None).unwrap();
     let server = SocketAddr::from((Side::Server.ipv4(), 80));

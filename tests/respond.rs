@@ -1,7 +1,6 @@
 //! `outboard respond` with the clients that people use, in namespaces: each way in, beside an
 //! engine, and when it is killed.
 
-use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,21 +19,6 @@ struct Bench {
 
 fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_outboard"))
-}
-
-/// Whether what a test needs is there; says aloud what is missing.
-fn is_there(tools: &[&str]) -> bool {
-    let missing: Vec<_> = tools
-        .iter()
-        .filter(|name| tool::find(name).is_none())
-        .collect();
-    if lab::is_root() && missing.is_empty() {
-        return true;
-    }
-    let said = format!("SKIPPED: needs root and {missing:?} (scripts/deps.sh test)");
-    // Past the harness, which swallows what a test that passes prints.
-    let _ = writeln!(std::io::stderr(), "{said}");
-    false
 }
 
 /// A responder's command, without what is special.
@@ -180,7 +164,7 @@ const TOOLS: &[&str] = &["curl", "wrk", "ab", "h2load", "httperf"];
 
 #[test]
 fn in_place() {
-    if !is_there(TOOLS) {
+    if lab::skip_without("in_place", TOOLS) {
         return;
     }
     let bench = Bench::new(&["--json"]);
@@ -209,7 +193,7 @@ fn in_place() {
 
 #[test]
 fn by_af_xdp_in_several_segments() {
-    if !is_there(TOOLS) {
+    if lab::skip_without("by_af_xdp_in_several_segments", TOOLS) {
         return;
     }
     let bench = Bench::new(&["--mode", "afxdp"]);
@@ -220,7 +204,7 @@ fn by_af_xdp_in_several_segments() {
 
 #[test]
 fn by_a_netfilter_queue() {
-    if !is_there(&["curl", "iptables-legacy"]) {
+    if lab::skip_without("by_a_netfilter_queue", &["curl", "iptables-legacy"]) {
         return;
     }
     let world = World::new().expect("a private network");
@@ -247,7 +231,7 @@ fn by_a_netfilter_queue() {
 
 #[test]
 fn on_the_loopback_by_the_generic_hook() {
-    if !is_there(&["curl"]) {
+    if lab::skip_without("on_the_loopback_by_the_generic_hook", &["curl"]) {
         return;
     }
     let world = World::new().expect("a private network");
@@ -342,7 +326,7 @@ fn in_the_generic_hook() {
 
 #[test]
 fn objects_come_from_a_directory_and_must_fit() {
-    if !is_there(&["curl"]) {
+    if lab::skip_without("objects_come_from_a_directory_and_must_fit", &["curl"]) {
         return;
     }
     let world = World::new().expect("a private network");
@@ -371,7 +355,10 @@ fn objects_come_from_a_directory_and_must_fit() {
 
 #[test]
 fn a_port_that_somebody_has_is_refused_with_the_name() {
-    if !is_there(&["nginx"]) {
+    if lab::skip_without(
+        "a_port_that_somebody_has_is_refused_with_the_name",
+        &["nginx"],
+    ) {
         return;
     }
     let world = World::new().expect("a private network");
@@ -390,7 +377,7 @@ fn a_port_that_somebody_has_is_refused_with_the_name() {
 
 #[test]
 fn nothing_stays_behind_when_it_is_killed() {
-    if !is_there(&["curl"]) {
+    if lab::skip_without("nothing_stays_behind_when_it_is_killed", &["curl"]) {
         return;
     }
     let mut bench = Bench::new(&[]);
@@ -413,7 +400,7 @@ fn both_are_reached(bench: &Bench) {
 
 #[test]
 fn an_engine_calls_the_responder_while_it_lives() {
-    if !is_there(&["curl"]) {
+    if lab::skip_without("an_engine_calls_the_responder_while_it_lives", &["curl"]) {
         return;
     }
     let world = World::new().expect("a private network");
@@ -455,7 +442,7 @@ fn an_engine_calls_the_responder_while_it_lives() {
 
 #[test]
 fn an_engine_that_comes_later_is_told_who_is_there() {
-    if !is_there(&["curl"]) {
+    if lab::skip_without("an_engine_that_comes_later_is_told_who_is_there", &["curl"]) {
         return;
     }
     let bench = Bench::new(&[]);

@@ -7,7 +7,7 @@ use lab::{Side, World, skip_without_root};
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const LARGE: usize = 32 << 20;
@@ -17,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Stage {
     outboard: Outboard,
     _engine: lab::Process,
+    site: PathBuf,
     // Last: it must outlive what runs in it.
     world: World,
 }
@@ -24,23 +25,22 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let world = World::new().unwrap();
-        let site = world.scratch().join("site");
-        std::fs::create_dir(&site).unwrap();
-        std::fs::write(site.join("small"), "hello").unwrap();
-        std::fs::write(site.join("large"), vec![7; LARGE]).unwrap();
+        let large = vec![7; LARGE];
+        let files: [(&str, &[u8]); 2] = [("small", b"hello"), ("large", &large)];
+        let site = world.site(&files).unwrap();
         let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
         let engine = outboard.start_engine(&world, None).unwrap();
         Self {
             outboard,
             _engine: engine,
+            site,
             world,
         }
     }
 
     fn serve(&self) -> lab::Process {
-        let site = self.world.scratch().join("site");
         self.outboard
-            .start_serve(&self.world, &site, address())
+            .start_serve(&self.world, &self.site, address())
             .unwrap()
     }
 

@@ -223,6 +223,17 @@ impl World {
         &self.scratch
     }
 
+    /// A directory of this world's own with these files, to be served. Made once.
+    pub fn site(&self, files: &[(&str, &[u8])]) -> Result<PathBuf> {
+        let site = self.scratch.join("site");
+        std::fs::create_dir(&site).with_context(|| format!("cannot make {}", site.display()))?;
+        for (name, bytes) in files {
+            std::fs::write(site.join(name), bytes)
+                .with_context(|| format!("cannot write {name} in {}", site.display()))?;
+        }
+        Ok(site)
+    }
+
     /// A program to be started on `side`.
     pub fn program(&self, side: Side, name: impl AsRef<std::ffi::OsStr>) -> Program {
         Program::new(name).within(self.name(side))

@@ -12,9 +12,7 @@ fn a_load_on_nginx_is_answered_and_its_cost_is_seen() {
         return;
     }
     let world = World::new().unwrap();
-    let site = world.scratch().join("site");
-    std::fs::create_dir(&site).unwrap();
-    std::fs::write(site.join("16K"), vec![7; 16 << 10]).unwrap();
+    let site = world.site(&[("16K", &[7; 16 << 10])]).unwrap();
     let nginx = Nginx::start(&world, None, &site, None).unwrap();
     for (path, close) in [("/64", false), ("/64", true), ("/16K", false)] {
         let load = Load {

@@ -8,8 +8,10 @@ use core::ffi::{c_int, c_void};
 
 use libc::{sockaddr, socklen_t};
 use sim::script::Errno;
+use sim::sockets::{Attempt, Fd, Sockets};
 
 use super::memory::{address, host, int, put_address};
+use crate::host::{Host, State};
 
 pub(super) unsafe extern "C" fn socket(
     userdata: *mut c_void,
@@ -35,6 +37,19 @@ pub(super) unsafe extern "C" fn socket(
         .map_err(|error| Errno(error.raw_os_error())))
 }
 
+/// A call on one socket, which answers zero.
+fn on_socket(
+    host: &Host,
+    fd: c_int,
+    mut call: impl FnMut(&mut Sockets, Fd) -> Attempt<()>,
+) -> Result<i64, Errno> {
+    let attempt = |state: &mut State| {
+        let fd = state.find(fd)?;
+        call(&mut state.sockets, fd)
+    };
+    host.call(attempt, None).map(|_| 0)
+}
+
 pub(super) unsafe extern "C" fn bind(
     userdata: *mut c_void,
     fd: c_int,
@@ -43,27 +58,15 @@ pub(super) unsafe extern "C" fn bind(
 ) -> c_int {
     // SAFETY: see the module.
     let (host, to) = unsafe { (host(userdata), address(to, len)) };
-    int(to.and_then(|to| {
-        host.call(
-            |state| state.find(fd).and_then(|fd| state.sockets.bind(fd, to)),
-            None,
-        )
-        .map(|_| 0)
-    }))
+    int(to.and_then(|to| on_socket(host, fd, |sockets, fd| sockets.bind(fd, to))))
 }
 
 pub(super) unsafe extern "C" fn listen(userdata: *mut c_void, fd: c_int, backlog: c_int) -> c_int {
     // SAFETY: see the module.
     let host = unsafe { host(userdata) };
-    let done = host.call(
-        |state| {
-            state
-                .find(fd)
-                .and_then(|fd| state.sockets.listen(fd, backlog))
-        },
-        None,
-    );
-    int(done.map(|_| 0))
+    int(on_socket(host, fd, |sockets, fd| {
+        sockets.listen(fd, backlog)
+    }))
 }
 
 pub(super) unsafe extern "C" fn accept(
@@ -101,27 +104,13 @@ pub(super) unsafe extern "C" fn connect(
 ) -> c_int {
     // SAFETY: see the module.
     let (host, to) = unsafe { (host(userdata), address(to, len)) };
-    int(to.and_then(|to| {
-        host.call(
-            |state| state.find(fd).and_then(|fd| state.sockets.connect(fd, to)),
-            None,
-        )
-        .map(|_| 0)
-    }))
+    int(to.and_then(|to| on_socket(host, fd, |sockets, fd| sockets.connect(fd, to))))
 }
 
 pub(super) unsafe extern "C" fn shutdown(userdata: *mut c_void, fd: c_int, how: c_int) -> c_int {
     // SAFETY: see the module.
     let host = unsafe { host(userdata) };
-    let done = host.call(
-        |state| {
-            state
-                .find(fd)
-                .and_then(|fd| state.sockets.shutdown(fd, how))
-        },
-        None,
-    );
-    int(done.map(|_| 0))
+    int(on_socket(host, fd, |sockets, fd| sockets.shutdown(fd, how)))
 }
 
 /// The real descriptor stays, for the runner to close.
