@@ -1,5 +1,6 @@
 //! `outboard lab`: experiments on this machine, engine and kernel side by side.
 
+use ::lab::flood::experiment as flood;
 use ::lab::{goodput, respond, stateless, web};
 use anyhow::Result;
 use std::io::{IsTerminal, Write};
@@ -19,6 +20,7 @@ enum Experiment {
     Goodput(Goodput),
     Stateless(Stateless),
     Respond(Respond),
+    Flood(Flood),
 }
 
 /// nginx on the kernel's TCP and on the engine: throughput, CPU a request, latency
@@ -144,6 +146,22 @@ struct Respond {
     json: bool,
 }
 
+/// What real clients notice of a SYN flood: nginx on the kernel's TCP and on the engine
+///
+/// A sender with a core of its own sends SYNs as fast as that core can, each from another made-up
+/// address and port; server and engine share the other core. Clients come one after another, each
+/// with one request on a connection of its own. Needs root.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  sudo outboard lab flood --rounds 3 --seconds 10")]
+struct Flood {
+    /// Rounds; each floods both stacks
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    rounds: usize,
+    /// Seconds during which clients come
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    seconds: u64,
+}
+
 /// Runs the experiment.
 pub fn run(args: Args) -> Result<ExitCode> {
     match args.experiment {
@@ -151,6 +169,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Experiment::Goodput(args) => run_goodput(&args),
         Experiment::Stateless(args) => run_stateless(&args),
         Experiment::Respond(args) => run_respond(&args),
+        Experiment::Flood(args) => run_flood(&args),
     }
 }
 
@@ -242,5 +261,16 @@ fn run_respond(args: &Respond) -> Result<ExitCode> {
     } else {
         print!("{report}");
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_flood(args: &Flood) -> Result<ExitCode> {
+    let plan = flood::Plan {
+        binary: std::env::current_exe()?,
+        rounds: args.rounds.max(1),
+        window: Duration::from_secs(args.seconds.max(1)),
+    };
+    let report = watched(|say| flood::run(&plan, say))?;
+    print!("{report}");
     Ok(ExitCode::SUCCESS)
 }

@@ -267,7 +267,7 @@ fn counted(world: &World, names: &[&str]) -> Option<Vec<u64>> {
 #[test]
 fn a_flood_of_syns_is_answered_one_for_one() {
     const SYNS: u32 = 100_000;
-    if !is_there(&[]) {
+    if lab::skip_without("a_flood_of_syns_is_answered_one_for_one", &[]) {
         return;
     }
     let mut bench = Bench::new(&["--json"]);
@@ -315,7 +315,7 @@ fn a_flood_of_syns_is_answered_one_for_one() {
 
 #[test]
 fn in_the_generic_hook() {
-    if !is_there(&["curl"]) {
+    if lab::skip_without("in_the_generic_hook", &["curl"]) {
         return;
     }
     let bench = Bench::new(&["--xdp", "generic"]);

@@ -5,7 +5,7 @@
 use lab::flood::SynFlood;
 use lab::nginx::Nginx;
 use lab::outboard::{Outboard, total};
-use lab::{Side, World, sampler, skip_without_root};
+use lab::{Side, World, sampler, skip_without_root, tool};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -24,9 +24,7 @@ fn clients_are_served_under_a_flood_that_leaves_nothing() {
         return;
     }
     let world = World::new().unwrap();
-    let site = world.scratch().join("site");
-    std::fs::create_dir(&site).unwrap();
-    std::fs::write(site.join("small"), "hello").unwrap();
+    let site = world.site(&[("small", b"hello")]).unwrap();
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let settings = format!("[limits]\nhalf_open = {HALF_OPEN}\n");
     let engine = outboard.start_engine_with(&world, &settings).unwrap();
@@ -65,6 +63,9 @@ fn clients_are_served_under_a_flood_that_leaves_nothing() {
         after <= before + SLACK,
         "memory grew from {before} to {after}"
     );
+    // Strangers are answered the way that they came: nobody is asked who they are.
+    let neighbours = tool::run(&format!("ip -n {} neigh", world.name(Side::Server))).unwrap();
+    assert!(!neighbours.contains("10.1"), "{neighbours}");
     // And afterwards it is as if nothing had been.
     world.on(Side::Client, || Ok(fetch(address)?)).unwrap();
 }

@@ -107,6 +107,7 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
         &interface,
         xdp::Config {
             queue: config.queue,
+            receive_frames: config.receive_frames,
             offloads: offloads(&config),
             ..xdp::Config::default()
         },

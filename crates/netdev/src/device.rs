@@ -132,6 +132,12 @@ pub trait Device {
     /// call only; the buffer goes back to the device after it.
     fn receive<F: FnMut(&[u8])>(&mut self, budget: usize, each: F) -> usize;
 
+    /// Frames, or buffers of them, that have arrived and wait to be received; 0 of a device that
+    /// cannot tell.
+    fn waiting(&mut self) -> usize {
+        0
+    }
+
     /// The buffer for the next frame: at least [`Limits::frame`] bytes with unspecified contents.
     ///
     /// It stays the same until [`submit`](Self::submit), so a frame that was begun and then

@@ -34,6 +34,8 @@ drop_reasons! {
     /// SYN while the listener holds its limit of half-open connections, or the stack its own, and
     /// without cookies.
     HalfOpenFull = "half_open_full",
+    /// SYN that a cookie would have answered, while more of them arrive than can be answered.
+    CookieWithheld = "cookie_withheld",
     /// SYN or final ACK of a handshake while the accept queue is full.
     AcceptQueueFull = "accept_queue_full",
     /// The stack holds its limit of connections.

@@ -53,9 +53,9 @@ pub struct Outgoing<'a> {
     /// Whose it is; `None` for answers to what belongs to no connection, for SYN-ACKs, and for
     /// TIME-WAIT.
     pub conn: Option<ConnId>,
-    /// Of an answer to what belongs to no connection: the link that it came by. The way back along
-    /// it costs no look at routes and neighbours, which a flood from made-up addresses would make
-    /// dear.
+    /// Of an answer to what belongs to no connection, or to a SYN: the link that it came by. The way
+    /// back along it costs no look at routes and neighbours, which a flood from made-up addresses
+    /// would make dear.
     pub answers: Option<Link>,
     /// Our address.
     pub src: IpAddr,

@@ -9,6 +9,7 @@ mod tcp;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use netdev::xdp::MAX_FRAMES;
 use serde::Deserialize;
 
 pub use access::{Access, PortRange, Prefix, Rule};
@@ -29,6 +30,8 @@ pub struct Config {
     pub device: DeviceKind,
     /// The receive queue that the worker serves.
     pub queue: u32,
+    /// Frames that can wait for the worker, rounded up to a power of two.
+    pub receive_frames: u32,
     /// The core that the worker runs on; where the kernel likes if not given.
     pub core: Option<usize>,
     /// Whether that core also runs the server: then the worker yields to it, and a doorbell does
@@ -85,6 +88,7 @@ impl Default for Config {
             socket: None,
             device: DeviceKind::Xdp,
             queue: 0,
+            receive_frames: 16_384,
             core: None,
             share_core: true,
             spin_microseconds: 50,
@@ -226,6 +230,8 @@ impl Config {
             0,
             10_000,
         )?;
+        let frames = u64::from(self.receive_frames);
+        in_range("", "receive_frames", frames, 64, MAX_FRAMES.into())?;
         in_range("", "drain_seconds", u64::from(self.drain_seconds), 0, 3_600)?;
         self.tcp.check()?;
         self.limits.check()

@@ -54,6 +54,14 @@ use self::transmit::Sink;
 
 /// Frames taken from the device in a turn.
 const RECEIVE_BUDGET: usize = 64;
+/// Frames that wait beyond a turn's when a worker under a flood of SYNs is behind: enough that a
+/// burst is answered, and a small part of what a device holds by default, so that there is room for
+/// what comes while others have the core.
+const BEHIND: usize = 1024;
+/// Frames that it then takes in addition, SYNs among them unanswered.
+const CATCH_UP_BUDGET: usize = 512;
+/// SYNs among those that are answered all the same, because they came before.
+const AGAIN_BUDGET: u32 = 32;
 /// Emissions in a turn.
 const TRANSMIT_BUDGET: usize = 256;
 /// Timers in a turn.
@@ -174,6 +182,22 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     fn receive(&mut self) -> bool {
+        let cookies = self.stack.counters().cookies_sent;
+        let mut count = self.receive_frames(RECEIVE_BUDGET);
+        let flooded = self.stack.counters().cookies_sent != cookies;
+        if flooded && self.device.waiting() > BEHIND {
+            // More SYNs come than can be answered, and what overflows would be anybody's segments.
+            self.stack.withhold_cookies(Some(AGAIN_BUDGET));
+            count += self.receive_frames(CATCH_UP_BUDGET);
+            self.stack.withhold_cookies(None);
+        }
+        if !self.starved.is_empty() {
+            self.shed();
+        }
+        count != 0
+    }
+
+    fn receive_frames(&mut self, budget: usize) -> usize {
         let Self {
             device,
             stack,
@@ -193,7 +217,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             starved,
         };
         let open = config.access.is_open();
-        let count = device.receive(RECEIVE_BUDGET, |frame| {
+        let count = device.receive(budget, |frame| {
             let dropped = match parse(frame, *checksum) {
                 Ok(segment) => {
                     let tcp = &segment.tcp;
@@ -231,10 +255,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         });
         counters.frames += count as u64;
         counters.batches += u64::from(count != 0);
-        if !self.starved.is_empty() {
-            self.shed();
-        }
-        count != 0
+        count
     }
 
     fn transmit(&mut self) -> bool {

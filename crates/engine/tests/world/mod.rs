@@ -185,7 +185,8 @@ impl Peer {
         self.device.flush();
     }
 
-    fn turn(&mut self, now: Instant) -> bool {
+    /// Takes what has come and sends what is ready; whether there was anything.
+    pub fn turn(&mut self, now: Instant) -> bool {
         let (stack, conns) = (&mut self.stack, &mut self.conns);
         let type_of_service = &mut self.type_of_service;
         let hop_limit = &mut self.hop_limit;

@@ -106,6 +106,11 @@ impl LaneState {
         }
     }
 
+    /// Frames that can be taken.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
     pub(super) fn is_drained(&self) -> bool {
         self.queue.is_empty() && self.held.is_empty()
     }

@@ -130,6 +130,10 @@ impl Device for SimDevice {
         received
     }
 
+    fn waiting(&mut self) -> usize {
+        self.incoming.lock().waiting()
+    }
+
     fn frame(&mut self) -> Option<&mut [u8]> {
         if self.current.is_none() {
             let mut buffer = self.outgoing.lock().spare.pop().unwrap_or_default();

@@ -221,6 +221,10 @@ impl Device for XdpDevice {
         frames
     }
 
+    fn waiting(&mut self) -> usize {
+        self.socket.receive.available() as usize
+    }
+
     fn frame(&mut self) -> Option<&mut [u8]> {
         if self.current.is_none() {
             if self.free_frames.is_empty() {

@@ -1,6 +1,7 @@
 //! The SYN queue: handshakes that a peer has begun and not completed, each a fraction of the size
 //! of a connection, and their number bounded per listener and in total.
 
+use wire::segment::Link;
 use wire::seq::SeqNumber;
 use wire::tcp::{Flags, Options, Repr, SackBlocks, Timestamps};
 
@@ -15,6 +16,8 @@ use crate::{Instant, ListenerId};
 pub(crate) struct HalfOpen {
     pub(crate) handshake: Handshake,
     pub(crate) listener: ListenerId,
+    /// What the SYN came by, and the SYN-ACK goes by.
+    pub(crate) link: Link,
     /// What we announce.
     pub(crate) mss: u16,
     pub(crate) window: u16,

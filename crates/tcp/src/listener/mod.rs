@@ -2,6 +2,7 @@
 
 pub(crate) mod cookie;
 pub(crate) mod half_open;
+pub(crate) mod withheld;
 
 use std::collections::{HashMap, VecDeque};
 

@@ -16,6 +16,25 @@ use crate::listener::half_open::HalfOpen;
 use crate::{ConnOptions, Instant, ListenerId, PayloadStore};
 
 impl Stack {
+    /// Withholds cookies until it is called with `None`: a SYN that one would answer is dropped,
+    /// but for `again` of those that come for the second time within a second or two. For an owner
+    /// that more SYNs reach than it can answer: what it does not answer costs little, and so it
+    /// keeps up with everything else that arrives.
+    pub fn withhold_cookies(&mut self, again: Option<u32>) {
+        self.withholding = again;
+    }
+
+    /// Whether a SYN may be answered by a cookie now.
+    pub(super) fn may_answer(&mut self, now: Instant, segment: &Segment<'_>) -> bool {
+        let Some(left) = &mut self.withholding else {
+            return true;
+        };
+        let again = self.withheld.remember(now, &segment.flow());
+        let answers = again && *left > 0;
+        *left -= u32::from(answers);
+        answers
+    }
+
     /// Answers a SYN without remembering it.
     //= RFC 4987 §3.6
     pub(super) fn answer_by_cookie(
@@ -34,6 +53,7 @@ impl Stack {
         let half = HalfOpen {
             handshake,
             listener: id,
+            link: segment.link,
             mss: connection::announced_mss(key.remote, &self.common.config, options),
             window: connection::initial_window(options),
             scale: connection::window_scale(&self.common.config),

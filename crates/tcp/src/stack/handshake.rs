@@ -64,6 +64,9 @@ impl Stack {
                 return Err(DropReason::HalfOpenFull);
             }
             let options = listener.spec.options;
+            if !self.may_answer(now, segment) {
+                return Err(DropReason::CookieWithheld);
+            }
             if let Some((pair, _)) = reuse {
                 // The acknowledgement that brings the cookie has to come to the listener.
                 self.forget_time_wait(pair);
@@ -87,6 +90,7 @@ impl Stack {
         let half = HalfOpen {
             handshake,
             listener: id,
+            link: segment.link,
             mss: connection::announced_mss(key.remote, &self.common.config, &options),
             window: connection::initial_window(&options),
             scale: connection::window_scale(&self.common.config),

@@ -41,6 +41,7 @@ use crate::isn::Isn;
 use crate::listener::Listeners;
 use crate::listener::cookie::Cookies;
 use crate::listener::half_open::{HalfOpens, half_opens};
+use crate::listener::withheld::Withheld;
 use crate::path_mtus::PathMtus;
 use crate::request::{ConnectError, Request, RequestError};
 use crate::slab::Slab;
@@ -95,6 +96,10 @@ pub struct Stack {
     orphans: u32,
     isn: Isn,
     cookies: Cookies,
+    /// SYNs that cookies were withheld from.
+    withheld: Withheld,
+    /// While cookies are withheld: to how many that come again one may still go.
+    withholding: Option<u32>,
     /// Hides the timestamp clock (RFC 7323 7.1).
     ts_offsets: FlowHasher,
 }
@@ -126,6 +131,8 @@ impl Stack {
             orphans: 0,
             isn: Isn::new(keys[1]),
             cookies: Cookies::new(keys[3]),
+            withheld: Withheld::new(keys[0]),
+            withholding: None,
             ts_offsets: FlowHasher::new(keys[2]),
             common: Common {
                 counters: Counters::default(),

@@ -86,7 +86,7 @@ impl Stack {
                     .filter(|half| half.queued)
                     .map(|half| {
                         let key = half.handshake.key;
-                        (None, key.local, key.remote, half.syn_ack(now))
+                        (Some(half.link), key.local, key.remote, half.syn_ack(now))
                     }),
             };
             if let Some((answers, src, dst, tcp)) = segment {

@@ -1,6 +1,8 @@
 //! A SYN flood (RFC 4987 §2) from the client's side of a world, as fast as one core sends: every
 //! SYN from another made-up address and port.
 
+pub mod experiment;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +10,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use netdev::{Device, Interface, XdpDevice, xdp};
+use netdev::{Claim, Claimed, Device, Interface, Placement, XdpDevice, xdp};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use wire::checksum::Sum;
 use wire::ethernet::{MacAddr, Vlan};
 use wire::ip::Ecn;
@@ -27,6 +30,15 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The least port that a SYN comes from; what is flooded listens below, and no stranger seems to be
 /// it.
 const FIRST_PORT: u16 = 10_000;
+/// How many ports they come from.
+const PORTS: u16 = 50_000;
+/// The addresses that they come from, which nobody here has.
+const STRANGERS: (Ipv4Addr, Ipv4Addr) = (
+    Ipv4Addr::new(10, 128, 0, 0),
+    Ipv4Addr::new(10, 255, 255, 255),
+);
+/// The same as a network.
+const STRANGERS_NETWORK: &str = "10.128.0.0/9";
 
 /// What a flood came to.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +69,17 @@ impl SynFlood {
     /// # Errors
     /// What kept the sender from being made.
     pub fn start(world: &World, target: SocketAddr) -> Result<Self> {
-        Self::of(world, target, u32::MAX)
+        Self::of(world, target, u32::MAX, None)
+    }
+
+    /// As [`Self::start`], from a core of its own. What is answered to the strangers is taken out in
+    /// the driver of the client's interface, as if it had left for elsewhere: the client's kernel,
+    /// which would look for a way to each of them on the core of whoever answers, does not see it.
+    ///
+    /// # Errors
+    /// What kept the sender from being made.
+    pub fn start_from_core(world: &World, target: SocketAddr, core: usize) -> Result<Self> {
+        Self::of(world, target, u32::MAX, Some(core))
     }
 
     /// Sends `count` SYNs to an IPv4 address and port of the server's side, and waits until the
@@ -66,21 +88,23 @@ impl SynFlood {
     /// # Errors
     /// What kept the sender from being made.
     pub fn send(world: &World, target: SocketAddr, count: u32) -> Result<Report> {
-        let mut flood = Self::of(world, target, count)?;
+        let mut flood = Self::of(world, target, count, None)?;
         flood.join()
     }
 
-    fn of(world: &World, target: SocketAddr, count: u32) -> Result<Self> {
+    fn of(world: &World, target: SocketAddr, count: u32, core: Option<usize>) -> Result<Self> {
         let find = |side: Side| world.on(side, || Ok(Interface::find(side.interface())?));
         let from: Result<Interface> = find(Side::Client);
         let to: Result<Interface> = find(Side::Server);
         let (from, to) = (from?, to?);
-        let device = world.on(Side::Client, || {
+        let (device, sink) = world.on(Side::Client, || {
             let config = xdp::Config {
                 bind: xdp::Bind::Copy,
                 ..xdp::Config::default()
             };
-            XdpDevice::open(&from, config).context("cannot open the sender")
+            let device = XdpDevice::open(&from, config).context("cannot open the sender")?;
+            let sink = core.map(|_| sink(&from, target, &device)).transpose()?;
+            Ok((device, sink))
         })?;
         let stop = Arc::new(AtomicBool::new(false));
         let thread = std::thread::Builder::new().name("SYN flood".into());
@@ -91,7 +115,15 @@ impl SynFlood {
                 dst: MacAddr(to.mac),
                 vlan: Vlan::default(),
             };
-            move || Ok(send(device, link, target, count, &stop))
+            move || {
+                let _sink = sink;
+                if let Some(core) = core {
+                    let mut cores = CpuSet::new();
+                    cores.set(core);
+                    sched_setaffinity(None, &cores).context("cannot choose a core")?;
+                }
+                Ok(send(device, link, target, count, &stop))
+            }
         })?;
         Ok(Self {
             stop,
@@ -125,6 +157,19 @@ impl Drop for SynFlood {
             let _ = self.finish();
         }
     }
+}
+
+/// Takes the answers to the strangers; nobody takes them out of the device's ring, which is soon
+/// full.
+fn sink(interface: &Interface, target: SocketAddr, device: &XdpDevice) -> Result<Claim> {
+    let claimed = Claimed {
+        server: target,
+        addresses: vec![(STRANGERS.0.into(), STRANGERS.1.into())],
+        ports: FIRST_PORT..=FIRST_PORT + (PORTS - 1),
+    };
+    let mut claim = Claim::attach(interface, Placement::Native, &claimed)?;
+    claim.connect_queue(device.queue(), device)?;
+    Ok(claim)
 }
 
 fn send(
@@ -167,7 +212,7 @@ fn syn(link: Link, target: SocketAddr, number: u32) -> Headers {
         dscp: 0,
         ecn: Ecn::NotCapable,
         tcp: Repr {
-            src_port: FIRST_PORT + (number >> 9) as u16 % 50_000,
+            src_port: FIRST_PORT + (number >> 9) as u16 % PORTS,
             dst_port: target.port(),
             seq: SeqNumber(number.wrapping_mul(0x9e37_79b9)),
             ack: None,

@@ -1,0 +1,222 @@
+//! `outboard lab flood`: what real clients notice of a SYN flood, on the kernel's TCP and on the
+//! engine.
+
+use crate::flood::SynFlood;
+use crate::nginx::Nginx;
+use crate::outboard::{Outboard, total};
+use crate::process::Process;
+use crate::statistics::median;
+use crate::table::Table;
+use crate::world::{Side, World};
+use crate::{sampler, tool};
+use anyhow::{Context, Result, bail};
+use std::fmt;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How to run it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The binary that runs the engine.
+    pub binary: PathBuf,
+    /// Rounds; each floods both stacks.
+    pub rounds: usize,
+    /// How long clients come during a flood.
+    pub window: Duration,
+}
+
+/// The core of the server and the engine.
+const SERVER_CORE: usize = 0;
+/// The core of the flood.
+const FLOOD_CORE: usize = 1;
+/// How long a client may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the flood goes on before anything is measured.
+const BEFORE: Duration = Duration::from_secs(1);
+
+/// What one stack came to, by round; times are those of single clients, of all rounds.
+#[derive(Clone, Debug, Default)]
+struct Series {
+    sent: Vec<f64>,
+    answered: Vec<f64>,
+    clients_ms: Vec<f64>,
+    failed: usize,
+    grown: Vec<f64>,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    kernel: Series,
+    engine: Series,
+}
+
+/// Runs it. `say` is told what is being done.
+///
+/// # Errors
+/// What kept the experiment from being made. That a client is not served is a result.
+pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
+    if std::thread::available_parallelism()?.get() < 2 {
+        bail!("this needs two cores: one for the server, one for the flood");
+    }
+    for needed in ["nginx", "taskset"] {
+        if tool::find(needed).is_none() {
+            bail!("{needed} is not installed: scripts/deps.sh test");
+        }
+    }
+    let mut report = Report::default();
+    for round in 1..=plan.rounds {
+        say(&format!("round {round}: kernel"));
+        flood_kernel(plan, &mut report.kernel)?;
+        say(&format!("round {round}: engine"));
+        flood_engine(plan, &mut report.engine)?;
+    }
+    Ok(report)
+}
+
+fn flood_kernel(plan: &Plan, series: &mut Series) -> Result<()> {
+    let world = World::new()?;
+    let site = world.scratch().to_owned();
+    let server = Nginx::start(&world, None, &site, Some(SERVER_CORE))?;
+    // The kernel answers nobody whom it has no way to; the engine answers the way that it was asked.
+    let (network, by) = (super::STRANGERS_NETWORK, Side::Client.ipv4());
+    let name = world.name(Side::Server);
+    tool::run(&format!("ip -n {name} route add {network} via {by}"))?;
+    let cookies = || kernel_cookies(&world);
+    flood(plan, &world, series, cookies)?;
+    server.stop()
+}
+
+fn flood_engine(plan: &Plan, series: &mut Series) -> Result<()> {
+    let world = World::new()?;
+    let site = world.scratch().to_owned();
+    let outboard = Outboard::new(&plan.binary, &world);
+    let engine: Process = outboard.start_engine(&world, Some(SERVER_CORE))?;
+    let server = Nginx::start(&world, Some(&outboard), &site, Some(SERVER_CORE))?;
+    let cookies = || Ok(total(&outboard.stats()?, "tcp_syn_cookies_sent"));
+    // It has seen one connection, so that what it has once is there.
+    world.on(Side::Client, || fetch(Nginx::address()))?;
+    let before = sampler::private_memory(engine.id())?;
+    flood(plan, &world, series, cookies)?;
+    let after = sampler::private_memory(engine.id())?;
+    series.grown.push(after as f64 - before as f64);
+    server.stop()
+}
+
+/// Floods, and measures what is answered, and the time of clients that come one after another.
+fn flood(
+    plan: &Plan,
+    world: &World,
+    series: &mut Series,
+    cookies: impl Fn() -> Result<f64>,
+) -> Result<()> {
+    let address = Nginx::address();
+    let flood = SynFlood::start_from_core(world, address, FLOOD_CORE)?;
+    std::thread::sleep(BEFORE);
+    let (first, began) = (cookies()?, Instant::now());
+    let (mut times, mut failed) = (Vec::new(), 0);
+    world.on(Side::Client, || {
+        while began.elapsed() < plan.window {
+            match fetch(address)? {
+                Some(time) => times.push(time.as_secs_f64() * 1e3),
+                None => failed += 1,
+            }
+        }
+        Ok(())
+    })?;
+    let passed = began.elapsed();
+    let answered = cookies()? - first;
+    series.sent.push(flood.stop()?.rate());
+    series.answered.push(answered / passed.as_secs_f64());
+    series.clients_ms.append(&mut times);
+    series.failed += failed;
+    Ok(())
+}
+
+/// SYN cookies that the kernel has sent on the server's side.
+fn kernel_cookies(world: &World) -> Result<f64> {
+    let text = world
+        .program(Side::Server, "cat")
+        .arg("/proc/net/netstat")
+        .output()?;
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (names, values) = (lines.next(), lines.next());
+    let mut pairs = names
+        .zip(values)
+        .into_iter()
+        .flat_map(|(names, values)| names.split(' ').zip(values.split(' ')));
+    let value = pairs.find_map(|(name, value)| (name == "SyncookiesSent").then_some(value));
+    value
+        .and_then(|value| value.parse().ok())
+        .context("the kernel does not count SYN cookies")
+}
+
+/// The time of one request on a connection of its own; `None`: it was not answered.
+fn fetch(address: SocketAddr) -> Result<Option<Duration>> {
+    let began = Instant::now();
+    let exchange = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(b"GET /64 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer.starts_with("HTTP/1.1 200"))
+    };
+    Ok(exchange().unwrap_or(false).then(|| began.elapsed()))
+}
+
+impl Report {
+    fn row(table: &mut Table, name: &str, values: [Option<f64>; 2], digits: usize) {
+        let cell =
+            |value: Option<f64>| value.map_or_else(|| "–".into(), |v| format!("{v:.digits$}"));
+        table.row([name.to_string(), cell(values[0]), cell(values[1])]);
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let both = [&self.kernel, &self.engine];
+        let mut table = Table::new(["", "kernel", "engine"]);
+        Self::row(
+            &mut table,
+            "SYNs sent a second",
+            both.map(|s| median(&s.sent)),
+            0,
+        );
+        let answered = both.map(|s| median(&s.answered));
+        Self::row(
+            &mut table,
+            "SYNs answered by a cookie, a second",
+            answered,
+            0,
+        );
+        let served = both.map(|s| Some(s.clients_ms.len() as f64));
+        Self::row(&mut table, "clients served", served, 0);
+        let failed = both.map(|s| Some(s.failed as f64));
+        Self::row(&mut table, "clients not served", failed, 0);
+        for (name, part) in [
+            ("median", 0.5),
+            ("95 %", 0.95),
+            ("99 %", 0.99),
+            ("worst", 1.0),
+        ] {
+            let name = format!("a client's time, {name}, ms");
+            let time = both.map(|s| quantile(&s.clients_ms, part));
+            Self::row(&mut table, &name, time, 2);
+        }
+        let grown = both.map(|s| s.grown.iter().copied().reduce(f64::max));
+        let grown = grown.map(|bytes| bytes.map(|bytes| bytes / 1024.0));
+        Self::row(&mut table, "the engine's memory grew by, KiB", grown, 0);
+        write!(f, "{table}")
+    }
+}
+
+/// The value that this part of all does not exceed.
+fn quantile(values: &[f64], part: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let at = (part * sorted.len() as f64).ceil() as usize;
+    sorted.get(at.saturating_sub(1)).copied()
+}
