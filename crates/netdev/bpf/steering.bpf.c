@@ -198,8 +198,8 @@ static __always_inline int to_responder(struct xdp_md *context)
 	return to_kernel(REASON_NO_RESPONDER);
 }
 
-SEC("xdp.frags")
-int steer(struct xdp_md *context)
+/* Whatever the hint does not know. */
+static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 {
 	struct cursor cursor = {
 		.at = (void *)(long)context->data,
@@ -210,16 +210,10 @@ int steer(struct xdp_md *context)
 	struct treatment *treatment;
 	struct upper upper = {};
 	struct segment segment = {};
-	__u32 tuple_size, reason, zero = 0;
+	__u32 tuple_size, reason;
 	int type, failed, verdict;
-	struct hint *hint;
 	__u64 generation;
 
-	hint = bpf_map_lookup_elem(&hints, &zero);
-	if (!hint)
-		return to_kernel(REASON_NOT_STEERED);
-	if (is_hinted(context, hint))
-		return to_responder(context);
 	/* Before the endpoint is looked up: if it goes meanwhile, what is found is not valid. */
 	generation = *(volatile __u64 *)&hint->generation;
 
@@ -295,6 +289,20 @@ int steer(struct xdp_md *context)
 	reason = segment.quoted ? REASON_ENGINE_ERROR : REASON_ENGINE;
 	count(verdict == XDP_REDIRECT ? reason : REASON_NO_RECEIVER);
 	return verdict;
+}
+
+SEC("xdp.frags")
+int steer(struct xdp_md *context)
+{
+	struct hint *hint;
+	__u32 zero = 0;
+
+	hint = bpf_map_lookup_elem(&hints, &zero);
+	if (!hint)
+		return to_kernel(REASON_NOT_STEERED);
+	if (is_hinted(context, hint))
+		return to_responder(context);
+	return look_up(context, hint);
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
