@@ -146,7 +146,10 @@ fn drive(
     let device = runner.device_mut().counters();
     let client = runner.client();
     Ok(Outcome {
-        progress: reached,
+        progress: Reached {
+            seconds: runner.worked_ns(end) as f64 / 1e9,
+            ..reached
+        },
         lasted: runner.lasted_ns(end) as f64 / 1e9,
         latency: client.latency().clone(),
         seconds: clock.seconds,

@@ -62,6 +62,8 @@ pub struct Runner<D> {
     pace: Option<Pace>,
     began_ns: u64,
     last_ns: u64,
+    /// When a frame was there last.
+    received_ns: u64,
     /// How many events of the schedule were begun.
     begun: u64,
     /// When the last was begun that will be.
@@ -92,6 +94,7 @@ impl<D: Device> Runner<D> {
             pace,
             began_ns: now_ns,
             last_ns: now_ns,
+            received_ns: now_ns,
             begun: 0,
             stopped_ns: None,
             replies: Vec::with_capacity(4 * BATCH),
@@ -131,6 +134,13 @@ impl<D: Device> Runner<D> {
         now_ns.saturating_sub(self.began_ns)
     }
 
+    /// How long something was begun or came, in nanoseconds: all that is counted was in that time,
+    /// and waiting in vain for what is lost does not belong to it.
+    pub fn worked_ns(&self, now_ns: u64) -> u64 {
+        let received = self.received_ns.saturating_sub(self.began_ns);
+        received.max(self.lasted_ns(now_ns))
+    }
+
     /// How long something was begun, in nanoseconds.
     pub fn lasted_ns(&self, now_ns: u64) -> u64 {
         self.stopped_ns
@@ -155,6 +165,7 @@ impl<D: Device> Runner<D> {
             0
         };
         if received > 0 {
+            self.received_ns = now_ns;
             self.client.end_batch(now_us, &mut self.replies);
         }
         let elapsed_us = (now_ns - self.last_ns) / 1000;
