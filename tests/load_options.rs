@@ -162,8 +162,8 @@ fn lines_of_seconds_and_a_plot_are_written() {
             "--close",
             "--conn-rate",
             "500",
-            "-d",
-            "2500ms",
+            "-n",
+            "1250",
             "--csv",
             "--plot",
             &plot,
@@ -184,7 +184,7 @@ fn lines_of_seconds_and_a_plot_are_written() {
         assert!(number(line, "latency_p99_us") >= number(line, "latency_p50_us"));
     }
     let last = lines.last().expect("a line");
-    // One every two milliseconds, the first at once.
+    // One every two milliseconds, for two seconds and a half.
     assert_eq!(number(last, "requests"), 1250.0, "{said}");
 
     let svg = std::fs::read_to_string(&plot).expect("a picture");
