@@ -96,6 +96,10 @@ pub struct Conn {
     pub acked: u64,
     /// Acknowledged bytes that the owner knows of.
     pub told_acked: u64,
+    /// Pieces of send memory that it held when that was last charged.
+    pub extents: u16,
+    /// The session that is charged for them: the owner when the first was sent.
+    pub payer: Option<SessionId>,
     /// Why it failed, as an errno; 0 while it has not.
     pub failure: u16,
     /// What its packets carry: the differentiated services codepoint, six bits.
@@ -123,6 +127,8 @@ impl Conn {
             sent: 0,
             acked: 0,
             told_acked: 0,
+            extents: 0,
+            payer: None,
             failure: 0,
             dscp: 0,
             shares: 0,

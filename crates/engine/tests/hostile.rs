@@ -102,6 +102,41 @@ fn bytes_outside_the_send_area_end_the_session() {
 }
 
 #[test]
+fn pieces_under_way_are_limited_and_given_back() {
+    let mut config = Config::default();
+    config.limits.send_area = 1 << 16;
+    let mut world = World::with(config, LinkConfig::default());
+    let (mut host, conn, peer) = world.connected();
+    // No piece lies behind the one before, so each takes an entry.
+    let post = |world: &mut World, host: &mut Host, pieces: u64| {
+        for piece in 0..pieces {
+            host.submit(Submission::Send {
+                conn,
+                addr: piece % 8 * 2,
+                len: 1,
+                more: false,
+                consumed: 0,
+            });
+            if piece % 32 == 31 {
+                // The peer has no turn, and acknowledges nothing.
+                world.worker.turn(world.now);
+            }
+        }
+    };
+    for _ in 0..4 {
+        post(&mut world, &mut host, 1024);
+        world.pass(Duration::from_secs(1));
+        host.collect();
+    }
+    assert_eq!(world.peer.conns[&peer].update.failed, None);
+    assert_eq!(world.peer.conns[&peer].bytes.len(), 4096);
+    post(&mut world, &mut host, 1056);
+    world.pass(Duration::from_secs(1));
+    let ended = world.peer.conns[&peer].update.failed;
+    assert_eq!(ended, Some(tcp::Failure::Reset));
+}
+
+#[test]
 fn consuming_what_was_never_given_ends_the_session() {
     let scene = scene();
     let conn = scene.liars.0;

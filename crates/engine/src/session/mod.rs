@@ -90,6 +90,8 @@ pub struct Session {
     pub notices: VecDeque<Completion>,
     /// Connections whose memory lies in the region: it stays until there are none.
     pub held: u32,
+    /// Pieces of its send memory that are under way.
+    pub extents: u64,
     /// Connections that it shares through a fork and that are another session's now, with the bytes
     /// that this one has sent on each.
     pub inherited: HashMap<ConnId, u64>,

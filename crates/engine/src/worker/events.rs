@@ -36,6 +36,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if new {
             self.memory.expect_stream(conn.pool);
         }
+        let pays = conn.payer.is_some() && update.acked != conn.acked;
         if update.acked != conn.acked
             && let Some(path) = conn.path
         {
@@ -67,6 +68,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         if !self.late.is_empty() {
             self.repay(id);
         }
+        if pays {
+            self.charge(id);
+        }
     }
 
     /// A connection that a process wanted opened never was. The process does not know its name, so
@@ -93,6 +97,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// The TCP has forgotten a connection.
     fn released(&mut self, id: ConnId) {
         self.forget_late(id);
+        self.charge(id);
         if let Some(owner) = self.detach(id) {
             self.notice_released(owner, id, EVERYTHING);
             self.let_go(owner);

@@ -132,6 +132,13 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.refuse_late(id, conn_id);
             return Ok(());
         }
+        if let Some(conn) = self.connections.get_mut(conn_id) {
+            conn.payer.get_or_insert(id);
+        }
+        if !self.charge(conn_id) {
+            self.refused(id);
+            let _ = self.stack.on_request(self.now, conn_id, Request::Abort);
+        }
         let Some((start, acked)) = self.whole_stream(conn_id) else {
             return Ok(());
         };

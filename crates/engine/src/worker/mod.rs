@@ -14,6 +14,7 @@
 
 mod connect;
 mod events;
+mod extents;
 mod facts;
 mod handover;
 mod late;

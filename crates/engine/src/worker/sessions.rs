@@ -103,6 +103,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 ready: VecDeque::new(),
                 notices: VecDeque::new(),
                 held: 0,
+                extents: 0,
                 inherited,
                 inherited_listeners,
                 urgent: false,

@@ -184,6 +184,10 @@ impl<D: Device, N: Network> Worker<D, N> {
                 if let Some(conn) = self.connections.get_mut(conn_id) {
                     conn.sent += u64::from(len);
                 }
+                if !self.charge(conn_id) {
+                    self.refused(id);
+                    let _ = self.stack.on_request(self.now, conn_id, Request::Abort);
+                }
             }
             Err(RequestError::TooManyExtents) => {
                 // A hole in the stream would be worse than its end.
@@ -301,7 +305,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    fn refused(&mut self, id: SessionId) {
+    pub(super) fn refused(&mut self, id: SessionId) {
         self.counters.drop(Drop::RequestRefused);
         if let Some(session) = self.sessions.get_mut(id) {
             session.counters.refused += 1;

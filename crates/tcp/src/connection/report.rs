@@ -10,6 +10,12 @@ use crate::info::{ConnInfo, State};
 use crate::recovery::Phase;
 
 impl Connection {
+    /// Pieces of send memory that are held.
+    #[inline]
+    pub(crate) fn send_extents(&self) -> usize {
+        self.queue.extents()
+    }
+
     pub(crate) fn update(&self) -> ConnUpdate {
         ConnUpdate {
             received: self.rcv.received,

@@ -28,6 +28,16 @@ impl Stack {
             .map(|c| c.info(now))
     }
 
+    /// Pieces of send memory that a connection holds: what was to be sent and is not acknowledged
+    /// yet. 0 if there is no such connection.
+    #[must_use]
+    #[inline]
+    pub fn send_extents(&self, id: ConnId) -> usize {
+        self.connections
+            .get(id.index, id.generation)
+            .map_or(0, |c| c.send_extents())
+    }
+
     /// Every connection, orphans included.
     pub fn connections(&self) -> impl Iterator<Item = ConnId> + '_ {
         self.connections
