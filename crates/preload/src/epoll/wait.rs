@@ -83,17 +83,17 @@ pub unsafe fn wait(
         }
         let until = ours.sleep.arm(number, deadline)?;
         room.collect(ours);
-        let until = if room.filled > 0 {
-            Deadline::NOW
-        } else {
-            until
-        };
+        // Collected twice, what is level-triggered would be reported twice.
+        let collected = room.filled > 0;
+        let until = if collected { Deadline::NOW } else { until };
         let slept = room.kernel(until, mask, ours.sleep.mark());
         ours.sleep.disarm(slept.unwrap_or(true));
+        if !collected {
+            room.collect(ours);
+        }
         if room.filled == 0 {
             slept?;
         }
-        room.collect(ours);
         if room.filled > 0 || deadline.passed() {
             return Ok(room.filled);
         }
