@@ -29,19 +29,34 @@ impl DeliveryRate {
             self.since = micros(begun);
         }
         let span = micros(now).wrapping_sub(self.since);
-        if Nanos::from_micros(span) < round_trip.unwrap_or_default() || span == 0 {
+        if Nanos::from_micros(span) >= round_trip.unwrap_or_default() {
+            self.measure(acked, now, span);
+        }
+    }
+
+    /// Nothing is in flight any more, so many bytes being acknowledged; `begun` as above. A whole
+    /// flight took a round trip, even where the mean of earlier ones is longer: it is measured if it
+    /// was acknowledged at once, or if nothing has been before.
+    pub(crate) fn on_rest(&mut self, acked: u64, begun: Instant, now: Instant) {
+        let is_whole = self.since == 0;
+        if is_whole {
+            self.since = micros(begun);
+        }
+        if is_whole || self.bytes_per_ms == 0 {
+            self.measure(acked, now, micros(now).wrapping_sub(self.since));
+        }
+        self.since = 0;
+        self.from = acked as u32;
+    }
+
+    fn measure(&mut self, acked: u64, now: Instant, span: u32) {
+        if span == 0 {
             return;
         }
         // Far less than 2^32 bytes in a round trip: windows are below 2^30.
         let bytes = u64::from((acked as u32).wrapping_sub(self.from));
         self.bytes_per_ms = u32::try_from(bytes * 1000 / u64::from(span)).unwrap_or(u32::MAX);
         self.since = micros(now);
-        self.from = acked as u32;
-    }
-
-    /// Nothing is in flight any more, so many bytes being acknowledged.
-    pub(crate) fn rest(&mut self, acked: u64) {
-        self.since = 0;
         self.from = acked as u32;
     }
 
@@ -71,8 +86,26 @@ mod tests {
         rate.on_progress(30_000, ms(115), ms(120), rtt);
         assert_eq!(rate.bytes_per_second(), 2_000_000);
         // After a pause only the flight counts.
-        rate.rest(30_000);
+        rate.on_rest(30_000, ms(120), ms(120));
         rate.on_progress(31_000, ms(5000), ms(5010), rtt);
         assert_eq!(rate.bytes_per_second(), 100_000);
+    }
+
+    #[test]
+    fn a_flight_that_is_acknowledged_at_once_is_measured() {
+        let (mut rate, ms) = (DeliveryRate::default(), Instant::from_millis);
+        // Round trips were longer before, but this flight was one.
+        rate.on_rest(20_000, ms(100), ms(105));
+        assert_eq!(rate.bytes_per_second(), 4_000_000);
+        // So was the first one, though its acknowledgements came within less than that mean.
+        let (mut first, rtt) = (DeliveryRate::default(), Some(Nanos::from_millis(10)));
+        first.on_progress(10_000, ms(100), ms(104), rtt);
+        assert_eq!(first.bytes_per_second(), 0);
+        first.on_rest(20_000, ms(100), ms(105));
+        assert_eq!(first.bytes_per_second(), 4_000_000);
+        // Of one that was measured, what is left is not enough for another.
+        rate.on_progress(30_000, ms(200), ms(210), rtt);
+        rate.on_rest(31_000, ms(200), ms(211));
+        assert_eq!(rate.bytes_per_second(), 1_000_000);
     }
 }

@@ -130,11 +130,13 @@ impl Connection {
         self.take_mark(segment, cx);
         self.on_acknowledgement(segment, ack, cx);
         if self.queue.start() != acked {
-            let round_trip = self.rtt.smoothed();
-            self.delivery_rate
-                .on_progress(self.queue.start(), begun, cx.now, round_trip);
+            let acked = self.queue.start();
             if self.in_flight() == 0 {
-                self.delivery_rate.rest(self.queue.start());
+                self.delivery_rate.on_rest(acked, begun, cx.now);
+            } else {
+                let round_trip = self.rtt.smoothed();
+                self.delivery_rate
+                    .on_progress(acked, begun, cx.now, round_trip);
             }
         }
         if self.state == State::Closed {
