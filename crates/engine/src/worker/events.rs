@@ -36,10 +36,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         if new {
             self.memory.expect_stream(conn.pool);
         }
-        let pays = conn.payer.is_some() && update.acked != conn.acked;
-        if update.acked != conn.acked
-            && let Some(path) = conn.path
-        {
+        let progressed = update.acked != conn.acked;
+        let pays = progressed && conn.payer.is_some();
+        if progressed && let Some(path) = conn.path {
             self.paths.progress(path);
         }
         conn.received = update.received;

@@ -4,9 +4,10 @@
 //! over, on connections to a peer that acknowledges nothing.
 
 use netdev::Device;
-use tcp::ConnId;
+use tcp::{ConnId, Request};
 
 use super::Worker;
+use crate::connections::SessionId;
 use crate::network::Network;
 use crate::session::Session;
 
@@ -15,6 +16,19 @@ use crate::session::Session;
 const BYTES_A_PIECE: u64 = 64;
 
 impl<D: Device, N: Network> Worker<D, N> {
+    /// Charges for what `session` has just sent, and ends the connection if that is too much.
+    pub(super) fn charge_or_end(&mut self, session: SessionId, id: ConnId) {
+        if !self.charge(id) {
+            self.too_many_pieces(session, id);
+        }
+    }
+
+    /// What was sent has no room: a hole in the stream would be worse than its end.
+    pub(super) fn too_many_pieces(&mut self, session: SessionId, id: ConnId) {
+        self.refused(session);
+        let _ = self.stack.on_request(self.now, id, Request::Abort);
+    }
+
     /// Charges for what the connection holds now; false if its session holds more than it may.
     pub(super) fn charge(&mut self, id: ConnId) -> bool {
         let held = u16::try_from(self.stack.send_extents(id)).unwrap_or(u16::MAX);

@@ -135,10 +135,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if let Some(conn) = self.connections.get_mut(conn_id) {
             conn.payer.get_or_insert(id);
         }
-        if !self.charge(conn_id) {
-            self.refused(id);
-            let _ = self.stack.on_request(self.now, conn_id, Request::Abort);
-        }
+        self.charge_or_end(id, conn_id);
         let Some((start, acked)) = self.whole_stream(conn_id) else {
             return Ok(());
         };

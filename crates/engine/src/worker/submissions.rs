@@ -184,16 +184,9 @@ impl<D: Device, N: Network> Worker<D, N> {
                 if let Some(conn) = self.connections.get_mut(conn_id) {
                     conn.sent += u64::from(len);
                 }
-                if !self.charge(conn_id) {
-                    self.refused(id);
-                    let _ = self.stack.on_request(self.now, conn_id, Request::Abort);
-                }
+                self.charge_or_end(id, conn_id);
             }
-            Err(RequestError::TooManyExtents) => {
-                // A hole in the stream would be worse than its end.
-                self.refused(id);
-                let _ = self.stack.on_request(self.now, conn_id, Request::Abort);
-            }
+            Err(RequestError::TooManyExtents) => self.too_many_pieces(id, conn_id),
             Err(_) => self.refused(id),
         }
         Ok(())
