@@ -183,12 +183,7 @@ fn run_web(args: &Web) -> Result<ExitCode> {
         connections: args.connections,
     };
     let report = watched(|say| web::run(&plan, say))?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report.to_json())?);
-    } else {
-        print!("{report}");
-    }
-    Ok(ExitCode::SUCCESS)
+    show(&report, args.json.then(|| report.to_json()))
 }
 
 fn run_goodput(args: &Goodput) -> Result<ExitCode> {
@@ -204,12 +199,7 @@ fn run_goodput(args: &Goodput) -> Result<ExitCode> {
         seed: args.seed,
     };
     let report = watched(|say| goodput::run(&plan, say))?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report.to_json())?);
-    } else {
-        print!("{report}");
-    }
-    Ok(ExitCode::SUCCESS)
+    show(&report, args.json.then(|| report.to_json()))
 }
 
 fn run_stateless(args: &Stateless) -> Result<ExitCode> {
@@ -221,10 +211,14 @@ fn run_stateless(args: &Stateless) -> Result<ExitCode> {
         connections: args.connections.max(1),
     };
     let report = watched(|say| stateless::run(&plan, say))?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report.to_json())?);
-    } else {
-        print!("{report}");
+    show(&report, args.json.then(|| report.to_json()))
+}
+
+/// Prints a report, or instead of it what programs read.
+fn show(report: &impl std::fmt::Display, json: Option<serde_json::Value>) -> Result<ExitCode> {
+    match json {
+        Some(json) => println!("{}", serde_json::to_string_pretty(&json)?),
+        None => print!("{report}"),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -256,12 +250,7 @@ fn run_respond(args: &Respond) -> Result<ExitCode> {
         connections: args.connections,
     };
     let report = watched(|say| respond::run(&plan, say))?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report.to_json())?);
-    } else {
-        print!("{report}");
-    }
-    Ok(ExitCode::SUCCESS)
+    show(&report, args.json.then(|| report.to_json()))
 }
 
 fn run_flood(args: &Flood) -> Result<ExitCode> {
@@ -271,6 +260,5 @@ fn run_flood(args: &Flood) -> Result<ExitCode> {
         window: Duration::from_secs(args.seconds.max(1)),
     };
     let report = watched(|say| flood::run(&plan, say))?;
-    print!("{report}");
-    Ok(ExitCode::SUCCESS)
+    show(&report, None)
 }
