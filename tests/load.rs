@@ -221,29 +221,9 @@ fn haproxy_is_loaded_in_every_way_and_every_body_is_right() {
 
 /// Starts `outboard respond` on the server's side, and waits until it is at work.
 fn respond(world: &World, further: &[&str]) -> Process {
-    let log = world.scratch().join("respond.log");
-    let mut responder = world
-        .program(Side::Server, BINARY)
-        .args([
-            "respond",
-            "-i",
-            Side::Server.interface(),
-            "-L",
-            ":80",
-            "--json",
-        ])
-        .args(further)
-        .log(&log)
-        .start()
-        .expect("a responder");
-    responder
-        .wait_until(LIMIT, || responder_has_spoken(&log))
-        .expect("a responder");
-    responder
-}
-
-fn responder_has_spoken(log: &Path) -> bool {
-    std::fs::read_to_string(log).is_ok_and(|said| said.contains('{'))
+    Outboard::new(Path::new(BINARY), world)
+        .start_respond(world, further)
+        .expect("a responder")
 }
 
 #[test]

@@ -3,8 +3,10 @@
 //! idea of what TCP allows is strict.
 
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::time::Duration;
 
+use lab::outboard::Outboard;
 use lab::{Side, World};
 use serde_json::Value;
 
@@ -146,31 +148,14 @@ fn a_firewall_and_a_proxy_stand_between_both_stateless_ends() {
         return;
     }
     let world = world();
-    let log = world.scratch().join("respond.log");
     // Made in place, its answers need a neighbour that polls.
     let peer = format!(
         "{}/{}",
         world.middle().expect("a middle"),
         lab::world::MIDDLE_INTERFACES[0]
     );
-    let mut responder = world
-        .program(Side::Server, BINARY)
-        .args([
-            "respond",
-            "-i",
-            Side::Server.interface(),
-            "-L",
-            ":80",
-            "--json",
-        ])
-        .args(["--peer", &peer])
-        .log(&log)
-        .start()
-        .expect("a responder");
-    responder
-        .wait_until(LIMIT, || {
-            std::fs::read_to_string(&log).is_ok_and(|said| said.contains('{'))
-        })
+    let responder = Outboard::new(Path::new(BINARY), &world)
+        .start_respond(&world, &["--peer", &peer])
         .expect("a responder");
     load_in_every_way(&world, "http://10.77.0.1/?s=64");
     let proxy = start_proxy(&world);
@@ -222,18 +207,8 @@ fn what_a_device_rewrites_and_loses_is_told_from_both_ends() {
         world.middle().expect("a middle"),
         lab::world::MIDDLE_INTERFACES[0]
     );
-    let interface = Side::Server.interface();
-    let mut responder = world
-        .program(Side::Server, BINARY)
-        .args(["respond", "-i", interface, "-L", ":80", "--json"])
-        .args(["--witness", "--peer", &peer])
-        .log(&log)
-        .start()
-        .expect("a responder");
-    responder
-        .wait_until(LIMIT, || {
-            std::fs::read_to_string(&log).is_ok_and(|said| said.contains('{'))
-        })
+    let responder = Outboard::new(Path::new(BINARY), &world)
+        .start_respond(&world, &["--witness", "--peer", &peer])
         .expect("a responder");
     let log = log.display().to_string();
     let further = ["http://10.77.0.1/?s=64", "-c", "16", "-k", "10"];

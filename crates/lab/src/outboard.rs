@@ -72,6 +72,23 @@ impl Outboard {
         Ok(engine)
     }
 
+    /// Starts `outboard respond` at port 80 of the server's interface, with `further` arguments, and
+    /// waits until it says, in JSON, what it counts. That goes to `respond.log` in the world's
+    /// scratch directory.
+    pub fn start_respond(&self, world: &World, further: &[&str]) -> Result<Process> {
+        let log = world.scratch().join("respond.log");
+        let mut responder = self
+            .command(world, "respond")
+            .args(["-i", Side::Server.interface(), "-L", ":80", "--json"])
+            .args(further)
+            .log(&log)
+            .start()?;
+        responder.wait_until(STARTING, || {
+            std::fs::read_to_string(&log).is_ok_and(|said| said.contains('{'))
+        })?;
+        Ok(responder)
+    }
+
     /// Starts `outboard serve` for `site` at `address` of the server's side, and waits until a
     /// client of the other side reaches it: through the engine, if there is one (the kernel takes
     /// clients from the moment that the server listens).
