@@ -14,15 +14,16 @@ use tcp::Instant;
 use crate::flags;
 use crate::numbers::Numbers;
 
-/// How long others are given to run when something has changed, of real time.
-const LET_RUN: Duration = Duration::from_micros(500);
 /// How far `netdev_receive` looks ahead for a packet before it says that there is none.
 const LOOK_AHEAD: Duration = Duration::from_secs(3600);
 
 /// The stack, and everybody who calls it.
 pub(crate) struct Host {
     state: Mutex<State>,
+    /// Something has changed: those who sleep look.
     changed: Condvar,
+    /// One who slept has looked.
+    looked: Condvar,
 }
 
 /// What the threads share.
@@ -33,6 +34,10 @@ pub(crate) struct State {
     completed: Option<(ThreadId, Instant)>,
     /// How many threads sleep in a call.
     waiting: usize,
+    /// How many times something has changed.
+    changes: u64,
+    /// How many of those who sleep have not looked since the last change.
+    unaware: usize,
 }
 
 impl Host {
@@ -66,8 +71,11 @@ impl Host {
                 numbers: Numbers::default(),
                 completed: None,
                 waiting: 0,
+                changes: 0,
+                unaware: 0,
             }),
             changed: Condvar::new(),
+            looked: Condvar::new(),
         }
     }
 
@@ -88,24 +96,32 @@ impl Host {
         let deadline = patience.map(|span| state.sockets.now() + span);
         let mut slept = false;
         let result = loop {
-            match attempt(&mut state) {
-                Ok(value) => break Ok(Some(value)),
-                Err(Refusal::Error(errno)) => break Err(errno),
-                Err(Refusal::Wait) if deadline.is_some_and(|at| at <= state.sockets.now()) => {
-                    break Ok(None);
-                }
-                Err(Refusal::Wait) => {
-                    slept = true;
-                    state.waiting += 1;
-                    state = self
-                        .changed
-                        .wait(state)
-                        .unwrap_or_else(PoisonError::into_inner);
-                    state.waiting -= 1;
-                }
+            let outcome = match attempt(&mut state) {
+                Ok(value) => Some(Ok(Some(value))),
+                Err(Refusal::Error(errno)) => Some(Err(errno)),
+                Err(Refusal::Wait) => deadline
+                    .is_some_and(|at| at <= state.sockets.now())
+                    .then_some(Ok(None)),
+            };
+            if slept {
+                state.unaware -= 1;
+                self.looked.notify_all();
             }
+            if let Some(result) = outcome {
+                break result;
+            }
+            if !slept {
+                slept = true;
+                state.waiting += 1;
+            }
+            let seen = state.changes;
+            state = self
+                .changed
+                .wait_while(state, |state| state.changes == seen)
+                .unwrap_or_else(PoisonError::into_inner);
         };
         if slept {
+            state.waiting -= 1;
             let now = state.sockets.now();
             state.completed = Some((std::thread::current().id(), now));
         }
@@ -114,12 +130,18 @@ impl Host {
         result
     }
 
-    /// Lets those who sleep look whether what they wait for has come, and gives them time to.
+    /// Lets those who sleep look whether what they wait for has come, and returns when all have:
+    /// the clock is virtual, so nothing may go on before them, however late they get a core.
     fn tell(&self) {
-        if self.lock().waiting > 0 {
-            self.changed.notify_all();
-            std::thread::sleep(LET_RUN);
-        }
+        let mut state = self.lock();
+        state.changes += 1;
+        state.unaware = state.waiting;
+        self.changed.notify_all();
+        let all_know = self
+            .looked
+            .wait_while(state, |state| state.unaware > 0)
+            .unwrap_or_else(PoisonError::into_inner);
+        drop(all_know);
     }
 
     /// A datagram for the stack.
