@@ -1,4 +1,5 @@
-//! Every packet script on Linux's TCP, each in a network namespace of its own, many at a time:
+//! Every packet script on Linux's TCP, over both versions of IP unless it asks for one, each in a
+//! network namespace of its own, many at a time:
 //! `cargo test -p outboard-scripts --test linux [-- PART-OF-A-NAME]`.
 //!
 //! The clock is a real one here, and the machine may be busy. A script that fails is run again by
@@ -8,7 +9,8 @@
 use core::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use scripts::Linux;
-use sim::script::{self, Version};
+use sim::script::{self, Script, Version};
+use std::cmp::Reverse;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::{PoisonError, RwLock};
@@ -36,45 +38,54 @@ fn main() -> ExitCode {
     }
     let directory = scripts::directory();
     let files = scripts::files(&directory).expect("scripts");
-    let trials = files
+    let mut runs = Vec::new();
+    for file in files {
+        let name = file.strip_prefix(&directory).unwrap_or(&file).display();
+        let text = std::fs::read_to_string(&file).expect("a readable script");
+        let script = script::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        for version in [Version::V4, Version::V6] {
+            if script.options.version.is_none_or(|asked| asked == version) {
+                runs.push((
+                    format!("{name} on Linux over {version:?}"),
+                    script.clone(),
+                    version,
+                ));
+            }
+        }
+    }
+    // The longest first, so that the end does not wait for one alone.
+    runs.sort_by_key(|(_, script, _)| Reverse(script.duration()));
+    let trials = runs
         .into_iter()
-        .map(|file| {
-            let name = file.strip_prefix(&directory).unwrap_or(&file).display();
-            let name = format!("{name} on Linux");
-            let text = std::fs::read_to_string(&file).expect("a readable script");
-            Trial::test(name, move || attempts(&text))
-        })
+        .map(|(name, script, version)| Trial::test(name, move || attempts(&script, version)))
         .collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-fn attempts(text: &str) -> Result<(), Failed> {
+fn attempts(script: &Script, version: Version) -> Result<(), Failed> {
     let mut result = {
         let _shared = ALONE.read().unwrap_or_else(PoisonError::into_inner);
-        once(text, SLACKS[0])
+        once(script, version, SLACKS[0])
     };
     for slack in &SLACKS[1..] {
         if result.is_ok() {
             break;
         }
         let _alone = ALONE.write().unwrap_or_else(PoisonError::into_inner);
-        result = once(text, *slack);
+        result = once(script, version, *slack);
     }
     result
 }
 
 /// In a thread of its own: its network is another.
-fn once(text: &str, slack: u64) -> Result<(), Failed> {
-    let text = text.to_owned();
+fn once(script: &Script, version: Version, slack: u64) -> Result<(), Failed> {
     let slack = Duration::from_millis(slack);
-    let thread = std::thread::spawn(move || -> Result<(), String> {
-        let script = script::parse(&text).map_err(|error| error.to_string())?;
-        let version = script.options.version.unwrap_or(Version::V4);
+    let run = || -> Result<(), String> {
         let mut linux =
             Linux::new(version, &script.options, slack).map_err(|error| format!("{error:#}"))?;
-        script::run(&script, version, &mut linux).map_err(|failure| failure.to_string())
-    });
-    match thread.join() {
+        script::run(script, version, &mut linux).map_err(|failure| failure.to_string())
+    };
+    match std::thread::scope(|scope| scope.spawn(run).join()) {
         Ok(result) => Ok(result?),
         Err(panic) => std::panic::resume_unwind(panic),
     }

@@ -4,7 +4,7 @@
 
 use core::time::Duration;
 
-use crate::script::ast::{Moment, When};
+use crate::script::ast::{Moment, Script, When};
 
 /// When the event before happened, or was meant to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,5 +36,16 @@ impl Clock {
     /// The earliest and latest times of an event, if it has any.
     pub(super) fn window(self, when: When) -> Option<(Duration, Duration)> {
         (when != When::Any).then(|| self.times(when))
+    }
+}
+
+impl Script {
+    /// How long it takes, if everything happens at the latest that the script allows.
+    pub fn duration(&self) -> Duration {
+        let mut clock = Clock::default();
+        for event in &self.events {
+            clock.set(clock.times(event.when).1);
+        }
+        clock.0
     }
 }
