@@ -202,8 +202,9 @@ impl Connection {
             return Err(DropReason::UnacceptableReset);
         }
         if len > 0 {
-            if ahead < 0 {
-                self.note_twice(seq, seq + segment.payload.len() as u32);
+            // A FIN is reported as well, so that its sender knows a needless probe for one.
+            if ahead < 0 && !segment.tcp.flags.contains(Flags::SYN) {
+                self.note_twice(seq, seq + len);
             }
             // Data seen twice: our acknowledgement was lost, or a probe wants an answer.
             self.ack_now = true;
