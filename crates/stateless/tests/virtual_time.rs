@@ -86,6 +86,36 @@ fn without_faults_every_segment_has_its_purpose() {
 }
 
 #[test]
+fn a_machine_that_stands_still_loses_nothing_and_leaves_out_nothing() {
+    for (per_connection, finish) in WAYS.into_iter().filter(|(count, _)| *count < 10) {
+        for due in [Due::Connections(200.0), Due::Requests(200.0)] {
+            // In the middle, and over the end.
+            for at in [3 * SECOND / 4, SECOND, 2 * SECOND - SECOND / 100] {
+                let mut load = load(per_connection, finish, due);
+                load.plan.connections = 1000;
+                load.plan.requests = None;
+                load.plan.duration_ns = Some(2 * SECOND);
+                load.plan.grace_ns = SECOND / 2;
+                let mut world = World::new(1, &load, Habits::default(), Faults::default());
+                world.stall = Some((world.now_ns + at, 3 * SECOND));
+                world.run(600 * SECOND);
+                let counters = world.runner.client().counters();
+                let said = format!("{per_connection} {finish:?} {due:?} {at}: {counters:#?}");
+                let begun = match due {
+                    Due::Requests(_) => counters.requests,
+                    _ => counters.syns,
+                };
+                assert_eq!(begun, REQUESTS, "{said}");
+                // The server may have sent something again; it could not know.
+                assert_eq!(counters.syns_again + counters.errors(), 0, "{said}");
+                assert_eq!(world.runner.client().outstanding(), 0, "{said}");
+                assert_eq!(world.runner.lasted_ns(world.now_ns), 2 * SECOND, "{said}");
+            }
+        }
+    }
+}
+
+#[test]
 fn loss_is_made_good() {
     for (per_connection, finish) in WAYS {
         for seed in 0..6 {

@@ -291,8 +291,14 @@ impl Client {
     /// Whether connections end instead of asking again.
     #[inline]
     pub(super) fn is_ending(&self) -> bool {
+        self.draining || self.is_at_limit()
+    }
+
+    /// Whether no request at all is to be sent any more.
+    #[inline]
+    pub(super) fn is_at_limit(&self) -> bool {
         let limit = self.config.requests_in_all;
-        self.draining || limit.is_some_and(|limit| self.counters.requests >= limit)
+        limit.is_some_and(|limit| self.counters.requests >= limit)
     }
 
     /// The initial sequence number of a connection.

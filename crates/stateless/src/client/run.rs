@@ -21,9 +21,11 @@ pub struct Plan {
     pub duration_ns: Option<u64>,
     /// How long the rate, or the number of connections, rises to its full height.
     pub ramp_ns: u64,
-    /// How long what is outstanding is waited for, after the last was begun.
+    /// How long what is outstanding is waited for, after the last was begun. Only time in which the
+    /// client runs counts.
     pub grace_ns: u64,
-    /// How long a connection may stand still before something is sent again.
+    /// How long a connection may stand still before something is sent again. Only time in which the
+    /// client runs counts.
     pub retry_ns: u64,
 }
 
@@ -68,6 +70,10 @@ pub struct Runner<D> {
     begun: u64,
     /// When the last was begun that will be.
     stopped_ns: Option<u64>,
+    /// For how long it has run: pauses between turns count as [`PAUSE_US`] at most.
+    ran_us: u64,
+    /// Until it has run for so long, what is outstanding is waited for.
+    patience_us: u64,
     replies: Vec<Reply>,
     /// Replies that the device had no room for: from this one on.
     unsent: usize,
@@ -97,6 +103,8 @@ impl<D: Device> Runner<D> {
             received_ns: now_ns,
             begun: 0,
             stopped_ns: None,
+            ran_us: 0,
+            patience_us: 0,
             replies: Vec::with_capacity(4 * BATCH),
             unsent: 0,
             policy,
@@ -141,17 +149,20 @@ impl<D: Device> Runner<D> {
         received.max(self.lasted_ns(now_ns))
     }
 
-    /// How long something was begun, in nanoseconds.
+    /// How long something was begun, in nanoseconds: not longer than was planned, also if the end
+    /// was noticed late.
     pub fn lasted_ns(&self, now_ns: u64) -> u64 {
         self.stopped_ns
             .unwrap_or(now_ns)
             .saturating_sub(self.began_ns)
+            .min(self.plan.duration_ns.unwrap_or(u64::MAX))
     }
 
     /// Begins nothing more from now on, as if the duration had passed.
     pub fn stop(&mut self, now_ns: u64) {
         if self.stopped_ns.is_none() {
             self.stopped_ns = Some(now_ns);
+            self.patience_us = self.ran_us + self.plan.grace_ns / 1000;
             self.client.drain(&mut self.replies);
         }
     }
@@ -171,10 +182,13 @@ impl<D: Device> Runner<D> {
         let elapsed_us = (now_ns - self.last_ns) / 1000;
         if elapsed_us > 0 {
             self.last_ns += elapsed_us * 1000;
+            // While it did not run nothing could arrive: that is no reason to give up.
+            let ran_us = elapsed_us.min(PAUSE_US);
+            self.ran_us += ran_us;
             let turn_us = (self.plan.retry_ns / 1000).max(1);
             self.client.sweep(
                 now_us,
-                u32::try_from(elapsed_us).unwrap_or(u32::MAX),
+                u32::try_from(ran_us).unwrap_or(u32::MAX),
                 u32::try_from(turn_us).unwrap_or(u32::MAX),
                 &mut self.replies,
             );
@@ -184,6 +198,7 @@ impl<D: Device> Runner<D> {
         }
         let over = self.is_done_beginning(now_ns);
         if over {
+            self.begin_last();
             self.stop(now_ns);
             self.client.release(BATCH, &mut self.replies);
         } else if self.replies.len() < BATCH {
@@ -227,6 +242,17 @@ impl<D: Device> Runner<D> {
             counters.syns
         } else {
             counters.requests
+        }
+    }
+
+    /// Begins, at the end, what was due before it: the end may be noticed late. No more than in any
+    /// turn, since a client that does not keep up is to end in time.
+    fn begin_last(&mut self) {
+        if let (Some(duration), None) = (self.plan.duration_ns, self.stopped_ns)
+            && self.pace.is_some()
+            && self.replies.len() < BATCH
+        {
+            self.begin(self.began_ns + duration.saturating_sub(1));
         }
     }
 
@@ -306,12 +332,12 @@ impl<D: Device> Runner<D> {
     }
 
     fn next(&mut self, now_ns: u64) -> Next {
-        if let Some(stopped) = self.stopped_ns {
-            let end = stopped + self.plan.grace_ns;
-            if self.client.outstanding() == 0 || now_ns >= end {
+        if self.stopped_ns.is_some() {
+            let left_us = self.patience_us.saturating_sub(self.ran_us);
+            if self.client.outstanding() == 0 || left_us == 0 {
                 return Next::Over;
             }
-            return Next::At(end.min(now_ns + IDLE_NS));
+            return Next::At(now_ns + IDLE_NS.min(left_us * 1000));
         }
         // The hand must go round, and delayed acknowledgements be sent.
         let mut at = now_ns + IDLE_NS;
@@ -332,6 +358,9 @@ impl<D: Device> Runner<D> {
 
 /// Longest pause between two turns, in nanoseconds.
 const IDLE_NS: u64 = 10_000_000;
+
+/// After a longer pause, in microseconds, the machine had something else to do, or stood still.
+const PAUSE_US: u64 = 2 * IDLE_NS / 1000;
 
 /// Microseconds of the client's clock, which goes round every 71 minutes.
 #[inline]

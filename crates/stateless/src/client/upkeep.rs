@@ -12,7 +12,8 @@ const MAX_ATTEMPTS: u8 = 4;
 const DELAYED_ACK_US: u32 = 40_000;
 
 impl Client {
-    /// From now on connections end instead of asking again.
+    /// From now on connections end instead of asking again. Those that are being opened ask once:
+    /// that was due before.
     pub fn drain(&mut self, out: &mut Vec<Reply>) {
         self.draining = true;
         while let Some(ready) = self.ready.pop_front() {

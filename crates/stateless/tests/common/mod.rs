@@ -129,6 +129,8 @@ pub struct World {
     rng: Rng,
     faults: Faults,
     pub now_ns: u64,
+    /// Time at which the client stands still, and for how long.
+    pub stall: Option<(u64, u64)>,
 }
 
 /// Where the server is, and the client.
@@ -192,6 +194,7 @@ impl World {
             rng,
             faults,
             now_ns,
+            stall: None,
         }
     }
 
@@ -246,6 +249,14 @@ impl World {
                 Next::Now => self.now_ns + 1000,
                 Next::At(at) => at.max(self.now_ns + 1000),
             };
+            if let Some((at, length)) = self.stall
+                && wanted >= at
+            {
+                // Nobody runs, and what arrives meanwhile waits.
+                self.stall = None;
+                self.now_ns = at.max(self.now_ns) + length;
+                continue;
+            }
             let arrival = self.link.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
             let timer = self.server.next_timeout().unwrap_or(u64::MAX);
             self.now_ns = wanted.min(arrival).min(timer).max(self.now_ns + 1);

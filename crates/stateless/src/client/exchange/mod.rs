@@ -180,7 +180,7 @@ impl Client {
             self.ledger.advance(connection, Stage::Waiting, due);
             self.counters.acknowledgements += 1;
             out.push(self.reply(turn, turn.end(), What::Acknowledge, None));
-        } else if is_first && self.is_ending() {
+        } else if is_first && self.is_at_limit() {
             self.finish(turn, out);
         } else if !is_first && self.is_of_the_past(connection) {
             // It was repeated on its way.
