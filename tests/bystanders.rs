@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const LOAD: Duration = Duration::from_secs(2);
 
 #[test]
@@ -40,6 +40,7 @@ fn other_ports_and_local_clients_are_served_while_the_engine_works() {
                     connections: 16,
                     rate: 2_000.0,
                     duration: LOAD,
+                    grace: PATIENCE,
                 }
                 .run()
             })
@@ -53,6 +54,9 @@ fn other_ports_and_local_clients_are_served_while_the_engine_works() {
                 })
                 .unwrap();
             let (mut accepted, _) = listener.accept().unwrap();
+            for stream in [&client, &accepted] {
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            }
             client.write_all(b"ping").unwrap();
             let mut heard = [0; 4];
             accepted.read_exact(&mut heard).unwrap();

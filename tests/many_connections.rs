@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 const AT_ONCE: usize = 10_000;
 const BODY: &str = "hello";
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const IN_SEQUENCE: f64 = 100_000.0;
-/// Connections a second: well below what an engine on a small machine accepts and closes.
+/// Connections a second, on a machine that manages so many.
 const RATE: f64 = 5_000.0;
 /// What may differ between two looks at a process that does not grow.
 const SLACK: u64 = 2 << 20;
@@ -71,6 +71,8 @@ fn a_hundred_thousand_connections_in_sequence_leave_no_trace() {
             connections: 64,
             rate: RATE,
             duration: Duration::from_secs_f64(count / RATE),
+            // They follow later where the machine does not manage so many.
+            grace: Duration::from_secs(300),
         };
         let outcome = bench.world.on(Side::Client, || load.run()).unwrap();
         assert_eq!(outcome.answered, outcome.due, "{} failed", outcome.failed);

@@ -166,6 +166,7 @@ impl Stage {
             connections: 8,
             rate: RATE,
             duration: Duration::from_secs(SECONDS),
+            grace: Load::GRACE,
         };
         let cpu = sampler::run_time(server.pid())?;
         let machine = sampler::Machine::now()?;

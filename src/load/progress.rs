@@ -145,6 +145,15 @@ impl Clock {
         seconds >= self.next
     }
 
+    /// Ends the last one, unless it is hardly begun and nothing has come in it.
+    pub fn finish(&mut self, now: Reached, latency: &Histogram<u64>, progress: &mut Progress) {
+        let before = &self.before;
+        let came = now.requests > before.requests || now.connections > before.connections;
+        if came || now.seconds > before.seconds + 0.05 {
+            self.tick(now, latency, progress);
+        }
+    }
+
     /// Ends a second.
     pub fn tick(&mut self, now: Reached, latency: &Histogram<u64>, progress: &mut Progress) {
         while self.next <= now.seconds {

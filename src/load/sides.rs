@@ -16,8 +16,10 @@ use super::rewritten::{Rewritten, compare, direction};
 /// Most that is read of the responder's counters: of a file, its end.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// How long a file that does not grow is waited for.
-const SETTLING: Duration = Duration::from_secs(3);
+/// How long a file that does not grow is waited for: its writer may be kept from running.
+const SETTLING: Duration = Duration::from_secs(10);
+/// How often it is looked at.
+const LOOK: Duration = Duration::from_millis(30);
 
 /// One step of the exchange: what was sent at one end, and what of it arrived at the other.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +86,7 @@ pub fn read_settled(path: &Path) -> Result<Value> {
     let (mut before, mut grown) = (length(), 0);
     let deadline = Instant::now() + SETTLING;
     while grown < 2 && Instant::now() < deadline {
-        std::thread::sleep(SETTLING / 100);
+        std::thread::sleep(LOOK);
         let now = length();
         grown += usize::from(now != before);
         before = now;

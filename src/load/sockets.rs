@@ -42,6 +42,7 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
             (None, Some(requests)) => Duration::from_secs_f64(requests as f64 / rate + 1.0),
             (None, None) => Duration::from_secs(10),
         },
+        grace: args.grace,
     };
     let asked = asked(&requests, close, args.requests);
     let mut clock = Clock::new();
@@ -51,14 +52,8 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
         clock.tick(reached(so_far, close, connections), &latency, progress);
     })?;
     let progress_at_end = reached(&outcome, close, connections);
-    let last = clock
-        .seconds
-        .last()
-        .map_or(0.0, |second| second.reached.seconds);
     let latency = in_microseconds(&outcome);
-    if progress_at_end.seconds > last + 0.05 {
-        clock.tick(progress_at_end, &latency, progress);
-    }
+    clock.finish(progress_at_end, &latency, progress);
     Ok(Outcome {
         progress: progress_at_end,
         // With -n it ends when all is begun.

@@ -136,13 +136,7 @@ fn drive(
         }
     };
     let reached = reached(&runner, end);
-    let last = clock
-        .seconds
-        .last()
-        .map_or(0.0, |second| second.reached.seconds);
-    if reached.seconds > last + 0.05 {
-        clock.tick(reached, runner.client().latency(), progress);
-    }
+    clock.finish(reached, runner.client().latency(), progress);
     let device = runner.device_mut().counters();
     let client = runner.client();
     Ok(Outcome {

@@ -22,6 +22,7 @@ fn a_load_on_nginx_is_answered_and_its_cost_is_seen() {
             connections: 8,
             rate: 500.0,
             duration: Duration::from_millis(400),
+            grace: Duration::from_secs(60),
         };
         let before = sampler::run_time(nginx.worker()).unwrap();
         let outcome = std::thread::scope(|scope| {

@@ -31,6 +31,8 @@ pub struct Load {
     pub rate: f64,
     /// How long.
     pub duration: Duration,
+    /// How long, after that, what is outstanding is waited for.
+    pub grace: Duration,
 }
 
 /// What is asked for, in detail.
@@ -68,10 +70,10 @@ impl Outcome {
     }
 }
 
-/// What is still outstanding when the last request was due gets so long, at most.
-const GRACE: Duration = Duration::from_secs(10);
-
 impl Load {
+    /// A grace for measurements: what a server has not answered by then it did not keep up with.
+    pub const GRACE: Duration = Duration::from_secs(10);
+
     /// Runs the load in the calling thread, in its network and on its cores.
     pub fn run(&self) -> Result<Outcome> {
         self.run_watched(Duration::MAX, |_| ())
@@ -193,7 +195,7 @@ impl<'a> Client<'a> {
             let outstanding = self.outcome.unanswered() > 0;
             let until = match (due < end && self.outcome.due < limit, outstanding) {
                 (true, _) => due,
-                (false, true) if now < end + GRACE => end + GRACE,
+                (false, true) if now < end + self.load.grace => end + self.load.grace,
                 _ => break,
             };
             events.clear();
@@ -313,6 +315,7 @@ mod tests {
             connections: 4,
             rate: 200.0,
             duration: Duration::from_millis(250),
+            grace: Duration::from_secs(60),
         }
     }
 

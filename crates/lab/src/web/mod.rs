@@ -149,6 +149,7 @@ fn fixed_rate(plan: &Plan, case: &Case, subject: &Subject, report: &mut Report) 
         connections: plan.connections,
         rate: case.rate,
         duration: plan.window,
+        grace: Load::GRACE,
     };
     let cpu_before = sampler::run_time(subject.worker())?;
     let engine_before = subject.engine_time()?;
