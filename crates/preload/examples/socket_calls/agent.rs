@@ -4,10 +4,10 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// No step takes longer.
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// The subject's hold on the agent. Every command is answered before the next.
 pub struct Agent(BufReader<UnixStream>);
@@ -15,7 +15,8 @@ pub struct Agent(BufReader<UnixStream>);
 impl Agent {
     /// Waits for the agent that listens at `path`.
     pub fn at(path: &Path) -> Self {
-        for _ in 0..500 {
+        let begin = Instant::now();
+        while begin.elapsed() < LIMIT {
             if let Ok(stream) = UnixStream::connect(path) {
                 stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
                 return Self(BufReader::new(stream));

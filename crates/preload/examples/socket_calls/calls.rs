@@ -6,6 +6,9 @@ use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 
+/// Milliseconds that what is bound to come may take: only a hang takes longer.
+pub const HANG: c_int = 60_000;
+
 /// What was called and what came back.
 #[derive(Default)]
 pub struct Transcript(pub String);
@@ -133,14 +136,11 @@ impl Transcript {
             events,
             revents: 0,
         };
-        for _ in 0..2000 {
+        until(|| {
             // SAFETY: one entry.
             unsafe { libc::poll(&raw mut entry, 1, 0) };
-            if entry.revents & wanted == wanted {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+            entry.revents & wanted == wanted
+        });
         self.note(format_args!("settled({events:#x}) = {:#x}", entry.revents));
     }
 
@@ -272,6 +272,22 @@ pub fn set_linger(fd: c_int, linger: libc::linger) -> c_int {
             size,
         )
     }
+}
+
+/// Looks again and again until `there` says yes, or until that is a hang.
+fn until(mut there: impl FnMut() -> bool) {
+    let begin = std::time::Instant::now();
+    while !there() && begin.elapsed().as_millis() < HANG as u128 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// Waits until so many bytes can be read.
+pub fn await_bytes(fd: c_int, count: usize) {
+    let mut bytes = vec![0u8; count];
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    // SAFETY: the buffer has `count` bytes.
+    until(|| unsafe { libc::recv(fd, bytes.as_mut_ptr().cast(), count, flags) } >= count as isize);
 }
 
 /// SO_RCVTIMEO or SO_SNDTIMEO.

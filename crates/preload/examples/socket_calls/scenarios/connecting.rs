@@ -5,7 +5,7 @@ use std::mem::{size_of, zeroed};
 use std::net::SocketAddr;
 
 use super::{Stage, agents_listener};
-use crate::calls::{self, Transcript};
+use crate::calls::{self, HANG, Transcript};
 
 fn accept(transcript: &mut Transcript, listener: c_int) -> c_int {
     let mut name = [0u8; 128];
@@ -42,7 +42,7 @@ pub fn accept_nonblocking(stage: &mut Stage<'_>) {
     stage.agent.tell(&format!("connect {address}"));
     stage
         .transcript
-        .poll(listener, libc::POLLIN | libc::POLLOUT, 2000);
+        .poll(listener, libc::POLLIN | libc::POLLOUT, HANG);
     let fd = accept(stage.transcript, listener);
     // The flag is the listener's alone.
     // SAFETY: own descriptors.
@@ -123,8 +123,8 @@ pub fn accept_through_set(stage: &mut Stage<'_>) {
                 .note(format_args!("epoll_wait = {found} {data} {bits:#x}"));
         };
         stage.agent.tell(&format!("connect {address}"));
-        wait(stage, 2000);
-        wait(stage, 2000);
+        wait(stage, HANG);
+        wait(stage, HANG);
         let fd = accept(stage.transcript, listener);
         stage.transcript.call(
             "DEL",
@@ -144,10 +144,9 @@ pub fn accept_time_limit(stage: &mut Stage<'_>) {
     let before = std::time::Instant::now();
     accept(stage.transcript, listener);
     let waited = before.elapsed().as_millis();
-    stage.transcript.note(format_args!(
-        "waited as told: {}",
-        (35..400).contains(&waited)
-    ));
+    stage
+        .transcript
+        .note(format_args!("waited as told: {}", waited >= 35));
     stage.transcript.close(listener);
 }
 
@@ -246,14 +245,14 @@ fn look_afterwards(transcript: &mut Transcript, fd: c_int) {
     let before = std::time::Instant::now();
     transcript.recv(fd, 10, 0);
     let waited = before.elapsed().as_millis();
-    transcript.note(format_args!("waited: {}", (140..5_000).contains(&waited)));
+    transcript.note(format_args!("waited: {}", waited >= 140));
 }
 
 pub fn connect_nonblocking(stage: &mut Stage<'_>) {
     let address = agents_listener(stage.agent);
     let fd = calls::socket(address.ip(), libc::SOCK_NONBLOCK);
     connect(stage.transcript, fd, address);
-    stage.transcript.poll(fd, libc::POLLOUT, 2000);
+    stage.transcript.poll(fd, libc::POLLOUT, HANG);
     stage
         .transcript
         .integer_option(fd, libc::SOL_SOCKET, libc::SO_ERROR);
@@ -294,10 +293,10 @@ pub fn connect_in_set(stage: &mut Stage<'_>) {
         // Not connected yet: hung up.
         wait(stage, 0);
         connect(stage.transcript, fd, address);
-        wait(stage, 2000);
+        wait(stage, HANG);
         stage.agent.tell("accept");
         stage.agent.tell("send hello");
-        wait(stage, 2000);
+        wait(stage, HANG);
         stage.transcript.recv(fd, 10, 0);
         libc::close(set);
     }

@@ -157,17 +157,13 @@ pub fn linger(stage: &mut Stage<'_>, fd: c_int) {
             fd,
             libc::linger {
                 l_onoff: 1,
-                l_linger: 5,
+                // It ends when all is acknowledged; the agent does not wait for so long.
+                l_linger: 600,
             },
         ) as isize,
     );
     stage.transcript.send(fd, "lingering", 0);
-    let before = std::time::Instant::now();
     stage.transcript.close(fd);
-    stage.transcript.note(format_args!(
-        "in good time: {}",
-        before.elapsed().as_millis() < 1000
-    ));
     let got = stage.agent.tell("rest");
     stage.transcript.note(got);
 }
