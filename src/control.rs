@@ -5,8 +5,9 @@ use queue_pair::control::{Channel, DEFAULT_NAME, Fds, Reply, Request, socket_pat
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// How long an engine may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an engine may take to answer. One that is alive answers at once, unless the machine has
+/// something else to do.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Which engine is meant.
 #[derive(clap::Args, Clone, Debug)]

@@ -8,8 +8,9 @@ use stateless::responder::run::Owner;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// How long an engine may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an engine may take to answer. One that is alive answers at once, unless the machine has
+/// something else to do.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Endpoints in one request, so that it is within the longest message.
 const ENDPOINTS: usize = 500;

@@ -33,8 +33,9 @@ use pump::Pump;
 use submit::Submissions;
 
 /// How long an answer on the control socket may take. An engine that is alive answers in
-/// microseconds; one that is stopped must not stop the program for good.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// microseconds, unless the machine stands still or has something else to do; one that is stopped
+/// must not stop the program for good.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// The connection to an engine's control socket.
 pub(crate) type Control = Private<Channel>;
