@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long nginx may take to be ready.
-const STARTING: Duration = Duration::from_secs(10);
+/// How long nginx may take to be ready, and to end, on however busy a machine.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// The port that it listens on.
 pub const PORT: u16 = 80;
@@ -62,7 +62,7 @@ impl Nginx {
             .log(directory.join("output.log"))
             .start()?;
         let pid = master.id();
-        master.wait_until(STARTING, || {
+        master.wait_until(LIMIT, || {
             !sampler::children(pid).is_empty()
                 && world.is_reached(Self::address())
                 && outboard.is_none_or(|outboard| outboard.takes(Self::address().port()))
@@ -90,7 +90,7 @@ impl Nginx {
 
     /// Ends it as its users do (SIGTERM), and waits for that.
     pub fn stop(self) -> Result<()> {
-        self.master.stop(Duration::from_secs(5)).map(drop)
+        self.master.stop(LIMIT).map(drop)
     }
 }
 

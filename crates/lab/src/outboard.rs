@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long an engine, or a server, may take to be ready.
-const STARTING: Duration = Duration::from_secs(10);
+/// How long an engine, or a server, may take to be ready, on however busy a machine.
+const STARTING: Duration = Duration::from_secs(60);
 
 /// The binary, and the engine that it is to talk to.
 #[derive(Clone, Debug)]
@@ -97,6 +97,8 @@ impl Outboard {
             .command(world, "serve")
             .arg(site)
             .args(["-L", &address.to_string()])
+            // No client is given up because the machine is slow.
+            .args(["--idle-timeout", "3600", "--drain", "3600"])
             .log(world.scratch().join("serve.log"))
             .start()?;
         server.wait_until(STARTING, || {
@@ -107,8 +109,9 @@ impl Outboard {
 
     /// Whether the engine takes the connections of a port: has a listener there, or is not running.
     pub(crate) fn takes(&self, port: u16) -> bool {
-        let Ok(rows) = self.sockets() else {
-            return true;
+        let rows = match self.sockets() {
+            Ok(rows) => rows,
+            Err(error) => return error.to_string().contains("no engine"),
         };
         let end = format!(":{port}");
         rows.iter().any(|row| {

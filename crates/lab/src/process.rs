@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+/// A program that is waited for hangs if it runs for so long.
+const HANG_SECONDS: &str = "600";
+
 /// How a program is to be started: what to run, where, and on which core.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -72,7 +75,7 @@ impl Program {
 
     /// Starts it. It is killed when the thread that started it ends, however that comes about.
     pub fn start(&self) -> Result<Process> {
-        let mut command = self.command();
+        let mut command = self.command(&[]);
         command.stdin(Stdio::null());
         if let Some(log) = &self.log {
             let file =
@@ -91,9 +94,10 @@ impl Program {
         })
     }
 
-    /// Runs it to its end and returns what it printed; an error if it fails.
+    /// Runs it to its end and returns what it printed; an error if it fails, or hangs.
     pub fn output(&self) -> Result<String> {
-        tool::output(&mut self.command(), &self.name())
+        let mut command = self.command(&["timeout", "--kill-after=5", HANG_SECONDS]);
+        tool::output(&mut command, &self.name())
     }
 
     /// The name that errors call it by.
@@ -107,10 +111,15 @@ impl Program {
 
     /// Each word in front replaces itself by what follows it, so the process that is started is
     /// in the end the program itself.
-    fn command(&self) -> Command {
-        let mut words: Vec<OsString> = ["setpriv", "--pdeathsig", "KILL"]
-            .map(OsString::from)
-            .to_vec();
+    ///
+    /// What is `around` it does not: it waits for the program, which dies with it.
+    fn command(&self, around: &[&str]) -> Command {
+        let dies = ["setpriv", "--pdeathsig", "KILL"];
+        let mut words: Vec<OsString> = dies.map(OsString::from).to_vec();
+        if !around.is_empty() {
+            words.extend(around.iter().map(OsString::from));
+            words.extend(dies.map(OsString::from));
+        }
         if let Some(namespace) = &self.namespace {
             let file = world::namespace_file(namespace);
             words.push("nsenter".into());
