@@ -15,7 +15,7 @@ use lab::{Side, World};
 const PORT: u16 = 9000;
 
 /// Nothing at all may take longer than this without a byte arriving.
-const STALL: Duration = Duration::from_secs(20);
+const STALL: Duration = Duration::from_secs(120);
 
 /// The faults of the wire, each way.
 const FAULTS: Faults = Faults {

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// No call waits longer than this for its next byte: a stall is a failure.
-const STALL: Duration = Duration::from_secs(20);
+const STALL: Duration = Duration::from_secs(120);
 
 const FAULTS: Faults = Faults {
     loss: 0.01,

@@ -3,12 +3,13 @@
 
 use lab::outboard::{Outboard, total};
 use lab::{Side, World, tool};
+use rustix::net::sockopt;
 use std::io::{Read, Write};
 use std::net::{Ipv6Addr, SocketAddrV6, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const SERVER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x77);
 const CLIENT: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x78);
 
@@ -81,6 +82,8 @@ fn programs_learn_the_scope_of_link_local_peers() {
     let called = world
         .on(Side::Client, || {
             let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 5004))?;
+            // For accept: nothing may hang.
+            sockopt::set_socket_timeout(&listener, sockopt::Timeout::Recv, Some(PATIENCE))?;
             let mut asking = TcpStream::connect(target)?;
             asking.write_all(b"call me")?;
             let (stream, _) = listener.accept()?;

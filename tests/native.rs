@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use host::{
     Accepted, ConnectError, ConnectOptions, Errno, Listener, Poller, Readiness, Session, Shutdown,
@@ -16,7 +16,7 @@ use lab::outboard::Outboard;
 use lab::{Process, Side, World};
 
 /// How long anything may take before it counts as a hang.
-const HANG: Duration = Duration::from_secs(20);
+const HANG: Duration = Duration::from_secs(60);
 const PORT: u16 = 7000;
 
 struct Bench {
@@ -323,7 +323,9 @@ fn a_killed_engine_resets_and_the_kernel_serves_on() {
 
     let engine = bench.outboard.start_engine(&bench.world, None);
     bench.engine = Some(engine.expect("another engine"));
+    let started = Instant::now();
     while !listener.is_offloaded() {
+        assert!(started.elapsed() < HANG, "the port is not taken up");
         let _ = listener.wait(Some(Duration::from_millis(50)));
     }
     std::thread::scope(|scope| {

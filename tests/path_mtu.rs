@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 const SIZE: usize = 1 << 20;
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A namespace behind the client's, which becomes its router; gone when this is dropped.
 struct Far(String);

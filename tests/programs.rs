@@ -7,7 +7,7 @@ use lab::outboard::{Outboard, total};
 use lab::{Process, Side, World};
 use rustix::process::{Signal, kill_process};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
 
 /// A site with a file of `megabytes` that looks like nothing.
@@ -61,7 +61,7 @@ fn fetch(world: &World, side: Side, url: &str, flags: &[&str]) -> Vec<u8> {
             "--show-error",
             "--fail",
             "--max-time",
-            "60",
+            "300",
             "--output",
         ])
         .arg(&out)
@@ -221,7 +221,7 @@ fn curl_is_a_client() {
     let curl = |url: &str| {
         outboard
             .on_engine(&world, "curl")
-            .args(["--silent", "--show-error", "--fail", "--max-time", "60"])
+            .args(["--silent", "--show-error", "--fail", "--max-time", "300"])
             .args([
                 "--retry",
                 "20",
@@ -243,6 +243,15 @@ fn curl_is_a_client() {
         total(&counters, "tcp_active_opens") >= 2.0,
         "the engine opened"
     );
+}
+
+/// Waits until redis has all its listeners.
+fn await_redis(redis: &mut Process) {
+    let begin = Instant::now();
+    while !redis.printed().contains("Ready to accept connections") {
+        assert!(redis.ended().expect("a state").is_none() && begin.elapsed() < LIMIT);
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
@@ -270,14 +279,7 @@ fn redis_serves_and_is_asked() {
     let mut here = serve(outboard.on_engine(&world, "redis-server"), Side::Server);
     let mut there = serve(world.program(Side::Client, "redis-server"), Side::Client);
     for redis in [&mut here, &mut there] {
-        let log = |redis: &Process| redis.printed().contains("Ready to accept connections");
-        for _ in 0..1000 {
-            if log(redis) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        assert!(log(redis), "{}", redis.printed());
+        await_redis(redis);
     }
     let to_here = Side::Server.ipv4().to_string();
     let to_there = Side::Client.ipv4().to_string();
@@ -366,9 +368,7 @@ fn what_stays_with_the_kernel_is_said_or_refused() {
         .log(world.scratch().join("both.log"))
         .start()
         .expect("redis starts");
-    let address = (Side::Server.ipv4(), 6379).into();
-    both.wait_until(LIMIT, || world.is_reached(address))
-        .expect("redis answers");
+    await_redis(&mut both);
     let explained = outboard
         .command(&world, "explain")
         .arg(both.id().to_string())

@@ -1,6 +1,8 @@
 //! `outboard respond` with the clients that people use, in namespaces: each way in, beside an
 //! engine, and when it is killed.
 
+use std::io::ErrorKind;
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,7 +10,10 @@ use lab::flood::SynFlood;
 use lab::outboard::Outboard;
 use lab::{Process, Program, Side, World, tool};
 
-const STARTING: Duration = Duration::from_secs(20);
+const STARTING: Duration = Duration::from_secs(60);
+/// How long, in seconds, a client may take, and each of its requests.
+const CLIENT_SECONDS: &str = "300";
+const FETCH_SECONDS: &str = "60";
 const PORT: u16 = 8000;
 
 /// A world with a responder on the server's side.
@@ -63,20 +68,20 @@ impl Bench {
 
     /// Runs a client's program; what it printed.
     fn client(&self, program: &str, arguments: &[&str]) -> String {
-        let words = [&["-k", "2", "20", program], arguments].concat();
+        let words = [&["-k", "2", CLIENT_SECONDS, program], arguments].concat();
         let run = self.world.program(Side::Client, "timeout").args(words);
         run.output().expect("the client succeeds")
     }
 
     fn fetch(&self, target: &str) -> String {
         let url = format!("http://{}:{PORT}{target}", Side::Server.ipv4());
-        self.client("curl", &["-s", "--max-time", "5", &url])
+        self.client("curl", &["-s", "--max-time", FETCH_SECONDS, &url])
     }
 
     /// Stops it; what it printed.
     fn stop(mut self) -> String {
         let responder = self.responder.take().expect("it runs");
-        let status = responder.stop(Duration::from_secs(5)).expect("it stops");
+        let status = responder.stop(STARTING).expect("it stops");
         assert!(status.success());
         assert!(!has_program(&self.world), "nothing stays behind");
         std::fs::read_to_string(self.world.scratch().join("respond.log")).expect("a log")
@@ -124,7 +129,7 @@ fn bodies_are_whole(bench: &Bench, sizes: &[usize]) {
             continue;
         }
         let url = format!("http://[{}]:{PORT}/?s={size}", Side::Server.ipv6());
-        let body = bench.client("curl", &["-sg", "--max-time", "5", &url, &url]);
+        let body = bench.client("curl", &["-sg", "--max-time", FETCH_SECONDS, &url, &url]);
         is_pattern(&body[..*size], *size, &url);
         is_pattern(&body[*size..], *size, &url);
     }
@@ -132,18 +137,20 @@ fn bodies_are_whole(bench: &Bench, sizes: &[usize]) {
 
 /// The clients that people measure with find no error.
 fn load_tools_are_content(bench: &Bench) {
-    let said = bench.client("wrk", &["-t1", "-c16", "-d1s", &url("/?s=64")]);
+    let wrk = ["-t1", "-c16", "-d1s", "--timeout", FETCH_SECONDS];
+    let said = bench.client("wrk", &[&wrk[..], &[&url("/?s=64")]].concat());
     assert!(
         said.contains("requests in") && !said.contains("Socket errors"),
         "{said}"
     );
     assert!(!said.contains("Non-2xx"), "{said}");
-    let close = ["-t1", "-c16", "-d1s", "-H", "Connection: close"];
-    let said = bench.client("wrk", &[&close[..], &[&url("/")]].concat());
+    let close = ["-H", "Connection: close", &url("/")];
+    let said = bench.client("wrk", &[&wrk[..], &close].concat());
     assert!(!said.contains("Socket errors: connect"), "{said}");
     let target = url("/?s=100");
     for keep in [&["-k"][..], &[]] {
-        let arguments = [keep, &["-q", "-c", "8", "-n", "2000", &target]].concat();
+        let limit = ["-s", FETCH_SECONDS];
+        let arguments = [keep, &limit, &["-q", "-c", "8", "-n", "2000", &target]].concat();
         let said = bench.client("ab", &arguments);
         assert!(said.contains("Failed requests:        0"), "{said}");
         assert!(said.contains("Complete requests:      2000"), "{said}");
@@ -243,14 +250,15 @@ fn on_the_loopback_by_the_generic_hook() {
     let fetch = |target: &str| {
         let url = format!("http://127.0.0.1:8000{target}");
         let curl = world.program(Side::Server, "curl");
-        curl.args(["-s", "--max-time", "2", &url]).output()
+        curl.args(["-s", "--max-time", FETCH_SECONDS, &url])
+            .output()
     };
     let ready = responder.wait_until(STARTING, || fetch("/?s=10").is_ok());
     ready.expect("it answers");
     for size in [0, 1, 64, 100] {
         assert_eq!(fetch(&format!("/?s={size}")).expect("curl"), pattern(size));
     }
-    responder.stop(Duration::from_secs(5)).expect("it stops");
+    responder.stop(STARTING).expect("it stops");
 }
 
 /// What a responder with `--json` counted when it last said so; nothing before it did.
@@ -289,27 +297,32 @@ fn a_flood_of_syns_is_answered_one_for_one() {
     let flood = SynFlood::send(&bench.world, target, SYNS).expect("a flood");
     assert_eq!(flood.sent, u64::from(SYNS));
     let arrived = flood.sent - (lost() - before);
-    assert!(arrived > flood.sent / 2, "{arrived} arrived");
+    assert!(arrived > 0, "nothing arrived");
     let mut responder = bench.responder.take().expect("it runs");
     let names = [
         "syns",
+        "fins",
+        "probes",
         "frames_out",
         "dropped_malformed",
         "dropped_loop",
         "dropped_no_room",
     ];
-    let all = || counted(&bench.world, &names).is_some_and(|counts| counts[0] >= arrived);
-    responder.wait_until(STARTING, all).expect("all arrive");
+    let all = || {
+        let counts = counted(&bench.world, &names);
+        counts.is_some_and(|counts| {
+            let [syns, fins, probes, frames_out] = [0, 1, 2, 3].map(|at| counts[at]);
+            syns >= arrived && frames_out == syns + fins + probes
+        })
+    };
+    let answered = responder.wait_until(STARTING, all);
+    answered.expect("all arrive and are answered");
     bench.responder = Some(responder);
     let counts = counted(&bench.world, &names).expect("counters");
-    // The connection that showed that it answers had a SYN and a FIN.
+    // The connections that showed that it answers had SYNs as well, and no more than a few.
     let own = counts[0] - arrived;
-    assert!((1..10).contains(&own), "{counts:?} for {arrived}");
-    assert!(
-        (own..=2 * own).contains(&(counts[1] - arrived)),
-        "{counts:?} for {arrived}"
-    );
-    assert_eq!(counts[2..], [0, 0, 0]);
+    assert!((1..100).contains(&own), "{counts:?} for {arrived}");
+    assert_eq!(counts[4..], [0, 0, 0]);
     bench.stop();
 }
 
@@ -341,7 +354,7 @@ fn objects_come_from_a_directory_and_must_fit() {
         world,
     };
     assert_eq!(bench.fetch("/health"), "fine\n");
-    let head = bench.client("curl", &["-sI", "--max-time", "5", &url("/old")]);
+    let head = bench.client("curl", &["-sI", "--max-time", FETCH_SECONDS, &url("/old")]);
     assert!(head.starts_with("HTTP/1.1 302") && head.contains("Location: http://new.example/"));
     std::fs::write(directory.join("large"), [0; 1400]).expect("a file");
     let refused = alone(&bench.world).args(["--objects", &objects]).output();
@@ -394,7 +407,7 @@ fn nothing_stays_behind_when_it_is_killed() {
 fn both_are_reached(bench: &Bench) {
     assert_eq!(bench.fetch("/?s=64"), pattern(64));
     let url = format!("http://{}:7000/file", Side::Server.ipv4());
-    let file = bench.client("curl", &["-s", "--max-time", "5", &url]);
+    let file = bench.client("curl", &["-s", "--max-time", FETCH_SECONDS, &url]);
     assert_eq!(file, "a file\n");
 }
 
@@ -431,7 +444,12 @@ fn an_engine_calls_the_responder_while_it_lives() {
     // Killed, it leaves the ports to the kernel, which refuses; the engine goes on.
     let responder = bench.responder.take().expect("it runs");
     responder.kill().expect("killed");
-    let refused = || !bench.world.is_reached((Side::Server.ipv4(), PORT).into());
+    let refused = || {
+        let address = (Side::Server.ipv4(), PORT).into();
+        let connect = || Ok(TcpStream::connect_timeout(&address, STARTING).map(drop));
+        let outcome = bench.world.on(Side::Client, connect).expect("a client");
+        outcome.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    };
     let started = std::time::Instant::now();
     while !refused() {
         assert!(started.elapsed() < STARTING, "the ports stay steered");

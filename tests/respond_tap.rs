@@ -11,7 +11,7 @@ use lab::{Process, Side, World, tool};
 use netdev::tun::Tun;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-const STARTING: Duration = Duration::from_secs(20);
+const STARTING: Duration = Duration::from_secs(60);
 const VLAN: u16 = 7;
 const SERVER: &str = "10.79.0.1";
 const CLIENT: &str = "10.79.0.2";
@@ -108,15 +108,20 @@ fn start(world: &World, arguments: &[&str]) -> Process {
         .args(arguments)
         .log(world.scratch().join("respond.log"));
     let mut responder = program.start().expect("it starts");
-    let ready = responder.wait_until(STARTING, || fetch(world, 0).is_ok());
+    let ready = responder.wait_until(STARTING, || fetch_within(world, 0, "2").is_ok());
     ready.expect("it answers");
     responder
 }
 
 fn fetch(world: &World, size: usize) -> anyhow::Result<String> {
+    fetch_within(world, size, "60")
+}
+
+/// With a limit in seconds.
+fn fetch_within(world: &World, size: usize, limit: &str) -> anyhow::Result<String> {
     let url = format!("http://{SERVER}:8000/?s={size}");
     let curl = world.program(Side::Client, "curl");
-    curl.args(["-sf", "--max-time", "2", &url]).output()
+    curl.args(["-sf", "--max-time", limit, &url]).output()
 }
 
 fn bodies_are_whole(world: &World) {
@@ -136,7 +141,7 @@ fn a_tap_device_is_answered_on_in_the_driver() {
     let wire = Wire::new(&world, false);
     let responder = start(&world, &[]);
     bodies_are_whole(&world);
-    responder.stop(Duration::from_secs(5)).expect("it stops");
+    responder.stop(STARTING).expect("it stops");
     let log = std::fs::read_to_string(world.scratch().join("respond.log")).expect("a log");
     assert!(log.contains("in place (XDP, native)"), "{log}");
     assert_eq!(wire.stop(), 0);
@@ -151,7 +156,7 @@ fn tagged_frames_are_answered_with_their_tag() {
     let wire = Wire::new(&world, true);
     let responder = start(&world, &["--vlan", &VLAN.to_string()]);
     bodies_are_whole(&world);
-    responder.stop(Duration::from_secs(5)).expect("it stops");
+    responder.stop(STARTING).expect("it stops");
     // At least a SYN-ACK, a response and the end, of five connections.
     assert!(wire.stop() >= 15);
 }
@@ -175,8 +180,8 @@ fn a_tag_that_was_not_asked_for_is_the_kernels() {
         log.contains("\"syns\":0")
     };
     responder.wait_until(STARTING, counts).expect("it runs");
-    fetch(&world, 0).expect_err("nobody serves VLAN 7");
-    responder.stop(Duration::from_secs(5)).expect("it stops");
+    fetch_within(&world, 0, "2").expect_err("nobody serves VLAN 7");
+    responder.stop(STARTING).expect("it stops");
     let log = std::fs::read_to_string(world.scratch().join("respond.log")).expect("a log");
     let last = log.lines().rfind(|line| line.starts_with('{'));
     assert!(last.expect("JSON").contains("\"syns\":0"), "{log}");

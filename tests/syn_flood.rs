@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// What may differ between two looks at a process that does not grow.
 const SLACK: u64 = 2 << 20;
 /// How long a client may take under attack, its own SYNs lost again and again.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 const HALF_OPEN: u64 = 512;
 const CLIENTS: usize = 20;
 
