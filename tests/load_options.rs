@@ -453,3 +453,23 @@ fn mistakes_are_answered_by_what_to_do() {
         assert!(said.contains(expected), "{arguments:?}: {said}");
     }
 }
+
+#[test]
+fn a_responder_that_holds_the_interface_is_named() {
+    if lab::skip_without("a_responder_that_holds_the_interface_is_named", &[]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let interface = Side::Client.interface();
+    let peer = format!("--peer {}/{interface}", world.name(Side::Client));
+    let (responder, _) = respond(&world, &peer);
+    let (succeeded, said) = load(&world, &["http://10.77.0.1/", "-n", "1"]);
+    assert!(!succeeded, "{said}");
+    let holder = format!(
+        "{interface} is held by `outboard respond --peer` (process {})",
+        responder.id()
+    );
+    assert!(said.contains(&holder), "{said}");
+    assert!(said.contains("without --peer"), "{said}");
+    responder.stop(LIMIT).expect("an end");
+}

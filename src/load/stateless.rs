@@ -9,7 +9,8 @@ use ::stateless::client::request::Pattern;
 use ::stateless::client::run::{Due, Next, Plan, Runner};
 use ::stateless::client::sources::{AddressRange, Sources};
 use ::stateless::client::{Client, Config, Verify};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use netdev::steering::SteeringError;
 use netdev::{Claim, Claimed, Device, Placement, XdpDevice, xdp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
@@ -76,7 +77,8 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
             way.interface.name
         );
     }
-    let mut claim = Claim::attach(&way.interface, Placement::Auto, &claimed(job, &sources))?;
+    let mut claim =
+        Claim::attach(&way.interface, Placement::Auto, &claimed(job, &sources)).map_err(refused)?;
     claim.connect_queue(device.queue(), &device)?;
     let client = Client::new(config)?;
     let stop = OwnedFd::from(crate::stop::signals()?);
@@ -276,6 +278,40 @@ fn sources(args: &Args, way: &Way) -> Result<Sources> {
     Ok(Sources::new(ranges, first..=last)?)
 }
 
+/// Why there is no claim. A responder that was told of its peer by `--peer` holds this interface only
+/// to have it poll, which ours does as well.
+fn refused(error: SteeringError) -> anyhow::Error {
+    if let SteeringError::Occupied {
+        interface,
+        owner: Some(owner),
+        ..
+    } = &error
+        && is_peer(interface, &owner.command)
+    {
+        return anyhow!(
+            "{interface} is held by `outboard respond --peer` (process {}), and there can be one XDP \
+             program only: start the responder without --peer, which is not needed while \
+             `outboard load` runs on {interface}",
+            owner.process
+        );
+    }
+    error.into()
+}
+
+/// Whether a command names `interface` as the peer of a responder.
+fn is_peer(interface: &str, command: &[String]) -> bool {
+    let named = command.iter().enumerate().find_map(|(index, word)| {
+        let value = word.strip_prefix("--peer")?;
+        match value.strip_prefix('=') {
+            Some(value) => Some(value),
+            None if value.is_empty() => command.get(index + 1).map(String::as_str),
+            None => None,
+        }
+    });
+    let of_responder = command.iter().any(|word| word == "respond");
+    of_responder && named.and_then(|peer| peer.rsplit('/').next()) == Some(interface)
+}
+
 fn claimed(job: &Job<'_>, sources: &Sources) -> Claimed {
     Claimed {
         server: job.url.server,
@@ -323,4 +359,25 @@ fn random() -> Result<u64> {
     let mut bytes = [0; 8];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_peer;
+
+    #[test]
+    fn the_peer_of_a_responder_is_found_in_its_command() {
+        let is_peer = |command: &str| {
+            let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+            is_peer("veth1", &words)
+        };
+        assert!(is_peer(
+            "outboard respond -i veth0 --peer blue/veth1 -L :80"
+        ));
+        assert!(is_peer("outboard respond --peer=veth1"));
+        assert!(!is_peer("outboard respond -i veth1"));
+        assert!(!is_peer("outboard respond --peer blue/veth2"));
+        assert!(!is_peer("outboard respond --peer"));
+        assert!(!is_peer("another --peer veth1"));
+    }
 }

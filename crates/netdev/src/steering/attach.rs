@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::{Placement, SteeringError};
+use super::{Placement, ProgramOwner, SteeringError};
 use crate::interface::{Interface, XdpMode};
 
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
@@ -150,9 +150,12 @@ fn is_of_the_driver(error: &io::Error) -> bool {
 fn explain(interface: &Interface, mode: &'static str, error: io::Error) -> SteeringError {
     let hint = match error.raw_os_error() {
         Some(libc::EBUSY | libc::EEXIST) => {
+            let program = interface.attached_program().unwrap_or(None);
+            let id = program.map(|program| program.id).filter(|id| *id != 0);
             return SteeringError::Occupied {
                 interface: interface.name.clone(),
-                program: interface.attached_program().unwrap_or(None),
+                program,
+                owner: id.and_then(ProgramOwner::find),
             };
         }
         Some(libc::EPERM | libc::EACCES) => return SteeringError::NotPermitted,

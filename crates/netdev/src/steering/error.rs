@@ -1,12 +1,12 @@
 //! What can go wrong with steering, and what to do about it.
 
 use std::error::Error;
-use std::fs;
 use std::io;
 
 use aya::maps::MapError;
 
 use super::layout::{Endpoint, MAX_ENDPOINTS, MAX_QUEUES};
+use super::owner::ProgramOwner;
 use crate::interface::{AttachedProgram, XdpMode};
 
 /// Why steering failed.
@@ -23,14 +23,16 @@ pub enum SteeringError {
     Object(&'static str),
     /// The interface has a program.
     #[error(
-        "{interface} already has an XDP program ({}), and there can be one only: stop its owner, \
-         or detach it: ip link set dev {interface} {} off", describe(.program), switch(.program)
+        "{interface} already has an XDP program ({}), and there can be one only: {}",
+        describe(.program, .owner), remedy(.interface, .program, .owner)
     )]
     Occupied {
         /// The interface.
         interface: String,
         /// What is known of the program there.
         program: Option<AttachedProgram>,
+        /// Who holds it, if that can be found out.
+        owner: Option<ProgramOwner>,
     },
     /// The driver refuses.
     #[error("cannot attach the steering program to {interface} ({mode}): {error}{hint}")]
@@ -105,38 +107,29 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-fn describe(program: &Option<AttachedProgram>) -> String {
-    match program {
-        Some(AttachedProgram { id, .. }) if *id != 0 => match owner(*id) {
-            Some(owner) => format!("id {id}, of {owner}"),
-            None => format!("id {id}, see: bpftool prog show id {id}"),
-        },
+fn describe(program: &Option<AttachedProgram>, owner: &Option<ProgramOwner>) -> String {
+    match (program, owner) {
+        (Some(AttachedProgram { id, .. }), Some(owner)) => format!("id {id}, of {owner}"),
+        (Some(AttachedProgram { id, .. }), None) if *id != 0 => {
+            format!("id {id}, see: bpftool prog show id {id}")
+        }
         _ => "see: bpftool net".to_owned(),
     }
 }
 
-/// The process that has a program open: its name and number. The kernel tells the number of the
-/// program behind a descriptor.
-fn owner(program: u32) -> Option<String> {
-    let line = format!("prog_id:\t{program}");
-    let has = |pid: &str| {
-        let entries = fs::read_dir(format!("/proc/{pid}/fdinfo")).ok()?;
-        entries
-            .flatten()
-            .any(|entry| {
-                fs::read_to_string(entry.path())
-                    .is_ok_and(|text| text.lines().any(|found| found == line))
-            })
-            .then_some(())
-    };
-    for process in fs::read_dir("/proc").ok()?.flatten() {
-        let pid = process.file_name().to_string_lossy().into_owned();
-        if pid.bytes().all(|byte| byte.is_ascii_digit()) && has(&pid).is_some() {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            return Some(format!("{} (process {pid})", name.trim()));
-        }
+/// A process holds its program by a link, mostly, which only it can let go of.
+fn remedy(
+    interface: &str,
+    program: &Option<AttachedProgram>,
+    owner: &Option<ProgramOwner>,
+) -> String {
+    match owner {
+        Some(owner) => format!("stop process {}", owner.process),
+        None => format!(
+            "detach it: ip link set dev {interface} {} off",
+            switch(program)
+        ),
     }
-    None
 }
 
 fn switch(program: &Option<AttachedProgram>) -> &'static str {

@@ -13,6 +13,7 @@ mod attach;
 mod error;
 mod hint;
 mod layout;
+mod owner;
 mod responders;
 
 use std::collections::HashSet;
@@ -25,6 +26,7 @@ use aya::{Ebpf, include_bytes_aligned};
 
 pub use error::SteeringError;
 pub use layout::{Action, Counts, Endpoint, MAX_ENDPOINTS, MAX_QUEUES, Reason, Share, Verdict};
+pub use owner::ProgramOwner;
 
 use crate::interface::{Interface, XdpMode};
 use hint::Hint;
