@@ -53,6 +53,30 @@ fn after_a_pause_the_window_leaves_over_half_a_round_trip() {
     assert!(most <= 6, "{most} at once");
 }
 
+//~ RFC 7661 §4.3
+#[test]
+fn what_its_pace_holds_back_does_not_make_a_window_grow() {
+    let (mut b, acked) = opened(plain());
+    b.send(5_000);
+    assert_eq!(b.all().len(), 5);
+    b.advance(ms(RTT - 5));
+    b.send(15_000);
+    assert_eq!(b.all().len(), 10);
+    b.advance(ms(5));
+    b.discard();
+    // More waits for its pace, but of 40 segments no more than half were ever in flight.
+    b.inject(seg(1, 0).ack(acked + 5_000));
+    assert_eq!(b.info().congestion_window, 40_000);
+    // Once they are, what was in flight is worth twice as much.
+    b.advance(ms(30));
+    b.send(15_000);
+    b.advance(ms(30));
+    b.discard();
+    assert_eq!(b.info().in_flight, 30_000);
+    b.inject(seg(1, 0).ack(acked + 20_000));
+    assert_eq!(b.info().congestion_window, 55_000);
+}
+
 #[test]
 fn an_acknowledgement_of_much_lets_no_burst_go() {
     let (mut b, acked) = opened(plain());

@@ -8,11 +8,13 @@
 mod cubic;
 mod hystart;
 mod reno;
+mod usage;
 mod validation;
 mod window;
 
 pub use cubic::Cubic;
 pub use reno::Reno;
+pub(crate) use usage::WindowUse;
 pub(crate) use validation::Validation;
 pub use window::{MAX_WINDOW, Window};
 

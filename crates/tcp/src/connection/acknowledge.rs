@@ -22,6 +22,8 @@ struct Measured {
     flight: u32,
     /// It begins a round trip.
     round: bool,
+    /// The congestion window was what kept more from being in flight.
+    window_limited: bool,
     /// The round trip of what it covers.
     rtt: Option<Nanos>,
 }
@@ -79,6 +81,7 @@ impl Connection {
         cx.common.counters.duplicates_reported += u64::from(outcome.twice);
         self.excuse_probe(&mut outcome, cx);
         let (mut bytes, mut round, mut rtt) = (0, false, None);
+        let window_limited = self.recovery.is_window_limited(&self.congestion);
         if progress {
             round = self.recovery.begins_round(ack);
             rtt = self.take_round_trip(round, &outcome, tcp.options.timestamps, cx.now);
@@ -90,6 +93,7 @@ impl Connection {
             bytes,
             flight: self.validation.in_use(flight),
             round,
+            window_limited,
             rtt,
         };
         if self.state == State::Closed {
@@ -130,7 +134,7 @@ impl Connection {
                 bytes,
                 smoothed_rtt: self.rtt.smoothed().unwrap_or_default().into(),
                 latest_rtt: measured.rtt.map(Duration::from),
-                window_limited: self.window_limited,
+                window_limited: measured.window_limited,
                 round: measured.round,
             });
         }

@@ -200,8 +200,6 @@ pub(crate) struct Connection {
     selective: bool,
     /// Both sides agreed on window scaling.
     scaling: bool,
-    /// Limited by the congestion window since the last acknowledgement (RFC 7661's question).
-    window_limited: bool,
     pub(crate) failed: Option<Failure>,
     /// What an ICMP error or the owner said of the path, without ending the connection.
     soft_error: Option<Failure>,

@@ -200,7 +200,6 @@ impl Connection {
             flush: false,
             selective: false,
             scaling: false,
-            window_limited: false,
             failed: None,
             soft_error: None,
             key,

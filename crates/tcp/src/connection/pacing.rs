@@ -87,7 +87,5 @@ impl Connection {
         let nanos = half.saturating_mul(1_000_000_000) / rate;
         let wait = until.since(now).minus(Nanos::new(nanos));
         self.recovery.wait_for_pace(now + wait);
-        // It is not the owner who sends too little.
-        self.window_limited = true;
     }
 }

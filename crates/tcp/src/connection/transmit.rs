@@ -117,6 +117,7 @@ impl Connection {
             };
             if pace < mss && next.is_some() && !self.recovery.must_send() {
                 self.wait_for_pace(cx.now, &cx.common.config);
+                self.note_window_use();
                 self.watch(cx.now);
                 return Ok(());
             }
@@ -156,13 +157,11 @@ impl Connection {
         }
     }
 
-    /// Notes whether the congestion window is what holds back: only then may it grow (RFC 7661).
-    /// In slow start it is enough to use half of it, or it would lag behind an owner whose sends
-    /// grow.
+    /// Notes how full the congestion window is, now that what may leave has left.
     fn note_window_use(&mut self) {
-        self.window_limited = self.congestion_room() < u32::from(self.snd.mss)
-            || (self.congestion.in_slow_start()
-                && self.in_flight() >= self.congestion.window() / 2);
+        let filled = self.congestion_room() < u32::from(self.snd.mss);
+        let range = (self.snd.una, self.snd.nxt);
+        self.recovery.note_window_use(range, filled);
     }
 
     /// The same while something is lost; and whether it is new.

@@ -10,7 +10,7 @@ use super::tail::{Probe, Said};
 use super::undo::Undo;
 use super::{Arrival, DUPLICATE_THRESHOLD, Loss, Outcome, Phase, Recovery};
 use crate::Instant;
-use crate::congestion::Controller;
+use crate::congestion::{Controller, WindowUse};
 
 /// What a connection holds while it has data in flight.
 #[derive(Default)]
@@ -20,6 +20,8 @@ pub(crate) struct Flight {
     pub(super) prr: Prr,
     pub(super) probe: Option<Probe>,
     pub(super) undo: Option<Undo>,
+    /// How full the congestion window was.
+    pub(super) window_use: WindowUse,
     /// When the retransmission timer expires.
     pub(super) rto_at: Instant,
     /// When a probe is due; [`Instant::MAX`] if none is.
@@ -56,6 +58,7 @@ impl Pool {
         flight.rack = Rack::new(start);
         flight.probe = None;
         flight.undo = None;
+        flight.window_use = WindowUse::new(start);
         flight.rto_at = rto_at;
         flight.probe_at = Instant::MAX;
         flight.reorder_at = Instant::MAX;

@@ -330,6 +330,21 @@ impl Recovery {
         pipe.saturating_add(quota)
     }
 
+    /// What may leave now has left, and has `filled` the congestion window or not.
+    #[inline]
+    pub(crate) fn note_window_use(&mut self, range: (SeqNumber, SeqNumber), filled: bool) {
+        if let Some(flight) = &mut self.flight {
+            flight.window_use.note(range, filled);
+        }
+    }
+
+    /// Whether the congestion window is what holds the sender back: only then may it grow.
+    #[inline]
+    pub(crate) fn is_window_limited(&self, congestion: &Controller) -> bool {
+        let flight = self.flight.as_ref();
+        flight.is_some_and(|flight| flight.window_use.is_limited(congestion))
+    }
+
     /// All that is in flight is to be sent again, though no congestion has lost it: the path does not
     /// carry segments of that size (RFC 1191 §6.4).
     pub(crate) fn lose_all(&mut self) {
