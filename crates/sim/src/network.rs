@@ -125,6 +125,7 @@ impl Network {
         let parsed = segment::parse(&frame, ChecksumPolicy::Verify)
             .unwrap_or_else(|reason| panic!("{} sent a bad frame: {reason}: {headers:?}", from.1));
         let (flow, tcp) = (parsed.flow().reversed(), parsed.tcp);
+        let packet_len = (frame.len() - headers.ip_offset()) as u32;
         let passes = self
             .filters
             .get_mut(&from.0)
@@ -152,8 +153,12 @@ impl Network {
             && let Some(mtu) = self.links.get(&(from.0, to)).and_then(Link::told_mtu)
         {
             // The router is near: what it says is not lost.
-            let (seq, reason) = (tcp.seq, Reason::TooBig { mtu });
-            let error = TcpError { flow, seq, reason };
+            let error = TcpError {
+                flow,
+                seq: tcp.seq,
+                packet_len,
+                reason: Reason::TooBig { mtu },
+            };
             self.schedule(now + ROUTER_AWAY, from.0, Happening::Error(error));
         }
         self.trace.note(now, from.1, flow, tcp, payload.len(), fate);

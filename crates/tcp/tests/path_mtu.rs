@@ -68,6 +68,24 @@ fn what_routers_say_is_taken_within_reason() {
     assert_eq!(b.info().path_mtu, 552);
 }
 
+//~ RFC 8201 §4
+#[test]
+fn a_packet_that_fits_was_not_refused_for_its_size() {
+    let mut b = ethernet();
+    b.send(500);
+    b.expect("P. 1:501 ack 1");
+    for mtu in [540, 541, 1000] {
+        let said = b.icmp_about(too_big(mtu), 1, 540);
+        assert_eq!(said, Err(DropReason::IcmpIgnored));
+    }
+    b.quiet();
+    assert_eq!(b.info().path_mtu, 1500);
+    assert_eq!(b.stack.counters().dropped(DropReason::IcmpIgnored), 3);
+    // Smaller than the packet, if but by a byte, it is believed.
+    assert_eq!(b.icmp_about(too_big(539), 1, 540), Ok(()));
+    assert_eq!(b.info().path_mtu, 552);
+}
+
 //~ RFC 8201 §4, §5.4
 #[test]
 fn over_ipv6_nothing_is_smaller_than_1280() {

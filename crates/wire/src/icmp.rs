@@ -59,6 +59,8 @@ pub struct TcpError {
     pub flow: FlowKey,
     /// The segment's sequence number.
     pub seq: SeqNumber,
+    /// The length of the packet that it was in, in bytes from the IP header on.
+    pub packet_len: u32,
     /// What became of it.
     pub reason: Reason,
 }
@@ -124,7 +126,8 @@ fn parse_v4(bytes: &[u8], policy: ChecksumPolicy) -> Result<Option<TcpError>, Ma
         return Ok(None);
     }
     let dst = IpAddr::from(array_at::<4>(quoted, 16));
-    Ok(Some(error(src, dst, &quoted[header_len..], reason)))
+    let len = u16_at(quoted, 2).into();
+    Ok(Some(error((src, dst), len, &quoted[header_len..], reason)))
 }
 
 fn parse_v6(bytes: &[u8], policy: ChecksumPolicy) -> Result<Option<TcpError>, Malformed> {
@@ -171,10 +174,16 @@ fn parse_v6(bytes: &[u8], policy: ChecksumPolicy) -> Result<Option<TcpError>, Ma
         return Ok(None);
     }
     let dst = IpAddr::from(array_at::<16>(ip, 24));
-    Ok(Some(error(src, dst, tcp, reason)))
+    let len = u32::from(u16_at(ip, 4)) + ipv6::HEADER_LEN as u32;
+    Ok(Some(error((src, dst), len, tcp, reason)))
 }
 
-fn error(local: IpAddr, remote: IpAddr, tcp: &[u8], reason: Reason) -> TcpError {
+fn error(
+    (local, remote): (IpAddr, IpAddr),
+    packet_len: u32,
+    tcp: &[u8],
+    reason: Reason,
+) -> TcpError {
     TcpError {
         flow: FlowKey {
             local,
@@ -183,6 +192,7 @@ fn error(local: IpAddr, remote: IpAddr, tcp: &[u8], reason: Reason) -> TcpError 
             remote_port: u16_at(tcp, 2),
         },
         seq: SeqNumber(u32_at(tcp, 4)),
+        packet_len,
         reason,
     }
 }
@@ -282,6 +292,7 @@ mod tests {
             let error = read(&frame(v6, kind, code, argument)).unwrap();
             assert_eq!(error.reason, reason);
             assert_eq!(error.seq, SeqNumber(0x0102_0304));
+            assert_eq!(error.packet_len, 1480 + if v6 { 40 } else { 20 });
             let index = usize::from(v6);
             assert_eq!(error.flow.local, OURS[index].parse::<IpAddr>().unwrap());
             assert_eq!(error.flow.remote, PEER[index].parse::<IpAddr>().unwrap());

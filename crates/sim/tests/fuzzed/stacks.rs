@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use tcp::{
     Algorithm, Config, ConnOption, ConnOptions, Instant, KeepAlive, ListenSpec, Request, Stack,
 };
+use wire::ethernet;
 use wire::icmp::{Reason, TcpError};
 use wire::segment::{self, ChecksumPolicy};
 
@@ -196,6 +197,7 @@ impl Scene {
             let error = TcpError {
                 flow: segment.flow().reversed(),
                 seq: segment.tcp.seq,
+                packet_len: (frame.bytes.len() - ethernet::HEADER_LEN) as u32,
                 reason: Reason::TooBig { mtu },
             };
             let _ = self.nodes[side].stack.on_icmp(self.now, &error);

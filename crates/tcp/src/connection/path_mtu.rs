@@ -165,6 +165,12 @@ impl Connection {
             return Err(DropReason::IcmpOutOfWindow);
         }
         let (failure, hard) = match error.reason {
+            //= RFC 8201 §4
+            // What would have passed was not refused for its size: a broken router, or one that is
+            // made up (RFC 5927 §7).
+            Reason::TooBig { mtu } if mtu >= error.packet_len => {
+                return Err(DropReason::IcmpIgnored);
+            }
             Reason::TooBig { mtu } => return self.on_too_big(mtu, error.seq, cx),
             Reason::PortUnreachable => (Failure::Refused, true),
             Reason::ProtocolUnreachable | Reason::Prohibited => (Failure::HostUnreachable, true),

@@ -371,8 +371,18 @@ impl Bench {
         self.stack.on_segment(self.now, &segment, &mut self.store)
     }
 
-    /// An ICMP error arrives, about what was sent from sequence number `seq` on.
+    /// An ICMP error arrives, about a large segment that was sent from sequence number `seq` on.
     pub fn icmp(&mut self, reason: wire::icmp::Reason, seq: i64) -> Result<(), DropReason> {
+        self.icmp_about(reason, seq, u16::MAX.into())
+    }
+
+    /// The same about a packet of so many bytes.
+    pub fn icmp_about(
+        &mut self,
+        reason: wire::icmp::Reason,
+        seq: i64,
+        packet_len: u32,
+    ) -> Result<(), DropReason> {
         let error = wire::icmp::TcpError {
             flow: wire::flow::FlowKey {
                 local: self.local.ip(),
@@ -381,6 +391,7 @@ impl Bench {
                 remote_port: self.offer.src_port,
             },
             seq: self.iss.unwrap_or_default() + seq as u32,
+            packet_len,
             reason,
         };
         let result = self.stack.on_icmp(self.now, &error);
