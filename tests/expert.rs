@@ -151,10 +151,12 @@ fn findings(
     [Side::Server, Side::Client].map(|side| experts(&file, side, &left_out))
 }
 
-/// The connections, by tshark's numbers, in which a frame was sent twice.
+/// The connections, by tshark's numbers, in which a frame was sent twice: on a wire that keeps the
+/// order, one that is out of order was as well.
 fn sent_twice(file: &Path) -> BTreeSet<u64> {
     let mut tshark = tshark(file);
-    tshark.args(["-Y", "tcp.analysis.retransmission"]);
+    let again = "tcp.analysis.retransmission || tcp.analysis.out_of_order";
+    tshark.args(["-Y", again]);
     tshark.args(["-T", "fields", "-e", "tcp.stream"]);
     let printed = lab::tool::output(&mut tshark, "tshark").expect("tshark");
     let streams = printed.lines().map(|line| line.trim().parse());
