@@ -14,6 +14,7 @@ use host::{
 };
 use lab::outboard::Outboard;
 use lab::{Process, Side, World};
+use rustix::net::sockopt;
 
 /// How long anything may take before it counts as a hang.
 const HANG: Duration = Duration::from_secs(60);
@@ -238,6 +239,9 @@ fn the_engine_opens_connections() {
         let (to_us, port) = std::sync::mpsc::channel();
         let peer = bench.client(scope, move || {
             let listener = TcpListener::bind((Side::Client.ipv4(), 0)).expect("a listener");
+            // For accept: nothing may hang.
+            sockopt::set_socket_timeout(&listener, sockopt::Timeout::Recv, Some(HANG))
+                .expect("a limit");
             to_us
                 .send(listener.local_addr().expect("bound"))
                 .expect("told");
