@@ -2,7 +2,7 @@
 //! against the file that it must be.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lab::outboard::Outboard;
 use lab::{Process, Side, World};
@@ -279,27 +279,30 @@ fn a_quarter_of_a_million_connections_cost_neither_end_memory() {
         lab::sampler::private_memory(process.id()).expect("a process that runs")
     };
     let before = memory(&mut responder);
-    let log = world.scratch().join("load.log");
     let mut client = world
         .program(Side::Client, BINARY)
         .args(["load", "http://10.77.0.1/?s=64", "--close", "-c", "64"])
         .args(["-n", "250000"])
-        .log(&log)
+        .log(world.scratch().join("load.log"))
         .start()
         .expect("a client");
     let mut seen = Vec::new();
-    client
-        .wait_until(3 * LIMIT, || {
-            let said = std::fs::read_to_string(&log).unwrap_or_default();
-            // After its first second it says how far it is, and everything is there that will be.
-            if said.lines().count() > 1 {
-                // The process can end between the question and the answer.
-                let pid = client_of(&world);
-                seen.extend(pid.and_then(|pid| lab::sampler::private_memory(pid).ok()));
-            }
-            said.contains("250000 requests and 250000 connections") && said.contains("Seed")
-        })
-        .expect("an end");
+    let begin = Instant::now();
+    while client.ended().expect("a state").is_none() {
+        assert!(begin.elapsed() < 3 * LIMIT, "{}", client.printed());
+        // After its first second it says how far it is, and everything is there that will be.
+        if client.printed().lines().count() > 1 {
+            // The process can end between the question and the answer.
+            let pid = client_of(&world);
+            seen.extend(pid.and_then(|pid| lab::sampler::private_memory(pid).ok()));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let said = client.printed();
+    assert!(
+        said.contains("250000 requests and 250000 connections"),
+        "{said}"
+    );
     assert!(
         memory(&mut responder) < before + (1 << 20),
         "the responder grows"

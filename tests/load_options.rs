@@ -321,7 +321,7 @@ fn a_terminal_gets_a_bar() {
     }
     let world = World::new().expect("a private network");
     let (responder, _) = respond(&world, "");
-    let command = format!("{BINARY} load http://10.77.0.1/?s=64 --close --conn-rate 200 -d 2500ms");
+    let command = format!("{BINARY} load http://10.77.0.1/?s=64 --close --conn-rate 200 -n 500");
     let (succeeded, said) = run(&world, "script", &["-qec", &command, "/dev/null"]);
     assert!(succeeded, "{said}");
     let bar = said.find('█').unwrap_or_else(|| panic!("no bar: {said}"));
