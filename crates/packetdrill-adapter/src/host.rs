@@ -1,5 +1,6 @@
 //! The sockets and their clock, shared by the runner's two threads.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::RawFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,8 +12,10 @@ use sim::sockets::settings::Set;
 use sim::sockets::{Attempt, Fd, Refusal, Sockets};
 use tcp::Instant;
 
+use crate::epoll::Epoll;
 use crate::flags;
-use crate::numbers::Numbers;
+use crate::numbers::{Numbers, Object};
+use crate::pipe::Pipe;
 
 /// How far `netdev_receive` looks ahead for a packet before it says that there is none.
 const LOOK_AHEAD: Duration = Duration::from_secs(3600);
@@ -30,6 +33,11 @@ pub(crate) struct Host {
 pub(crate) struct State {
     pub(crate) sockets: Sockets,
     pub(crate) numbers: Numbers,
+    /// By their numbers.
+    pub(crate) epolls: BTreeMap<RawFd, Epoll>,
+    pub(crate) pipes: Vec<Pipe>,
+    /// When those who sleep give up, of those who do: nothing may happen after it before them.
+    deadlines: Vec<Instant>,
     /// When a blocking call of a thread ended, for its next `gettimeofday`.
     completed: Option<(ThreadId, Instant)>,
     /// How many threads sleep in a call.
@@ -69,6 +77,9 @@ impl Host {
             state: Mutex::new(State {
                 sockets,
                 numbers: Numbers::default(),
+                epolls: BTreeMap::new(),
+                pipes: Vec::new(),
+                deadlines: Vec::new(),
                 completed: None,
                 waiting: 0,
                 changes: 0,
@@ -113,6 +124,7 @@ impl Host {
             if !slept {
                 slept = true;
                 state.waiting += 1;
+                state.deadlines.extend(deadline);
             }
             let seen = state.changes;
             state = self
@@ -122,6 +134,9 @@ impl Host {
         };
         if slept {
             state.waiting -= 1;
+            if let Some(place) = state.deadlines.iter().position(|&at| Some(at) == deadline) {
+                state.deadlines.swap_remove(place);
+            }
             let now = state.sockets.now();
             state.completed = Some((std::thread::current().id(), now));
         }
@@ -134,6 +149,7 @@ impl Host {
     /// the clock is virtual, so nothing may go on before them, however late they get a core.
     fn tell(&self) {
         let mut state = self.lock();
+        state.look();
         state.changes += 1;
         state.unaware = state.waiting;
         self.changed.notify_all();
@@ -163,7 +179,7 @@ impl Host {
             if next > now + LOOK_AHEAD {
                 return None;
             }
-            state.sockets.step(next);
+            state.step(next);
             drop(state);
             // What the timer did may be what somebody waits for.
             self.tell();
@@ -174,7 +190,7 @@ impl Host {
     pub(crate) fn sleep(&self, span: Duration) {
         let end = self.lock().sockets.now() + span;
         loop {
-            let more = self.lock().sockets.step(end);
+            let more = self.lock().step(end);
             self.tell();
             if !more {
                 return;
@@ -200,8 +216,80 @@ impl Host {
 }
 
 impl State {
+    /// Lets happen what happens next, if it is not after `limit`, and returns whether it was not: a
+    /// timer, or one who sleeps giving up.
+    fn step(&mut self, limit: Instant) -> bool {
+        let now = self.sockets.now();
+        let given_up = self.deadlines.iter().copied().filter(|&at| at > now).min();
+        let until = given_up.map_or(limit, |at| at.min(limit));
+        self.sockets.step(until) || until < limit
+    }
+
+    /// Tells epoll of what has happened.
+    pub(crate) fn look(&mut self) {
+        for epoll in self.epolls.values_mut() {
+            epoll.look(&mut self.sockets);
+        }
+    }
+
     /// The socket of a descriptor.
     pub(crate) fn find(&self, number: RawFd) -> Result<Fd, Refusal> {
-        self.numbers.find(number).ok_or(Errno::EBADF.into())
+        match self.numbers.find(number)? {
+            Object::Socket(fd) => Ok(fd),
+            _ => Err(Errno::ENOTSOCK.into()),
+        }
+    }
+
+    /// The epoll instance of a descriptor.
+    pub(crate) fn epoll(&mut self, number: RawFd) -> Result<&mut Epoll, Refusal> {
+        self.numbers.find(number)?;
+        let epoll = self.epolls.get_mut(&number);
+        epoll.ok_or(Errno::EINVAL.into())
+    }
+
+    /// Closes a descriptor, whatever it stands for.
+    pub(crate) fn close(&mut self, number: RawFd) -> Attempt<()> {
+        let object = self.numbers.remove(number).ok_or(Errno::EBADF)?;
+        for epoll in self.epolls.values_mut() {
+            epoll.forget(number);
+        }
+        match object {
+            Object::Socket(fd) => self.sockets.close(fd)?,
+            Object::Epoll => drop(self.epolls.remove(&number)),
+            Object::ReadEnd(pipe) => self.pipes[pipe].close_read_end(),
+            Object::WriteEnd(pipe) => self.pipes[pipe].close_write_end(),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A call that waits gives up at its own time, however far time passes at once.
+    #[test]
+    fn patience_ends_on_time() {
+        let host = Host::new("");
+        let (tell, told) = mpsc::channel();
+        let start = host.lock().sockets.now();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let attempt = |_: &mut State| {
+                    // Whoever hears of it cannot do anything before this thread sleeps.
+                    tell.send(()).unwrap();
+                    Err::<(), _>(Refusal::Wait)
+                };
+                let outcome = host.call(attempt, Some(Duration::from_millis(100)));
+                (outcome, host.micros())
+            });
+            told.recv().unwrap();
+            host.sleep(Duration::from_secs(1));
+            let (outcome, at) = waiter.join().unwrap();
+            assert_eq!(outcome, Ok(None));
+            assert_eq!(at - start.as_micros(), 100_000);
+        });
     }
 }

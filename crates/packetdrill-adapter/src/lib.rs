@@ -10,12 +10,16 @@
 //! | --- | --- |
 //! | `interface` | the C structure, and the only `unsafe` code |
 //! | `host` | the sockets, the clock, and who waits for them |
-//! | `numbers` | real descriptors for the runner, sockets for us |
+//! | `numbers` | real descriptors for the runner, and what they stand for |
+//! | `epoll` | who is interested in which sockets |
+//! | `pipe` | pipes, for splice |
 //! | `flags` | `--so_flags` |
 
+mod epoll;
 mod flags;
 mod host;
 mod interface;
 mod numbers;
+mod pipe;
 
 pub use interface::{Interface, packetdrill_interface_init};

@@ -5,30 +5,45 @@ use std::collections::HashMap;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 
 use rustix::event::{EventfdFlags, eventfd};
-use sim::sockets::Fd;
+use sim::script::Errno;
+use sim::sockets::{Fd, Refusal};
 
-/// The real descriptors by the sockets that they stand for, and back.
+/// What a descriptor stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Object {
+    /// A socket.
+    Socket(Fd),
+    /// An epoll instance; it is kept by its number.
+    Epoll,
+    /// The end of a pipe to read from, by the place of the pipe.
+    ReadEnd(usize),
+    /// The end of a pipe to write to.
+    WriteEnd(usize),
+}
+
+/// What the real descriptors stand for.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
-    sockets: HashMap<RawFd, Fd>,
+    objects: HashMap<RawFd, Object>,
 }
 
 impl Numbers {
-    /// A descriptor for a socket. From now on it is the runner's to close.
-    pub(crate) fn add(&mut self, socket: Fd) -> rustix::io::Result<RawFd> {
-        let fd = eventfd(0, EventfdFlags::CLOEXEC)?;
+    /// A descriptor for something. From now on it is the runner's to close.
+    pub(crate) fn add(&mut self, object: Object) -> Result<RawFd, Errno> {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| Errno(error.raw_os_error()))?;
         let number = fd.as_raw_fd();
-        self.sockets.insert(number, socket);
+        self.objects.insert(number, object);
         Ok(fd.into_raw_fd())
     }
 
-    /// The socket of a descriptor.
-    pub(crate) fn find(&self, number: RawFd) -> Option<Fd> {
-        self.sockets.get(&number).copied()
+    /// What a descriptor stands for.
+    pub(crate) fn find(&self, number: RawFd) -> Result<Object, Refusal> {
+        let object = self.objects.get(&number).copied();
+        object.ok_or(Errno::EBADF.into())
     }
 
     /// Forgets a descriptor; it stays open, until the runner closes it.
-    pub(crate) fn remove(&mut self, number: RawFd) -> Option<Fd> {
-        self.sockets.remove(&number)
+    pub(crate) fn remove(&mut self, number: RawFd) -> Option<Object> {
+        self.objects.remove(&number)
     }
 }

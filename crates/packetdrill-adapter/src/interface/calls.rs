@@ -5,6 +5,7 @@
 //! lengths that come with them, as for the system calls of the same names.
 
 use core::ffi::{c_int, c_void};
+use std::net::SocketAddr;
 
 use libc::{sockaddr, socklen_t};
 use sim::script::Errno;
@@ -12,6 +13,7 @@ use sim::sockets::{Attempt, Fd, Sockets};
 
 use super::memory::{address, host, int, put_address};
 use crate::host::{Host, State};
+use crate::numbers::Object;
 
 pub(super) unsafe extern "C" fn socket(
     userdata: *mut c_void,
@@ -31,10 +33,7 @@ pub(super) unsafe extern "C" fn socket(
     };
     let mut state = host.lock();
     let fd = state.sockets.open(v6, kind & libc::SOCK_NONBLOCK != 0);
-    let number = state.numbers.add(fd);
-    int(number
-        .map(i64::from)
-        .map_err(|error| Errno(error.raw_os_error())))
+    int(state.numbers.add(Object::Socket(fd)).map(i64::from))
 }
 
 /// A call on one socket, which answers zero.
@@ -50,6 +49,37 @@ fn on_socket(
     host.call(attempt, None).map(|_| 0)
 }
 
+/// A call on one socket with an address.
+///
+/// # Safety
+/// See the module.
+unsafe fn with_address(
+    userdata: *mut c_void,
+    fd: c_int,
+    to: *const sockaddr,
+    len: socklen_t,
+    call: fn(&mut Sockets, Fd, SocketAddr) -> Attempt<()>,
+) -> c_int {
+    // SAFETY: see the module.
+    let (host, to) = unsafe { (host(userdata), address(to, len)) };
+    int(to.and_then(|to| on_socket(host, fd, |sockets, fd| call(sockets, fd, to))))
+}
+
+/// A call on one socket with a number.
+///
+/// # Safety
+/// See the module.
+unsafe fn with_number(
+    userdata: *mut c_void,
+    fd: c_int,
+    number: c_int,
+    call: fn(&mut Sockets, Fd, i32) -> Attempt<()>,
+) -> c_int {
+    // SAFETY: see the module.
+    let host = unsafe { host(userdata) };
+    int(on_socket(host, fd, |sockets, fd| call(sockets, fd, number)))
+}
+
 pub(super) unsafe extern "C" fn bind(
     userdata: *mut c_void,
     fd: c_int,
@@ -57,16 +87,27 @@ pub(super) unsafe extern "C" fn bind(
     len: socklen_t,
 ) -> c_int {
     // SAFETY: see the module.
-    let (host, to) = unsafe { (host(userdata), address(to, len)) };
-    int(to.and_then(|to| on_socket(host, fd, |sockets, fd| sockets.bind(fd, to))))
+    unsafe { with_address(userdata, fd, to, len, Sockets::bind) }
+}
+
+pub(super) unsafe extern "C" fn connect(
+    userdata: *mut c_void,
+    fd: c_int,
+    to: *const sockaddr,
+    len: socklen_t,
+) -> c_int {
+    // SAFETY: see the module.
+    unsafe { with_address(userdata, fd, to, len, Sockets::connect) }
 }
 
 pub(super) unsafe extern "C" fn listen(userdata: *mut c_void, fd: c_int, backlog: c_int) -> c_int {
     // SAFETY: see the module.
-    let host = unsafe { host(userdata) };
-    int(on_socket(host, fd, |sockets, fd| {
-        sockets.listen(fd, backlog)
-    }))
+    unsafe { with_number(userdata, fd, backlog, Sockets::listen) }
+}
+
+pub(super) unsafe extern "C" fn shutdown(userdata: *mut c_void, fd: c_int, how: c_int) -> c_int {
+    // SAFETY: see the module.
+    unsafe { with_number(userdata, fd, how, Sockets::shutdown) }
 }
 
 pub(super) unsafe extern "C" fn accept(
@@ -81,8 +122,7 @@ pub(super) unsafe extern "C" fn accept(
         |state| {
             let fd = state.find(fd)?;
             let (new, peer) = state.sockets.accept(fd)?;
-            let number = state.numbers.add(new);
-            let number = number.map_err(|error| Errno(error.raw_os_error()))?;
+            let number = state.numbers.add(Object::Socket(new))?;
             Ok((number, peer))
         },
         None,
@@ -96,33 +136,9 @@ pub(super) unsafe extern "C" fn accept(
     }))
 }
 
-pub(super) unsafe extern "C" fn connect(
-    userdata: *mut c_void,
-    fd: c_int,
-    to: *const sockaddr,
-    len: socklen_t,
-) -> c_int {
-    // SAFETY: see the module.
-    let (host, to) = unsafe { (host(userdata), address(to, len)) };
-    int(to.and_then(|to| on_socket(host, fd, |sockets, fd| sockets.connect(fd, to))))
-}
-
-pub(super) unsafe extern "C" fn shutdown(userdata: *mut c_void, fd: c_int, how: c_int) -> c_int {
-    // SAFETY: see the module.
-    let host = unsafe { host(userdata) };
-    int(on_socket(host, fd, |sockets, fd| sockets.shutdown(fd, how)))
-}
-
 /// The real descriptor stays, for the runner to close.
 pub(super) unsafe extern "C" fn close(userdata: *mut c_void, fd: c_int) -> c_int {
     // SAFETY: see the module.
     let host = unsafe { host(userdata) };
-    let done = host.call(
-        |state| {
-            let socket = state.numbers.remove(fd).ok_or(Errno::EBADF)?;
-            state.sockets.close(socket)
-        },
-        None,
-    );
-    int(done.map(|_| 0))
+    int(host.call(|state| state.close(fd), None).map(|_| 0))
 }

@@ -7,13 +7,15 @@ mod calls;
 mod clock;
 mod memory;
 mod options;
+mod pipes;
+mod readiness;
 mod transfer;
 
-use core::ffi::{c_char, c_int, c_long, c_ulong, c_void};
+use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
 use libc::{
-    iovec, msghdr, nfds_t, off64_t, pollfd, size_t, sockaddr, socklen_t, ssize_t, timeval,
-    timezone, useconds_t,
+    epoll_event, iovec, msghdr, nfds_t, off64_t, pollfd, size_t, sockaddr, socklen_t, ssize_t,
+    timeval, timezone, useconds_t,
 };
 
 use crate::host::Host;
@@ -56,12 +58,11 @@ pub struct Interface {
     pub netdev_receive: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut size_t, *mut i64) -> c_int,
     pub usleep: unsafe extern "C" fn(*mut c_void, useconds_t) -> c_int,
     pub gettimeofday: unsafe extern "C" fn(*mut c_void, *mut timeval, *mut timezone) -> c_int,
-    /// Not there (ENOSYS), like the four that follow.
     pub epoll_create: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
-    pub epoll_ctl: unsafe extern "C" fn(*mut c_void, c_int, c_int, c_int, *mut c_void) -> c_int,
-    pub epoll_wait: unsafe extern "C" fn(*mut c_void, c_int, *mut c_void, c_int, c_int) -> c_int,
+    pub epoll_ctl: unsafe extern "C" fn(*mut c_void, c_int, c_int, c_int, *mut epoll_event) -> c_int,
+    pub epoll_wait: unsafe extern "C" fn(*mut c_void, c_int, *mut epoll_event, c_int, c_int) -> c_int,
     pub pipe: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int,
-    pub splice: unsafe extern "C" fn(*mut c_void, c_int, *mut off64_t, c_int, *mut off64_t, size_t, u32) -> ssize_t,
+    pub splice: unsafe extern "C" fn(*mut c_void, c_int, *mut off64_t, c_int, *mut off64_t, size_t, c_uint) -> ssize_t,
 }
 
 /// What the runner looks up and calls first: fills in `interface`. `flags` is what `--so_flags` said,
@@ -102,16 +103,16 @@ pub unsafe extern "C" fn packetdrill_interface_init(
         shutdown: calls::shutdown,
         getsockopt: options::getsockopt,
         setsockopt: options::setsockopt,
-        poll: options::poll,
+        poll: readiness::poll,
         netdev_send: clock::netdev_send,
         netdev_receive: clock::netdev_receive,
         usleep: clock::usleep,
         gettimeofday: clock::gettimeofday,
-        epoll_create: options::epoll_create,
-        epoll_ctl: options::epoll_ctl,
-        epoll_wait: options::epoll_wait,
-        pipe: options::pipe,
-        splice: options::splice,
+        epoll_create: readiness::epoll_create,
+        epoll_ctl: readiness::epoll_ctl,
+        epoll_wait: readiness::epoll_wait,
+        pipe: pipes::pipe,
+        splice: pipes::splice,
     };
     // SAFETY: as this function demands.
     unsafe { interface.write(filled) };

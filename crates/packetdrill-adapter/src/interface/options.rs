@@ -1,17 +1,12 @@
-//! Options, flags and readiness. Their safety is that of `calls`.
+//! Options and flags. Their safety is that of `calls`.
 
 use core::ffi::{c_int, c_long, c_ulong, c_void};
-use core::time::Duration;
 
-use libc::{nfds_t, off64_t, pollfd, size_t, socklen_t, ssize_t};
+use libc::socklen_t;
 use sim::script::call::{OptionValue, constant};
 use sim::script::{Errno, tcp_info};
-use sim::sockets::Refusal;
 
-use super::memory::{bytes, host, int, put, result};
-
-/// Linux's error for a call that is not there.
-const ENOSYS: Errno = Errno(libc::ENOSYS);
+use super::memory::{bytes, host, int, put};
 
 pub(super) unsafe extern "C" fn fcntl(
     userdata: *mut c_void,
@@ -140,82 +135,4 @@ pub(super) unsafe extern "C" fn setsockopt(
         None,
     );
     int(done.map(|_| 0))
-}
-
-pub(super) unsafe extern "C" fn poll(
-    userdata: *mut c_void,
-    fds: *mut pollfd,
-    count: nfds_t,
-    timeout: c_int,
-) -> c_int {
-    // SAFETY: as of all calls.
-    let host = unsafe { host(userdata) };
-    let mut asked: Vec<pollfd> = (0..count as usize)
-        // SAFETY: the array has that many.
-        .map(|index| unsafe { fds.add(index).read() })
-        .collect();
-    let patience = u64::try_from(timeout).ok().map(Duration::from_millis);
-    let ready = host.call(
-        |state| {
-            let mut ready = 0;
-            for one in &mut asked {
-                let always = libc::POLLERR | libc::POLLHUP;
-                let found = state.find(one.fd).and_then(|fd| state.sockets.events(fd));
-                one.revents = found.map_or(libc::POLLNVAL, |events| {
-                    events as i16 & (one.events | always)
-                });
-                ready += i64::from(one.revents != 0);
-            }
-            if ready == 0 {
-                return Err(Refusal::Wait);
-            }
-            Ok(ready)
-        },
-        patience,
-    );
-    for (index, one) in asked.iter().enumerate() {
-        // SAFETY: the array has that many.
-        unsafe { fds.add(index).write(*one) };
-    }
-    int(ready.map(|ready| ready.unwrap_or(0)))
-}
-
-pub(super) unsafe extern "C" fn epoll_create(_userdata: *mut c_void, _size: c_int) -> c_int {
-    int(Err(ENOSYS))
-}
-
-pub(super) unsafe extern "C" fn epoll_ctl(
-    _userdata: *mut c_void,
-    _epoll: c_int,
-    _operation: c_int,
-    _fd: c_int,
-    _event: *mut c_void,
-) -> c_int {
-    int(Err(ENOSYS))
-}
-
-pub(super) unsafe extern "C" fn epoll_wait(
-    _userdata: *mut c_void,
-    _epoll: c_int,
-    _events: *mut c_void,
-    _count: c_int,
-    _timeout: c_int,
-) -> c_int {
-    int(Err(ENOSYS))
-}
-
-pub(super) unsafe extern "C" fn pipe(_userdata: *mut c_void, _fds: *mut c_int) -> c_int {
-    int(Err(ENOSYS))
-}
-
-pub(super) unsafe extern "C" fn splice(
-    _userdata: *mut c_void,
-    _from: c_int,
-    _from_offset: *mut off64_t,
-    _to: c_int,
-    _to_offset: *mut off64_t,
-    _len: size_t,
-    _flags: u32,
-) -> ssize_t {
-    result(Err(ENOSYS)) as ssize_t
 }

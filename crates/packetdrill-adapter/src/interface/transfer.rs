@@ -7,6 +7,7 @@ use sim::script::Errno;
 use sim::sockets::Refusal;
 
 use super::memory::{bytes, host, pieces, put, put_address, result};
+use crate::numbers::Object;
 
 /// Reads into pieces of memory.
 ///
@@ -17,10 +18,16 @@ unsafe fn receive(userdata: *mut c_void, fd: c_int, into: &[iovec], flags: c_int
     let host = unsafe { host(userdata) };
     let room = into.iter().map(|piece| piece.iov_len).sum();
     let received = host.call(
-        |state| {
-            state
-                .find(fd)
-                .and_then(|fd| state.sockets.receive(fd, room, flags))
+        |state| match state.numbers.find(fd)? {
+            Object::ReadEnd(pipe) => {
+                let bytes = state.pipes[pipe].peek(room)?;
+                state.pipes[pipe].consume(bytes.len());
+                Ok(bytes)
+            }
+            _ => {
+                let fd = state.find(fd)?;
+                state.sockets.receive(fd, room, flags)
+            }
         },
         None,
     );
@@ -46,10 +53,23 @@ unsafe fn transmit(userdata: *mut c_void, fd: c_int, data: &[u8], flags: c_int) 
     let mut sent = 0;
     let done = host.call(
         |state| {
-            let fd = state.find(fd)?;
-            let blocking = !*state.sockets.non_blocking(fd)? && flags & libc::MSG_DONTWAIT == 0;
+            let object = state.numbers.find(fd)?;
+            let blocking = match object {
+                Object::Socket(fd) => {
+                    !*state.sockets.non_blocking(fd)? && flags & libc::MSG_DONTWAIT == 0
+                }
+                _ => true,
+            };
             loop {
-                match state.sockets.send(fd, &data[sent..], flags) {
+                let rest = &data[sent..];
+                let taken = match object {
+                    Object::WriteEnd(pipe) => state.pipes[pipe].write(rest),
+                    _ => {
+                        let fd = state.find(fd)?;
+                        state.sockets.send(fd, rest, flags)
+                    }
+                };
+                match taken {
                     Ok(taken) => sent += taken,
                     // What was taken is what counts.
                     Err(Refusal::Error(_)) if sent > 0 => return Ok(()),

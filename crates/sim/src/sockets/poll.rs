@@ -46,4 +46,20 @@ impl Sockets {
         }
         Ok(events)
     }
+
+    /// How much has arrived: bytes of a connection since it began, connections that wait at a
+    /// listener. When it grows, `epoll` has an edge to tell of, whatever was ready before.
+    ///
+    /// # Errors
+    /// There is no such socket.
+    pub fn arrived(&mut self, fd: Fd) -> Attempt<u64> {
+        Ok(match &self.socket(fd)?.role {
+            Role::Fresh => 0,
+            Role::Listener(id) => {
+                let id = *id;
+                self.stack().waiting(id) as u64
+            }
+            Role::Connection(connection) => connection.update.received,
+        })
+    }
 }

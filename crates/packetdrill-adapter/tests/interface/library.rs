@@ -1,7 +1,7 @@
 //! The library as the runner sees it: loaded by its file, called through a table of pointers whose
 //! order is written down here a second time.
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -24,12 +24,18 @@ enum Function {
     Connect = 5,
     Read = 6,
     Write = 11,
+    Control = 16,
     Close = 18,
     GetOption = 20,
     NetdevSend = 23,
     NetdevReceive = 24,
     Sleep = 25,
     Time = 26,
+    EpollCreate = 27,
+    EpollControl = 28,
+    EpollWait = 29,
+    Pipe = 30,
+    Splice = 31,
 }
 
 #[repr(C)]
@@ -173,6 +179,15 @@ impl Loaded {
         unsafe { call(self.table.userdata, fd) }
     }
 
+    pub fn set_non_blocking(&self, fd: c_int) {
+        type F = unsafe extern "C" fn(*mut c_void, c_int, c_int, c_long) -> c_int;
+        let call: F = self.function(Function::Control);
+        let flags = c_long::from(libc::O_RDWR | libc::O_NONBLOCK);
+        // SAFETY: as the C function.
+        let result = unsafe { call(self.table.userdata, fd, libc::F_SETFL, flags) };
+        assert_eq!(result, 0);
+    }
+
     /// TCP_INFO.
     pub fn info(&self, fd: c_int) -> sim::script::Info {
         type F = unsafe extern "C" fn(
@@ -263,6 +278,71 @@ impl Loaded {
         time.tv_sec * 1_000_000 + time.tv_usec
     }
 
+    pub fn epoll_create(&self) -> c_int {
+        type F = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+        let call: F = self.function(Function::EpollCreate);
+        // SAFETY: as the C function.
+        unsafe { call(self.table.userdata, 1) }
+    }
+
+    /// Zero, or the negative of `errno`.
+    pub fn epoll_ctl(&self, epoll: c_int, operation: c_int, fd: c_int, events: c_int) -> c_int {
+        type F =
+            unsafe extern "C" fn(*mut c_void, c_int, c_int, c_int, *mut libc::epoll_event) -> c_int;
+        let call: F = self.function(Function::EpollControl);
+        let mut event = libc::epoll_event {
+            events: events as u32,
+            u64: fd as u64,
+        };
+        let at = &raw mut event;
+        // SAFETY: as the C function.
+        or_errno(unsafe { call(self.table.userdata, epoll, operation, fd, at) } as isize) as c_int
+    }
+
+    /// The events that are told, with their descriptors.
+    pub fn epoll_wait(&self, epoll: c_int, limit: c_int, timeout: c_int) -> Vec<(c_int, c_int)> {
+        type F =
+            unsafe extern "C" fn(*mut c_void, c_int, *mut libc::epoll_event, c_int, c_int) -> c_int;
+        let call: F = self.function(Function::EpollWait);
+        let none = libc::epoll_event { events: 0, u64: 0 };
+        let mut events = vec![none; limit as usize];
+        let into = events.as_mut_ptr();
+        // SAFETY: `events` has room for `limit`.
+        let count = unsafe { call(self.table.userdata, epoll, into, limit, timeout) };
+        events.truncate(usize::try_from(count).expect("no error"));
+        let told = events
+            .iter()
+            .map(|event| (event.u64 as c_int, event.events as c_int));
+        told.collect()
+    }
+
+    pub fn pipe(&self) -> [c_int; 2] {
+        type F = unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int;
+        let call: F = self.function(Function::Pipe);
+        let mut ends = [-1; 2];
+        // SAFETY: as the C function.
+        assert_eq!(unsafe { call(self.table.userdata, ends.as_mut_ptr()) }, 0);
+        ends
+    }
+
+    /// As the runner calls it, with addresses of offsets. The negative of `errno` for an error.
+    pub fn splice(&self, from: c_int, to: c_int, len: usize, flags: c_uint) -> isize {
+        type F = unsafe extern "C" fn(
+            *mut c_void,
+            c_int,
+            *mut libc::off64_t,
+            c_int,
+            *mut libc::off64_t,
+            usize,
+            c_uint,
+        ) -> isize;
+        let call: F = self.function(Function::Splice);
+        let (mut first, mut second) = (0, 0);
+        let (first, second) = (&raw mut first, &raw mut second);
+        // SAFETY: as the C function.
+        or_errno(unsafe { call(self.table.userdata, from, first, to, second, len, flags) })
+    }
+
     /// A listener on [`LOCAL`].
     pub fn listener(&self) -> c_int {
         let fd = self.socket();
@@ -287,6 +367,14 @@ impl Loaded {
         assert_eq!(port, 40_000);
         (fd, iss)
     }
+}
+
+fn or_errno(result: isize) -> isize {
+    if result == -1 {
+        // SAFETY: the calling thread's own errno.
+        return -(unsafe { *libc::__errno_location() } as isize);
+    }
+    result
 }
 
 impl Drop for Loaded {

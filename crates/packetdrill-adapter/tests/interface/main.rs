@@ -1,6 +1,8 @@
 //! The library is loaded as packetdrill loads it, and driven through its C interface.
 
+mod epoll;
 mod library;
+mod pipes;
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -15,6 +17,21 @@ const HANG: Duration = Duration::from_secs(60);
 
 fn loaded() -> Loaded {
     Loaded::new(c"ip=192.0.2.1,tcp_timestamps=0")
+}
+
+/// Returns when a thread sleeps, as the runner finds out.
+fn await_sleep(thread: rustix::thread::Pid) {
+    let status = format!("/proc/self/task/{}/status", thread.as_raw_nonzero());
+    let limit = Instant::now() + HANG;
+    let sleeps = || {
+        std::fs::read_to_string(&status)
+            .unwrap()
+            .contains("S (sleeping)")
+    };
+    while !sleeps() {
+        assert!(Instant::now() < limit, "it never sleeps");
+        std::thread::yield_now();
+    }
 }
 
 #[test]
@@ -94,20 +111,7 @@ fn a_call_that_blocks_really_sleeps() {
             let bytes = library.read(fd, 100);
             (bytes, library.time())
         });
-        let status = format!(
-            "/proc/self/task/{}/status",
-            told.recv().unwrap().as_raw_nonzero()
-        );
-        let limit = Instant::now() + HANG;
-        let sleeps = || {
-            std::fs::read_to_string(&status)
-                .unwrap()
-                .contains("S (sleeping)")
-        };
-        while !sleeps() {
-            assert!(Instant::now() < limit, "it never sleeps");
-            std::thread::yield_now();
-        }
+        await_sleep(told.recv().unwrap());
         library.sleep(100_000);
         assert!(!reader.is_finished());
         let before = library.time();
