@@ -13,80 +13,16 @@
 //! set aside, into a table of bounded size, and its place is passed over.
 
 mod aside;
+mod hand;
+mod slot;
+
+pub use hand::Stalled;
+pub use slot::Stage;
 
 use wire::seq::SeqNumber;
 
 use aside::Aside;
-
-/// How far a connection is, as far as is known here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Stage {
-    /// A SYN was sent.
-    Opening = 0,
-    /// A request was sent.
-    Asked = 1,
-    /// It is waiting until its next request is due.
-    Waiting = 2,
-    /// All was answered; the server's FIN is still to come.
-    Closing = 3,
-    /// It is over.
-    Over = 4,
-}
-
-impl Stage {
-    const fn of(flags: u8) -> Stage {
-        match flags & Slot::STAGE {
-            0 => Stage::Opening,
-            1 => Stage::Asked,
-            2 => Stage::Waiting,
-            3 => Stage::Closing,
-            _ => Stage::Over,
-        }
-    }
-}
-
-/// What is noted of a connection.
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    /// When what it waits for was due, in microseconds of the client's clock.
-    due: u32,
-    /// The server's sequence number behind what was counted.
-    expected: u32,
-    /// Responses counted, modulo 2^16.
-    answered: u16,
-    /// Stage (3 bits), whether it moved, whether it was tried again.
-    flags: u8,
-    /// Further attempts since it last moved.
-    attempts: u8,
-}
-
-impl Slot {
-    const STAGE: u8 = 0x07;
-    const MOVED: u8 = 0x08;
-    const RETRIED: u8 = 0x10;
-
-    const OVER: Slot = Slot {
-        due: 0,
-        expected: 0,
-        answered: 0,
-        flags: Stage::Over as u8,
-        attempts: 0,
-    };
-}
-
-/// A connection that has not moved for a full turn of the hand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stalled {
-    /// Its number.
-    pub connection: u64,
-    /// Where it stands.
-    pub stage: Stage,
-    /// Attempts since it last moved, before this one.
-    pub attempts: u8,
-    /// When what it waits for was due.
-    pub due: u32,
-}
+use slot::Slot;
 
 /// The ring.
 #[derive(Debug)]
@@ -307,60 +243,6 @@ impl Ledger {
         }
     }
 
-    /// Moves the hand over `steps` connections, at most once round; `each` gets those that have
-    /// not moved since it last passed (but not those that wait on purpose).
-    pub fn sweep(&mut self, steps: u64, mut each: impl FnMut(Stalled)) {
-        for _ in 0..steps.min(self.span()) {
-            let connection = self.under_hand();
-            let slot = self.slot_mut(connection);
-            let stage = Stage::of(slot.flags);
-            if matches!(stage, Stage::Over | Stage::Waiting) {
-                continue;
-            }
-            if slot.flags & Slot::MOVED != 0 {
-                slot.flags &= !Slot::MOVED;
-                continue;
-            }
-            let stalled = Stalled {
-                connection,
-                stage,
-                attempts: slot.attempts,
-                due: slot.due,
-            };
-            slot.attempts = slot.attempts.saturating_add(1);
-            slot.flags |= Slot::RETRIED;
-            each(stalled);
-        }
-    }
-
-    /// The connection under the hand, which is moved on: round the ring, then over those set
-    /// aside. There is at least one.
-    fn under_hand(&mut self) -> u64 {
-        if self.hand < self.oldest {
-            self.hand = self.oldest;
-        }
-        if self.hand >= self.next {
-            if let Some(connection) = self.aside.at(self.aside_hand) {
-                self.aside_hand += 1;
-                return connection;
-            }
-            self.aside_hand = 0;
-            self.hand = self.oldest;
-            if self.hand == self.next {
-                self.aside_hand = 1;
-                return self.aside.at(0).unwrap_or(self.oldest);
-            }
-        }
-        self.hand += 1;
-        self.hand - 1
-    }
-
-    /// Connections from the oldest to the youngest, and those set aside: how far the hand has to go
-    /// for one turn.
-    pub fn span(&self) -> u64 {
-        self.next - self.oldest + self.aside.len() as u64
-    }
-
     /// The connections that are not over.
     pub fn live(&self) -> impl Iterator<Item = (u64, Stage)> + '_ {
         self.aside
@@ -392,112 +274,4 @@ impl Ledger {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn memory_is_for_what_is_outstanding_only() {
-        let mut ledger = Ledger::new(8, 8);
-        let memory = ledger.memory();
-        for round in 0..1000 {
-            while let Some(connection) = ledger.open(round) {
-                assert_eq!(ledger.due(connection), round);
-            }
-            assert_eq!(ledger.outstanding(), 8);
-            for connection in ledger.next() - 8..ledger.next() {
-                ledger.close(connection);
-                ledger.close(connection);
-            }
-            assert_eq!(ledger.outstanding(), 0);
-        }
-        assert_eq!((ledger.next(), ledger.memory()), (8000, memory));
-    }
-
-    #[test]
-    fn the_hand_finds_who_has_not_moved() {
-        let mut ledger = Ledger::new(8, 8);
-        for _ in 0..4 {
-            ledger.open(5);
-        }
-        let mut stalled = Vec::new();
-        ledger.sweep(4, |one| stalled.push(one.connection));
-        assert!(stalled.is_empty(), "all have just begun");
-        ledger.touch(1);
-        ledger.advance(2, Stage::Waiting, 6);
-        ledger.close(3);
-        ledger.sweep(100, |one| stalled.push(one.connection));
-        assert_eq!(stalled, [0]);
-        assert!(ledger.was_retried(0) && !ledger.was_retried(1));
-        let mut again = Vec::new();
-        ledger.sweep(100, |one| again.push((one.connection, one.attempts)));
-        assert_eq!(again, [(0, 1), (1, 0)]);
-    }
-
-    #[test]
-    fn who_stands_still_keeps_nobody_waiting() {
-        let mut ledger = Ledger::new(8, 8);
-        let lost = ledger.open(7).unwrap();
-        for _ in 0..100 {
-            let connection = ledger.open(1).expect("room");
-            assert_ne!(connection % 8, lost % 8, "its place is still in use");
-            assert_eq!(ledger.resolve(connection % 8), Some((connection, true)));
-            ledger.close(connection);
-        }
-        assert_eq!((ledger.set_aside(), ledger.outstanding()), (1, 1));
-        assert_eq!(ledger.resolve(0), Some((lost, true)));
-        assert_eq!((ledger.stage(lost), ledger.due(lost)), (Stage::Opening, 7));
-        let mut stalled = Vec::new();
-        for _ in 0..2 {
-            ledger.sweep(ledger.span(), |one| stalled.push(one.connection));
-        }
-        assert_eq!(stalled, [lost]);
-        ledger.advance(lost, Stage::Asked, 9);
-        assert_eq!(ledger.due(lost), 9);
-        assert_eq!(ledger.live().count(), 1);
-        ledger.close(lost);
-        assert_eq!((ledger.set_aside(), ledger.outstanding()), (0, 0));
-        let places: Vec<_> = (0..8).map(|_| ledger.open(0).unwrap() % 8).collect();
-        assert!(places.contains(&(lost % 8)), "{places:?}");
-        assert_eq!(ledger.open(0), None, "as many as there are places");
-    }
-
-    #[test]
-    fn what_is_set_aside_is_bounded() {
-        let mut ledger = Ledger::new(1 << 16, 1 << 16);
-        let mut opened = 0;
-        // Every other connection stands still.
-        while let Some(connection) = ledger.open(0) {
-            opened += 1;
-            if connection % 2 == 0 {
-                ledger.close(connection);
-            }
-            assert!(opened < 1 << 20);
-        }
-        assert!(ledger.set_aside() <= aside::MOST);
-        assert!(ledger.outstanding() <= (1 << 16) as u64);
-    }
-
-    proptest! {
-        #[test]
-        fn a_step_names_the_last_connection_there(
-            opened in 1..500_u64, places in 16..64_u64, closed in 0..500_u64,
-        ) {
-            let mut ledger = Ledger::new(16, places);
-            for connection in 0..opened {
-                ledger.open(0);
-                if connection + 1 < opened || closed % 2 == 0 {
-                    ledger.close(connection);
-                }
-            }
-            for step in 0..places {
-                let expected = (0..opened).rev().find(|connection| connection % places == step);
-                let found = ledger.resolve(step);
-                prop_assert_eq!(found.map(|(connection, _)| connection), expected);
-                if let Some((connection, live)) = found {
-                    prop_assert_eq!(live, connection + 1 == opened && closed % 2 == 1);
-                }
-            }
-        }
-    }
-}
+mod tests;
