@@ -9,29 +9,28 @@
 //! connections that the process is willing to have, which it gives as soon as it waits for some. What
 //! was handed and not accepted when the process closes the listener, or dies, goes to another.
 
-use std::collections::VecDeque;
+mod shared;
+
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use queue_pair::control::{Fds, Reply, Request};
-use queue_pair::{OptionKind, Submission};
+use queue_pair::OptionKind;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use crate::attachment::Attachment;
 use crate::lock::lock;
 use crate::private_fds::{Private, lift};
 use crate::readiness::{Readiness, Source};
 use crate::ready_set::{SourceHandle, Watchable};
 use crate::session::SessionCore;
-use crate::socket::{Options, Socket, SocketCore};
+use crate::socket::Socket;
 
-/// How many connections may lie here handed over and not accepted. Enough that the engine need not
-/// be asked for each, and few enough that several processes on one port share the work.
-const WINDOW: u32 = 32;
+use shared::State;
+
+pub(crate) use shared::ListenerCore;
 
 /// After so many accepts in a row from the engine the kernel's queue has its turn.
 const KERNEL_TURN: u32 = 32;
@@ -48,192 +47,6 @@ pub enum Accepted {
     /// By the kernel: a client on this machine, or one that came while the engine was away. The
     /// descriptor is non-blocking and closed on exec.
     Kernel(OwnedFd),
-}
-
-/// What the session's tables hold of a listener.
-pub(crate) struct ListenerCore {
-    session: Arc<SessionCore>,
-    kernel: Private<OwnedFd>,
-    local: SocketAddr,
-    v6only: bool,
-    source: SourceHandle,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// The engine's number for it, and in which attachment. `None` while there is no engine.
-    link: Option<(Arc<Attachment>, u32)>,
-    queue: VecDeque<Arc<SocketCore>>,
-    backlog: u32,
-    /// The process waits for connections: credit is given.
-    willing: bool,
-    /// The credit given in this attachment, and how much of it was used up by accepts.
-    credit: u32,
-    taken: u32,
-    /// Accepts from the engine since the kernel had its turn.
-    turns: u32,
-    closed: bool,
-    /// Set on the listener, inherited by what it accepts.
-    options: Options,
-}
-
-impl State {
-    fn give_credit(&mut self) {
-        let window = WINDOW.min(self.backlog.max(1));
-        let Some((attachment, listener)) = &self.link else {
-            return;
-        };
-        // Only when half is used up, so that not every accept costs a descriptor.
-        if self.willing && self.credit.wrapping_sub(self.taken) <= window / 2 {
-            self.credit = self.taken.wrapping_add(window);
-            let total = self.credit;
-            attachment.post_surely(Submission::Credit {
-                listener: *listener,
-                total,
-            });
-        }
-    }
-}
-
-impl ListenerCore {
-    /// Locks the state, of this process: a listener that came through a fork is taken over first.
-    fn own(self: &Arc<Self>) -> MutexGuard<'_, State> {
-        let state = lock(&self.state);
-        if !state
-            .link
-            .as_ref()
-            .is_some_and(|(attachment, _)| attachment.is_parents())
-        {
-            return state;
-        }
-        drop(state);
-        // Attaching announces every listener of the session, this one too.
-        self.session.attachment();
-        lock(&self.state)
-    }
-
-    /// Announces the listener to an engine: anew, or as one that came through a fork.
-    pub(crate) fn announce(self: &Arc<Self>, attachment: &Arc<Attachment>) -> Result<(), Errno> {
-        let mut state = lock(&self.state);
-        if state.closed {
-            return Ok(());
-        }
-        let inherited = state.link.take().filter(|(former, _)| former.is_parents());
-        state.queue.clear();
-        self.source.0.set(Readiness::NONE);
-        let adopted = inherited.and_then(|(_, listener)| {
-            match attachment.request(&Request::AdoptListener { listener }, Fds::new()) {
-                Ok((Reply::Listening { listener }, _)) => Some(listener),
-                _ => None,
-            }
-        });
-        let listener = match adopted {
-            Some(listener) => listener,
-            None => self.ask_to_listen(attachment, state.backlog)?,
-        };
-        // No connection comes before there is credit, so it is known early enough; and the pump,
-        // whose lock this takes, does not know this listener yet, so it cannot be waiting for it.
-        attachment.know_listener(listener, Arc::clone(self));
-        state.link = Some((Arc::clone(attachment), listener));
-        (state.credit, state.taken) = (0, 0);
-        state.give_credit();
-        Ok(())
-    }
-
-    fn ask_to_listen(&self, attachment: &Attachment, backlog: u32) -> Result<u32, Errno> {
-        let mut fds = Fds::new();
-        fds.push(rustix::io::fcntl_dupfd_cloexec(&self.kernel, 0)?);
-        let request = Request::Listen {
-            addr: self.local,
-            v6only: self.v6only,
-            backlog,
-        };
-        match attachment.request(&request, fds)? {
-            (Reply::Listening { listener }, _) => Ok(listener),
-            _ => Err(Errno::PROTO),
-        }
-    }
-
-    /// The engine hands over a connection. Called by the pumping thread.
-    pub(crate) fn handed(&self, socket: Arc<SocketCore>) {
-        let mut state = lock(&self.state);
-        if state.closed {
-            socket.give_back();
-            return;
-        }
-        state.queue.push_back(socket);
-        self.source.0.set(Readiness::IN | Readiness::RDNORM);
-        drop(state);
-        self.source.0.happened(Readiness::IN | Readiness::RDNORM);
-    }
-
-    /// The engine is gone, and what it had handed over with it.
-    pub(crate) fn lost_engine(&self) {
-        let mut state = lock(&self.state);
-        state.link = None;
-        state.queue.clear();
-        self.source.0.set(Readiness::NONE);
-    }
-
-    fn want(self: &Arc<Self>) {
-        let mut state = self.own();
-        if !state.willing {
-            state.willing = true;
-            state.give_credit();
-        }
-    }
-
-    fn accept(self: &Arc<Self>) -> Result<Socket, Errno> {
-        let mut state = self.own();
-        if state.queue.is_empty()
-            && let Some((attachment, _)) = &state.link
-        {
-            let attachment = Arc::clone(attachment);
-            drop(state);
-            attachment.pump(&self.session);
-            state = lock(&self.state);
-        }
-        state.willing = true;
-        let accepted = state.queue.pop_front();
-        if accepted.is_some() {
-            state.taken = state.taken.wrapping_add(1);
-            state.turns += 1;
-        }
-        if state.queue.is_empty() {
-            self.source.0.set(Readiness::NONE);
-        }
-        state.give_credit();
-        let options = accepted.is_some().then(|| state.options.clone());
-        drop(state);
-        let socket = accepted.ok_or(Errno::AGAIN)?;
-        if let Some(options) = options {
-            socket.inherit(options);
-        }
-        Ok(Socket::new(socket))
-    }
-
-    fn close(self: &Arc<Self>) {
-        let mut state = lock(&self.state);
-        state.closed = true;
-        let link = state.link.take();
-        let queue = std::mem::take(&mut state.queue);
-        drop(state);
-        self.source.0.forget_watches();
-        self.session.forget_listener(self);
-        let Some((attachment, listener)) = link else {
-            return;
-        };
-        if attachment.is_parents() {
-            return;
-        }
-        for socket in queue {
-            socket.give_back();
-        }
-        attachment.forget_listener(listener);
-        // If the engine does not answer, it is gone, and the listener with it.
-        let _ = attachment.request(&Request::Unlisten { listener }, Fds::new());
-    }
 }
 
 impl Listener {
@@ -255,10 +68,7 @@ impl Listener {
             local,
             v6only,
             source: SourceHandle(Arc::new(Source::default())),
-            state: Mutex::new(State {
-                backlog,
-                ..State::default()
-            }),
+            state: Mutex::new(State::new(backlog)),
         });
         session.know_listener(&core);
         let listener = Self { core };
