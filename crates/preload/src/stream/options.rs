@@ -5,8 +5,11 @@
 //! feature refuses it, and noted. Asking for what is not known here asks the kernel's socket behind
 //! the number, which has the defaults.
 
+mod value;
+
+pub use value::kernel_value;
+
 use core::ffi::{c_int, c_void};
-use core::mem::size_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use host::OptionKind;
@@ -14,32 +17,13 @@ use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET, linger, socklen_t,
 use rustix::io::Errno;
 
 use super::StreamRef;
-use super::tcp_info::TcpInfo;
 use super::{facts, tcp_info};
 use crate::raw::{result, sys};
+use value::{read, write};
 
 /// The timeouts' names since time has 64 bits everywhere; the same structure on these machines.
 const SO_RCVTIMEO_NEW: c_int = 66;
 const SO_SNDTIMEO_NEW: c_int = 67;
-
-/// What options hold: integers and structures of integers.
-///
-/// # Safety
-/// Any bytes are a value.
-pub unsafe trait Plain: Copy {}
-
-// SAFETY: made of integers.
-unsafe impl Plain for c_int {}
-// SAFETY: made of integers.
-unsafe impl Plain for linger {}
-// SAFETY: made of integers.
-unsafe impl Plain for timeval {}
-// SAFETY: made of integers.
-unsafe impl Plain for libc::tcp_info {}
-// SAFETY: made of integers.
-unsafe impl Plain for TcpInfo {}
-// SAFETY: made of integers.
-unsafe impl Plain for [u8; 16] {}
 
 /// An option that the engine knows, its name in the kernel, and what it is when nobody has set it.
 struct Known {
@@ -360,61 +344,4 @@ fn nanoseconds(value: &timeval) -> Result<u64, Errno> {
     Ok((value.tv_sec as u64)
         .saturating_mul(1_000_000_000)
         .saturating_add(value.tv_usec as u64 * 1_000))
-}
-
-/// # Safety
-/// `length` bytes at `value` are readable.
-unsafe fn read<T: Plain>(value: *const c_void, length: socklen_t) -> Result<T, Errno> {
-    if (length as usize) < size_of::<T>() {
-        return Err(Errno::INVAL);
-    }
-    if value.is_null() {
-        return Err(Errno::FAULT);
-    }
-    // SAFETY: as the caller promises.
-    Ok(unsafe { value.cast::<T>().read_unaligned() })
-}
-
-/// Writes as much of `answer` as there is room for, and how much that is.
-///
-/// # Safety
-/// `value` and `length` are the program's buffer and its length.
-unsafe fn write<T: Plain>(
-    answer: &T,
-    value: *mut c_void,
-    length: *mut socklen_t,
-) -> Result<(), Errno> {
-    // SAFETY: as the caller promises.
-    let Some(length) = (unsafe { length.as_mut() }) else {
-        return Err(Errno::FAULT);
-    };
-    let room = usize::try_from(*length as c_int).map_err(|_| Errno::INVAL)?;
-    let size = room.min(size_of::<T>());
-    if size > 0 && value.is_null() {
-        return Err(Errno::FAULT);
-    }
-    // SAFETY: within the answer and the program's room.
-    unsafe {
-        core::ptr::copy_nonoverlapping(core::ptr::from_ref(answer).cast::<u8>(), value.cast(), size)
-    };
-    *length = size as socklen_t;
-    Ok(())
-}
-
-/// An option of the kernel's socket.
-pub fn kernel_value<T: Plain>(fd: c_int, level: c_int, name: c_int) -> Result<T, Errno> {
-    let mut value = core::mem::MaybeUninit::<T>::zeroed();
-    let mut length = size_of::<T>() as socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes; any bytes are a `T`, zeros too.
-    unsafe {
-        result(sys!(
-            libc::SYS_getsockopt,
-            fd,
-            level,
-            name,
-            value.as_mut_ptr(),
-            &raw mut length
-        ))?;
-        Ok(value.assume_init())
-    }
 }
