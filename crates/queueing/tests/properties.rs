@@ -19,19 +19,6 @@ fn service() -> impl Strategy<Value = Distribution> {
     ]
 }
 
-fn class(rate: f64, parts: [Distribution; 5]) -> Class {
-    let [application, protocol, overhead, control, engine] = parts;
-    Class {
-        name: String::new(),
-        arrival_rate: rate,
-        application,
-        protocol,
-        overhead,
-        control,
-        engine,
-    }
-}
-
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * (1.0 + a.abs().max(b.abs()))
 }
@@ -94,7 +81,7 @@ proptest! {
     ) {
         let nothing = Distribution::deterministic(0.0).unwrap();
         let mean = application.moment(1).unwrap() + protocol.moment(1).unwrap();
-        let one = class(load / mean, [application, protocol, nothing.clone(), nothing, engine]);
+        let one = Class::new("class", load / mean, [application, protocol, nothing.clone(), nothing, engine]);
         let classes = [one];
         let without = predict(&classes, &System::default(), false).unwrap();
         match predict(&classes, &System::default(), true) {

@@ -44,23 +44,11 @@ fn moments(service: &Distribution) -> Moments {
     service.moments().unwrap()
 }
 
-fn class(rate: f64, parts: [Distribution; 5]) -> Class {
-    let [application, protocol, overhead, control, engine] = parts;
-    Class {
-        name: "class".into(),
-        arrival_rate: rate,
-        application,
-        protocol,
-        overhead,
-        control,
-        engine,
-    }
-}
-
 /// A class that needs `service` of the host and nothing else.
 fn host_only(rate: f64, service: &Distribution) -> Class {
     let nothing = || constant(0.0);
-    class(
+    Class::new(
+        "class",
         rate,
         [service.clone(), nothing(), nothing(), nothing(), nothing()],
     )
@@ -341,8 +329,16 @@ fn stages_in_a_row_behind_any_other_one() {
 
 #[test]
 fn the_two_systems_together() {
-    let small = class(30.0, [0.004, 0.004, 0.001, 0.001, 0.003].map(exponential));
-    let large = class(3.0, [0.01, 0.1, 0.005, 0.002, 0.08].map(exponential));
+    let small = Class::new(
+        "class",
+        30.0,
+        [0.004, 0.004, 0.001, 0.001, 0.003].map(exponential),
+    );
+    let large = Class::new(
+        "class",
+        3.0,
+        [0.01, 0.1, 0.005, 0.002, 0.08].map(exponential),
+    );
     let both = [small, large];
     let system = System::default();
     let alone = predict(&both, &system, false).unwrap();
@@ -371,7 +367,11 @@ fn the_two_systems_together() {
 /// Saturation is where a stage with bounded room, flooded, stops carrying more.
 #[test]
 fn a_flooded_system_carries_what_saturates_it() {
-    let one = class(400.0, [0.002, 0.008, 0.001, 0.001, 0.004].map(exponential));
+    let one = Class::new(
+        "class",
+        400.0,
+        [0.002, 0.008, 0.001, 0.001, 0.004].map(exponential),
+    );
     let bounded = Stage {
         room: Some(60),
         ..Stage::default()

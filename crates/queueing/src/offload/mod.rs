@@ -147,6 +147,21 @@ pub(crate) struct ClassMoments {
 }
 
 impl Class {
+    /// A class by its arrivals a second and its five service times in seconds, in the order of the
+    /// fields: application, protocol, overhead, control, engine.
+    pub fn new(name: &str, arrival_rate: f64, times: [Distribution; 5]) -> Self {
+        let [application, protocol, overhead, control, engine] = times;
+        Self {
+            name: name.to_owned(),
+            arrival_rate,
+            application,
+            protocol,
+            overhead,
+            control,
+            engine,
+        }
+    }
+
     /// The sums of each stage, the parts being independent.
     pub(crate) fn moments(&self) -> Result<ClassMoments, ModelError> {
         let application = self.application.moments()?;

@@ -9,23 +9,15 @@ fn nothing() -> Distribution {
     Distribution::deterministic(0.0).unwrap()
 }
 
-fn class(rate: f64, [application, protocol, overhead, control, engine]: [f64; 5]) -> Class {
-    let of = |mean: f64| {
+fn class(rate: f64, means: [f64; 5]) -> Class {
+    let times = means.map(|mean| {
         if mean == 0.0 {
             nothing()
         } else {
             exponential(mean)
         }
-    };
-    Class {
-        name: "class".into(),
-        arrival_rate: rate,
-        application: of(application),
-        protocol: of(protocol),
-        overhead: of(overhead),
-        control: of(control),
-        engine: of(engine),
-    }
+    });
+    Class::new("class", rate, times)
 }
 
 #[test]

@@ -6,25 +6,13 @@ fn exponential(mean: f64) -> Distribution {
     Distribution::exponential(1.0 / mean).unwrap()
 }
 
-fn class(rate: f64, parts: [Distribution; 5]) -> Class {
-    let [application, protocol, overhead, control, engine] = parts;
-    Class {
-        name: "class".into(),
-        arrival_rate: rate,
-        application,
-        protocol,
-        overhead,
-        control,
-        engine,
-    }
-}
-
 fn nothing() -> Distribution {
     Distribution::deterministic(0.0).unwrap()
 }
 
 fn host_only(rate: f64, service: Distribution) -> Vec<Class> {
-    vec![class(
+    vec![Class::new(
+        "class",
         rate,
         [service, nothing(), nothing(), nothing(), nothing()],
     )]
@@ -41,7 +29,8 @@ fn run(engine: bool) -> Run {
 #[test]
 fn the_same_size_at_both_stages_waits_differently() {
     let heavy = || Distribution::log_normal_from_mean_and_scv(0.05, 4.0).unwrap();
-    let classes = vec![class(
+    let classes = vec![Class::new(
+        "class",
         8.0,
         [heavy(), nothing(), nothing(), nothing(), heavy()],
     )];
