@@ -8,7 +8,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// Run experiments on this machine, engine and kernel side by side
+///
+/// Each makes network namespaces of its own, touches no interface of yours, and leaves nothing
+/// behind. What it needs and does not find, it names.
 #[derive(clap::Args)]
+#[command(after_help = "Example:\n  sudo outboard lab web --quick")]
 pub struct Args {
     #[command(subcommand)]
     experiment: Experiment,

@@ -23,9 +23,17 @@ mod stop;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+const EXAMPLES: &str = "Examples:
+  sudo outboard demo                           # see it work, on a network of its own
+  sudo outboard engine -i eth1                 # an engine on an interface of yours, and
+  sudo outboard run -- nginx -g 'daemon off;'  # a program on it
+  outboard plan -a 50us -p 80us -o 10us -e 60us
+
+'outboard help COMMAND' says more of each, with an example.";
+
 /// A TCP offload engine for Linux servers, in software.
 #[derive(Parser)]
-#[command(name = "outboard", version, max_term_width = 100)]
+#[command(name = "outboard", version, max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
