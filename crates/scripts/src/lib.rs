@@ -5,10 +5,13 @@
 //! Time is real here: scripts wait, and times are less exact ([`Linux::new`]).
 #![forbid(unsafe_code)]
 
+pub mod attempts;
 mod calls;
 mod linux;
+mod watch;
 
 pub use linux::Linux;
+pub use watch::Watch;
 
 use std::path::{Path, PathBuf};
 

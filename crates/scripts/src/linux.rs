@@ -15,6 +15,7 @@ use sim::script::setting::Setting;
 use sim::script::{Backend, Captured, Info, Options, Side, Version, datagram, place};
 
 use crate::calls::Caller;
+use crate::watch::come_first;
 
 /// The name of the device in its namespace.
 const DEVICE: &str = "tun0";
@@ -44,7 +45,8 @@ pub struct Linux {
 }
 
 impl Linux {
-    /// Moves the calling thread into a fresh namespace, for good, and sets it up. Needs root.
+    /// Moves the calling thread into a fresh namespace, for good, and sets it up. Needs root. From
+    /// then on the thread comes before ordinary ones: others being busy is not to show in times.
     ///
     /// `slack` is how far from its time an event may be, beyond what a script allows: the clock is
     /// a real one, and the machine has other things to do.
@@ -53,6 +55,7 @@ impl Linux {
     /// Something of it is not allowed here.
     pub fn new(version: Version, options: &Options, slack: Duration) -> Result<Linux> {
         enter_private_network().context("no network namespace: run this as root")?;
+        come_first();
         let tun = Tun::open(DEVICE).context("no TUN device")?;
         for (name, value) in DEFAULTS {
             sysctl(name, value)?;

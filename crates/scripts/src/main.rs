@@ -4,10 +4,11 @@
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 use core::time::Duration;
-use scripts::Linux;
+use scripts::{Linux, Watch};
 use sim::script::{self, Script, Version, Virtual};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// Run packet scripts, on outboard's TCP under virtual time or on Linux's through a TUN device.
 #[derive(Parser)]
@@ -31,7 +32,7 @@ struct Arguments {
     slack: u64,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum On {
     Outboard,
     Linux,
@@ -45,15 +46,21 @@ enum Ip {
 
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
+    let watch = Watch::start().context("no thread to watch the machine")?;
     let mut failed = false;
     for file in &arguments.files {
         let name = file.display();
         let text = std::fs::read_to_string(file).with_context(|| format!("{name}"))?;
         let script = script::parse(&text).with_context(|| format!("{name}"))?;
+        let began = Instant::now();
         match run(&script, &arguments)? {
             Ok(()) => println!("{name}: holds"),
             Err(failure) => {
                 println!("{name}: {failure}");
+                let stall = watch.longest_stall(began);
+                if arguments.on == On::Linux && !stall.is_zero() {
+                    println!("{name}: (meanwhile the machine stood still for {stall:?})");
+                }
                 failed = true;
             }
         }

@@ -3,22 +3,22 @@
 //! `cargo test -p outboard-scripts --test linux [-- PART-OF-A-NAME]`.
 //!
 //! The clock is a real one here, and the machine may be busy. A script that fails is run again by
-//! itself, with more patience; what fails then fails.
+//! itself, with more patience; what fails then fails. A run during which the machine stood still
+//! proves nothing if it fails, and is repeated.
 #![forbid(unsafe_code)]
 
-use core::time::Duration;
-use libtest_mimic::{Arguments, Failed, Trial};
-use scripts::Linux;
-use sim::script::{self, Script, Version};
+use libtest_mimic::{Arguments, Trial};
+use scripts::attempts::{Attempt, Failed, Verdict, attempt};
+use scripts::{Linux, Watch};
+use sim::script::{self, Failure, Script, Version};
 use std::cmp::Reverse;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::{PoisonError, RwLock};
+use std::time::Instant;
 
 /// Scripts at once: they spend their time waiting.
 const AT_ONCE: usize = 24;
-/// Milliseconds that an event may be off its time, at each attempt.
-const SLACKS: [u64; 3] = [25, 60, 100];
 
 /// Held by one who runs alone, shared by the others.
 static ALONE: RwLock<()> = RwLock::new(());
@@ -55,38 +55,50 @@ fn main() -> ExitCode {
     }
     // The longest first, so that the end does not wait for one alone.
     runs.sort_by_key(|(_, script, _)| Reverse(script.duration()));
+    // It stays as long as the process.
+    let watch: &'static Watch = Box::leak(Box::new(Watch::start().expect("threads")));
     let trials = runs
         .into_iter()
-        .map(|(name, script, version)| Trial::test(name, move || attempts(&script, version)))
+        .map(|(name, script, version)| {
+            Trial::test(name.clone(), move || {
+                match attempt(|how| once(&script, version, how, watch)) {
+                    Ok(()) => Ok(()),
+                    Err(verdict @ Verdict::Unknown(_)) => {
+                        let said = format!("SKIPPED: {name}: {verdict}\n");
+                        let _ = std::io::stderr().write_all(said.as_bytes());
+                        Ok(())
+                    }
+                    Err(verdict) => Err(verdict.to_string().into()),
+                }
+            })
+        })
         .collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-fn attempts(script: &Script, version: Version) -> Result<(), Failed> {
-    let mut result = {
-        let _shared = ALONE.read().unwrap_or_else(PoisonError::into_inner);
-        once(script, version, SLACKS[0])
-    };
-    for slack in &SLACKS[1..] {
-        if result.is_ok() {
-            break;
-        }
-        let _alone = ALONE.write().unwrap_or_else(PoisonError::into_inner);
-        result = once(script, version, *slack);
-    }
-    result
-}
-
 /// In a thread of its own: its network is another.
-fn once(script: &Script, version: Version, slack: u64) -> Result<(), Failed> {
-    let slack = Duration::from_millis(slack);
-    let run = || -> Result<(), String> {
+fn once(script: &Script, version: Version, how: Attempt, watch: &Watch) -> Result<(), Failed> {
+    let (_alone, _shared);
+    if how.alone {
+        _alone = ALONE.write().unwrap_or_else(PoisonError::into_inner);
+    } else {
+        _shared = ALONE.read().unwrap_or_else(PoisonError::into_inner);
+    }
+    let began = Instant::now();
+    let run = || {
         let mut linux =
-            Linux::new(version, &script.options, slack).map_err(|error| format!("{error:#}"))?;
-        script::run(script, version, &mut linux).map_err(|failure| failure.to_string())
+            Linux::new(version, &script.options, how.slack).map_err(|error| Failure {
+                line: 1,
+                message: format!("{error:#}"),
+                trace: Vec::new(),
+            })?;
+        script::run(script, version, &mut linux)
     };
     match std::thread::scope(|scope| scope.spawn(run).join()) {
-        Ok(result) => Ok(result?),
+        Ok(result) => result.map_err(|failure| Failed {
+            failure,
+            stall: watch.longest_stall(began),
+        }),
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
