@@ -6,11 +6,19 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use fake_engine::{FakeEngine, HANG};
-use host::{Accepted, Errno, Poller, Readiness, Session, Source};
+use host::{Accepted, Errno, Listener, Poller, Readiness, Session, Source};
 use queue_pair::Submission;
 use queue_pair::control::Request;
 
 const ANY_PORT: &str = "127.0.0.1:0";
+
+/// A client of the kernel's listener that is ready to be accepted: to the client it may be
+/// connected some time before.
+fn connected(listener: &Listener) -> TcpStream {
+    let client = TcpStream::connect(listener.local()).unwrap();
+    listener.wait(Some(HANG)).unwrap();
+    client
+}
 
 #[test]
 fn without_an_engine_attaching_fails_as_connecting_does() {
@@ -24,7 +32,7 @@ fn a_listener_without_an_engine_is_the_kernels_until_there_is_one() {
     let session = Session::unattached(&path, "test");
     let listener = session.listen(ANY_PORT.parse().unwrap(), 16).unwrap();
     assert!(!listener.is_offloaded());
-    let _client = TcpStream::connect(listener.local()).unwrap();
+    let _client = connected(&listener);
     assert!(matches!(listener.accept(), Ok(Accepted::Kernel(_))));
 
     let engine = FakeEngine::start_at(path, None);
@@ -123,7 +131,7 @@ fn accepting_takes_from_engine_and_kernel() {
     let session = engine.attach();
     let listener = session.listen(ANY_PORT.parse().unwrap(), 1000).unwrap();
     listener.want();
-    let _client = TcpStream::connect(listener.local()).unwrap();
+    let _client = connected(&listener);
     engine.host(|host| (0..40).map(|_| host.hand(1)).count());
     // The engine's come first, but the kernel's is not left waiting for good.
     let kinds: Vec<bool> = (0..41)

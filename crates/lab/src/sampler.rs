@@ -123,16 +123,17 @@ mod tests {
         let before = run_time(pid).unwrap();
         let started = Instant::now();
         while run_time(pid).unwrap() < before + Duration::from_millis(20) {
-            assert!(started.elapsed() < Duration::from_secs(10));
+            assert!(started.elapsed() < Duration::from_secs(60), "no run time");
         }
     }
 
     #[test]
     fn busy_time_is_never_more_than_all_cores_give() {
+        let started = Instant::now();
         let before = Machine::now().unwrap();
         std::thread::sleep(Duration::from_millis(30));
         let after = Machine::now().unwrap();
-        let cores = std::thread::available_parallelism().unwrap().get() as u32;
-        assert!(after.busy_since(&before) <= Duration::from_secs(10) * cores);
+        let passed = started.elapsed();
+        assert!(after.busy_since(&before) <= passed * after.cores);
     }
 }
