@@ -5,6 +5,7 @@ use crate::guardian::Guardian;
 use crate::process::Program;
 use crate::tool;
 use anyhow::{Context, Result, bail};
+use netdev::interface::await_ipv6;
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -71,6 +72,9 @@ const MIDDLE: usize = 2;
 
 /// All our namespaces are called `outboard-PID-NUMBER-SIDE`, PID being that of their maker.
 const PREFIX: &str = "outboard-";
+
+/// The kernel takes up the addresses within this time, or never.
+const SET_UP: Duration = Duration::from_secs(60);
 
 /// Tells apart the worlds that one process makes.
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -153,13 +157,16 @@ impl World {
             let (name, interface) = (self.name(side), side.interface());
             for line in [
                 format!("addr add {}/24 dev {interface}", side.ipv4()),
-                // No duplicate address detection: the address is usable at once.
+                // No duplicate address detection, which would take a second.
                 format!("addr add {}/64 dev {interface} nodad", side.ipv6()),
                 format!("link set {interface} up"),
                 "link set lo up".to_string(),
             ] {
                 tool::run(&format!("ip -n {name} {line}"))?;
             }
+        }
+        for side in [Side::Server, Side::Client] {
+            self.on(side, || Ok(await_ipv6(side.ipv6(), SET_UP)?))?;
         }
         // Sequences of many short connections need all the ports there are.
         self.sysctl(Side::Client, "net.ipv4.ip_local_port_range", "1024 65535")?;

@@ -3,11 +3,13 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::io::Write;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use netdev::interface::await_ipv6;
 use netdev::tun::{Tun, enter_private_network};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use sim::script::call::{Call, Outcome};
@@ -19,6 +21,9 @@ use crate::watch::come_first;
 
 /// The name of the device in its namespace.
 const DEVICE: &str = "tun0";
+
+/// The kernel takes up an address within this time, or never.
+const SET_UP: Duration = Duration::from_secs(60);
 
 /// What is set before the script's own settings, so that neither the machine nor a default of
 /// Linux's that no RFC asks for shows: SYNs sent again at even intervals first, small writes held
@@ -203,7 +208,10 @@ fn configure(mtu: u16) -> Result<()> {
     if !output.status.success() {
         bail!("ip: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    Ok(())
+    match v6 {
+        IpAddr::V6(v6) => Ok(await_ipv6(v6, SET_UP)?),
+        IpAddr::V4(_) => Ok(()),
+    }
 }
 
 /// The kernel resolves the path by the network of the thread that opens it: this one's.

@@ -3,6 +3,26 @@
 use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::{Duration, Instant};
+
+/// Waits until the calling thread's network takes what comes for an address of IPv6. The address is
+/// listed as soon as it is added, but a worker of the kernel's makes the route to it, once the link
+/// is up and the worker has had its turn: without, it can neither be bound nor reached.
+///
+/// # Errors
+/// `TimedOut` if `limit` passes; what reading the routes said.
+pub fn await_ipv6(address: Ipv6Addr, limit: Duration) -> io::Result<()> {
+    let route = format!("{:032x} 80 ", address.to_bits());
+    let began = Instant::now();
+    while !std::fs::read_to_string("/proc/thread-self/net/ipv6_route")?.contains(&route) {
+        if began.elapsed() > limit {
+            let said = format!("the kernel does not take up {address}");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, said));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
 
 /// The kernel's list, which is freed with this.
 struct List(*mut libc::ifaddrs);

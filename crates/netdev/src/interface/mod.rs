@@ -11,6 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+pub use addresses::await_ipv6;
 pub use ethtool::Feature;
 pub use xdp::{AttachedProgram, XdpMode};
 
