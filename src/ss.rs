@@ -163,6 +163,8 @@ fn describe(info: &ConnInfo) -> String {
     say(true, format!("data_segs_in:{}", info.data_segments_in));
     say(true, format!("lastsnd:{}", info.since_sent_ms));
     say(true, format!("lastrcv:{}", info.since_received_ms));
+    let pace = info.pacing_rate.map_or(0, |rate| rate.saturating_mul(8));
+    say(pace > 0, format!("pacing_rate {pace}bps"));
     let rate = info.delivery_rate.saturating_mul(8);
     say(rate > 0, format!("delivery_rate {rate}bps"));
     let unacked = segments(info.in_flight);

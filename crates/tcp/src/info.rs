@@ -120,6 +120,9 @@ pub struct ConnInfo {
     pub bytes_resent: u64,
     /// How fast the peer acknowledged in its latest round trip, bytes a second.
     pub delivery_rate: u64,
+    /// The rate at which a window is spread over its round trip, bytes a second; `None` where it
+    /// is not: before the first measurement, and where the round trip is too short to matter.
+    pub pacing_rate: Option<u64>,
     /// Time until the next timer, if one runs.
     pub next_timer: Option<Duration>,
     /// Since the last payload was sent.

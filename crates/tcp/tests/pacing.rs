@@ -33,6 +33,20 @@ fn opened(config: Config) -> (Bench, i64) {
     (b, acked)
 }
 
+#[test]
+fn the_pace_is_told() {
+    // Two windows of 40,000 bytes a round trip, in slow start.
+    let (b, _) = opened(plain());
+    let micros = b.info().round_trip.unwrap().as_micros() as u64;
+    assert_eq!(b.info().pacing_rate, Some(80_000 * 1_000_000 / micros));
+    let unpaced = Config {
+        pacing_burst: 0,
+        ..plain()
+    };
+    let (b, _) = opened(unpaced);
+    assert_eq!(b.info().pacing_rate, None);
+}
+
 //~ RFC 7661 §4.3
 #[test]
 fn after_a_pause_the_window_leaves_over_half_a_round_trip() {

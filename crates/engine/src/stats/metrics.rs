@@ -318,6 +318,7 @@ pub fn conn_info(info: &tcp::ConnInfo, age: core::time::Duration) -> ConnInfo {
         bytes_sent: info.bytes_sent,
         bytes_resent: info.bytes_resent,
         delivery_rate: info.delivery_rate,
+        pacing_rate: info.pacing_rate,
         since_sent_ms: ms(info.since_sent),
         since_received_ms: ms(info.since_received),
         age_ns: u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),

@@ -185,8 +185,8 @@ fn of(facts: &ConnInfo) -> TcpInfo {
         reordering: facts.reordering,
         rcv_space: facts.receive_window,
         total_retrans: number(facts.retransmits),
-        // Not paced.
-        pacing_rate: u64::MAX,
+        // The kernel says all ones, too, of what is not paced.
+        pacing_rate: facts.pacing_rate.unwrap_or(u64::MAX),
         max_pacing_rate: u64::MAX,
         bytes_acked: facts.bytes_acked,
         bytes_received: facts.bytes_received,

@@ -85,6 +85,8 @@ pub struct ConnInfo {
     pub bytes_resent: u64,
     /// How fast the peer acknowledged in its latest round trip, in bytes a second.
     pub delivery_rate: u64,
+    /// How fast a window may leave, in bytes a second; `None` if that is not limited.
+    pub pacing_rate: Option<u64>,
     /// Milliseconds since payload was last sent.
     pub since_sent_ms: u32,
     /// Milliseconds since a segment last arrived.

@@ -27,7 +27,7 @@ const FREE: Nanos = Nanos::from_millis(2);
 impl Connection {
     /// The rate in bytes a second, if there is one.
     #[inline]
-    fn pacing_rate(&self, config: &Config) -> Option<u64> {
+    pub(super) fn pacing_rate(&self, config: &Config) -> Option<u64> {
         let rtt = self.rtt.smoothed().filter(|&rtt| rtt >= LEAST_RTT)?;
         if config.pacing_burst == 0 {
             return None;

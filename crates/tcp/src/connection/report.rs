@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::{Connection, milliseconds};
 use crate::Instant;
+use crate::config::Config;
 use crate::event::{ConnUpdate, Failure};
 use crate::info::{ConnInfo, State};
 use crate::recovery::Phase;
@@ -26,7 +27,7 @@ impl Connection {
         }
     }
 
-    pub(crate) fn info(&self, now: Instant) -> ConnInfo {
+    pub(crate) fn info(&self, now: Instant, config: &Config) -> ConnInfo {
         let threshold = self.congestion.slow_start_threshold();
         ConnInfo {
             state: self.state,
@@ -72,6 +73,7 @@ impl Connection {
             bytes_sent: self.bytes_sent(),
             bytes_resent: self.bytes_resent.into(),
             delivery_rate: self.delivery_rate.bytes_per_second(),
+            pacing_rate: self.pacing_rate(config),
             next_timer: self
                 .timers
                 .earliest()

@@ -25,7 +25,7 @@ impl Stack {
     pub fn info(&self, now: Instant, id: ConnId) -> Option<ConnInfo> {
         self.connections
             .get(id.index, id.generation)
-            .map(|c| c.info(now))
+            .map(|c| c.info(now, &self.common.config))
     }
 
     /// Pieces of send memory that a connection holds: what was to be sent and is not acknowledged
