@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::ring::{Consumer, Descriptor, Kind, Producer};
 use super::umem::{Layout, Umem};
@@ -218,8 +218,10 @@ fn register(fd: &OwnedFd, umem: &Umem) -> Result<bool, OpenError> {
     })
 }
 
-/// How long the kernel may take to let go of the queue of an owner that was killed.
-const RELEASE: Duration = Duration::from_secs(1);
+/// How often a queue that the kernel has not let go of yet is tried, and the pause between: a second
+/// in all.
+const RELEASE_TRIES: u32 = 100;
+const RELEASE_TRY: Duration = Duration::from_millis(10);
 
 /// Binds the socket; returns whether it takes frames in several buffers.
 fn bind(fd: &OwnedFd, interface: &Interface, config: &Config) -> Result<bool, OpenError> {
@@ -251,16 +253,17 @@ fn bind(fd: &OwnedFd, interface: &Interface, config: &Config) -> Result<bool, Op
     };
     // The kernel lets go of a queue a moment after its owner was killed: who is restarted at once
     // finds it busy with nobody.
-    let deadline = Instant::now() + RELEASE;
-    let attempt = |flags: u16| loop {
-        match once(flags) {
-            Err(error)
-                if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline =>
-            {
-                std::thread::sleep(RELEASE / 100);
+    // Tries are counted and not time: a machine that stands still lets go of nothing meanwhile.
+    let attempt = |flags: u16| {
+        for _ in 0..RELEASE_TRIES {
+            match once(flags) {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                    std::thread::sleep(RELEASE_TRY);
+                }
+                result => return result,
             }
-            result => break result,
         }
+        once(flags)
     };
     let plain = mode | libc::XDP_USE_NEED_WAKEUP;
     let result = match attempt(plain | libc::XDP_USE_SG) {
