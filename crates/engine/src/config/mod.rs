@@ -91,7 +91,7 @@ impl Default for Config {
             receive_frames: 16_384,
             core: None,
             share_core: true,
-            spin_microseconds: 50,
+            spin_microseconds: 10,
             moderation_microseconds: 150,
             ignore_netfilter: false,
             keep_privileges: false,
