@@ -2,9 +2,9 @@
 
 mod common;
 
-use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use common::many::{many, resident};
 use common::*;
 use tcp::{Config, ConnOptions, Request};
 
@@ -12,46 +12,6 @@ use tcp::{Config, ConnOptions, Request};
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Resident memory of this process, in bytes.
-fn resident() -> usize {
-    let statm = fs::read_to_string("/proc/self/statm").expect("Linux has /proc");
-    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * 4096
-}
-
-/// Opens and accepts this many connections, each from a port or address of its own.
-fn open(b: &mut Bench, count: u32) {
-    for i in 0..count {
-        let [_, _, high, low] = (i / 50_000).to_be_bytes();
-        b.peer = [198, 51, high, low].into();
-        b.offer = b.offer.port((i % 50_000) as u16 + 1);
-        b.handshake();
-    }
-}
-
-fn many(count: u32) -> Bench {
-    let config = Config {
-        timestamps: false,
-        ..Config::default()
-    };
-    let mut b = Bench::listening(config, ConnOptions::default());
-    b.offer = b.offer.sack_permitted().wscale(7);
-    open(&mut b, count);
-    assert_eq!(b.stack.connection_count(), count);
-    b
-}
-
-#[test]
-fn a_hundred_thousand_connections_fit_in_64_megabytes() {
-    let _alone = alone();
-    let before = resident();
-    let b = many(100_000);
-    let held = resident().saturating_sub(before);
-    println!("{} bytes a connection", held / 100_000);
-    assert!(held < 64 << 20, "{held} bytes");
-    assert_eq!(b.stack.flow_count(), 100_000);
 }
 
 #[test]

@@ -8,6 +8,8 @@
     reason = "each test file uses its part of the bench"
 )]
 
+pub mod many;
+
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
