@@ -43,14 +43,9 @@ fn main() -> ExitCode {
         let name = file.strip_prefix(&directory).unwrap_or(&file).display();
         let text = std::fs::read_to_string(&file).expect("a readable script");
         let script = script::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
-        for version in [Version::V4, Version::V6] {
-            if script.options.version.is_none_or(|asked| asked == version) {
-                runs.push((
-                    format!("{name} on Linux over {version:?}"),
-                    script.clone(),
-                    version,
-                ));
-            }
+        for version in script.options.versions() {
+            let name = format!("{name} on Linux over {version:?}");
+            runs.push((name, script.clone(), version));
         }
     }
     // The longest first, so that the end does not wait for one alone.

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use libtest_mimic::{Arguments, Trial};
-use sim::script::{self, Version, Virtual};
+use sim::script::{self, Options, Version, Virtual};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,13 +14,12 @@ fn main() -> ExitCode {
     for file in files(&directory) {
         let name = file.strip_prefix(&directory).unwrap_or(&file).display();
         let text = fs::read_to_string(&file).expect("a readable script");
-        let asked = script::parse(&text).ok().and_then(|s| s.options.version);
-        for version in [Version::V4, Version::V6] {
-            if asked.is_none_or(|asked| asked == version) {
-                let text = text.clone();
-                let name = format!("{name} over {version:?}");
-                trials.push(Trial::test(name, move || run(&text, version)));
-            }
+        // One that cannot be read says so when it is run.
+        let options = script::parse(&text).map_or_else(|_| Options::default(), |s| s.options);
+        for version in options.versions() {
+            let text = text.clone();
+            let name = format!("{name} over {version:?}");
+            trials.push(Trial::test(name, move || run(&text, version)));
         }
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()

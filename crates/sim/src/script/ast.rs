@@ -30,6 +30,14 @@ pub struct Options {
     pub mtu: u16,
 }
 
+impl Options {
+    /// The versions of IP that the script is to be run over: both, unless it asks for one.
+    pub fn versions(&self) -> Vec<Version> {
+        let both = || vec![Version::V4, Version::V6];
+        self.version.map_or_else(both, |asked| vec![asked])
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
