@@ -234,10 +234,7 @@ impl State {
 
     /// The socket of a descriptor.
     pub(crate) fn find(&self, number: RawFd) -> Result<Fd, Refusal> {
-        match self.numbers.find(number)? {
-            Object::Socket(fd) => Ok(fd),
-            _ => Err(Errno::ENOTSOCK.into()),
-        }
+        self.numbers.find(number)?.socket()
     }
 
     /// The epoll instance of a descriptor.

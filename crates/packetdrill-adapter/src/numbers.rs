@@ -21,6 +21,16 @@ pub(crate) enum Object {
     WriteEnd(usize),
 }
 
+impl Object {
+    /// The socket that it is.
+    pub(crate) fn socket(self) -> Result<Fd, Refusal> {
+        match self {
+            Object::Socket(fd) => Ok(fd),
+            _ => Err(Errno::ENOTSOCK.into()),
+        }
+    }
+}
+
 /// What the real descriptors stand for.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {

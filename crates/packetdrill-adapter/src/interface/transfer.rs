@@ -24,10 +24,7 @@ unsafe fn receive(userdata: *mut c_void, fd: c_int, into: &[iovec], flags: c_int
                 state.pipes[pipe].consume(bytes.len());
                 Ok(bytes)
             }
-            _ => {
-                let fd = state.find(fd)?;
-                state.sockets.receive(fd, room, flags)
-            }
+            object => state.sockets.receive(object.socket()?, room, flags),
         },
         None,
     );
@@ -64,10 +61,7 @@ unsafe fn transmit(userdata: *mut c_void, fd: c_int, data: &[u8], flags: c_int) 
                 let rest = &data[sent..];
                 let taken = match object {
                     Object::WriteEnd(pipe) => state.pipes[pipe].write(rest),
-                    _ => {
-                        let fd = state.find(fd)?;
-                        state.sockets.send(fd, rest, flags)
-                    }
+                    _ => state.sockets.send(object.socket()?, rest, flags),
                 };
                 match taken {
                     Ok(taken) => sent += taken,
