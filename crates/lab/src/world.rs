@@ -73,9 +73,6 @@ const MIDDLE: usize = 2;
 /// All our namespaces are called `outboard-PID-NUMBER-SIDE`, PID being that of their maker.
 const PREFIX: &str = "outboard-";
 
-/// The kernel takes up the addresses within this time, or never.
-const SET_UP: Duration = Duration::from_secs(60);
-
 /// Tells apart the worlds that one process makes.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
@@ -166,7 +163,7 @@ impl World {
             }
         }
         for side in [Side::Server, Side::Client] {
-            self.on(side, || Ok(await_ipv6(side.ipv6(), SET_UP)?))?;
+            self.on(side, || Ok(await_ipv6(side.ipv6())?))?;
         }
         // Sequences of many short connections need all the ports there are.
         self.sysctl(Side::Client, "net.ipv4.ip_local_port_range", "1024 65535")?;

@@ -22,9 +22,6 @@ use crate::watch::come_first;
 /// The name of the device in its namespace.
 const DEVICE: &str = "tun0";
 
-/// The kernel takes up an address within this time, or never.
-const SET_UP: Duration = Duration::from_secs(60);
-
 /// What is set before the script's own settings, so that neither the machine nor a default of
 /// Linux's that no RFC asks for shows: SYNs sent again at even intervals first, small writes held
 /// back for the device, buffers by the size of the machine.
@@ -209,7 +206,7 @@ fn configure(mtu: u16) -> Result<()> {
         bail!("ip: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     match v6 {
-        IpAddr::V6(v6) => Ok(await_ipv6(v6, SET_UP)?),
+        IpAddr::V6(v6) => Ok(await_ipv6(v6)?),
         IpAddr::V4(_) => Ok(()),
     }
 }

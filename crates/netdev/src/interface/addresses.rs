@@ -5,17 +5,20 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
+/// The kernel takes up an address within this time, or never.
+const TAKEN_UP: Duration = Duration::from_secs(60);
+
 /// Waits until the calling thread's network takes what comes for an address of IPv6. The address is
 /// listed as soon as it is added, but a worker of the kernel's makes the route to it, once the link
 /// is up and the worker has had its turn: without, it can neither be bound nor reached.
 ///
 /// # Errors
-/// `TimedOut` if `limit` passes; what reading the routes said.
-pub fn await_ipv6(address: Ipv6Addr, limit: Duration) -> io::Result<()> {
+/// `TimedOut` after a minute; what reading the routes said.
+pub fn await_ipv6(address: Ipv6Addr) -> io::Result<()> {
     let route = format!("{:032x} 80 ", address.to_bits());
     let began = Instant::now();
     while !std::fs::read_to_string("/proc/thread-self/net/ipv6_route")?.contains(&route) {
-        if began.elapsed() > limit {
+        if began.elapsed() > TAKEN_UP {
             let said = format!("the kernel does not take up {address}");
             return Err(io::Error::new(io::ErrorKind::TimedOut, said));
         }
