@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// How long an engine may take to answer. One that is alive answers at once, unless the machine has
 /// something else to do.
-const PATIENCE: Duration = Duration::from_secs(15);
+pub const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Which engine is meant.
 #[derive(clap::Args, Clone, Debug)]

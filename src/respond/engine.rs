@@ -1,16 +1,12 @@
 //! An engine as the owner of the interface's XDP program: it is asked over its control socket to
 //! call the responder's program for the responder's ports.
 
+use crate::control::PATIENCE;
 use netdev::Interface;
 use netdev::steering::Endpoint;
 use queue_pair::control::{Channel, Fds, Reply, Request, socket_path};
 use stateless::responder::run::Owner;
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
-
-/// How long an engine may take to answer. One that is alive answers at once, unless the machine has
-/// something else to do.
-const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Endpoints in one request, so that it is within the longest message.
 const ENDPOINTS: usize = 500;
