@@ -10,5 +10,7 @@ pub fn start(from: &str) {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)
+        // It would say on standard error that it cannot write to standard error, and panic.
+        .log_internal_errors(false)
         .init();
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+mod closed_pipe;
 mod control;
 mod demo;
 mod engine;
@@ -58,12 +59,25 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     dispatch(cli.command).unwrap_or_else(|error| {
-        eprintln!("outboard: {error:#}");
+        closed_pipe::remark(format_args!("outboard: {error:#}"));
         ExitCode::FAILURE
     })
 }
 
+impl Command {
+    /// Whether it does its work also where nobody reads what it prints, because it serves others.
+    fn outlives_its_reader(&self) -> bool {
+        matches!(
+            self,
+            Command::Engine(_) | Command::Serve(_) | Command::Run(_)
+        )
+    }
+}
+
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+    if !command.outlives_its_reader() {
+        closed_pipe::ends_it()?;
+    }
     match command {
         Command::Demo(args) => demo::run(args),
         Command::Engine(args) => engine::run(args),

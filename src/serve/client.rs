@@ -6,6 +6,7 @@ use super::response::{Part, Response};
 use super::transport::Transport;
 use rustix::io::Errno;
 use std::collections::VecDeque;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -264,7 +265,9 @@ impl Client {
             Transport::Kernel(_) => "kernel",
             Transport::Engine(_) => "engine",
         };
-        println!(
+        // Clients are served also where nobody reads of them.
+        let _ = writeln!(
+            std::io::stdout().lock(),
             "{time}  {peer}  {by}  {status}  {}",
             target.escape_default()
         );

@@ -85,10 +85,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
             );
         }
         Err(error) => {
-            eprintln!(
+            crate::closed_pipe::remark(format_args!(
                 "outboard: no engine at {} ({error}): the kernel serves until there is one",
                 socket.display()
-            );
+            ));
             Session::unattached(&socket, "outboard serve")
         }
     };
@@ -100,11 +100,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     } else {
         "kernel"
     };
-    eprintln!(
+    crate::closed_pipe::remark(format_args!(
         "serving {} on http://{} by the {by}",
         args.directory.display(),
         listener.local()
-    );
+    ));
     Server::new(site, rules, &session, listener, args.max_connections, stop)?.run()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -136,11 +136,11 @@ impl Server {
             })
             .collect();
         if !keys.is_empty() {
-            eprintln!(
+            crate::closed_pipe::remark(format_args!(
                 "stopping: {} connections have {:?} to end",
                 keys.len(),
                 self.rules.drain
-            );
+            ));
         }
         for key in keys {
             self.advance(key, now);
