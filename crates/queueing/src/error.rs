@@ -53,6 +53,27 @@ pub enum ModelError {
         /// The condition that fails.
         needs: String,
     },
+    /// A moment exists, but a double-precision number cannot hold it.
+    #[error(
+        "moment {order} of {distribution} is out of the range of numbers; \
+         choose a unit of time in which it is moderate"
+    )]
+    TooGreat {
+        /// The distribution, with its parameters.
+        distribution: String,
+        /// Which moment was asked for: 1 is the mean.
+        order: u32,
+    },
+    /// Moments that no random variable has.
+    #[error(
+        "a mean square of {second} is less than the square of the mean, {mean}: no time varies so"
+    )]
+    Impossible {
+        /// E\[X\].
+        mean: f64,
+        /// E\[X²\].
+        second: f64,
+    },
     /// The queue has no steady state at this load.
     #[error(
         "unstable: {queue} has a utilisation of {utilisation:.4} at {arrival_rate} requests a second; \

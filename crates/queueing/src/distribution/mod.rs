@@ -205,8 +205,20 @@ impl Distribution {
     /// E\[Xⁿ\] for `order` n from 1 to 3, exact.
     ///
     /// # Errors
-    /// The order is outside 1–3, or the moment does not exist.
+    /// The order is outside 1–3, the moment does not exist, or it is greater than a number can be.
     pub fn moment(&self, order: u32) -> Result<f64, ModelError> {
+        let moment = self.unbounded_moment(order)?;
+        if moment.is_finite() {
+            return Ok(moment);
+        }
+        Err(ModelError::TooGreat {
+            distribution: self.to_string(),
+            order,
+        })
+    }
+
+    /// The same; infinite where it is greater than a number can be.
+    fn unbounded_moment(&self, order: u32) -> Result<f64, ModelError> {
         if !(1..=3).contains(&order) {
             return Err(ModelError::OutOfRange {
                 what: "order of the moment",

@@ -18,6 +18,9 @@ pub struct Moments {
     pub third: Option<f64>,
 }
 
+/// As much may the mean square of a constant be off, as a share of it.
+const ROUNDING: f64 = 1e-9;
+
 impl Moments {
     /// The moments of a variable that is always zero: a stage that does nothing.
     pub const ZERO: Moments = Moments {
@@ -39,6 +42,21 @@ impl Moments {
             second: mean * mean * (1.0 + scv),
             third: None,
         })
+    }
+
+    /// These, unless no random variable has them: E\[X²\] is at least E\[X\]².
+    ///
+    /// # Errors
+    /// [`ModelError::Impossible`].
+    pub fn possible(&self) -> Result<&Moments, ModelError> {
+        if self.second >= self.mean * self.mean * (1.0 - ROUNDING) {
+            Ok(self)
+        } else {
+            Err(ModelError::Impossible {
+                mean: self.mean,
+                second: self.second,
+            })
+        }
     }
 
     /// Var\[X\], seconds squared.
@@ -88,7 +106,7 @@ impl Moments {
     /// The moments of a mixture: with probability proportional to its weight, one of `parts`.
     ///
     /// # Errors
-    /// A weight that is negative or not finite, or weights that are all zero.
+    /// A weight that is negative or not finite, weights that are all zero, or impossible moments.
     pub fn mixture(parts: &[(f64, Moments)]) -> Result<Moments, ModelError> {
         let mut total = 0.0;
         for (weight, _) in parts {
@@ -97,6 +115,7 @@ impl Moments {
         let total = positive("sum of weights", total)?;
         let mut mixed = Moments::ZERO;
         for (weight, moments) in parts {
+            moments.possible()?;
             let share = weight / total;
             if share == 0.0 {
                 continue;

@@ -122,3 +122,23 @@ fn a_quantile_inverts_the_probability() {
         }
     }
 }
+
+#[test]
+fn a_moment_beyond_what_numbers_hold_is_refused_by_name() {
+    let vast = [
+        (Distribution::exponential(1e-320).unwrap(), 1),
+        (Distribution::log_normal(0.0, 40.0).unwrap(), 2),
+        (Distribution::deterministic(1e200).unwrap(), 2),
+    ];
+    for (distribution, order) in vast {
+        let error = distribution.moment(order).unwrap_err();
+        assert!(
+            matches!(error, ModelError::TooGreat { order: of, .. } if of == order),
+            "{distribution}: {error}"
+        );
+        assert!(distribution.moments().is_err(), "{distribution}");
+    }
+    // The third may be missing, where two are enough.
+    let third = Distribution::deterministic(1e150).unwrap();
+    assert_eq!(third.moments().unwrap().third, None);
+}

@@ -55,7 +55,12 @@ pub enum Bottleneck {
     Host,
     /// The engine's cores.
     Engine,
+    /// Both, at the same load.
+    Both,
 }
+
+/// Loads that differ by less, as a share of them, differ by rounding.
+const SAME: f64 = 1e-9;
 
 /// One stage solved: its utilisation, wait, and the slowing of the work itself under sharing.
 struct Solved {
@@ -204,7 +209,10 @@ fn saturation_of(
     };
     let host = limit(&system.host, mixed(classes, offloaded, first)?.1.mean);
     let helper = limit(&system.engine, mixed(classes, offloaded, second)?.1.mean);
-    if helper < host {
+    let finite = helper.is_finite() && host.is_finite();
+    if finite && (helper - host).abs() <= SAME * host {
+        Ok((host, Bottleneck::Both))
+    } else if helper < host {
         Ok((helper, Bottleneck::Engine))
     } else {
         Ok((host, Bottleneck::Host))

@@ -213,3 +213,27 @@ fn nothing_carries_an_impossible_load() {
     let one = [class(1e6, [0.001, 0.001, 0.001, 0.001, 0.001])];
     assert_eq!(placement::best(&one, &System::default()).unwrap(), None);
 }
+
+#[test]
+fn stages_that_saturate_together_are_told_so() {
+    let time = |seconds: f64| Distribution::exponential(1.0 / seconds).unwrap();
+    let none = || Distribution::deterministic(0.0).unwrap();
+    let class = |engine: f64| {
+        Class::new(
+            "all",
+            1.0,
+            [time(0.1), time(0.3), none(), none(), time(engine)],
+        )
+    };
+    let bottleneck = |engine: f64| {
+        let (_, which) = saturation(&[class(engine)], &System::default(), true).unwrap();
+        which
+    };
+    assert_eq!(bottleneck(0.1), predict::Bottleneck::Both);
+    assert_eq!(bottleneck(0.2), predict::Bottleneck::Engine);
+    assert_eq!(bottleneck(0.05), predict::Bottleneck::Host);
+    // A stage without work is no bottleneck, and does not tie with one that has some.
+    let idle = Class::new("all", 1.0, [none(), time(0.1), none(), none(), time(0.1)]);
+    let (_, which) = saturation(&[idle], &System::default(), true).unwrap();
+    assert_eq!(which, predict::Bottleneck::Engine);
+}

@@ -57,7 +57,7 @@ pub fn mmk(arrival_rate: f64, service_rate: f64, servers: usize) -> Result<Stead
 /// # Errors
 /// As [`mmk`].
 pub fn mgk(arrival_rate: f64, service: &Moments, servers: usize) -> Result<Steady, ModelError> {
-    let mean = positive("mean service time", service.mean)?;
+    let mean = positive("mean service time", service.possible()?.mean)?;
     let exponential = mmk(arrival_rate, 1.0 / mean, servers)?;
     let wait = exponential.wait * (1.0 + service.scv()) / 2.0;
     Ok(Steady::new(

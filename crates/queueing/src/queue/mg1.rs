@@ -12,6 +12,7 @@ pub fn mg1(arrival_rate: f64, service: &Moments) -> Result<Steady, ModelError> {
     let arrival_rate = non_negative("arrival rate", arrival_rate)?;
     let mean = positive("mean service time", service.mean)?;
     let second = positive("second moment of the service time", service.second)?;
+    service.possible()?;
     let utilisation = stable("M/G/1", arrival_rate, 1.0 / mean)?;
     let wait = arrival_rate * second / (2.0 * (1.0 - utilisation));
     Ok(Steady::new(arrival_rate, utilisation, wait, mean))
@@ -48,6 +49,31 @@ mod tests {
             assert!((m.wait - e.wait).abs() < 1e-12 * (1.0 + m.wait));
             assert!((m.wait - 2.0 * d.wait).abs() < 1e-12 * (1.0 + m.wait));
         }
+    }
+
+    #[test]
+    fn moments_that_no_time_has_are_refused() {
+        let made = |second: f64| Moments {
+            mean: 2.0,
+            second,
+            third: None,
+        };
+        assert_eq!(
+            mg1(0.1, &made(3.9)),
+            Err(ModelError::Impossible {
+                mean: 2.0,
+                second: 3.9
+            })
+        );
+        // A constant, up to rounding, is possible.
+        assert!(mg1(0.1, &made(4.0 - 1e-12)).is_ok());
+        for refused in [
+            crate::queue::many::mgk(0.1, &made(3.9), 2),
+            crate::queue::tandem::gig1(0.1, 1.0, &made(3.9)),
+        ] {
+            assert!(matches!(refused, Err(ModelError::Impossible { .. })));
+        }
+        assert!(Moments::mixture(&[(1.0, made(3.9)), (1.0, made(40.0))]).is_err());
     }
 
     #[test]

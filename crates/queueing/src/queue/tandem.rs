@@ -50,7 +50,7 @@ pub fn departure_scv(utilisation: f64, service_scv: f64, arrival_scv: f64) -> f6
 pub fn gig1(arrival_rate: f64, arrival_scv: f64, service: &Moments) -> Result<Steady, ModelError> {
     let arrival_rate = non_negative("arrival rate", arrival_rate)?;
     let arrival_scv = non_negative("squared coefficient of variation of arrivals", arrival_scv)?;
-    let mean = positive("mean service time", service.mean)?;
+    let mean = positive("mean service time", service.possible()?.mean)?;
     let utilisation = stable("GI/G/1", arrival_rate, 1.0 / mean)?;
     let variability = (arrival_scv + service.scv()) / 2.0;
     let wait = utilisation * mean * variability / (1.0 - utilisation);

@@ -11,7 +11,7 @@ mod stage;
 mod statistics;
 mod world;
 
-pub use statistics::Estimate;
+pub use statistics::{Estimate, Percentiles};
 
 use crate::error::within;
 use crate::offload::{Class, Stage, System, all_arrivals, one_each};
@@ -67,7 +67,9 @@ impl Default for Run {
 pub struct Observation {
     /// The time of a served request in the system, seconds.
     pub delay: Estimate,
-    /// The same of each class, in the order given; `None` for a class that no request was of.
+    /// How the times are spread; `None` when no request was served.
+    pub percentiles: Option<Percentiles>,
+    /// The mean of each class, in the order given; `None` for a class that no request was of.
     pub classes: Vec<Option<Estimate>>,
     /// The part of it that was not service: waiting, or being slowed by others, seconds.
     pub wait: Estimate,

@@ -1,5 +1,6 @@
 //! Means with confidence intervals from dependent observations, and averages over time.
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -25,6 +26,55 @@ impl Estimate {
     /// Whether the interval, made `factor` times as wide, contains `value`.
     pub fn contains(&self, value: f64, factor: f64) -> bool {
         (value - self.mean).abs() <= factor * self.half_width
+    }
+}
+
+/// Delays below which given shares of the requests stay, seconds, to three digits.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Percentiles {
+    /// Half of them.
+    pub p50: f64,
+    /// Nine of ten.
+    pub p90: f64,
+    /// 99 of 100.
+    pub p99: f64,
+    /// 999 of 1000.
+    pub p999: f64,
+}
+
+/// Delays by how often they were seen.
+pub(super) struct Spread {
+    seen: Histogram<u64>,
+    /// Seconds of one step.
+    step: f64,
+}
+
+impl Spread {
+    /// For delays of any length; what is shorter than a millionth of `gap`, in seconds, is not told
+    /// apart.
+    pub(super) fn new(gap: f64) -> Self {
+        // Three digits are a constant that is right.
+        let seen = Histogram::new(3).unwrap_or_else(|_| unreachable!("three digits"));
+        Spread {
+            seen,
+            step: gap / 1e6,
+        }
+    }
+
+    pub(super) fn add(&mut self, delay: f64) {
+        // It grows as it has to; what is beyond 2^63 steps is beyond any plan.
+        let _ = self.seen.record((delay / self.step).round() as u64);
+    }
+
+    /// `None` when nothing was seen.
+    pub(super) fn percentiles(&self) -> Option<Percentiles> {
+        let at = |share: f64| self.seen.value_at_quantile(share) as f64 * self.step;
+        (!self.seen.is_empty()).then(|| Percentiles {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+        })
     }
 }
 

@@ -108,3 +108,33 @@ fn a_stage_without_room_or_cores_is_refused() {
         Err(ModelError::OutOfRange { value: 2.0, .. })
     ));
 }
+
+#[test]
+fn delays_are_spread_as_those_of_mm1_are() {
+    let times = [1.0, 0.0].map(|mean| match mean {
+        0.0 => Distribution::deterministic(0.0).unwrap(),
+        mean => Distribution::exponential(1.0 / mean).unwrap(),
+    });
+    let [one, none] = times;
+    let class = Class::new(
+        "all",
+        0.6,
+        [one, none.clone(), none.clone(), none.clone(), none],
+    );
+    let run = Run {
+        engine: false,
+        ..Run::default()
+    };
+    let seen = simulate(&[class], &System::default(), &run).unwrap();
+    let spread = seen.percentiles.unwrap();
+    // The time in M/M/1 is exponential with rate μ − λ.
+    for (value, share) in [
+        (spread.p50, 0.5_f64),
+        (spread.p90, 0.9),
+        (spread.p99, 0.99),
+        (spread.p999, 0.999),
+    ] {
+        let exact = -(1.0 - share).ln() / 0.4;
+        assert!((value / exact - 1.0).abs() < 0.05, "{value}, not {exact}");
+    }
+}

@@ -1,7 +1,7 @@
 //! The event loop of a run: arrivals, the ends of services, and what is observed of both.
 
 use super::stage::{Job, StageQueue};
-use super::statistics::{BatchMeans, Estimate, TimeAverage, variance};
+use super::statistics::{BatchMeans, Estimate, Spread, TimeAverage, variance};
 use super::{Coupling, Observation, Run};
 use crate::ModelError;
 use crate::error::positive;
@@ -34,6 +34,7 @@ pub(super) struct World<'a> {
     host: StageQueue,
     engine: Option<StageQueue>,
     all: BatchMeans,
+    spread: Spread,
     by_class: Vec<BatchMeans>,
     wait: BatchMeans,
     wait_squared: BatchMeans,
@@ -70,11 +71,12 @@ impl<'a> World<'a> {
             let expected = (counted as f64 * class.arrival_rate / rate) as u64;
             BatchMeans::new(expected, BATCHES, run.confidence)
         };
+        let mean_gap = 1.0 / positive("total arrival rate", rate)?;
         Ok(World {
             sources,
             run,
             rng: ChaCha8Rng::seed_from_u64(run.seed),
-            mean_gap: 1.0 / positive("total arrival rate", rate)?,
+            mean_gap,
             now: 0.0,
             offered: 0,
             first_counted,
@@ -83,6 +85,7 @@ impl<'a> World<'a> {
                 .contains(&true)
                 .then(|| StageQueue::new(&system.engine)),
             all: batches(),
+            spread: Spread::new(mean_gap),
             by_class: classes.iter().map(of_class).collect(),
             wait: batches(),
             wait_squared: batches(),
@@ -205,6 +208,7 @@ impl<'a> World<'a> {
             self.turned_away.add(0.0);
             let delay = self.now - job.arrived;
             self.all.add(delay);
+            self.spread.add(delay);
             self.by_class[job.class as usize].add(delay);
             // Rounding alone can take what is nearly nothing below zero.
             let wait = (delay - job.first - job.second).max(0.0);
@@ -218,6 +222,7 @@ impl<'a> World<'a> {
         let until = self.now;
         Observation {
             delay: self.all.estimate().unwrap_or(Estimate::NONE),
+            percentiles: self.spread.percentiles(),
             classes: self.by_class.iter().map(BatchMeans::estimate).collect(),
             wait: self.wait.estimate().unwrap_or(Estimate::NONE),
             wait_variance: variance(&self.wait, &self.wait_squared).unwrap_or(Estimate::NONE),
