@@ -464,3 +464,190 @@ fn measuring_without_an_engine_points_to_the_measurement_file() {
     );
     has(&refuses(&["--windows", "4"]), &["--measure"]);
 }
+
+#[test]
+fn the_headline_says_up_to_which_load_too() {
+    let slow = [
+        "-a",
+        "50us",
+        "-p",
+        "80us",
+        "-o",
+        "10us",
+        "-e",
+        "60us",
+        "--cores",
+        "4",
+        "--engine-cores",
+        "1",
+    ];
+    let text = says(&slow);
+    let headline = text.lines().next().unwrap();
+    has(
+        headline,
+        &[
+            "Offload from the lightest load up to ",
+            "do not offload from",
+        ],
+    );
+    // The table agrees: offloaded below that load, not from it on.
+    let until: f64 = headline
+        .rsplit_once("do not offload from ")
+        .and_then(|(_, rest)| rest.split(' ').next())
+        .and_then(|rate| rate.parse().ok())
+        .unwrap_or_else(|| panic!("{headline}"));
+    let rows = text.lines().filter_map(|line| {
+        let rate: f64 = line.split_whitespace().next()?.parse().ok()?;
+        Some((rate, line))
+    });
+    let mut seen = [0, 0];
+    for (rate, row) in rows {
+        let offloads = row.ends_with("everything");
+        assert!(offloads || row.ends_with("nothing"), "{row}");
+        assert_eq!(offloads, rate < until - 1.0, "{row}");
+        seen[usize::from(offloads)] += 1;
+    }
+    assert!(seen[0] > 0 && seen[1] > 0, "{text}");
+    let json: Value = serde_json::from_str(&says(&[&slow[..], &["--json"]].concat())).unwrap();
+    assert_eq!(json["verdict"].as_str(), Some(headline));
+
+    // With classes: those that are not offloaded at every load are told apart.
+    let scratch = Scratch::new("until");
+    let class = |name: &str, share: f64, size: &str, engine: &str| {
+        format!(
+            "[[class]]\nname = \"{name}\"\nshare = {share}\n{size}\napplication = \"50us\"\n\
+             protocol = \"80us\"\noverhead = \"10us\"\nengine = \"{engine}\"\n"
+        )
+    };
+    let file = format!(
+        "[host]\ncores = 4\n{}{}",
+        class("small", 0.1, "up_to_bytes = 1024", "500us"),
+        class("large", 0.9, "", "60us")
+    );
+    let text = says(&["--from", &scratch.file("two.toml", &file)]);
+    let line = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("large"));
+    has(line.unwrap(), &["from the lightest load up to"]);
+    has(&text, &["Offload large, each at its loads"]);
+}
+
+#[test]
+fn a_number_without_a_unit_is_refused_with_what_to_write() {
+    let scratch = Scratch::new("units");
+    has(
+        &refuses(&["-a", "50", "-p", "80us", "-e", "60us"]),
+        &["50 has no unit", "50us, 50ms or 50s"],
+    );
+    let class = "[[class]]\nname = \"a\"\nshare = 1\napplication = \"1ms\"\nprotocol = \"1ms\"\n";
+    for engine in [
+        "engine = 3",
+        "engine = 0.001",
+        "engine = { deterministic = 2 }",
+    ] {
+        let file = scratch.file("units.toml", &format!("{class}{engine}\n"));
+        has(&refuses(&["--from", &file]), &["has no unit", "us, "]);
+    }
+    let samples = scratch.file("samples.txt", "1ms\n0.002\n");
+    let engine = format!("engine = {{ samples = \"{samples}\" }}");
+    let file = scratch.file("samples.toml", &format!("{class}{engine}\n"));
+    has(
+        &refuses(&["--from", &file]),
+        &["samples.txt:2", "has no unit"],
+    );
+    // Nothing is nothing in any unit.
+    says(&["-a", "50us", "-p", "80us", "-o", "0", "-e", "60us"]);
+}
+
+#[test]
+fn what_measurements_leave_open_is_in_the_verdict() {
+    let scratch = Scratch::new("open");
+    let file = scratch.file("sure.toml", MEASURED);
+    let sure = says(&["--fit", &file]);
+    has(&sure, &["The verdict is the same at either end"]);
+    assert!(!sure.contains("leave that open"), "{sure}");
+    // The engine's loads are all over the place: its time may be a third, or three times as much.
+    let vague = MEASURED
+        .replace("engine_busy = 0.03", "engine_busy = 0.08")
+        .replace("engine_busy = 0.06", "engine_busy = 0.02")
+        .replace("engine_busy = 0.12", "engine_busy = 0.16");
+    let file = scratch.file("vague.toml", &vague);
+    let text = says(&["--fit", &file]);
+    let verdict = text.lines().find(|line| line.contains("ffload")).unwrap();
+    has(verdict, &["the measurements leave that open"]);
+    has(
+        &text,
+        &[
+            "that favours an engine: Offload",
+            "that does not favour an engine: ",
+            "Measure longer",
+        ],
+    );
+    let json: Value = serde_json::from_str(&says(&["--fit", &file, "--json"])).unwrap();
+    assert_eq!(json["intervals"]["open"], true);
+}
+
+#[test]
+fn stages_that_saturate_together_are_told_so_whatever_the_room() {
+    let even = ["-a", "50us", "-p", "80us", "-o", "10us", "-e", "60us"];
+    for more in [&[][..], &["--room", "64", "-r", "5000"]] {
+        has(
+            &says(&[&even[..], more].concat()),
+            &["host and engine saturate together"],
+        );
+        let json = says(&[&even[..], more, &["--json"]].concat());
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["bottleneck_with_engine"], "both");
+    }
+}
+
+#[test]
+fn elasticities_are_told_at_a_usual_load() {
+    let json: Value = serde_json::from_str(&says(&with(&["--json"]))).unwrap();
+    let at = json["elasticities_at_rate"].as_f64().unwrap();
+    // 70 % of what the host alone carries; near saturation the elasticity would be some 50.
+    assert!((at / (0.7 / 130e-6) - 1.0).abs() < 1e-9, "{at}");
+    let all = json["elasticities"].as_array().unwrap();
+    let greatest = all
+        .iter()
+        .map(|one| one["without_engine"].as_f64().unwrap());
+    assert!(greatest.fold(0.0, f64::max) < 5.0, "{all:?}");
+}
+
+#[test]
+fn a_simulation_tells_percentiles_and_takes_one_size_for_both_stages() {
+    let run = |more: &[&str]| {
+        let arguments = with(&["-r", "5000", "--simulate", "3", "--json"]);
+        let text = says(&[&arguments[..], more].concat());
+        serde_json::from_str::<Value>(&text).unwrap()["simulation"].clone()
+    };
+    let apart = run(&[]);
+    let spread = |check: &Value, name: &str| {
+        let engine = check["rows"].as_array().unwrap().last().unwrap();
+        engine["percentiles"][name].as_f64().unwrap()
+    };
+    let (median, most) = (spread(&apart, "p50"), spread(&apart, "p99"));
+    assert!(median < most && most < spread(&apart, "p999"), "{apart:#}");
+    let same = run(&["--same-size"]);
+    assert_eq!(
+        (&apart["coupling"], &same["coupling"]),
+        (&"independent".into(), &"same_size".into())
+    );
+    // Large at both stages: the tail is longer.
+    assert!(spread(&same, "p99") > most * 1.02, "{same:#}");
+    let text = says(&with(&["-r", "5000", "--simulate", "3", "--same-size"]));
+    has(&text, &["the same size at both stages", "p99.9 "]);
+}
+
+#[test]
+fn the_answer_goes_to_a_file_if_one_is_named() {
+    let scratch = Scratch::new("output");
+    let path = scratch.path("plan.json");
+    assert_eq!(says(&with(&["--json", "--output", &path])), "");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text, says(&with(&["--json"])));
+    has(
+        &refuses(&with(&["-w", "/nowhere/plan.txt"])),
+        &["cannot write /nowhere/plan.txt", "No such file"],
+    );
+}

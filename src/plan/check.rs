@@ -3,7 +3,7 @@
 use super::study::{Study, answer, at};
 use super::written::duration;
 use anyhow::{Context, Result};
-use queueing::simulate::{Estimate, Run, simulate_placed};
+use queueing::simulate::{Coupling, Estimate, Percentiles, Run, simulate_placed};
 use serde::Serialize;
 use std::fmt;
 
@@ -14,6 +14,8 @@ pub struct Check {
     rate: f64,
     seed: u64,
     requests: u64,
+    /// How a request's times at both stages hang together.
+    coupling: Coupling,
     rows: Vec<Row>,
 }
 
@@ -28,24 +30,34 @@ struct Row {
     exact: bool,
     /// What was simulated, seconds.
     simulated: Estimate,
+    /// How the simulated delays are spread, seconds.
+    percentiles: Option<Percentiles>,
 }
 
-/// Simulates the host alone, everything offloaded and the best placement at the study's load.
-pub fn check(study: &Study, seed: u64) -> Result<Check> {
+/// Simulates the host alone, everything offloaded and the best placement at the study's load;
+/// `same_size` if one draw decides a request's times at both stages.
+pub fn check(study: &Study, seed: u64, same_size: bool) -> Result<Check> {
     let server = &study.server;
     let classes = at(server, study.at);
     let run = Run {
         seed,
+        coupling: if same_size {
+            Coupling::SameSize
+        } else {
+            Coupling::Independent
+        },
         ..Run::default()
     };
     let mut rows = Vec::new();
     let mut row = |offloaded: &[bool], model: f64, exact: bool| -> Result<()> {
         let seen = simulate_placed(&classes, &server.system, offloaded, &run);
+        let seen = seen.context("the simulation")?;
         rows.push(Row {
             offloaded: server.offloaded(offloaded),
             model,
             exact,
-            simulated: seen.context("the simulation")?.delay,
+            simulated: seen.delay,
+            percentiles: seen.percentiles,
         });
         Ok(())
     };
@@ -69,6 +81,7 @@ pub fn check(study: &Study, seed: u64) -> Result<Check> {
         rate: study.at,
         seed,
         requests: run.requests,
+        coupling: run.coupling,
         rows,
     })
 }
@@ -77,8 +90,14 @@ impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} requests simulated at {:.0} a second (seed {}), mean delay of a request:",
-            self.requests, self.rate, self.seed
+            "{} requests simulated at {:.0} a second (seed {}{}), mean delay of a request:",
+            self.requests,
+            self.rate,
+            self.seed,
+            match self.coupling {
+                Coupling::Independent => "",
+                Coupling::SameSize => ", the same size at both stages",
+            }
         )?;
         for row in &self.rows {
             writeln!(
@@ -90,6 +109,16 @@ impl fmt::Display for Check {
                 duration(row.model),
                 if row.exact { "exact" } else { "approximation" },
             )?;
+            if let Some(spread) = &row.percentiles {
+                writeln!(
+                    f,
+                    "    p50 {}  p90 {}  p99 {}  p99.9 {}",
+                    duration(spread.p50),
+                    duration(spread.p90),
+                    duration(spread.p99),
+                    duration(spread.p999),
+                )?;
+            }
         }
         Ok(())
     }

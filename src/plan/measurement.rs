@@ -1,6 +1,7 @@
 //! Inputs fitted from measurements, and the measurement file (docs/plan.md describes it).
 
 use super::input::Server;
+use super::uncertain::Ends;
 use super::written::{Seconds, Written, duration};
 use anyhow::{Context, Result, bail};
 use queueing::fit::agreement::{Pair, relative_error};
@@ -197,15 +198,15 @@ impl Measurements {
     }
 
     /// The server that was measured, for a study: `[[kernel]]` and either `[[engine]]` or what is
-    /// expected of an engine.
-    pub fn server(&self) -> Result<Server> {
+    /// expected of an engine. With it the servers at both ends of the intervals.
+    pub fn server(&self) -> Result<(Server, Ends)> {
         if self.kernel.is_empty() {
             bail!("a plan needs three [[kernel]] loads or more: the server without engine");
         }
-        let alone = self.alone()?.line.service.value;
-        let application = self.application.map(|time| time.0);
+        let alone = self.alone()?.line.service;
         let (host, engine, origin) = if self.engine.is_empty() {
-            self.expected()?
+            let (host, engine, origin) = self.expected()?;
+            (certain(host), certain(engine), origin)
         } else {
             if self.overhead.is_some() || self.engine_time.is_some() {
                 bail!(
@@ -215,18 +216,37 @@ impl Measurements {
             }
             let (host, engine) = (self.host()?, self.helper()?);
             let origin = format!("fitted from {} on the engine", self.engine.len());
-            (host.line.service.value, engine.line.service.value, origin)
+            (host.line.service, engine.line.service, origin)
         };
-        let least = host.min(alone);
-        if let Some(application) = application.filter(|application| *application > least) {
+        let least = host.value.min(alone.value);
+        if let Some(application) = self.application.filter(|time| time.0 > least) {
             bail!(
                 "application = {} is more than the whole request takes the server ({})",
-                duration(application),
+                duration(application.0),
                 duration(least)
             );
         }
-        let time = |seconds: f64| Written::Mean(Seconds(seconds)).distribution(Path::new(""));
-        let own = application.unwrap_or(0.0);
+        let origin = format!(
+            "fitted from {} loads on the kernel, {origin}; every time exponential",
+            self.kernel.len(),
+        );
+        let end =
+            |alone: f64, host: f64, engine: f64| self.with_times([alone, host, engine], &origin);
+        Ok((
+            end(alone.value, host.value, engine.value)?,
+            Ends {
+                favourable: end(alone.high, host.low, engine.low)?,
+                unfavourable: end(alone.low, host.high, engine.high)?,
+            },
+        ))
+    }
+
+    /// A server whose requests take it as long without and with an engine, and the engine as long, in
+    /// seconds. The end of an interval may lie below nothing, or below the application's own time.
+    fn with_times(&self, [alone, host, engine]: [f64; 3], origin: &str) -> Result<Server> {
+        let time =
+            |seconds: f64| Written::Mean(Seconds(seconds.max(0.0))).distribution(Path::new(""));
+        let own = self.application.map_or(0.0, |time| time.0);
         Ok(Server {
             classes: vec![Class {
                 name: "requests".into(),
@@ -240,12 +260,9 @@ impl Measurements {
             sizes: Some(Vec::new()),
             system: System::default(),
             rates: None,
-            origin: format!(
-                "fitted from {} loads on the kernel, {origin}; every time exponential",
-                self.kernel.len(),
-            ),
+            origin: origin.to_owned(),
             // Without it the whole of each stage is one time.
-            split: application.is_some(),
+            split: self.application.is_some(),
         })
     }
 
@@ -270,6 +287,15 @@ impl Measurements {
         };
         let origin = "with stated, not measured, times of an engine".to_string();
         Ok((application.0 + overhead.0, engine.0, origin))
+    }
+}
+
+/// What was stated is taken at its word.
+fn certain(value: f64) -> Interval {
+    Interval {
+        value,
+        low: value,
+        high: value,
     }
 }
 
@@ -302,7 +328,7 @@ mod tests {
 
     #[test]
     fn service_times_come_back_from_loads_made_of_them() {
-        let server = measured(Some(1.5e-5)).server().unwrap();
+        let server = measured(Some(1.5e-5)).server().unwrap().0;
         let class = &server.classes[0];
         assert!((mean(&class.protocol) - 3.5e-5).abs() < 1e-12);
         assert!((mean(&class.overhead) - 0.5e-5).abs() < 1e-12);
@@ -315,7 +341,7 @@ mod tests {
 
     #[test]
     fn without_the_applications_time_each_stage_is_one_exponential() {
-        let server = measured(None).server().unwrap();
+        let server = measured(None).server().unwrap().0;
         let class = &server.classes[0];
         assert!(class.application.is_zero() && !server.split);
         assert!((mean(&class.protocol) - 5e-5).abs() < 1e-12);
@@ -332,7 +358,7 @@ mod tests {
         let error = half.server().unwrap_err().to_string();
         assert!(error.contains("engine_time missing"), "{error}");
         half.engine_time = Some(Seconds(3e-5));
-        let server = half.server().unwrap();
+        let server = half.server().unwrap().0;
         assert!((mean(&server.classes[0].engine) - 3e-5).abs() < 1e-15);
         assert!(server.origin.contains("not measured"));
     }

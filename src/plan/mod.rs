@@ -7,6 +7,8 @@
 //! | `study` | the answers over a range of loads |
 //! | `bounded` | the answers where room is bounded: simulated |
 //! | `check` | the answers beside a simulation |
+//! | `ranges` | from which load on, and up to which, something is offloaded |
+//! | `uncertain` | what the intervals of fitted inputs leave open |
 //! | `verdict` | the answers in words |
 //! | `report` | the answers as a table, CSV and JSON |
 //! | `plot` | the answers as a picture |
@@ -20,9 +22,11 @@ mod counters;
 mod input;
 mod measurement;
 mod plot;
+mod ranges;
 mod report;
 mod source;
 mod study;
+mod uncertain;
 mod verdict;
 mod written;
 
@@ -62,6 +66,13 @@ pub struct Args {
     /// Print CSV: a line for each load, system and class
     #[arg(long, conflicts_with = "simulate")]
     csv: bool,
+    /// Write the answer to a file instead of standard output (-o is the overhead)
+    #[arg(short = 'w', long, value_name = "FILE", conflicts_with_all = ["measure", "source_003"])]
+    output: Option<PathBuf>,
+    /// Requests are large at both stages or at neither: simulate with one draw for a request's times,
+    /// and not, as the formulas do, with independent ones
+    #[arg(long, requires = "simulate")]
+    same_size: bool,
     /// Draw utilisation and delay against load
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
@@ -91,13 +102,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut fitted = Vec::new();
+    let mut ends = None;
     let mut server = match (&args.from, &args.fit) {
         (Some(path), _) => input::read(path)?,
         (None, Some(path)) => {
             let measured = measurement::read(path)?;
             let place = || format!("in {}", path.display());
             fitted = measured.fits().with_context(place)?;
-            measured.server().with_context(place)?
+            let (server, at_ends) = measured.server().with_context(place)?;
+            ends = Some(at_ends);
+            server
         }
         (None, None) => args.single.server()?,
     };
@@ -109,22 +123,34 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let study = study::study(&server)?;
     let check = match args.simulate {
-        Some(seed) => Some(check::check(&study, seed)?),
+        Some(seed) => Some(check::check(&study, seed, args.same_size)?),
         None => None,
     };
+    let open = ends.map(|ends| uncertain::look(&study, &ends));
+    let mut text = String::new();
     if args.json {
-        println!("{}", report::json(&study, check.as_ref(), &fitted)?);
+        text += &report::json(&study, check.as_ref(), &fitted, open.as_ref())?;
+        text.push('\n');
     } else if args.csv {
-        print!("{}", report::csv(&study));
+        text += &report::csv(&study);
     } else {
         if !fitted.is_empty() {
-            println!("{}", measurement::words(&fitted));
+            text += &measurement::words(&fitted);
+            text.push('\n');
         }
-        print!("{}", verdict::words(&study));
-        print!("\n{}", report::table(&study));
+        text += &verdict::words(&study, open.as_ref());
+        text.push('\n');
+        text += &report::table(&study);
         if let Some(check) = &check {
-            print!("\n{check}");
+            text += &format!("\n{check}");
         }
+    }
+    match &args.output {
+        Some(path) => {
+            std::fs::write(path, text)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        None => print!("{text}"),
     }
     if let Some(path) = &args.plot {
         plot::draw(&study, path).with_context(|| format!("drawing {}", path.display()))?;

@@ -19,6 +19,29 @@ struct Line {
     name: &'static str,
     style: Mark,
     points: Vec<(f64, f64)>,
+    /// Where it leaves the picture at its upper edge, if it does.
+    leaves: Option<(f64, f64)>,
+}
+
+impl Line {
+    /// Its values times `scale`, up to where it crosses `top`.
+    fn cut(mut self, scale: f64, top: f64) -> Line {
+        for (_, value) in &mut self.points {
+            *value *= scale;
+        }
+        let beyond = self.points.iter().position(|(_, value)| *value > top);
+        if let Some(beyond) = beyond {
+            let above = self.points[beyond];
+            let below = beyond.checked_sub(1).map_or(above, |at| self.points[at]);
+            let share =
+                ((top - below.1) / (above.1 - below.1).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
+            let at = (below.0 + (above.0 - below.0) * share, top);
+            self.points.truncate(beyond);
+            self.points.push(at);
+            self.leaves = Some(at);
+        }
+        self
+    }
 }
 
 /// How a line is told from the others without colour.
@@ -60,17 +83,9 @@ pub fn draw(study: &Study, path: &Path) -> Result<()> {
     let (scale, unit) = scale(tallest);
     let scaled = delays
         .into_iter()
-        .map(|line| Line {
-            points: line
-                .points
-                .into_iter()
-                .map(|(rate, delay)| (rate, delay * scale))
-                .filter(|(_, delay)| *delay <= tallest * scale)
-                .collect(),
-            ..line
-        })
+        .map(|line| line.cut(scale, tallest * scale))
         .collect();
-    let label = format!("mean time of a request, {unit}");
+    let label = format!("mean time of a request, {unit} (▲: goes on above)");
     panel(
         &below,
         "Delay",
@@ -109,6 +124,7 @@ fn line(
         name,
         style,
         points,
+        leaves: None,
     }
 }
 
@@ -207,8 +223,13 @@ fn panel(
         name,
         style,
         points,
+        leaves,
     } in lines
     {
+        if let Some(at) = leaves {
+            let mark = TriangleMarker::new(at, 7, BLACK.filled());
+            chart.draw_series(std::iter::once(mark))?;
+        }
         let stroke = BLACK.stroke_width(2);
         match style {
             Mark::Solid => {
@@ -249,4 +270,24 @@ fn panel(
         .legend_area_size(36)
         .label_font(("sans-serif", 14))
         .draw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Line, Mark};
+
+    #[test]
+    fn a_line_that_leaves_the_picture_is_marked_where_it_does() {
+        let line = |points: &[(f64, f64)]| Line {
+            name: "a line",
+            style: Mark::Solid,
+            points: points.to_vec(),
+            leaves: None,
+        };
+        let cut = line(&[(1.0, 0.5), (2.0, 1.5), (3.0, 9.0)]).cut(2.0, 2.0);
+        assert_eq!(cut.points, [(1.0, 1.0), (1.5, 2.0)]);
+        assert_eq!(cut.leaves, Some((1.5, 2.0)));
+        let whole = line(&[(1.0, 0.5), (2.0, 1.0)]).cut(2.0, 2.0);
+        assert_eq!((whole.points.len(), whole.leaves), (2, None));
+    }
 }

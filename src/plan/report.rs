@@ -3,6 +3,7 @@
 use super::check::Check;
 use super::measurement::Fit;
 use super::study::{Point, Study};
+use super::uncertain::Open;
 use super::written::duration;
 use anyhow::Result;
 use lab::table::Table;
@@ -131,7 +132,12 @@ fn quoted(field: &str) -> String {
 }
 
 /// Everything, for programs. Times in seconds; `null` where a system does not carry the load.
-pub fn json(study: &Study, check: Option<&Check>, fitted: &[Fit]) -> Result<String> {
+pub fn json(
+    study: &Study,
+    check: Option<&Check>,
+    fitted: &[Fit],
+    open: Option<&Open>,
+) -> Result<String> {
     let points: Vec<Value> = study
         .points
         .iter()
@@ -148,6 +154,7 @@ pub fn json(study: &Study, check: Option<&Check>, fitted: &[Fit]) -> Result<Stri
     Ok(serde_json::to_string_pretty(&json!({
         "inputs": study.server.origin,
         "fitted": fitted,
+        "intervals": open.map(Open::json),
         "system": study.server.system,
         "classes": classes,
         "saturation_without_engine": study.saturation_without,
@@ -157,7 +164,9 @@ pub fn json(study: &Study, check: Option<&Check>, fitted: &[Fit]) -> Result<Stri
         "greatest_load_offloads": study.greatest.1,
         "at_rate": study.at,
         "overhead_bounds": study.bounds,
+        "verdict": super::verdict::headline(study),
         "elasticities": study.elasticities,
+        "elasticities_at_rate": study.usual,
         "simulation": check,
         "policy": study.policy()?,
         "points": points,

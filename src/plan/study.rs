@@ -17,6 +17,9 @@ pub const POINTS: usize = 25;
 /// How closely the load is found at which the best placement changes.
 const TURN: f64 = 1e-3;
 
+/// A load at which a sensible system works: this share of its saturation.
+pub const USUAL: f64 = 0.7;
+
 /// How close to saturation a range without an upper end goes.
 const CLOSE: f64 = 0.98;
 
@@ -49,9 +52,11 @@ pub struct Study {
     pub greatest: (f64, Vec<bool>),
     /// Up to which overhead offloading pays, at `at`; `None` where the host alone carries no load.
     pub bounds: Option<OverheadBounds>,
-    /// What the delays hang on, at `at`.
+    /// What the delays hang on, at `usual`: near saturation every delay hangs on everything.
     pub elasticities: Vec<Elasticity>,
-    /// The load for bounds, elasticities and the simulation: the busiest that was looked at and that
+    /// The load for elasticities: a usual one for both systems.
+    pub usual: f64,
+    /// The load for bounds and the simulation: the busiest that was looked at and that
     /// both systems carry; where they carry none together, the lightest that was looked at.
     pub at: f64,
 }
@@ -126,13 +131,15 @@ pub fn study(server: &Server) -> Result<Study> {
         .find(|point| point.without.is_some() && point.with.is_some());
     let at_rate = both.map_or(from, |point| point.rate);
     let classes = at(server, at_rate);
+    let usual = at_rate.min(USUAL * saturation_without.min(saturation_with.0));
     // Both need formulas, which bounded room does not have.
     let (bounds, elasticities) = if server.bounded() {
         (None, Vec::new())
     } else {
         (
             unless_overloaded(overhead_bounds(&classes, &server.system))?,
-            unless_overloaded(elasticities(&classes, &server.system))?.unwrap_or_default(),
+            unless_overloaded(elasticities(&at(server, usual), &server.system))?
+                .unwrap_or_default(),
         )
     };
     Ok(Study {
@@ -143,6 +150,7 @@ pub fn study(server: &Server) -> Result<Study> {
         greatest,
         bounds,
         elasticities,
+        usual,
         at: at_rate,
     })
 }

@@ -1,20 +1,29 @@
 //! The answers in words, before any table.
 
+use super::ranges::{Ranges, all_or_nothing};
 use super::study::{Point, Study};
+use super::uncertain::Open;
 use super::written::duration;
 use queueing::offload::predict::Bottleneck;
 use std::fmt::Write;
 
-/// What to do, and why.
-pub fn words(study: &Study) -> String {
+/// What to do, and why; `open` is what intervals of the inputs leave open.
+pub fn words(study: &Study, open: Option<&Open>) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "{}", headline(study));
+    let doubt = match open {
+        Some(open) if open.is_open => " But the measurements leave that open: see below.",
+        _ => "",
+    };
+    let _ = writeln!(text, "{}{doubt}", headline(study));
     let _ = writeln!(text, "{}", saturations(study));
     for line in classes(study) {
         let _ = writeln!(text, "{line}");
     }
     for line in savings(study) {
         let _ = writeln!(text, "{line}");
+    }
+    if let Some(open) = open {
+        text += &open.words(study.usual);
     }
     if let Some(line) = overhead(study) {
         let _ = writeln!(text, "{line}");
@@ -31,61 +40,51 @@ pub fn words(study: &Study) -> String {
     text
 }
 
-fn headline(study: &Study) -> String {
-    let count = study.server.classes.len();
-    let mut ever = vec![false; count];
-    for placement in study.points.iter().filter_map(|point| point.best.as_ref()) {
-        for (ever, offloaded) in ever.iter_mut().zip(&placement.offloaded) {
-            *ever |= offloaded;
-        }
-    }
-    let names: Vec<&str> = study
-        .server
-        .classes
+/// What to do at which load: what the table shows below, in one line.
+pub fn headline(study: &Study) -> String {
+    let classes = &study.server.classes;
+    let at = |class: usize| Ranges::of(study, |offloaded| offloaded[class]);
+    let ranges: Vec<Ranges> = (0..classes.len()).map(at).collect();
+    let names: Vec<&str> = classes
         .iter()
-        .zip(&ever)
-        .filter_map(|(class, ever)| ever.then_some(class.name.as_str()))
+        .zip(&ranges)
+        .filter_map(|(class, ranges)| (*ranges != Ranges::Never).then_some(class.name.as_str()))
         .collect();
-    match names.len() {
-        0 => format!(
-            "Do not offload: at no load that was looked at does it {}.{}",
-            if study.server.bounded() {
-                "turn fewer requests away or shorten the delay"
-            } else {
-                "shorten the delay"
-            },
-            spared(study)
-        ),
-        n if n == count && first_load(study, |_| true).is_none() => {
-            "Offload everything, at every load.".into()
-        }
-        n if n == count && count == 1 => match first_load(study, |point| offloads(point, 0)) {
-            Some(rate) => format!("Offload from {rate:.0} requests a second on."),
-            None => "Offload, at every load.".into(),
-        },
-        n if n == count => "Offload every class, each from its own load on.".into(),
-        _ => format!("Offload {}; leave the rest to the host.", names.join(", ")),
+    if names.is_empty() {
+        let what = if study.server.bounded() {
+            "turn fewer requests away or shorten the delay"
+        } else {
+            "shorten the delay"
+        };
+        let spared = spared(study);
+        return format!("Do not offload: at no load that was looked at does it {what}.{spared}");
     }
-}
-
-fn offloads(point: &Point, class: usize) -> bool {
-    point
-        .best
-        .as_ref()
-        .is_some_and(|best| best.offloaded[class])
-}
-
-/// The first load at which something holds, unless it holds from the first one on.
-fn first_load(study: &Study, holds: impl Fn(&Point) -> bool) -> Option<f64> {
-    let everything = |point: &&Point| {
-        holds(point)
-            && point
-                .best
-                .as_ref()
-                .is_some_and(|best| best.offloaded.iter().any(|offloaded| *offloaded))
-    };
-    let first = study.points.iter().position(|point| everything(&point))?;
-    (first > 0).then(|| study.points[first].rate)
+    if all_or_nothing(&study.points) {
+        let what = if classes.len() == 1 {
+            "Offload"
+        } else {
+            "Offload everything,"
+        };
+        return match &ranges[0] {
+            Ranges::Always => "Offload everything, at every load.".into(),
+            Ranges::Once(_, Some(until)) => format!(
+                "{what} {}; do not offload from {until:.0} on.",
+                ranges[0].words()
+            ),
+            some => format!("{what} {}.", some.words()),
+        };
+    }
+    let always = ranges
+        .iter()
+        .all(|ranges| matches!(ranges, Ranges::Always | Ranges::Never));
+    let loads = if always { "" } else { ", each at its loads" };
+    if names.len() == classes.len() {
+        return "Offload every class, each at its loads.".into();
+    }
+    format!(
+        "Offload {}{loads}; leave the rest to the host.",
+        names.join(", ")
+    )
 }
 
 /// What offloading would do to the host's CPU where it does not shorten the delay.
@@ -112,7 +111,7 @@ fn spared(study: &Study) -> String {
 fn saturations(study: &Study) -> String {
     let (with, stage) = study.saturation_with;
     let stage = match stage {
-        _ if tied(study) => "host and engine saturate together",
+        Bottleneck::Both => "host and engine saturate together",
         Bottleneck::Host => "the host saturates first",
         Bottleneck::Engine => "the engine saturates first",
     };
@@ -135,51 +134,19 @@ fn saturations(study: &Study) -> String {
     text
 }
 
-/// Whether both stages saturate at the same load, everything offloaded.
-fn tied(study: &Study) -> bool {
-    let with = study.points.iter().find_map(|point| point.with.as_ref());
-    with.is_some_and(|with| {
-        let engine = with.engine_utilisation.unwrap_or(0.0);
-        !study.server.bounded() && (with.host_utilisation - engine).abs() < 1e-9
-    })
-}
-
 fn classes(study: &Study) -> Vec<String> {
     if study.server.classes.len() == 1 {
         return Vec::new();
     }
-    let carried: Vec<&Point> = study
-        .points
-        .iter()
-        .filter(|point| point.best.is_some())
-        .collect();
     let line = |(index, class): (usize, &queueing::offload::Class)| {
-        let first = carried.iter().position(|point| offloads(point, index));
-        let last = carried.iter().rposition(|point| offloads(point, index));
-        let when = match (first, last) {
-            (None, _) | (_, None) => "not offloaded at any load".into(),
-            (Some(first), Some(last)) => {
-                let from = if first == 0 {
-                    "offload from the lightest load on".to_string()
-                } else {
-                    format!(
-                        "offload from {:.0} requests a second on",
-                        carried[first].rate
-                    )
-                };
-                match carried.get(last + 1) {
-                    Some(end) => format!("{from}, up to {:.0}", end.rate),
-                    None => from,
-                }
-            }
+        let when = match Ranges::of(study, |offloaded| offloaded[index]) {
+            Ranges::Never => "not offloaded at any load".into(),
+            ranges => format!("offload {}", ranges.words()),
         };
         format!("  {:<12} {when}", class.name)
     };
     study.server.classes.iter().enumerate().map(line).collect()
 }
-
-/// A load at which a sensible host works: this share of its saturation.
-const USUAL: f64 = 0.7;
 
 /// What the best placement saves at a usual load, and at the busiest that the host alone carries.
 fn savings(study: &Study) -> Vec<String> {
@@ -188,7 +155,7 @@ fn savings(study: &Study) -> Vec<String> {
         .iter()
         .filter(|point| point.without.is_some() && point.best.is_some())
         .collect();
-    let usual = study.saturation_without * USUAL;
+    let usual = study.saturation_without * super::study::USUAL;
     let away = |point: &Point| (point.rate - usual).abs();
     let near = carried.iter().min_by(|a, b| away(a).total_cmp(&away(b)));
     let mut chosen: Vec<&Point> = near.into_iter().chain(carried.last()).copied().collect();
@@ -268,7 +235,7 @@ fn hangs_on(study: &Study) -> Option<String> {
     Some(format!(
         "The delay with engine hangs most on the {input} time: 1 % more of it makes {:.1} % more \
          delay at {:.0} a second. Measure that one well.",
-        most.with_engine, study.at,
+        most.with_engine, study.usual,
     ))
 }
 

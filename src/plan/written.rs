@@ -6,7 +6,8 @@ use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::path::Path;
 
-/// Seconds, written as `200us`, `1.5ms`, `2s`, `80ns`, or as a number of seconds.
+/// Seconds, written as `200us`, `1.5ms`, `2s`, `80ns`. Only nothing, `0`, needs no unit: whoever
+/// writes `50` for service times seldom means a minute.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seconds(pub f64);
 
@@ -18,9 +19,19 @@ impl Seconds {
         let digits =
             text.find(|c: char| c.is_ascii_alphabetic() && c != 'e' && c != 'E' || c == 'µ');
         let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+        if unit.is_empty() {
+            return match number.parse() {
+                Ok(0.0) => Ok(Seconds(0.0)),
+                Ok(bare) if f64::is_finite(bare) && bare > 0.0 => Err(without_unit(text)),
+                Ok(_) => Err(format!(
+                    "{text:?} is not a duration of 0 or more; write one such as 200us or 1.5ms"
+                )),
+                Err(_) => Err(refused()),
+            };
+        }
         // Divided, because a thousandth has no exact binary form: 50us is then the nearest number.
         let a_second = match unit {
-            "" | "s" => 1.0,
+            "s" => 1.0,
             "ms" => 1e3,
             "us" | "µs" => 1e6,
             "ns" => 1e9,
@@ -41,6 +52,10 @@ impl Seconds {
             Err(format!("{seconds} is not a duration of 0 seconds or more"))
         }
     }
+}
+
+fn without_unit(number: &str) -> String {
+    format!("{number} has no unit: write {number}us, {number}ms or {number}s")
 }
 
 /// A duration for people: three digits and a unit.
@@ -67,25 +82,24 @@ pub fn duration(seconds: f64) -> String {
 
 impl serde::Serialize for Seconds {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(self.0)
+        // With its unit, as it is read.
+        serializer.serialize_str(&format!("{}us", self.0 * 1e6))
     }
 }
 
 impl<'de> Deserialize<'de> for Seconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(
-            untagged,
-            expecting = "a duration such as \"200us\", or a number of seconds"
-        )]
+        #[serde(untagged, expecting = "a duration such as \"200us\"")]
         enum Form {
             Number(f64),
             Text(String),
         }
         match Form::deserialize(deserializer)? {
-            Form::Number(seconds) => Seconds::checked(seconds).map_err(serde::de::Error::custom),
-            Form::Text(text) => Seconds::parse(&text).map_err(serde::de::Error::custom),
+            Form::Number(number) => Seconds::parse(&number.to_string()),
+            Form::Text(text) => Seconds::parse(&text),
         }
+        .map_err(serde::de::Error::custom)
     }
 }
 
@@ -168,13 +182,12 @@ impl<'de> Visitor<'de> for WrittenVisitor {
         Seconds::parse(text).map(Written::Mean).map_err(E::custom)
     }
 
-    fn visit_f64<E: de::Error>(self, seconds: f64) -> Result<Written, E> {
-        let seconds = Seconds::checked(seconds).map_err(E::custom)?;
-        Ok(Written::Mean(seconds))
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Written, E> {
+        self.visit_str(&number.to_string())
     }
 
-    fn visit_i64<E: de::Error>(self, seconds: i64) -> Result<Written, E> {
-        self.visit_f64(seconds as f64)
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Written, E> {
+        self.visit_str(&number.to_string())
     }
 
     fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Written, A::Error> {
@@ -326,7 +339,12 @@ mod tests {
     fn durations_are_read_and_written() {
         assert_eq!(Seconds::parse("200us").unwrap(), Seconds(200e-6));
         assert_eq!(Seconds::parse("1.5 ms").unwrap(), Seconds(1.5e-3));
-        assert_eq!(Seconds::parse("2e-3").unwrap(), Seconds(2e-3));
+        assert_eq!(Seconds::parse("2e-3s").unwrap(), Seconds(2e-3));
+        assert_eq!(Seconds::parse("0").unwrap(), Seconds(0.0));
+        for bare in ["50", "2e-3", "0.001"] {
+            let error = Seconds::parse(bare).unwrap_err();
+            assert_eq!(error, without_unit(bare));
+        }
         assert!(Seconds::parse("3 weeks").unwrap_err().contains("weeks"));
         for refused in ["-5us", "nan", "inf", "1e400", "us", ""] {
             let error = Seconds::parse(refused).unwrap_err();
