@@ -1,5 +1,9 @@
 //! Real programs on the engine, unmodified, with real programs on the kernel's TCP at the other end.
 
+mod example;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -243,6 +247,56 @@ fn curl_is_a_client() {
         total(&counters, "tcp_active_opens") >= 2.0,
         "the engine opened"
     );
+}
+
+/// What comes back for `sent` on one connection of the kernel's TCP, from the other side.
+fn echoed(world: &World, to: SocketAddr, sent: &[u8]) -> Vec<u8> {
+    let connected = world.on(Side::Client, || Ok(TcpStream::connect(to)?));
+    let mut stream = connected.expect("a connection");
+    stream.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let mut reads = stream.try_clone().expect("a second handle");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            stream.write_all(sent).expect("it takes all");
+            stream
+                .shutdown(std::net::Shutdown::Write)
+                .expect("the end of what is sent");
+        });
+        let mut back = Vec::new();
+        reads.read_to_end(&mut back).expect("all comes back");
+        back
+    })
+}
+
+#[test]
+fn a_tokio_server_echoes() {
+    if lab::skip_without_root("a_tokio_server_echoes") {
+        return;
+    }
+    let example = example::build("tokio_echo");
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let address = SocketAddr::new(Side::Server.ipv4().into(), 7);
+    let mut server = outboard
+        .on_engine(&world, &example)
+        .args([&address.to_string(), "3"])
+        .log(world.scratch().join("tokio.log"))
+        .start()
+        .expect("the server starts");
+    server
+        .wait_until(LIMIT, || world.is_reached(address) && outboard.takes(7))
+        .expect("the server answers");
+    let sent: Vec<u8> = (0..200_000u32).flat_map(u32::to_le_bytes).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| assert!(echoed(&world, address, &sent) == sent));
+        }
+    });
+    let served = total(&outboard.stats().expect("counters"), "handed_over");
+    assert!(served >= 20.0, "on the engine: {served}");
 }
 
 /// Waits until redis has all its listeners.

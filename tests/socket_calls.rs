@@ -3,9 +3,10 @@
 //! The calls are those of `socket_calls`, an example of the interposer's crate, which writes down
 //! what each returned. Here it runs twice, in two worlds, and the two records are compared.
 
+mod example;
+
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
 use lab::outboard::{Outboard, total};
@@ -13,35 +14,6 @@ use lab::{Program, Side, World};
 
 /// All scenarios together take a few seconds, if nothing hangs.
 const LIMIT: Duration = Duration::from_secs(300);
-
-/// The example, built now if it is not.
-fn example() -> PathBuf {
-    let binary = Path::new(env!("CARGO_BIN_EXE_outboard"));
-    let directory = binary.parent().expect("a binary is in a directory");
-    let mut build = Command::new(env!("CARGO"));
-    build.args([
-        "build",
-        "--quiet",
-        "-p",
-        "outboard-preload",
-        "--example",
-        "socket_calls",
-    ]);
-    build.env(
-        "CARGO_TARGET_DIR",
-        directory
-            .parent()
-            .expect("which is in the target directory"),
-    );
-    if directory.ends_with("release") {
-        build.arg("--release");
-    }
-    assert!(
-        build.status().expect("cargo runs").success(),
-        "the example does not build"
-    );
-    directory.join("examples/socket_calls")
-}
 
 /// What the subject, started by `program`, writes down.
 fn record(
@@ -103,7 +75,7 @@ fn calls_return_what_they_return_on_the_kernel() {
     if lab::skip_without_root("calls_return_what_they_return_on_the_kernel") {
         return;
     }
-    let example = example();
+    let example = example::build("socket_calls");
     let world = World::new().expect("a private network");
     let of = |address: fn(Side) -> IpAddr| [address(Side::Server), address(Side::Client)];
     let families = [of(|side| side.ipv4().into()), of(|side| side.ipv6().into())];

@@ -82,9 +82,7 @@ impl Nudges {
             .iter()
             .filter(|nudge| nudge.asleep.load(Ordering::Relaxed))
         {
-            // It fails only when the counter is full, which wakes as well.
-            let _ = rustix::io::write(&nudge.eventfd, &1u64.to_ne_bytes());
-            nudge.nudged.store(true, Ordering::Release);
+            nudge.ring();
         }
     }
 }
@@ -93,6 +91,13 @@ impl Nudge {
     /// Readable when nudged.
     pub(crate) fn fd(&self) -> &Private<OwnedFd> {
         &self.eventfd
+    }
+
+    /// Makes the descriptor readable, asleep or not.
+    pub(crate) fn ring(&self) {
+        // It fails only when the counter is full, which wakes as well.
+        let _ = rustix::io::write(&self.eventfd, &1u64.to_ne_bytes());
+        self.nudged.store(true, Ordering::Release);
     }
 
     /// Takes the nudges back.

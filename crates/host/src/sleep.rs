@@ -137,6 +137,12 @@ impl Sleeper {
         }
     }
 
+    /// Makes one of the [descriptors](Self::fds) readable until the next [disarm](Self::disarm): for
+    /// whoever has registered them where others wait that do not know of this sleeper yet.
+    pub fn ring(&self) {
+        self.nudge.ring();
+    }
+
     fn leave_bed(&mut self) {
         if let Some((attachment, Some(waker))) = self.bed.take()
             && attachment.is_live()

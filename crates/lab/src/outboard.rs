@@ -108,7 +108,7 @@ impl Outboard {
     }
 
     /// Whether the engine takes the connections of a port: has a listener there, or is not running.
-    pub(crate) fn takes(&self, port: u16) -> bool {
+    pub fn takes(&self, port: u16) -> bool {
         let rows = match self.sockets() {
             Ok(rows) => rows,
             Err(error) => return error.to_string().contains("no engine"),

@@ -50,9 +50,13 @@ impl Patience {
         self.0 == Some(Duration::ZERO)
     }
 
-    /// As epoll_wait takes it, rounded up.
-    pub fn as_milliseconds(self) -> c_int {
-        self.0.map_or(-1, to_milliseconds)
+    /// As epoll_wait takes it, if it can be said in whole milliseconds.
+    pub fn in_milliseconds(self) -> Option<c_int> {
+        match self.0 {
+            None => Some(-1),
+            Some(span) if span.subsec_nanos() % 1_000_000 == 0 => Some(to_milliseconds(span)),
+            Some(_) => None,
+        }
     }
 
     /// The time itself, for a call that starts now.

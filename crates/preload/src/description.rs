@@ -92,11 +92,15 @@ impl Description {
         self.tcp()?.listener()
     }
 
-    /// Whether poll must ask here, and not the kernel alone.
-    pub fn reports_here(&self) -> bool {
+    /// poll begins to wait for it: whether it must ask here, and not the kernel alone.
+    pub fn enter_poll(&self) -> bool {
         match self.content() {
             Some(Content::Tcp(tcp)) => !tcp.is_undecided(),
-            Some(Content::Epoll(set)) => set.has_ours(),
+            Some(Content::Epoll(set)) => {
+                // What comes into the set while the kernel alone is asked must end its wait.
+                set.show_by_number();
+                set.has_ours()
+            }
             None => false,
         }
     }

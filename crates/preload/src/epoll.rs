@@ -24,16 +24,20 @@ use crate::table::{self, Held};
 use crate::tcp::Tcp;
 
 mod sleep;
+mod unaware;
 mod wait;
 
 use sleep::Sleep;
 pub use sleep::next_generation;
+use unaware::Unaware;
 pub use wait::wait;
 
 /// An epoll set of the program.
 #[derive(Default)]
 pub struct Set {
     ours: OnceLock<Ours>,
+    /// Threads that wait in the kernel alone, because there was no part of ours.
+    unaware: Unaware,
     /// It is inside another set: what it has to report must be seen there.
     nested: AtomicBool,
 }
@@ -75,7 +79,22 @@ impl Set {
         if self.nested.load(Ordering::Relaxed) {
             ours.sleep.stay_armed(number)?;
         }
+        self.call_unaware(ours, number)?;
         Ok(ours)
+    }
+
+    /// Wakes threads that wait in the kernel alone, if there are any, so that they come to wait for
+    /// our part too.
+    fn call_unaware(&self, ours: &Ours, number: c_int) -> Result<(), Errno> {
+        if self.unaware.any() {
+            ours.sleep.call(number)?;
+        }
+        Ok(())
+    }
+
+    /// It is inside another set, or polled: what it has to report must be seen by its number.
+    pub fn show_by_number(&self) {
+        self.nested.store(true, Ordering::Relaxed);
     }
 
     /// Whether there is or was a member of the engine's.
@@ -105,7 +124,7 @@ pub unsafe fn control(
         if let Some(inner) = held.epoll()
             && operation == libc::EPOLL_CTL_ADD
         {
-            inner.nested.store(true, Ordering::Relaxed);
+            inner.show_by_number();
             if let Some(ours) = inner.ours.get() {
                 ours.sleep.stay_armed(fd)?;
             }
@@ -184,17 +203,15 @@ pub fn move_watches(tcp: &Tcp) {
         let Some(set) = watch.set.upgrade() else {
             continue;
         };
+        let Some(number) = number_of(&set, watch.number) else {
+            continue;
+        };
         if tcp.stream().is_some() {
-            let _ = kernel_control(
-                watch.number,
-                libc::EPOLL_CTL_DEL,
-                watch.fd,
-                core::ptr::null_mut(),
-            );
+            let _ = kernel_control(number, libc::EPOLL_CTL_DEL, watch.fd, core::ptr::null_mut());
         }
         let _ = change(
             &set,
-            watch.number,
+            number,
             libc::EPOLL_CTL_ADD,
             watch.fd,
             tcp,
@@ -204,7 +221,26 @@ pub fn move_watches(tcp: &Tcp) {
     }
 }
 
-/// The set of that number, remembered from now on; `fd` is another descriptor of the program's.
+/// The program has a new set `number`: remembered from the beginning, because programs duplicate
+/// its number before anything is in it, and wait through one number for what they add by another.
+pub fn made(number: c_int) {
+    table::handed_out(number);
+    table::install(number, pool::make(Content::Epoll(Arc::default())));
+}
+
+/// A number of the set: `before`, if it still is one.
+fn number_of(set: &Arc<Set>, before: c_int) -> Option<c_int> {
+    let means_it = |number: &c_int| {
+        table::get(*number)
+            .is_some_and(|held| held.epoll().is_some_and(|other| Arc::ptr_eq(other, set)))
+    };
+    core::iter::once(before)
+        .chain(table::used(0, u32::MAX))
+        .find(means_it)
+}
+
+/// The set of that number, remembered from now on if it came from another program; `fd` is another
+/// descriptor of the program's.
 fn of(number: c_int, fd: c_int) -> Result<Held, Errno> {
     if let Some(held) = table::get(number) {
         return Ok(held);

@@ -34,7 +34,7 @@ pub unsafe fn poll(
     let mut ours: Vec<Ours> = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
         if let Some(held) = table::get(entry.fd)
-            && held.reports_here()
+            && held.enter_poll()
         {
             ours.push(Ours {
                 index,

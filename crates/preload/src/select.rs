@@ -64,7 +64,7 @@ pub unsafe fn pselect(
     let words = sets.map(|set| set.cast::<u64>());
     // SAFETY: as the caller promises.
     let any = (0..count)
-        .any(|fd| unsafe { asks(&words, fd) != 0 } && table::get(fd).is_some_and(|held| held.reports_here()));
+        .any(|fd| unsafe { asks(&words, fd) != 0 } && table::get(fd).is_some_and(|held| held.enter_poll()));
     if !any {
         // SAFETY: as the caller promises; the kernel changes the time, so it gets a copy, and the
         // mask comes with its size.

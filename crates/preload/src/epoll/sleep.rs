@@ -2,10 +2,11 @@
 //!
 //! They share one sleeper, whose descriptors are registered in the program's set. It is armed as
 //! long as anyone sleeps: the last to wake disarms it, any other arms it anew, because what woke it
-//! may have been meant for those who sleep on.
+//! may have been meant for those who sleep on. Who leaves something behind wakes the next, as the
+//! kernel does.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 
@@ -26,58 +27,62 @@ pub fn next_generation() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
+/// How many forks lie behind this process.
+pub fn generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
 /// See the [module](self).
-pub struct Sleep(Mutex<State>);
+pub struct Sleep {
+    state: Mutex<State>,
+    /// How many sleep; changed under the lock, and looked at without.
+    asleep: AtomicUsize,
+}
 
 struct State {
     sleeper: Sleeper,
     generation: u32,
     /// The sleeper's epoch whose descriptors are in the set.
     registered: Option<u64>,
-    asleep: usize,
     /// The set is inside another set: whoever waits there cannot arm this one.
     always: bool,
 }
 
 impl Sleep {
     pub fn new() -> Result<Self, Errno> {
-        Ok(Self(Mutex::new(State {
-            sleeper: new_sleeper()?,
-            generation: GENERATION.load(Ordering::Relaxed),
-            registered: None,
-            asleep: 0,
-            always: false,
-        })))
+        Ok(Self {
+            state: Mutex::new(State {
+                sleeper: new_sleeper()?,
+                generation: generation(),
+                registered: None,
+                always: false,
+            }),
+            asleep: AtomicUsize::new(0),
+        })
     }
 
     /// The caller has found nothing and would sleep next: lets an engine that is awake go on first.
     pub fn hesitate(&self) {
-        lock(&self.0).sleeper.hesitate();
+        lock(&self.state).sleeper.hesitate();
     }
 
     /// The caller is about to sleep, at most until `deadline` or what comes back, if that is
     /// earlier; it must look once more before.
     pub fn arm(&self, set: c_int, deadline: Deadline) -> Result<Deadline, Errno> {
-        let mut state = lock(&self.0);
-        let generation = GENERATION.load(Ordering::Relaxed);
-        if state.generation != generation {
-            state.sleeper = new_sleeper()?;
-            (state.generation, state.registered, state.asleep) = (generation, None, 0);
-        }
+        let mut state = lock(&self.state);
+        self.renew(&mut state)?;
         state.sleeper.arm();
         state.register(set, self.mark())?;
-        state.asleep += 1;
+        self.asleep.fetch_add(1, Ordering::Relaxed);
         Ok(deadline.or_after(state.sleeper.limit()))
     }
 
     /// The caller is awake; `rung` if an event with the mark was among those reported.
     pub fn disarm(&self, rung: bool) {
-        let mut state = lock(&self.0);
-        state.asleep = state.asleep.saturating_sub(1);
-        state.sleeper.disarm(rung);
-        if state.asleep > 0 || state.always {
-            state.sleeper.arm();
-        }
+        let mut state = lock(&self.state);
+        let left = self.asleep.load(Ordering::Relaxed).saturating_sub(1);
+        self.asleep.store(left, Ordering::Relaxed);
+        self.rest(&mut state, rung);
     }
 
     /// `rung`: an event with the mark was reported to one who did not sleep. The bell is silenced,
@@ -86,19 +91,53 @@ impl Sleep {
         if !rung {
             return;
         }
-        let mut state = lock(&self.0);
-        state.sleeper.disarm(true);
-        if state.asleep > 0 || state.always {
-            state.sleeper.arm();
-        }
+        let mut state = lock(&self.state);
+        self.rest(&mut state, true);
     }
 
     /// From now on the set's own number is readable whenever it has something to report.
     pub fn stay_armed(&self, set: c_int) -> Result<(), Errno> {
-        let mut state = lock(&self.0);
+        let mut state = lock(&self.state);
         state.always = true;
         state.sleeper.arm();
         state.register(set, self.mark())
+    }
+
+    /// Wakes one that waits in the kernel's part of the set and does not know of this sleeper.
+    pub fn call(&self, set: c_int) -> Result<(), Errno> {
+        let mut state = lock(&self.state);
+        self.renew(&mut state)?;
+        state.register(set, self.mark())?;
+        state.sleeper.ring();
+        Ok(())
+    }
+
+    /// The caller goes with its events, and `more` tells whether it leaves any behind: then one who
+    /// sleeps is woken for them. What is left is in the set's list, under a lock that whoever went
+    /// to sleep has taken since: so it is seen here as asleep, or has seen what is left.
+    pub fn pass_on(&self, more: impl FnOnce() -> bool) {
+        if self.asleep.load(Ordering::Relaxed) > 0 && more() {
+            lock(&self.state).sleeper.ring();
+        }
+    }
+
+    /// In the child of a fork the sleeper is one of its own.
+    fn renew(&self, state: &mut State) -> Result<(), Errno> {
+        let generation = generation();
+        if state.generation != generation {
+            state.sleeper = new_sleeper()?;
+            (state.generation, state.registered) = (generation, None);
+            self.asleep.store(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Disarms, and arms again if someone needs it.
+    fn rest(&self, state: &mut State, rung: bool) {
+        state.sleeper.disarm(rung);
+        if self.asleep.load(Ordering::Relaxed) > 0 || state.always {
+            state.sleeper.arm();
+        }
     }
 
     /// What marks the sleeper's events among the program's: an address of ours, which the program

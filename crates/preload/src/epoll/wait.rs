@@ -43,19 +43,14 @@ pub unsafe fn wait(
         most: room,
         filled: 0,
     };
-    let Some(ours) = set.ours.get() else {
-        // SAFETY: the program's own array and mask.
-        return result(unsafe {
-            sys!(
-                libc::SYS_epoll_pwait,
-                number,
-                events,
-                most,
-                patience.as_milliseconds(),
-                mask,
-                8usize
-            )
-        });
+    let deadline = patience.begin();
+    let ours = match set.ours.get() {
+        Some(ours) => ours,
+        // SAFETY: the mask is the program's.
+        None => match unsafe { room.kernel_alone(set, patience, mask)? } {
+            Some(ours) if room.filled == 0 && !deadline.passed() => ours,
+            _ => return Ok(room.filled),
+        },
     };
     room.collect(ours);
     if room.filled == 0 && !patience.is_zero() {
@@ -70,16 +65,17 @@ pub unsafe fn wait(
         if due && room.filled < room.most {
             let rung = room.kernel(Deadline::NOW, core::ptr::null(), ours.sleep.mark())?;
             ours.sleep.quieten(rung);
+            set.call_unaware(ours, number)?;
         }
-        return Ok(room.filled);
+        return Ok(room.leave(ours));
     }
-    let deadline = patience.begin();
     loop {
         if patience.is_zero() {
             let rung = room.kernel(Deadline::NOW, mask, ours.sleep.mark())?;
             ours.sleep.quieten(rung);
+            set.call_unaware(ours, number)?;
             room.collect(ours);
-            return Ok(room.filled);
+            return Ok(room.leave(ours));
         }
         let until = ours.sleep.arm(number, deadline)?;
         room.collect(ours);
@@ -88,6 +84,7 @@ pub unsafe fn wait(
         let until = if collected { Deadline::NOW } else { until };
         let slept = room.kernel(until, mask, ours.sleep.mark());
         ours.sleep.disarm(slept.unwrap_or(true));
+        set.call_unaware(ours, number)?;
         if !collected {
             room.collect(ours);
         }
@@ -95,7 +92,7 @@ pub unsafe fn wait(
             slept?;
         }
         if room.filled > 0 || deadline.passed() {
-            return Ok(room.filled);
+            return Ok(room.leave(ours));
         }
     }
 }
@@ -126,6 +123,35 @@ impl Room {
         });
     }
 
+    /// Waits for what the kernel's part has to report, as long as there is no part of ours. That part
+    /// comes back if there is one by now.
+    ///
+    /// # Safety
+    /// `mask` is null or points to a signal set.
+    unsafe fn kernel_alone<'a>(
+        &mut self,
+        set: &'a Set,
+        patience: Patience,
+        mask: *const sigset_t,
+    ) -> Result<Option<&'a Ours>, Errno> {
+        let Room { events, most, .. } = *self;
+        set.unaware.enter();
+        let reported = match set.ours.get() {
+            Some(_) => Ok(0),
+            // SAFETY: the program's own array and mask.
+            None => unsafe { kernel_wait(self.number, events, most, patience, mask) },
+        };
+        set.unaware.leave();
+        let ours = set.ours.get();
+        let mark = ours.map(|ours| ours.sleep.mark());
+        let called = self.keep(reported?, mark);
+        if let Some(ours) = ours.filter(|_| called) {
+            ours.sleep.quieten(true);
+            set.call_unaware(ours, self.number)?;
+        }
+        Ok(ours)
+    }
+
     /// Adds what the kernel's part has to report, waiting for it until `deadline`. Events with
     /// `mark` are the sleeper's, and not for the program; true if there were any.
     fn kernel(
@@ -151,17 +177,64 @@ impl Room {
             )
         })?;
         // A listener may be reported by both parts: each then has a client of its own waiting.
+        Ok(self.keep(reported, Some(mark)))
+    }
+
+    /// The caller goes, with what is in the array. If there is more, it is for another.
+    fn leave(&self, ours: &Ours) -> usize {
+        if self.filled > 0 {
+            ours.sleep.pass_on(|| ours.ready.any_ready());
+        }
+        self.filled
+    }
+
+    /// Of the events that the kernel has just `reported`, keeps those without `mark`; true if there
+    /// were others.
+    fn keep(&mut self, reported: usize, mark: Option<u64>) -> bool {
         let before = self.filled;
         for index in self.filled..self.filled + reported {
             // SAFETY: the kernel has filled these, and `self.filled` is never beyond `index`.
             unsafe {
                 let event = self.events.add(index).read_unaligned();
-                if event.u64 != mark {
+                if Some(event.u64) != mark {
                     self.events.add(self.filled).write_unaligned(event);
                     self.filled += 1;
                 }
             }
         }
-        Ok(self.filled - before < reported)
+        self.filled - before < reported
     }
+}
+
+/// The kernel's epoll_wait, for as long as the program wants.
+///
+/// # Safety
+/// `events` points to room for `most` events; `mask` is null or points to a signal set.
+unsafe fn kernel_wait(
+    set: c_int,
+    events: *mut epoll_event,
+    most: usize,
+    patience: Patience,
+    mask: *const sigset_t,
+) -> Result<usize, Errno> {
+    let most = most as c_int;
+    // SAFETY: as the caller promises; the time is a copy.
+    result(unsafe {
+        match patience.in_milliseconds() {
+            Some(span) => sys!(libc::SYS_epoll_pwait, set, events, most, span, mask, 8usize),
+            None => {
+                let span = patience.as_timespec();
+                let span = span.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+                sys!(
+                    libc::SYS_epoll_pwait2,
+                    set,
+                    events,
+                    most,
+                    span,
+                    mask,
+                    8usize
+                )
+            }
+        }
+    })
 }

@@ -23,7 +23,7 @@ exports! {
     fn epoll_create1(flags: c_int) -> c_int {
         let fd = kernel!(SYS_epoll_create1, flags) as c_int;
         if fd >= 0 {
-            table::handed_out(fd);
+            epoll::made(fd);
         }
         fd
     }

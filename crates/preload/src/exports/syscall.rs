@@ -106,6 +106,8 @@ unsafe extern "C" fn by_number(
             libc::SYS_dup => descriptor::dup(fd) as c_long,
             libc::SYS_dup2 => descriptor::dup2(fd, second) as c_long,
             libc::SYS_dup3 => descriptor::dup3(fd, second, c as c_int) as c_long,
+            libc::SYS_epoll_create => events::epoll_create(fd) as c_long,
+            libc::SYS_epoll_create1 => events::epoll_create1(fd) as c_long,
             libc::SYS_epoll_ctl => events::epoll_ctl(fd, second, c as c_int, d as _) as c_long,
             libc::SYS_epoll_wait => {
                 events::epoll_wait(fd, b as _, c as c_int, d as c_int) as c_long

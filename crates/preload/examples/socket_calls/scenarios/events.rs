@@ -210,6 +210,130 @@ pub fn level(stage: &mut Stage<'_>, fd: c_int) {
     stage.transcript.close(set);
 }
 
+/// As the runtimes of Rust and others do: wait by one number, add by another.
+pub fn duplicated_set(stage: &mut Stage<'_>, fd: c_int) {
+    let waits = set(stage.transcript);
+    // SAFETY: own descriptors.
+    unsafe {
+        let adds = libc::fcntl(waits, libc::F_DUPFD_CLOEXEC, 3);
+        stage.transcript.fd("F_DUPFD_CLOEXEC", adds);
+        change(
+            stage.transcript,
+            adds,
+            libc::EPOLL_CTL_ADD,
+            fd,
+            libc::EPOLLIN,
+            5,
+        );
+        stage.agent.tell("send abc");
+        wait(stage.transcript, waits, HANG);
+        stage.transcript.recv(fd, 3, 0);
+        // The first number goes: a copy of a copy still means the set.
+        let third = libc::dup(adds);
+        stage.transcript.close(adds);
+        stage.transcript.close(waits);
+        stage.agent.tell("send def");
+        wait(stage.transcript, third, HANG);
+        change(
+            stage.transcript,
+            third,
+            libc::EPOLL_CTL_DEL,
+            fd,
+            libc::EPOLLIN,
+            0,
+        );
+        wait(stage.transcript, third, 0);
+        stage.transcript.close(third);
+    }
+}
+
+/// What a thread hears that waits for one event.
+fn hear_one(set: c_int) -> std::thread::JoinHandle<(c_int, u64)> {
+    std::thread::spawn(move || {
+        // SAFETY: room for one event.
+        unsafe {
+            let mut event: libc::epoll_event = zeroed();
+            let found = libc::epoll_wait(set, &raw mut event, 1, HANG);
+            (found, event.u64)
+        }
+    })
+}
+
+/// Threads wait in a set before there is anything in it but a pipe.
+pub fn added_while_waiting(stage: &mut Stage<'_>, fd: c_int) {
+    let set = set(stage.transcript);
+    let once = libc::EPOLLIN | libc::EPOLLONESHOT;
+    // SAFETY: own descriptors and arrays.
+    unsafe {
+        let mut pipe = [0; 2];
+        libc::pipe(pipe.as_mut_ptr());
+        change(stage.transcript, set, libc::EPOLL_CTL_ADD, pipe[0], once, 1);
+        let waiting = [hear_one(set), hear_one(set)];
+        // They are asleep by then; if not, that is no harm.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        change(stage.transcript, set, libc::EPOLL_CTL_ADD, fd, once, 2);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        stage.agent.tell("send abc");
+        stage.transcript.settle(fd, libc::POLLIN, libc::POLLIN);
+        libc::write(pipe[1], b"x".as_ptr().cast(), 1);
+        let mut heard = waiting.map(|thread| thread.join().expect("it waited"));
+        heard.sort_unstable();
+        stage.transcript.note(format_args!("heard {heard:?}"));
+        stage.transcript.recv(fd, 10, 0);
+        libc::close(pipe[0]);
+        libc::close(pipe[1]);
+    }
+    stage.transcript.close(set);
+}
+
+/// Two events come at once, for two threads that each take one.
+pub fn one_each(stage: &mut Stage<'_>, fd: c_int) {
+    let set = set(stage.transcript);
+    let once = libc::EPOLLIN | libc::EPOLLONESHOT;
+    // SAFETY: makes a number.
+    let second = unsafe { libc::dup(fd) };
+    change(stage.transcript, set, libc::EPOLL_CTL_ADD, fd, once, 1);
+    change(stage.transcript, set, libc::EPOLL_CTL_ADD, second, once, 2);
+    let waiting = [hear_one(set), hear_one(set)];
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    stage.agent.tell("send abc");
+    let mut heard = waiting.map(|thread| thread.join().expect("it waited"));
+    heard.sort_unstable();
+    stage.transcript.note(format_args!("heard {heard:?}"));
+    stage.transcript.close(second);
+    stage.transcript.close(set);
+}
+
+/// poll on the number of a set into which a socket comes meanwhile.
+pub fn polled_set(stage: &mut Stage<'_>, fd: c_int) {
+    let set = set(stage.transcript);
+    let waiting = std::thread::spawn(move || {
+        let mut entry = libc::pollfd {
+            fd: set,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one entry.
+        let found = unsafe { libc::poll(&raw mut entry, 1, HANG) };
+        (found, entry.revents)
+    });
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    stage.agent.tell("send abc");
+    stage.transcript.settle(fd, libc::POLLIN, libc::POLLIN);
+    change(
+        stage.transcript,
+        set,
+        libc::EPOLL_CTL_ADD,
+        fd,
+        libc::EPOLLIN,
+        2,
+    );
+    let heard = waiting.join().expect("it waited");
+    stage.transcript.note(format_args!("polled {heard:?}"));
+    wait(stage.transcript, set, HANG);
+    stage.transcript.close(set);
+}
+
 pub fn edge(stage: &mut Stage<'_>, fd: c_int) {
     let set = set(stage.transcript);
     let all = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
