@@ -56,6 +56,8 @@ pub struct Listener {
     pub how: Steered,
     /// Members have been told that connections wait.
     pub told_waiting: bool,
+    /// No willing member has memory for what the connection that waits longest has received.
+    pub lacks_memory: bool,
 }
 
 impl Listener {
@@ -73,6 +75,7 @@ impl Listener {
             steered: Vec::new(),
             how: Steered::Mixed,
             told_waiting: false,
+            lacks_memory: false,
         }
     }
 
@@ -109,6 +112,11 @@ impl Listener {
     /// Whether nobody will ever accept from it.
     pub fn is_abandoned(&self) -> bool {
         self.members.is_empty() && self.holds == 0
+    }
+
+    /// Whether some member is willing to be handed a connection.
+    pub fn has_willing_member(&self) -> bool {
+        self.members.iter().any(|member| member.willing() > 0)
     }
 
     /// The next member that is willing to be handed a connection, in turn.

@@ -70,3 +70,57 @@ fn what_another_connection_holds_out_of_order_goes_first() {
     assert!(world.worker.stack().counters().out_of_order_shed > 10_000);
     assert!(received > AREA as usize - 5 * 4096, "{received}");
 }
+
+#[test]
+fn a_connection_that_finds_no_memory_waits_until_some_is_given_back() {
+    let mut world = world();
+    let (mut host, first, peer) = world.connected();
+    let port = host.kernel[0].local_addr().unwrap().port();
+    // A byte that is not read holds a chunk: here on as many connections as there are chunks.
+    world.peer.send(world.now, peer, &[1]);
+    for _ in 1..AREA / 4096 {
+        let (_, peer) = world.connect(&mut host, port);
+        world.peer.send(world.now, peer, &[1]);
+    }
+    world.settle();
+    let accepted = host.accepted().len();
+    // The last one's handshake comes with its first byte.
+    let late = world.peer.connect(world.now, port);
+    world.peer.send(world.now, late, &[2]);
+    world.settle();
+    host.collect();
+    assert_eq!(host.accepted().len(), accepted, "there is no memory for it");
+    let total = 1;
+    host.submit(Submission::Consumed { conn: first, total });
+    world.settle();
+    host.collect();
+    let accepted = host.accepted()[accepted..].to_vec();
+    let [conn] = accepted[..] else {
+        panic!("{accepted:?}");
+    };
+    assert_eq!(host.received(conn), [2]);
+}
+
+#[test]
+fn a_process_without_memory_does_not_hold_up_the_others() {
+    let mut world = world();
+    let (mut full, _, peer) = world.connected();
+    let port = full.kernel[0].local_addr().unwrap().port();
+    world.peer.send(world.now, peer, &[1]);
+    for _ in 1..AREA / 4096 {
+        let (_, peer) = world.connect(&mut full, port);
+        world.peer.send(world.now, peer, &[1]);
+    }
+    world.settle();
+    let mut other = world.attach(None);
+    let listener = world.join(&mut other, &full);
+    other.submit(Submission::Credit { listener, total: 8 });
+    // Both are willing, in turn; only one has room.
+    for count in 1..=4 {
+        let late = world.peer.connect(world.now, port);
+        world.peer.send(world.now, late, &[2]);
+        world.settle();
+        other.collect();
+        assert_eq!(other.accepted().len(), count);
+    }
+}

@@ -65,6 +65,12 @@ impl Memory {
         Some((a.as_mut()?, b.as_mut()?))
     }
 
+    /// Chunks that are free, over all pools.
+    pub fn available(&self) -> u64 {
+        let pools = self.pools.iter().flatten();
+        pools.map(|pool| u64::from(pool.available())).sum()
+    }
+
     /// The extent that stands for `len` bytes at `offset` of a session's send area.
     pub fn extent(session: SessionId, offset: u64, len: u32) -> Extent {
         debug_assert!(offset < 1 << OFFSET_BITS, "an area is smaller");

@@ -16,16 +16,22 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn take_events(&mut self) -> bool {
         let mut any = false;
         while let Some(event) = self.stack.poll_event() {
-            any = true;
             match event {
                 Event::Connection(id, update) => self.connection_changed(id, update),
                 Event::Acceptable(id) => {
-                    if let Some(number) = self.listeners.number_of(id) {
-                        self.hand_over(number);
+                    let Some(number) = self.listeners.number_of(id) else {
+                        continue;
+                    };
+                    let lacks_memory = |l: &mut crate::listeners::Listener| l.lacks_memory;
+                    if self.listeners.get_mut(number).is_some_and(lacks_memory) {
+                        // It says so of what was just put back, too, and would for ever.
+                        continue;
                     }
+                    self.hand_over(number);
                 }
                 Event::Released(id) => self.released(id),
             }
+            any = true;
         }
         any
     }

@@ -34,31 +34,69 @@ impl<D: Device, N: Network> Worker<D, N> {
             let Some(listener) = self.listeners.get_mut(number) else {
                 return;
             };
-            let Some(member) = listener.willing_member() else {
+            if !listener.has_willing_member() {
                 self.tell_waiting(number);
                 return;
-            };
-            let session = member.session;
-            member.handed = member.handed.wrapping_add(1);
+            }
             let Some(conn) = self.stack.accept(stack_id) else {
                 return;
             };
-            if !self.hand_to(session, conn, number) {
-                // No memory for what it has received: it waits until some is given back.
-                if let Some(member) = self
-                    .listeners
-                    .get_mut(number)
-                    .and_then(|l| l.member(session))
-                {
-                    member.handed = member.handed.wrapping_sub(1);
-                }
+            if !self.hand_to_some(conn, number) {
+                // Nobody has memory for what it has received: it waits until some is given back.
                 self.stack.give_back(self.now, stack_id, conn);
+                if let Some(listener) = self.listeners.get_mut(number)
+                    && !core::mem::replace(&mut listener.lacks_memory, true)
+                {
+                    if self.lacking_memory.is_empty() {
+                        self.lacked_at = self.memory.available();
+                    }
+                    self.lacking_memory.push(number);
+                }
                 return;
             }
         }
         if let Some(listener) = self.listeners.get_mut(number) {
             listener.told_waiting = false;
         }
+    }
+
+    /// Tries once more where connections wait for memory of the processes, if some was given back
+    /// since the last time.
+    pub(super) fn hand_over_again(&mut self) {
+        if self.lacking_memory.is_empty() {
+            return;
+        }
+        let available = self.memory.available();
+        if core::mem::replace(&mut self.lacked_at, available) == available {
+            return;
+        }
+        for number in core::mem::take(&mut self.lacking_memory) {
+            if let Some(listener) = self.listeners.get_mut(number) {
+                listener.lacks_memory = false;
+                self.hand_over(number);
+            }
+        }
+    }
+
+    /// Gives a connection to the first willing process, in turn, that has memory for it; false if
+    /// none has.
+    fn hand_to_some(&mut self, conn: ConnId, number: u32) -> bool {
+        let members = self.listeners.get_mut(number);
+        for _ in 0..members.map_or(0, |listener| listener.members.len()) {
+            let willing = self.listeners.get_mut(number);
+            let Some(member) = willing.and_then(|listener| listener.willing_member()) else {
+                return false;
+            };
+            let session = member.session;
+            if self.hand_to(session, conn, number) {
+                let listener = self.listeners.get_mut(number);
+                if let Some(member) = listener.and_then(|listener| listener.member(session)) {
+                    member.handed = member.handed.wrapping_add(1);
+                }
+                return true;
+            }
+        }
+        false
     }
 
     /// Gives a connection to a session; false if the session has no memory for it.

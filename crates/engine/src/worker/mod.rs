@@ -94,6 +94,10 @@ pub struct Worker<D, N> {
     captures: Captures,
     /// Connections for whose data there was no memory in this turn.
     starved: Vec<tcp::ConnId>,
+    /// Listeners whose connections wait for memory of the processes that accept from them.
+    lacking_memory: Vec<u32>,
+    /// Chunks of all sessions that were free when they were last tried.
+    lacked_at: u64,
     /// Where the search for something to let go of goes on.
     shed_hand: u32,
     /// The time of this turn.
@@ -139,6 +143,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             scratch: Area::private("scratch", SCRATCH),
             captures: Captures::default(),
             starved: Vec::new(),
+            lacking_memory: Vec::new(),
+            lacked_at: 0,
             shed_hand: 0,
             now: Instant::ZERO,
             breaches: Vec::new(),
@@ -171,6 +177,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if timers {
             self.stack.on_timeout(now, TIMER_BUDGET);
         }
+        self.hand_over_again();
         let events = self.take_events();
         let told = self.post_completions();
         let sent = self.transmit();

@@ -334,6 +334,12 @@ impl World {
     pub fn with(mut config: Config, faults: LinkConfig) -> Self {
         config.limits.send_area = config.limits.send_area.min(1 << 22);
         config.limits.receive_area = config.limits.receive_area.min(1 << 22);
+        let control = Control::without_socket(&config.limits).expect("descriptors");
+        Self::with_control(config, faults, control)
+    }
+
+    /// With these settings, and a control socket of the caller's.
+    pub fn with_control(config: Config, faults: LinkConfig, control: Control) -> Self {
         let (near, far) = link(faults).expect("descriptors");
         let network = FixedNetwork {
             mac: ENGINE_MAC,
@@ -342,7 +348,6 @@ impl World {
             steered: Vec::new(),
             ports: Vec::new(),
         };
-        let control = Control::without_socket(&config.limits).expect("descriptors");
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
         let cookie = netns_cookie(&socket).expect("a cookie");
         let worker = Worker::new(config, near, network, control, [7; 32]).in_namespace(cookie);
@@ -454,6 +459,23 @@ impl World {
             panic!("not listening: {reply:?}");
         };
         (addr.port(), listener)
+    }
+
+    /// A host accepts from the listener of another, too; the listener's number.
+    pub fn join(&mut self, host: &mut Host, other: &Host) -> u32 {
+        let kernel = &other.kernel[0];
+        let addr = kernel.local_addr().expect("bound");
+        let shown: OwnedFd = kernel.try_clone().expect("descriptors").into();
+        let request = Request::Listen {
+            addr,
+            v6only: false,
+            backlog: 128,
+        };
+        let (reply, _) = self.request(host, &request, [shown].into_iter().collect());
+        let Reply::Listening { listener } = reply else {
+            panic!("not listening: {reply:?}");
+        };
+        listener
     }
 
     /// A host with a listener and `credit`, and an open connection that it was handed.
