@@ -24,6 +24,19 @@ pub use proof::{Refusal, prove_listener};
 /// Connections that the kernel may hold until they are accepted.
 const BACKLOG: i32 = 128;
 
+/// What became of a connection to the control socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepted {
+    /// It is a client now.
+    Client,
+    /// Nobody waits.
+    Nobody,
+    /// It was closed: there are as many as there may be, in all or of its user.
+    BeyondLimit,
+    /// It was closed: this process may have no more descriptors.
+    NoDescriptor,
+}
+
 /// A control connection.
 #[derive(Debug)]
 pub struct Client {
@@ -51,6 +64,10 @@ pub struct Control {
     /// What is polled.
     pub poller: Poller,
     socket: Option<(OwnedFd, PathBuf)>,
+    /// Given up for a moment when there is no other descriptor, to turn a connection away by.
+    spare: Option<OwnedFd>,
+    /// The kernel refuses to accept for a reason that takes time to pass.
+    paused: bool,
     clients: Vec<Option<Client>>,
     lifelines: Vec<Option<Lifeline>>,
     reports: HashMap<u32, Vec<Explanation>>,
@@ -64,6 +81,8 @@ impl Control {
         Ok(Self {
             poller: Poller::new()?,
             socket: None,
+            spare: None,
+            paused: false,
             clients: Vec::new(),
             lifelines: Vec::new(),
             reports: HashMap::new(),
@@ -100,21 +119,71 @@ impl Control {
         chmod(path, Mode::from_raw_mode(0o666))?;
         listen(&socket, BACKLOG)?;
         control.poller.add(socket.as_fd(), Source::Listener)?;
+        control.spare = Some(rustix::io::fcntl_dupfd_cloexec(&socket, 0)?);
         control.socket = Some((socket, path.to_owned()));
         Ok(control)
     }
 
-    /// Accepts one connection that waits; false if there was none. One beyond the limit is closed
-    /// at once, and `Err` says so.
-    pub fn accept(&mut self) -> Result<bool, Errno> {
+    /// Accepts one connection that waits.
+    ///
+    /// # Errors
+    /// Why nobody is accepted for now, after [`pause`](Self::pause).
+    pub fn accept(&mut self) -> Result<Accepted, Errno> {
         let Some((socket, _)) = &self.socket else {
-            return Ok(false);
+            return Ok(Accepted::Nobody);
         };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        match accept_with(socket, flags) {
-            Ok(connection) => self.add_client(connection).map(|_| true),
-            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(false),
+        let connection = match accept_with(socket, flags) {
+            Ok(connection) => connection,
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(Accepted::Nobody),
+            // Whether somebody waits is not said; who does would wait for ever.
+            Err(Errno::MFILE) if self.spare.take().is_some() => {
+                let turned_away = accept_with(socket, flags).map(drop);
+                self.spare = rustix::io::fcntl_dupfd_cloexec(socket, 0).ok();
+                return Ok(match turned_away {
+                    Ok(()) => Accepted::NoDescriptor,
+                    Err(_) => Accepted::Nobody,
+                });
+            }
+            Err(error) => {
+                self.pause();
+                return Err(error);
+            }
+        };
+        match self.add_client(connection) {
+            Ok(_) => Ok(Accepted::Client),
+            Err(Errno::MFILE) => Ok(Accepted::BeyondLimit),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Does not look for connections until [`resume`](Self::resume): those that wait stay there.
+    fn pause(&mut self) {
+        self.listen_for(false);
+    }
+
+    /// Looks for connections again.
+    pub fn resume(&mut self) {
+        if self.paused {
+            self.listen_for(true);
+        }
+    }
+
+    /// Whether there is something to [`resume`](Self::resume).
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    fn listen_for(&mut self, readable: bool) {
+        let Some((socket, _)) = &self.socket else {
+            return;
+        };
+        let watched = self
+            .poller
+            .watch_readable(socket.as_fd(), Source::Listener, readable);
+        match watched {
+            Ok(()) => self.paused = !readable,
+            Err(error) => tracing::warn!(%error, "the control socket cannot be polled"),
         }
     }
 

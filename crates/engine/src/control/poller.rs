@@ -92,6 +92,19 @@ impl Poller {
         epoll::modify(&self.epoll, fd, data, flags)
     }
 
+    /// Sets whether a descriptor in the set is waited for at all.
+    pub fn watch_readable(
+        &self,
+        fd: BorrowedFd<'_>,
+        source: Source,
+        readable: bool,
+    ) -> rustix::io::Result<()> {
+        let mut flags = epoll::EventFlags::empty();
+        flags.set(epoll::EventFlags::IN, readable);
+        let data = epoll::EventData::new_u64(source.to_word());
+        epoll::modify(&self.epoll, fd, data, flags)
+    }
+
     /// What is ready now; never waits.
     pub fn ready(&mut self) -> Vec<Source> {
         self.events.clear();

@@ -48,8 +48,24 @@ reasons! {
     MovedConnection = "moved_connection",
     /// A control connection beyond the limit.
     ControlFull = "control_full",
+    /// A control connection for which the engine had no descriptor.
+    NoDescriptor = "no_descriptor",
     /// A report beyond the limit.
     ReportsFull = "reports_full",
+}
+
+impl Drop {
+    /// What an operator can do so that it does not happen again, where it is a limit that was met.
+    const fn remedy(self) -> Option<&'static str> {
+        match self {
+            Self::HeldFull => Some("raise limits.held_frames"),
+            Self::PathsFull => Some("raise limits.paths"),
+            Self::ControlFull => Some("raise limits.control_connections"),
+            Self::NoDescriptor => Some("raise LimitNOFILE= of the engine's unit, or ulimit -n"),
+            Self::ReportsFull => Some("raise limits.reports"),
+            _ => None,
+        }
+    }
 }
 
 /// Counts of one worker since it started.
@@ -134,9 +150,16 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Counts something that was dropped or refused.
+    /// Counts something that was dropped or refused. The first time that a limit is met is told in
+    /// the log, with what raises it.
     pub fn drop(&mut self, reason: Drop) {
-        self.drops[reason as usize] += 1;
+        let count = &mut self.drops[reason as usize];
+        if *count == 0
+            && let Some(remedy) = reason.remedy()
+        {
+            tracing::warn!(dropped = reason.name(), remedy, "a limit is reached");
+        }
+        *count += 1;
     }
 
     /// Counts a frame that is no segment.

@@ -12,13 +12,15 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::Worker;
 use crate::capture::CaptureError;
 use crate::connections::SessionId;
-use crate::control::{Source, prove_listener};
+use crate::control::{Accepted, Source, prove_listener};
 use crate::network::{Network, scoped};
 use crate::session::{EndReason, Process};
 use crate::stats::Drop;
 
 /// Requests of one connection that are answered in one go.
 const BUDGET: usize = 16;
+/// Connections that are accepted in one go.
+const ACCEPT_BUDGET: usize = 64;
 /// The longest name of a program, or reason, that is kept.
 const MAX_TEXT: usize = 256;
 
@@ -36,13 +38,14 @@ fn refuse(errno: Errno, message: impl Into<String>) -> Answer {
 impl<D: Device, N: Network> Worker<D, N> {
     /// Accepts the control connections that wait.
     pub(super) fn accept_clients(&mut self) {
-        loop {
+        for _ in 0..ACCEPT_BUDGET {
             match self.control.accept() {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(Errno::MFILE) => self.counters.drop(Drop::ControlFull),
+                Ok(Accepted::Client) => {}
+                Ok(Accepted::Nobody) => return,
+                Ok(Accepted::BeyondLimit) => self.counters.drop(Drop::ControlFull),
+                Ok(Accepted::NoDescriptor) => self.counters.drop(Drop::NoDescriptor),
                 Err(error) => {
-                    tracing::warn!(%error, "the control socket does not accept");
+                    tracing::warn!(%error, "the control socket does not accept for a second");
                     return;
                 }
             }

@@ -191,6 +191,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.recheck_closing();
         }
         self.paths.tick(&mut self.network);
+        self.control.resume();
         if self.captures.is_on() {
             self.captures.reap();
         }
