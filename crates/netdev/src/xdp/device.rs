@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering, fence};
 use rustix::event::{PollFd, PollFlags};
 use wire::ethernet::MAX_HEADER_LEN;
 
+use super::proof::{Proof, checksum_requests};
 use super::ring::Descriptor;
 use super::socket::{Socket, TX_METADATA_SIZE};
 use super::{Config, MAX_FRAMES, OpenError};
@@ -60,14 +61,23 @@ impl XdpDevice {
                 queues: interface.receive_queues,
             });
         }
-        let socket = Socket::open(interface, &config)?;
+        let mut socket = Socket::open(interface, &config)?;
         let large = LargeSender::open(interface).map_err(|error| OpenError::Step {
             doing: "open an AF_PACKET socket for large sends",
             error,
         })?;
         let frames = socket.umem.layout().transmit_frames;
+        let mut free_frames: Vec<u32> = (0..frames).rev().collect();
+        let mut under_way = vec![0; frames as usize];
+        let mut transmit_checksum = false;
+        if socket.transmit_metadata {
+            // With the first frame; it comes back like every other.
+            free_frames.pop();
+            under_way[0] = 1;
+            transmit_checksum = checksum_requests(&mut socket, interface.mac) == Proof::Honoured;
+        }
         let possible = Offloads {
-            transmit_checksum: socket.transmit_metadata,
+            transmit_checksum,
             receive_partial_checksum: interface.delivers_partial_checksums(),
             segmentation: true,
             scatter_gather: socket.scatter_gather,
@@ -77,8 +87,8 @@ impl XdpDevice {
             queue: config.queue,
             socket,
             large,
-            free_frames: (0..frames).rev().collect(),
-            under_way: vec![0; frames as usize],
+            free_frames,
+            under_way,
             current: None,
             assembly: Vec::with_capacity(ASSEMBLED_MAX),
             possible,

@@ -7,6 +7,7 @@
 //! [steering](crate::steering) program redirects.
 
 mod device;
+mod proof;
 mod ring;
 mod socket;
 mod umem;

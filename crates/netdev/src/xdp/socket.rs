@@ -26,7 +26,8 @@ pub(super) struct Socket {
     pub(super) receive: Consumer<Descriptor>,
     pub(super) transmit: Producer<Descriptor>,
     pub(super) umem: Umem,
-    /// The kernel takes metadata in front of frames, and honours it.
+    /// The kernel takes metadata in front of frames; whether it looks at it is to be
+    /// [proven](super::proof).
     pub(super) transmit_metadata: bool,
     pub(super) zero_copy: bool,
     pub(super) scatter_gather: bool,
@@ -111,8 +112,8 @@ impl Socket {
             receive,
             transmit,
             umem,
-            // Where frames are copied the kernel itself completes checksums. A driver without
-            // copies might ignore the request, and send frames with wrong checksums.
+            // Where frames are copied the kernel itself completes checksums, if it looks at the
+            // request. A driver without copies might ignore it, and nothing would say so.
             transmit_metadata: metadata_taken && !zero_copy,
             zero_copy,
             scatter_gather,
