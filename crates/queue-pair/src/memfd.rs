@@ -3,6 +3,7 @@
 use crate::Violation;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
 use std::io;
 
 /// What a memory must have: nobody can change its size, nor lift that.
@@ -26,8 +27,12 @@ pub enum MemfdError {
 /// # Errors
 /// The kernel's, when it has no memory or no descriptor to give.
 pub fn create(name: &str, len: u64) -> io::Result<OwnedFd> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::NOEXEC_SEAL;
-    let fd = rustix::fs::memfd_create(name, flags)?;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let fd = match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        // Before Linux 6.3 there is no such flag, and no setting of the machine that asks for it.
+        Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags)?,
+        other => other?,
+    };
     rustix::fs::ftruncate(&fd, len)?;
     rustix::fs::fcntl_add_seals(&fd, SEALS)?;
     Ok(fd)
