@@ -16,10 +16,11 @@ use client::Rules;
 use directory::Directory;
 use host::Session;
 use queue_pair::control::{DEFAULT_NAME, socket_path};
+use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use server::Server;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -80,14 +81,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Ok(session) => session,
         Err(error) if args.strict => {
             bail!(
-                "no engine at {} ({error}); start one with: outboard engine -i IFACE",
-                socket.display()
+                "{}; start one with: outboard engine -i IFACE",
+                no_engine(&socket, error)
             );
         }
         Err(error) => {
             crate::closed_pipe::remark(format_args!(
-                "outboard: no engine at {} ({error}): the kernel serves until there is one",
-                socket.display()
+                "outboard: {}: the kernel serves until there is one",
+                no_engine(&socket, error)
             ));
             Session::unattached(&socket, "outboard serve")
         }
@@ -107,6 +108,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
     ));
     Server::new(site, rules, &session, listener, args.max_connections, stop)?.run()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why this program is not attached, in words.
+fn no_engine(socket: &Path, error: Errno) -> String {
+    let socket = socket.display();
+    match error {
+        Errno::NOENT | Errno::CONNREFUSED => format!("no engine at {socket} ({error})"),
+        _ => format!("the engine at {socket} does not take it ({error}), and its log says why"),
+    }
 }
 
 /// Takes as many descriptors as this process may have: each client needs one.

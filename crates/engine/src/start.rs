@@ -17,12 +17,25 @@ use crate::kernel::{netfilter, privileges};
 use crate::network::{KernelNetwork, Steer, Steered};
 use crate::worker::Worker;
 
+/// The oldest kernel that has what the engine is built on, and that it is tried on.
+const OLDEST_LINUX: (u32, u32) = (6, 1);
+
 /// Why an engine did not start, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration is refused.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Older than what the engine was tried on.
+    #[error(
+        "this is Linux {release}: the engine needs {major}.{minor} or later",
+        major = OLDEST_LINUX.0,
+        minor = OLDEST_LINUX.1
+    )]
+    OldKernel {
+        /// What the kernel calls itself.
+        release: String,
+    },
     /// There is no such interface.
     #[error("{interface}: {error}")]
     Interface {
@@ -93,6 +106,7 @@ fn raise_descriptor_limit() {
 /// It could not start.
 pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result<(), StartError> {
     config.check()?;
+    check_kernel(&rustix::system::uname().release().to_string_lossy())?;
     let named = |error| StartError::Interface {
         interface: config.interface.clone(),
         error,
@@ -149,6 +163,18 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
     let mut worker = Worker::new(config, device, network, control, seed).in_namespace(cookie);
     ready();
     worker.run(stop).map_err(step("poll"))
+}
+
+fn check_kernel(release: &str) -> Result<(), StartError> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut number = || numbers.next().and_then(|text| text.parse::<u32>().ok());
+    match (number(), number()) {
+        (Some(major), Some(minor)) if (major, minor) < OLDEST_LINUX => Err(StartError::OldKernel {
+            release: release.to_owned(),
+        }),
+        // What cannot be read is not held against it.
+        _ => Ok(()),
+    }
 }
 
 fn check_netfilter(config: &Config) -> Result<(), StartError> {
@@ -261,6 +287,23 @@ impl Steer for SteeringTable {
                 tracing::warn!(%error, "the steering's counts cannot be read");
                 Vec::new()
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_kernels_are_refused_in_words() {
+        for release in ["6.1.0-56-amd64", "6.12.107+deb12-amd64", "7.0", "odd"] {
+            assert!(check_kernel(release).is_ok(), "{release}");
+        }
+        for release in ["6.0.12", "5.15.0-100-generic", "4.19"] {
+            let error = check_kernel(release).expect_err("refused").to_string();
+            let expected = format!("this is Linux {release}: the engine needs 6.1 or later");
+            assert_eq!(error, expected);
         }
     }
 }

@@ -6,6 +6,7 @@ mod world;
 use std::time::Duration;
 
 use engine::config::Config;
+use engine::stats::Drop;
 use netdev::sim::LinkConfig;
 use queue_pair::control::{Channel, Fds, Reply, Request, VERSION};
 use queue_pair::{ConnRef, Submission};
@@ -602,4 +603,25 @@ fn a_full_receive_area_stalls_the_sender_and_loses_nothing() {
         }
     }
     assert!(got == data, "{} of {} bytes", got.len(), data.len());
+}
+
+#[test]
+fn who_is_one_session_too_many_is_told_which_limit_it_met() {
+    let mut config = Config::default();
+    config.limits.sessions_per_user = 2;
+    let mut world = World::with(config, LinkConfig::default());
+    let _hosts = [world.attach(None), world.attach(None)];
+    let mut channel = world.dial();
+    let request = Request::Attach {
+        version: VERSION,
+        program: "third".to_owned(),
+        fork_token: None,
+    };
+    let (reply, _) = world.ask(&mut channel, &request, Fds::new());
+    let Reply::Error { message, .. } = reply else {
+        panic!("{reply:?}");
+    };
+    assert!(message.contains("limits.sessions_per_user"), "{message}");
+    assert_eq!(world.worker.counters().dropped(Drop::SessionsOfUser), 1);
+    assert_eq!(world.worker.sessions(), 2);
 }

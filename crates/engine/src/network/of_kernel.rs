@@ -48,6 +48,8 @@ pub struct KernelNetwork<S> {
     neighbours: Neighbours,
     ports: Ports,
     steering: S,
+    /// It has been said that the kernel does not tell its connections.
+    told_no_diag: bool,
 }
 
 impl<S: Steer> KernelNetwork<S> {
@@ -64,6 +66,7 @@ impl<S: Steer> KernelNetwork<S> {
             interface,
             ports: Ports::with_limit(leased_ports),
             steering,
+            told_no_diag: false,
         })
     }
 
@@ -198,11 +201,20 @@ impl<S: Steer> Network for KernelNetwork<S> {
     }
 
     fn kernel_connections(&mut self, port: u16) -> usize {
-        sock_diag::kernel_connections(port).unwrap_or_else(|error| {
-            tracing::warn!(port, %error, "the kernel does not say which connections it has");
-            // Unknown: look each packet up, which is right in any case.
-            1
-        })
+        match sock_diag::kernel_connections(port) {
+            Ok(count) => count,
+            Err(error) => {
+                if !std::mem::replace(&mut self.told_no_diag, true) {
+                    tracing::warn!(
+                        %error,
+                        "the kernel does not say which connections it has (modprobe tcp_diag): each \
+                         segment to a listener is looked up in its tables"
+                    );
+                }
+                // Unknown: look each packet up, which is right in any case.
+                1
+            }
+        }
     }
 
     fn lease_port(&mut self, now: Instant, wanted: Option<u16>) -> Result<u16, Errno> {

@@ -52,6 +52,10 @@ reasons! {
     NoDescriptor = "no_descriptor",
     /// A report beyond the limit.
     ReportsFull = "reports_full",
+    /// A program that would have been one session too many of its user.
+    SessionsOfUser = "sessions_of_user",
+    /// A program that would have been one session too many.
+    SessionsFull = "sessions_full",
 }
 
 impl Drop {
@@ -63,6 +67,8 @@ impl Drop {
             Self::ControlFull => Some("raise limits.control_connections"),
             Self::NoDescriptor => Some("raise LimitNOFILE= of the engine's unit, or ulimit -n"),
             Self::ReportsFull => Some("raise limits.reports"),
+            Self::SessionsOfUser => Some("raise limits.sessions_per_user"),
+            Self::SessionsFull => Some("raise limits.sessions"),
             _ => None,
         }
     }

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::Worker;
+use super::sessions::NoSession;
 use crate::capture::CaptureError;
 use crate::connections::SessionId;
 use crate::control::{Accepted, Source, prove_listener};
@@ -227,10 +228,16 @@ impl<D: Device, N: Network> Worker<D, N> {
             program: shortened(program),
         };
         let pidfd = self.process_descriptor(slot, process.pid);
-        let attachment = self.attach(process, pidfd, fork_token).map_err(|errno| {
-            let message = "no room for another session (limits.sessions, sessions_per_user)";
-            (errno, message.to_owned())
-        })?;
+        let pid = process.pid;
+        let attachment = match self.attach(process, pidfd, fork_token) {
+            Ok(attachment) => attachment,
+            Err(error) => {
+                if matches!(error, NoSession::Kernel(_)) {
+                    tracing::warn!(pid, %error, "a program is left to the kernel");
+                }
+                return refuse(error.errno(), error.to_string());
+            }
+        };
         if let Some(token) = fork_token {
             self.control.forget_lifeline(token);
         }

@@ -14,6 +14,7 @@ use super::submissions::EVERYTHING;
 use crate::connections::SessionId;
 use crate::network::Network;
 use crate::session::{EndReason, MAX_WAKERS, Process, Session, SessionCounters};
+use crate::stats::Drop;
 
 /// Most forks of which the child has neither attached nor ended.
 const MAX_FORKS: usize = 1024;
@@ -29,6 +30,33 @@ struct Fork {
 #[derive(Debug, Default)]
 pub(super) struct Forks {
     by_token: HashMap<u64, Fork>,
+}
+
+/// Why a process cannot attach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoSession {
+    /// The engine is about to end.
+    #[error("the engine is stopping")]
+    Stopping,
+    /// Its user has as many as one may have.
+    #[error("its user has as many sessions as limits.sessions_per_user allows")]
+    OfUser,
+    /// All places are taken.
+    #[error("there are as many sessions as limits.sessions allows")]
+    Full,
+    /// The kernel gives no memory, or no descriptors.
+    #[error("the kernel gives no memory for a session: {0}")]
+    Kernel(Errno),
+}
+
+impl NoSession {
+    /// The errno to answer with.
+    pub(super) fn errno(self) -> Errno {
+        match self {
+            Self::Stopping | Self::OfUser | Self::Full => Errno::AGAIN,
+            Self::Kernel(errno) => errno,
+        }
+    }
 }
 
 /// What a process that attaches is given.
@@ -53,16 +81,21 @@ impl<D: Device, N: Network> Worker<D, N> {
         process: Process,
         pidfd: Option<OwnedFd>,
         fork_token: Option<u64>,
-    ) -> Result<Attachment, Errno> {
+    ) -> Result<Attachment, NoSession> {
         let limits = &self.config.limits;
         // Those that have ended count while they hold memory: else a user could have any number.
         let of_user = |s: &Session| s.process.uid == process.uid;
         let sessions_of_user = self.sessions.iter().filter(|(_, s)| of_user(s)).count();
-        if self.stopping || sessions_of_user >= limits.sessions_per_user as usize {
-            return Err(Errno::AGAIN);
+        if self.stopping {
+            return Err(NoSession::Stopping);
+        }
+        if sessions_of_user >= limits.sessions_per_user as usize {
+            self.counters.drop(Drop::SessionsOfUser);
+            return Err(NoSession::OfUser);
         }
         let Some(id) = self.sessions.vacancy(limits.sessions as usize) else {
-            return Err(Errno::AGAIN);
+            self.counters.drop(Drop::SessionsFull);
+            return Err(NoSession::Full);
         };
         let page = u64::from(queue_pair::RECEIVE_CHUNK);
         let layout = Layout::new(Sizes {
@@ -71,8 +104,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             send_len: u64::from(limits.send_area).next_multiple_of(page),
             receive_len: u64::from(limits.receive_area).next_multiple_of(page),
         })
-        .map_err(|_| Errno::INVAL)?;
-        let io = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::NOMEM);
+        .map_err(|_| NoSession::Kernel(Errno::INVAL))?;
+        let io = |error: std::io::Error| {
+            NoSession::Kernel(Errno::from_io_error(&error).unwrap_or(Errno::NOMEM))
+        };
         let (region, engine_side) = region::create(&layout).map_err(io)?;
         let (doorbell, bell) = doorbell::pair().map_err(io)?;
         let (waker, hears) = doorbell::pair().map_err(io)?;
