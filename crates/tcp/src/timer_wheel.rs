@@ -111,7 +111,6 @@ impl TimerWheel {
     }
 
     /// The deadline of `key`.
-    #[cfg(test)]
     pub fn scheduled(&self, key: u32) -> Option<Instant> {
         let entry = self.entries.get(key as usize)?;
         (entry.list != UNSCHEDULED).then_some(entry.deadline)

@@ -418,3 +418,57 @@ fn ipv6() {
     b.handshake();
     assert_eq!(b.info().send_mss, 1440);
 }
+
+/// The peer agreed on timestamps in its SYN and its ACK has none: it is dropped (RFC 7323 §3.2), and
+/// does not make a connection that would wait for ever.
+//~ RFC 7323 §3.2
+#[test]
+fn a_final_ack_without_the_timestamp_completes_nothing() {
+    let config = Config {
+        timestamps: true,
+        ..plain()
+    };
+    let mut b = Bench::listening(config, ConnOptions::default());
+    b.inject(b.offer.ts(100, 0));
+    let syn_ack = b.expect("S. 0:0 ack 1");
+    b.inject_dropped(seg(1, 0).ack(1), DropReason::TimestampMissing);
+    assert_eq!(b.stack.accept(b.listener.unwrap()), None);
+    assert_eq!(
+        (b.stack.connection_count(), b.stack.half_open_count()),
+        (0, 1)
+    );
+    // The handshake goes on.
+    b.advance(secs(1));
+    b.expect("S. 0:0 ack 1");
+    let ours = syn_ack.options.timestamps.unwrap().value;
+    b.inject(seg(1, 0).ack(1).ts(101, ours));
+    b.conn = b.stack.accept(b.listener.unwrap());
+    b.events();
+    assert!(b.update.connected);
+}
+
+/// Whoever shakes hands like that, and falls silent, leaves nothing behind.
+#[test]
+fn handshakes_that_end_in_silence_are_forgotten() {
+    let config = Config {
+        timestamps: true,
+        ..plain()
+    };
+    let mut b = Bench::listening(config, ConnOptions::default());
+    for port in 1..=50 {
+        b.iss = None;
+        b.inject(b.offer.ts(100, 0).port(port));
+        b.expect("S. 0:0 ack 1");
+        b.inject(seg(1, 0).ack(1).port(port));
+    }
+    while let Some(conn) = b.stack.accept(b.listener.unwrap()) {
+        b.conn = Some(conn);
+        b.request(Request::Close);
+    }
+    b.advance(secs(130));
+    b.discard();
+    assert_eq!(
+        (b.stack.connection_count(), b.stack.half_open_count()),
+        (0, 0)
+    );
+}

@@ -10,6 +10,9 @@ use crate::network::Happening;
 /// How often things may happen at one and the same time before it counts as going in circles.
 const ACTIVITY_LIMIT: usize = 1_000_000;
 
+/// Connections of a host that are looked at after every step.
+const AUDITED: u64 = 16;
+
 impl World {
     /// Whether nothing is under way; only timers may be waiting.
     pub fn is_quiet(&self) -> bool {
@@ -107,10 +110,22 @@ impl World {
                 active |= self.hosts[at].transmit(self.now, &mut self.network) > 0;
             }
             if !active {
-                return;
+                return self.audit();
             }
         }
         panic!("the stacks never come to rest");
+    }
+
+    /// Asserts what always holds of every stack. Of a host with many connections not after every
+    /// step, for that would cost their number each time: a rule that is broken stays broken.
+    fn audit(&self) {
+        for host in &self.hosts {
+            let connections = u64::from(host.stack.connection_count());
+            if self.steps.is_multiple_of(1 + connections / AUDITED) {
+                let audit = host.stack.audit();
+                assert_eq!(audit, Ok(()), "at the {}", host.config.name);
+            }
+        }
     }
 
     fn on_event(&mut self, host: HostId, event: Event) {

@@ -170,6 +170,7 @@ impl Node {
                 }
             }
             if !active {
+                assert_eq!(self.stack.audit(), Ok(()));
                 return;
             }
         }

@@ -20,11 +20,13 @@
 //! | `probe` | one segment larger than the others, to find out whether it arrives |
 //! | `request` | what the owner asks for; closing |
 //! | `report` | what the owner is told |
+//! | `audit` | what always holds, for tests to ask |
 //!
 //! Nothing here reaches outside the connection. The stack looks at it afterwards (`settle`) and
 //! does what follows: ready list, events, timer wheel, flow table.
 
 mod acknowledge;
+mod audit;
 mod bare;
 mod delivery;
 mod ecn;

@@ -141,6 +141,9 @@ impl Connection {
         if let Some(sent_at) = h.sent_at {
             c.rtt.on_sample(now.since(sent_at));
         }
+        // Our SYN is in flight until the segment that is to follow has been accepted: should it not
+        // be, this timer ends the connection.
+        c.timers.set_after(Timer::Retransmit, now, c.timeout());
         c
     }
 

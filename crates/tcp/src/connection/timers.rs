@@ -95,6 +95,11 @@ impl Timers {
         (at != NEVER).then_some(at)
     }
 
+    /// When the wheel will call, as far as the connection knows.
+    pub(crate) fn wheel(&self) -> Option<Instant> {
+        (self.wheel != NEVER).then_some(self.wheel)
+    }
+
     /// When the wheel has to call, if that is earlier than it knows; it is told now.
     #[inline]
     pub(crate) fn take_earlier(&mut self) -> Option<Instant> {

@@ -110,6 +110,10 @@ impl Listeners {
         self.slab.get_mut(id.index, id.generation)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Listener> {
+        self.slab.iter().map(|(_, _, listener)| listener)
+    }
+
     /// Who answers a SYN to this address and port: the most specific listener.
     pub(crate) fn find(&self, addr: IpAddr, port: u16) -> Option<ListenerId> {
         let any = if addr.is_ipv4() {

@@ -370,6 +370,15 @@ impl Recovery {
         }
     }
 
+    /// What always holds while `una .. nxt` is in flight.
+    pub(crate) fn audit(&self, una: SeqNumber, nxt: SeqNumber) -> Result<(), &'static str> {
+        match &self.flight {
+            Some(flight) => flight.outstanding.audit(una, nxt),
+            None if una != nxt => Err("data in flight that recovery does not know"),
+            None => Ok(()),
+        }
+    }
+
     /// The connection is over.
     pub(crate) fn abandon(&mut self) {
         self.flight = None;

@@ -155,6 +155,27 @@ impl Outstanding {
         self.max.distance_from(self.edge) as u32 + self.missing - self.lost
     }
 
+    /// What always holds while `una .. nxt` is in flight.
+    pub(super) fn audit(&self, una: SeqNumber, nxt: SeqNumber) -> Result<(), &'static str> {
+        let mut last = una;
+        let (mut missing, mut lost) = (0, 0);
+        for hole in &self.holes {
+            if hole.left.before(last) || hole.right.at_or_before(hole.left) {
+                return Err("holes that overlap");
+            }
+            last = hole.right;
+            missing += hole.len();
+            lost += hole.len() * u32::from(hole.state == State::Lost);
+        }
+        if (self.una, self.max) != (una, nxt) || last.after(self.edge) || self.edge.after(nxt) {
+            return Err("recovery has other data in flight than the connection");
+        }
+        if (missing, lost) != (self.missing, self.lost) {
+            return Err("what is missing or lost is miscounted");
+        }
+        Ok(())
+    }
+
     /// Bytes that were sent again and have not been heard of.
     pub(super) fn resent(&self) -> u32 {
         let resent = |hole: &&Hole| hole.state == State::Resent;

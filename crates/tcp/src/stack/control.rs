@@ -50,6 +50,10 @@ impl ControlQueue {
         room
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     pub(crate) fn front(&self) -> Option<&Control> {
         self.queue.front()
     }

@@ -160,12 +160,16 @@ impl Stack {
         let Some(ack) = tcp.ack else {
             return Err(DropReason::NoAck);
         };
-        if let (Some(seen), Some(t)) = (h.timestamp, tcp.options.timestamps)
-            && (t.value.wrapping_sub(seen) as i32) < 0
-        {
-            let acknowledgement = half.acknowledgement(now);
-            self.push_challenge(now, segment, acknowledgement);
-            return Err(DropReason::Paws);
+        match (h.timestamp, tcp.options.timestamps) {
+            (Some(seen), Some(t)) if (t.value.wrapping_sub(seen) as i32) < 0 => {
+                let acknowledgement = half.acknowledgement(now);
+                self.push_challenge(now, segment, acknowledgement);
+                return Err(DropReason::Paws);
+            }
+            //= RFC 7323 §3.2
+            // The connection would drop it as well, and must not be made by what it drops.
+            (Some(_), None) => return Err(DropReason::TimestampMissing),
+            _ => {}
         }
         if !tcp.seq.in_window(expected, u32::from(half.window).max(1)) {
             let acknowledgement = half.acknowledgement(now);

@@ -15,6 +15,7 @@
 //! | `control` | segments that belong to no connection; rate limits |
 
 mod arrive;
+mod audit;
 mod control;
 mod cookies;
 mod handshake;

@@ -417,6 +417,10 @@ impl Bench {
     pub fn turn(&mut self) {
         self.stack.poll_transmit(self.now, &mut self.sink, 1000);
         self.events();
+        // It costs as much as there are connections.
+        if self.stack.connection_count() < 100 {
+            self.stack.audit().unwrap();
+        }
     }
 
     pub fn events(&mut self) {

@@ -1,0 +1,90 @@
+//! What always holds of a stack between two calls.
+
+use std::collections::HashSet;
+
+use super::Stack;
+use crate::ConnId;
+
+impl Stack {
+    /// Looks at everything that the stack holds and says what is wrong, if anything is. Simulations
+    /// and fuzzers ask after every step. It costs as much as there are connections, so the engine
+    /// never does.
+    ///
+    /// - A connection that is neither closed nor idle by right has a timer that the wheel knows, or
+    ///   stands on the ready list: whatever the peer does or leaves undone, it ends.
+    /// - What peers can make the stack hold is within the limits of [`Config`](crate::Config), and
+    ///   every count of it is right.
+    ///
+    /// # Errors
+    /// The first rule that is broken, in words.
+    pub fn audit(&self) -> Result<(), String> {
+        let config = &self.common.config;
+        let ready: HashSet<u32> = self.lists.ready.iter().copied().collect();
+        let most = u64::from(config.max_receive_buffer.max(u16::MAX.into()));
+        let (mut orphans, mut in_flows, mut ranges) = (0, 0, 0);
+        for (index, generation, c) in self.connections.iter() {
+            let id = ConnId { index, generation };
+            let broken = |rule: &str| Err(format!("{id:?} in {}: {rule}", c.state.name()));
+            if let Err(rule) = c.audit() {
+                return broken(rule);
+            }
+            if c.in_ready && !ready.contains(&index) {
+                return broken("not on the ready list that it thinks it is on");
+            }
+            if c.timers.wheel() != self.lists.wheel.scheduled(index) {
+                return broken("the wheel has another deadline than it thinks");
+            }
+            if c.timers.earliest() < c.timers.wheel() && c.timers.earliest().is_some()
+                || c.timers.earliest().is_some() && c.timers.wheel().is_none()
+            {
+                return broken("the wheel calls too late, or not at all");
+            }
+            if c.exposure() > most {
+                return broken("it offers a larger window than is allowed");
+            }
+            if c.out_of_order_ranges() > config.max_out_of_order_ranges {
+                return broken("it holds more ranges out of order than are allowed");
+            }
+            orphans += u32::from(c.orphan);
+            in_flows += usize::from(c.in_flows);
+            ranges += u32::from(c.out_of_order_ranges());
+        }
+        let half_open = self.half_opens.len();
+        let time_wait = self.time_wait.len();
+        let waiting = |l: &crate::listener::Listener| l.queue.len() > l.spec.backlog as usize + 1;
+        let flows = in_flows + half_open as usize + time_wait as usize;
+        for (broken, rule) in [
+            (orphans != self.orphans, "orphans are miscounted"),
+            (
+                ranges != self.common.out_of_order_ranges,
+                "ranges out of order are miscounted",
+            ),
+            (flows != self.flows.len(), "flows are miscounted"),
+            (
+                self.connections.len() > config.max_connections,
+                "more connections than allowed",
+            ),
+            (
+                half_open > config.max_half_open,
+                "more half-open connections than allowed",
+            ),
+            (
+                time_wait > config.max_time_wait,
+                "more pairs in TIME-WAIT than allowed",
+            ),
+            (
+                self.listeners.iter().any(waiting),
+                "more connections wait than the backlog allows",
+            ),
+            (
+                self.control.len() > usize::from(config.max_control_segments),
+                "more segments wait than allowed",
+            ),
+        ] {
+            if broken {
+                return Err(rule.into());
+            }
+        }
+        Ok(())
+    }
+}
