@@ -1,5 +1,5 @@
 //! What the fuzzers found interesting, and random scripts: nothing panics, no assertion fails.
-//! `cargo +nightly fuzz run wire_input` (or `stacks`, `options`, `reader`) looks for more.
+//! `cargo +nightly fuzz run wire_input` (or `foreign`, `stacks`, `options`, `reader`) looks for more.
 
 #[path = "fuzzed/mod.rs"]
 #[allow(dead_code)]
@@ -37,6 +37,11 @@ fn segments_from_the_wire() {
 #[test]
 fn two_stacks_and_a_hostile_link() {
     replay("stacks", 2_000, 800, fuzzed::stacks::run);
+}
+
+#[test]
+fn a_peer_without_conventions() {
+    replay("foreign", 3_000, 600, fuzzed::foreign::run);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What the fuzz targets run, driven by scripts of bytes: by the fuzzer, which makes them up, and by
 //! the test `fuzzed` with the committed corpora and with random ones.
 
+pub mod foreign;
 pub mod node;
 pub mod options;
 pub mod reader;
