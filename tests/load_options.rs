@@ -209,7 +209,11 @@ fn lines_of_seconds_and_a_plot_are_written() {
             "/nowhere/run.svg",
         ],
     );
-    assert!(!succeeded && said.contains("/nowhere/run.svg"), "{said}");
+    assert!(
+        !succeeded && said.contains("--plot /nowhere/run.svg"),
+        "{said}"
+    );
+    assert!(!said.contains("requests and"), "before the run: {said}");
     responder.stop(LIMIT).expect("an end");
 }
 
@@ -443,6 +447,19 @@ fn mistakes_are_answered_by_what_to_do() {
             &["http://10.77.0.1/", "--sockets", "-R", "9", "-k", "5"],
             "-k other than 1 does not go with --sockets",
         ),
+        (&["http://10.77.0.1/", "-t", "4"], "one thread"),
+        (&["http://10.77.0.1/", "-s", "a.lua"], "no scripts"),
+        (
+            &["http://10.77.0.1/", "-m", "POST"],
+            "GET, or HEAD by --head",
+        ),
+        (&["http://10.77.0.1/", "-z", "10s"], "-d 10s"),
+        (&["http://10.77.0.1/", "-D", "10"], "-d 10s"),
+        (&["http://10.77.0.1/", "--keepalive"], "--close"),
+        (
+            &["http://10.77.0.1/", "--timeout", "100ms"],
+            "make --retry shorter",
+        ),
         (
             &["http://10.77.0.1/{size}", "-n", "1"],
             "say which, by --sizes",
@@ -471,5 +488,153 @@ fn a_responder_that_holds_the_interface_is_named() {
     );
     assert!(said.contains(&holder), "{said}");
     assert!(said.contains("without --peer"), "{said}");
+    responder.stop(LIMIT).expect("an end");
+}
+
+#[test]
+fn a_port_that_refuses_ends_the_load_with_an_error_for_each_try() {
+    let test = "a_port_that_refuses_ends_the_load_with_an_error_for_each_try";
+    if lab::skip_without(test, &[]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let (succeeded, said) = load(&world, &["http://10.77.0.1:9/", "-n", "100", "-c", "8"]);
+    assert!(!succeeded, "{said}");
+    assert!(said.contains("the server refuses connections"), "{said}");
+    assert!(said.contains(" 100 errors"), "{said}");
+    let (_, said) = load(&world, &["http://10.77.0.1:9/", "-n", "100", "--json"]);
+    let said = json(&said);
+    assert_eq!(
+        (&said["errors"], &said["failed"]),
+        (&100.into(), &1.0.into()),
+        "{said:#}"
+    );
+}
+
+#[test]
+fn an_answer_that_comes_late_is_awaited_without_another_syn() {
+    let test = "an_answer_that_comes_late_is_awaited_without_another_syn";
+    if lab::skip_without(test, &[]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let listener = world
+        .on(Side::Server, || {
+            Ok(TcpListener::bind((Side::Server.ipv4(), 80))?)
+        })
+        .expect("a listener");
+    // It answers half of its connections, after longer than the client takes to try again.
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        for (index, stream) in listener.incoming().map_while(Result::ok).enumerate() {
+            if index % 2 == 1 {
+                kept.push(stream);
+                continue;
+            }
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(500));
+                answer(stream, &Mutex::new(Vec::new()));
+            });
+        }
+    });
+    let quick = [
+        "--retry", "100ms", "--json", "-c", "2", "-n", "2", "--close",
+    ];
+    let ask = |more: &[&str]| {
+        let arguments = [&["http://10.77.0.1/"], &quick[..], more].concat();
+        let (succeeded, said) = load(&world, &arguments);
+        (succeeded, json(&said))
+    };
+    // The one that is never answered is an error, either way.
+    for (more, counter) in [
+        (&["--grace", "3s"][..], "unfinished"),
+        (&["--grace", "60s", "--timeout", "3s"], "timed_out"),
+    ] {
+        let (succeeded, said) = ask(more);
+        assert!(!succeeded, "{said:#}");
+        let counters = &said["counters"];
+        assert_eq!(counters["responses"], 1, "{said:#}");
+        assert_eq!(counters[counter], 1, "{said:#}");
+        assert_eq!(said["errors"], 1, "{said:#}");
+        assert_eq!(counters["syns_again"], 0, "{said:#}");
+    }
+}
+
+#[test]
+fn the_exit_status_tells_what_share_failed() {
+    if lab::skip_without("the_exit_status_tells_what_share_failed", &[]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let (responder, _) = respond(&world, "");
+    let paths = [
+        "http://10.77.0.1/?r=404",
+        "--path",
+        "/?s=10*3",
+        "-n",
+        "400",
+        "--seed",
+        "1",
+    ];
+    let (succeeded, said) = load(&world, &paths);
+    assert!(!succeeded, "{said}");
+    assert!(
+        said.contains("% of what was tried; --max-errors allows 0 %"),
+        "{said}"
+    );
+    let (succeeded, said) = load(&world, &[&paths[..], &["--max-errors", "50%"]].concat());
+    assert!(succeeded, "{said}");
+    let (succeeded, said) = load(&world, &[&paths[..], &["--max-errors", "1"]].concat());
+    assert!(!succeeded && said.contains("allows 1 %"), "{said}");
+    let (succeeded, said) = load(&world, &["http://10.77.0.1/?s=10", "-n", "400"]);
+    assert!(succeeded, "{said}");
+    responder.stop(LIMIT).expect("an end");
+}
+
+#[test]
+fn a_last_line_of_milliseconds_has_no_rates() {
+    if lab::skip_without("a_last_line_of_milliseconds_has_no_rates", &[]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let (responder, _) = respond(&world, "");
+    let load = |more: &[&str]| {
+        let arguments = [
+            "http://10.77.0.1/?s=64",
+            "--close",
+            "--conn-rate",
+            "200",
+            "-n",
+            "220",
+        ];
+        let (succeeded, said) = load(&world, &[&arguments[..], more].concat());
+        assert!(succeeded, "{said}");
+        said
+    };
+    // 1.1 seconds; unless the machine stood still, the rest is a tenth.
+    let said = load(&["--csv"]);
+    let lines: Vec<Vec<&str>> = said.lines().map(|line| line.split(',').collect()).collect();
+    let seconds = |line: &[&str]| line[0].parse::<f64>().expect("seconds");
+    assert!(
+        lines.iter().all(|line| line.len() == lines[0].len()),
+        "{said}"
+    );
+    if let [.., before, last] = &lines[1..] {
+        let is_short = seconds(last) - seconds(before) < 0.5;
+        assert_eq!(
+            last[7..10].iter().all(|rate| rate.is_empty()),
+            is_short,
+            "{said}"
+        );
+        assert!(before[7..10].iter().all(|rate| !rate.is_empty()), "{said}");
+    }
+    let said = json(&load(&["--json"]));
+    let all = said["per_second"].as_array().expect("seconds");
+    for two in all.windows(2) {
+        let lasted = |one: &Value| one["seconds"].as_f64().expect("seconds");
+        assert!(lasted(&two[1]) - lasted(&two[0]) >= 0.5, "{said:#}");
+    }
+    let said = load(&[]);
+    assert!(said.contains(" mean ") && !said.contains("ttfb"), "{said}");
     responder.stop(LIMIT).expect("an end");
 }

@@ -34,6 +34,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
+use crate::closed_pipe::remark;
+
 pub use options::Args;
 use outcome::Outcome;
 use progress::Progress;
@@ -73,6 +75,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         std::fs::metadata(path)
             .with_context(|| format!("the responder's counters in {}", path.display()))?;
     }
+    if let Some(path) = &args.plot {
+        plot::try_file(path)?;
+    }
     let before = args.responder_json.as_deref().map(sides::read);
     if args.search {
         return search::run(&job);
@@ -98,14 +103,31 @@ pub fn run(args: Args) -> Result<ExitCode> {
         plot::draw(&outcome, &title(&args), path)
             .with_context(|| format!("drawing {}", path.display()))?;
     }
-    Ok(
-        if outcome.progress.requests + outcome.progress.connections > 0 {
-            ExitCode::SUCCESS
-        } else {
-            eprintln!("outboard: nothing was answered; {}", outcome.hint());
-            ExitCode::FAILURE
-        },
-    )
+    Ok(verdict(&outcome, &args))
+}
+
+/// Whether that is a success, and if not, why.
+fn verdict(outcome: &Outcome, args: &Args) -> ExitCode {
+    let reached = &outcome.progress;
+    if reached.requests + reached.connections == 0 || (reached.requests == 0 && reached.errors > 0)
+    {
+        remark(format_args!(
+            "outboard: nothing was answered; {}",
+            outcome.hint()
+        ));
+        return ExitCode::FAILURE;
+    }
+    let failed = outcome.failed();
+    if failed > args.max_errors {
+        remark(format_args!(
+            "outboard: {} failed, {:.3} % of what was tried; --max-errors allows {} %",
+            reached.errors,
+            failed * 100.0,
+            args.max_errors * 100.0
+        ));
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
 /// What a picture says of the load.

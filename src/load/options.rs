@@ -113,15 +113,85 @@ pub struct Args {
     /// Send again what has stood still for so long (up to twice that)
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     pub retry: Duration,
-    /// Wait for so long, at the end, for what is outstanding
+    /// Give a request up, as an error, that is not answered after so long (looked after every
+    /// --retry)
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    pub timeout: Duration,
+    /// Wait for so long, at the end, for what is outstanding; what is still under way then is an error
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "3s")]
     pub grace: Duration,
+    /// Exit with failure if more than this share of the requests fails
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0%")]
+    pub max_errors: f64,
     /// Make the same walk over addresses and ports, and the same choices, again
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
     /// Aim also at what is not in a network that is attached directly
     #[arg(long)]
     pub yes_i_own_this_network: bool,
+    #[command(flatten)]
+    pub foreign: Foreign,
+}
+
+/// Options of other tools of the kind, so that who tries them learns what there is instead.
+#[derive(clap::Args)]
+pub struct Foreign {
+    #[arg(short = 't', long, hide = true, value_name = "N")]
+    threads: Option<u32>,
+    #[arg(short = 's', long, hide = true, value_name = "SCRIPT")]
+    script: Option<PathBuf>,
+    #[arg(short = 'm', long, hide = true, value_name = "METHOD")]
+    method: Option<String>,
+    #[arg(short = 'z', hide = true, value_name = "TIME")]
+    for_time: Option<String>,
+    #[arg(short = 'D', hide = true, value_name = "SECONDS")]
+    for_seconds: Option<String>,
+    #[arg(short = 'K', long, hide = true, allow_hyphen_values = true, num_args = 0..=1)]
+    keepalive: Option<Option<String>>,
+}
+
+impl Foreign {
+    fn check(&self) -> Result<()> {
+        for (given, name, instead) in [
+            (
+                self.threads.is_some_and(|threads| threads != 1),
+                "-t",
+                "the client is one thread on one receive queue, which is seldom the limit; for \
+                 more, start it several times, each with its own --ports",
+            ),
+            (
+                self.script.is_some(),
+                "-s",
+                "there are no scripts; say what is asked for by --path, --sizes and -H",
+            ),
+            (
+                self.method.as_deref().is_some_and(|method| method != "GET"),
+                "-m",
+                "requests are GET, or HEAD by --head: others carry a body, and a stateless client \
+                 has none to repeat",
+            ),
+            (
+                self.for_time.is_some(),
+                "-z",
+                "the time is -d TIME here, such as -d 10s",
+            ),
+            (
+                self.for_seconds.is_some(),
+                "-D",
+                "the time is -d TIME here, such as -d 10s",
+            ),
+            (
+                self.keepalive.is_some(),
+                "--keepalive",
+                "connections stay unless --close or -k N says otherwise",
+            ),
+        ] {
+            if given {
+                bail!("{name}: {instead}");
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Ports to come from, if nothing is said: servers seldom listen on these.
@@ -151,6 +221,15 @@ impl From<Who> for Finish {
 impl Args {
     /// What clap cannot see.
     pub fn check(&self) -> Result<()> {
+        self.foreign.check()?;
+        if self.timeout < self.retry {
+            bail!(
+                "--timeout {:?} is shorter than --retry {:?}, by which it is looked after: make \
+                 --retry shorter, too",
+                self.timeout,
+                self.retry
+            );
+        }
         if self.sockets {
             for (given, name, why) in [
                 (
@@ -233,6 +312,13 @@ fn rate(text: &str) -> Result<f64, String> {
     match super::url::number(text) {
         Some(rate) if rate > 0.0 && rate <= 1e9 => Ok(rate),
         _ => Err("write a number a second, such as 500 or 20k".into()),
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.strip_suffix('%').unwrap_or(text).parse::<f64>() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("write a share such as 1% or 0.5%".into()),
     }
 }
 

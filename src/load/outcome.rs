@@ -24,6 +24,8 @@ pub struct Reached {
     pub errors: u64,
     /// Requests (or connections) that were due and not begun.
     pub backlog: u64,
+    /// Requests that were under way when nothing more was waited for; they are errors, too.
+    pub unfinished: u64,
 }
 
 /// A second of it.
@@ -37,6 +39,8 @@ pub struct Second {
     pub requests_rate: f64,
     /// Bits of TCP payload received a second.
     pub bits_rate: f64,
+    /// Whether it lasted long enough for its rates to mean something.
+    pub has_rates: bool,
     /// Latencies in it, in microseconds: mean, median, 99 %, greatest.
     pub latency: [f64; 4],
 }
@@ -51,6 +55,7 @@ impl Second {
             connections_rate: rate(after.connections, before.connections),
             requests_rate: rate(after.requests, before.requests),
             bits_rate: 8.0 * rate(after.bytes, before.bytes),
+            has_rates: true,
             latency: [
                 latency.mean(),
                 latency.value_at_quantile(0.5) as f64,
@@ -107,6 +112,17 @@ impl Outcome {
         self.progress.errors == 0 && lost == 0 && self.progress.outstanding == 0
     }
 
+    /// The share of what was tried that failed, 0 to 1; an answer that is wrong was tried once.
+    pub fn failed(&self) -> f64 {
+        let errors = self.progress.errors;
+        let wrong = self.details.as_ref().map_or(0, |details| {
+            let counters = &details.counters;
+            counters.status_4xx + counters.status_5xx + counters.bodies_wrong
+        });
+        let tried = self.most_done() + errors - wrong.min(errors);
+        errors as f64 / tried.max(1) as f64
+    }
+
     /// Requests answered, or connections opened, whichever are more.
     pub fn most_done(&self) -> u64 {
         self.progress.requests.max(self.progress.connections)
@@ -126,6 +142,8 @@ impl Outcome {
         } else if counters.syn_acks == 0 {
             "no SYN-ACK came back: does the server have a route to the source addresses, and is \
              the port right?"
+        } else if counters.timed_out + counters.unfinished > 0 {
+            "connections open, and no answer came in time: give more by --timeout and --grace"
         } else {
             "connections open, but no response came whole"
         }

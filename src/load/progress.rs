@@ -24,8 +24,8 @@ enum Style {
     Nothing,
 }
 
-/// The columns, as those of h1load.
-const COLUMNS: &str = "  time   conns  tot_conn   tot_req      tot_bytes    err     cps     rps    bps     ttfb    p50    p99    max";
+/// The columns, as those of h1load; but what it calls ttfb is the mean here, of whole responses.
+const COLUMNS: &str = "  time   conns  tot_conn   tot_req      tot_bytes    err     cps     rps    bps     mean    p50    p99    max";
 /// Lines after which the columns are named again.
 const PAGE: u64 = 20;
 
@@ -126,6 +126,9 @@ pub struct Clock {
     pub seconds: Vec<Second>,
 }
 
+/// Of a second, in seconds, what must be over for its rates to mean something.
+const SHORTEST: f64 = 0.5;
+
 /// Seconds that are remembered: a day of them.
 const MAX_SECONDS: usize = 86_400;
 
@@ -145,13 +148,36 @@ impl Clock {
         seconds >= self.next
     }
 
-    /// Ends the last one, unless it is hardly begun and nothing has come in it.
+    /// Ends the last one, unless it is hardly begun and nothing has come in it. A part of a second
+    /// that is too short for rates is printed without them, and is no point of the picture.
     pub fn finish(&mut self, now: Reached, latency: &Histogram<u64>, progress: &mut Progress) {
         let before = &self.before;
-        let came = now.requests > before.requests || now.connections > before.connections;
-        if came || now.seconds > before.seconds + 0.05 {
-            self.tick(now, latency, progress);
+        let came = now.requests > before.requests
+            || now.connections > before.connections
+            || now.errors > before.errors;
+        let lasted = now.seconds - before.seconds;
+        if !came && lasted <= 0.05 {
+            return;
         }
+        let is_short = lasted < SHORTEST && !self.seconds.is_empty();
+        let second = self.end(now, latency, is_short);
+        progress.second(&second);
+        if !is_short {
+            self.seconds.push(second);
+        }
+    }
+
+    fn end(&mut self, now: Reached, latency: &Histogram<u64>, is_short: bool) -> Second {
+        let mut within = latency.clone();
+        // They are of one making, and counts only grow.
+        if within.subtract(&self.latency_before).is_err() {
+            within.reset();
+        }
+        let mut second = Second::between(&self.before, &now, &within);
+        second.has_rates = !is_short;
+        self.latency_before = latency.clone();
+        self.before = now;
+        second
     }
 
     /// Ends a second.
@@ -159,14 +185,7 @@ impl Clock {
         while self.next <= now.seconds {
             self.next += 1.0;
         }
-        let mut within = latency.clone();
-        // They are of one making, and counts only grow.
-        if within.subtract(&self.latency_before).is_err() {
-            within.reset();
-        }
-        let second = Second::between(&self.before, &now, &within);
-        self.latency_before = latency.clone();
-        self.before = now;
+        let second = self.end(now, latency, false);
         progress.second(&second);
         if self.seconds.len() < MAX_SECONDS {
             self.seconds.push(second);
@@ -177,6 +196,13 @@ impl Clock {
 fn line(second: &Second) -> String {
     let reached = &second.reached;
     let [mean, median, most, max] = second.latency.map(time);
+    let rate = |rate: f64| {
+        if second.has_rates {
+            short(rate)
+        } else {
+            "-".into()
+        }
+    };
     format!(
         "{:6.1} {:>7} {:>9} {:>9} {:>14} {:>6} {:>7} {:>7} {:>6} {mean:>8} {median:>6} {most:>6} {max:>6}\n",
         reached.seconds,
@@ -185,9 +211,9 @@ fn line(second: &Second) -> String {
         reached.requests,
         reached.bytes,
         reached.errors,
-        short(second.connections_rate),
-        short(second.requests_rate),
-        short(second.bits_rate),
+        rate(second.connections_rate),
+        rate(second.requests_rate),
+        rate(second.bits_rate),
     )
 }
 
@@ -198,8 +224,15 @@ latency_p99_us,latency_max_us\n";
 fn csv(second: &Second) -> String {
     let reached = &second.reached;
     let [mean, median, most, max] = second.latency;
+    let rate = |rate: f64, digits: usize| {
+        if second.has_rates {
+            format!("{rate:.digits$}")
+        } else {
+            String::new()
+        }
+    };
     format!(
-        "{:.3},{},{},{},{},{},{},{:.1},{:.1},{:.0},{mean:.1},{median:.0},{most:.0},{max:.0}\n",
+        "{:.3},{},{},{},{},{},{},{},{},{},{mean:.1},{median:.0},{most:.0},{max:.0}\n",
         reached.seconds,
         reached.outstanding,
         reached.connections,
@@ -207,9 +240,9 @@ fn csv(second: &Second) -> String {
         reached.bytes,
         reached.errors,
         reached.backlog,
-        second.connections_rate,
-        second.requests_rate,
-        second.bits_rate,
+        rate(second.connections_rate, 1),
+        rate(second.requests_rate, 1),
+        rate(second.bits_rate, 0),
     )
 }
 

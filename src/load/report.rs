@@ -39,6 +39,14 @@ fn summary(text: &mut String, outcome: &Outcome, whole: bool) -> std::fmt::Resul
         short(reached.bytes as f64 * 8.0 / seconds),
         reached.errors
     )?;
+    if reached.unfinished > 0 {
+        writeln!(
+            text,
+            "{} requests were still under way at the end, and are counted as errors: --grace waits \
+             longer",
+            reached.unfinished
+        )?;
+    }
     if reached.backlog > 0 {
         writeln!(
             text,
@@ -151,6 +159,7 @@ const OTHERS: &[&str] = &[
     "status_5xx",
     "closed_early",
     "unanswered",
+    "timed_out",
     "reset",
     "refused",
     "malformed",
@@ -243,6 +252,8 @@ pub fn json(outcome: &Outcome, sides: Option<&Between>) -> Value {
         "errors": reached.errors,
         "outstanding": reached.outstanding,
         "backlog": reached.backlog,
+        "unfinished": reached.unfinished,
+        "failed": outcome.failed(),
         "connections_per_second": reached.connections as f64 / seconds,
         "requests_per_second": reached.requests as f64 / seconds,
         "bits_per_second": reached.bytes as f64 * 8.0 / seconds,

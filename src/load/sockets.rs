@@ -51,7 +51,11 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
         latency = in_microseconds(so_far);
         clock.tick(reached(so_far, close, connections), &latency, progress);
     })?;
-    let progress_at_end = reached(&outcome, close, connections);
+    let mut progress_at_end = reached(&outcome, close, connections);
+    // Nothing more is waited for: what was due and has no answer by now failed.
+    progress_at_end.unfinished = outcome.unanswered();
+    progress_at_end.errors += outcome.unanswered();
+    progress_at_end.backlog = 0;
     let latency = in_microseconds(&outcome);
     clock.finish(progress_at_end, &latency, progress);
     Ok(Outcome {
@@ -90,6 +94,7 @@ fn reached(outcome: &OfSockets, close: bool, connections: usize) -> Reached {
         bytes: outcome.bytes,
         errors: outcome.failed,
         backlog: outcome.unanswered(),
+        unfinished: 0,
     }
 }
 

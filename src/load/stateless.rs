@@ -195,6 +195,7 @@ fn reached(runner: &Runner<XdpDevice>, time: u64) -> Reached {
         bytes: counters.bytes_received,
         errors: counters.errors(),
         backlog: runner.backlog(time),
+        unfinished: counters.unfinished,
     }
 }
 
@@ -248,6 +249,7 @@ fn describe(job: &Job<'_>, way: &Way, rate: Option<f64>) -> Result<(Config, Plan
         per_connection,
         requests_in_all: args.requests.filter(|_| per_connection > 0),
         finish: args.finish.into(),
+        timeout_us: u32::try_from(args.timeout.as_micros()).unwrap_or(u32::MAX),
         paced: matches!(due, Due::Requests(_)),
         verify,
         window: usize::try_from(window.max(holding).clamp(WINDOWS.0, WINDOWS.1))?,

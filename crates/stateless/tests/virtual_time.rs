@@ -30,6 +30,7 @@ fn load(per_connection: u32, finish: Finish, due: Due) -> Load {
         per_connection,
         finish,
         paced: matches!(due, Due::Requests(_)),
+        timeout_us: 60_000_000,
         plan: plan(due, 20),
     }
 }
@@ -205,4 +206,104 @@ fn latency_counts_from_when_a_request_was_due() {
         latency.max()
     );
     assert!(latency.min() < 500, "{}", latency.min());
+}
+
+/// A load of `count` requests, two at once, of which none waits for another.
+fn few(count: u64, grace_ns: u64) -> Load {
+    let mut load = load(1000, Finish::ByClient, Due::AsTheyReturn);
+    load.paths = vec!["/100".into()];
+    load.plan.connections = 2;
+    load.plan.requests = Some(count);
+    load.plan.grace_ns = grace_ns;
+    load
+}
+
+#[test]
+fn a_late_answer_is_awaited_and_not_taken_for_a_loss() {
+    let habits = Habits {
+        delay_ns: 4 * SECOND,
+        ..Habits::default()
+    };
+    let mut world = World::new(1, &few(4, 10 * SECOND), habits, Faults::default());
+    world.run(60 * SECOND);
+    let counters = world.runner.client().counters();
+    assert_eq!(counters.responses, 4, "{counters:#?}");
+    // No SYN comes into a connection whose server has said that it has the request.
+    assert_eq!(counters.losses() + counters.errors(), 0, "{counters:#?}");
+}
+
+#[test]
+fn what_is_under_way_at_the_end_is_an_error() {
+    let habits = Habits {
+        delay_ns: 4 * SECOND,
+        ..Habits::default()
+    };
+    let mut world = World::new(1, &few(4, 3 * SECOND), habits, Faults::default());
+    world.run(60 * SECOND);
+    let counters = world.runner.client().counters();
+    assert_eq!(
+        (counters.responses, counters.unfinished),
+        (2, 2),
+        "{counters:#?}"
+    );
+    assert_eq!(counters.errors(), 2, "{counters:#?}");
+}
+
+#[test]
+fn an_answer_that_takes_too_long_is_given_up_after_the_timeout() {
+    let habits = Habits {
+        delay_ns: 100 * SECOND,
+        ..Habits::default()
+    };
+    let mut load = few(4, 60 * SECOND);
+    load.timeout_us = 5_000_000;
+    let mut world = World::new(1, &load, habits, Faults::default());
+    let began = world.now_ns;
+    world.run(60 * SECOND);
+    let counters = world.runner.client().counters();
+    assert_eq!(
+        (counters.responses, counters.timed_out),
+        (0, 4),
+        "{counters:#?}"
+    );
+    assert_eq!(
+        counters.syns_again + counters.unfinished,
+        0,
+        "{counters:#?}"
+    );
+    let took = world.now_ns - began;
+    // Twice five seconds, and each up to a turn of the hand later.
+    assert!((10 * SECOND..15 * SECOND).contains(&took), "{took}");
+}
+
+#[test]
+fn a_server_that_refuses_is_asked_less_and_less_and_no_more_than_was_wanted() {
+    let habits = Habits {
+        refuses: true,
+        ..Habits::default()
+    };
+    let load = load(1, Finish::ByServer, Due::AsTheyReturn);
+    let mut world = World::new(1, &load, habits, Faults::default());
+    let began = world.now_ns;
+    world.run(60 * SECOND);
+    let counters = world.runner.client().counters();
+    assert_eq!(counters.refused, REQUESTS, "{counters:#?}");
+    assert_eq!(counters.errors(), REQUESTS, "{counters:#?}");
+    assert_eq!(
+        (counters.syns, counters.requests),
+        (REQUESTS, 0),
+        "{counters:#?}"
+    );
+    // Twenty at once, twenty times: pauses of 1, 2, 4, … milliseconds up to a second.
+    let took = world.now_ns - began;
+    assert!(took > 5 * SECOND, "{took}");
+    // At a rate, the rate is kept.
+    let mut load = load.clone();
+    load.plan.due = Due::Connections(1000.0);
+    let mut world = World::new(1, &load, habits, Faults::default());
+    let began = world.now_ns;
+    world.run(60 * SECOND);
+    assert_eq!(world.runner.client().counters().refused, REQUESTS);
+    let took = world.now_ns - began;
+    assert!(took < SECOND, "{took}");
 }

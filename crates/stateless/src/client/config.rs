@@ -32,6 +32,8 @@ pub struct Config {
     pub finish: Finish,
     /// Requests in all, at most: then connections end.
     pub requests_in_all: Option<u64>,
+    /// How long an answer may take, in microseconds after the request was due: then it is given up.
+    pub timeout_us: u32,
     /// Requests wait for [`Client::ask`](super::Client::ask), instead of following a response at once.
     pub paced: bool,
     /// What bodies must be.

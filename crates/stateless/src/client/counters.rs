@@ -74,6 +74,11 @@ counters! {
     lost_asked,
     /// Connections given up: the server's FIN did not come.
     lost_closing,
+    /// Requests given up: the server did not answer within the time-out.
+    timed_out,
+    /// Requests, and connections on their way to one, that were under way when the wait at the end
+    /// was over.
+    unfinished,
     /// Segments received for a connection of ours.
     segments_received,
     /// Bytes of payload in them.
@@ -123,6 +128,8 @@ impl Counters {
             + self.reset
             + self.refused
             + self.unanswered
+            + self.timed_out
+            + self.unfinished
             + self.not_http
             + self.bodies_wrong
             + self.status_4xx

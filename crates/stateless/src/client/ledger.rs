@@ -197,6 +197,12 @@ impl Ledger {
         slot.attempts = 0;
     }
 
+    /// The server has the request, and has not answered it yet: that is no loss.
+    #[inline]
+    pub fn acknowledge(&mut self, connection: u64) {
+        self.slot_mut(connection).flags |= Slot::ACKNOWLEDGED;
+    }
+
     /// It has come to a stage, where something is due since `due`.
     #[inline]
     pub fn advance(&mut self, connection: u64, stage: Stage, due: u32) {

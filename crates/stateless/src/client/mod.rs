@@ -25,6 +25,7 @@
 //! | [`ledger`] | what was counted; who is due for another attempt |
 //! | [`reply`], `usual` | frames |
 //! | [`pace`] | when what is due |
+//! | `reluctance` | what is not begun at once, because all before it failed |
 //! | [`run`] | the client on a device |
 //!
 //! # Loss
@@ -46,6 +47,7 @@ mod finishing;
 pub mod ledger;
 pub mod pace;
 pub mod path;
+mod reluctance;
 pub mod reply;
 pub mod request;
 pub mod response;

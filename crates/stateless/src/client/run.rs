@@ -4,6 +4,7 @@ use netdev::Device;
 use wire::segment::{ChecksumPolicy, parse};
 
 use super::pace::{Pace, ramped};
+use super::reluctance::Reluctance;
 use super::reply::{Frames, Reply};
 use super::{Client, Counters, usual};
 
@@ -15,7 +16,8 @@ pub struct Plan {
     /// Connections outstanding at once, at most; where they follow one another
     /// ([`Due::AsTheyReturn`]), those count too whose FIN is not acknowledged.
     pub connections: u64,
-    /// Requests in all, at most (connections, if they are held); none: no limit.
+    /// Requests in all, at most (connections, if they are held), those that came to nothing because
+    /// no connection was had among them; none: no limit.
     pub requests: Option<u64>,
     /// When nothing more is begun, in nanoseconds after the beginning; none: never.
     pub duration_ns: Option<u64>,
@@ -74,6 +76,8 @@ pub struct Runner<D> {
     ran_us: u64,
     /// Until it has run for so long, what is outstanding is waited for.
     patience_us: u64,
+    /// Where connections follow one another, and come to nothing one after the other.
+    reluctance: Reluctance,
     replies: Vec<Reply>,
     /// Replies that the device had no room for: from this one on.
     unsent: usize,
@@ -105,6 +109,7 @@ impl<D: Device> Runner<D> {
             stopped_ns: None,
             ran_us: 0,
             patience_us: 0,
+            reluctance: Reluctance::default(),
             replies: Vec::with_capacity(4 * BATCH),
             unsent: 0,
             policy,
@@ -241,7 +246,7 @@ impl<D: Device> Runner<D> {
         if self.client.is_holding() {
             counters.syns
         } else {
-            counters.requests
+            counters.requests + counters.refused + counters.lost_opening
         }
     }
 
@@ -274,6 +279,15 @@ impl<D: Device> Runner<D> {
             .map_or(u64::MAX, |all| all.saturating_sub(spent));
         let budget = budget.min(usize::try_from(left).unwrap_or(usize::MAX));
         let Some(pace) = self.pace else {
+            let counters = self.client.counters();
+            let succeeded = if self.client.is_holding() {
+                counters.syn_acks
+            } else {
+                counters.responses
+            };
+            if self.reluctance.holds(counters, succeeded, now_ns) {
+                return;
+            }
             let room = room.saturating_sub(self.client.finishing());
             for _ in 0..budget {
                 if self.client.outstanding() >= room || !self.open(micros(now_ns)) {
@@ -335,6 +349,7 @@ impl<D: Device> Runner<D> {
         if self.stopped_ns.is_some() {
             let left_us = self.patience_us.saturating_sub(self.ran_us);
             if self.client.outstanding() == 0 || left_us == 0 {
+                self.client.abandon();
                 return Next::Over;
             }
             return Next::At(now_ns + IDLE_NS.min(left_us * 1000));

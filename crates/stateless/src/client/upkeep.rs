@@ -90,6 +90,15 @@ impl Client {
         }
     }
 
+    /// Counts what is under way when nothing more is waited for: requests without an answer, and
+    /// connections that did not come to one.
+    pub fn abandon(&mut self) {
+        let unfinished = |stage: &Stage| matches!(stage, Stage::Opening | Stage::Asked);
+        let live = self.ledger.live();
+        let count = live.filter(|(_, stage)| unfinished(stage)).count();
+        self.counters.unfinished += count as u64;
+    }
+
     /// Moves the hand on by what `elapsed_us` microseconds ask for if a turn takes `turn_us`, and
     /// tries again whatever has not moved for a turn.
     pub fn sweep(&mut self, now_us: u32, elapsed_us: u32, turn_us: u32, out: &mut Vec<Reply>) {
@@ -103,6 +112,15 @@ impl Client {
         let mut stalled = Vec::new();
         self.ledger.sweep(steps, |one| stalled.push(one));
         for one in stalled {
+            if one.stage == Stage::Asked && now_us.wrapping_sub(one.due) >= self.config.timeout_us {
+                self.counters.timed_out += 1;
+                self.partials.remove(one.connection);
+                self.ledger.close(one.connection);
+                continue;
+            }
+            if one.acknowledged {
+                continue;
+            }
             if one.attempts >= MAX_ATTEMPTS {
                 match one.stage {
                     Stage::Opening => self.counters.lost_opening += 1,

@@ -113,6 +113,7 @@ pub struct Load {
     pub per_connection: u32,
     pub finish: Finish,
     pub paced: bool,
+    pub timeout_us: u32,
     pub plan: Plan,
 }
 
@@ -173,6 +174,7 @@ impl World {
             per_connection: load.per_connection,
             requests_in_all: load.plan.requests,
             finish: load.finish,
+            timeout_us: load.timeout_us,
             paced: load.paced,
             verify: Verify::Bytes(bodies),
             window: 4096,

@@ -19,6 +19,10 @@ pub struct Habits {
     pub silent: bool,
     /// Bodies come in chunks.
     pub chunked: bool,
+    /// It answers so many nanoseconds after it was asked.
+    pub delay_ns: u64,
+    /// Nobody listens: it answers SYNs by resets.
+    pub refuses: bool,
 }
 
 impl Default for Habits {
@@ -27,6 +31,8 @@ impl Default for Habits {
             requests: u32::MAX,
             silent: false,
             chunked: false,
+            delay_ns: 0,
+            refuses: false,
         }
     }
 }
@@ -74,6 +80,8 @@ pub struct Server {
     habits: Habits,
     /// To be closed in the next turn.
     closing: Vec<ConnId>,
+    /// What is answered later, and when.
+    later: Vec<(u64, ConnId, usize)>,
     /// Requests that were read, by their number in their connection.
     pub requests: u64,
     pub connections: u64,
@@ -127,7 +135,7 @@ impl Server {
         let listener = stack
             .listen(ListenSpec {
                 addr: Some(IpAddr::from([10, 0, 0, 1])),
-                port: address.port(),
+                port: address.port() + u16::from(habits.refuses),
                 backlog: 1024,
                 max_half_open: 1024,
                 v6_only: false,
@@ -141,6 +149,7 @@ impl Server {
             responses: Vec::new(),
             habits,
             closing: Vec::new(),
+            later: Vec::new(),
             requests: 0,
             connections: 0,
         }
@@ -153,7 +162,9 @@ impl Server {
     }
 
     pub fn next_timeout(&mut self) -> Option<u64> {
-        self.stack.next_timeout().map(Instant::as_nanos)
+        let timer = self.stack.next_timeout().map(Instant::as_nanos);
+        let later = self.later.iter().map(|(at, ..)| *at).min();
+        timer.into_iter().chain(later).min()
     }
 
     /// Reads, answers, and returns what is to be sent.
@@ -176,7 +187,8 @@ impl Server {
                     }
                 }
                 Event::Connection(conn, update) => {
-                    self.answer(now, conn, update.received as usize);
+                    let at = now_ns + self.habits.delay_ns;
+                    self.later.push((at, conn, update.received as usize));
                     if (update.peer_closed || update.failed.is_some()) && !self.is_closed(conn) {
                         self.close(now, conn);
                     }
@@ -185,6 +197,13 @@ impl Server {
                     self.memory.0.remove(&conn);
                 }
             }
+        }
+        let due = |one: &(u64, ConnId, usize)| one.0 <= now_ns;
+        let (due, later) = std::mem::take(&mut self.later).into_iter().partition(due);
+        self.later = later;
+        let due: Vec<_> = due;
+        for (_, conn, received) in due {
+            self.answer(now, conn, received);
         }
         let mut sink = Sink {
             responses: &self.responses,

@@ -222,6 +222,10 @@ impl Client {
             }
             return;
         }
+        if self.ledger.stage(turn.connection) == Stage::Asked && self.lag(turn) == 1 {
+            // It has the request. A server without sessions never says so.
+            self.ledger.acknowledge(turn.connection);
+        }
         if !self.ledger.was_retried(turn.connection) {
             return;
         }

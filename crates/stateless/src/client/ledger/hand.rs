@@ -13,6 +13,8 @@ pub struct Stalled {
     pub attempts: u8,
     /// When what it waits for was due.
     pub due: u32,
+    /// Whether the server has said that it has the request: then its answer is late, not lost.
+    pub acknowledged: bool,
 }
 
 impl Ledger {
@@ -35,7 +37,12 @@ impl Ledger {
                 stage,
                 attempts: slot.attempts,
                 due: slot.due,
+                acknowledged: slot.flags & Slot::ACKNOWLEDGED != 0,
             };
+            if stalled.acknowledged {
+                each(stalled);
+                continue;
+            }
             slot.attempts = slot.attempts.saturating_add(1);
             slot.flags |= Slot::RETRIED;
             each(stalled);

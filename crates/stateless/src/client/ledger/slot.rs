@@ -37,7 +37,8 @@ pub(super) struct Slot {
     pub(super) expected: u32,
     /// Responses counted, modulo 2^16.
     pub(super) answered: u16,
-    /// Stage (3 bits), whether it moved, whether it was tried again.
+    /// Stage (3 bits), whether it moved, whether it was tried again, whether the server has said that
+    /// it has the request.
     pub(super) flags: u8,
     /// Further attempts since it last moved.
     pub(super) attempts: u8,
@@ -47,6 +48,7 @@ impl Slot {
     pub(super) const STAGE: u8 = 0x07;
     pub(super) const MOVED: u8 = 0x08;
     pub(super) const RETRIED: u8 = 0x10;
+    pub(super) const ACKNOWLEDGED: u8 = 0x20;
 
     pub(super) const OVER: Slot = Slot {
         due: 0,
