@@ -476,3 +476,93 @@ fn an_engine_that_comes_later_is_told_who_is_there() {
     );
     bench.stop();
 }
+
+#[test]
+fn bodies_of_several_segments_arrive_over_a_wire_that_loses() {
+    let test = "bodies_of_several_segments_arrive_over_a_wire_that_loses";
+    if lab::skip_without(test, &["curl", "nft"]) {
+        return;
+    }
+    let mut bench = Bench::new(&["--mode", "afxdp", "--json"]);
+    let nft = |rule: &str| {
+        let words = rule.split(' ');
+        let nft = bench.world.program(Side::Client, "nft").args(words);
+        nft.output().expect("nft");
+    };
+    nft("add table inet lossy");
+    nft("add chain inet lossy in { type filter hook input priority 0 ; }");
+    nft("add rule inet lossy in tcp sport 8000 numgen random mod 20 == 0 drop");
+    for number in 0..10 {
+        is_pattern(
+            &bench.fetch("/?s=50000"),
+            50_000,
+            &format!("fetch {number}"),
+        );
+    }
+    let repaired = || counted(&bench.world, &["repairs"]).is_some_and(|counts| counts[0] > 0);
+    let mut responder = bench.responder.take().expect("it runs");
+    responder
+        .wait_until(STARTING, repaired)
+        .expect("it is counted");
+    bench.responder = Some(responder);
+    bench.stop();
+}
+
+#[test]
+fn an_address_that_is_not_there_is_refused_with_those_that_are() {
+    let test = "an_address_that_is_not_there_is_refused_with_those_that_are";
+    if lab::skip_without(test, &[]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let program = world
+        .program(Side::Server, binary())
+        .args([
+            "respond",
+            "-i",
+            Side::Server.interface(),
+            "-L",
+            "10.1.2.3:80",
+        ])
+        .log(world.scratch().join("respond.log"));
+    let said = program.output().expect_err("it is not there").to_string();
+    for part in ["10.1.2.3 is no address of", "10.77.0.1", "ip addr add"] {
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn a_client_whose_kernel_takes_no_answers_is_noticed() {
+    let test = "a_client_whose_kernel_takes_no_answers_is_noticed";
+    if lab::skip_without(test, &["nft"]) {
+        return;
+    }
+    let bench = Bench::new(&[]);
+    // What is answered does not arrive, from a new responder's point of view.
+    let Bench { responder, world } = bench;
+    responder.expect("it runs").kill().expect("killed");
+    let nft = |rule: &str| {
+        let nft = world.program(Side::Client, "nft").args(rule.split(' '));
+        nft.output().expect("nft");
+    };
+    nft("add table inet deaf");
+    nft("add chain inet deaf in { type filter hook input priority 0 ; }");
+    nft("add rule inet deaf in tcp sport 8000-8009 drop");
+    let mut responder = command(&world).start().expect("it starts");
+    let connecting = world
+        .on(Side::Client, || {
+            let address = (Side::Server.ipv4(), PORT);
+            Ok(std::thread::spawn(move || {
+                // The kernel repeats its SYN after 1, 2 and 4 seconds.
+                let _ = TcpStream::connect_timeout(&address.into(), Duration::from_secs(20));
+            }))
+        })
+        .expect("a client");
+    let warned = || {
+        let log = std::fs::read_to_string(world.scratch().join("respond.log")).unwrap_or_default();
+        log.contains("nobody went on") && log.contains("--peer")
+    };
+    responder.wait_until(STARTING, warned).expect("a warning");
+    responder.stop(STARTING).expect("it stops");
+    drop(connecting);
+}

@@ -31,6 +31,20 @@ static __always_inline int drop(struct counts *counts, __u32 counter)
 /* An outcome is what a frame is counted as; with this, if the answer in `work->reply` was sent. */
 #define SEND 0x100
 
+/* Whether nobody can have sent it. */
+static __always_inline int is_martian(const struct work *work, const struct config *config)
+{
+	const struct segment *segment = &work->segment;
+	__u32 at = segment->ip;
+
+	if (!segment->source || !segment->destination)
+		return 1;
+	if (!segment->ipv6)
+		return is_martian_ipv4(config, IN(__u32, at + 12));
+	return !config->loopback && !IN(__u64, at + 8) &&
+	       IN(__u64, at + 16) == bpf_cpu_to_be64(1);
+}
+
 static __always_inline int is_loop(const struct work *work, const struct config *config)
 {
 	const struct segment *segment = &work->segment;
@@ -215,8 +229,8 @@ static __always_inline int on_segment(struct work *work, const struct config *co
 		return on_request(work, place);
 	if (phase != READY && phase != PROBE && phase != CLOSING && phase != CLOSED)
 		return MISPLACED;
-	/* Data behind the end, or the rest of a request that was split. */
-	if (bytes)
+	/* Data behind the end, or the rest of a request that was split; but a probe may have a zero. */
+	if (bytes && !(phase == PROBE && bytes == 1 && !IN(__u8, segment->payload)))
 		return MISPLACED;
 	if (phase == PROBE) {
 		if (fin)
@@ -249,6 +263,8 @@ static __always_inline int decide(struct work *work, const struct config *config
 	outcome = read_segment(work, config, length);
 	if (outcome)
 		return outcome;
+	if (is_martian(work, config))
+		return MARTIAN;
 	if (is_loop(work, config))
 		return LOOP;
 	if (segment->flags & RST)

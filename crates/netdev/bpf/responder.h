@@ -23,6 +23,7 @@
 #define BODY_SIZE 2048
 #define FIELDS_SIZE 208
 #define LINE_WORDS 6
+#define MAX_BROADCASTS 8
 
 /* Bodies: made up, random, texts, objects. */
 #define BODY_PATTERN 0
@@ -71,6 +72,10 @@ enum counter {
 	INCOMPLETE,
 	SMALL_WINDOW,
 	NO_ROOM,
+	MARTIAN,
+	/* Of responses in several segments, which this program does not send. */
+	REPAIRS,
+	FORGOTTEN,
 	COUNTERS,
 };
 /* A power of two, for the verifier. */
@@ -87,10 +92,13 @@ struct config {
 	/* By family: 0 is IPv4, 1 is IPv6. */
 	__u16 segment[2];
 	__u16 announced[2];
+	/* Of the interface, as in a packet; 0 where there are fewer. */
+	__u32 broadcasts[MAX_BROADCASTS];
 	__u8 strict;
 	__u8 reset;
 	__u8 partial;
-	__u8 zero;
+	/* Whether it is the loopback, where 127/8 is at home. */
+	__u8 loopback;
 };
 
 /* Filled in before the program is loaded: to the kernel these are constants, and what they rule out

@@ -60,6 +60,19 @@ static __always_inline int is_group_or_none(__u32 address)
 	return (address & 0xf0) == 0xe0 || address == 0xffffffff || !address;
 }
 
+/* Whether no client has this address, beyond what is_group_or_none() says. */
+static __always_inline int is_martian_ipv4(const struct config *config, __u32 address)
+{
+	__u32 first = address & 0xff;
+
+	if (!first || first >= 240 || (first == 127 && !config->loopback))
+		return 1;
+	for (int i = 0; i < MAX_BROADCASTS; i++)
+		if (config->broadcasts[i] == address)
+			return 1;
+	return 0;
+}
+
 /* Reads the options of a header as far as they concern us; the last of a kind counts. */
 __noinline int read_options(struct work *work, __u32 at, __u32 end)
 {

@@ -276,14 +276,16 @@ static __always_inline int answer_quickly(struct xdp_md *context, struct work *w
 	usual.ours = FRAME(__u64, 0) & 0xffffffffffffULL;
 	usual.source = FRAME(__u32, AT_IP + 12);
 	usual.destination = FRAME(__u32, AT_IP + 16);
-	if (is_group_or_none(usual.source) || is_group_or_none(usual.destination))
+	if (is_group_or_none(usual.source) || is_group_or_none(usual.destination) ||
+	    is_martian_ipv4(config, usual.source))
 		return NOT_QUICK;
 	sum = (__u64)usual.source + usual.destination;
 	if (fold(sum + FRAME(__u32, AT_IP) + FRAME(__u32, AT_IP + 4) + FRAME(__u32, AT_IP + 8)) !=
 	    0xffff)
 		return NOT_QUICK;
 	usual.ports = FRAME(__u32, AT_TCP);
-	if ((__u16)usual.ports == usual.ports >> 16 ||
+	if (!(__u16)usual.ports || !(usual.ports >> 16) ||
+	    (__u16)usual.ports == usual.ports >> 16 ||
 	    is_own_port(config, bpf_ntohs((__u16)usual.ports)))
 		return NOT_QUICK;
 	usual.seq = bpf_ntohl(FRAME(__u32, AT_TCP + 4));

@@ -314,15 +314,201 @@ fn a_burst_ends_at_a_state() {
     assert!(response.len() <= 5000, "within the window");
 }
 
+/// Takes the segments of a burst as a TCP does that keeps what comes out of order, and asks for what
+/// is missing by acknowledging: those in `lost` do not arrive the first time. What is acknowledged
+/// by a FIN is `true`.
+fn receive_with_losses(
+    responder: &mut Responder,
+    client: &mut Client,
+    burst: Vec<Vec<u8>>,
+    lost: &[usize],
+) -> (Vec<u8>, bool) {
+    let begin = client.ack;
+    let mut stream: Vec<Option<u8>> = Vec::new();
+    let mut fin = None;
+    let mut arriving: std::collections::VecDeque<_> = burst
+        .into_iter()
+        .enumerate()
+        .filter_map(|(number, frame)| (!lost.contains(&number)).then_some(frame))
+        .collect();
+    let mut now = 0;
+    loop {
+        let Some(frame) = arriving.pop_front() else {
+            if fin.is_some_and(|fin| client.ack == fin) {
+                break;
+            }
+            // Silence: the responder's patience ends.
+            now += 100_000_000;
+            assert!(now < 60_000_000_000, "it never comes");
+            responder.tick(now, |frame| arriving.push_back(frame.to_vec()));
+            continue;
+        };
+        let segment = wire::segment::parse(&frame, wire::segment::ChecksumPolicy::Verify).unwrap();
+        let at = segment.tcp.seq.0.wrapping_sub(begin) as usize;
+        stream.resize(stream.len().max(at + segment.payload.len()), None);
+        for (to, byte) in stream[at..].iter_mut().zip(segment.payload) {
+            assert!(to.is_none_or(|known| known == *byte), "other bytes again");
+            *to = Some(*byte);
+        }
+        if segment.tcp.flags.contains(Flags::PSH) {
+            let end = at + segment.payload.len();
+            let close = u32::from(segment.tcp.flags.contains(Flags::FIN));
+            fin = Some(begin.wrapping_add(end as u32 + close));
+        }
+        let whole = stream.iter().take_while(|byte| byte.is_some()).count();
+        let mut reached = begin.wrapping_add(whole as u32);
+        if let Some(fin) = fin
+            && fin.wrapping_sub(reached) == 1
+            && whole == stream.len()
+        {
+            reached = fin;
+        }
+        client.ack = reached;
+        let frame = client.frame(Flags::ACK, b"");
+        responder.respond(&frame, |frame| arriving.push_back(frame.to_vec()));
+    }
+    let bytes: Vec<u8> = stream.into_iter().map(|byte| byte.unwrap()).collect();
+    let closed = client.ack != begin.wrapping_add(bytes.len() as u32);
+    (bytes, closed)
+}
+
+#[test]
+fn a_segment_of_a_burst_that_is_lost_is_sent_again() {
+    let mut responder = with(|settings| settings.bursts = true);
+    let losses: [&[usize]; 8] = [
+        &[],
+        &[0],
+        &[1],
+        &[34],
+        &[35],
+        &[3, 4, 20, 34, 35],
+        &[30, 31, 32, 33, 34, 35],
+        &[1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23],
+    ];
+    for close in [false, true] {
+        let mut client = Client::v4();
+        client.local.1 += u16::from(close);
+        client.connect(&mut responder);
+        for lost in losses {
+            if close {
+                client.local.1 += 10;
+                client.connect(&mut responder);
+            }
+            let target = if close { "/?s=50000&C=1" } else { "/?s=50000" };
+            let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+            let before = *responder.counts();
+            let burst = client.send(&mut responder, Flags::ACK, request.as_bytes());
+            assert_eq!(burst.len(), 36);
+            let (response, closed) = receive_with_losses(&mut responder, &mut client, burst, lost);
+            let response = String::from_utf8(response).unwrap();
+            assert_eq!(body(&response).len(), 50_000, "{lost:?}");
+            assert_eq!(closed, close, "{lost:?}");
+            let counted = responder.counts().since(&before);
+            assert_eq!(counted.get(Counter::Repairs), lost.len() as u64, "{lost:?}");
+            assert_eq!(counted.get(Counter::Forgotten), 0);
+            assert_eq!(counted.get(Counter::Requests), 1);
+            // Nothing more is said of it.
+            assert_eq!(responder.next_tick_ns(), None, "{lost:?}");
+        }
+        if !close {
+            assert!(client.get(&mut responder, "/?s=10").0.contains("200 OK"));
+        }
+    }
+}
+
+#[test]
+fn a_burst_that_nobody_acknowledges_is_forgotten() {
+    let mut responder = with(|settings| settings.bursts = true);
+    let mut client = Client::v4();
+    client.connect(&mut responder);
+    client.send(&mut responder, Flags::ACK, b"GET /?s=3000 HTTP/1.1\r\n\r\n");
+    let mut frames = 0;
+    for second in 0..100 {
+        responder.tick(second * 1_000_000_000, |_| frames += 1);
+    }
+    assert_eq!((frames, responder.next_tick_ns()), (6, None));
+    assert_eq!(responder.counts().get(Counter::Forgotten), 1);
+    // A reset does so at once.
+    client.local.1 += 1;
+    client.connect(&mut responder);
+    client.send(&mut responder, Flags::ACK, b"GET /?s=3000 HTTP/1.1\r\n\r\n");
+    assert!(responder.next_tick_ns().is_some());
+    client.send(&mut responder, Flags::RST | Flags::ACK, b"");
+    assert_eq!(responder.next_tick_ns(), None);
+}
+
 #[test]
 fn an_idle_connection_is_probed() {
     let mut responder = responder();
     let mut client = Client::v4();
     client.connect(&mut responder);
+    // With a byte that was acknowledged before, as some do, and without.
+    for byte in [&b""[..], b"\0"] {
+        let mut probe = client.clone();
+        probe.seq = probe.seq.wrapping_sub(1);
+        let answer = answer(&mut responder, &probe.frame(Flags::ACK, byte));
+        assert_eq!(client.take(&answer).0, Flags::ACK);
+    }
     let mut probe = client.clone();
     probe.seq = probe.seq.wrapping_sub(1);
-    let answer = answer(&mut responder, &probe.frame(Flags::ACK, b""));
-    assert_eq!(client.take(&answer).0, Flags::ACK);
+    // But nothing that could be a part of a request.
+    for bytes in [&b"\n"[..], b"G", b"\0\0"] {
+        let frame = probe.frame(Flags::ACK, bytes);
+        silence(&mut responder, &frame, Counter::Misplaced);
+    }
+}
+
+#[test]
+fn what_nobody_can_have_sent_is_not_answered() {
+    let strange = |responder: &mut Responder, change: &dyn Fn(&mut Client)| {
+        let mut client = Client::v4();
+        change(&mut client);
+        silence(responder, &client.frame(Flags::SYN, b""), Counter::Martian);
+    };
+    let mut responder = with(|settings| settings.broadcasts = vec![[192, 0, 2, 255].into()]);
+    for source in [
+        [0, 1, 2, 3],
+        [127, 0, 0, 1],
+        [127, 9, 9, 9],
+        [240, 0, 0, 1],
+        [192, 0, 2, 255],
+    ] {
+        strange(&mut responder, &|client| client.local.0 = source.into());
+    }
+    strange(&mut responder, &|client| client.local.1 = 0);
+    strange(&mut responder, &|client| client.remote.1 = 0);
+    let mut client = Client::v6();
+    client.local.0 = std::net::Ipv6Addr::LOCALHOST.into();
+    silence(
+        &mut responder,
+        &client.frame(Flags::SYN, b""),
+        Counter::Martian,
+    );
+    // On the loopback these are neighbours.
+    let mut responder = with(|settings| settings.loopback = true);
+    answer(&mut responder, &client.frame(Flags::SYN, b""));
+    let mut client = Client::v4();
+    client.local.0 = [127, 0, 0, 2].into();
+    answer(&mut responder, &client.frame(Flags::SYN, b""));
+}
+
+#[test]
+fn a_refusal_names_the_limit_and_what_to_do() {
+    let say = |bursts: bool, target: &str| {
+        let mut settings = settings();
+        settings.bursts = bursts;
+        let tables = tables().with_limits(&settings);
+        let mut responder = Responder::new(settings, tables);
+        let mut client = Client::v4();
+        client.connect(&mut responder);
+        let (response, _) = client.get(&mut responder, target);
+        assert!(response.starts_with("HTTP/1.1 501"), "{response}");
+        body(&response).to_owned()
+    };
+    let said = say(false, "/60000");
+    assert!(said.contains("at most 1140 bytes") && said.contains("--mode afxdp takes 59700"));
+    assert!(say(true, "/60000").contains("at most 59700 bytes"));
+    assert!(say(false, "/?s=1100&k=1&p=1").contains("8 chunks"));
 }
 
 #[test]

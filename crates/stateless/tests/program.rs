@@ -4,6 +4,7 @@
 mod client;
 
 use std::io::Write;
+use std::net::IpAddr;
 
 use client::Client;
 use netdev::responder::Program;
@@ -243,6 +244,72 @@ fn compare_again(pair: &mut Pair, client: &Client, flags: Flags, step: &Step) {
     let at = usize::from(at) * frame.len() / 65_536;
     frame[at] = byte;
     pair.compare(&frame);
+}
+
+#[test]
+fn what_nobody_can_have_sent_is_told_alike() {
+    let mut settings = client::settings();
+    settings.broadcasts = vec![[192, 0, 2, 255].into(), [192, 0, 2, 127].into()];
+    for loopback in [false, true] {
+        settings.loopback = loopback;
+        let Some(mut pair) = Pair::new(settings.clone()) else {
+            return;
+        };
+        let v4 = [
+            [192, 0, 2, 255],
+            [192, 0, 2, 127],
+            [192, 0, 2, 3],
+            [0, 1, 2, 3],
+            [127, 0, 0, 1],
+            [239, 255, 0, 1],
+            [240, 0, 0, 1],
+        ];
+        let v4 = v4.map(IpAddr::from).into_iter();
+        let v6 = ["::1", "::2", "2001:db8::3"].map(|text| text.parse::<IpAddr>().unwrap());
+        // With the options of Linux and without: quickly, and by the general way.
+        for (source, linux) in v4
+            .chain(v6)
+            .flat_map(|source| [(source, false), (source, true)])
+        {
+            for ports in [(40_000, 80), (0, 80), (40_000, 0)] {
+                let mut client = if source.is_ipv4() {
+                    Client::v4()
+                } else {
+                    Client::v6()
+                };
+                client.local = (source, ports.0);
+                client.remote.1 = ports.1;
+                client.linux = linux;
+                pair.compare(&client.frame(Flags::SYN, b""));
+                pair.compare(&client.frame(Flags::ACK, b"GET / HTTP/1.1\r\n\r\n"));
+            }
+        }
+        let martians = pair.responder.counts().get(Counter::Martian);
+        assert!(martians > 40, "{martians}");
+    }
+}
+
+#[test]
+fn probes_with_a_byte_are_answered_alike() {
+    let Some(mut pair) = Pair::new(client::settings()) else {
+        return;
+    };
+    for (byte, answered) in [
+        (&b""[..], true),
+        (b"\0", true),
+        (b"\n", false),
+        (b"\0\0", false),
+    ] {
+        let mut client = Client::v4();
+        let answer = pair
+            .compare(&client.frame(Flags::SYN, b""))
+            .expect("an answer");
+        client.seq = client.seq.wrapping_add(1);
+        client.take(&answer);
+        client.seq = client.seq.wrapping_sub(1);
+        let answer = pair.compare(&client.frame(Flags::ACK, byte));
+        assert_eq!(answer.is_some(), answered);
+    }
 }
 
 fn play(pair: &mut Pair, case: &Case) {

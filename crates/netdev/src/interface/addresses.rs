@@ -38,6 +38,28 @@ impl Drop for List {
 }
 
 pub(super) fn of_interface(name: &str) -> io::Result<Vec<IpAddr>> {
+    each(name, |entry| entry.ifa_addr)
+}
+
+/// Its broadcast addresses. A point-to-point link has its peer's address in their place.
+pub(super) fn broadcasts(name: &str) -> io::Result<Vec<Ipv4Addr>> {
+    let broadcast = libc::IFF_BROADCAST as libc::c_uint;
+    let all = each(name, |entry| match entry.ifa_flags & broadcast {
+        0 => std::ptr::null_mut(),
+        _ => entry.ifa_ifu,
+    })?;
+    let ipv4 = |address| match address {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    };
+    Ok(all.into_iter().filter_map(ipv4).collect())
+}
+
+/// One of the addresses of each entry of an interface; `which` names a field of the entry.
+fn each(
+    name: &str,
+    which: impl Fn(&libc::ifaddrs) -> *mut libc::sockaddr,
+) -> io::Result<Vec<IpAddr>> {
     let mut list = List(std::ptr::null_mut());
     // SAFETY: the pointer is written, and nothing else.
     if unsafe { libc::getifaddrs(&raw mut list.0) } != 0 {
@@ -52,7 +74,7 @@ pub(super) fn of_interface(name: &str) -> io::Result<Vec<IpAddr>> {
         let of = unsafe { CStr::from_ptr(entry.ifa_name) };
         if of.to_bytes() == name.as_bytes() {
             // SAFETY: the address is null or one of the list's.
-            addresses.extend(unsafe { address(entry.ifa_addr) });
+            addresses.extend(unsafe { address(which(entry)) });
         }
         at = entry.ifa_next;
     }

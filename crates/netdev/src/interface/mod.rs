@@ -6,7 +6,7 @@ mod xdp;
 
 use std::ffi::CString;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -77,6 +77,14 @@ impl Interface {
     /// What the system call said.
     pub fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         addresses::of_interface(&self.name)
+    }
+
+    /// Its broadcast addresses, as they are now.
+    ///
+    /// # Errors
+    /// What the system call said.
+    pub fn broadcasts(&self) -> io::Result<Vec<Ipv4Addr>> {
+        addresses::broadcasts(&self.name)
     }
 
     /// A counter of its driver, summed over queues: all those whose names end in `suffix`. 0 if

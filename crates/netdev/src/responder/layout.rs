@@ -1,6 +1,7 @@
 //! What the responder's program and this process both know. The other half is in
 //! `bpf/responder.h`.
 
+use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
 /// Most ranges of ports.
@@ -17,6 +18,8 @@ pub const LINE_SIZE: usize = 48;
 pub const PATH_SIZE: usize = 63;
 /// Longest header fields of an object, in bytes.
 pub const FIELDS_SIZE: usize = 208;
+/// Broadcast addresses that the program can know.
+pub const MAX_BROADCASTS: usize = 8;
 /// Counters that the program can have.
 pub const COUNTER_SLOTS: usize = 32;
 
@@ -35,6 +38,11 @@ pub struct Setup {
     pub segment: [u16; 2],
     /// The MSS to announce, in bytes, by family.
     pub announced: [u16; 2],
+    /// Broadcast addresses of the interface, the first [`MAX_BROADCASTS`] of which nothing is
+    /// answered.
+    pub broadcasts: Vec<Ipv4Addr>,
+    /// Whether the interface is the loopback.
+    pub loopback: bool,
     /// Whether acknowledgements must be in the window.
     pub strict: bool,
     /// Whether connections end by a reset.
@@ -73,10 +81,11 @@ pub(super) struct Config {
     default_size: u32,
     segment: [u16; 2],
     announced: [u16; 2],
+    broadcasts: [[u8; 4]; MAX_BROADCASTS],
     strict: u8,
     reset: u8,
     partial: u8,
-    zero: u8,
+    loopback: u8,
 }
 
 impl Config {
@@ -84,6 +93,10 @@ impl Config {
         let mut ranges = [[0; 2]; MAX_RANGES];
         for (to, from) in ranges.iter_mut().zip(&setup.ports) {
             *to = [*from.start(), *from.end()];
+        }
+        let mut broadcasts = [[0; 4]; MAX_BROADCASTS];
+        for (to, from) in broadcasts.iter_mut().zip(&setup.broadcasts) {
+            *to = from.octets();
         }
         Self {
             key: setup.key,
@@ -96,7 +109,8 @@ impl Config {
             strict: setup.strict.into(),
             reset: setup.reset.into(),
             partial: setup.partial_checksums.into(),
-            zero: 0,
+            broadcasts,
+            loopback: setup.loopback.into(),
         }
     }
 }
@@ -167,7 +181,7 @@ pub(super) struct Counts(pub [u64; COUNTER_SLOTS]);
 
 // SAFETY: integers only, 80 bytes without padding.
 unsafe impl aya::Pod for Config {}
-const _: () = assert!(size_of::<Config>() == 72);
+const _: () = assert!(size_of::<Config>() == 104);
 // SAFETY: integers only, without padding: a multiple of eight bytes.
 unsafe impl aya::Pod for Line {}
 // SAFETY: as above.

@@ -14,8 +14,8 @@ use aya::programs::{TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 
 pub use layout::{
-    BODY_SIZE, COUNTER_SLOTS, FIELDS_SIZE, FixedObject, LINE_SIZE, MAX_BODIES, MAX_OBJECTS,
-    MAX_RANGES, PATH_SIZE, Setup,
+    BODY_SIZE, COUNTER_SLOTS, FIELDS_SIZE, FixedObject, LINE_SIZE, MAX_BODIES, MAX_BROADCASTS,
+    MAX_OBJECTS, MAX_RANGES, PATH_SIZE, Setup,
 };
 
 use crate::steering::{Context, MAX_QUEUES, SteeringError, Verdict, chain, load_error, take_map};

@@ -81,6 +81,13 @@ counters! {
     SmallWindow = "dropped_small_window",
     /// Dropped: no room for the answer, and no other way.
     NoRoom = "dropped_no_room",
+    /// Dropped: from an address or port that no client has: 0/8, 127/8 (but on the loopback), 240/4,
+    /// ::1, a broadcast address of the interface, port 0.
+    Martian = "dropped_martian",
+    /// Segments of a response that were sent again, because one was not acknowledged.
+    Repairs = "repairs",
+    /// Responses of several segments that were forgotten before all of them was acknowledged.
+    Forgotten = "forgotten",
 }
 
 /// How many there are.

@@ -1,7 +1,8 @@
 //! The responder: HTTP from the packets alone.
 //!
 //! [`Responder::respond`] is a pure function of a frame, but for what it counts: frame in, frames
-//! out. It keeps nothing of any connection. What it must know stands in the numbers of the segment
+//! out. It keeps nothing of any connection, but for the requests whose responses are several
+//! segments and not acknowledged yet (see `repair`). What it must know stands in the numbers of the segment
 //! (see [`state`]), what it answers in the request. `docs/stateless.md` has the whole argument.
 //!
 //! `netdev/bpf/responder.bpf.c` is the same function for the driver's edge, with one frame out for
@@ -11,6 +12,7 @@ pub mod counters;
 pub mod language;
 pub mod objects;
 pub mod program;
+mod repair;
 mod reply;
 pub mod request;
 mod response;
@@ -19,11 +21,15 @@ pub mod settings;
 pub mod state;
 pub mod tables;
 
+use std::net::IpAddr;
+use std::ops::Range;
+
 use wire::flow::FlowHasher;
 use wire::segment::{ChecksumPolicy, Malformed, Segment, parse};
 use wire::tcp::Flags;
 
 use counters::{Counter, Counts};
+use repair::{Repairs, Span, Step};
 use reply::Reply;
 use response::{PAD_ROOM, Plan, possible_padding};
 use settings::{CloseStyle, MAX_BURST, MAX_FRAME, Settings};
@@ -46,6 +52,8 @@ pub struct Responder {
     tables: Tables,
     hasher: FlowHasher,
     counts: Counts,
+    repairs: Repairs,
+    now_ns: u64,
     /// The payload of the answer under way.
     payload: Vec<u8>,
     /// Where frames are put together.
@@ -61,6 +69,15 @@ struct Secrets {
     clock: u32,
 }
 
+impl Secrets {
+    const fn of(hash: u64) -> Self {
+        Self {
+            sequence: hash as u32,
+            clock: (hash >> 32) as u32,
+        }
+    }
+}
+
 impl Responder {
     /// With settings and texts.
     pub fn new(settings: Settings, tables: Tables) -> Self {
@@ -69,6 +86,8 @@ impl Responder {
             settings,
             tables,
             counts: Counts::default(),
+            repairs: Repairs::default(),
+            now_ns: 0,
             payload: Vec::with_capacity(MAX_BURST),
             frame: Vec::with_capacity(MAX_FRAME),
         }
@@ -82,6 +101,21 @@ impl Responder {
     /// What it was told.
     pub const fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The time is `now_ns`, in nanoseconds of the caller's clock: hands what is due to be sent again
+    /// to `each`.
+    pub fn tick(&mut self, now_ns: u64, mut each: impl FnMut(&[u8])) {
+        self.now_ns = now_ns;
+        for (frame, at) in self.repairs.due(now_ns) {
+            self.repair(&frame, at, &mut each);
+        }
+        self.counts.0[Counter::Forgotten as usize] = self.repairs.forgotten;
+    }
+
+    /// When [`tick`](Self::tick) has something to send, unless frames change that.
+    pub fn next_tick_ns(&self) -> Option<u64> {
+        self.repairs.next_ns()
     }
 
     /// Takes up a frame, and hands every frame of the answer to `each`.
@@ -108,16 +142,17 @@ impl Responder {
             Malformed::TcpChecksum => Counter::Checksum,
             _ => Counter::Malformed,
         })?;
+        if self.is_martian(&segment) {
+            return Err(Counter::Martian);
+        }
         if self.is_loop(&segment) {
             return Err(Counter::Loop);
         }
         let hash = self.hasher.hash(&segment.flow());
-        let secrets = Secrets {
-            sequence: hash as u32,
-            clock: (hash >> 32) as u32,
-        };
+        let secrets = Secrets::of(hash);
         let flags = segment.tcp.flags;
         if flags.contains(Flags::RST) {
+            self.repairs.forget(hash);
             return Err(Counter::ResetsReceived);
         }
         if flags.contains(Flags::SYN) {
@@ -130,10 +165,34 @@ impl Responder {
         if self.settings.strict && !place.is_genuine() {
             return Err(Counter::Forged);
         }
-        let phase = place.phase().ok_or(Counter::Misplaced)?;
         let fin = flags.contains(Flags::FIN);
-        match (phase, segment.payload.len(), fin) {
-            (Phase::Ready, 1.., _) => self.on_request(&segment, place, secrets, each),
+        if self.settings.bursts && segment.payload.is_empty() {
+            let numbers = (segment.tcp.seq.0, ack.0);
+            let repairs = &mut self.repairs;
+            match repairs.on_acknowledgement(hash, numbers, fin, self.now_ns) {
+                Step::Nothing => {}
+                Step::Progress => return Err(Counter::Acks),
+                Step::Resend(frame, at) => {
+                    self.repair(&frame, at, each);
+                    return Err(Counter::Acks);
+                }
+            }
+        }
+        let phase = place.phase().ok_or(Counter::Misplaced)?;
+        // Some probe with a byte of garbage (RFC 9293, 3.8.4), Windows with a zero. Another could be
+        // of a request that is typed: no request has a zero.
+        let bytes = match segment.payload {
+            [0] if phase == Phase::Probe => 0,
+            bytes => bytes.len(),
+        };
+        match (phase, bytes, fin) {
+            (Phase::Ready, 1.., _) => {
+                let span = self.on_request(&segment, place, secrets, each)?;
+                if let Some(span) = span {
+                    self.repairs.remember(hash, frame, span, self.now_ns);
+                }
+                Ok(())
+            }
             (Phase::Probe, 0, false) => {
                 self.short(&segment, secrets, Flags::NONE, each, Counter::Probes)
             }
@@ -153,6 +212,21 @@ impl Responder {
             }
             (_, 0, false) => Err(Counter::Acks),
         }
+    }
+
+    /// Whether nobody can have sent it: RFC 1122, 3.2.1.3.
+    fn is_martian(&self, segment: &Segment<'_>) -> bool {
+        let nobody = match segment.src {
+            IpAddr::V4(source) => {
+                let first = source.octets()[0];
+                first == 0
+                    || first >= 240
+                    || first == 127 && !self.settings.loopback
+                    || self.settings.broadcasts.contains(&source)
+            }
+            IpAddr::V6(source) => source.is_loopback() && !self.settings.loopback,
+        };
+        nobody || segment.tcp.src_port == 0 || segment.tcp.dst_port == 0
     }
 
     /// Whether an answer could come back as a question.
@@ -215,13 +289,98 @@ impl Responder {
         Ok(())
     }
 
+    /// Answers a request; what was sent, if that was several segments.
     fn on_request(
         &mut self,
         segment: &Segment<'_>,
         place: Place,
         secrets: Secrets,
         each: &mut dyn FnMut(&[u8]),
-    ) -> Result<(), Counter> {
+    ) -> Result<Option<Span>, Counter> {
+        let Prepared {
+            reply,
+            answer,
+            piece,
+        } = self.prepare(segment, place, secrets)?;
+        let total = self.payload.len();
+        self.send_pieces(reply, &answer, piece, |_| true, each);
+        let with_fin =
+            segment.tcp.flags.contains(Flags::FIN) && answer.consumed == segment.payload.len();
+        let next = answer.consumed as u32 + u32::from(with_fin);
+        let span = (total > piece).then(|| Span {
+            next: segment.tcp.seq.0.wrapping_add(next),
+            start: segment.tcp.ack.map_or(0, |ack| ack.0),
+            length: total as u32 + u32::from(answer.close),
+        });
+        self.counts.add(Counter::Requests, 1);
+        self.counts.add(Counter::Responses, answer.responses);
+        self.counts.add(Counter::Clipped, u64::from(answer.clipped));
+        self.counts.add(Counter::Closes, u64::from(answer.close));
+        let worn = answer.close && place.is_near_the_end();
+        self.counts.add(Counter::WornOut, u64::from(worn));
+        self.counts.add(Counter::BytesIn, answer.consumed as u64);
+        self.counts.add(Counter::BytesOut, total as u64);
+        Ok(span)
+    }
+
+    /// Sends the segment at a place of the response to the request in `frame` again.
+    fn repair(&mut self, frame: &[u8], at: u32, each: &mut dyn FnMut(&[u8])) {
+        // It was read when it came.
+        let Ok(segment) = parse(frame, ChecksumPolicy::AcceptPartial) else {
+            return;
+        };
+        let secrets = Secrets::of(self.hasher.hash(&segment.flow()));
+        let ack = segment.tcp.ack.map_or(0, |ack| ack.0);
+        let place = Place::of(segment.tcp.seq.0, ack, secrets.sequence);
+        let Ok(prepared) = self.prepare(&segment, place, secrets) else {
+            return;
+        };
+        let total = self.payload.len();
+        // If only its FIN is missing, that comes with the last bytes.
+        let at = (at as usize).min(total.saturating_sub(1));
+        let Prepared {
+            reply,
+            answer,
+            piece,
+        } = prepared;
+        let is_missing = |range: &Range<usize>| range.contains(&at);
+        self.send_pieces(reply, &answer, piece, is_missing, each);
+        self.counts.add(Counter::Repairs, 1);
+    }
+
+    /// Sends those segments of a response that are `wanted`, each of at most `piece` bytes.
+    fn send_pieces(
+        &mut self,
+        mut reply: Reply,
+        answer: &Answer,
+        piece: usize,
+        wanted: impl Fn(&Range<usize>) -> bool,
+        each: &mut dyn FnMut(&[u8]),
+    ) {
+        let total = self.payload.len();
+        let mut at = 0;
+        while at < total {
+            let end = (at + piece).min(total);
+            let mut flags = Flags::NONE;
+            if end == total {
+                flags = Flags::PSH.with(Flags::FIN, answer.close);
+            }
+            reply.flags(flags);
+            if wanted(&(at..end)) {
+                self.send(&reply, at..end, each);
+            }
+            reply.advance((end - at) as u32);
+            at = end;
+        }
+    }
+
+    /// Writes the answer to a request to `self.payload`, and says how it is to be sent.
+    fn prepare(
+        &mut self,
+        segment: &Segment<'_>,
+        place: Place,
+        secrets: Secrets,
+    ) -> Result<Prepared, Counter> {
         let options = if segment.tcp.options.timestamps.is_some() {
             TIMESTAMPS
         } else {
@@ -253,28 +412,11 @@ impl Responder {
         } else {
             self.payload.len()
         };
-        let total = self.payload.len();
-        let mut at = 0;
-        while at < total {
-            let end = (at + piece).min(total);
-            let mut flags = Flags::NONE;
-            if end == total {
-                flags = Flags::PSH.with(Flags::FIN, answer.close);
-            }
-            reply.flags(flags);
-            self.send(&reply, at..end, each);
-            reply.advance((end - at) as u32);
-            at = end;
-        }
-        self.counts.add(Counter::Requests, 1);
-        self.counts.add(Counter::Responses, answer.responses);
-        self.counts.add(Counter::Clipped, u64::from(answer.clipped));
-        self.counts.add(Counter::Closes, u64::from(answer.close));
-        let worn = answer.close && place.is_near_the_end();
-        self.counts.add(Counter::WornOut, u64::from(worn));
-        self.counts.add(Counter::BytesIn, answer.consumed as u64);
-        self.counts.add(Counter::BytesOut, total as u64);
-        Ok(())
+        Ok(Prepared {
+            reply,
+            answer,
+            piece,
+        })
     }
 
     /// Writes the responses to all complete requests that there is room for to `self.payload`.
@@ -332,6 +474,14 @@ impl Responder {
         self.counts.add(Counter::FramesOut, 1);
         each(&self.frame);
     }
+}
+
+/// A response that is ready to be sent.
+struct Prepared {
+    reply: Reply,
+    answer: Answer,
+    /// Bytes of a segment, at most.
+    piece: usize,
 }
 
 /// What was composed.

@@ -18,6 +18,8 @@ pub fn setup(settings: &Settings, tables: &Tables) -> Setup {
         default_size: settings.default_size,
         segment: by_family(Settings::segment),
         announced: by_family(Settings::announced),
+        broadcasts: settings.broadcasts.clone(),
+        loopback: settings.loopback,
         strict: settings.strict,
         reset: settings.close == CloseStyle::Reset,
         partial_checksums: settings.partial_checksums,

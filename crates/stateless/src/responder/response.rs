@@ -53,7 +53,7 @@ pub struct Plan<'t> {
 impl<'t> Plan<'t> {
     /// The response to a request. `last` if the connection must end.
     pub fn new(request: &Request<'_>, last: bool, tables: &'t Tables, settings: &Settings) -> Self {
-        let text = |text| Self::of_text(text, request, last);
+        let text = |text| Self::of_text(text, tables, request, last);
         match request.asked {
             Asked::Refused(Refusal::NotHttp) => text(Text::BadRequest),
             Asked::Refused(Refusal::TooLong) => text(Text::TargetTooLong),
@@ -65,7 +65,7 @@ impl<'t> Plan<'t> {
                 None => text(Text::NotFound),
             },
             Asked::Wanted(Wanted::Made(arguments)) => {
-                Self::made(&arguments, request, last, settings)
+                Self::made(&arguments, request, last, tables, settings)
             }
         }
     }
@@ -93,9 +93,9 @@ impl<'t> Plan<'t> {
     }
 
     /// A fixed text, its length cut to that of its body by [`fit`](Self::fit) if need be.
-    fn of_text(text: Text, request: &Request<'_>, last: bool) -> Self {
+    fn of_text(text: Text, tables: &Tables, request: &Request<'_>, last: bool) -> Self {
         let close = last || ends_by_itself(request);
-        let size = text.size();
+        let size = tables.size(text);
         Self {
             framing: Framing::Length(size),
             body: text.body(),
@@ -117,8 +117,14 @@ impl<'t> Plan<'t> {
         }
     }
 
-    fn made(arguments: &Arguments, request: &Request<'_>, last: bool, settings: &Settings) -> Self {
-        let text = |text| Self::of_text(text, request, last);
+    fn made(
+        arguments: &Arguments,
+        request: &Request<'_>,
+        last: bool,
+        tables: &Tables,
+        settings: &Settings,
+    ) -> Self {
+        let text = |text| Self::of_text(text, tables, request, last);
         let status = arguments.status.unwrap_or(200);
         let mut size = arguments.size.unwrap_or(settings.default_size);
         if arguments.delay != 0 {
@@ -171,7 +177,7 @@ impl<'t> Plan<'t> {
             return Some(false);
         }
         if !self.clippable {
-            let size = Text::NoFit.size();
+            let size = tables.size(Text::NoFit);
             *self = Self {
                 status: Text::NoFit.status(),
                 uncacheable: false,

@@ -1,5 +1,6 @@
 //! What a responder is told at its start.
 
+use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
 use super::state::LARGEST;
@@ -16,6 +17,9 @@ pub const MAX_BURST: usize = 60_000;
 
 /// Room for everything of a response but its body, in bytes.
 pub const HEAD_ROOM: usize = 300;
+
+/// Most bytes of body in one.
+pub const MAX_BURST_BODY: u32 = (MAX_BURST - HEAD_ROOM) as u32;
 
 /// How connections end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,6 +50,10 @@ pub struct Settings {
     pub partial_checksums: bool,
     /// Bytes of body that `/` has.
     pub default_size: u32,
+    /// Broadcast addresses of the interface: nobody sends from them.
+    pub broadcasts: Vec<Ipv4Addr>,
+    /// Whether the interface is the loopback, where 127/8 and ::1 are at home.
+    pub loopback: bool,
 }
 
 impl Settings {
@@ -60,6 +68,8 @@ impl Settings {
             bursts: false,
             partial_checksums: false,
             default_size: 64,
+            broadcasts: Vec::new(),
+            loopback: false,
         }
     }
 
@@ -76,11 +86,10 @@ impl Settings {
 
     /// Largest body that is promised, in bytes. A client that takes less gets less.
     pub fn max_body(&self) -> u32 {
-        let largest = if self.bursts {
-            MAX_BURST
-        } else {
-            usize::from(self.segment(true))
-        };
+        if self.bursts {
+            return MAX_BURST_BODY;
+        }
+        let largest = usize::from(self.segment(true));
         (largest - HEAD_ROOM.min(largest)) as u32
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The program in the driver gets the same bytes in its maps ([`Tables`] says where they stand).
 
-use super::settings::MAX_BURST;
+use super::settings::{MAX_BURST, MAX_BURST_BODY, Settings};
 
 /// The numbers of the bodies.
 pub const PATTERN: usize = 0;
@@ -67,11 +67,6 @@ impl Text {
     /// The number of its body.
     pub const fn body(self) -> usize {
         FIRST_TEXT + self as usize
-    }
-
-    /// Bytes of its body.
-    pub const fn size(self) -> u32 {
-        self.bytes().len() as u32
     }
 
     const fn bytes(self) -> &'static str {
@@ -148,6 +143,35 @@ impl Tables {
             tables.bodies.push(body);
         }
         tables
+    }
+
+    /// The same, but that refusals name the limits of these settings, and what to do about them.
+    #[must_use]
+    pub fn with_limits(mut self, settings: &Settings) -> Self {
+        let most = settings.max_body();
+        let (larger, fit) = if settings.bursts {
+            (
+                format!("s=: at most {most} bytes of body, one burst within your window\n"),
+                "larger than your window; a body of s= alone is made shorter instead\n",
+            )
+        } else {
+            (
+                format!(
+                    "s=: at most {most} bytes of body, one segment; \
+                     outboard respond --mode afxdp takes {MAX_BURST_BODY}\n"
+                ),
+                "larger than your segment or window; outboard respond --mode afxdp takes several \
+                 segments\n",
+            )
+        };
+        self.bodies[Text::TooLarge.body()] = larger.into_bytes();
+        self.bodies[Text::NoFit.body()] = fit.as_bytes().to_vec();
+        self
+    }
+
+    /// Bytes of the body of a text.
+    pub fn size(&self, text: Text) -> u32 {
+        self.body(text.body()).len() as u32
     }
 
     /// The status line, with its end.

@@ -1,5 +1,7 @@
 //! The way by AF_XDP: frames come to this process, and a response may be several of them.
 
+use std::time::{Duration, Instant};
+
 use netdev::interface::XdpMode;
 use netdev::steering::{Share, Steering};
 use netdev::xdp::{self, XdpDevice};
@@ -49,19 +51,33 @@ impl Socket {
     /// Answers what has arrived, a batch at most.
     pub fn turn(&mut self, responder: &mut Responder) {
         let (bytes, ends) = (&mut self.bytes, &mut self.ends);
-        bytes.clear();
-        ends.clear();
         self.device.receive(BATCH, |frame| {
             responder.respond(frame, |answer| {
                 bytes.extend_from_slice(answer);
                 ends.push(bytes.len());
             });
         });
+        self.flush();
+    }
+
+    /// Sends again what is due at this time.
+    pub fn tick(&mut self, responder: &mut Responder, now_ns: u64) {
+        let (bytes, ends) = (&mut self.bytes, &mut self.ends);
+        responder.tick(now_ns, |answer| {
+            bytes.extend_from_slice(answer);
+            ends.push(bytes.len());
+        });
+        self.flush();
+    }
+
+    /// Sends the answers.
+    fn flush(&mut self) {
         let mut start = 0;
         for end in &self.ends {
             let answer = &self.bytes[start..*end];
             start = *end;
-            // Without a frame it is lost, and the device counts that; the client asks again.
+            // Without a frame it is lost, and the device counts that; the client asks again, or a
+            // segment of several is sent again.
             if let Some(frame) = self.device.frame()
                 && let Some(room) = frame.get_mut(..answer.len())
             {
@@ -69,6 +85,8 @@ impl Socket {
                 self.device.submit(answer.len(), None);
             }
         }
+        self.bytes.clear();
+        self.ends.clear();
         self.device.flush();
     }
 }
@@ -78,6 +96,7 @@ pub(super) struct Bursts {
     steering: Steering,
     sockets: Vec<Socket>,
     responder: Responder,
+    began: Instant,
 }
 
 impl Bursts {
@@ -101,6 +120,7 @@ impl Bursts {
             steering,
             sockets,
             responder: Responder::new(settings, tables),
+            began: Instant::now(),
         })
     }
 
@@ -115,9 +135,24 @@ impl Bursts {
     }
 
     pub fn turn(&mut self) {
+        let now_ns = self.now_ns();
+        // Which queue an answer leaves by is the same to who gets it.
+        if let Some(socket) = self.sockets.first_mut() {
+            socket.tick(&mut self.responder, now_ns);
+        }
         for socket in &mut self.sockets {
             socket.turn(&mut self.responder);
         }
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// How long until something has to be sent again, if anything has.
+    pub fn patience(&self) -> Option<Duration> {
+        let next = self.responder.next_tick_ns()?;
+        Some(Duration::from_nanos(next.saturating_sub(self.now_ns())))
     }
 
     pub const fn counts(&self) -> Counts {

@@ -55,6 +55,24 @@ pub(super) fn all(options: &Options) -> Result<Vec<Endpoint>, StartError> {
     for vlan in std::iter::once(0).chain(options.vlans.iter().copied()) {
         let own = addresses(options, vlan)?;
         for listen in &options.listen {
+            // A VLAN's address may be that of an interface which is made later.
+            if let Some(address) = listen.address
+                && options.vlans.is_empty()
+                && !is_own(&options.interface, &own, address)
+            {
+                return Err(StartError::NotThere {
+                    address,
+                    interface: options.interface.name.clone(),
+                    has: match &own[..] {
+                        [] => "none".into(),
+                        own => own
+                            .iter()
+                            .map(IpAddr::to_string)
+                            .collect::<Vec<_>>()
+                            .join(", "),
+                    },
+                });
+            }
             let addresses = listen.address.map_or(own.clone(), |address| vec![address]);
             if addresses.is_empty() && vlan == 0 && options.vlans.is_empty() {
                 return Err(StartError::NoAddress(options.interface.name.clone()));
@@ -76,6 +94,12 @@ pub(super) fn all(options: &Options) -> Result<Vec<Endpoint>, StartError> {
         return Err(StartError::TooMany(endpoints.len(), most));
     }
     Ok(endpoints)
+}
+
+/// Whether packets to an address come by the interface: one of its own, or, on the loopback, any of
+/// 127/8.
+fn is_own(interface: &Interface, own: &[IpAddr], address: IpAddr) -> bool {
+    own.contains(&address) || interface.is_loopback() && address.is_loopback()
 }
 
 /// The addresses of the interface, or of the kernel's interface for one of its VLANs.

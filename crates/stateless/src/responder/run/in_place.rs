@@ -14,7 +14,7 @@ use rustix::event::PollFd;
 use super::bursts::Socket;
 use super::{Options, Owner, StartError, endpoints};
 use crate::responder::Responder;
-use crate::responder::counters::Counts;
+use crate::responder::counters::{Counter, Counts};
 use crate::responder::program;
 use crate::responder::settings::Settings;
 use crate::responder::tables::Tables;
@@ -141,8 +141,39 @@ impl InPlace {
                  --peer [NETNS/]IFACE, attach any XDP program there, or use --mode afxdp"
             ));
         }
+        if let Ok(counts) = self.counts()
+            && nobody_goes_on(&counts)
+        {
+            let syns = counts.get(Counter::Syns);
+            let veth = if self.interface.driver == "veth" {
+                ", or the other end of this veth does not take them: name it with --peer \
+                 [NETNS/]IFACE, or use --mode afxdp"
+            } else {
+                ""
+            };
+            warnings.push(format!(
+                "{syns} SYNs were answered, and nobody went on: it is a flood, or the answers were \
+                 lost on their way back{veth}"
+            ));
+        }
         warnings
     }
+}
+
+/// SYNs after which it is strange that nothing else has come.
+const STRANGE: u64 = 3;
+
+/// Whether clients open connections, and none says anything more.
+fn nobody_goes_on(counts: &Counts) -> bool {
+    let more = [
+        Counter::Requests,
+        Counter::Acks,
+        Counter::Fins,
+        Counter::ResetsReceived,
+        Counter::Incomplete,
+        Counter::Misplaced,
+    ];
+    counts.get(Counter::Syns) >= STRANGE && more.iter().all(|counter| counts.get(*counter) == 0)
 }
 
 /// Frames that were sent back, and that nobody took.
@@ -160,4 +191,21 @@ fn own(
         steering.add_responder_port(*endpoint)?;
     }
     Ok(Root::Own(Box::new(steering)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syns_alone_are_strange_and_anything_more_is_not() {
+        let mut counts = Counts::default();
+        assert!(!nobody_goes_on(&counts));
+        counts.add(Counter::Syns, STRANGE - 1);
+        assert!(!nobody_goes_on(&counts));
+        counts.add(Counter::Syns, 1);
+        assert!(nobody_goes_on(&counts));
+        counts.add(Counter::ResetsReceived, 1);
+        assert!(!nobody_goes_on(&counts));
+    }
 }

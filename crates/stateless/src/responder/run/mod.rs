@@ -24,6 +24,7 @@ use super::settings::Settings;
 use super::tables::Tables;
 
 pub use endpoints::Listen;
+pub use owners::refuse_taken;
 
 /// How frames get in and out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,6 +73,18 @@ pub enum StartError {
     /// No address.
     #[error("{0} has no IP address to serve: ip addr add …, or name one: -L ADDR:PORT")]
     NoAddress(String),
+    /// An address that is not the interface's.
+    #[error(
+        "{address} is no address of {interface}, which has {has}; add it: ip addr add {address}/PREFIX dev {interface}"
+    )]
+    NotThere {
+        /// What was to be listened on.
+        address: IpAddr,
+        /// The interface.
+        interface: String,
+        /// Its addresses.
+        has: String,
+    },
     /// Too many.
     #[error("{0} endpoints (addresses by ports by VLANs): at most {1} can be served")]
     TooMany(usize, usize),
@@ -146,11 +159,16 @@ impl Server {
         engine: impl FnOnce() -> Option<Box<dyn Owner>>,
     ) -> Result<Self, StartError> {
         let interface = options.interface.clone();
-        owners::check(&options.listen)?;
+        refuse_taken(&options.listen)?;
         settings.partial_checksums =
             interface.delivers_partial_checksums() || interface.is_loopback();
         settings.mtu = u16::try_from(interface.mtu).unwrap_or(u16::MAX);
         settings.bursts = options.mode != Mode::Xdp;
+        settings.loopback = interface.is_loopback();
+        settings.broadcasts = interface
+            .broadcasts()
+            .map_err(step("list the addresses of the interface"))?;
+        let tables = tables.with_limits(&settings);
         let way = match options.mode {
             Mode::Xdp => {
                 let started = in_place::InPlace::start(options, settings, tables, engine)?;
@@ -194,14 +212,17 @@ impl Server {
             if left.is_zero() {
                 return Ok(false);
             }
+            let mut left = left.min(Duration::from_secs(3600));
             let mut set = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
             match &self.way {
                 Way::InPlace(way) => way.poll_fds(&mut set),
-                Way::Bursts(way) => way.poll_fds(&mut set),
+                Way::Bursts(way) => {
+                    way.poll_fds(&mut set);
+                    left = way.patience().map_or(left, |patience| left.min(patience));
+                }
                 Way::Queue(_) => {}
             }
-            let timeout = Timespec::try_from(left.min(Duration::from_secs(3600)))
-                .map_err(|_| io::ErrorKind::InvalidInput)?;
+            let timeout = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
             match poll(&mut set, Some(&timeout)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),

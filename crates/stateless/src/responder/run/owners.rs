@@ -18,7 +18,7 @@ struct Listener {
 ///
 /// # Errors
 /// [`StartError::Taken`], with who it is.
-pub(super) fn check(listen: &[Listen]) -> Result<(), StartError> {
+pub fn refuse_taken(listen: &[Listen]) -> Result<(), StartError> {
     for file in ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"] {
         let table = match fs::read_to_string(file) {
             // A kernel without IPv6.
@@ -108,7 +108,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let address = listener.local_addr().expect("bound");
         let on = |address: Option<IpAddr>, port| {
-            check(&[Listen {
+            refuse_taken(&[Listen {
                 address,
                 ports: port..=port,
             }])

@@ -5,8 +5,9 @@
 use std::io;
 use std::net::IpAddr;
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use netdev::Interface;
 use netdev::packet::RawSocket;
@@ -44,11 +45,17 @@ impl Queue {
             .map_err(step("open an AF_PACKET socket for the answers"))?;
         let counts = Arc::new(Mutex::new(Counts::default()));
         let shared = Arc::clone(&counts);
-        let mut responder = Responder::new(settings, tables);
+        let responder = Arc::new(Mutex::new(Responder::new(settings, tables)));
+        let socket = Arc::new(socket);
         let interface = options.interface.clone();
+        let (ours, sender) = (Arc::downgrade(&responder), Arc::clone(&socket));
+        std::thread::Builder::new()
+            .name("repair".into())
+            .spawn(move || repair(&ours, &sender))
+            .map_err(step("start a thread"))?;
         let thread = std::thread::Builder::new()
             .name("queue".into())
-            .spawn(move || work(&mut queue, &mut responder, &interface, &socket, &shared))
+            .spawn(move || work(&mut queue, &responder, &interface, &socket, &shared))
             .map_err(step("start a thread"))?;
         Ok(Self {
             counts,
@@ -73,9 +80,29 @@ impl Queue {
     }
 }
 
+/// How often is looked for what is to be sent again.
+const REPAIRING: Duration = Duration::from_millis(20);
+
+/// Sends again what nobody acknowledges, as long as the responder is there.
+fn repair(responder: &Weak<Mutex<Responder>>, socket: &RawSocket) {
+    let began = Instant::now();
+    loop {
+        std::thread::sleep(REPAIRING);
+        let Some(responder) = responder.upgrade() else {
+            return;
+        };
+        let now_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let mut responder = responder.lock().unwrap_or_else(PoisonError::into_inner);
+        responder.tick(now_ns, |answer| {
+            // What is lost here is sent again, too.
+            let _ = socket.send(answer);
+        });
+    }
+}
+
 fn work(
     queue: &mut nfq::Queue,
-    responder: &mut Responder,
+    responder: &Mutex<Responder>,
     interface: &Interface,
     socket: &RawSocket,
     counts: &Mutex<Counts>,
@@ -97,13 +124,15 @@ fn work(
         let ipv6 = packet.first().is_some_and(|byte| byte >> 4 == 6);
         frame.extend_from_slice(if ipv6 { &[0x86, 0xdd] } else { &[0x08, 0x00] });
         frame.extend_from_slice(packet);
+        let mut responder = responder.lock().unwrap_or_else(PoisonError::into_inner);
         responder.respond(&frame, |answer| {
             // What is lost here is asked for again, as on a wire.
             let _ = socket.send(answer);
         });
+        *counts.lock().unwrap_or_else(PoisonError::into_inner) = *responder.counts();
+        drop(responder);
         message.set_verdict(nfq::Verdict::Drop);
         queue.verdict(message)?;
-        *counts.lock().unwrap_or_else(PoisonError::into_inner) = *responder.counts();
     }
 }
 
