@@ -47,7 +47,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     } else {
         Box::new(File::create(&args.write).with_context(|| format!("cannot make {name}"))?)
     };
-    eprintln!("capturing to {name}; end with Ctrl-C");
+    crate::closed_pipe::remark(format_args!("capturing to {name}; end with Ctrl-C"));
     let end = args
         .seconds
         .map(|n| Instant::now() + Duration::from_secs(n));

@@ -20,8 +20,9 @@ pub fn ends_it() -> std::io::Result<()> {
     signal_hook::flag::register_conditional_default(SIGPIPE, always).map(drop)
 }
 
-/// Says something on standard error, if anybody reads it.
+/// Says something on standard error, if anybody reads it; of errors the words, not the numbers.
 pub fn remark(what: Arguments<'_>) {
+    let plain = crate::advice::plain(&what.to_string());
     // Nowhere is left to say that it could not be said.
-    let _ = writeln!(std::io::stderr().lock(), "{what}");
+    let _ = writeln!(std::io::stderr().lock(), "{plain}");
 }

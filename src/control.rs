@@ -13,7 +13,8 @@ pub const PATIENCE: Duration = Duration::from_secs(15);
 #[derive(clap::Args, Clone, Debug)]
 pub struct Engine {
     /// The engine's name (its socket is /run/outboard/NAME.sock, or $OUTBOARD_SOCKET)
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME)]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME,
+          value_parser = crate::advice::engine_name)]
     engine: String,
 }
 

@@ -13,6 +13,7 @@ pub struct Args {
     #[command(flatten)]
     engine: Engine,
     /// The process
+    #[arg(value_parser = crate::advice::process)]
     pid: u32,
 }
 

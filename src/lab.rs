@@ -2,7 +2,7 @@
 
 use ::lab::flood::experiment as flood;
 use ::lab::{goodput, respond, stateless, web};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -168,6 +168,9 @@ struct Flood {
 
 /// Runs the experiment.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if !::lab::is_root() {
+        bail!("the lab makes network namespaces, which needs root: run it with sudo");
+    }
     match args.experiment {
         Experiment::Web(args) => run_web(&args),
         Experiment::Goodput(args) => run_goodput(&args),

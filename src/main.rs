@@ -4,6 +4,7 @@
 //! does it; what `run` returns as an error is printed here, in one line.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod capture;
 mod closed_pipe;
 mod control;

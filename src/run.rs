@@ -21,7 +21,8 @@ const LIBRARY: &str = "liboutboard_preload.so";
 #[command(after_help = "Example:\n  outboard run -- nginx -g 'daemon off;'")]
 pub struct Args {
     /// The engine's name
-    #[arg(long, value_name = "NAME", default_value = "default")]
+    #[arg(long, value_name = "NAME", default_value = "default",
+          value_parser = crate::advice::engine_name)]
     engine: String,
     /// Fail, rather than leave a socket to the kernel, where the engine cannot take it
     /// (listen and connect then give EOPNOTSUPP)
@@ -51,11 +52,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 socket.display()
             );
         }
-        eprintln!(
+        crate::closed_pipe::remark(format_args!(
             "outboard: no engine at {}: {} runs on the kernel",
             socket.display(),
             path.display()
-        );
+        ));
     }
     let mut preload = library.into_os_string();
     if let Some(before) = std::env::var_os("LD_PRELOAD").filter(|before| !before.is_empty()) {

@@ -25,7 +25,7 @@ pub struct Measure {
     #[command(flatten)]
     engine: Engine,
     /// The server's process; its children count too
-    #[arg(long, value_name = "PID", requires = "measure")]
+    #[arg(long, value_name = "PID", requires = "measure", value_parser = crate::advice::process)]
     pid: Option<u32>,
     /// Windows, each at another load [default: 3, or one for each stated rate]
     #[arg(long, value_name = "N", requires = "measure")]
@@ -178,13 +178,13 @@ pub fn measure(how: &Measure) -> Result<Measurements> {
         let before = how.read(&mut control, pid)?;
         std::thread::sleep(Duration::from_secs_f64(how.window.0));
         let row = row(&before, &how.read(&mut control, pid)?, stated);
-        eprintln!(
+        crate::closed_pipe::remark(format_args!(
             "window {} of {windows}: {:.0} requests a second, server {:.1} % busy, engine {:.1} %",
             window + 1,
             row.rate,
             row.server_busy * 100.0,
             row.engine_busy.unwrap_or(0.0) * 100.0
-        );
+        ));
         measured.engine.push(row);
     }
     if let Some(path) = &how.save {

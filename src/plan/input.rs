@@ -198,8 +198,12 @@ struct FileClass {
 
 /// Reads a server's file.
 pub fn read(path: &Path) -> Result<Server> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let text = std::fs::read_to_string(path).with_context(|| {
+        format!(
+            "cannot read --from {} (examples/plan.toml is one to begin with)",
+            path.display()
+        )
+    })?;
     parse(&text, path).with_context(|| format!("in {}", path.display()))
 }
 

@@ -75,8 +75,12 @@ pub struct Fit {
 
 /// Reads a measurement file.
 pub fn read(path: &Path) -> Result<Measurements> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let text = std::fs::read_to_string(path).with_context(|| {
+        format!(
+            "cannot read --fit {} (--measure --save FILE writes one; docs/plan.md describes it)",
+            path.display()
+        )
+    })?;
     toml::from_str(&text).with_context(|| format!("in {}", path.display()))
 }
 

@@ -93,7 +93,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     prometheus: Option<PathBuf>,
     /// The engine to ask if one runs on the interface
-    #[arg(long, value_name = "NAME", default_value = queue_pair::control::DEFAULT_NAME)]
+    #[arg(long, value_name = "NAME", default_value = queue_pair::control::DEFAULT_NAME,
+          value_parser = crate::advice::engine_name)]
     engine: String,
 }
 
@@ -172,7 +173,12 @@ fn options(args: &Args) -> Result<Options> {
 fn settings(args: &Args, options: &Options) -> Result<Settings> {
     let mut key = [0; 16];
     match &args.key {
-        Some(text) => key = parse_key(text).context("--key: write 32 hexadecimal digits")?,
+        Some(text) => {
+            key = parse_key(text).context(
+                "--key: write 32 hexadecimal digits, such as 000102030405060708090a0b0c0d0e0f; \
+             `openssl rand -hex 16` makes some",
+            )?
+        }
         None => {
             rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
         }
@@ -191,7 +197,14 @@ fn settings(args: &Args, options: &Options) -> Result<Settings> {
     settings.mtu = u16::try_from(options.interface.mtu).unwrap_or(u16::MAX);
     settings.bursts = options.mode != Mode::Xdp;
     if args.size > settings.max_body() {
-        bail!("--size: at most {} bytes here", settings.max_body());
+        let more = match options.mode {
+            Mode::Xdp => "; --mode afxdp takes more",
+            _ => "",
+        };
+        bail!(
+            "--size: at most {} bytes of body here{more}",
+            settings.max_body()
+        );
     }
     Ok(settings)
 }
@@ -212,7 +225,8 @@ fn tables(args: &Args, settings: &Settings) -> Result<Tables> {
         return Ok(Tables::new([]));
     };
     let segment = usize::from(settings.segment(true)).min(1460);
-    let objects = objects::load(directory, segment.saturating_sub(HEAD_ROOM))?;
+    let objects = objects::load(directory, segment.saturating_sub(HEAD_ROOM))
+        .context("--objects: name a directory of small files")?;
     Ok(Tables::new(objects))
 }
 

@@ -18,8 +18,12 @@ pub fn wake(peer: &str) -> Result<Steering> {
     let attached = std::thread::spawn(move || {
         if let Some(namespace) = namespace {
             let path = Path::new("/run/netns").join(&namespace);
-            let file =
-                File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+            let file = File::open(&path).with_context(|| {
+                format!(
+                    "there is no network namespace {namespace} in /run/netns (`ip netns list` shows \
+                     those that are)"
+                )
+            })?;
             rustix::thread::move_into_link_name_space(
                 file.as_fd(),
                 Some(rustix::thread::LinkNameSpaceType::Network),

@@ -56,7 +56,10 @@ impl Report {
         // On standard error, so that it does not stand between lines of JSON.
         if !self.quiet {
             let how = server.describe();
-            eprintln!("answering on {name}, {}, {how}", ports.join(", "));
+            crate::closed_pipe::remark(format_args!(
+                "answering on {name}, {}, {how}",
+                ports.join(", ")
+            ));
         }
         Ok(())
     }
@@ -116,7 +119,7 @@ impl Report {
     fn warn(&mut self, warning: String) {
         let words: String = warning.chars().filter(|c| !c.is_ascii_digit()).collect();
         if !self.warned.contains(&words) {
-            eprintln!("outboard: {warning}");
+            crate::closed_pipe::remark(format_args!("outboard: {warning}"));
             self.warned.push(words);
         }
     }

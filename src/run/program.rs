@@ -78,6 +78,13 @@ fn privileged(path: &Path) -> Result<Option<&'static str>> {
 
 fn not_interposable(path: &Path) -> Result<Option<&'static str>> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    if !bytes.starts_with(b"\x7fELF") {
+        let name = path.display();
+        bail!(
+            "{name} is no program, and no script whose first line names an interpreter (#!/bin/sh); \
+             if it is a script, name that: outboard run -- sh {name}"
+        );
+    }
     why_not(&bytes)
         .with_context(|| format!("{} is no program that can be run here", path.display()))
 }

@@ -11,7 +11,7 @@ mod response;
 mod server;
 mod transport;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use client::Rules;
 use directory::Directory;
 use host::Session;
@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(short = 'L', long, value_name = "[ADDR]:PORT", value_parser = address)]
     listen: SocketAddr,
     /// The engine's name
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME)]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME, value_parser = crate::advice::engine_name)]
     engine: String,
     /// Fail if there is no engine, rather than let the kernel serve until there is one
     #[arg(long)]
@@ -95,7 +95,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let listener = session
         .listen(args.listen, BACKLOG)
-        .with_context(|| format!("cannot listen on {}", args.listen))?;
+        .map_err(|error| crate::advice::listening(args.listen, &error.into()))?;
     let by = if listener.is_offloaded() {
         "engine"
     } else {

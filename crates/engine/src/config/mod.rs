@@ -119,7 +119,10 @@ impl Default for Offload {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read.
-    #[error("{}: {error}", path.display())]
+    #[error(
+        "cannot read the configuration {}: {error} (docs/engine.toml shows every setting)",
+        path.display()
+    )]
     Unreadable {
         /// The file.
         path: PathBuf,

@@ -1,0 +1,107 @@
+//! What to do about what the kernel refused, where there is something to do.
+
+use anyhow::anyhow;
+use std::io::{Error, ErrorKind};
+use std::net::SocketAddr;
+
+use stateless::responder::run::{Listen, refuse_taken};
+
+/// What is said to people: without the numbers of errors, which stand beside their words.
+pub fn plain(message: &str) -> String {
+    let mut text = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some((before, after)) = rest.split_once(" (os error ") {
+        text += before;
+        let digits = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-');
+        rest = digits.strip_prefix(')').unwrap_or(digits);
+    }
+    text + rest
+}
+
+/// Why nobody can listen on an address.
+pub fn listening(address: SocketAddr, error: &Error) -> anyhow::Error {
+    let (ip, port) = (address.ip(), address.port());
+    let listen = Listen {
+        address: Some(ip).filter(|ip| !ip.is_unspecified()),
+        ports: port..=port,
+    };
+    match error.kind() {
+        ErrorKind::AddrInUse => match refuse_taken(&[listen]) {
+            Err(taken) => anyhow!("cannot listen on {address}: {taken}"),
+            Ok(()) => {
+                anyhow!("cannot listen on {address}: something else has that port (ss -tlnp)")
+            }
+        },
+        ErrorKind::AddrNotAvailable => anyhow!(
+            "cannot listen on {address}: {ip} is no address of this machine; `ip addr` lists those \
+             that are, and :{port} means all of them"
+        ),
+        ErrorKind::PermissionDenied => {
+            let first = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+            let first = first.ok().and_then(|text| text.trim().parse().ok());
+            let first: u16 = first.unwrap_or(1024);
+            anyhow!(
+                "cannot listen on {address}: ports below {first} need root or CAP_NET_BIND_SERVICE; \
+                 use sudo, or a port from {first} on"
+            )
+        }
+        _ => anyhow!("cannot listen on {address}: {error}"),
+    }
+}
+
+/// A number of a process, as an option's value.
+pub fn process(text: &str) -> Result<u32, String> {
+    match text.trim().parse() {
+        Ok(pid) if pid > 0 => Ok(pid),
+        _ => Err("write the number of a process, such as $(pgrep -o nginx)".into()),
+    }
+}
+
+/// A name of an engine, as an option's value: it is part of a path.
+pub fn engine_name(text: &str) -> Result<String, String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if text.is_empty() || text.starts_with('.') || !text.bytes().all(fits) {
+        return Err("an engine's name is of letters, digits, '-', '_' and '.' (not first)".into());
+    }
+    Ok(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_errors_are_left_out() {
+        let said = "reading x: No such file or directory (os error 2): and (os error 13) so on";
+        let plain = plain(said);
+        assert_eq!(plain, "reading x: No such file or directory: and so on");
+        assert_eq!(super::plain("os error"), "os error");
+    }
+
+    #[test]
+    fn names_do_not_leave_their_directory() {
+        for wrong in ["", ".", "..", "../x", "a/b", "a b", ".hidden"] {
+            assert!(engine_name(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(engine_name("web-1.a_b").as_deref(), Ok("web-1.a_b"));
+    }
+
+    #[test]
+    fn each_refusal_says_what_to_do() {
+        let say = |error: ErrorKind| {
+            let address = (std::net::IpAddr::from([192, 0, 2, 1]), 81).into();
+            listening(address, &error.into()).to_string()
+        };
+        assert!(say(ErrorKind::AddrNotAvailable).contains("`ip addr`"));
+        assert!(say(ErrorKind::PermissionDenied).contains("need root"));
+        assert!(say(ErrorKind::AddrInUse).contains("ss -tlnp"));
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = taken.local_addr().expect("bound");
+        let said = listening(address, &ErrorKind::AddrInUse.into()).to_string();
+        let own = format!("process {}", std::process::id());
+        assert!(
+            said.contains(&own) && said.contains("use another port"),
+            "{said}"
+        );
+    }
+}

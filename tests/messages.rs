@@ -1,0 +1,161 @@
+//! What commands say to a mistake: what is wrong, and what to do about it, in one line without the
+//! numbers of errors. Nothing here needs root, but some mistakes only nobody can make.
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+const OUTBOARD: &str = env!("CARGO_BIN_EXE_outboard");
+const NOBODY: u32 = 65_534;
+
+/// What a command says; it has to fail.
+#[track_caller]
+fn complaint(mut command: Command) -> String {
+    let output = command
+        .env("OUTBOARD_SOCKET", "/nonexistent/engine.sock")
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{command:?} succeeded: {said}");
+    assert!(!said.contains("(os error"), "{command:?}: {said}");
+    assert!(!said.contains("panicked"), "{command:?}: {said}");
+    said
+}
+
+#[track_caller]
+fn says(arguments: &[&str], parts: &[&str]) {
+    let mut command = Command::new(OUTBOARD);
+    command.args(arguments);
+    let said = complaint(command);
+    for part in parts {
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_file_that_is_missing_is_named_with_its_option_and_what_it_should_be() {
+    says(
+        &["plan", "--from", "/nonexistent.toml"],
+        &[
+            "--from /nonexistent.toml",
+            "No such file",
+            "examples/plan.toml",
+        ],
+    );
+    says(
+        &["plan", "--fit", "/nonexistent.toml"],
+        &["--fit /nonexistent.toml", "--measure --save"],
+    );
+    says(
+        &["engine", "-c", "/nonexistent.toml"],
+        &["configuration /nonexistent.toml", "docs/engine.toml"],
+    );
+    let respond = ["respond", "-i", "lo", "-L", "127.0.0.1:8000"];
+    says(
+        &[&respond[..], &["--objects", "/nonexistent"]].concat(),
+        &["--objects", "/nonexistent", "a directory"],
+    );
+    says(
+        &[&respond[..], &["--peer", "no-such-netns/veth9"]].concat(),
+        &[
+            "--peer",
+            "no network namespace no-such-netns",
+            "ip netns list",
+        ],
+    );
+}
+
+#[test]
+fn a_value_that_is_wrong_is_quoted_with_one_that_is_right() {
+    let respond = ["respond", "-i", "lo", "-L", "127.0.0.1:8000"];
+    says(
+        &[&respond[..], &["--key", "abc"]].concat(),
+        &["32 hexadecimal digits", "000102", "openssl rand -hex 16"],
+    );
+    says(
+        &[&respond[..], &["--size", "5000"]].concat(),
+        &["--size: at most", "--mode afxdp"],
+    );
+    for arguments in [
+        &["explain", "abc"][..],
+        &["plan", "--measure", "--pid", "abc"],
+        &["explain", "0"],
+    ] {
+        says(arguments, &["number of a process", "$(pgrep -o nginx)"]);
+    }
+    for arguments in [
+        &["ss", "--engine", "../x"][..],
+        &["run", "--engine", "../x", "--", "true"],
+        &["serve", "-L", ":8000", "--engine", "a/b", "/tmp"],
+        &[&respond[..], &["--engine", ".x"]].concat(),
+    ] {
+        says(arguments, &["letters, digits"]);
+    }
+    says(
+        &["engine", "-i", "lo", "--name", "../x"],
+        &["name", "letters, digits"],
+    );
+}
+
+#[test]
+fn who_cannot_listen_learns_why() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let own = format!("process {}", std::process::id());
+    says(
+        &["serve", "-L", &address, "/tmp"],
+        &["cannot listen on", "is taken", &own, "use another port"],
+    );
+    says(
+        &["serve", "-L", "192.0.2.77:8000", "/tmp"],
+        &["192.0.2.77 is no address of this machine", "`ip addr`"],
+    );
+}
+
+#[test]
+fn a_script_without_an_interpreter_is_refused_with_how_to_run_it() {
+    let path = std::env::temp_dir().join(format!("outboard-script-{}", std::process::id()));
+    let mut file = std::fs::File::create(&path).expect("a file");
+    file.write_all(b"echo hello\n").expect("written");
+    drop(file);
+    let name = path.display().to_string();
+    says(
+        &["run", "--", &name],
+        &[
+            "no script whose first line names an interpreter",
+            &format!("-- sh {name}"),
+        ],
+    );
+    std::fs::remove_file(path).expect("it is there");
+}
+
+#[test]
+fn nobody_is_told_before_anything_begins() {
+    if lab::skip_without("nobody_is_told_before_anything_begins", &[]) {
+        return;
+    }
+    // Nobody must be able to reach the program.
+    let own = tempfile();
+    std::fs::copy(OUTBOARD, &own).expect("a copy");
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = Command::new(&own);
+        command.args(arguments).uid(NOBODY).gid(NOBODY);
+        complaint(command)
+    };
+    let said = as_nobody(&["lab", "web"]);
+    assert!(
+        said.contains("needs root") && !said.contains("starting"),
+        "{said}"
+    );
+    let said = as_nobody(&["engine", "-i", "lo"]);
+    assert!(said.contains("as root, or with CAP_NET_ADMIN"), "{said}");
+    let said = as_nobody(&["serve", "-L", "127.0.0.1:81", "/tmp"]);
+    assert!(said.contains("ports below 1024 need root"), "{said}");
+    std::fs::remove_file(own).expect("it is there");
+}
+
+/// A path that everybody may read and run from.
+fn tempfile() -> std::path::PathBuf {
+    std::env::temp_dir().join(format!("outboard-as-nobody-{}", std::process::id()))
+}
