@@ -3,7 +3,7 @@
 mod example;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -297,6 +297,50 @@ fn a_tokio_server_echoes() {
     });
     let served = total(&outboard.stats().expect("counters"), "handed_over");
     assert!(served >= 20.0, "on the engine: {served}");
+}
+
+#[test]
+fn bash_talks_through_its_redirections() {
+    if lab::skip_without("bash_talks_through_its_redirections", &["bash"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let address = SocketAddr::new(Side::Client.ipv4().into(), 7);
+    let listener = world
+        .on(Side::Client, || Ok(TcpListener::bind(address)?))
+        .expect("a listener");
+    let peer = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("bash comes");
+        stream.set_read_timeout(Some(LIMIT)).expect("a limit");
+        let mut asked = [0; 10];
+        stream.read_exact(&mut asked).expect("two lines");
+        stream.write_all(b"an answer\n").expect("an answer");
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).expect("the end");
+        (asked, rest)
+    });
+    // Printed by stdio within bash, whose standard output is the connection meanwhile.
+    let script = format!(
+        "exec 3<>/dev/tcp/{}/{}; echo here; echo line >&3; printf '%s\\n' more >&3; \
+         read -r said <&3; echo \"$said\"; exec 3>&-; echo over",
+        address.ip(),
+        address.port()
+    );
+    let printed = outboard
+        .on_engine(&world, "bash")
+        .args(["-c", &script])
+        .output()
+        .expect("bash ends");
+    assert_eq!(printed, "here\nan answer\nover\n");
+    let (asked, rest) = peer.join().expect("the peer ends");
+    assert_eq!(&asked, b"line\nmore\n");
+    assert!(rest.is_empty());
+    let opened = total(&outboard.stats().expect("counters"), "tcp_active_opens");
+    assert!(opened >= 1.0, "on the engine: {opened}");
 }
 
 /// Waits until redis has all its listeners.

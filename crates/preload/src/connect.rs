@@ -12,7 +12,7 @@ use crate::raw::{result, sys};
 use crate::stream::{Settings, Stream, inherited, kernel_name, read_address};
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
-use crate::{epoll, report, session, signals, start};
+use crate::{epoll, report, session, signals, start, stdio};
 
 /// The reason that `host` gives for connections within this machine.
 const LOCAL: &str = "the address is of this machine";
@@ -75,6 +75,7 @@ pub unsafe fn connect(
             stream.take_timeouts(settings.receive_timeout, settings.send_timeout);
             tcp.become_stream(stream);
             epoll::move_watches(tcp);
+            (0..3).for_each(stdio::number_changed);
         }
         Err(ConnectError::KernelsJob(reason)) => {
             report::left_to_kernel(fd, "connection", reason);

@@ -18,10 +18,10 @@ use rustix::io::Errno;
 
 use crate::description::Content;
 use crate::lock::lock;
-use crate::pool;
 use crate::raw::{result, sys};
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
+use crate::{numbers, pool};
 
 mod sleep;
 mod unaware;
@@ -224,7 +224,7 @@ pub fn move_watches(tcp: &Tcp) {
 /// The program has a new set `number`: remembered from the beginning, because programs duplicate
 /// its number before anything is in it, and wait through one number for what they add by another.
 pub fn made(number: c_int) {
-    table::handed_out(number);
+    numbers::handed_out(number);
     table::install(number, pool::make(Content::Epoll(Arc::default())));
 }
 

@@ -19,7 +19,7 @@ use crate::raw::{result, sys};
 use crate::stream::{Stream, inherited, kernel_name, kernel_value, write_address};
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
-use crate::{epoll, pool, report, session, signals, start, tcp};
+use crate::{epoll, numbers, pool, report, session, signals, start, stdio, tcp};
 
 /// After so many connections of the engine's in a row the kernel's have their turn.
 const KERNEL_TURN: u32 = 32;
@@ -219,7 +219,7 @@ pub unsafe fn accept(
     let kernel = || {
         // SAFETY: as the caller promises.
         let new = result(unsafe { sys!(libc::SYS_accept4, fd, address, length, flags) })?;
-        table::handed_out(new as c_int);
+        numbers::handed_out(new as c_int);
         Ok(new)
     };
     let mut deadline: Option<Deadline> = None;
@@ -288,6 +288,7 @@ fn offloaded(
         drop(Number(new));
         return Err(Errno::MFILE);
     }
+    stdio::number_changed(new);
     Ok((new, peer))
 }
 

@@ -5,7 +5,8 @@ use core::ffi::{c_int, c_uint};
 use rustix::io::Errno;
 
 use crate::raw::{result, sys};
-use crate::table;
+use crate::stdio;
+use crate::table::{self, Held};
 
 /// Closes `fd`, ours or the kernel's.
 pub fn close(fd: c_int) -> Result<usize, Errno> {
@@ -15,6 +16,7 @@ pub fn close(fd: c_int) -> Result<usize, Errno> {
     let held = table::remove(fd);
     if let Some(held) = &held {
         held.number_closes(fd);
+        stdio::number_changed(fd);
     }
     // SAFETY: the program gives up the number.
     let closed = result(unsafe { sys!(libc::SYS_close, fd) });
@@ -33,6 +35,7 @@ pub fn close_range(first: c_uint, last: c_uint, flags: c_int) -> Result<usize, E
         for fd in table::used(first, last) {
             if let Some(held) = table::remove(fd) {
                 held.number_closes(fd);
+                stdio::number_changed(fd);
             }
         }
     }
@@ -80,7 +83,8 @@ pub fn dup3(from: c_int, to: c_int, flags: c_int) -> Result<usize, Errno> {
     Ok(to as usize)
 }
 
-/// The kernel has made `new` a duplicate of `old`.
+/// The kernel has made `new` a duplicate of `old`. It alone knows whether that succeeds, so the table
+/// follows: meanwhile a call on `new` by another thread is one that came before.
 pub fn duplicated(old: c_int, new: c_int) {
     match table::get(old) {
         Some(held) => {
@@ -88,4 +92,22 @@ pub fn duplicated(old: c_int, new: c_int) {
         }
         None => table::handed_out(new),
     }
+    stdio::number_changed(new);
+}
+
+/// The kernel has handed out `fd`, for something that is not ours.
+pub fn handed_out(fd: c_int) -> c_int {
+    if fd >= 0 {
+        table::handed_out(fd);
+        stdio::number_changed(fd);
+    }
+    fd
+}
+
+/// libc has closed `fd`, or has made it something else, by calls within it. `before` is what it was.
+pub fn closed_within(fd: c_int, before: &Held) {
+    if let Some(held) = table::remove_if(fd, before) {
+        held.number_closes(fd);
+    }
+    stdio::number_changed(fd);
 }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use host::Session;
 
-use crate::start;
+use crate::{start, stdio};
 
 static SESSION: OnceLock<Session> = OnceLock::new();
 
@@ -21,7 +21,10 @@ pub fn current() -> Option<&'static Session> {
 /// there yet is found when it is.
 pub fn begin() -> Option<&'static Session> {
     let settings = start::settings()?;
-    Some(SESSION.get_or_init(|| Session::unattached(&settings.socket, &settings.program)))
+    Some(SESSION.get_or_init(|| {
+        stdio::prepare();
+        Session::unattached(&settings.socket, &settings.program)
+    }))
 }
 
 /// Takes in what the engine has said.

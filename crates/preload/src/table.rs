@@ -105,6 +105,16 @@ pub fn remove(fd: c_int) -> Option<Held> {
     at(word.swap(0, Ordering::AcqRel)).map(Held)
 }
 
+/// As [`remove`], if `fd` still refers to `held`'s description: whoever asks was told that the
+/// number is over by something that may have been its end, or not.
+pub fn remove_if(fd: c_int, held: &Held) -> Option<Held> {
+    let word = TABLE.get(fd as u32 as usize)?;
+    let address = core::ptr::from_ref(held.0) as usize;
+    word.compare_exchange(address, 0, Ordering::AcqRel, Ordering::Relaxed)
+        .ok()
+        .and_then(|address| at(address).map(Held))
+}
+
 /// The kernel has just handed out `fd`, so whatever the table says of it is over: it was closed
 /// by a path that does not pass here (stdio's own close, a system call made in assembler).
 #[inline(always)]

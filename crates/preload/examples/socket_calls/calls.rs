@@ -16,7 +16,7 @@ pub struct Transcript(pub String);
 fn errno() -> String {
     let error = std::io::Error::last_os_error();
     let number = error.raw_os_error().unwrap_or(0);
-    const NAMES: [(c_int, &str); 21] = [
+    const NAMES: [(c_int, &str); 22] = [
         (libc::EAGAIN, "EAGAIN"),
         (libc::EINPROGRESS, "EINPROGRESS"),
         (libc::EALREADY, "EALREADY"),
@@ -34,6 +34,7 @@ fn errno() -> String {
         (libc::ESPIPE, "ESPIPE"),
         (libc::EFAULT, "EFAULT"),
         (libc::ENOPROTOOPT, "ENOPROTOOPT"),
+        (libc::ENOTSOCK, "ENOTSOCK"),
         (libc::EOPNOTSUPP, "EOPNOTSUPP"),
         (libc::EMSGSIZE, "EMSGSIZE"),
         (libc::EDOM, "EDOM"),

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use super::{exports, kernel};
 use crate::buffers::{Parts, PartsMut};
+use crate::numbers;
 use crate::raw::libc_return;
 use crate::stream::{self, StreamRef};
 
@@ -52,7 +53,14 @@ exports! {
 
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
         match stream::of(fd) {
-            None => kernel!(SYS_recvmsg, fd, message, flags),
+            None => {
+                let received = kernel!(SYS_recvmsg, fd, message, flags);
+                if received >= 0 {
+                    // SAFETY: the kernel has just filled the program's header.
+                    unsafe { numbers_came(message) };
+                }
+                received
+            }
             // SAFETY: the program's own message header.
             Some(stream) => libc_return(unsafe { receive_message(&stream, message, flags) }),
         }
@@ -70,7 +78,12 @@ exports! {
         fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec,
     ) -> c_int {
         let Some(stream) = stream::of(fd) else {
-            return kernel!(SYS_recvmmsg, fd, messages, count, flags, timeout) as c_int;
+            let received = kernel!(SYS_recvmmsg, fd, messages, count, flags, timeout) as c_int;
+            for index in 0..usize::try_from(received).unwrap_or(0) {
+                // SAFETY: the kernel has just filled so many of the program's headers.
+                unsafe { numbers_came(&raw mut (*messages.add(index)).msg_hdr) };
+            }
+            return received;
         };
         let mut flags = flags;
         let wait_for_one = flags & libc::MSG_WAITFORONE != 0;
@@ -99,6 +112,28 @@ exports! {
     fn __sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
         // SAFETY: as `sendmmsg`.
         unsafe { sendmmsg(fd, messages, count, flags) }
+    }
+}
+
+/// Descriptors that came with a message are new numbers.
+///
+/// # Safety
+/// `message` points to a header that recvmsg has filled.
+unsafe fn numbers_came(message: *mut msghdr) {
+    // SAFETY: the kernel has made the list of what came along whole; descriptors fill the rest of
+    // their part of it.
+    unsafe {
+        let mut part = libc::CMSG_FIRSTHDR(message);
+        while let Some(header) = part.as_ref() {
+            if header.cmsg_level == libc::SOL_SOCKET && header.cmsg_type == libc::SCM_RIGHTS {
+                let bytes = header.cmsg_len - libc::CMSG_LEN(0) as usize;
+                let fds = libc::CMSG_DATA(part).cast::<c_int>();
+                for index in 0..bytes / size_of::<c_int>() {
+                    numbers::handed_out(fds.add(index).read_unaligned());
+                }
+            }
+            part = libc::CMSG_NXTHDR(message, part);
+        }
     }
 }
 

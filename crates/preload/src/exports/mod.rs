@@ -11,10 +11,12 @@
 mod data;
 mod descriptor;
 mod events;
+mod makers;
 mod message;
 mod option;
 mod process;
 mod socket;
+mod stdio;
 mod syscall;
 
 /// The system call, with the arguments that the program gave.

@@ -7,8 +7,9 @@
 use core::ffi::{c_char, c_int};
 
 use super::exports;
-use crate::exec;
+use crate::next::next;
 use crate::raw::libc_return;
+use crate::{exec, numbers};
 
 exports! {
     /// A vfork child runs on its parent's memory, and what it closes there would be closed in our
@@ -21,6 +22,17 @@ exports! {
     fn __vfork() -> c_int {
         // SAFETY: as above.
         unsafe { libc::fork() }
+    }
+
+    /// libc duplicates over the standard numbers without a call of ours.
+    fn daemon(stay_in_directory: c_int, keep_standard: c_int) -> c_int {
+        let result = next!(daemon(stay_in_directory => c_int, keep_standard => c_int) -> c_int, -1);
+        if result == 0 && keep_standard == 0 {
+            for fd in 0..3 {
+                numbers::handed_out(fd);
+            }
+        }
+        result
     }
 
     fn execve(

@@ -5,13 +5,13 @@ use libc::{sockaddr, socklen_t};
 
 use super::{exports, kernel};
 use crate::raw::libc_return;
-use crate::{connect, control, listener, stream, table, tcp};
+use crate::{connect, control, listener, numbers, stream, table, tcp};
 
 exports! {
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
         let fd = kernel!(SYS_socket, domain, kind, protocol) as c_int;
         if fd >= 0 {
-            table::handed_out(fd);
+            numbers::handed_out(fd);
             tcp::made(fd, domain, kind, protocol);
         }
         fd
@@ -27,7 +27,7 @@ exports! {
         if result == 0 {
             // SAFETY: the kernel has just filled the program's array of two.
             for fd in unsafe { [*pair, *pair.add(1)] } {
-                table::handed_out(fd);
+                numbers::handed_out(fd);
             }
         }
         result
@@ -54,7 +54,7 @@ exports! {
         }
         let accepted = kernel!(SYS_accept4, fd, address, length, flags) as c_int;
         if accepted >= 0 {
-            table::handed_out(accepted);
+            numbers::handed_out(accepted);
         }
         accepted
     }

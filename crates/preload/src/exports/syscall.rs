@@ -3,8 +3,8 @@
 use core::ffi::{c_int, c_long, c_ulong};
 
 use super::exports;
-use super::{data, descriptor, events, message, option, socket};
-use crate::raw;
+use super::{data, descriptor, events, makers, message, option, socket};
+use crate::{numbers, raw};
 
 exports! {
     /// Calls that make a process, and may return twice or on another stack, must not pass through
@@ -43,6 +43,34 @@ exports! {
             failed = sym failed,
         )
     }
+}
+
+/// Whether a call returns a new descriptor, and does nothing else that is of interest here.
+fn makes_a_number(number: c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_open
+            | libc::SYS_openat
+            | libc::SYS_openat2
+            | libc::SYS_creat
+            | libc::SYS_open_by_handle_at
+            | libc::SYS_open_tree
+            | libc::SYS_memfd_create
+            | libc::SYS_memfd_secret
+            | libc::SYS_timerfd_create
+            | libc::SYS_eventfd
+            | libc::SYS_eventfd2
+            | libc::SYS_signalfd
+            | libc::SYS_signalfd4
+            | libc::SYS_inotify_init
+            | libc::SYS_inotify_init1
+            | libc::SYS_fanotify_init
+            | libc::SYS_pidfd_open
+            | libc::SYS_pidfd_getfd
+            | libc::SYS_perf_event_open
+            | libc::SYS_userfaultfd
+            | libc::SYS_mq_open
+    )
 }
 
 /// The end of a call that the kernel refused.
@@ -121,7 +149,16 @@ unsafe extern "C" fn by_number(
             libc::SYS_poll => events::poll(a as _, b as _, c as c_int) as c_long,
             libc::SYS_ppoll => events::ppoll(a as _, b as _, c as _, d as _) as c_long,
             libc::SYS_select => events::select(fd, b as _, c as _, d as _, e as _) as c_long,
-            _ => raw::libc_result(raw::call(number, [a, b, c, d, e, f])) as c_long,
+            libc::SYS_pipe => makers::pipe(a as _) as c_long,
+            libc::SYS_pipe2 => makers::pipe2(a as _, second) as c_long,
+            libc::SYS_socketpair => socket::socketpair(fd, second, c as c_int, d as _) as c_long,
+            _ => {
+                let result = raw::libc_result(raw::call(number, [a, b, c, d, e, f])) as c_long;
+                if makes_a_number(number) {
+                    numbers::handed_out(result as c_int);
+                }
+                result
+            }
         }
     }
 }

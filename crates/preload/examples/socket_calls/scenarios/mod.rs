@@ -7,6 +7,7 @@ mod numbers;
 mod options;
 mod receiving;
 mod sending;
+mod stdio;
 
 use std::ffi::c_int;
 use std::net::{IpAddr, SocketAddr};
@@ -156,6 +157,9 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("fork", numbers::fork),
     ("what a number is", numbers::nature),
     ("wrong arguments", numbers::wrong),
+    ("buffered files", stdio::files),
+    ("a buffered file in both directions", stdio::both_ways),
+    ("standard input and output", stdio::standard),
     ("options by default", options::defaults),
     ("options set", options::set),
     ("options refused", options::refused),
@@ -191,4 +195,8 @@ const ALONE: &[(&str, Alone)] = &[
     ),
     ("connect twice", connecting::twice),
     ("not connected", connecting::not_connected),
+    (
+        "numbers that are handed out again",
+        numbers::handed_out_again,
+    ),
 ];

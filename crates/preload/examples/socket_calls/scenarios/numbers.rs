@@ -250,3 +250,132 @@ pub fn wrong(stage: &mut Stage<'_>, fd: c_int) {
         );
     }
 }
+
+/// A close that no library sees.
+fn close_unseen(fd: c_int) {
+    // SAFETY: an own descriptor, which is used no more; the kernel changes rcx and r11 besides.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_close => _,
+            in("rdi") fd,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+}
+
+/// Makes a number.
+type Make = fn() -> c_int;
+
+/// A number that was closed without a call of libc's, handed out again by all that hand out numbers.
+pub fn handed_out_again(stage: &mut Stage<'_>) {
+    // SAFETY: makes numbers, which the loop closes.
+    let makers: &[(&str, Make)] = unsafe {
+        &[
+            ("open", || libc::open(c"/dev/null".as_ptr(), libc::O_RDWR)),
+            ("openat2", || {
+                let how = [libc::O_RDWR as u64, 0, 0];
+                let path = c"/dev/null".as_ptr();
+                libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, path, how.as_ptr(), 24) as c_int
+            }),
+            ("creat", || libc::creat(c"/dev/null".as_ptr(), 0)),
+            ("memfd_create", || libc::memfd_create(c"test".as_ptr(), 0)),
+            ("timerfd_create", || {
+                libc::timerfd_create(libc::CLOCK_MONOTONIC, 0)
+            }),
+            ("eventfd", || libc::eventfd(0, 0)),
+            ("signalfd", || {
+                let none: libc::sigset_t = zeroed();
+                libc::signalfd(-1, &raw const none, 0)
+            }),
+            ("inotify_init", || libc::inotify_init()),
+            ("inotify_init1", || libc::inotify_init1(0)),
+            ("pidfd_open", || {
+                libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) as c_int
+            }),
+            ("pipe", || {
+                let mut pair = [0; 2];
+                libc::pipe(pair.as_mut_ptr());
+                libc::close(pair[1]);
+                pair[0]
+            }),
+            ("epoll_create1", || libc::epoll_create1(0)),
+            ("dup", || libc::dup(1)),
+            ("mkstemp", || {
+                let mut path = *b"/tmp/outboard-test-XXXXXX\0";
+                let fd = libc::mkstemp(path.as_mut_ptr().cast());
+                libc::unlink(path.as_ptr().cast());
+                fd
+            }),
+            ("fopen", || {
+                let file = libc::fopen(c"/dev/null".as_ptr(), c"r".as_ptr());
+                libc::fileno(file)
+            }),
+            ("tmpfile", || libc::fileno(libc::tmpfile())),
+            ("opendir", || libc::dirfd(libc::opendir(c"/".as_ptr()))),
+            ("posix_openpt", || libc::posix_openpt(libc::O_RDWR)),
+            ("recvmsg", received_number),
+            ("socketpair", || {
+                let mut pair = [0; 2];
+                libc::socketpair(libc::AF_UNIX, libc::SOCK_DGRAM, 0, pair.as_mut_ptr());
+                libc::close(pair[1]);
+                pair[0]
+            }),
+        ]
+    };
+    for (name, make) in makers {
+        let fd = super::accepted_connection(stage.agent, stage.here);
+        // The lowest number that is free is the one that comes next.
+        // SAFETY: own descriptors.
+        let fd = unsafe {
+            let low = libc::dup(fd);
+            libc::close(fd);
+            low
+        };
+        close_unseen(fd);
+        let again = make();
+        stage
+            .transcript
+            .note(format_args!("{name}: the same number: {}", again == fd));
+        stage
+            .transcript
+            .send(again, "to nobody", libc::MSG_DONTWAIT);
+        stage.transcript.close(again);
+        let got = stage.agent.tell("rest");
+        stage.transcript.note(got);
+    }
+}
+
+/// A number that comes over a UNIX socket; the socket's own numbers are high.
+fn received_number() -> c_int {
+    // SAFETY: own descriptors, and buffers as large as is said.
+    unsafe {
+        let mut low = [0; 2];
+        libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, low.as_mut_ptr());
+        let pair = low.map(|fd| libc::fcntl(fd, libc::F_DUPFD, 300));
+        // By the way that is not seen: the number under test stays as it was.
+        low.into_iter().for_each(close_unseen);
+        let mut byte = [0u8];
+        let mut part = crate::calls::vector(&mut byte);
+        let mut control = [0u64; 8];
+        let mut message: libc::msghdr = zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(4) as usize;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
+        libc::CMSG_DATA(header).cast::<c_int>().write_unaligned(1);
+        libc::sendmsg(pair[0], &raw const message, 0);
+        libc::recvmsg(pair[1], &raw mut message, 0);
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        let fd = libc::CMSG_DATA(header).cast::<c_int>().read_unaligned();
+        for end in pair {
+            libc::close(end);
+        }
+        fd
+    }
+}
