@@ -40,6 +40,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         "outboard-lab",
         &["outboard-wire", "outboard-netdev", "outboard-queueing"],
     ),
+    // Random programs of socket calls, in the lab's networks.
+    ("outboard-differ", &["outboard-lab"]),
     (
         "outboard",
         &[
@@ -60,7 +62,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Test apparatus, which the tests (not the code) of any package may import.
-const APPARATUS: &[&str] = &["outboard-lab", "outboard-sim"];
+const APPARATUS: &[&str] = &["outboard-differ", "outboard-lab", "outboard-sim"];
 
 /// Counterparts: what the tests of a package, and only they, talk to.
 const COUNTERPARTS: &[(&str, &str)] = &[("outboard-stateless", "outboard-tcp")];

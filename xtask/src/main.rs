@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod arrows;
+mod differ;
 mod gate;
 mod instructions;
 mod lengths;
@@ -49,6 +50,13 @@ enum Chore {
         #[arg(long)]
         accept: bool,
     },
+    /// Run random programs of socket calls on the kernel and on the engine, until one differs:
+    /// `cargo xtask differ --minutes 10`; `-- --help` lists what there is
+    Differ {
+        /// Passed on
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Run simulated scenarios until one fails, and say how to have it again
     Simulate(simulate::Options),
 }
@@ -61,6 +69,7 @@ fn main() -> ExitCode {
         Chore::Instructions { accept } => report(
             instructions::check(accept).map(|said| said.unwrap_or_else(|| "needs valgrind".into())),
         ),
+        Chore::Differ { arguments } => report(differ::run(&arguments)),
         Chore::Simulate(options) => report(simulate::run(&options)),
     }
 }

@@ -1,0 +1,352 @@
+//! What must agree, and what a reviewed list lets pass.
+//!
+//! The list can excuse what a call says. It is never asked about a call that returns on one side
+//! alone, about bytes, about what the peer has, or about a process that dies.
+
+use crate::outcome::Outcome;
+use crate::program::{Call, Flag, Program, Wait};
+use crate::run::Happened;
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use std::fmt;
+
+/// The reviewed list.
+const LIST: &str = include_str!("../differences.toml");
+
+/// A difference that was looked at and found good.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reviewed {
+    /// Unique.
+    name: String,
+    /// What the call is called; a star at its end stands for any rest.
+    call: String,
+    /// What the kernel's outcome is, likewise.
+    kernel: String,
+    /// What the engine's outcome is, likewise.
+    engine: String,
+    /// Why that is good.
+    why: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct File {
+    #[serde(default)]
+    difference: Vec<Reviewed>,
+}
+
+/// The differences that were looked at and found good.
+#[derive(Debug)]
+pub struct Differences(Vec<Reviewed>);
+
+impl Differences {
+    /// Those in the list.
+    ///
+    /// # Errors
+    /// The list is not well-formed, or a reason is missing.
+    pub fn read() -> Result<Self> {
+        let file: File = toml::from_str(LIST).context("differences.toml")?;
+        for entry in &file.difference {
+            anyhow::ensure!(!entry.why.trim().is_empty(), "{}: says not why", entry.name);
+        }
+        Ok(Self(file.difference))
+    }
+
+    /// The name of the entry that lets this pass.
+    pub fn covers(&self, call: &Call, kernel: &Outcome, engine: &Outcome) -> Option<&str> {
+        let excusable = |outcome: &Outcome| !matches!(outcome, Outcome::Data(..));
+        if !(excusable(kernel) && excusable(engine)) {
+            return None;
+        }
+        let name = call.name();
+        let (kernel, engine) = (kernel.to_string(), engine.to_string());
+        self.0
+            .iter()
+            .find(|entry| {
+                fits(&entry.call, &name)
+                    && fits(&entry.kernel, &kernel)
+                    && fits(&entry.engine, &engine)
+            })
+            .map(|entry| entry.name.as_str())
+    }
+}
+
+fn fits(pattern: &str, text: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(begin) => text.starts_with(begin),
+        None => pattern == text,
+    }
+}
+
+/// What kind of difference it is: shrinking keeps to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// What the kernel did did not come.
+    Hang(String),
+    /// A call returned that still waits on the kernel.
+    Early(String),
+    /// A call returned something else: its name, and whether it failed on either.
+    Outcome(String, String, String),
+    /// A process died.
+    Crash,
+    /// The peer has other bytes, or another end.
+    Peer,
+    /// Something is left at the engine after the end of all.
+    Left,
+    /// The engine itself ended.
+    Engine,
+}
+
+/// Where the engine differs.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// In which step.
+    pub step: usize,
+    /// Which kind.
+    pub kind: Kind,
+    /// In words.
+    pub text: String,
+    /// What the program printed: nothing, unless it panicked.
+    pub said: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {}: {}", self.step, self.text)?;
+        match self.said.trim() {
+            "" => Ok(()),
+            said => write!(f, "\n  the program printed: {said}"),
+        }
+    }
+}
+
+/// Compares what happened in a step; the names of the reviewed differences that were needed.
+pub fn compare(
+    program: &Program,
+    step: usize,
+    kernel: &Happened,
+    engine: &Happened,
+    differences: &Differences,
+) -> Result<Vec<String>, Box<Difference>> {
+    let fail = |kind, text| {
+        Err(Box::new(Difference {
+            step,
+            kind,
+            text,
+            said: String::new(),
+        }))
+    };
+    let name = |step: usize| match program.steps.get(step) {
+        Some(crate::program::Step::Do(actor, call)) => (call.name(), format!("{actor}: {call:?}")),
+        Some(other) => ("peer".into(), format!("{other:?}")),
+        None => ("end".into(), "the end".into()),
+    };
+    if kernel.died != engine.died {
+        let text = format!(
+            "actors {:?} die on the kernel, {:?} on the engine",
+            kernel.died, engine.died
+        );
+        return fail(Kind::Crash, text);
+    }
+    let mut excused = Vec::new();
+    for (made, wanted) in &kernel.returned {
+        let (short, long) = name(*made);
+        let Some(got) = engine.returned.get(made) else {
+            let text =
+                format!("step {made} ({long}) returns {wanted} on the kernel, hangs on the engine");
+            return fail(Kind::Hang(short), text);
+        };
+        if got == wanted {
+            continue;
+        }
+        let covered = match program.steps.get(*made) {
+            Some(crate::program::Step::Do(_, call)) => differences.covers(call, wanted, got),
+            _ => None,
+        };
+        match covered {
+            Some(name) => excused.push(name.to_owned()),
+            None => {
+                let text = format!(
+                    "step {made} ({long}) returns {wanted} on the kernel, {got} on the engine"
+                );
+                return fail(Kind::Outcome(short, class(wanted), class(got)), text);
+            }
+        }
+    }
+    for (made, got) in &engine.returned {
+        if !kernel.returned.contains_key(made) {
+            let (short, long) = name(*made);
+            let text =
+                format!("step {made} ({long}) waits on the kernel, returns {got} on the engine");
+            return fail(Kind::Early(short), text);
+        }
+    }
+    if kernel.came != engine.came {
+        let text = format!(
+            "actors {:?} come on the kernel, {:?} on the engine",
+            kernel.came, engine.came
+        );
+        return fail(Kind::Hang(name(step).0), text);
+    }
+    if kernel.skipped != engine.skipped {
+        let text = format!(
+            "{:?} on the kernel, {:?} on the engine",
+            kernel.skipped, engine.skipped
+        );
+        return fail(Kind::Early("actor".into()), text);
+    }
+    if kernel.connected != engine.connected {
+        let text = format!(
+            "the peer's connect: {:?} on the kernel, {:?} on the engine",
+            kernel.connected, engine.connected
+        );
+        return fail(Kind::Peer, text);
+    }
+    if kernel.views != engine.views {
+        return fail(Kind::Peer, views(kernel, engine));
+    }
+    Ok(excused)
+}
+
+/// Coarse enough that a shrunk program fails in the same way.
+fn class(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Error(name) => name.clone(),
+        Outcome::Data(bytes, _) if bytes.is_empty() => "end".into(),
+        Outcome::Ready(ready) if ready.is_empty() => "none ready".into(),
+        Outcome::Value(_) => "value".into(),
+        Outcome::Descriptors(_) => "descriptor".into(),
+        Outcome::Data(..) => "data".into(),
+        Outcome::Ready(_) => "ready".into(),
+        Outcome::Text(_) => "text".into(),
+        Outcome::NoSlot => "no slot".into(),
+    }
+}
+
+fn views(kernel: &Happened, engine: &Happened) -> String {
+    let (Some(kernel), Some(engine)) = (&kernel.views, &engine.views) else {
+        return "the peer was not looked at".into();
+    };
+    let mut lines = Vec::new();
+    for (connection, wanted) in kernel {
+        let Some(got) = engine.get(connection).filter(|got| *got != wanted) else {
+            continue;
+        };
+        let same = wanted
+            .received
+            .bytes()
+            .zip(got.received.bytes())
+            .take_while(|(a, b)| a == b)
+            .count();
+        let around = |text: &str| text[same..text.len().min(same + 16)].to_owned();
+        lines.push(format!(
+            "connection {connection} at the peer: {:?} after {} bytes on the kernel, {:?} after \
+             {} bytes on the engine; after {same} the same: {:?}, {:?}",
+            wanted.state,
+            wanted.received.len(),
+            got.state,
+            got.received.len(),
+            around(&wanted.received),
+            around(&got.received),
+        ));
+    }
+    lines.join("\n  ")
+}
+
+/// The call that brings what a call has not brought yet, because it had not arrived: the same one,
+/// if what it did can be done twice, or one for the rest.
+pub fn again(call: &Call, wanted: &Outcome, got: &Outcome) -> Option<Call> {
+    match (call, wanted, got) {
+        (Call::Receive { flags, .. }, Outcome::Data(..), Outcome::Data(..))
+            if flags.contains(&Flag::Peek) =>
+        {
+            Some(call.clone())
+        }
+        (
+            Call::Receive {
+                slot, by, flags, ..
+            },
+            Outcome::Data(wanted, _),
+            Outcome::Data(got, _),
+        ) if wanted.len() > got.len() && !got.is_empty() && wanted.starts_with(got.as_str()) => {
+            let mut flags = flags.clone();
+            flags.push(Flag::DontWait);
+            Some(Call::Receive {
+                slot: *slot,
+                most: (wanted.len() - got.len()) as u32,
+                by: *by,
+                flags,
+            })
+        }
+        (_, _, Outcome::Error(error)) if error == "EAGAIN" => Some(call.clone()),
+        (Call::EpollWait { set, most, .. }, Outcome::Ready(wanted), Outcome::Ready(got))
+            if is_part(got, wanted) =>
+        {
+            Some(Call::EpollWait {
+                set: *set,
+                most: *most,
+                wait: Wait::No,
+            })
+        }
+        (Call::Poll { slots, .. }, Outcome::Ready(wanted), Outcome::Ready(got))
+            if is_part(got, wanted) =>
+        {
+            Some(Call::Poll {
+                slots: slots.clone(),
+                wait: Wait::No,
+            })
+        }
+        (Call::Select { read, write, .. }, Outcome::Ready(wanted), Outcome::Ready(got))
+            if is_part(got, wanted) =>
+        {
+            Some(Call::Select {
+                read: read.clone(),
+                write: write.clone(),
+                wait: Wait::No,
+            })
+        }
+        (Call::Unread { .. } | Call::Name { .. }, ..) => Some(call.clone()),
+        (Call::GetOption { .. }, Outcome::Text(_), Outcome::Text(got)) if got == "0 (4)" => {
+            Some(call.clone())
+        }
+        _ => None,
+    }
+}
+
+fn is_part(
+    got: &[(u8, Vec<crate::program::Event>)],
+    wanted: &[(u8, Vec<crate::program::Event>)],
+) -> bool {
+    got.iter().all(|(slot, events)| {
+        wanted.iter().any(|(other, wanted)| {
+            other == slot && events.iter().all(|event| wanted.contains(event))
+        })
+    })
+}
+
+/// What a call and its repetition brought together.
+pub fn joined(call: &Call, first: Outcome, second: Outcome) -> Outcome {
+    let peeks = matches!(call, Call::Receive { flags, .. } if flags.contains(&Flag::Peek));
+    match (first, second) {
+        (Outcome::Data(first, flags), Outcome::Data(second, more)) if !peeks => {
+            Outcome::Data(first + &second, flags | more)
+        }
+        (Outcome::Data(first, flags), Outcome::Error(_)) => Outcome::Data(first, flags),
+        (Outcome::Ready(first), Outcome::Ready(second)) => {
+            let mut all = first;
+            for (slot, events) in second {
+                match all.iter_mut().find(|(known, _)| *known == slot) {
+                    Some((_, known)) => {
+                        known.extend(events);
+                        known.sort();
+                        known.dedup();
+                    }
+                    None => all.push((slot, events)),
+                }
+            }
+            all.sort();
+            Outcome::Ready(all)
+        }
+        (_, second) => second,
+    }
+}
