@@ -246,3 +246,20 @@ fn a_million_syns_take_no_memory_and_keep_nobody_out() {
     let grown = resident().saturating_sub(settled.unwrap());
     assert!(grown < 1 << 20, "{grown} bytes");
 }
+
+/// While cookies are withheld, so many go to those who come again and no more.
+#[test]
+fn the_budget_for_those_who_come_again_is_kept() {
+    let mut b = crowded(16);
+    b.stack.withhold_cookies(Some(2));
+    for port in 10..20 {
+        b.inject_dropped(b.offer.port(port), DropReason::CookieWithheld);
+    }
+    b.quiet();
+    for port in 10..20 {
+        b.iss = None;
+        b.inject(b.offer.port(port));
+    }
+    assert_eq!(b.all().len(), 2);
+    assert_eq!(b.dropped(DropReason::CookieWithheld), 10 + 8);
+}

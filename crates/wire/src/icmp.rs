@@ -320,6 +320,19 @@ mod tests {
         }
     }
 
+    /// What is not the first fragment has no header of TCP's: its payload would be taken for one.
+    #[test]
+    fn a_quoted_fragment_is_refused() {
+        let whole = frame(false, 3, 4, 1400);
+        for (offset, taken) in [(0, true), (1, false), (185, false), (0x1fff, false)] {
+            let mut frame = whole.clone();
+            let field: u16 = offset;
+            frame[48..50].copy_from_slice(&field.to_be_bytes());
+            let read = parse(&frame, ChecksumPolicy::Ignore);
+            assert_eq!(read.is_ok(), taken, "{offset}");
+        }
+    }
+
     #[test]
     fn a_quoted_packet_that_ends_early_is_refused() {
         for v6 in [false, true] {

@@ -143,6 +143,8 @@ mod tests {
         let mut hystart = HyStart::new();
         round(&mut hystart, 40);
         assert_eq!(round(&mut hystart, 60), Growth::By(250));
+        // One that stays has not gone.
+        assert_eq!(round(&mut hystart, 60), Growth::By(250));
         assert_eq!(round(&mut hystart, 45), Growth::By(1000));
         // Few measurements say nothing.
         let mut hystart = HyStart::new();

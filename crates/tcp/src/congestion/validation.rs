@@ -131,6 +131,9 @@ mod tests {
         v.on_ack(at(1), 50_000, true, RTT, 80_000);
         v.on_restart(at(290), &mut congestion);
         assert_eq!(congestion.window(), 80_000);
+        // Five minutes from the last use and not from the beginning.
+        v.on_restart(at(300), &mut congestion);
+        assert_eq!(congestion.window(), 80_000);
         v.on_restart(at(302), &mut congestion);
         assert_eq!(congestion.window(), 40_000);
         assert_eq!(congestion.slow_start_threshold(), u32::MAX);

@@ -164,3 +164,26 @@ impl Rack {
         Nanos::new(min_rtt.times(reordering.quarters.into()).get() / 4).min(srtt)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    //~ RFC 8985 §6.2
+    #[test]
+    fn the_window_of_reordering_narrows_after_sixteen_quiet_recoveries() {
+        let mut reordering = Reordering::new();
+        reordering.widen();
+        reordering.widen();
+        for _ in 0..15 {
+            reordering.on_recovered();
+        }
+        assert_eq!(reordering.quarters, 3);
+        reordering.on_recovered();
+        assert_eq!(reordering.quarters, 1);
+        // Another sign of needless retransmission begins the count anew.
+        reordering.widen();
+        reordering.on_recovered();
+        assert_eq!(reordering.quarters, 2);
+    }
+}

@@ -138,3 +138,28 @@ impl Undo {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::Algorithm;
+
+    /// A recovery in which the first of ten segments was sent again after 100 ms.
+    fn undo() -> Undo {
+        let congestion = Controller::new(Algorithm::Reno, 1_000);
+        let mut undo = Undo::new(congestion, SeqNumber(0), SeqNumber(10_000));
+        undo.on_resent(1_000, Instant::from_millis(100));
+        undo
+    }
+
+    //~ RFC 3522 §3.2
+    #[test]
+    fn an_original_that_came_late_says_nothing_of_what_else_is_lost() {
+        let fast = (Phase::Fast, true);
+        let early = Some(50);
+        assert!(undo().on_progress(fast, SeqNumber(1_000), early, false, true));
+        assert!(!undo().on_progress(fast, SeqNumber(1_000), early, false, false));
+        // An echo of the retransmission proves nothing.
+        assert!(!undo().on_progress(fast, SeqNumber(1_000), Some(100), false, true));
+    }
+}
