@@ -27,7 +27,7 @@ drop_reasons! {
     /// An address that no segment may come from or go to (RFC 1122 3.2.1.3), port zero, or source
     /// and destination alike.
     BadAddress = "bad_address",
-    /// SYN with FIN or with RST, or no flag at all.
+    /// SYN with RST; at a listener SYN with FIN, or no flag at all.
     BadFlags = "bad_flags",
     /// RST for no connection.
     StrayReset = "stray_reset",

@@ -17,6 +17,11 @@ pub(crate) struct Range {
     pub(crate) end: u64,
 }
 
+/// Ranges that may be held whatever their length.
+const FREE_RANGES: usize = 16;
+/// Bytes that any more of them have to hold in the mean.
+const LEAST_PER_RANGE: u64 = 256;
+
 #[derive(Default)]
 pub(crate) struct Reassembly {
     held: Option<Box<Held>>,
@@ -74,10 +79,13 @@ impl Reassembly {
     }
 
     /// Whether a range that begins at `start` may be held: it touches another one, or there are
-    /// fewer than `max_ranges`.
+    /// fewer than `max_ranges` and not too many for the little that they hold. A few bytes here and
+    /// there cost their owner as much memory as full segments.
     pub(crate) fn has_room(&self, start: u64, max_ranges: usize) -> bool {
         let ranges = self.ranges();
-        ranges.len() < max_ranges || {
+        let sparse = ranges.len() >= FREE_RANGES
+            && self.bytes() < (ranges.len() + 1 - FREE_RANGES) as u64 * LEAST_PER_RANGE;
+        (ranges.len() < max_ranges && !sparse) || {
             let i = ranges.partition_point(|r| r.end < start);
             ranges.get(i).is_some_and(|r| r.end == start)
         }

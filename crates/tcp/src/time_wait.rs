@@ -27,6 +27,8 @@ pub(crate) struct Pair {
     window: u16,
     timestamps: Option<PairTimestamps>,
     since: Instant,
+    /// When a stray segment was last answered.
+    pub(crate) answered_at: Option<Instant>,
 }
 
 #[derive(Clone, Copy)]
@@ -47,6 +49,7 @@ impl Pair {
                 offset: c.ts.offset,
             }),
             since: now,
+            answered_at: None,
         }
     }
 
@@ -109,11 +112,16 @@ impl Pair {
         }
         if tcp.flags.contains(Flags::SYN) {
             //= RFC 6191 §2
+            let beyond = tcp.seq.after(self.rcv_nxt);
             let later = match (self.timestamps, tcp.options.timestamps) {
-                (Some(old), Some(new)) => (new.value.wrapping_sub(old.recent) as i32) > 0,
-                _ => false,
+                (Some(old), Some(new)) => match new.value.wrapping_sub(old.recent) as i32 {
+                    // Within one tick of the peer's clock the number decides.
+                    0 => beyond,
+                    newer => newer > 0,
+                },
+                _ => beyond,
             };
-            let fresh = tcp.ack.is_none() && (later || tcp.seq.after(self.rcv_nxt));
+            let fresh = tcp.ack.is_none() && later;
             return if fresh {
                 Answer::TakeOver
             } else {
@@ -166,6 +174,12 @@ impl TimeWaitTable {
 
     pub(crate) fn get(&mut self, index: u32) -> Option<&Pair> {
         self.pairs.get_mut(index).map(|pair| &*pair)
+    }
+
+    pub(crate) fn note_answered(&mut self, now: Instant, index: u32) {
+        if let Some(pair) = self.pairs.get_mut(index) {
+            pair.answered_at = Some(now);
+        }
     }
 
     pub(crate) fn restart(&mut self, now: Instant, index: u32) {

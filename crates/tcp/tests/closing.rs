@@ -162,6 +162,9 @@ fn a_stream_ends_where_its_first_fin_said() {
     b.inject(seg(51, 50).ack(1).flags(FIN));
     b.inject(seg(1, 50).ack(1));
     assert_eq!((b.update.received, b.update.peer_closed), (200, false));
+    // And the stream goes on.
+    b.inject(seg(201, 100).ack(1));
+    assert_eq!(b.update.received, 300);
 }
 
 #[test]
@@ -241,6 +244,25 @@ fn closing_before_the_handshake_is_done() {
     b.inject(seg(0, 0).flags(SYN).ack(1).mss(1000));
     b.expect("F. 1:1 ack 1");
     assert_eq!(b.info().state, State::FinWait1);
+}
+
+#[test]
+fn orphans_that_end_by_force_are_counted() {
+    // By time in FIN-WAIT-2, by the peer's RST, by silence.
+    let mut b = bench();
+    b.request(Request::Close);
+    b.inject(seg(1, 0).ack(2));
+    b.advance(secs(61));
+    assert_eq!(b.stack.counters().orphans_killed, 1);
+    let mut b = bench();
+    b.request(Request::Close);
+    b.inject(seg(1, 0).flags(RST));
+    assert_eq!(b.stack.counters().orphans_killed, 1);
+    let mut b = bench();
+    b.request(Request::Close);
+    b.advance(secs(1000));
+    assert_eq!(b.stack.counters().orphans_killed, 1);
+    assert_eq!(b.released.len(), 1);
 }
 
 #[test]
@@ -464,4 +486,67 @@ fn ports_are_reused_at_once_by_a_client_that_hurries() {
     assert_eq!(b.stack.time_wait_count(), 4);
     assert_eq!(b.stack.counters().time_wait_reused, 196);
     assert_eq!(b.released.len(), 200);
+}
+
+/// A RST that lies beyond what the peer offers is not believed.
+//~ RFC 5961 §3.2
+#[test]
+fn a_reset_is_numbered_as_the_peer_expects_it() {
+    // The peer's window has shrunk below what was sent.
+    let mut b = bench();
+    b.send(5000);
+    b.discard();
+    b.inject(seg(1, 0).ack(1).window(1000));
+    b.discard();
+    b.request(Request::Abort);
+    b.expect("R. 1001:1001 ack 1");
+    // What was sent before has not arrived when data comes that nobody will read.
+    let mut b = bench();
+    b.send(100);
+    b.request(Request::Close);
+    b.discard();
+    b.inject_dropped(seg(1, 10).ack(1), DropReason::DataAfterClose);
+    b.expect("R. 1:1 ack 1");
+    assert_eq!(b.released.len(), 1);
+}
+
+//~ RFC 6191 §2
+#[test]
+fn time_wait_is_not_taken_over_by_an_older_timestamp() {
+    let config = Config {
+        timestamps: true,
+        ..plain()
+    };
+    let mut b = in_time_wait(config, offer().ts(1000, 0));
+    // A higher number does not make it younger.
+    let syn = seg(50_000, 0).flags(SYN).mss(1000);
+    b.inject_dropped(syn.ts(999, 0), DropReason::TimeWait);
+    b.discard();
+    // Within a tick of the peer's clock it does.
+    b.inject_dropped(seg(-9000, 0).flags(SYN).ts(1000, 0), DropReason::TimeWait);
+    b.inject(syn.ts(1000, 0));
+    assert!(b.next().unwrap().has(SYN));
+}
+
+#[test]
+fn a_syn_ack_takes_no_pair_over() {
+    let mut b = in_time_wait(plain(), offer());
+    let syn_ack = seg(50_000, 0).flags(SYN).ack(2).mss(1000);
+    b.inject_dropped(syn_ack, DropReason::TimeWait);
+    b.expect(". 2:2 ack 2");
+    assert_eq!(b.stack.time_wait_count(), 1);
+}
+
+/// What is not of a pair in TIME-WAIT is answered, but not every time.
+//~ RFC 5961 §7
+#[test]
+fn a_pair_in_time_wait_is_answered_twice_a_second() {
+    let mut b = in_time_wait(plain(), offer());
+    for _ in 0..10 {
+        b.inject_dropped(seg(1, 0).flags(SYN), DropReason::TimeWait);
+    }
+    assert_eq!(b.all(), [". 2:2 ack 2"]);
+    b.advance(ms(500));
+    b.inject_dropped(seg(1, 0).flags(SYN), DropReason::TimeWait);
+    assert_eq!(b.all(), [". 2:2 ack 2"]);
 }

@@ -246,6 +246,7 @@ fn half_open_connections_check_what_completes_them() {
     b.inject_dropped(seg(1, 0), DropReason::NoAck);
     b.inject_dropped(seg(70_000, 0).ack(1), DropReason::BeyondWindow);
     b.expect(". 1:1 ack 1");
+    b.advance(ms(500));
     b.inject_dropped(seg(2, 0).flags(RST), DropReason::UnacceptableReset);
     b.expect(". 1:1 ack 1");
     b.inject_dropped(seg(0, 0).flags(RST), DropReason::UnacceptableReset);
@@ -471,4 +472,33 @@ fn handshakes_that_end_in_silence_are_forgotten() {
         (b.stack.connection_count(), b.stack.half_open_count()),
         (0, 0)
     );
+}
+
+/// RFC 9293 3.10.7.1: whatever is not a RST is answered by one. A listener has no use for such a SYN
+/// and says nothing, as in Linux.
+//~ RFC 9293 §3.10.7.1
+#[test]
+fn a_syn_with_fin_for_nobody_is_reset() {
+    let mut b = Bench::new(plain());
+    b.inject_dropped(seg(0, 0).flags(SYN | FIN), DropReason::NoListener);
+    let reset = b.next().unwrap();
+    assert_eq!((reset.ack, reset.raw.seq.0), (Some(2), 0));
+    assert!(reset.has(RST));
+}
+
+//~ RFC 7323 §5.3
+#[test]
+fn a_final_ack_from_before_the_syn_completes_nothing() {
+    let config = Config {
+        timestamps: true,
+        ..plain()
+    };
+    let mut b = Bench::listening(config, ConnOptions::default());
+    b.inject(b.offer.ts(100, 0));
+    let ours = b.expect("S. 0:0 ack 1").options.timestamps.unwrap().value;
+    b.inject_dropped(seg(1, 0).ack(1).ts(99, ours), DropReason::Paws);
+    b.expect(". 1:1 ack 1");
+    assert_eq!(b.stack.connection_count(), 0);
+    b.inject(seg(1, 0).ack(1).ts(100, ours));
+    assert_eq!(b.stack.connection_count(), 1);
 }

@@ -389,3 +389,29 @@ fn a_probe_that_is_lost_costs_its_retransmission_alone() {
     assert!(b.info().path_mtu <= 1400);
     assert_eq!(b.stack.counters().path_mtu_black_holes, 1);
 }
+
+/// A peer that has no room answers every retransmission. So they arrive, whatever their size.
+//~ RFC 4821 §7.7
+#[test]
+fn a_peer_that_answers_is_no_black_hole() {
+    for window in [0, 300] {
+        let mut b = ethernet();
+        b.send(10_000);
+        b.discard();
+        for _ in 0..8 {
+            while b.sink.sent.is_empty() {
+                b.advance(ms(100));
+            }
+            assert_eq!(b.next().unwrap().len, 1460);
+            b.discard();
+            b.inject(seg(1, 0).ack(1).window(window));
+            b.discard();
+        }
+        assert_eq!(b.stack.counters().path_mtu_black_holes, 0);
+        assert_eq!(b.info().path_mtu, 1500);
+        // Nobody else has heard of a black hole.
+        b.offer = b.offer.port(2);
+        b.handshake();
+        assert_eq!(b.info().path_mtu, 1500);
+    }
+}

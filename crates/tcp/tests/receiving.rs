@@ -431,3 +431,74 @@ fn scarce_memory_shrinks_the_window_before_anything_is_dropped() {
     b.advance(ms(50));
     assert_eq!(b.all_sent().pop().unwrap().window, 65_535);
 }
+
+/// A window that is scaled, of so many bytes, on a connection that is past its beginning.
+fn scaled(receive_buffer: u32) -> Bench {
+    let config = Config {
+        window_scaling: true,
+        ..plain()
+    };
+    let options = ConnOptions {
+        receive_buffer,
+        ..ConnOptions::default()
+    };
+    let mut b = Bench::listening(config, options);
+    b.offer = b.offer.wscale(0);
+    b.handshake();
+    assert_eq!(b.info().window_scales, Some((0, 7)));
+    b
+}
+
+/// What the scale cannot express is rounded up, so that the edge stays where it was.
+//~ RFC 7323 §2.4
+#[test]
+fn the_edge_of_a_scaled_window_does_not_retreat() {
+    let mut b = scaled(40_000);
+    let (mut at, mut last) = (1, 0);
+    while b.info().receive_window > 1_000 {
+        b.inject(seg(at, 1_000).ack(1));
+        at += 1_000;
+        for sent in b.all_sent() {
+            let edge = sent.ack.unwrap() + (i64::from(sent.window) << 7);
+            assert!(edge >= last, "{} bytes back", last - edge);
+            last = edge;
+        }
+    }
+    // Nobody has read anything, and there is an end to it.
+    assert!((39_000..=45_000).contains(&at), "{at}");
+}
+
+/// Small segments do not draw the edge along for ever.
+#[test]
+fn small_segments_fill_the_buffer_as_well() {
+    let mut b = scaled(4_000);
+    let mut at = 1;
+    while at < 20_000 && b.info().receive_window > 0 {
+        b.inject(seg(at, 1).ack(1));
+        at += 1;
+        if at % 2 == 0 {
+            b.advance(ms(50));
+        }
+        b.discard();
+    }
+    assert!(b.info().receive_queue <= 4_500, "{at}");
+}
+
+/// A byte here and a byte there take as much memory as full segments: of those few are kept.
+#[test]
+fn sparse_bytes_are_not_collected() {
+    let mut b = scaled(1 << 20);
+    for step in 1..200 {
+        let _ = b.arrive(seg(1 + step * 4096, 1).ack(1));
+        b.turn();
+    }
+    assert_eq!(b.info().out_of_order, 16);
+    assert_eq!(b.dropped(DropReason::OutOfOrderFull), 199 - 16);
+    // Every other full segment is another matter.
+    let mut b = scaled(1 << 20);
+    for step in 1..200 {
+        b.arrive(seg(1 + step * 2000, 1000).ack(1)).unwrap();
+        b.turn();
+    }
+    assert_eq!(b.info().out_of_order, 199_000);
+}

@@ -485,3 +485,117 @@ fn both_algorithms_move_a_lossy_transfer() {
         assert!(counters.fast_recoveries > 5, "{counters:?}");
     }
 }
+
+/// What an ACK reports is true even if another one has overtaken it.
+//~ RFC 6675 §3
+#[test]
+fn reports_of_an_overtaken_ack_count() {
+    let mut b = selective();
+    b.send(10_000);
+    b.discard();
+    b.sack(3001, &[]);
+    b.quiet();
+    b.sack(2001, &[(4001, 7001)]);
+    b.expect(". 3001:4001 ack 1");
+    // What it reports may have been acknowledged meanwhile: that says nothing.
+    let counters = b.stack.counters().clone();
+    b.sack(1, &[(1001, 3001)]);
+    b.sack(1, &[(2001, 5001)]);
+    b.quiet();
+    let same = b.stack.counters();
+    assert_eq!(same.duplicates_reported, counters.duplicates_reported);
+    assert_eq!(b.info().reported, 3000);
+}
+
+/// A window that has shrunk to nothing does not keep the first segment from being repaired.
+//~ RFC 9293 MUST-34
+#[test]
+fn the_first_segment_is_repaired_beyond_a_window_that_shrank() {
+    let mut b = bench();
+    b.send(3000);
+    b.discard();
+    b.inject(seg(1, 0).ack(1).window(0));
+    b.advance(secs(2));
+    b.expect(". 1:1001 ack 1");
+    assert_eq!(b.info().send_window, 0);
+}
+
+/// CUBIC grows by time, but a pause is no time (RFC 9438 §5.8).
+//~ RFC 9438 §5.8
+#[test]
+fn a_window_does_not_grow_by_a_pause() {
+    let config = Config {
+        selective_acks: true,
+        pacing_burst: 0,
+        ..plain()
+    };
+    let mut b = Bench::listening(config, options(Algorithm::Cubic));
+    b.offer = b.offer.sack_permitted();
+    b.handshake();
+    b.send(10_000);
+    b.discard();
+    b.sack(1, &[(1001, 10_001)]);
+    b.sack(10_001, &[]);
+    let mut at = 10_001;
+    let mut round = |b: &mut Bench| {
+        let window = b.info().congestion_window;
+        b.send(window);
+        b.advance(ms(50));
+        b.discard();
+        at += i64::from(window);
+        b.sack(at, &[]);
+        b.discard();
+        b.info().congestion_window
+    };
+    round(&mut b);
+    let before = round(&mut b);
+    b.advance(secs(100));
+    let after = round(&mut b);
+    assert!(after <= before + 1000, "{before}, then {after}");
+}
+
+/// The window and the timeout after a handshake in which our SYN left so many times.
+fn after_syns(times: usize) -> (usize, std::time::Duration) {
+    let mut b = Bench::new(plain());
+    b.connect(options(Algorithm::Reno));
+    b.turn();
+    while b.sink.sent.len() < times {
+        b.advance(secs(1));
+    }
+    b.expect("S 0:0");
+    b.discard();
+    b.inject(seg(0, 0).flags(SYN).ack(1).mss(1000));
+    b.discard();
+    let timeout = b.info().retransmission_timeout;
+    b.send(20_000);
+    (b.all().len(), timeout)
+}
+
+/// The same as the side that was called.
+fn after_syn_acks(times: usize) -> (usize, std::time::Duration) {
+    let mut b = Bench::listening(plain(), options(Algorithm::Reno));
+    b.inject(b.offer);
+    while b.sink.sent.len() < times {
+        b.advance(secs(1));
+    }
+    b.expect("S. 0:0 ack 1");
+    b.discard();
+    b.inject(seg(1, 0).ack(1));
+    b.conn = b.stack.accept(b.listener.unwrap());
+    b.turn();
+    let timeout = b.info().retransmission_timeout;
+    b.send(20_000);
+    (b.all().len(), timeout)
+}
+
+//~ RFC 6928 §2
+//~ RFC 6298 §5.7
+#[test]
+fn a_lost_handshake_makes_the_beginning_careful() {
+    for after in [after_syns, after_syn_acks] {
+        // One may have been late; two are a sign of congestion.
+        assert_eq!(after(1).0, 10);
+        assert_eq!(after(2), (10, secs(3)));
+        assert_eq!(after(3), (1, secs(3)));
+    }
+}

@@ -370,3 +370,51 @@ fn many_small_pieces_leave_in_several_emissions() {
     // 64 pieces are 1,280 bytes: one full segment, and the rest is left for the next.
     assert!(sent[..3].iter().all(|s| s.len == 1000));
 }
+
+/// As in Linux: TCP_NODELAY pushes what a cork holds, and the cork stays in for what follows.
+#[test]
+fn no_delay_pushes_what_a_cork_holds() {
+    let mut b = bench();
+    b.request(Request::SetOption(ConnOption::Cork(true)));
+    b.send(100);
+    b.quiet();
+    b.request(Request::SetOption(ConnOption::NoDelay(true)));
+    b.expect("P. 1:101 ack 1");
+    b.send(50);
+    b.quiet();
+    b.inject(seg(1, 0).ack(101));
+    b.quiet();
+    b.advance(ms(202));
+    b.expect("P. 101:151 ack 1");
+}
+
+/// A push is for what has been handed over, not for what comes later.
+#[test]
+fn a_push_with_nothing_to_push_changes_nothing() {
+    let mut b = bench();
+    b.request(Request::SetOption(ConnOption::NoDelay(true)));
+    b.send_more(100, true);
+    b.quiet();
+    b.advance(ms(202));
+    b.expect("P. 1:101 ack 1");
+}
+
+/// TCP_NODELAY switches Nagle's algorithm off, and not the avoidance of silly windows.
+//~ RFC 9293 MUST-38
+#[test]
+fn no_delay_sends_no_silly_segments() {
+    let mut b = bench();
+    b.inject(seg(1, 0).ack(1).window(0));
+    b.request(Request::SetOption(ConnOption::NoDelay(true)));
+    b.send(5000);
+    b.inject(seg(1, 0).ack(1).window(300));
+    b.quiet();
+    // Until the persist timer runs out, and then once.
+    b.advance(secs(3));
+    b.expect(". 1:301 ack 1");
+    b.discard();
+    b.inject(seg(1, 0).ack(301).window(300));
+    b.quiet();
+    b.inject(seg(1, 0).ack(301).window(3000));
+    assert_eq!(b.all()[0], ". 301:1301 ack 1");
+}

@@ -22,7 +22,8 @@ fn filled(seed: u64) -> (Pair, sim::SocketId, sim::SocketId) {
     let (client, server) = pair.establish(Plan::transfer(100_000), unread);
     pair.run_for(ms(2_000));
     let received = pair.socket(server).update.received;
-    assert!((16_000..=16_384).contains(&received), "{received}");
+    // The scale of the window (128 bytes) is rounded up.
+    assert!((16_000..16_384 + 128).contains(&received), "{received}");
     (pair, client, server)
 }
 

@@ -177,10 +177,7 @@ impl CongestionControl for Cubic {
         if !acked.window_limited {
             // Section 5.8: the time in which the window was not the limit does not count; or it
             // would jump when the sender has more to send again.
-            if let Stage::Avoidance(epoch) = &mut self.stage {
-                epoch.start += acked.now.saturating_duration_since(epoch.last_ack);
-                epoch.last_ack = acked.now;
-            }
+            self.on_restart(acked.now);
             return;
         }
         //= RFC 9438 §4.10
@@ -199,6 +196,13 @@ impl CongestionControl for Cubic {
         let left = self.window.slow_start(bytes);
         if left > 0 {
             self.avoid_congestion(acked.now, left, acked.smoothed_rtt);
+        }
+    }
+
+    fn on_restart(&mut self, now: Instant) {
+        if let Stage::Avoidance(epoch) = &mut self.stage {
+            epoch.start += now.saturating_duration_since(epoch.last_ack);
+            epoch.last_ack = now;
         }
     }
 
@@ -268,6 +272,35 @@ mod tests {
             assert_eq!(u64::from(cube_root(root.pow(3))), root);
             assert_eq!(u64::from(cube_root(root.pow(3) - 1)), root - 1);
         }
+    }
+
+    //~ RFC 9438 §5.8
+    #[test]
+    fn a_pause_is_no_time_to_grow() {
+        let grown = |pause: u64| {
+            let mut cubic = Cubic::new(1_000);
+            cubic.window.set_bytes(100_000);
+            cubic.on_congestion(Instant::from_secs(1), 100_000);
+            for ack in 0..400 {
+                let late = if ack < 200 { 0 } else { pause };
+                let now = Instant::from_millis(2_000 + ack * 10 + late * 1_000);
+                if ack == 200 {
+                    // 10 ms after the last acknowledgement, the pause apart.
+                    cubic.on_restart(now);
+                }
+                cubic.on_ack(&Acked {
+                    now,
+                    bytes: 7_000,
+                    smoothed_rtt: Duration::from_millis(100),
+                    latest_rtt: None,
+                    window_limited: true,
+                    round: ack % 10 == 0,
+                });
+            }
+            cubic.window.bytes()
+        };
+        assert_eq!(grown(60), grown(0));
+        assert!(grown(0) > 75_000);
     }
 
     #[test]

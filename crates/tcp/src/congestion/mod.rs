@@ -53,6 +53,10 @@ pub trait CongestionControl {
     /// New data was acknowledged, and no loss is being repaired.
     fn on_ack(&mut self, acked: &Acked);
 
+    /// Something is about to be sent after a pause in which nothing was in flight: the pause does
+    /// not count where growth is by time.
+    fn on_restart(&mut self, _now: Instant) {}
+
     /// A congestion signal that counts once a window of data: the first loss that fast recovery is
     /// about to repair, or an ECN echo. `in_flight` is how much was outstanding.
     fn on_congestion(&mut self, now: Instant, in_flight: u32);
@@ -186,6 +190,13 @@ impl CongestionControl for Controller {
         match self {
             Controller::Cubic(cubic) => cubic.on_ack(acked),
             Controller::Reno(reno) => reno.on_ack(acked),
+        }
+    }
+
+    fn on_restart(&mut self, now: Instant) {
+        match self {
+            Controller::Cubic(cubic) => cubic.on_restart(now),
+            Controller::Reno(reno) => reno.on_restart(now),
         }
     }
 

@@ -60,7 +60,11 @@ impl Connection {
             && !tcp.flags.contains(Flags::FIN)
             && self.snd.wnd == window_before;
         let tells = progress || duplicate || !blocks.is_empty();
-        if !tells || ack.before(self.snd.una) || (self.in_flight() == 0 && blocks.is_empty()) {
+        self.path.answered |= ack == self.snd.una && segment.payload.is_empty();
+        // One that was overtaken says nothing by its number any more, but what it reports is true.
+        let overtaken = ack.before(self.snd.una);
+        let reports = self.selective && !blocks.is_empty();
+        if !tells || (overtaken && !reports) || (self.in_flight() == 0 && blocks.is_empty()) {
             return;
         }
         let (srtt, min_rtt) = self.round_trips();
@@ -223,6 +227,7 @@ impl Connection {
 
         self.confirm_black_hole(cx);
         self.queue.acknowledge(self.queue.start() + u64::from(data));
+        self.pushed = self.pushed.saturating_sub(data);
         self.snd.una = ack;
         self.snd.small = self.snd.small.max(ack);
         self.unanswered = 0;
@@ -283,10 +288,10 @@ impl Connection {
         let sample = sample?;
         // One measurement a window counts for the timeout, as RFC 6298's gains suppose.
         if round || self.backoff > 0 {
-            self.rtt.on_sample(sample);
+            self.rtt.on_sample(now, sample);
             self.backoff = 0;
         } else {
-            self.rtt.note(sample);
+            self.rtt.note(now, sample);
         }
         Some(sample)
     }

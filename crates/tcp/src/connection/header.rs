@@ -143,15 +143,30 @@ impl Connection {
     /// Moves the right edge as far as the buffer allows, unless that would be silly (RFC 9293
     /// 3.8.6.2.2), and returns the window as the header carries it.
     ///
-    /// The edge never moves back. What the shift cuts off is offered later (RFC 7323 2.4).
+    /// The edge never moves back. What the shift would cut off of it is rounded up, as in Linux, as
+    /// long as that adds up to no more than an eighth of the buffer; beyond that it is offered later
+    /// (RFC 7323 2.4), or small segments would draw the edge along for ever.
     //= RFC 7323 §2.4
     fn offer_window(&mut self) -> u16 {
         let free = self.free_window();
         if self.is_worth_offering(free) {
             self.rcv.edge = self.rcv.nxt + free;
+        } else {
+            self.round_edge_up();
         }
         let window = self.receive_window() >> self.rcv.scale;
         u16::try_from(window).unwrap_or(u16::MAX)
+    }
+
+    #[inline]
+    fn round_edge_up(&mut self) {
+        let window = self.receive_window();
+        let unit = 1 << self.rcv.scale;
+        let up = window.next_multiple_of(unit) - window;
+        let most = u64::from(self.rcv.buffer) * 9 / 8;
+        if up > 0 && self.unread() + u64::from(window + up) <= most {
+            self.rcv.edge += up;
+        }
     }
 
     /// What the buffer allows, and the header can express.
@@ -170,10 +185,12 @@ impl Connection {
         self.rcv.limit < self.rcv.buffer.saturating_sub(unread)
     }
 
+    /// What rounding has already added to the edge counts as a part of the gain.
     //= RFC 9293 MUST-39
     fn is_worth_offering(&self, window: u32) -> bool {
         let gain = window.saturating_sub(self.receive_window());
-        gain > 0 && gain >= (self.rcv.buffer / 2).min(u32::from(self.rcv.mss))
+        let rounded = (1 << self.rcv.scale) - 1;
+        gain > 0 && gain + rounded >= (self.rcv.buffer / 2).min(u32::from(self.rcv.mss))
     }
 
     /// The owner has made room: whether the peer should be told at once. It should when it may be

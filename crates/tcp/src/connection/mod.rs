@@ -197,8 +197,8 @@ pub(crate) struct Connection {
     cork: bool,
     /// The last send said that more would follow.
     more: bool,
-    /// What is not a full segment has waited long enough: send it.
-    flush: bool,
+    /// The persist timer has run out: a segment that the peer's window makes small may leave.
+    may_be_silly: bool,
     selective: bool,
     /// Both sides agreed on window scaling.
     scaling: bool,
@@ -226,6 +226,9 @@ pub(crate) struct Connection {
     keep_alive_probes: u8,
     /// Since when what was sent, or waits for the window, has made no progress.
     stalled_since: Instant,
+    /// So many bytes of what is not acknowledged wait for no company: neither a cork nor Nagle's
+    /// algorithm holds them back.
+    pushed: u32,
 
     // What only settings, probing and reports touch.
     keep_alive: KeepAlive,

@@ -39,6 +39,8 @@ pub(crate) struct Handshake {
     pub(crate) ts_offset: u32,
     /// When our SYN-ACK left, unless it left twice.
     pub(crate) sent_at: Option<Instant>,
+    /// How often our SYN-ACK has left.
+    pub(crate) syn_acks: u8,
 }
 
 impl Handshake {
@@ -66,6 +68,7 @@ impl Handshake {
             ecn: super::ecn::agrees(tcp, config),
             ts_offset,
             sent_at: None,
+            syn_acks: 0,
         }
     }
 }
@@ -139,8 +142,9 @@ impl Connection {
         c.agree(now, h, config);
         c.rcv.edge = c.rcv.nxt + u32::from(initial_window(options));
         if let Some(sent_at) = h.sent_at {
-            c.rtt.on_sample(now.since(sent_at));
+            c.rtt.on_sample(now, now.since(sent_at));
         }
+        c.retransmits = u32::from(h.syn_acks.saturating_sub(1));
         // Our SYN is in flight until the segment that is to follow has been accepted: should it not
         // be, this timer ends the connection.
         c.timers.set_after(Timer::Retransmit, now, c.timeout());
@@ -200,7 +204,7 @@ impl Connection {
             no_delay: options.no_delay,
             cork: false,
             more: false,
-            flush: false,
+            may_be_silly: false,
             selective: false,
             scaling: false,
             failed: None,
@@ -252,6 +256,7 @@ impl Connection {
             unanswered: 0,
             keep_alive_probes: 0,
             stalled_since: now,
+            pushed: 0,
             keep_alive: options.keep_alive,
             local_mss,
             user_timeout: options.user_timeout.unwrap_or_default().into(),

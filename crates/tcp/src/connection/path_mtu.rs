@@ -49,6 +49,8 @@ pub(crate) struct PathMtu {
     look_at: u32,
     /// The estimate is that of a black hole, and nothing has arrived since.
     guessed: bool,
+    /// Since the last timeout the peer has answered something, though it acknowledged nothing new.
+    pub(super) answered: bool,
 }
 
 impl PathMtu {
@@ -62,6 +64,7 @@ impl PathMtu {
             probe_at: SeqNumber(0),
             look_at: 0,
             guessed: false,
+            answered: false,
         }
     }
 
@@ -260,7 +263,9 @@ impl Connection {
     //= RFC 4821 §7.7
     pub(super) fn suspect_black_hole(&mut self, cx: &mut Context<'_>) {
         let [some, many] = BLACK_HOLE_TIMEOUTS;
-        if self.backoff < some || !self.state.is_synchronized() {
+        // What is answered has arrived: then it is the peer that has no room.
+        let answered = core::mem::take(&mut self.path.answered) || self.snd.wnd == 0;
+        if answered || self.backoff < some || !self.state.is_synchronized() {
             return;
         }
         // What was sent last, which need not be full to be too large.

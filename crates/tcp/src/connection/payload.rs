@@ -52,7 +52,8 @@ impl Connection {
         if from < to {
             if self.orphan {
                 // Nobody will ever read it, and the peer must know (RFC 2525 2.17).
-                self.reset(&mut cx.common.counters);
+                let seq = segment.tcp.ack.unwrap_or(self.snd.nxt);
+                self.reset_at(seq, &mut cx.common.counters);
                 return Err(DropReason::DataAfterClose);
             }
             let skip = (from as i64 - begin) as usize;

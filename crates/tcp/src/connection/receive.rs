@@ -217,22 +217,31 @@ impl Connection {
 
     /// Acknowledges an unacceptable segment, but not every one.
     pub(super) fn answer_unacceptable(&mut self, cx: &Context<'_>) {
-        let now = milliseconds(cx.now);
-        if self.answered_at != 0 && now.wrapping_sub(self.answered_at) < ANSWER_INTERVAL {
-            return;
+        if !self.has_just_answered(cx) {
+            self.note_answered(cx);
         }
-        self.answered_at = now.max(1);
+    }
+
+    fn has_just_answered(&self, cx: &Context<'_>) -> bool {
+        let age = milliseconds(cx.now).wrapping_sub(self.answered_at);
+        self.answered_at != 0 && age < ANSWER_INTERVAL
+    }
+
+    fn note_answered(&mut self, cx: &Context<'_>) {
+        self.answered_at = milliseconds(cx.now).max(1);
         self.ack_now = true;
         self.wants_transmit = true;
     }
 
-    /// Sends a challenge ACK (RFC 5961 3.2), within the rate that all connections share.
+    /// Sends a challenge ACK (RFC 5961 3.2), within the rate of this connection, so that nobody
+    /// silences the others by one, and within that of all.
     //= RFC 5961 §7
     fn challenge(&mut self, cx: &mut Context<'_>) {
-        if cx.common.challenges.take(cx.now) {
+        if self.has_just_answered(cx) {
+            cx.common.counters.rate_limited += 1;
+        } else if cx.common.challenges.take(cx.now) {
             cx.common.counters.challenge_acks += 1;
-            self.ack_now = true;
-            self.wants_transmit = true;
+            self.note_answered(cx);
         } else {
             cx.common.counters.rate_limited += 1;
         }

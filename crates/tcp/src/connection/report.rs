@@ -3,6 +3,8 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
+use wire::seq::SeqNumber;
+
 use super::{Connection, milliseconds};
 use crate::Instant;
 use crate::config::Config;
@@ -126,9 +128,22 @@ impl Connection {
         }
     }
 
-    /// Ends the connection by RST.
+    /// Ends the connection by RST, numbered so that the peer believes it if it can be known how: by
+    /// the last number inside the peer's window, which may have shrunk below what was sent.
     pub(super) fn reset(&mut self, counters: &mut crate::Counters) {
+        let edge = self.snd.una + self.snd.wnd;
+        // What the scale cannot express may be missing from the window (RFC 7323 §2.4).
+        let beyond = self.snd.nxt.distance_from(edge) >= 1 << self.snd.scale;
+        let seq = if beyond { edge } else { self.snd.nxt };
+        self.reset_at(seq, counters);
+    }
+
+    /// The same by a number that the peer has just named as the next that it expects: the only one
+    /// that it believes without asking back (RFC 5961 §3.2).
+    pub(super) fn reset_at(&mut self, seq: SeqNumber, counters: &mut crate::Counters) {
         self.fail(Failure::Aborted, counters);
+        // The RST is the last that leaves.
+        self.snd.nxt = seq;
         self.reset_due = true;
         self.wants_transmit = true;
     }

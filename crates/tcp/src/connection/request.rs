@@ -79,7 +79,7 @@ impl Connection {
         self.shutdown = true;
         if matches!(self.state, State::Established | State::CloseWait) {
             self.state = self.state.after_shutdown();
-            self.flush_tail();
+            self.push();
         }
     }
 
@@ -129,9 +129,10 @@ impl Connection {
         }
     }
 
-    fn flush_tail(&mut self) {
+    /// What has been handed over so far waits for no company any more.
+    pub(super) fn push(&mut self) {
         self.timers.clear(Timer::Cork);
-        self.flush = true;
+        self.pushed = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
         self.wants_transmit = true;
     }
 
@@ -140,16 +141,16 @@ impl Connection {
             ConnOption::NoDelay(on) => {
                 //= RFC 9293 MUST-17
                 self.no_delay = on;
-                // As Linux: an explicit push, but a cork stays in.
-                if on && !self.cork {
-                    self.flush_tail();
+                // As Linux: what waits goes, even what a cork holds; the cork stays in for the rest.
+                if on {
+                    self.push();
                 }
             }
             ConnOption::Cork(on) => {
                 self.cork = on;
                 if !on {
                     self.more = false;
-                    self.flush_tail();
+                    self.push();
                 }
             }
             ConnOption::QuickAck(on) => {

@@ -96,11 +96,17 @@ impl Connection {
         if self.state == State::SynSent && self.retransmits == 0 {
             // Karn: a SYN that left twice is not timed.
             let sent_at = self.stalled_since;
-            self.rtt.on_sample(cx.now.since(sent_at));
+            self.rtt.on_sample(cx.now, cx.now.since(sent_at));
         }
         self.congestion = Controller::new(self.congestion.algorithm(), self.snd.mss);
+        //= RFC 6298 §5.7
         if self.retransmits > 0 {
-            // RFC 5681 3.1: a lost SYN tells of congestion.
+            self.rtt.note_syn_timeout();
+        }
+        //= RFC 6928 §2
+        // One SYN that was sent again may have been late and not lost; more of them tell of
+        // congestion (RFC 5681 §3.1).
+        if self.retransmits > 1 {
             self.congestion.set_window(u32::from(self.snd.mss));
         }
         self.establish(cx.now);

@@ -26,8 +26,7 @@ impl Connection {
                 return;
             }
             self.more = false;
-            self.flush = true;
-            self.wants_transmit = true;
+            self.push();
         }
         if self.timers.take_due(Timer::Retransmit, now) {
             if matches!(self.state, State::SynSent | State::SynReceived) {
@@ -178,7 +177,7 @@ impl Connection {
             cx.common.counters.window_probes += 1;
         } else {
             // There is some room: a small segment is better than none now.
-            self.flush = true;
+            self.may_be_silly = true;
         }
         self.back_off(cx.now);
     }

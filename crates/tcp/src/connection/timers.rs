@@ -36,20 +36,23 @@ impl Timer {
 
 const NEVER: Instant = Instant::MAX;
 
+/// Set in `Timers::wheel` when some deadline may have come to lie before that.
+const EARLIER: u64 = 1;
+/// `Timers::wheel` if the wheel will not call.
+const NO_CALL: u64 = !EARLIER;
+
 pub(crate) struct Timers {
     at: [Instant; Timer::ALL.len()],
-    /// When the wheel will call, or `NEVER`.
-    wheel: Instant,
-    /// Some deadline may have come to lie before that.
-    earlier: bool,
+    /// When the wheel will call, in nanoseconds, an even number; or `NO_CALL`. The lowest bit is
+    /// `EARLIER`.
+    wheel: u64,
 }
 
 impl Timers {
     pub(crate) const fn new() -> Self {
         Self {
             at: [NEVER; Timer::ALL.len()],
-            wheel: NEVER,
-            earlier: false,
+            wheel: NO_CALL,
         }
     }
 
@@ -61,7 +64,7 @@ impl Timers {
     #[inline]
     pub(crate) fn set_at(&mut self, timer: Timer, at: Instant) {
         self.at[timer as usize] = at;
-        self.earlier |= at < self.wheel;
+        self.wheel |= u64::from(at.as_nanos() < self.wheel) * EARLIER;
     }
 
     pub(crate) fn clear(&mut self, timer: Timer) {
@@ -97,24 +100,28 @@ impl Timers {
 
     /// When the wheel will call, as far as the connection knows.
     pub(crate) fn wheel(&self) -> Option<Instant> {
-        (self.wheel != NEVER).then_some(self.wheel)
+        let nanos = self.wheel & !EARLIER;
+        (nanos != NO_CALL).then_some(Instant::from_nanos(nanos))
     }
 
     /// When the wheel has to call, if that is earlier than it knows; it is told now.
     #[inline]
     pub(crate) fn take_earlier(&mut self) -> Option<Instant> {
-        if !core::mem::take(&mut self.earlier) {
+        if self.wheel & EARLIER == 0 {
             return None;
         }
-        let at = self.earliest().filter(|&at| at < self.wheel)?;
-        self.wheel = at;
-        Some(at)
+        self.wheel &= !EARLIER;
+        let nanos = self.earliest()?.as_nanos() & !EARLIER;
+        if nanos >= self.wheel {
+            return None;
+        }
+        self.wheel = nanos;
+        Some(Instant::from_nanos(nanos))
     }
 
     /// The wheel has called, and knows nothing any more. Returns whether something is due.
     pub(crate) fn on_wheel(&mut self, now: Instant) -> bool {
-        self.wheel = NEVER;
-        self.earlier = true;
+        self.wheel = NO_CALL | EARLIER;
         self.earliest().is_some_and(|at| at <= now)
     }
 }

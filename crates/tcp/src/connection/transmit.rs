@@ -6,6 +6,7 @@ use wire::seq::SeqNumber;
 use wire::tcp::Flags;
 
 use super::{Common, Connection, Timer};
+use crate::congestion::CongestionControl;
 use crate::info::State;
 use crate::io::{FrameSink, Outgoing, SinkFull};
 use crate::{ConnId, Instant};
@@ -95,6 +96,7 @@ impl Connection {
             //= RFC 5681 §4.1
             // RFC 7661 has another answer to idle times.
             self.validation.on_restart(cx.now, &mut self.congestion);
+            self.congestion.on_restart(cx.now);
         }
         let burst = sink.burst_limit(cx.id, self.snd.mss);
         let burst = u32::try_from(burst)
@@ -131,7 +133,6 @@ impl Connection {
             }
             self.send_span(sink, cx, span, new)?;
             if !self.has_pending() {
-                self.flush = false;
                 self.note_window_use();
                 self.watch(cx.now);
                 return Ok(());
@@ -212,7 +213,6 @@ impl Connection {
         let remaining = self.queue.end() - self.unsent();
         let fin = self.fin_is_unsent();
         if self.fin_sent || (remaining == 0 && !fin) {
-            self.flush = false;
             return None;
         }
         let usable = (self.snd.una + self.snd.wnd)
@@ -228,7 +228,7 @@ impl Connection {
         if len == remaining {
             // Everything goes, unless its tail had better wait for company.
             let tail = len % mss;
-            if tail > 0 && !fin && self.holds_tail(cx) {
+            if tail > 0 && !fin && self.holds_tail(tail, cx) {
                 len -= tail;
             }
         } else if len >= mss {
@@ -236,7 +236,7 @@ impl Connection {
         } else if room < mss && room < usable {
             len = 0;
         //= RFC 9293 MUST-38
-        } else if !self.flush && len < self.snd.max_wnd / 2 {
+        } else if !self.may_be_silly && len < self.snd.max_wnd / 2 {
             // The peer's window would make it silly (RFC 9293 3.8.6.2.1).
             len = 0;
         }
@@ -249,10 +249,11 @@ impl Connection {
     }
 
     /// Whether a segment that is not full waits: for the cork to be pulled, or by Nagle's algorithm
-    /// (RFC 9293 3.7.4) for the last one that was not full to be acknowledged (Minshall).
+    /// (RFC 9293 3.7.4) for the last one that was not full to be acknowledged (Minshall). `tail` is its
+    /// length, up to the end of what there is to send.
     //= RFC 9293 MUST-60
-    fn holds_tail(&mut self, cx: &TransmitContext<'_>) -> bool {
-        if self.flush {
+    fn holds_tail(&mut self, tail: u32, cx: &TransmitContext<'_>) -> bool {
+        if u64::from(self.pushed) + u64::from(tail) > self.queue.len() {
             return false;
         }
         if self.cork || self.more {
@@ -376,6 +377,7 @@ impl Connection {
             self.recovery.restart_probe(cx.now, srtt, mss);
             self.snd.nxt = end;
             self.fin_sent |= fin;
+            self.may_be_silly = false;
             if len % u32::from(mss) != 0 {
                 self.snd.small = end;
             }

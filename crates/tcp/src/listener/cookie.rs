@@ -142,6 +142,7 @@ impl Cookies {
             ecn: with_timestamps && options & ECN != 0,
             ts_offset,
             sent_at: None,
+            syn_acks: 1,
         })
     }
 
@@ -185,6 +186,7 @@ mod tests {
             ecn: true,
             ts_offset: 12_345,
             sent_at: None,
+            syn_acks: 1,
         }
     }
 

@@ -22,8 +22,8 @@ pub(crate) struct HalfOpen {
     pub(crate) mss: u16,
     pub(crate) window: u16,
     pub(crate) scale: u8,
-    /// No SYN-ACK has left yet: its round trip can be timed.
-    pub(crate) fresh: bool,
+    /// When a segment that is none of the handshake was last answered.
+    pub(crate) answered_at: Option<Instant>,
     /// A SYN-ACK waits in the control queue.
     pub(crate) queued: bool,
 }

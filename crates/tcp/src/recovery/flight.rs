@@ -126,7 +126,7 @@ impl Recovery {
             blocks.sort_unstable_by_key(|block| block.left.distance_from(arrival.ack));
             for block in blocks {
                 let sound = block.left.before(block.right)
-                    && block.left.after(arrival.ack)
+                    && block.left.after(arrival.ack.max(una))
                     && block.right.at_or_before(max);
                 if sound {
                     outstanding.report(*block, &mut arrived);

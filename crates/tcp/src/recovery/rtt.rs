@@ -4,10 +4,16 @@
 //! (Karn's algorithm, RFC 6298 section 3), or from timestamps (RFC 7323 section 4), which say
 //! themselves which transmission they answer.
 
+use crate::Instant;
 use crate::time::Nanos;
 
 /// The timeout before anything was measured (RFC 6298 rule 2.1).
 pub const INITIAL_RTO: Nanos = Nanos::from_secs(1);
+/// The same after a handshake whose SYN had to be sent again (rule 5.7).
+pub const AFTER_SYN_TIMEOUT: Nanos = Nanos::from_secs(3);
+/// How long the least round trip is remembered, in seconds: as long as in Linux
+/// (`tcp_min_rtt_wlen`).
+pub const MIN_RTT_WINDOW_SECONDS: u32 = 300;
 /// The least timeout. RFC 6298 rule 2.4 recommends one second, from a time of coarse clocks; what
 /// matters is that it outlasts a delayed acknowledgement, and 200 ms is what the internet uses.
 pub const MIN_RTO: Nanos = Nanos::from_millis(200);
@@ -21,8 +27,12 @@ pub struct RttEstimator {
     smoothed_x8: u32,
     /// RTTVAR in quarters of a microsecond.
     variation_x4: u32,
-    /// The least sample, in microseconds.
+    /// The least sample of this half of [`MIN_RTT_WINDOW_SECONDS`], in microseconds.
     min: u32,
+    /// That of the half before.
+    min_before: u32,
+    /// Which half this is, counted from the beginning of the clock.
+    half: u16,
 }
 
 impl RttEstimator {
@@ -32,6 +42,16 @@ impl RttEstimator {
             smoothed_x8: 0,
             variation_x4: 0,
             min: 0,
+            min_before: 0,
+            half: 0,
+        }
+    }
+
+    /// Our SYN or SYN-ACK had to be sent again: should there be no sample by the time data is sent,
+    /// the timeout begins at three seconds (RFC 6298 rule 5.7).
+    pub(crate) fn note_syn_timeout(&mut self) {
+        if self.smoothed_x8 == 0 {
+            self.variation_x4 = 1;
         }
     }
 
@@ -39,16 +59,14 @@ impl RttEstimator {
     /// microsecond as a microsecond.
     #[inline]
     //= RFC 6298 §2
-    pub fn on_sample(&mut self, rtt: Nanos) {
-        let sample = rtt.min(MAX_RTO).as_micros().max(1) as u32;
+    pub fn on_sample(&mut self, now: Instant, rtt: Nanos) {
+        let sample = self.note(now, rtt);
         if self.smoothed_x8 == 0 {
             // Rule 2.2: SRTT <- R, RTTVAR <- R/2.
             self.smoothed_x8 = sample * 8;
             self.variation_x4 = sample * 2;
-            self.min = sample;
             return;
         }
-        self.min = self.min.min(sample);
         // Rule 2.3, the variation first, with the old SRTT:
         // RTTVAR <- 3/4 RTTVAR + 1/4 |SRTT - R'|; SRTT <- 7/8 SRTT + 1/8 R'.
         let error = (self.smoothed_x8 / 8).abs_diff(sample);
@@ -57,11 +75,20 @@ impl RttEstimator {
     }
 
     /// Takes note of a measurement that is not to count for the timeout, being one of many in a round
-    /// trip: it may be the least.
+    /// trip: it may be the least. Returns it in microseconds.
     #[inline]
-    pub fn note(&mut self, rtt: Nanos) {
+    pub fn note(&mut self, now: Instant, rtt: Nanos) -> u32 {
         let sample = rtt.min(MAX_RTO).as_micros().max(1) as u32;
-        self.min = self.min.min(sample);
+        let half = (now.seconds() / (MIN_RTT_WINDOW_SECONDS / 2)) as u16;
+        if half == self.half && self.min > 0 {
+            self.min = self.min.min(sample);
+        } else {
+            let follows = self.min > 0 && half == self.half.wrapping_add(1);
+            self.min_before = if follows { self.min } else { sample };
+            self.min = sample;
+            self.half = half;
+        }
+        sample
     }
 
     /// SRTT, once there was a sample.
@@ -76,10 +103,12 @@ impl RttEstimator {
         self.sampled(self.variation_x4 / 4)
     }
 
-    /// The least sample.
+    /// The least sample of the last [`MIN_RTT_WINDOW_SECONDS`], or of half of them: a path that has
+    /// become longer is not held against what it was for ever (RFC 8985 §6.2, step 1).
+    //= RFC 8985 §6.2
     #[inline]
     pub fn min(&self) -> Option<Nanos> {
-        self.sampled(self.min)
+        self.sampled(self.min.min(self.min_before))
     }
 
     #[inline]
@@ -95,7 +124,11 @@ impl RttEstimator {
     #[inline]
     pub fn rto(&self) -> Nanos {
         if self.smoothed_x8 == 0 {
-            return INITIAL_RTO;
+            return if self.variation_x4 == 0 {
+                INITIAL_RTO
+            } else {
+                AFTER_SYN_TIMEOUT
+            };
         }
         let smoothed = Nanos::from_micros(self.smoothed_x8 / 8);
         let margin = Nanos::from_micros(self.variation_x4).max(MIN_RTO);
@@ -121,7 +154,7 @@ mod tests {
     fn after(samples: &[u32]) -> RttEstimator {
         let mut rtt = RttEstimator::new();
         for &sample in samples {
-            rtt.on_sample(ms(sample));
+            rtt.on_sample(Instant::ZERO, ms(sample));
         }
         rtt
     }
@@ -166,11 +199,11 @@ mod tests {
     #[test]
     fn bounds_hold_for_any_sample() {
         let mut rtt = RttEstimator::new();
-        rtt.on_sample(Nanos::ZERO);
+        rtt.on_sample(Instant::ZERO, Nanos::ZERO);
         assert_eq!(rtt.smoothed(), Some(Nanos::from_micros(1)));
         assert_eq!(rtt.rto(), MIN_RTO + Nanos::from_micros(1));
         for _ in 0..1_000 {
-            rtt.on_sample(Nanos::new(u64::MAX));
+            rtt.on_sample(Instant::ZERO, Nanos::new(u64::MAX));
             assert!((MIN_RTO..=MAX_RTO).contains(&rtt.rto()));
         }
         assert!(rtt.smoothed().unwrap() <= MAX_RTO);
@@ -184,5 +217,37 @@ mod tests {
         assert_eq!(rtt.backed_off_rto(8), ms(64_000));
         assert_eq!(rtt.backed_off_rto(9), MAX_RTO);
         assert_eq!(rtt.backed_off_rto(u32::MAX), MAX_RTO);
+    }
+
+    //~ RFC 8985 §6.2
+    #[test]
+    fn the_least_round_trip_is_forgotten_after_five_minutes() {
+        let mut rtt = RttEstimator::new();
+        let at = |seconds: u64| Instant::from_secs(10_000 + seconds);
+        rtt.on_sample(at(0), ms(10));
+        // Half of the time and more it is remembered in any case.
+        for seconds in (10..150).step_by(10) {
+            rtt.note(at(seconds), ms(80));
+            assert_eq!(rtt.min(), Some(ms(10)), "{seconds}");
+        }
+        rtt.note(at(310), ms(80));
+        assert_eq!(rtt.min(), Some(ms(80)));
+        // A shorter path counts at once, and one of before a pause no more.
+        rtt.note(at(311), ms(20));
+        assert_eq!(rtt.min(), Some(ms(20)));
+        rtt.note(at(3_000), ms(50));
+        assert_eq!(rtt.min(), Some(ms(50)));
+    }
+
+    //~ RFC 6298 §5.7
+    #[test]
+    fn a_lost_syn_makes_the_first_timeout_longer() {
+        let mut rtt = RttEstimator::new();
+        rtt.note_syn_timeout();
+        assert_eq!((rtt.rto(), rtt.smoothed()), (AFTER_SYN_TIMEOUT, None));
+        rtt.on_sample(Instant::ZERO, ms(50));
+        assert_eq!(rtt.variation(), Some(ms(25)));
+        rtt.note_syn_timeout();
+        assert_eq!(rtt.variation(), Some(ms(25)));
     }
 }

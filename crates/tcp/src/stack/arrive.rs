@@ -98,7 +98,12 @@ impl Stack {
         let acknowledgement = pair.acknowledgement(now);
         match answer {
             Answer::Ignore => {}
-            Answer::Acknowledge => self.push_challenge(now, segment, acknowledgement),
+            Answer::Acknowledge => {
+                let answered_at = pair.answered_at;
+                if self.push_challenge(now, segment, acknowledgement, answered_at) {
+                    self.time_wait.note_answered(now, index);
+                }
+            }
             Answer::AcknowledgeAndRestart => {
                 self.time_wait.restart(now, index);
                 self.push_answer(segment, acknowledgement);
@@ -118,8 +123,7 @@ impl Stack {
         if !is_endpoint(src) || !is_endpoint(dst) || src == dst {
             return Err(DropReason::BadAddress);
         }
-        let flags = segment.tcp.flags;
-        if flags.contains(Flags::SYN) && flags.intersects(Flags::FIN | Flags::RST) {
+        if segment.tcp.flags.contains(Flags::SYN | Flags::RST) {
             return Err(DropReason::BadFlags);
         }
         Ok(())

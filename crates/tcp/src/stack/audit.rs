@@ -20,7 +20,8 @@ impl Stack {
     pub fn audit(&self) -> Result<(), String> {
         let config = &self.common.config;
         let ready: HashSet<u32> = self.lists.ready.iter().copied().collect();
-        let most = u64::from(config.max_receive_buffer.max(u16::MAX.into()));
+        // An eighth for what the window's scale cannot express.
+        let most = u64::from(config.max_receive_buffer.max(u16::MAX.into())) * 9 / 8;
         let (mut orphans, mut in_flows, mut ranges) = (0, 0, 0);
         for (index, generation, c) in self.connections.iter() {
             let id = ConnId { index, generation };
@@ -34,8 +35,8 @@ impl Stack {
             if c.timers.wheel() != self.lists.wheel.scheduled(index) {
                 return broken("the wheel has another deadline than it thinks");
             }
-            if c.timers.earliest() < c.timers.wheel() && c.timers.earliest().is_some()
-                || c.timers.earliest().is_some() && c.timers.wheel().is_none()
+            if let Some(at) = c.timers.earliest()
+                && c.timers.wheel().is_none_or(|call| call > at)
             {
                 return broken("the wheel calls too late, or not at all");
             }

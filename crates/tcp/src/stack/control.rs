@@ -15,6 +15,9 @@ use wire::tcp::{Flags, Options, Repr};
 use super::Stack;
 use crate::Instant;
 
+/// Between two challenges of one half-open connection, or of one pair in TIME-WAIT.
+const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
+
 #[derive(Clone, Copy)]
 pub(crate) enum Control {
     /// The SYN-ACK of a half-open connection, made when it leaves; nothing if that has gone.
@@ -161,13 +164,21 @@ impl Stack {
         );
     }
 
-    /// A challenge ACK for what is not a connection, within the shared rate.
-    pub(super) fn push_challenge(&mut self, now: Instant, segment: &Segment<'_>, tcp: Repr) {
-        if self.common.challenges.take(now) {
-            self.common.counters.challenge_acks += 1;
-            self.push_answer(segment, tcp);
-        } else {
+    /// A challenge ACK for what is not a connection, within its own rate and the shared one.
+    pub(super) fn push_challenge(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_>,
+        tcp: Repr,
+        answered_at: Option<Instant>,
+    ) -> bool {
+        let just = |at: Instant| now.saturating_duration_since(at) < ANSWER_INTERVAL;
+        if answered_at.is_some_and(just) || !self.common.challenges.take(now) {
             self.common.counters.rate_limited += 1;
+            return false;
         }
+        self.common.counters.challenge_acks += 1;
+        self.push_answer(segment, tcp);
+        true
     }
 }

@@ -57,7 +57,7 @@ impl Stack {
             mss: connection::announced_mss(key.remote, &self.common.config, options),
             window: connection::initial_window(options),
             scale: connection::window_scale(&self.common.config),
-            fresh: false,
+            answered_at: None,
             queued: false,
         };
         let mut syn_ack = half.syn_ack(now);

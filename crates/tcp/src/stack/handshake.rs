@@ -30,6 +30,9 @@ impl Stack {
             return Err(DropReason::StrayReset);
         }
         let listener = self.listeners.find(segment.dst, tcp.dst_port);
+        if listener.is_some() && tcp.flags.contains(Flags::SYN | Flags::FIN) {
+            return Err(DropReason::BadFlags);
+        }
         let begins = tcp.flags.contains(Flags::SYN) && tcp.ack.is_none();
         let Some(id) = listener.filter(|_| begins) else {
             // A listener has no use for what does neither begin nor acknowledge anything.
@@ -94,7 +97,7 @@ impl Stack {
             mss: connection::announced_mss(key.remote, &self.common.config, &options),
             window: connection::initial_window(&options),
             scale: connection::window_scale(&self.common.config),
-            fresh: true,
+            answered_at: None,
             queued: false,
         };
         let index = self.half_opens.insert(now, 0, half);
@@ -138,8 +141,7 @@ impl Stack {
             if tcp.seq != expected {
                 // RFC 5961 3.2: in the window, but not exact.
                 if tcp.seq.in_window(expected, half.window.into()) {
-                    let acknowledgement = half.acknowledgement(now);
-                    self.push_challenge(now, segment, acknowledgement);
+                    self.challenge_half_open(now, index, segment);
                 }
                 return Err(DropReason::UnacceptableReset);
             }
@@ -152,8 +154,7 @@ impl Stack {
                 // The SYN again: our SYN-ACK was lost, or is late.
                 self.queue_syn_ack(index);
             } else {
-                let acknowledgement = half.acknowledgement(now);
-                self.push_challenge(now, segment, acknowledgement);
+                self.challenge_half_open(now, index, segment);
             }
             return Err(DropReason::UnexpectedSyn);
         }
@@ -162,8 +163,7 @@ impl Stack {
         };
         match (h.timestamp, tcp.options.timestamps) {
             (Some(seen), Some(t)) if (t.value.wrapping_sub(seen) as i32) < 0 => {
-                let acknowledgement = half.acknowledgement(now);
-                self.push_challenge(now, segment, acknowledgement);
+                self.challenge_half_open(now, index, segment);
                 return Err(DropReason::Paws);
             }
             //= RFC 7323 §3.2
@@ -172,8 +172,7 @@ impl Stack {
             _ => {}
         }
         if !tcp.seq.in_window(expected, u32::from(half.window).max(1)) {
-            let acknowledgement = half.acknowledgement(now);
-            self.push_challenge(now, segment, acknowledgement);
+            self.challenge_half_open(now, index, segment);
             return Err(if tcp.seq.before(expected) {
                 DropReason::OldDuplicate
             } else {
@@ -195,6 +194,18 @@ impl Stack {
         self.forget_half_open(index);
         let conn = self.admit(now, id, &h, &options);
         self.pass_to_connection(now, conn.index, segment, store)
+    }
+
+    fn challenge_half_open(&mut self, now: Instant, index: u32, segment: &Segment<'_>) {
+        let Some(half) = self.half_opens.get_mut(index) else {
+            return;
+        };
+        let (answered_at, tcp) = (half.answered_at, half.acknowledgement(now));
+        if self.push_challenge(now, segment, tcp, answered_at)
+            && let Some(half) = self.half_opens.get_mut(index)
+        {
+            half.answered_at = Some(now);
+        }
     }
 
     /// What one more connection of a listener starts with, if there is room for it.

@@ -31,7 +31,7 @@ pub(crate) use control::RateLimit;
 
 use core::net::{IpAddr, SocketAddr};
 
-use wire::flow::{FlowHasher, FlowKey};
+use wire::flow::{FlowHasher, FlowKey, FlowMac};
 
 use crate::config::{Config, ConnOptions};
 use crate::connection::{Common, Connection, Context};
@@ -110,15 +110,8 @@ impl Stack {
     /// a run can be repeated; outside of tests it comes from the system's generator.
     #[must_use]
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
-        let mut keys = [[0; 16]; 5];
-        keys[0].copy_from_slice(&seed[..16]);
-        keys[1].copy_from_slice(&seed[16..]);
-        // More keys, related to the others by nothing that a keyed hash shows.
-        for i in 0..16 {
-            keys[2][i] = seed[i] ^ seed[31 - i].rotate_left(3) ^ 0xa5;
-            keys[3][i] = seed[i].rotate_left(5) ^ seed[31 - i] ^ 0x3c;
-            keys[4][i] = seed[i].rotate_left(7) ^ seed[31 - i].rotate_left(1) ^ 0x69;
-        }
+        // One key for each purpose, of which none tells anything of another.
+        let keys: [[u8; 16]; 5] = core::array::from_fn(|purpose| derive(&seed, purpose as u64));
         Self {
             flows: FlowTable::with_capacity(keys[0], config.expected_flows as usize),
             connections: Slab::new(),
@@ -282,6 +275,17 @@ impl Stack {
     fn ts_offset(&self, key: &FlowKey) -> u32 {
         self.ts_offsets.hash(key) as u32
     }
+}
+
+/// A key of its own for each purpose. Both halves of the seed count.
+fn derive(seed: &[u8; 32], purpose: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    for (half, bytes) in seed.chunks_exact(16).zip(key.chunks_exact_mut(8)) {
+        let mut secret = [0; 16];
+        secret.copy_from_slice(half);
+        bytes.copy_from_slice(&FlowMac::new(secret).number(0, purpose).to_be_bytes());
+    }
+    key
 }
 
 /// Whether a connection can begin or end there.

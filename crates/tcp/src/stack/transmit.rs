@@ -120,8 +120,9 @@ impl Stack {
         if let Some(half) = self.half_opens.get_mut(index) {
             half.queued = false;
             // The round trip of the handshake counts if there was one SYN-ACK only.
-            half.handshake.sent_at = half.fresh.then_some(now);
-            half.fresh = false;
+            let h = &mut half.handshake;
+            h.sent_at = (h.syn_acks == 0).then_some(now);
+            h.syn_acks = h.syn_acks.saturating_add(1);
         }
     }
 }
