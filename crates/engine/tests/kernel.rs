@@ -68,16 +68,24 @@ impl Engine {
         })
     }
 
-    fn attach(&self) -> Host {
-        let mut channel = Channel::connect(&self.socket).expect("the engine listens");
+    /// A program in the network of one side asks to attach.
+    fn ask_to_attach(&self, world: &World, side: Side) -> (Channel, Reply, Fds) {
+        let mut channel = on(world, side, || {
+            Channel::connect(&self.socket).expect("the engine listens")
+        });
         let request = Request::Attach {
             version: VERSION,
             program: "test".to_owned(),
             fork_token: None,
         };
-        let (reply, mut fds) = channel
+        let (reply, fds) = channel
             .request(&request, Fds::new(), LIMIT)
             .expect("answered");
+        (channel, reply, fds)
+    }
+
+    fn attach(&self, world: &World) -> Host {
+        let (channel, reply, mut fds) = self.ask_to_attach(world, Side::Server);
         assert!(matches!(reply, Reply::Attached { .. }), "{reply:?}");
         let region = region::attach(fds.remove(0).as_fd()).expect("a region");
         let doorbell = fds.remove(0).into();
@@ -269,7 +277,7 @@ fn the_kernels_tcp_is_served_and_an_idle_engine_sleeps() {
     }
     let world = World::new().expect("namespaces");
     let engine = Engine::start(&world, |_| ());
-    let mut host = engine.attach();
+    let mut host = engine.attach(&world);
     let (kernel, address) = listener(&world);
     host.listen(&kernel);
     let mut client = connect(&world, address);
@@ -289,13 +297,28 @@ fn the_kernels_tcp_is_served_and_an_idle_engine_sleeps() {
 }
 
 #[test]
+fn a_program_of_another_network_is_not_let_into_this_one() {
+    if lab::skip_without_root("a_program_of_another_network_is_not_let_into_this_one") {
+        return;
+    }
+    let world = World::new().expect("namespaces");
+    let engine = Engine::start(&world, |_| ());
+    let (_channel, reply, _) = engine.ask_to_attach(&world, Side::Client);
+    let Reply::Error { message, .. } = reply else {
+        panic!("{reply:?}");
+    };
+    assert!(message.contains("another network namespace"), "{message}");
+    assert_eq!(engine.metric("sessions"), 0.0);
+}
+
+#[test]
 fn connections_that_the_kernel_has_stay_the_kernels() {
     if lab::skip_without_root("connections_that_the_kernel_has_stay_the_kernels") {
         return;
     }
     let world = World::new().expect("namespaces");
     let engine = Engine::start(&world, |_| ());
-    let mut host = engine.attach();
+    let mut host = engine.attach(&world);
     let (kernel, address) = listener(&world);
     let mut old = connect(&world, address);
     let (mut old_server, _) = kernel.accept().expect("the kernel's own");
@@ -318,7 +341,7 @@ fn a_stopping_engine_leaves_new_connections_to_the_kernel_and_ends_its_own() {
     }
     let world = World::new().expect("namespaces");
     let mut engine = Engine::start(&world, |_| ());
-    let mut host = engine.attach();
+    let mut host = engine.attach(&world);
     let (kernel, address) = listener(&world);
     host.listen(&kernel);
     let mut client = connect(&world, address);
@@ -350,7 +373,7 @@ fn a_next_hop_is_resolved_by_the_kernel_and_a_missing_one_is_said() {
     }
     let world = World::new().expect("namespaces");
     let engine = Engine::start(&world, |_| ());
-    let mut host = engine.attach();
+    let mut host = engine.attach(&world);
     let target = on(&world, Side::Client, || {
         TcpListener::bind((Side::Client.ipv4(), 0)).expect("a port")
     });

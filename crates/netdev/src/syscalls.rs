@@ -17,7 +17,44 @@ pub fn peer_pidfd(socket: impl AsFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Names the network namespace that a socket belongs to (SO_NETNS_COOKIE); never reused.
+/// Who was at the other end of a UNIX socket when it was connected (SO_PEERCRED).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerCredentials {
+    /// The process; 0 if it is outside of our PID namespace.
+    pub pid: u32,
+    /// Its user, as our user namespace knows it.
+    pub uid: u32,
+}
+
+/// Asks for the credentials of the process at the other end of a connected UNIX socket.
+///
+/// # Errors
+/// What the system call said.
+pub fn peer_credentials(socket: impl AsFd) -> io::Result<PeerCredentials> {
+    // `struct ucred`: pid, uid, gid.
+    let mut bytes = [0u8; 12];
+    let length = socket_option_bytes(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut bytes)?;
+    let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok();
+    match (length, word(0), word(4)) {
+        (12, Some(pid), Some(uid)) => Ok(PeerCredentials {
+            pid: u32::from_ne_bytes(pid),
+            uid: u32::from_ne_bytes(uid),
+        }),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// The index of the interface that a socket is bound to (SO_BINDTOIFINDEX); 0 if to none.
+///
+/// # Errors
+/// What the system call said.
+pub fn bound_interface(socket: impl AsFd) -> io::Result<u32> {
+    const SO_BINDTOIFINDEX: libc::c_int = 62;
+    socket_option(socket, SO_BINDTOIFINDEX)
+}
+
+/// Names the network namespace that a socket belongs to (SO_NETNS_COOKIE); never reused. One that
+/// was accepted from a UNIX socket is of the namespace of who connected.
 ///
 /// # Errors
 /// `ENOPROTOOPT` before Linux 5.14.
@@ -135,6 +172,15 @@ mod tests {
         let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()));
         let pid = format!("Pid:\t{}\n", std::process::id());
         assert!(info.expect("readable").contains(&pid));
+    }
+
+    #[test]
+    fn the_credentials_of_a_pair_are_our_own() {
+        let (a, _b) = UnixStream::pair().expect("a pair");
+        let peer = peer_credentials(&a).expect("a UNIX socket");
+        assert_eq!(peer.pid, std::process::id());
+        let status = std::fs::read_to_string("/proc/self/status").expect("readable");
+        assert!(status.contains(&format!("Uid:\t{}\t", peer.uid)));
     }
 
     #[test]

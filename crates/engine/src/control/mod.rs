@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use netdev::syscalls::{PeerCredentials, netns_cookie, peer_credentials};
 use queue_pair::control::{Channel, ChannelError, Explanation, Fds, Reply, Request};
 use rustix::fs::{Mode, chmod};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
@@ -41,10 +41,12 @@ pub enum Accepted {
 #[derive(Debug)]
 pub struct Client {
     channel: Channel,
-    /// The process at the other end when it connected.
+    /// The process at the other end when it connected; 0 if it is outside of our PID namespace.
     pub pid: u32,
     /// Its user.
     pub uid: u32,
+    /// The cookie of the network namespace that it was in.
+    pub namespace: u64,
     /// The session that it became.
     pub session: Option<SessionId>,
     /// It is that of a responder, whose program is called while it lasts.
@@ -194,8 +196,8 @@ impl Control {
         if slot >= self.max_clients {
             return Err(Errno::MFILE);
         }
-        let credentials = socket_peercred(&connection)?;
-        let uid = credentials.uid.as_raw();
+        let PeerCredentials { pid, uid } = peer_credentials(&connection).map_err(errno)?;
+        let namespace = netns_cookie(&connection).map_err(errno)?;
         let of_user = self.clients.iter().flatten().filter(|c| c.uid == uid);
         if uid != 0 && of_user.count() >= self.max_clients / 2 {
             return Err(Errno::MFILE);
@@ -204,9 +206,9 @@ impl Control {
         self.poller.add(connection.as_fd(), source)?;
         let client = Client {
             channel: Channel::new(connection),
-            // A process outside of our PID namespace has the number 0 here.
-            pid: credentials.pid.as_raw_nonzero().get() as u32,
+            pid,
             uid,
+            namespace,
             session: None,
             responds: false,
             watching_writable: false,
@@ -352,6 +354,10 @@ impl Control {
         let client = self.clients.get(slot as usize)?.as_ref()?;
         Some(client.channel.as_fd())
     }
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
 impl Drop for Control {

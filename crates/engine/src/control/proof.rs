@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-use netdev::syscalls::netns_cookie;
+use netdev::syscalls::{bound_interface, netns_cookie};
 use rustix::io::Errno;
 use rustix::net::sockopt::{
     ipv6_v6only, socket_acceptconn, socket_domain, socket_protocol, socket_type,
@@ -34,6 +34,9 @@ pub enum Refusal {
     /// Of another network namespace.
     #[error("the socket that was shown is of another network namespace")]
     OtherNamespace,
+    /// Bound to another interface (SO_BINDTODEVICE).
+    #[error("the socket that was shown is bound to another interface")]
+    OtherInterface,
 }
 
 impl Refusal {
@@ -44,12 +47,13 @@ impl Refusal {
             Self::NotTcp => Errno::PROTOTYPE,
             Self::NotListening | Self::OtherAddress { .. } => Errno::INVAL,
             Self::OtherNamespace => Errno::PERM,
+            Self::OtherInterface => Errno::OPNOTSUPP,
         }
     }
 }
 
-/// Checks that `socket` listens on `wanted` in the network namespace with the cookie `namespace`.
-/// Returns whether it is for IPv6 alone.
+/// Checks that `socket` listens on `wanted` in the network namespace with the cookie `namespace`, and
+/// on the interface of this index, if not on all. Returns whether it is for IPv6 alone.
 ///
 /// # Errors
 /// Why it proves nothing.
@@ -57,6 +61,7 @@ pub fn prove_listener(
     socket: BorrowedFd<'_>,
     wanted: SocketAddr,
     namespace: u64,
+    interface: u32,
 ) -> Result<bool, Refusal> {
     let domain = socket_domain(socket)?;
     let tcp = socket_type(socket)? == SocketType::STREAM
@@ -78,6 +83,12 @@ pub fn prove_listener(
     if cookie != namespace {
         return Err(Refusal::OtherNamespace);
     }
+    let bound = bound_interface(socket).map_err(|error| {
+        Refusal::Unusable(Errno::from_io_error(&error).unwrap_or(Errno::NOPROTOOPT))
+    })?;
+    if bound != 0 && bound != interface {
+        return Err(Refusal::OtherInterface);
+    }
     Ok(domain == AddressFamily::INET6 && ipv6_v6only(socket)?)
 }
 
@@ -95,7 +106,7 @@ mod tests {
     fn a_listening_socket_is_proof_of_its_own_address_alone() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let local = listener.local_addr().expect("bound");
-        let prove = |wanted, namespace| prove_listener(listener.as_fd(), wanted, namespace);
+        let prove = |wanted, namespace| prove_listener(listener.as_fd(), wanted, namespace, 1);
         assert_eq!(prove(local, own_namespace()), Ok(false));
         let mut other = local;
         other.set_port(local.port() ^ 1);
@@ -110,23 +121,49 @@ mod tests {
     }
 
     #[test]
+    fn an_address_of_this_machine_is_no_proof_of_another() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let mut other = listener.local_addr().expect("bound");
+        other.set_ip("127.0.0.2".parse().expect("an address"));
+        let proof = prove_listener(listener.as_fd(), other, own_namespace(), 1);
+        assert!(
+            matches!(proof, Err(Refusal::OtherAddress { .. })),
+            "{proof:?}"
+        );
+    }
+
+    #[test]
+    fn a_socket_of_another_interface_is_no_proof() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let local = listener.local_addr().expect("bound");
+        // Every namespace has a loopback, with this number; binding to it takes no privilege.
+        let index = 1i32.to_ne_bytes();
+        let (socket, option) = (1, 62);
+        netdev::syscalls::set_socket_option_bytes(&listener, socket, option, &index)
+            .expect("SO_BINDTOIFINDEX");
+        let prove = |interface| prove_listener(listener.as_fd(), local, own_namespace(), interface);
+        assert_eq!(prove(1), Ok(false));
+        assert_eq!(prove(2), Err(Refusal::OtherInterface));
+    }
+
+    #[test]
     fn other_sockets_are_no_proof() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let local = listener.local_addr().expect("bound");
         let stream = TcpStream::connect(local).expect("connects");
         let own = stream.local_addr().expect("bound");
         assert_eq!(
-            prove_listener(stream.as_fd(), own, own_namespace()),
+            prove_listener(stream.as_fd(), own, own_namespace(), 1),
             Err(Refusal::NotListening)
         );
         let udp = UdpSocket::bind("127.0.0.1:0").expect("loopback");
         assert_eq!(
-            prove_listener(udp.as_fd(), local, own_namespace()),
+            prove_listener(udp.as_fd(), local, own_namespace(), 1),
             Err(Refusal::NotTcp)
         );
         let file = std::fs::File::open("/dev/null").expect("readable");
         assert_eq!(
-            prove_listener(file.as_fd(), local, own_namespace()),
+            prove_listener(file.as_fd(), local, own_namespace(), 1),
             Err(Refusal::Unusable(Errno::NOTSOCK))
         );
     }

@@ -1,6 +1,7 @@
 //! Privileges that the engine keeps after it has opened everything.
 //!
 //! * `CAP_NET_ADMIN`: ask the kernel to probe a neighbour and confirm it, and change the steering.
+//! * `CAP_NET_BIND_SERVICE`: lease a port below 1024 for a program of root's (and for nobody else's).
 //! * `CAP_BPF`: update the steering's maps where unprivileged BPF is switched off.
 //!
 //! Everything else goes, for this thread and whatever it might execute.
@@ -9,7 +10,9 @@ use rustix::io::Result;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_no_new_privs};
 
 /// What is kept.
-const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::BPF);
+const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN
+    .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::BPF);
 
 /// Drops every capability but those that the engine still needs; returns what is left.
 pub fn drop_privileges() -> Result<CapabilitySet> {

@@ -52,6 +52,8 @@ reasons! {
     NoDescriptor = "no_descriptor",
     /// A report beyond the limit.
     ReportsFull = "reports_full",
+    /// A program in another network namespace.
+    OtherNamespace = "other_namespace",
     /// A program that would have been one session too many of its user.
     SessionsOfUser = "sessions_of_user",
     /// A program that would have been one session too many.

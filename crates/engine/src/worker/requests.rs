@@ -113,8 +113,9 @@ impl<D: Device, N: Network> Worker<D, N> {
                 let Some(shown) = fds.pop() else {
                     return refuse(Errno::INVAL, "show the kernel's listening socket");
                 };
-                let v6_only = prove_listener(shown.as_fd(), addr, self.namespace)
-                    .map_err(|refusal| (refusal.errno(), refusal.to_string()))?;
+                let v6_only =
+                    prove_listener(shown.as_fd(), addr, self.namespace, self.network.index())
+                        .map_err(|refusal| (refusal.errno(), refusal.to_string()))?;
                 let listener = self
                     .listen(session, addr, v6_only, backlog)
                     .map_err(|errno| (errno, format!("{addr} is not offloaded: {errno}")))?;
@@ -221,6 +222,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         if client.session.is_some() {
             return refuse(Errno::ALREADY, "attached already");
+        }
+        if client.namespace != self.namespace {
+            // What its own kernel sockets would not reach it must not reach through the engine.
+            self.counters.drop(Drop::OtherNamespace);
+            return refuse(Errno::PERM, "the program is in another network namespace");
         }
         let process = Process {
             pid: client.pid,
