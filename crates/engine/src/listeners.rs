@@ -54,6 +54,9 @@ pub struct Listener {
     pub steered: Vec<IpAddr>,
     /// How they are steered.
     pub how: Steered,
+    /// The cookies of the kernel's sockets that were shown for it: while none of them listens, its
+    /// port is nobody's here.
+    pub proofs: Vec<u64>,
     /// Members have been told that connections wait.
     pub told_waiting: bool,
     /// No willing member has memory for what the connection that waits longest has received.
@@ -74,8 +77,16 @@ impl Listener {
             turn: 0,
             steered: Vec::new(),
             how: Steered::Mixed,
+            proofs: Vec::new(),
             told_waiting: false,
             lacks_memory: false,
+        }
+    }
+
+    /// One more socket was shown for it.
+    pub fn prove(&mut self, cookie: u64) {
+        if !self.proofs.contains(&cookie) {
+            self.proofs.push(cookie);
         }
     }
 

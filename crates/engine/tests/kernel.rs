@@ -312,6 +312,45 @@ fn a_program_of_another_network_is_not_let_into_this_one() {
 }
 
 #[test]
+fn a_port_is_its_programs_only_while_the_kernels_socket_listens() {
+    if lab::skip_without_root("a_port_is_its_programs_only_while_the_kernels_socket_listens") {
+        return;
+    }
+    let world = World::new().expect("namespaces");
+    let engine = Engine::start(&world, |_| ());
+    let mut first = engine.attach(&world);
+    let (kernel, address) = listener(&world);
+    first.listen(&kernel);
+    let _client = connect(&world, address);
+    first.accepted();
+    // It closes its socket and stays attached, and the port becomes another program's.
+    drop(kernel);
+    let again = || TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).expect("it is free");
+    let other = on(&world, Side::Server, again);
+    other.set_nonblocking(true).expect("a socket");
+    let begin = Instant::now();
+    loop {
+        let _client = connect(&world, address);
+        match other.accept() {
+            Ok(_) => break,
+            Err(_) => assert!(
+                begin.elapsed() < LIMIT,
+                "its clients reach who closed the port"
+            ),
+        }
+    }
+    // If that attaches, too, its clients are its own, and those of nobody else.
+    let mut second = engine.attach(&world);
+    second.listen(&other);
+    let handed = engine.metric("handed_over");
+    let mut client = connect(&world, address);
+    client.write_all(b"for the second").expect("sent");
+    let conn = second.accepted();
+    assert_eq!(second.receive(conn), b"for the second");
+    assert_eq!(engine.metric("handed_over"), handed + 1.0);
+}
+
+#[test]
 fn connections_that_the_kernel_has_stay_the_kernels() {
     if lab::skip_without_root("connections_that_the_kernel_has_stay_the_kernels") {
         return;

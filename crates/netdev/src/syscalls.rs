@@ -44,6 +44,15 @@ pub fn peer_credentials(socket: impl AsFd) -> io::Result<PeerCredentials> {
     }
 }
 
+/// Names a socket among all that this machine ever has (SO_COOKIE).
+///
+/// # Errors
+/// What the system call said.
+pub fn socket_cookie(socket: impl AsFd) -> io::Result<u64> {
+    const SO_COOKIE: libc::c_int = 57;
+    socket_option(socket, SO_COOKIE)
+}
+
 /// The index of the interface that a socket is bound to (SO_BINDTOIFINDEX); 0 if to none.
 ///
 /// # Errors

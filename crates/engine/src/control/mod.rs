@@ -19,7 +19,7 @@ use crate::config::Limits;
 use crate::connections::SessionId;
 
 pub use poller::{Poller, Source};
-pub use proof::{Refusal, prove_listener};
+pub use proof::{Proof, Refusal, prove_listener};
 
 /// Connections that the kernel may hold until they are accepted.
 const BACKLOG: i32 = 128;

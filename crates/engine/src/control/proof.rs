@@ -4,12 +4,21 @@
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-use netdev::syscalls::{bound_interface, netns_cookie};
+use netdev::syscalls::{bound_interface, netns_cookie, socket_cookie};
 use rustix::io::Errno;
 use rustix::net::sockopt::{
     ipv6_v6only, socket_acceptconn, socket_domain, socket_protocol, socket_type,
 };
 use rustix::net::{AddressFamily, SocketType, getsockname, ipproto};
+
+/// What a listening socket has proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Proof {
+    /// It is for IPv6 alone.
+    pub v6_only: bool,
+    /// Its cookie (SO_COOKIE): the proof holds for as long as this socket listens.
+    pub cookie: u64,
+}
 
 /// Why a socket proves nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -53,7 +62,7 @@ impl Refusal {
 }
 
 /// Checks that `socket` listens on `wanted` in the network namespace with the cookie `namespace`, and
-/// on the interface of this index, if not on all. Returns whether it is for IPv6 alone.
+/// on the interface of this index, if not on all.
 ///
 /// # Errors
 /// Why it proves nothing.
@@ -62,7 +71,7 @@ pub fn prove_listener(
     wanted: SocketAddr,
     namespace: u64,
     interface: u32,
-) -> Result<bool, Refusal> {
+) -> Result<Proof, Refusal> {
     let domain = socket_domain(socket)?;
     let tcp = socket_type(socket)? == SocketType::STREAM
         && matches!(domain, AddressFamily::INET | AddressFamily::INET6)
@@ -77,19 +86,21 @@ pub fn prove_listener(
     if (bound.ip(), bound.port()) != (wanted.ip(), wanted.port()) {
         return Err(Refusal::OtherAddress { bound, wanted });
     }
-    let cookie = netns_cookie(socket).map_err(|error| {
+    let unusable = |error: std::io::Error| {
         Refusal::Unusable(Errno::from_io_error(&error).unwrap_or(Errno::NOPROTOOPT))
-    })?;
-    if cookie != namespace {
+    };
+    if netns_cookie(socket).map_err(unusable)? != namespace {
         return Err(Refusal::OtherNamespace);
     }
-    let bound = bound_interface(socket).map_err(|error| {
-        Refusal::Unusable(Errno::from_io_error(&error).unwrap_or(Errno::NOPROTOOPT))
-    })?;
+    let bound = bound_interface(socket).map_err(unusable)?;
     if bound != 0 && bound != interface {
         return Err(Refusal::OtherInterface);
     }
-    Ok(domain == AddressFamily::INET6 && ipv6_v6only(socket)?)
+    let cookie = socket_cookie(socket).map_err(unusable)?;
+    Ok(Proof {
+        v6_only: domain == AddressFamily::INET6 && ipv6_v6only(socket)?,
+        cookie,
+    })
 }
 
 #[cfg(test)]
@@ -107,7 +118,12 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let local = listener.local_addr().expect("bound");
         let prove = |wanted, namespace| prove_listener(listener.as_fd(), wanted, namespace, 1);
-        assert_eq!(prove(local, own_namespace()), Ok(false));
+        let cookie = socket_cookie(&listener).expect("a cookie");
+        let proof = Proof {
+            v6_only: false,
+            cookie,
+        };
+        assert_eq!(prove(local, own_namespace()), Ok(proof));
         let mut other = local;
         other.set_port(local.port() ^ 1);
         assert!(matches!(
@@ -142,7 +158,7 @@ mod tests {
         netdev::syscalls::set_socket_option_bytes(&listener, socket, option, &index)
             .expect("SO_BINDTOIFINDEX");
         let prove = |interface| prove_listener(listener.as_fd(), local, own_namespace(), interface);
-        assert_eq!(prove(1), Ok(false));
+        assert!(prove(1).is_ok());
         assert_eq!(prove(2), Err(Refusal::OtherInterface));
     }
 

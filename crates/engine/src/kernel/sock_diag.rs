@@ -1,7 +1,9 @@
-//! Which connections the kernel already has on a port (sock_diag(7)): while there are any, the
-//! port is steered as a mixed one and those connections stay the kernel's.
+//! What the kernel says of its TCP sockets (sock_diag(7)): how many connections it already has on a
+//! port, which stay its own; and which sockets listen, as long as one does that was shown as proof.
 
-use super::netlink::{Netlink, Request, SOCK_DIAG};
+use std::collections::HashSet;
+
+use super::netlink::{Netlink, Request, SOCK_DIAG, u32_at};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const IPPROTO_TCP: u8 = 6;
@@ -14,6 +16,27 @@ const TCP_CLOSE: u8 = 7;
 /// Every state but LISTEN and CLOSE: what receives segments on behalf of a peer. TIME-WAIT and
 /// SYN-RECEIVED (TCP_NEW_SYN_RECV, 12) count: their peers may still send.
 const STATES: u32 = 0x1fff & !(1 << TCP_LISTEN) & !(1 << TCP_CLOSE) & !1;
+
+/// The cookies (SO_COOKIE) of all sockets that listen in this network namespace.
+pub fn listening_sockets() -> rustix::io::Result<HashSet<u64>> {
+    let mut netlink = Netlink::open(SOCK_DIAG)?;
+    let mut cookies = HashSet::new();
+    for family in [2u8, 10] {
+        let mut body = [0u8; REQUEST_LEN];
+        body[0] = family;
+        body[1] = IPPROTO_TCP;
+        body[4..8].copy_from_slice(&(1u32 << TCP_LISTEN).to_ne_bytes());
+        let mut request = Request::new(SOCK_DIAG_BY_FAMILY, &body);
+        netlink.dump(&mut request, |message| {
+            if let Some((answer, _)) = message.split::<ANSWER_LEN>() {
+                // Two halves, the lower one first.
+                let half = |at: usize| u32_at(answer, at).map_or(0, u64::from);
+                cookies.insert(half(44) | half(48) << 32);
+            }
+        })?;
+    }
+    Ok(cookies)
+}
 
 /// How many connections the kernel has whose local port is `port`, over both families.
 pub fn kernel_connections(port: u16) -> rustix::io::Result<usize> {
@@ -54,6 +77,19 @@ fn stays_here(family: u8, local: &[u8], remote: &[u8]) -> bool {
 mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_listening_socket_is_known_by_its_cookie_until_it_is_closed() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(address) else {
+                continue;
+            };
+            let cookie = netdev::syscalls::socket_cookie(&listener).expect("a cookie");
+            assert!(listening_sockets().expect("an answer").contains(&cookie));
+            drop(listener);
+            assert!(!listening_sockets().expect("an answer").contains(&cookie));
+        }
+    }
 
     #[test]
     fn a_listener_alone_does_not_count() {

@@ -1,5 +1,6 @@
 //! A network that is as it is stated: for tests over the simulated device.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -77,6 +78,10 @@ impl Network for FixedNetwork {
 
     fn kernel_connections(&mut self, _: u16) -> usize {
         0
+    }
+
+    fn listening_sockets(&mut self) -> Option<HashSet<u64>> {
+        None
     }
 
     fn lease_port(&mut self, _: Instant, wanted: Option<u16>) -> Result<u16, Errno> {

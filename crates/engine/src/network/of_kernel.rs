@@ -1,5 +1,6 @@
 //! The network as the kernel knows it.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -73,6 +74,17 @@ impl<S: Steer> KernelNetwork<S> {
     /// The steering.
     pub fn steering(&self) -> &S {
         &self.steering
+    }
+
+    fn tell_no_diag(&mut self, error: Errno) {
+        if !std::mem::replace(&mut self.told_no_diag, true) {
+            tracing::warn!(
+                %error,
+                "the kernel does not say which TCP sockets it has (modprobe tcp_diag): each segment \
+                 to a listener is looked up in its tables, and a listener is believed for as long \
+                 as its program is attached"
+            );
+        }
     }
 
     fn steer_everywhere(&mut self, port: u16) -> Result<(), Errno> {
@@ -204,15 +216,19 @@ impl<S: Steer> Network for KernelNetwork<S> {
         match sock_diag::kernel_connections(port) {
             Ok(count) => count,
             Err(error) => {
-                if !std::mem::replace(&mut self.told_no_diag, true) {
-                    tracing::warn!(
-                        %error,
-                        "the kernel does not say which connections it has (modprobe tcp_diag): each \
-                         segment to a listener is looked up in its tables"
-                    );
-                }
+                self.tell_no_diag(error);
                 // Unknown: look each packet up, which is right in any case.
                 1
+            }
+        }
+    }
+
+    fn listening_sockets(&mut self) -> Option<HashSet<u64>> {
+        match sock_diag::listening_sockets() {
+            Ok(sockets) => Some(sockets),
+            Err(error) => {
+                self.tell_no_diag(error);
+                None
             }
         }
     }

@@ -14,6 +14,7 @@ use tcp::{ConnOptions, ListenError, ListenSpec};
 use super::Worker;
 use crate::config::Congestion;
 use crate::connections::SessionId;
+use crate::control::Proof;
 use crate::listeners::Listener;
 use crate::network::{Network, Steered};
 
@@ -34,7 +35,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         &mut self,
         session: SessionId,
         local: SocketAddr,
-        v6_only: bool,
+        Proof { v6_only, cookie }: Proof,
         backlog: u32,
     ) -> Result<u32, Errno> {
         if self.stopping || !self.config.access.admits_listener(local.port()) {
@@ -42,9 +43,23 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         let backlog = backlog.min(self.config.limits.accept_backlog);
         if let Some(listener) = self.listeners.on(local) {
+            let number = listener.number;
+            // Who shows another socket shares the port with who is there, or has taken it over.
+            if !listener.proofs.contains(&cookie) && !self.is_still_proven(number) {
+                tracing::warn!(%local, "taken over from a program that listens there no longer");
+                self.remove_listener(number);
+            }
+        }
+        if let Some(listener) = self.listeners.on(local) {
             listener.join(session);
+            listener.prove(cookie);
             listener.backlog = listener.backlog.max(backlog);
             let (number, id, backlog) = (listener.number, listener.id, listener.backlog);
+            if listener.how == Steered::Closing {
+                // Its first socket had stopped listening.
+                listener.how = Steered::Mixed;
+                self.steer_as_said(number);
+            }
             self.stack.set_backlog(id, backlog);
             return Ok(number);
         }
@@ -69,6 +84,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         })?;
         let mut listener = Listener::new(id, local, v6_only, backlog);
         listener.join(session);
+        listener.prove(cookie);
         let number = self.listeners.insert(listener);
         if let Err(error) = self.steer_listener(number) {
             tracing::warn!(%local, %error, "the port cannot be steered");
@@ -206,14 +222,63 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// New connections are the kernel's from now on.
     pub(super) fn yield_listeners(&mut self) {
-        for listener in self.listeners.iter_mut() {
-            listener.how = Steered::Closing;
-            let port = listener.local.port();
-            for &address in &listener.steered {
-                if let Err(error) = self.network.steer(address, port, Steered::Closing) {
-                    tracing::warn!(%address, port, %error, "new connections still come here");
-                }
+        let numbers: Vec<u32> = self.listeners.iter().map(|l| l.number).collect();
+        for number in numbers {
+            if let Some(listener) = self.listeners.get_mut(number) {
+                listener.how = Steered::Closing;
             }
+            self.steer_as_said(number);
+        }
+    }
+
+    /// Steers what a listener has in the way that it says.
+    fn steer_as_said(&mut self, number: u32) {
+        let Some(listener) = self.listeners.get_mut(number) else {
+            return;
+        };
+        let port = listener.local.port();
+        for &address in &listener.steered {
+            if let Err(error) = self.network.steer(address, port, listener.how) {
+                tracing::warn!(%address, port, %error, "the port is steered as before");
+            }
+        }
+    }
+
+    /// Forgets the sockets shown for a listener that no longer listen; false if there is none left.
+    fn is_still_proven(&mut self, number: u32) -> bool {
+        let Some(open) = self.network.listening_sockets() else {
+            return true;
+        };
+        let Some(listener) = self.listeners.get_mut(number) else {
+            return false;
+        };
+        listener.proofs.retain(|cookie| open.contains(cookie));
+        !listener.proofs.is_empty()
+    }
+
+    /// Leaves new connections to the kernel where the sockets that were shown listen no longer: the
+    /// port may be another program's by now, which has nothing to do with the engine.
+    pub(super) fn recheck_proofs(&mut self) {
+        if self.listeners.is_empty() {
+            return;
+        }
+        let Some(open) = self.network.listening_sockets() else {
+            return;
+        };
+        let mut lost = Vec::new();
+        for listener in self.listeners.iter_mut() {
+            listener.proofs.retain(|cookie| open.contains(cookie));
+            if listener.proofs.is_empty() && listener.how != Steered::Closing {
+                listener.how = Steered::Closing;
+                tracing::warn!(
+                    local = %listener.local,
+                    "its program has closed the kernel's socket: new connections are the kernel's"
+                );
+                lost.push(listener.number);
+            }
+        }
+        for number in lost {
+            self.steer_as_said(number);
         }
     }
 }

@@ -113,11 +113,11 @@ impl<D: Device, N: Network> Worker<D, N> {
                 let Some(shown) = fds.pop() else {
                     return refuse(Errno::INVAL, "show the kernel's listening socket");
                 };
-                let v6_only =
+                let proof =
                     prove_listener(shown.as_fd(), addr, self.namespace, self.network.index())
                         .map_err(|refusal| (refusal.errno(), refusal.to_string()))?;
                 let listener = self
-                    .listen(session, addr, v6_only, backlog)
+                    .listen(session, addr, proof, backlog)
                     .map_err(|errno| (errno, format!("{addr} is not offloaded: {errno}")))?;
                 Ok((Reply::Listening { listener }, Fds::new()))
             }

@@ -190,6 +190,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if !self.closing.is_empty() {
             self.recheck_closing();
         }
+        self.recheck_proofs();
         self.paths.tick(&mut self.network);
         self.control.resume();
         if self.captures.is_on() {

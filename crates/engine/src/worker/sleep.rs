@@ -101,6 +101,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let ticking = self.captures.is_on()
             || self.has_mixed()
             || !self.closing.is_empty()
+            || !self.listeners.is_empty()
             || self.paths.needs_tick()
             || self.control.is_paused();
         let tick = (ticking || self.backed_up()).then_some(due.tick);
