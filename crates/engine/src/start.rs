@@ -44,6 +44,9 @@ pub enum StartError {
         /// What the kernel said.
         error: io::Error,
     },
+    /// It was there.
+    #[error("{0} is gone, and its connections with it: the engine ends")]
+    InterfaceGone(String),
     /// Not allowed.
     #[error(
         "an engine needs to be started as root, or with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and \
@@ -160,9 +163,13 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
         offloads = ?device.offloads(),
         "engine running"
     );
+    let name = config.interface.clone();
     let mut worker = Worker::new(config, device, network, control, seed).in_namespace(cookie);
     ready();
-    worker.run(stop).map_err(step("poll"))
+    worker.run(stop).map_err(|error| match error {
+        rustix::io::Errno::NODEV => StartError::InterfaceGone(name),
+        error => step("poll")(error),
+    })
 }
 
 fn check_kernel(release: &str) -> Result<(), StartError> {

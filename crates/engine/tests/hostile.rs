@@ -423,7 +423,10 @@ fn malformed_frames_are_counted_and_nothing_else() {
     let good = {
         let mut frame = vec![0; 54];
         let headers = wire::segment::Headers {
-            link: wire::segment::Link::default(),
+            link: wire::segment::Link {
+                dst: world::ENGINE_MAC,
+                ..wire::segment::Link::default()
+            },
             src: world::PEER,
             dst: world::ENGINE,
             hop_limit: 64,

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use tcp::Instant;
 use wire::ethernet::MacAddr;
 
+use crate::kernel::link::LinkState;
 use crate::kernel::neighbours::Knowledge;
 
 pub use fixed::FixedNetwork;
@@ -44,6 +45,8 @@ pub enum NetworkChange {
     Addresses,
     /// Some route: every next hop must be asked for again.
     Routes,
+    /// The interface itself; none if it is gone.
+    Link(Option<LinkState>),
     /// A neighbour.
     Neighbour(IpAddr, Knowledge),
     /// Neighbours changed so fast that some changes were lost: all must be asked for again.

@@ -11,6 +11,7 @@ use wire::ethernet::MacAddr;
 
 use super::{Network, NetworkChange, Steered};
 use crate::kernel::addresses::Addresses;
+use crate::kernel::link::Link;
 use crate::kernel::neighbours::{Knowledge, Neighbours};
 use crate::kernel::netlink::Notified;
 use crate::kernel::ports::Ports;
@@ -44,6 +45,7 @@ pub trait Steer {
 #[derive(Debug)]
 pub struct KernelNetwork<S> {
     interface: Interface,
+    link: Link,
     addresses: Addresses,
     routes: Routes,
     neighbours: Neighbours,
@@ -61,6 +63,7 @@ impl<S: Steer> KernelNetwork<S> {
         steering: S,
     ) -> rustix::io::Result<Self> {
         Ok(Self {
+            link: Link::of_interface(interface.index)?,
             addresses: Addresses::of_interface(interface.index)?,
             routes: Routes::open()?,
             neighbours: Neighbours::on_interface(interface.index)?,
@@ -154,8 +157,28 @@ impl<S: Steer> Network for KernelNetwork<S> {
     }
 
     fn changes(&mut self, each: &mut dyn FnMut(NetworkChange)) {
+        match self.link.update() {
+            Ok(true) => {
+                let state = self.link.state();
+                if let Some(state) = state {
+                    self.interface.mac = state.mac.0;
+                }
+                each(NetworkChange::Link(state));
+                // The kernel says nothing of the IPv4 routes that go with a link.
+                each(NetworkChange::Routes);
+            }
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "link notifications"),
+        }
+        let before = self.addresses.list().to_vec();
         match self.addresses.update() {
             Ok(true) => {
+                let gone = before.iter().filter(|a| !self.addresses.contains(**a));
+                for (&address, port) in gone.flat_map(|a| self.ports.iter().map(move |p| (a, p))) {
+                    if let Err(error) = self.steering.unsteer(address, port) {
+                        tracing::debug!(%address, port, %error, "was not steered");
+                    }
+                }
                 for port in self.ports.iter() {
                     for &address in self.addresses.list() {
                         if let Err(error) = self.steering.steer(address, port, Steered::Engine) {
@@ -256,6 +279,7 @@ impl<S: Steer> Network for KernelNetwork<S> {
 
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
         vec![
+            self.link.as_fd(),
             self.addresses.as_fd(),
             self.routes.as_fd(),
             self.neighbours.as_fd(),

@@ -30,6 +30,10 @@ macro_rules! reasons {
 reasons! {
     /// A SYN from a peer that the access lists do not admit.
     Denied = "denied",
+    /// A SYN from an address that no peer can have: one of this machine's.
+    Martian = "martian",
+    /// A frame for another machine, which a link in promiscuous mode delivers.
+    ForeignMac = "foreign_mac",
     /// A frame whose next hop is being resolved, and too many wait already.
     HeldFull = "held_full",
     /// A frame that waited for a next hop that does not answer.

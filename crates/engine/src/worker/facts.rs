@@ -42,6 +42,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             "Pairs in TIME-WAIT",
             self.stack.time_wait_count().into(),
         );
+        let mtu = self.stack.config().mtu.into();
+        metrics.gauge("mtu", "Bytes of the largest packet that is sent", mtu);
         metrics.gauge("listeners", "Listeners", self.listeners.len() as u64);
         metrics.gauge("attached", "Sessions attached now", sessions.count() as u64);
         metrics.gauge("paths", "Destinations remembered", self.paths.len() as u64);

@@ -184,6 +184,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 tracing::warn!(%error, "a new address is not steered");
             }
         }
+        self.end_of_lost_addresses();
     }
 
     /// Spares the lookup of the kernel's connections where it has none left.

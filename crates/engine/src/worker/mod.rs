@@ -18,6 +18,7 @@ mod extents;
 mod facts;
 mod handover;
 mod late;
+mod link;
 mod listen;
 mod moderation;
 mod pressure;
@@ -29,6 +30,7 @@ mod submissions;
 mod transmit;
 
 use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 
 use netdev::Device;
 use queue_pair::Area;
@@ -107,6 +109,10 @@ pub struct Worker<D, N> {
     /// What former owners sent, or still send, on connections that have moved.
     late: Late,
     stopping: bool,
+    /// The interface has a carrier.
+    link_up: bool,
+    /// There is no such interface any more.
+    interface_gone: bool,
     /// The cookie of the network namespace that the engine is in.
     namespace: u64,
     /// Makes fork tokens that nobody can guess.
@@ -150,6 +156,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             breaches: Vec::new(),
             late: Late::default(),
             stopping: false,
+            link_up: true,
+            interface_gone: false,
             namespace: 0,
             tokens: RandomState::new(),
             forked: 0,
@@ -217,8 +225,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             starved,
             now,
             checksum,
+            network,
             ..
         } = self;
+        let mac = network.mac();
         let mut store = Store {
             connections,
             memory,
@@ -226,13 +236,21 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         let open = config.access.is_open();
         let count = device.receive(budget, |frame| {
+            let foreign = frame.get(..6).is_some_and(|to| to != mac.0);
             let dropped = match parse(frame, *checksum) {
+                _ if foreign => {
+                    counters.drop(Drop::ForeignMac);
+                    Err(Drop::ForeignMac.name())
+                }
                 Ok(segment) => {
                     let tcp = &segment.tcp;
                     let opens = tcp.flags.contains(Flags::SYN) && tcp.ack.is_none();
                     if !open && opens && !config.access.admits_peer(segment.src, tcp.dst_port) {
                         counters.drop(Drop::Denied);
                         Err(Drop::Denied.name())
+                    } else if opens && is_martian(segment.src, network.addresses()) {
+                        counters.drop(Drop::Martian);
+                        Err(Drop::Martian.name())
                     } else {
                         // What the TCP does not use it counts itself.
                         let used = stack.on_segment(*now, &segment, &mut store);
@@ -310,6 +328,12 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
+}
+
+/// Whether nobody else can have this address: who sends from it lies. Only the first segment of a
+/// connection needs to be looked at.
+fn is_martian(source: IpAddr, own: &[IpAddr]) -> bool {
+    source.is_loopback() || own.contains(&source)
 }
 
 fn stack_config(config: &Config, mtu: u16) -> tcp::Config {

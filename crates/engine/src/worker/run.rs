@@ -49,6 +49,9 @@ struct Loop {
 impl<D: Device, N: Network> Worker<D, N> {
     /// Runs until `stop` becomes readable, or somebody asks on the control socket, and then until
     /// the connections have ended or the time for that is over.
+    ///
+    /// # Errors
+    /// `NODEV`: the interface is gone, and all connections with it. Others: nothing can be polled.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> rustix::io::Result<()> {
         self.control.poller.add(stop, Source::Stop)?;
         for fd in self.network.fds() {
@@ -79,6 +82,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             if now.saturating_duration_since(state.last_look) >= LOOK_INTERVAL {
                 state.last_look = now;
                 self.look(&mut state, now);
+                self.still_there()?;
                 if self.finished(&mut state, now) {
                     return Ok(());
                 }
@@ -110,6 +114,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             now = self.sleep(&state.clock, due, now);
             state.last_look = now;
             self.look(&mut state, now);
+            self.still_there()?;
             if self.finished(&mut state, now) {
                 return Ok(());
             }
@@ -200,6 +205,7 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     fn network_changed(&mut self) {
         let mut addresses = false;
+        let mut link = None;
         let mut resolved = Vec::new();
         let mut all = false;
         let paths: &mut Paths = &mut self.paths;
@@ -212,7 +218,11 @@ impl<D: Device, N: Network> Worker<D, N> {
                 }
             }
             NetworkChange::AllNeighbours => all = true,
+            NetworkChange::Link(state) => link = Some(state),
         });
+        if let Some(state) = link {
+            self.link_changed(state);
+        }
         if all {
             self.paths.refresh_neighbours(&mut self.network);
         }

@@ -20,6 +20,7 @@ mod control;
 mod cookies;
 mod handshake;
 mod icmp;
+mod link;
 mod listening;
 mod lists;
 mod queries;

@@ -1,0 +1,133 @@
+//! The interface itself: whether it is up, its hardware address, its MTU, and that it is still there.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use wire::ethernet::MacAddr;
+
+use super::netlink::{Message, Netlink, Notified, ROUTE, Request, u32_at};
+
+const RTM_NEWLINK: u16 = 16;
+const RTM_DELLINK: u16 = 17;
+const RTM_GETLINK: u16 = 18;
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_MTU: u16 = 4;
+const IFF_UP: u32 = 1;
+const IFF_RUNNING: u32 = 0x40;
+/// `RTMGRP_LINK`.
+const GROUPS: u32 = 1;
+/// Length of `struct ifinfomsg`.
+const IFINFO_LEN: usize = 16;
+
+/// What the kernel says of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkState {
+    /// Its hardware address.
+    pub mac: MacAddr,
+    /// Bytes of the largest IP packet that it carries.
+    pub mtu: u32,
+    /// It is up, and has a carrier.
+    pub up: bool,
+}
+
+/// One interface, kept true by the kernel's notifications.
+#[derive(Debug)]
+pub struct Link {
+    interface: u32,
+    notifications: Netlink,
+    state: Option<LinkState>,
+}
+
+impl Link {
+    /// Subscribes, then asks, so that no change falls in between.
+    pub fn of_interface(interface: u32) -> rustix::io::Result<Self> {
+        let notifications = Netlink::subscribe(ROUTE, GROUPS)?;
+        Ok(Self {
+            interface,
+            notifications,
+            state: ask(interface)?,
+        })
+    }
+
+    /// What it is like; `None` if it is gone.
+    pub fn state(&self) -> Option<LinkState> {
+        self.state
+    }
+
+    /// Reads what the kernel has announced; true if anything of it changed.
+    pub fn update(&mut self) -> rustix::io::Result<bool> {
+        let before = self.state;
+        let (interface, state) = (self.interface, &mut self.state);
+        let notified = self
+            .notifications
+            .notifications(|message| apply(state, interface, &message))?;
+        if notified == Notified::Overrun {
+            self.state = ask(interface)?;
+        }
+        Ok(self.state != before)
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.notifications.as_fd()
+    }
+}
+
+fn ask(interface: u32) -> rustix::io::Result<Option<LinkState>> {
+    let mut header = [0; IFINFO_LEN];
+    header[4..8].copy_from_slice(&interface.to_ne_bytes());
+    let mut request = Request::new(RTM_GETLINK, &header);
+    let mut state = None;
+    let answer = Netlink::open(ROUTE)?.ask(&mut request, 0, |message| {
+        apply(&mut state, interface, &message);
+    });
+    match answer {
+        Ok(()) => Ok(state),
+        Err(rustix::io::Errno::NODEV) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn apply(state: &mut Option<LinkState>, interface: u32, message: &Message<'_>) {
+    if message.kind != RTM_NEWLINK && message.kind != RTM_DELLINK {
+        return;
+    }
+    let Some((info, attributes)) = message.split::<IFINFO_LEN>() else {
+        return;
+    };
+    // Bridges speak of their ports in the same messages, in a family of their own.
+    if info[0] != 0 || u32_at(info, 4) != Some(interface) {
+        return;
+    }
+    if message.kind == RTM_DELLINK {
+        *state = None;
+        return;
+    }
+    let flags = u32_at(info, 8).unwrap_or(0);
+    let mac = attributes
+        .find(IFLA_ADDRESS)
+        .and_then(|value| <[u8; 6]>::try_from(value).ok());
+    let mtu = attributes.find(IFLA_MTU).and_then(|value| u32_at(value, 0));
+    if let (Some(mac), Some(mtu)) = (mac, mtu) {
+        *state = Some(LinkState {
+            mac: MacAddr(mac),
+            mtu,
+            up: flags & IFF_UP != 0 && flags & IFF_RUNNING != 0,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_there_and_another_number_is_not() {
+        let link = Link::of_interface(1).expect("netlink answers");
+        let state = link.state().expect("every namespace has a loopback");
+        assert_eq!(state.mac, MacAddr([0; 6]));
+        assert!(state.mtu >= 1500);
+        let none = Link::of_interface(0x7fff_0000).expect("netlink answers");
+        assert_eq!(none.state(), None);
+    }
+}

@@ -1,0 +1,152 @@
+//! What the engine works on changes under it: its interface, the addresses on it, its link.
+
+mod beside;
+
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::time::Instant;
+
+use beside::{Engine, Host, LIMIT, connect, listener, read};
+use lab::{Side, World};
+use queue_pair::{Completion, ConnRef};
+
+/// Bytes of a transfer: some hundred segments.
+const MUCH: usize = 200_000;
+
+/// An `ip` command in the network of one side.
+fn ip(world: &World, side: Side, what: &str) {
+    let status = Command::new("ip")
+        .args(["-n", world.name(side)])
+        .args(what.split(' '))
+        .status();
+    assert!(status.expect("iproute2 is there").success(), "ip {what}");
+}
+
+/// An engine, a host on it, and a connection from the kernel at the other end.
+fn connected(world: &World) -> (Engine, Host, TcpListener, TcpStream, ConnRef) {
+    let engine = Engine::start(world, |_| ());
+    let mut host = engine.attach(world);
+    let (kernel, address) = listener(world);
+    host.listen(&kernel);
+    let mut client = connect(world, address);
+    client.write_all(b"first").expect("sent");
+    let conn = host.accepted();
+    assert_eq!(host.receive(conn), b"first");
+    (engine, host, kernel, client, conn)
+}
+
+/// Both directions work.
+fn exchange(host: &mut Host, conn: ConnRef, client: &mut TcpStream) {
+    host.completions.clear();
+    client.write_all(b"still").expect("sent");
+    assert_eq!(host.receive(conn), b"still");
+    host.send(conn, b"there", 10);
+    assert_eq!(read(client, 5), b"there");
+}
+
+#[test]
+fn a_connection_lives_through_another_hardware_address() {
+    if lab::skip_without_root("a_connection_lives_through_another_hardware_address") {
+        return;
+    }
+    let world = World::new().expect("namespaces");
+    let (_engine, mut host, _, mut client, conn) = connected(&world);
+    let interface = Side::Server.interface();
+    let set = format!("link set dev {interface} address 02:aa:bb:cc:dd:ee");
+    ip(&world, Side::Server, &set);
+    // The neighbour asks again, as it would after a while.
+    ip(&world, Side::Client, "neigh flush all");
+    exchange(&mut host, conn, &mut client);
+}
+
+#[test]
+fn a_connection_lives_through_a_link_that_was_down() {
+    if lab::skip_without_root("a_connection_lives_through_a_link_that_was_down") {
+        return;
+    }
+    for side in [Side::Client, Side::Server] {
+        let world = World::new().expect("namespaces");
+        let (_engine, mut host, _, mut client, conn) = connected(&world);
+        let interface = side.interface();
+        ip(&world, side, &format!("link set dev {interface} down"));
+        ip(&world, side, &format!("link set dev {interface} up"));
+        exchange(&mut host, conn, &mut client);
+    }
+}
+
+#[test]
+fn segments_fit_a_link_that_carries_less() {
+    if lab::skip_without_root("segments_fit_a_link_that_carries_less") {
+        return;
+    }
+    let world = World::new().expect("namespaces");
+    let (engine, mut host, _, mut client, conn) = connected(&world);
+    assert_eq!(engine.metric("mtu"), 1500.0);
+    for side in [Side::Client, Side::Server] {
+        let interface = side.interface();
+        ip(&world, side, &format!("link set dev {interface} mtu 1200"));
+    }
+    let begin = Instant::now();
+    while engine.metric("mtu") != 1200.0 {
+        assert!(begin.elapsed() < LIMIT, "the engine hears of it");
+    }
+    host.send(conn, &vec![7; MUCH], 5);
+    assert_eq!(read(&mut client, MUCH), vec![7; MUCH]);
+    // Nothing had to be found out.
+    assert_eq!(engine.metric("tcp_path_mtu_black_holes"), 0.0);
+}
+
+#[test]
+fn an_engine_whose_interface_is_gone_ends_and_says_so() {
+    if lab::skip_without_root("an_engine_whose_interface_is_gone_ends_and_says_so") {
+        return;
+    }
+    let world = World::new().expect("namespaces");
+    let (mut engine, ..) = connected(&world);
+    let interface = Side::Server.interface();
+    ip(&world, Side::Server, &format!("link del dev {interface}"));
+    let failure = engine.failure();
+    assert!(
+        failure.contains(&format!("{interface} is gone")),
+        "{failure}"
+    );
+    engine.wait();
+    assert!(!engine.socket.exists(), "nothing is left behind");
+}
+
+#[test]
+fn connections_of_an_address_that_left_end_and_new_ones_begin_when_it_is_back() {
+    if lab::skip_without_root("connections_of_an_address_that_left_end") {
+        return;
+    }
+    let world = World::new().expect("namespaces");
+    let (_engine, mut host, kernel, mut client, conn) = connected(&world);
+    kernel.set_nonblocking(true).expect("a socket");
+    let port = kernel.local_addr().expect("bound").port();
+    let virtual_address = Ipv4Addr::new(10, 77, 0, 200);
+    let interface = Side::Server.interface();
+    let add = format!("address add {virtual_address}/24 dev {interface}");
+    let moved = SocketAddr::from((virtual_address, port));
+    for _ in 0..2 {
+        host.completions.clear();
+        ip(&world, Side::Server, &add);
+        // The kernel serves it until the engine has heard.
+        let begin = Instant::now();
+        let _there = loop {
+            let client = connect(&world, moved);
+            match kernel.accept() {
+                Ok(_) => assert!(begin.elapsed() < LIMIT, "new connections are the engine's"),
+                Err(_) => break client,
+            }
+        };
+        let on_it = host.accepted();
+        ip(&world, Side::Server, &add.replace("add ", "del "));
+        host.wait_for(|completion| match completion {
+            Completion::Failed { conn, .. } if *conn == on_it => Some(()),
+            _ => None,
+        });
+    }
+    // Nobody else has noticed.
+    exchange(&mut host, conn, &mut client);
+}
