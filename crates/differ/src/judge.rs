@@ -25,8 +25,18 @@ struct Reviewed {
     kernel: String,
     /// What the engine's outcome is, likewise.
     engine: String,
+    /// Only then; without it, always.
+    only: Option<Condition>,
     /// Why that is good.
     why: String,
+}
+
+/// What must have been before, for a difference to be good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// An `accept` has waited.
+    AcceptHasWaited,
 }
 
 #[derive(Debug, Deserialize)]
@@ -53,7 +63,13 @@ impl Differences {
     }
 
     /// The name of the entry that lets this pass.
-    pub fn covers(&self, call: &Call, kernel: &Outcome, engine: &Outcome) -> Option<&str> {
+    pub fn covers(
+        &self,
+        call: &Call,
+        kernel: &Outcome,
+        engine: &Outcome,
+        given: &[Condition],
+    ) -> Option<&str> {
         let excusable = |outcome: &Outcome| !matches!(outcome, Outcome::Data(..));
         if !(excusable(kernel) && excusable(engine)) {
             return None;
@@ -63,7 +79,8 @@ impl Differences {
         self.0
             .iter()
             .find(|entry| {
-                fits(&entry.call, &name)
+                entry.only.is_none_or(|only| given.contains(&only))
+                    && fits(&entry.call, &name)
                     && fits(&entry.kernel, &kernel)
                     && fits(&entry.engine, &engine)
             })
@@ -127,6 +144,7 @@ pub fn compare(
     kernel: &Happened,
     engine: &Happened,
     differences: &Differences,
+    given: &[Condition],
 ) -> Result<Vec<String>, Box<Difference>> {
     let fail = |kind, text| {
         Err(Box::new(Difference {
@@ -160,7 +178,7 @@ pub fn compare(
             continue;
         }
         let covered = match program.steps.get(*made) {
-            Some(crate::program::Step::Do(_, call)) => differences.covers(call, wanted, got),
+            Some(crate::program::Step::Do(_, call)) => differences.covers(call, wanted, got, given),
             _ => None,
         };
         match covered {
@@ -348,5 +366,155 @@ pub fn joined(call: &Call, first: Outcome, second: Outcome) -> Outcome {
             Outcome::Ready(all)
         }
         (_, second) => second,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Event, ReceiveBy, Step};
+
+    fn list(text: &str) -> Differences {
+        let file: File = toml::from_str(text).unwrap();
+        Differences(file.difference)
+    }
+
+    /// A list that excuses as much as a list can.
+    fn everything() -> Differences {
+        list("[[difference]]\nname='all'\ncall='*'\nkernel='*'\nengine='*'\nwhy='for the test'")
+    }
+
+    fn receive(most: u32) -> Call {
+        Call::Receive {
+            slot: 1,
+            most,
+            by: ReceiveBy::Recv,
+            flags: vec![],
+        }
+    }
+
+    fn returning(outcome: Outcome) -> Happened {
+        Happened {
+            returned: [(0, outcome)].into(),
+            ..Happened::default()
+        }
+    }
+
+    fn kind(kernel: &Happened, engine: &Happened) -> Option<Kind> {
+        let program = Program {
+            about: String::new(),
+            steps: vec![Step::Do(0, receive(10))],
+        };
+        compare(&program, 0, kernel, engine, &everything(), &[])
+            .err()
+            .map(|difference| difference.kind)
+    }
+
+    #[test]
+    fn no_list_excuses_a_hang_a_lost_byte_or_a_crash() {
+        let data = |text: &str| returning(Outcome::Data(text.into(), 0));
+        let nothing = Happened::default();
+        let hang = kind(&data("ab"), &nothing);
+        assert_eq!(hang, Some(Kind::Hang("recv".into())));
+        assert_eq!(
+            kind(&nothing, &data("ab")),
+            Some(Kind::Early("recv".into()))
+        );
+        assert!(kind(&data("ab"), &data("a")).is_some());
+        assert!(kind(&data("ab"), &data("ba")).is_some());
+        let error = returning(Outcome::Error("ECONNRESET".into()));
+        assert!(kind(&data(""), &error).is_some());
+        assert!(kind(&error, &data("")).is_some());
+        let death = Happened {
+            died: [0].into(),
+            ..Happened::default()
+        };
+        assert_eq!(kind(&nothing, &death), Some(Kind::Crash));
+        assert_eq!(kind(&death, &nothing), Some(Kind::Crash));
+        let refused = Happened {
+            connected: Some(crate::peer::State::Refused),
+            ..Happened::default()
+        };
+        assert_eq!(kind(&refused, &nothing), Some(Kind::Peer));
+        let came = Happened {
+            came: [1].into(),
+            ..Happened::default()
+        };
+        assert!(matches!(kind(&came, &nothing), Some(Kind::Hang(_))));
+    }
+
+    #[test]
+    fn other_bytes_at_the_peer_are_a_difference() {
+        let seen = |received: &str| Happened {
+            views: Some(
+                [(
+                    0,
+                    crate::peer::View {
+                        state: crate::peer::State::Open,
+                        received: received.into(),
+                    },
+                )]
+                .into(),
+            ),
+            ..Happened::default()
+        };
+        assert_eq!(kind(&seen("ab"), &seen("ab")), None);
+        assert_eq!(kind(&seen("ab"), &seen("a")), Some(Kind::Peer));
+    }
+
+    #[test]
+    fn what_a_call_says_can_be_excused() {
+        let value = |value| returning(Outcome::Value(value));
+        assert_eq!(kind(&value(1), &value(2)), None);
+    }
+
+    #[test]
+    fn an_entry_with_a_condition_needs_it() {
+        let differences = Differences::read().unwrap();
+        let call = Call::Socket {
+            new: 1,
+            family: crate::program::Family::V4,
+            nonblocking: false,
+        };
+        let number = |number| Outcome::Descriptors(vec![number]);
+        let covers = |given: &[Condition]| {
+            differences
+                .covers(&call, &number(6), &number(5), given)
+                .is_some()
+        };
+        assert!(!covers(&[]));
+        assert!(covers(&[Condition::AcceptHasWaited]));
+    }
+
+    #[test]
+    fn the_rest_of_what_came_in_part_is_read() {
+        let data = |text: &str| Outcome::Data(text.into(), 0);
+        let rest = again(&receive(10), &data("abc"), &data("a"));
+        let Some(Call::Receive { most, flags, .. }) = &rest else {
+            panic!("{rest:?}");
+        };
+        assert_eq!((*most, flags.as_slice()), (2, &[Flag::DontWait][..]));
+        assert_eq!(joined(&receive(10), data("a"), data("bc")), data("abc"));
+        // Other bytes are no part.
+        assert_eq!(again(&receive(10), &data("abc"), &data("b")), None);
+        // The end is not repeated: it is not a matter of time.
+        assert_eq!(again(&receive(10), &data("abc"), &data("")), None);
+    }
+
+    #[test]
+    fn events_that_come_one_after_the_other_are_joined() {
+        let call = Call::EpollWait {
+            set: 1,
+            most: 9,
+            wait: Wait::Forever,
+        };
+        let both = Outcome::Ready(vec![(1, vec![Event::In, Event::Out]), (2, vec![Event::In])]);
+        let first = Outcome::Ready(vec![(1, vec![Event::Out])]);
+        let second = Outcome::Ready(vec![(1, vec![Event::In]), (2, vec![Event::In])]);
+        assert!(again(&call, &both, &first).is_some());
+        assert_eq!(joined(&call, first, second), both);
+        // One too many is not made good by waiting.
+        let more = Outcome::Ready(vec![(3, vec![Event::In])]);
+        assert_eq!(again(&call, &both, &more), None);
     }
 }

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use differ::bench::{Bench, Binaries, Outcome};
 use differ::program::{Program, Step};
 use differ::{generate, kept, shrink};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -116,6 +117,9 @@ fn bench() -> Result<Bench> {
     })
 }
 
+/// Shrinking takes minutes, and one defect fails many programs.
+const SHRUNK_OF_A_KIND: u32 = 2;
+
 fn endless(options: &Endless) -> Result<bool> {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     let first = options
@@ -125,6 +129,7 @@ fn endless(options: &Endless) -> Result<bool> {
     let begin = Instant::now();
     let (mut same, mut parted, mut unsteady, mut late, mut failed) = (0, 0, 0, 0, 0);
     let mut last_said = Instant::now();
+    let mut kinds: BTreeMap<String, u32> = BTreeMap::new();
     let mut seed = first;
     println!("seeds from {first}");
     loop {
@@ -149,7 +154,9 @@ fn endless(options: &Endless) -> Result<bool> {
             Outcome::Differs(difference) => {
                 failed += 1;
                 println!("seed {seed} FAILS: {difference}");
-                if !options.no_shrink {
+                let kind = kinds.entry(format!("{:?}", difference.kind)).or_default();
+                *kind += 1;
+                if !options.no_shrink && *kind <= SHRUNK_OF_A_KIND {
                     let path = options.failures.join(format!("{seed}.json"));
                     let small = small(&mut bench, &program)?;
                     std::fs::create_dir_all(&options.failures)?;

@@ -5,7 +5,7 @@
 //! same has happened, or when the patience is at its end: the engine may be a little later than
 //! the kernel, which costs no false alarm then, but what has to come must come.
 
-use crate::judge::{self, Difference, Differences};
+use crate::judge::{self, Condition, Difference, Differences};
 use crate::outcome::Outcome;
 use crate::peer::{Peer, State, View};
 use crate::program::{Actor, Call, Connection, Peer as Act, Program, Signal, Step, Wait};
@@ -102,6 +102,7 @@ pub struct Run<'a> {
     /// Calls that have not returned.
     pending: BTreeSet<usize>,
     counts: Counts,
+    given: Vec<Condition>,
 }
 
 impl<'a> Run<'a> {
@@ -119,6 +120,7 @@ impl<'a> Run<'a> {
             patience,
             pending: BTreeSet::new(),
             counts: Counts::default(),
+            given: Vec::new(),
         })
     }
 
@@ -142,6 +144,16 @@ impl<'a> Run<'a> {
     ) -> Result<Verdict> {
         for (step, expected) in transcript.iter().enumerate() {
             let before = self.pending.clone();
+            let accepts = |step: &usize| {
+                let call = self.call_of(*step);
+                matches!(
+                    call,
+                    Some((_, Call::Accept { .. } | Call::AcceptAny { .. }))
+                )
+            };
+            if before.iter().any(accepts) {
+                self.given.push(Condition::AcceptHasWaited);
+            }
             let mut happened = self.begin(step)?;
             self.await_same(step, expected, &mut happened, differences)?;
             if happened == *expected {
@@ -151,7 +163,14 @@ impl<'a> Run<'a> {
                 self.stage.end()?;
                 return Ok(Verdict::Parted(step));
             }
-            let found = judge::compare(self.program, step, expected, &happened, differences);
+            let found = judge::compare(
+                self.program,
+                step,
+                expected,
+                &happened,
+                differences,
+                &self.given,
+            );
             match found {
                 Ok(names) => {
                     for name in names {
@@ -396,7 +415,9 @@ impl<'a> Run<'a> {
             };
             if got == *wanted
                 || self.stage.activity(actor) != Activity::Idle
-                || differences.covers(call, wanted, &got).is_some()
+                || differences
+                    .covers(call, wanted, &got, &self.given)
+                    .is_some()
             {
                 continue;
             }

@@ -30,6 +30,9 @@ pub fn receive_from(model: &mut Model, actor: Actor, slot: Slot) -> Option<()> {
         if model.chance(5) {
             flags.push(Flag::Truncate);
         }
+        if model.chance(8) {
+            flags.push(Flag::WaitAll);
+        }
     }
     let most = if model.chance(40) {
         50_000

@@ -112,7 +112,6 @@ const SETTABLE: &[(Opt, &[i32])] = &[
     (Opt::SendTimeout, &[0, 20]),
     (Opt::ReceiveLowAt, &[1]),
     (Opt::NoDelay, &[0, 1, 7]),
-    (Opt::Cork, &[0, 1]),
     (Opt::KeepIdle, &[0, 1, 60, 40_000]),
     (Opt::KeepInterval, &[0, 1, 75]),
     (Opt::KeepCount, &[0, 9, 200]),
