@@ -2,8 +2,18 @@
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+# Where what was built is, and where it goes.
+BUILT ?= $(TARGET)/release
+PREFIX ?= /usr/local
+DESTDIR ?=
 
-.PHONY: all build test demo install-deps help
+bin := $(DESTDIR)$(PREFIX)/bin
+lib := $(DESTDIR)$(PREFIX)/lib
+share := $(DESTDIR)$(PREFIX)/share
+doc := $(share)/doc/outboard
+generated := $(TARGET)/generated
+
+.PHONY: all build test demo install install-files uninstall deb install-deps help
 
 all: build
 
@@ -19,6 +29,42 @@ demo: ## Serve a site on a private engine and account for it; KEEP=1 leaves it u
 	@scripts/deps.sh demo
 	$(CARGO) build --release --package outboard --package outboard-preload
 	@$(TARGET)/release/outboard demo $(if $(KEEP),--keep)
+
+install: build install-files ## Build, and install below PREFIX (/usr/local); DESTDIR stages it
+
+install-files: # What was built before, for packagers
+	install -d $(bin) $(lib)/outboard $(lib)/systemd/system $(lib)/sysusers.d $(lib)/tmpfiles.d \
+		$(share)/man/man1 $(share)/bash-completion/completions $(share)/zsh/vendor-completions \
+		$(share)/fish/vendor_completions.d $(doc)/examples
+	install -m 755 $(BUILT)/outboard $(bin)/outboard
+	install -m 644 $(BUILT)/liboutboard_preload.so $(lib)/outboard/liboutboard_preload.so
+	rm -rf $(generated)
+	$(BUILT)/outboard generate $(generated)
+	install -m 644 $(generated)/man1/*.1 $(share)/man/man1/
+	install -m 644 $(generated)/bash/outboard.bash $(share)/bash-completion/completions/outboard
+	install -m 644 $(generated)/zsh/_outboard $(share)/zsh/vendor-completions/_outboard
+	install -m 644 $(generated)/fish/outboard.fish $(share)/fish/vendor_completions.d/outboard.fish
+	sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/outboard@.service >$(lib)/systemd/system/outboard@.service
+	chmod 644 $(lib)/systemd/system/outboard@.service
+	install -m 644 packaging/sysusers.conf $(lib)/sysusers.d/outboard.conf
+	install -m 644 packaging/tmpfiles.conf $(lib)/tmpfiles.d/outboard.conf
+	install -m 644 README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/*.md $(doc)/
+	install -m 644 docs/engine.toml examples/plan.toml $(doc)/examples/
+	rm -rf $(generated)
+
+uninstall: ## Remove what `make install` with the same PREFIX and DESTDIR put there
+	rm -f $(bin)/outboard $(share)/man/man1/outboard.1 $(share)/man/man1/outboard-*.1 \
+		$(share)/bash-completion/completions/outboard $(share)/zsh/vendor-completions/_outboard \
+		$(share)/fish/vendor_completions.d/outboard.fish $(lib)/systemd/system/outboard@.service \
+		$(lib)/sysusers.d/outboard.conf $(lib)/tmpfiles.d/outboard.conf
+	rm -rf $(lib)/outboard $(doc)
+
+deb: build ## Build a Debian package into target/debian (needs debhelper)
+	rm -rf $(TARGET)/debian
+	mkdir -p $(TARGET)/debian
+	BUILT=$(BUILT) debian/rules binary
+	debian/rules clean
+	@ls $(TARGET)/debian/*.deb
 
 install-deps: ## Install the Debian packages that are missing (as root), or say how
 	@scripts/deps.sh test

@@ -13,7 +13,8 @@ demo="$build ip=iproute2 ethtool=ethtool curl=curl nginx=nginx-light"
 test="$demo wrk=wrk redis-server=redis-server redis-cli=redis-tools
       sockperf=sockperf tshark=tshark valgrind=valgrind
       ab=apache2-utils h2load=nghttp2-client httperf=httperf iptables-legacy=iptables nft=nftables
-      apache2=apache2-bin haproxy=haproxy python3=python3"
+      apache2=apache2-bin haproxy=haproxy python3=python3 dh=debhelper lintian=lintian
+      zsh=zsh fish=fish man=man-db"
 
 case "${1:-}" in
     build) wanted=$build ;;

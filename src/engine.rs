@@ -48,6 +48,9 @@ pub struct Args {
     /// How long a stop waits for connections to end by themselves, in seconds
     #[arg(long, value_name = "S")]
     drain: Option<u32>,
+    /// Read the configuration, say what is wrong with it, and start nothing
+    #[arg(long)]
+    check: bool,
     /// Start although netfilter has rules that steered packets would not see
     #[arg(long)]
     ignore_netfilter: bool,
@@ -55,10 +58,36 @@ pub struct Args {
 
 /// Runs the engine until a signal.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if args.check {
+        return check(args);
+    }
     crate::log::start("info");
     let config = configuration(args)?;
     let stop = crate::stop::signals()?;
-    ::engine::run(config, stop.as_fd(), || ())?;
+    let socket = config.socket_path();
+    ::engine::run(config, stop.as_fd(), || {
+        crate::supervisor::engine_is_ready(socket)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says whether an engine with this configuration would find what it names.
+fn check(args: Args) -> Result<ExitCode> {
+    let config = configuration(args)?;
+    netdev::Interface::find(&config.interface)
+        .with_context(|| format!("interface {}", config.interface))?;
+    if let Some(core) = config.core {
+        let there = format!("/sys/devices/system/cpu/cpu{core}");
+        if !std::path::Path::new(&there).exists() {
+            bail!("core {core} is not there: they are numbered from 0 (lscpu)");
+        }
+    }
+    println!(
+        "ok: engine {} on {}, control socket {}",
+        config.name,
+        config.interface,
+        config.socket_path().display()
+    );
     Ok(ExitCode::SUCCESS)
 }
 

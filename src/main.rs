@@ -11,6 +11,7 @@ mod control;
 mod demo;
 mod engine;
 mod explain;
+mod generate;
 mod lab;
 mod load;
 mod log;
@@ -18,9 +19,11 @@ mod plan;
 mod respond;
 mod run;
 mod serve;
+mod service;
 mod ss;
 mod stats;
 mod stop;
+mod supervisor;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -35,7 +38,7 @@ const EXAMPLES: &str = "Examples:
 
 /// A TCP offload engine for Linux servers, in software.
 #[derive(Parser)]
-#[command(name = "outboard", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "outboard", version = env!("OUTBOARD_VERSION"), max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -47,6 +50,7 @@ enum Command {
     Engine(engine::Args),
     Run(run::Args),
     Serve(serve::Args),
+    Service(service::Args),
     Ss(ss::Args),
     Stats(stats::Args),
     Explain(explain::Args),
@@ -55,6 +59,8 @@ enum Command {
     Respond(Box<respond::Args>),
     Load(Box<load::Args>),
     Lab(lab::Args),
+    #[command(hide = true)]
+    Generate(generate::Args),
 }
 
 fn main() -> ExitCode {
@@ -83,6 +89,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(args),
         Command::Engine(args) => engine::run(args),
         Command::Serve(args) => serve::run(args),
+        Command::Service(args) => service::run(args),
         Command::Run(args) => run::run(args),
         Command::Ss(args) => ss::run(args),
         Command::Stats(args) => stats::run(args),
@@ -92,5 +99,6 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Respond(args) => respond::run(*args),
         Command::Load(args) => load::run(*args),
         Command::Lab(args) => lab::run(args),
+        Command::Generate(args) => generate::run(args),
     }
 }

@@ -1,6 +1,6 @@
 //! `outboard run`: an unmodified program on the engine.
 
-mod program;
+pub mod program;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -75,7 +75,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// Where the shared object is: `OUTBOARD_PRELOAD`, beside this executable, or in
 /// `../lib/outboard` of it.
-fn library() -> Result<PathBuf> {
+///
+/// # Errors
+/// It is in none of these places.
+pub fn library() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("OUTBOARD_PRELOAD") {
         let path = PathBuf::from(path);
         if !path.is_file() {

@@ -99,6 +99,37 @@ fn a_value_that_is_wrong_is_quoted_with_one_that_is_right() {
 }
 
 #[test]
+fn a_configuration_is_checked_without_starting_anything() {
+    let path = std::env::temp_dir().join(format!("outboard-check-{}.toml", std::process::id()));
+    let check = |text: &str| {
+        std::fs::write(&path, text).expect("a file");
+        let mut command = Command::new(OUTBOARD);
+        command.args(["engine", "--check", "-c"]).arg(&path);
+        command
+    };
+    let output = check("interface = \"lo\"\nname = \"web\"\n")
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(
+        said,
+        "ok: engine web on lo, control socket /run/outboard/web.sock\n"
+    );
+    for (text, part) in [
+        ("", "name the interface"),
+        ("interface = \"nosuch0\"\n", "interface nosuch0"),
+        ("interface = \"lo\"\n\n[tcp]\nhop_limt = 3\n", ":4: "),
+        ("interface = \"lo\"\ncore = 4000\n", "core 4000"),
+        ("interface = \"lo\"\nspin_microseconds = 99999\n", ":2: "),
+    ] {
+        let said = complaint(check(text));
+        assert!(said.contains(part), "{text:?}: {said}");
+    }
+    std::fs::remove_file(path).expect("it is there");
+}
+
+#[test]
 fn who_cannot_listen_learns_why() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("bound").to_string();

@@ -134,6 +134,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     .with_context(|| format!("cannot answer on {}", options.interface.name))?;
     let mut report = Report::new(&args, announced)?;
     report.begin(&server, &options.listen)?;
+    crate::supervisor::is_ready();
     let mut next = Instant::now();
     loop {
         next += Duration::from_secs(1);

@@ -106,6 +106,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         args.directory.display(),
         listener.local()
     ));
+    crate::supervisor::is_ready();
     Server::new(site, rules, &session, listener, args.max_connections, stop)?.run()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,7 @@ use netdev::steering::{Endpoint, Placement, Share, Steering};
 use netdev::syscalls::{netns_cookie, schedule_as_batch};
 use netdev::{Device, Interface, Offloads, XdpDevice, xdp};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
 
 use crate::config::{Config, ConfigError};
 use crate::control::Control;
@@ -49,8 +49,8 @@ pub enum StartError {
     InterfaceGone(String),
     /// Not allowed.
     #[error(
-        "an engine needs to be started as root, or with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and \
-         CAP_IPC_LOCK"
+        "an engine needs to be started as root, or with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, \
+         CAP_PERFMON and CAP_IPC_LOCK"
     )]
     NotPermitted,
     /// The core is not there.
@@ -155,12 +155,12 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
     }
     if !config.keep_privileges {
         let left = privileges::drop_privileges().map_err(step("drop privileges"))?;
-        tracing::info!(?left, "privileges kept");
+        tracing::info!(capabilities = names(left), "privileges kept");
     }
     tracing::info!(
         name = config.name,
         interface = config.interface,
-        offloads = ?device.offloads(),
+        offloads = in_words(&device.offloads()),
         "engine running"
     );
     let name = config.interface.clone();
@@ -184,6 +184,33 @@ fn check_kernel(release: &str) -> Result<(), StartError> {
     }
 }
 
+/// Capabilities as capabilities(7) writes them.
+fn names(capabilities: CapabilitySet) -> String {
+    let names = capabilities
+        .iter_names()
+        .map(|(name, _)| format!("CAP_{name}"));
+    names.collect::<Vec<_>>().join(" ")
+}
+
+/// The features that are on, as `--offload` names them.
+fn in_words(offloads: &Offloads) -> String {
+    let named = [
+        ("txcsum", offloads.transmit_checksum),
+        ("rxcsum", offloads.receive_partial_checksum),
+        ("tso", offloads.segmentation),
+        ("sg", offloads.scatter_gather),
+    ];
+    let on: Vec<&str> = named
+        .iter()
+        .filter_map(|(name, on)| on.then_some(*name))
+        .collect();
+    if on.is_empty() {
+        "none".into()
+    } else {
+        on.join(" ")
+    }
+}
+
 fn check_netfilter(config: &Config) -> Result<(), StartError> {
     // The first thing that not everybody may do.
     let rules = netfilter::rules_in_the_way().map_err(|error| {
@@ -199,7 +226,8 @@ fn check_netfilter(config: &Config) -> Result<(), StartError> {
     if !config.ignore_netfilter {
         return Err(StartError::Netfilter(rules));
     }
-    tracing::warn!(?rules, "steered packets are not seen by these rules");
+    let rules = rules.join("; ");
+    tracing::warn!(rules, "steered packets are not seen by these rules");
     Ok(())
 }
 
@@ -312,5 +340,16 @@ mod tests {
             let expected = format!("this is Linux {release}: the engine needs 6.1 or later");
             assert_eq!(error, expected);
         }
+    }
+
+    #[test]
+    fn the_log_speaks_as_people_do() {
+        let kept = CapabilitySet::NET_ADMIN | CapabilitySet::BPF;
+        assert_eq!(names(kept), "CAP_NET_ADMIN CAP_BPF");
+        let mut offloads = Offloads::NONE;
+        assert_eq!(in_words(&offloads), "none");
+        offloads.segmentation = true;
+        offloads.transmit_checksum = true;
+        assert_eq!(in_words(&offloads), "txcsum tso");
     }
 }

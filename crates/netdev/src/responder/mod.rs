@@ -49,7 +49,7 @@ impl Program {
     /// Loads the program and fills its tables.
     ///
     /// # Errors
-    /// [`SteeringError::NotPermitted`] without CAP_BPF and CAP_NET_ADMIN; [`SteeringError::Load`]
+    /// [`SteeringError::NotPermitted`] without CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; [`SteeringError::Load`]
     /// if the kernel does not take the program; [`SteeringError::Setup`] if a text or table is
     /// longer than the program's.
     pub fn load(setup: &Setup) -> Result<Self, SteeringError> {

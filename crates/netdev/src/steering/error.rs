@@ -13,7 +13,9 @@ use crate::interface::{AttachedProgram, XdpMode};
 #[derive(Debug, thiserror::Error)]
 pub enum SteeringError {
     /// Not allowed.
-    #[error("not permitted to load BPF programs: run as root, or grant CAP_BPF and CAP_NET_ADMIN")]
+    #[error(
+        "not permitted to load BPF programs: run as root, or grant CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
+    )]
     NotPermitted,
     /// The kernel does not take the program.
     #[error("cannot load the steering program (it needs Linux 6.6 with CONFIG_XDP_SOCKETS): {0}")]

@@ -75,7 +75,7 @@ impl Steering {
     /// Loads the program without attaching it.
     ///
     /// # Errors
-    /// [`SteeringError::NotPermitted`] without CAP_BPF and CAP_NET_ADMIN; [`SteeringError::Load`]
+    /// [`SteeringError::NotPermitted`] without CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; [`SteeringError::Load`]
     /// if the kernel does not take the program.
     pub fn load() -> Result<Self, SteeringError> {
         let mut object = Ebpf::load(OBJECT).map_err(|error| error::load(&error))?;

@@ -1,0 +1,40 @@
+//! `outboard generate`: manual pages and completions, from the same definitions as the parser and the
+//! help. Not shown: packagers call it (`make install`).
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+use clap_complete::Shell;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Write manual pages (DIR/man1) and completions (DIR/bash, DIR/zsh, DIR/fish)
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where to; it is made if it is not there
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+/// Writes them.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let pages = made(&args.directory.join("man1"))?;
+    // Of every command, those of commands included; not of what is hidden.
+    clap_mangen::generate_to(crate::Cli::command(), &pages)
+        .with_context(|| format!("cannot write to {}", pages.display()))?;
+    for (name, shell) in [
+        ("bash", Shell::Bash),
+        ("zsh", Shell::Zsh),
+        ("fish", Shell::Fish),
+    ] {
+        let directory = made(&args.directory.join(name))?;
+        clap_complete::generate_to(shell, &mut crate::Cli::command(), "outboard", &directory)
+            .with_context(|| format!("cannot write to {}", directory.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn made(directory: &Path) -> Result<PathBuf> {
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make {}", directory.display()))?;
+    Ok(directory.to_owned())
+}

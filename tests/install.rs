@@ -1,0 +1,394 @@
+//! What `make install` puts where, that it works there, and that nothing stays when it is removed. The
+//! programs are those that the tests are made of; only what they are wrapped in is tried.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A directory of this test's own, removed at its end.
+struct Root(PathBuf);
+
+impl Root {
+    fn new(test: &str) -> Self {
+        let name = format!("outboard-{test}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("a directory");
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("below the root")).expect("a directory");
+        std::fs::write(&path, text).expect("a file");
+        path
+    }
+
+    /// The files in it, by their paths.
+    fn files(&self) -> BTreeSet<String> {
+        let mut files = BTreeSet::new();
+        let mut directories = vec![self.0.clone()];
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(directory).expect("a directory") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    directories.push(path);
+                } else {
+                    let path = path.strip_prefix(&self.0).expect("below the root");
+                    files.insert(path.display().to_string());
+                }
+            }
+        }
+        files
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[track_caller]
+fn run(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = text(&output);
+    assert!(output.status.success(), "{command:?}: {said}");
+    said
+}
+
+fn text(output: &Output) -> String {
+    let both = [&output.stdout[..], &output.stderr].concat();
+    String::from_utf8_lossy(&both).into_owned()
+}
+
+/// Where the programs of this test are; `None`, said aloud, if the library was not built.
+fn built() -> Option<PathBuf> {
+    let built = Path::new(env!("CARGO_BIN_EXE_outboard"))
+        .parent()?
+        .to_owned();
+    if built.join("liboutboard_preload.so").is_file() {
+        return Some(built);
+    }
+    use std::io::Write;
+    // Past the harness, which swallows what a test that passes prints.
+    let _ = writeln!(
+        std::io::stderr(),
+        "SKIPPED: liboutboard_preload.so is not built: cargo build --workspace"
+    );
+    None
+}
+
+/// `make`, as a packager calls it.
+fn make(target: &str, built: &Path, variables: &[(&str, &Path)]) -> Command {
+    let mut make = Command::new("make");
+    make.current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["-s", target]);
+    make.arg(format!("BUILT={}", built.display()));
+    for (name, value) in variables {
+        make.arg(format!("{name}={}", value.display()));
+    }
+    // Tests run at the same time.
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let own = MADE.fetch_add(1, Ordering::Relaxed);
+    make.arg(format!(
+        "generated={}/generated-{}-{own}",
+        built.display(),
+        std::process::id()
+    ));
+    make
+}
+
+fn is_there(program: &str) -> bool {
+    !lab::skip_without(program, &[program])
+}
+
+#[test]
+fn everything_is_in_its_place_and_works_there() {
+    let Some(built) = built() else { return };
+    let root = Root::new("install");
+    let destdir: &[(&str, &Path)] = &[("DESTDIR", &root.0), ("PREFIX", Path::new("/usr"))];
+    run(&mut make("install-files", &built, destdir));
+    let files = root.files();
+    for file in [
+        "usr/bin/outboard",
+        "usr/lib/outboard/liboutboard_preload.so",
+        "usr/lib/systemd/system/outboard@.service",
+        "usr/lib/sysusers.d/outboard.conf",
+        "usr/lib/tmpfiles.d/outboard.conf",
+        "usr/share/man/man1/outboard.1",
+        "usr/share/man/man1/outboard-engine.1",
+        "usr/share/man/man1/outboard-service-enable.1",
+        "usr/share/bash-completion/completions/outboard",
+        "usr/share/zsh/vendor-completions/_outboard",
+        "usr/share/fish/vendor_completions.d/outboard.fish",
+        "usr/share/doc/outboard/LICENSE-MIT",
+        "usr/share/doc/outboard/examples/engine.toml",
+    ] {
+        assert!(files.contains(file), "{file} is missing in {files:?}");
+    }
+    // Installed again over itself, as an upgrade does.
+    run(&mut make("install-files", &built, destdir));
+    assert_eq!(root.files(), files);
+
+    // The library is found where it was installed, and nowhere else.
+    let outboard = root.path("usr/bin/outboard");
+    let mut env = Command::new(&outboard);
+    env.args(["run", "--", "env"])
+        .env_remove("OUTBOARD_PRELOAD")
+        .env("OUTBOARD_SOCKET", "/nonexistent/engine.sock");
+    let library = root.path("usr/lib/outboard/liboutboard_preload.so");
+    let said = run(&mut env);
+    assert!(
+        said.contains(&format!("LD_PRELOAD={}", library.display())),
+        "{said}"
+    );
+    std::fs::remove_file(&library).expect("it is there");
+    let output = env.output().expect("it runs");
+    assert!(
+        !output.status.success() && text(&output).contains("lib/outboard"),
+        "{output:?}"
+    );
+
+    run(&mut make("uninstall", &built, destdir));
+    assert_eq!(root.files(), BTreeSet::new(), "nothing is left");
+}
+
+#[test]
+fn manual_pages_and_completions_are_of_all_commands_and_well_formed() {
+    let root = Root::new("generated");
+    let mut generate = Command::new(env!("CARGO_BIN_EXE_outboard"));
+    run(generate.arg("generate").arg(&root.0));
+    let help = run(Command::new(env!("CARGO_BIN_EXE_outboard")).arg("--help"));
+    let commands: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|command| *command != "help")
+        .collect();
+    assert!(
+        commands.len() >= 13 && commands.contains(&"service"),
+        "{help}"
+    );
+    assert!(!commands.contains(&"generate"), "it is for packagers");
+    for command in &commands {
+        let page = root.path(&format!("man1/outboard-{command}.1"));
+        assert!(page.is_file(), "{command} has no page");
+    }
+    assert!(!root.path("man1/outboard-generate.1").exists());
+    if is_there("man") {
+        for page in root.files().iter().filter(|file| file.ends_with(".1")) {
+            let mut man = Command::new("man");
+            man.args(["--warnings", "-E", "UTF-8", "-l"])
+                .arg(root.path(page));
+            let output = man.env("MANWIDTH", "80").output().expect("man");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && said.is_empty(), "{page}: {said}");
+        }
+    }
+    for (shell, file) in [
+        ("bash", "bash/outboard.bash"),
+        ("zsh", "zsh/_outboard"),
+        ("fish", "fish/outboard.fish"),
+    ] {
+        if is_there(shell) {
+            run(Command::new(shell).arg("-n").arg(root.path(file)));
+        }
+        let text = std::fs::read_to_string(root.path(file)).expect("a file");
+        for command in &commands {
+            assert!(text.contains(command), "{file} knows no {command}");
+        }
+    }
+}
+
+#[test]
+fn the_unit_is_one_that_systemd_takes_and_is_confined() {
+    let Some(built) = built() else { return };
+    if !is_there("systemd-analyze") {
+        return;
+    }
+    let root = Root::new("unit");
+    run(&mut make("install-files", &built, &[("PREFIX", &root.0)]));
+    let unit = root.path("lib/systemd/system/outboard@.service");
+    let mut verify = Command::new("systemd-analyze");
+    verify
+        .args(["verify", "--man=no", "--recursive-errors=no"])
+        .arg(&unit);
+    let said = run(&mut verify);
+    assert!(!said.contains("outboard@"), "{said}");
+    // 0 is as confined as can be, 10 not at all; 3 is what systemd calls OK for a service that has
+    // the network for its work.
+    let mut security = Command::new("systemd-analyze");
+    security
+        .args(["security", "--offline=true", "--threshold=30"])
+        .arg(&unit);
+    run(&mut security);
+    for (tool, file) in [
+        ("systemd-sysusers", "lib/sysusers.d/outboard.conf"),
+        ("systemd-tmpfiles", "lib/tmpfiles.d/outboard.conf"),
+    ] {
+        if tool == "systemd-sysusers" && is_there(tool) {
+            let own = Root::new("sysusers");
+            std::fs::create_dir(own.path("etc")).expect("a directory");
+            let root = format!("--root={}", own.0.display());
+            run(Command::new(tool).arg(root).arg(root_file(&unit, file)));
+            let users = std::fs::read_to_string(own.path("etc/passwd")).expect("users");
+            assert!(
+                users.contains("\noutboard:") || users.starts_with("outboard:"),
+                "{users}"
+            );
+        }
+    }
+}
+
+/// A file beside the unit's directory.
+fn root_file(unit: &Path, file: &str) -> PathBuf {
+    let prefix = unit.ancestors().nth(4).expect("lib/systemd/system/x");
+    prefix.join(file)
+}
+
+/// A unit as Debian has it, and its program: something that can be interposed.
+fn service(root: &Root, name: &str, more: &str) {
+    let program = root.path("usr/sbin/server");
+    std::fs::create_dir_all(program.parent().expect("a directory")).expect("a directory");
+    if !program.exists() {
+        std::fs::copy("/bin/sh", &program).expect("a program");
+    }
+    root.write(
+        &format!("lib/systemd/system/{name}.service"),
+        &format!("[Service]\nExecStart=/usr/sbin/server -g 'daemon on;'\n{more}"),
+    );
+}
+
+fn outboard(root: &Root, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_outboard"));
+    command
+        .arg("service")
+        .args(arguments)
+        .arg("--root")
+        .arg(&root.0);
+    // Any file will do for a library that is only named.
+    command.env("OUTBOARD_PRELOAD", env!("CARGO_BIN_EXE_outboard"));
+    command.output().expect("it runs")
+}
+
+#[test]
+fn a_service_is_put_on_the_engine_and_taken_off_again() {
+    let root = Root::new("service");
+    service(&root, "nginx", "");
+    let before = root.files();
+    let enabled = outboard(&root, &["enable", "nginx", "--engine", "web"]);
+    let said = text(&enabled);
+    assert!(enabled.status.success(), "{said}");
+    for part in [
+        "wrote ",
+        "systemctl restart nginx",
+        "etc/outboard/web.toml yet",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let file = "etc/systemd/system/nginx.service.d/90-outboard.conf";
+    let dropin = std::fs::read_to_string(root.path(file)).expect("a drop-in");
+    for line in [
+        "After=outboard@web.service",
+        "Wants=outboard@web.service",
+        "Environment=OUTBOARD_SOCKET=/run/outboard/web.sock",
+        &format!("Environment=LD_PRELOAD={}", env!("CARGO_BIN_EXE_outboard")),
+    ] {
+        assert!(dropin.lines().any(|one| one == line), "{line}:\n{dropin}");
+    }
+    assert!(
+        !dropin.contains("RestrictAddressFamilies"),
+        "it has no list:\n{dropin}"
+    );
+    let listed = text(&outboard(&root, &["list"]));
+    assert_eq!(listed, "nginx  on outboard@web\n");
+    // Again, with another engine: the file is replaced.
+    assert!(
+        outboard(&root, &["enable", "nginx.service"])
+            .status
+            .success()
+    );
+    assert_eq!(
+        text(&outboard(&root, &["list"])),
+        "nginx  on outboard@default\n"
+    );
+    let disabled = outboard(&root, &["disable", "nginx"]);
+    assert!(
+        text(&disabled).contains("runs on the kernel"),
+        "{disabled:?}"
+    );
+    assert_eq!(root.files(), before, "nothing is left");
+    assert!(!root.path("etc/systemd/system/nginx.service.d").exists());
+    let again = outboard(&root, &["disable", "nginx"]);
+    assert!(!again.status.success() && text(&again).contains("was not put on the engine"));
+}
+
+#[test]
+fn a_service_that_cannot_run_on_it_is_refused_with_the_reason() {
+    let root = Root::new("refused");
+    let refused = |service: &str| {
+        let output = outboard(&root, &["enable", service]);
+        assert!(!output.status.success(), "{service}: {output:?}");
+        text(&output)
+    };
+    assert!(refused("no-such").contains("there is no no-such.service"));
+    service(
+        &root,
+        "preloads",
+        "Environment=LD_PRELOAD=/usr/lib/libjemalloc.so\n",
+    );
+    assert!(refused("preloads").contains("sets LD_PRELOAD itself"));
+    service(&root, "gone", "");
+    root.write(
+        "lib/systemd/system/gone.service",
+        "[Service]\nExecStart=/usr/sbin/gone\n",
+    );
+    assert!(refused("gone").contains("/usr/sbin/gone"));
+    // A file of the same name that somebody else wrote stays as it is.
+    service(&root, "own", "");
+    let foreign = "etc/systemd/system/own.service.d/90-outboard.conf";
+    let path = root.write(foreign, "[Service]\n");
+    assert!(refused("own").contains("not of outboard's making"));
+    assert_eq!(
+        std::fs::read_to_string(path).expect("it stays"),
+        "[Service]\n"
+    );
+    // Where only some families of sockets are allowed, those to the engine are, too.
+    service(
+        &root,
+        "postgresql@",
+        "RestrictAddressFamilies=AF_INET AF_INET6\n",
+    );
+    assert!(
+        outboard(&root, &["enable", "postgresql@15-main"])
+            .status
+            .success()
+    );
+    let file = "etc/systemd/system/postgresql@15-main.service.d/90-outboard.conf";
+    let dropin = std::fs::read_to_string(root.path(file)).expect("a drop-in");
+    assert!(
+        dropin.ends_with("RestrictAddressFamilies=AF_UNIX\n"),
+        "{dropin}"
+    );
+}
+
+#[test]
+fn the_version_is_told() {
+    let said = run(Command::new(env!("CARGO_BIN_EXE_outboard")).arg("--version"));
+    assert!(
+        said.starts_with(&format!("outboard {}", env!("CARGO_PKG_VERSION"))),
+        "{said}"
+    );
+}
