@@ -59,21 +59,35 @@ fn plain(metrics: &[Metric], all: bool) -> String {
     table.to_string()
 }
 
-/// The text exposition format, version 0.0.4.
+/// The text exposition format, version 0.0.4: all of one name together, announced once. Counters are
+/// called as its readers expect.
 fn prometheus(metrics: &[Metric]) -> String {
-    let mut text = String::new();
-    let mut announced = "";
+    let mut names: Vec<&str> = Vec::new();
     for metric in metrics {
-        let name = &metric.name;
-        if announced != name {
-            let kind = match metric.kind {
-                MetricKind::Counter => "counter",
-                MetricKind::Gauge => "gauge",
+        if !names.contains(&metric.name.as_str()) {
+            names.push(&metric.name);
+        }
+    }
+    names
+        .into_iter()
+        .map(|name| family(name, metrics.iter().filter(|metric| metric.name == name)))
+        .collect()
+}
+
+/// All metrics of one name.
+fn family<'a>(name: &str, metrics: impl Iterator<Item = &'a Metric>) -> String {
+    let mut text = String::new();
+    let mut called = String::new();
+    for metric in metrics {
+        if called.is_empty() {
+            let (kind, suffix) = match metric.kind {
+                MetricKind::Counter => ("counter", "_total"),
+                MetricKind::Gauge => ("gauge", ""),
             };
+            called = format!("outboard_{name}{suffix}");
             let help = metric.help.replace('\\', "\\\\").replace('\n', "\\n");
-            text.push_str(&format!("# HELP outboard_{name} {help}\n"));
-            text.push_str(&format!("# TYPE outboard_{name} {kind}\n"));
-            announced = name;
+            text.push_str(&format!("# HELP {called} {help}\n"));
+            text.push_str(&format!("# TYPE {called} {kind}\n"));
         }
         let labels: Vec<String> = metric
             .labels
@@ -91,10 +105,7 @@ fn prometheus(metrics: &[Metric]) -> String {
         } else {
             format!("{{{}}}", labels.join(","))
         };
-        text.push_str(&format!(
-            "outboard_{name}{labels} {}\n",
-            number(metric.value)
-        ));
+        text.push_str(&format!("{called}{labels} {}\n", number(metric.value)));
     }
     text
 }
@@ -133,12 +144,19 @@ mod tests {
 
     #[test]
     fn prometheus_reads_it() {
+        // What belongs together need not come together.
+        let mut level = metric("level", &[], 7.0);
+        level.kind = MetricKind::Gauge;
         let metrics = [
             metric("dropped", &[("reason", "a\"b")], 1.0),
+            level,
             metric("dropped", &[("reason", "c")], 2.5),
         ];
-        let expected = "# HELP outboard_dropped Frames.\n# TYPE outboard_dropped counter\n\
-            outboard_dropped{reason=\"a\\\"b\"} 1\noutboard_dropped{reason=\"c\"} 2.5\n";
+        let expected = "# HELP outboard_dropped_total Frames.\n\
+            # TYPE outboard_dropped_total counter\n\
+            outboard_dropped_total{reason=\"a\\\"b\"} 1\n\
+            outboard_dropped_total{reason=\"c\"} 2.5\n\
+            # HELP outboard_level Frames.\n# TYPE outboard_level gauge\noutboard_level 7\n";
         assert_eq!(prometheus(&metrics), expected);
     }
 }

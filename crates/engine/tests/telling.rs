@@ -37,6 +37,72 @@ fn report(world: &mut World, host: &mut Host, fd: i32, kind: &str, reason: &str)
 }
 
 #[test]
+fn every_socket_is_told_once_however_many_there_are() {
+    let mut world = World::new();
+    let (mut host, ..) = world.connected();
+    let port = host.kernel[0].local_addr().unwrap().port();
+    for _ in 0..49 {
+        world.connect(&mut host, port);
+    }
+    let mut channel = world.dial();
+    let (mut ports, mut listeners, mut after) = (Vec::new(), 0, None);
+    loop {
+        let (reply, _) = world.ask(&mut channel, &Request::Sockets { after }, Fds::new());
+        let Reply::Sockets { rows, next } = reply else {
+            panic!("{reply:?}");
+        };
+        listeners += rows.iter().filter(|row| row.peer.is_none()).count();
+        ports.extend(
+            rows.iter()
+                .filter_map(|row| row.peer.map(|peer| peer.port())),
+        );
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!((listeners, ports.len()), (1, 50));
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(ports.len(), 50);
+}
+
+#[test]
+fn counts_of_sessions_stand_together_and_go_with_them() {
+    let mut world = World::new();
+    let (first, second) = (world.attach(None), world.attach(None));
+    let mut channel = world.dial();
+    let mut told = |world: &mut World| match world.ask(&mut channel, &Request::Stats, Fds::new()) {
+        (Reply::Stats(metrics), _) => metrics,
+        (other, _) => panic!("{other:?}"),
+    };
+    let names: Vec<String> = told(&mut world)
+        .into_iter()
+        .map(|metric| metric.name)
+        .collect();
+    let mut families = names.clone();
+    families.dedup();
+    let count = families.len();
+    families.sort_unstable();
+    families.dedup();
+    assert_eq!(
+        count,
+        families.len(),
+        "each name is in one place: {names:?}"
+    );
+    let of_sessions = |names: &[String]| names.iter().filter(|n| n.starts_with("session_")).count();
+    assert_eq!(of_sessions(&names), 8);
+    drop(first);
+    world.attend();
+    let names: Vec<String> = told(&mut world)
+        .into_iter()
+        .map(|metric| metric.name)
+        .collect();
+    assert_eq!(of_sessions(&names), 4);
+    drop(second);
+}
+
+#[test]
 fn a_connection_grows_old() {
     let mut world = World::new();
     let (_host, _, _) = world.connected();

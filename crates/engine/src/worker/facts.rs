@@ -4,12 +4,23 @@ use netdev::Device;
 use queue_pair::control::{Explanation, Metric, MetricKind, SocketRow};
 
 use super::{SessionId, Worker};
+use crate::connections::Conn;
+use crate::listeners::Listener;
 use crate::network::{Network, scoped};
-use crate::session::conn_ref;
+use crate::session::{SessionCounters, conn_ref};
 use crate::stats::{Metrics, conn_info, state_name};
 
 /// Sockets in one answer: a control message has room for so many.
 const ROWS: usize = 24;
+
+/// Slots of connections that are looked at for one answer.
+const LOOKS: u32 = 1024;
+
+/// Where connections begin among what an answer ends at; listeners are below.
+const FIRST_CONNECTION: u64 = 1 << 32;
+
+/// One of the counts of a session.
+type Count = fn(&SessionCounters) -> u64;
 
 /// Sessions whose counts fit in an answer.
 const SESSIONS: usize = 32;
@@ -52,69 +63,94 @@ impl<D: Device, N: Network> Worker<D, N> {
             "Frames waiting for a neighbour",
             self.held.len() as u64,
         );
-        for (_, session) in self.sessions.iter().take(SESSIONS) {
-            let (number, pid) = (session.number.to_string(), session.process.pid.to_string());
-            let labels = [("session", number.as_str()), ("pid", pid.as_str())];
-            let counts = session.counters;
-            for (name, help, value) in [
-                (
-                    "session_submissions",
-                    "Submissions taken",
-                    counts.submissions,
-                ),
-                (
-                    "session_completions",
-                    "Completions posted",
-                    counts.completions,
-                ),
-                ("session_doorbells", "Doorbells rung", counts.doorbells),
-                ("session_refused", "Requests refused", counts.refused),
-            ] {
-                metrics.add(name, help, MetricKind::Counter, &labels, value as f64);
+        let attached = || {
+            let live = self.sessions.iter().map(|(_, session)| session);
+            live.filter(|session| session.ended.is_none())
+                .take(SESSIONS)
+        };
+        // All of one name together, as readers of metrics want it.
+        let of_sessions: [(_, _, Count); 4] = [
+            ("session_submissions", "Submissions taken", |c| {
+                c.submissions
+            }),
+            ("session_completions", "Completions posted", |c| {
+                c.completions
+            }),
+            ("session_doorbells", "Doorbells rung", |c| c.doorbells),
+            ("session_refused", "Requests refused", |c| c.refused),
+        ];
+        for (name, help, count) in of_sessions {
+            for session in attached() {
+                let (number, pid) = (session.number.to_string(), session.process.pid.to_string());
+                let labels = [("session", number.as_str()), ("pid", pid.as_str())];
+                let value = count(&session.counters) as f64;
+                metrics.add(name, help, MetricKind::Counter, &labels, value);
             }
         }
         metrics.into_vec()
     }
 
-    /// Some sockets, from where the last answer ended: listeners first, then connections by slot.
+    /// Some sockets, from where the last answer ended: listeners first, then connections by slot. An
+    /// answer looks at a bounded number of slots, so it can be empty and yet not the last.
     pub(super) fn socket_rows(&self, after: Option<u64>) -> (Vec<SocketRow>, Option<u64>) {
-        let listeners = self.listeners.iter().map(|listener| {
-            let session = self.listener_process(listener);
-            SocketRow {
-                conn: None,
-                session: session.map(|s| s.number),
-                pid: session.map(|s| s.process.pid),
-                program: session.map_or_else(String::new, |s| s.process.program.clone()),
-                local: listener.local,
-                peer: None,
-                state: "LISTEN".to_owned(),
-                receive_queue: self.stack.waiting(listener.id) as u64,
-                send_queue: listener.backlog.into(),
-                info: None,
-            }
-        });
-        let connections = self.stack.connections().filter_map(|id| {
-            let info = self.stack.info(self.now, id)?;
-            let owner = self.connections.get(id).and_then(|conn| conn.owner);
-            let session = owner.and_then(|owner| self.sessions.get(owner));
-            Some(SocketRow {
-                conn: Some(conn_ref(id)),
-                session: session.map(|s| s.number),
-                pid: session.map(|s| s.process.pid),
-                program: session.map_or_else(String::new, |s| s.process.program.clone()),
-                local: scoped(info.local, self.network.index()),
-                peer: Some(scoped(info.remote, self.network.index())),
-                state: state_name(info.state).to_owned(),
-                receive_queue: info.receive_queue,
-                send_queue: info.send_queue,
-                info: Some(conn_info(&info, self.age(id))),
-            })
-        });
         let start = after.unwrap_or(0);
-        let skip = usize::try_from(start).unwrap_or(usize::MAX);
-        let rows: Vec<_> = listeners.chain(connections).skip(skip).take(ROWS).collect();
-        let next = (rows.len() == ROWS).then(|| start + ROWS as u64);
-        (rows, next)
+        let mut rows = Vec::new();
+        if start < FIRST_CONNECTION {
+            let skip = usize::try_from(start).unwrap_or(usize::MAX);
+            let some = self.listeners.iter().skip(skip).take(ROWS);
+            rows.extend(some.map(|listener| self.listener_row(listener)));
+            if rows.len() == ROWS {
+                return (rows, Some(start + ROWS as u64));
+            }
+        }
+        let first = start.saturating_sub(FIRST_CONNECTION);
+        let first = u32::try_from(first).unwrap_or(u32::MAX);
+        let end = self.connections.slots().min(first.saturating_add(LOOKS));
+        for slot in first..end {
+            if rows.len() == ROWS {
+                return (rows, Some(FIRST_CONNECTION + u64::from(slot)));
+            }
+            rows.extend(
+                self.connections
+                    .at(slot)
+                    .and_then(|c| self.connection_row(c)),
+            );
+        }
+        let more = end < self.connections.slots();
+        (rows, more.then(|| FIRST_CONNECTION + u64::from(end)))
+    }
+
+    fn listener_row(&self, listener: &Listener) -> SocketRow {
+        let session = self.listener_process(listener);
+        SocketRow {
+            conn: None,
+            session: session.map(|s| s.number),
+            pid: session.map(|s| s.process.pid),
+            program: session.map_or_else(String::new, |s| s.process.program.clone()),
+            local: listener.local,
+            peer: None,
+            state: "LISTEN".to_owned(),
+            receive_queue: self.stack.waiting(listener.id) as u64,
+            send_queue: listener.backlog.into(),
+            info: None,
+        }
+    }
+
+    fn connection_row(&self, conn: &Conn) -> Option<SocketRow> {
+        let info = self.stack.info(self.now, conn.id)?;
+        let session = conn.owner.and_then(|owner| self.sessions.get(owner));
+        Some(SocketRow {
+            conn: Some(conn_ref(conn.id)),
+            session: session.map(|s| s.number),
+            pid: session.map(|s| s.process.pid),
+            program: session.map_or_else(String::new, |s| s.process.program.clone()),
+            local: scoped(info.local, self.network.index()),
+            peer: Some(scoped(info.remote, self.network.index())),
+            state: state_name(info.state).to_owned(),
+            receive_queue: info.receive_queue,
+            send_queue: info.send_queue,
+            info: Some(conn_info(&info, self.age(conn.id))),
+        })
     }
 
     /// What became of a process's sockets: what the engine has of it (with the descriptors that the
@@ -169,10 +205,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         })
     }
 
-    fn listener_process(
-        &self,
-        listener: &crate::listeners::Listener,
-    ) -> Option<&crate::session::Session> {
+    fn listener_process(&self, listener: &Listener) -> Option<&crate::session::Session> {
         // Of several processes (a master and its workers) the one that joined last: it accepts.
         self.sessions.get(listener.members.last()?.session)
     }
