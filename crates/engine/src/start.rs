@@ -116,6 +116,7 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
     };
     let interface = Interface::find(&config.interface).map_err(named)?;
     check_netfilter(&config)?;
+    check_queues(&interface, config.queue);
     pin(&config)?;
     raise_descriptor_limit();
     // First, because if somebody is there already, this says who.
@@ -170,6 +171,22 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
         rustix::io::Errno::NODEV => StartError::InterfaceGone(name),
         error => step("poll")(error),
     })
+}
+
+/// Says what is not offloaded on an interface with several queues.
+fn check_queues(interface: &Interface, served: u32) {
+    let queues = interface.receive_queues;
+    if queues > 1 {
+        let name = &interface.name;
+        tracing::warn!(
+            interface = name,
+            queues,
+            served,
+            "one receive queue of several is served: clients whose frames come to another one are \
+             the kernel's, and most connections that programs open through the engine fail; \
+             `ethtool -L {name} combined 1` makes it one queue"
+        );
+    }
 }
 
 fn check_kernel(release: &str) -> Result<(), StartError> {

@@ -9,7 +9,7 @@ use engine::config::Config;
 use engine::stats::Drop;
 use netdev::sim::LinkConfig;
 use queue_pair::control::{Channel, Fds, Reply, Request, VERSION};
-use queue_pair::{ConnRef, Submission};
+use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
 use world::{Host, World};
 
 /// A world with a victim that has a connection of its own, and a liar with one too.
@@ -627,4 +627,22 @@ fn who_is_one_session_too_many_is_told_which_limit_it_met() {
     assert!(message.contains("limits.sessions_per_user"), "{message}");
     assert_eq!(world.worker.counters().dropped(Drop::SessionsOfUser), 1);
     assert_eq!(world.worker.sessions(), 2);
+}
+
+#[test]
+fn a_connect_that_finds_no_port_is_counted() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let block = ConnectBlock::new(std::net::SocketAddr::new(world::PEER, 7000));
+    host.region
+        .send
+        .copy_in(0, &block.encode())
+        .expect("inside");
+    host.submit(Submission::Connect { token: 5, addr: 0 });
+    world.settle();
+    host.collect();
+    let errno = rustix::io::Errno::ADDRNOTAVAIL.raw_os_error() as u16;
+    let failed = [Completion::OpenFailed { token: 5, errno }];
+    assert_eq!(host.completions, failed);
+    assert_eq!(world.worker.counters().dropped(Drop::PortsFull), 1);
 }

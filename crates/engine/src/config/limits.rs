@@ -45,9 +45,10 @@ pub struct Limits {
     pub unaccepted_bytes: u32,
     /// Frames that wait for their next hop to be resolved.
     pub held_frames: u32,
-    /// Destinations whose next hop is remembered.
+    /// Destinations whose next hop is remembered beside those of connections.
     pub paths: u32,
-    /// Control connections, attached or not; one user but root has at most half of them.
+    /// Control connections, attached or not; one user but root has at most half of them, and an
+    /// eighth is for root alone.
     pub control_connections: u32,
     /// Ports leased from the kernel for connections that the engine opens.
     pub leased_ports: u32,

@@ -21,6 +21,9 @@ use crate::connections::SessionId;
 pub use poller::{Poller, Source};
 pub use proof::{Proof, Refusal, prove_listener};
 
+/// Of the control connections one in so many is for root alone, who has to be able to look at an
+/// engine that others keep busy.
+const ROOTS_SHARE: usize = 8;
 /// Connections that the kernel may hold until they are accepted.
 const BACKLOG: i32 = 128;
 
@@ -198,8 +201,7 @@ impl Control {
         }
         let PeerCredentials { pid, uid } = peer_credentials(&connection).map_err(errno)?;
         let namespace = netns_cookie(&connection).map_err(errno)?;
-        let of_user = self.clients.iter().flatten().filter(|c| c.uid == uid);
-        if uid != 0 && of_user.count() >= self.max_clients / 2 {
+        if uid != 0 && !self.has_room_for(uid) {
             return Err(Errno::MFILE);
         }
         let source = Source::Client(slot as u32);
@@ -219,6 +221,15 @@ impl Control {
             self.clients[slot] = Some(client);
         }
         Ok(slot as u32)
+    }
+
+    /// Whether a user who is not root may have one more connection.
+    fn has_room_for(&self, uid: u32) -> bool {
+        let clients = || self.clients.iter().flatten();
+        let of_user = clients().filter(|client| client.uid == uid).count();
+        let of_users = clients().filter(|client| client.uid != 0).count();
+        let roots = (self.max_clients / ROOTS_SHARE).max(1);
+        of_user < self.max_clients / 2 && of_users < self.max_clients.saturating_sub(roots)
     }
 
     /// The connection in a slot.
@@ -366,5 +377,47 @@ impl Drop for Control {
             // Nothing to be done if it is gone already.
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots_share_cannot_be_taken_by_several_users() {
+        let limits = Limits {
+            control_connections: 16,
+            ..Limits::default()
+        };
+        let mut control = Control::without_socket(&limits).expect("descriptors");
+        let taken_by = |uid: u32| {
+            let (ours, _theirs) = rustix::net::socketpair(
+                AddressFamily::UNIX,
+                SocketType::SEQPACKET,
+                SocketFlags::CLOEXEC,
+                None,
+            )
+            .expect("descriptors");
+            Some(Client {
+                channel: Channel::new(ours),
+                pid: 1,
+                uid,
+                namespace: 0,
+                session: None,
+                responds: false,
+                watching_writable: false,
+            })
+        };
+        let mut taken = Vec::new();
+        for uid in [1000, 1001, 1002] {
+            while control.has_room_for(uid) {
+                control.clients.push(taken_by(uid));
+                taken.push(uid);
+            }
+        }
+        // Half for the first; the second has what is left of all but root's.
+        let of = |uid| taken.iter().filter(|taken| **taken == uid).count();
+        assert_eq!([1000, 1001, 1002].map(of), [8, 6, 0]);
     }
 }

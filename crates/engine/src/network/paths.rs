@@ -38,6 +38,8 @@ struct Path {
 #[derive(Debug)]
 struct Neighbour {
     address: IpAddr,
+    /// Paths that go through it.
+    paths: u32,
     knowledge: Knowledge,
     /// The kernel has been told to resolve it.
     asked: bool,
@@ -57,11 +59,14 @@ pub struct Paths {
     limit: usize,
     /// Where the search for an unused path goes on.
     hand: usize,
+    /// The same for an unused neighbour.
+    neighbour_hand: usize,
     epoch: u32,
 }
 
 impl Paths {
-    /// At most `limit` destinations are remembered.
+    /// At most `limit` destinations are remembered, those in use included: a limit of as many as
+    /// can be in use, and some, never refuses one.
     pub fn with_limit(limit: usize) -> Self {
         Self {
             paths: Vec::new(),
@@ -70,6 +75,7 @@ impl Paths {
             by_address: HashMap::new(),
             limit: limit.max(1),
             hand: 0,
+            neighbour_hand: 0,
             epoch: 0,
         }
     }
@@ -100,6 +106,7 @@ impl Paths {
             self.paths.push(path);
         } else {
             self.by_destination.remove(&self.paths[index].destination);
+            self.leave_neighbour(index);
             self.paths[index] = path;
         }
         self.by_destination.insert(destination, index as u32);
@@ -122,12 +129,20 @@ impl Paths {
 
     fn route(&mut self, network: &mut impl Network, index: usize) {
         let destination = self.paths[index].destination;
-        let neighbour = match network.next_hop(destination) {
-            Ok(address) => Some(self.neighbour_at(network, address)),
-            Err(_) => None,
-        };
-        self.paths[index].neighbour = neighbour;
+        self.leave_neighbour(index);
+        if let Ok(address) = network.next_hop(destination) {
+            let neighbour = self.neighbour_at(network, address);
+            self.neighbours[neighbour as usize].paths += 1;
+            self.paths[index].neighbour = Some(neighbour);
+        }
         self.paths[index].epoch = self.epoch;
+    }
+
+    fn leave_neighbour(&mut self, index: usize) {
+        if let Some(neighbour) = self.paths[index].neighbour.take() {
+            let paths = &mut self.neighbours[neighbour as usize].paths;
+            *paths = paths.saturating_sub(1);
+        }
     }
 
     fn neighbour_at(&mut self, network: &mut impl Network, address: IpAddr) -> u32 {
@@ -136,19 +151,25 @@ impl Paths {
         }
         let neighbour = Neighbour {
             address,
+            paths: 0,
             knowledge: network.neighbour(address),
             asked: false,
             used: false,
             progress: false,
         };
-        // As many neighbours as paths can be in use at once, plus one that has just been let go.
-        let in_use = |paths: &[Path], n: u32| paths.iter().any(|p| p.neighbour == Some(n));
+        // Each path goes through one, so that among more of them than paths one is unused.
         let index = if self.neighbours.len() <= self.limit {
             self.neighbours.push(neighbour);
             self.neighbours.len() as u32 - 1
         } else {
-            let unused = (0..self.neighbours.len() as u32).find(|&n| !in_use(&self.paths, n));
+            let count = self.neighbours.len();
+            let from = self.neighbour_hand;
+            let unused = (from..from + count)
+                .map(|at| at % count)
+                .find(|at| self.neighbours[*at].paths == 0);
             let index = unused.unwrap_or(0);
+            self.neighbour_hand = (index + 1) % count;
+            let index = index as u32;
             let old = &mut self.neighbours[index as usize];
             self.by_address.remove(&old.address);
             *old = neighbour;
@@ -294,6 +315,29 @@ mod tests {
         );
         paths.release(other);
         assert!(paths.find(&mut network, address(31)).is_some());
+    }
+
+    #[test]
+    fn a_link_that_is_swept_has_room_for_every_neighbour_in_use() {
+        let mut network = network();
+        let mut paths = Paths::with_limit(4);
+        let kept: Vec<_> = (2..5)
+            .map(|last| {
+                let path = paths.find(&mut network, address(last)).expect("room");
+                paths.acquire(path);
+                (last, path)
+            })
+            .collect();
+        for last in 10..250 {
+            assert!(paths.find(&mut network, address(last)).is_some());
+            assert!(paths.neighbours.len() <= 5);
+        }
+        for (last, path) in kept {
+            let number = paths.neighbour_changed(address(last), Knowledge::Failed);
+            assert!(number.is_some_and(|number| paths.goes_through(path, number)));
+        }
+        let users: u32 = paths.neighbours.iter().map(|n| n.paths).sum();
+        assert_eq!(users, 4, "as many as there are paths");
     }
 
     #[test]

@@ -50,6 +50,8 @@ reasons! {
     RequestRefused = "request_refused",
     /// What a process sent on a connection that has moved to another, and that could not be sent.
     MovedConnection = "moved_connection",
+    /// A connection that could not be opened because every leased port is in use to its peer.
+    PortsFull = "ports_full",
     /// A control connection beyond the limit.
     ControlFull = "control_full",
     /// A control connection for which the engine had no descriptor.
@@ -69,6 +71,7 @@ impl Drop {
     const fn remedy(self) -> Option<&'static str> {
         match self {
             Self::HeldFull => Some("raise limits.held_frames"),
+            Self::PortsFull => Some("raise limits.leased_ports"),
             Self::PathsFull => Some("raise limits.paths"),
             Self::ControlFull => Some("raise limits.control_connections"),
             Self::NoDescriptor => Some("raise LimitNOFILE= of the engine's unit, or ulimit -n"),

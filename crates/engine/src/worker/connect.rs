@@ -12,6 +12,7 @@ use super::Worker;
 use crate::connections::{PoolId, SessionId};
 use crate::network::{Network, is_link_local};
 use crate::session::EndReason;
+use crate::stats::Drop;
 
 /// Leased ports that are tried for a connection before one more is leased.
 const TRIES: usize = 8;
@@ -118,6 +119,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 other => return other.map_err(connect_errno),
             }
         }
+        self.counters.drop(Drop::PortsFull);
         Err(Errno::ADDRNOTAVAIL)
     }
 

@@ -132,7 +132,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         Self {
             stack: Stack::new(stack_config(&config, mtu), seed),
             memory: Memory::new(config.limits.unaccepted_bytes as usize),
-            paths: Paths::with_limit(config.limits.paths as usize),
+            // Each connection uses one at most, so that none is refused for lack of a path.
+            paths: Paths::with_limit(
+                (config.limits.paths as usize).saturating_add(config.limits.connections as usize),
+            ),
             held: HeldFrames::with_limit(config.limits.held_frames as usize),
             moderation: Moderation::new(config.moderation()),
             config,
