@@ -58,20 +58,20 @@ pub struct ConnInfo {
     pub path_mtu: u16,
     /// What routers, or the owner, have said of the path without ending the connection.
     pub soft_error: Option<Failure>,
-    /// Smoothed round-trip time, once measured.
-    pub round_trip: Option<Duration>,
-    /// Its variation.
-    pub round_trip_variation: Option<Duration>,
-    /// The smallest round trip seen.
-    pub min_round_trip: Option<Duration>,
-    /// Retransmission timeout, back-off included.
-    pub retransmission_timeout: Duration,
+    /// SRTT: the smoothed round-trip time, once measured.
+    pub srtt: Option<Duration>,
+    /// RTTVAR: its variation.
+    pub rttvar: Option<Duration>,
+    /// The smallest round trip of the last five minutes.
+    pub min_rtt: Option<Duration>,
+    /// RTO: the retransmission timeout, back-off included.
+    pub rto: Duration,
     /// Consecutive timeouts without progress.
     pub backoff: u8,
-    /// Congestion window, bytes.
-    pub congestion_window: u32,
-    /// Slow start threshold, bytes; `None` until the first loss.
-    pub slow_start_threshold: Option<u32>,
+    /// cwnd: the congestion window, bytes.
+    pub cwnd: u32,
+    /// ssthresh: the slow start threshold, bytes; `None` until the first loss.
+    pub ssthresh: Option<u32>,
     /// Window that the peer offers, bytes.
     pub send_window: u32,
     /// Window that we offer, bytes.
@@ -98,10 +98,10 @@ pub struct ConnInfo {
     pub recovering: bool,
     /// Bytes in flight that are lost and not yet sent again.
     pub lost: u32,
-    /// Bytes in flight that the peer has reported (RFC 2018).
-    pub reported: u32,
+    /// Bytes in flight that the peer has SACKed (RFC 2018).
+    pub sacked: u32,
     /// Bytes in flight that were sent again.
-    pub resent: u32,
+    pub retransmitted: u32,
     /// The MSS that we announce, in bytes.
     pub announced_mss: u16,
     /// How many segments later one may come without being taken for lost.
@@ -117,7 +117,7 @@ pub struct ConnInfo {
     /// Bytes of payload sent, retransmissions included.
     pub bytes_sent: u64,
     /// Bytes of payload sent again; counts up to 4 GiB.
-    pub bytes_resent: u64,
+    pub bytes_retransmitted: u64,
     /// How fast the peer acknowledged in its latest round trip, bytes a second.
     pub delivery_rate: u64,
     /// The rate at which a window is spread over its round trip, bytes a second; `None` where it

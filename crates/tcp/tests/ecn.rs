@@ -155,8 +155,8 @@ fn an_echo_reduces_the_window_once_for_a_window_of_data() {
         b.discard();
         b.inject(seg(1, 0).ack(1001).flags(ECE));
         let info = b.info();
-        assert_eq!(info.congestion_window, reduced);
-        assert_eq!(info.slow_start_threshold, Some(reduced));
+        assert_eq!(info.cwnd, reduced);
+        assert_eq!(info.ssthresh, Some(reduced));
         b.quiet();
         // The same window, the same congestion.
         b.inject(seg(1, 0).ack(2001).flags(ECE));
@@ -184,7 +184,7 @@ fn a_loss_in_a_window_that_was_reduced_for_a_mark_reduces_it_no_further() {
         b.inject(seg(1, 0).ack(1001).flags(ECE));
     }
     assert_eq!(b.stack.counters().fast_recoveries, 1);
-    assert_eq!(b.info().slow_start_threshold, Some(5000));
+    assert_eq!(b.info().ssthresh, Some(5000));
     // And the other way round.
     let mut b = agreed();
     b.send(30_000);
@@ -192,7 +192,7 @@ fn a_loss_in_a_window_that_was_reduced_for_a_mark_reduces_it_no_further() {
     for _ in 0..3 {
         b.inject(seg(1, 0).ack(1));
     }
-    let threshold = b.info().slow_start_threshold;
+    let threshold = b.info().ssthresh;
     b.inject(seg(1, 0).ack(2001).flags(ECE));
-    assert_eq!(b.info().slow_start_threshold, threshold);
+    assert_eq!(b.info().ssthresh, threshold);
 }

@@ -58,7 +58,7 @@ fn active_open() {
     // The window of a SYN is not scaled; 12 bytes of each segment are timestamps.
     assert_eq!((info.send_window, info.send_mss), (500, 1188));
     assert_eq!(info.window_scales, Some((3, 7)));
-    assert_eq!(info.congestion_window, 10 * 1188);
+    assert_eq!(info.cwnd, 10 * 1188);
     b.inject(seg(1, 0).ack(1).window(500).ts(78, ts));
     assert_eq!(b.info().send_window, 4000);
 }

@@ -199,7 +199,7 @@ fn what_the_peer_may_delay_is_not_probed_before_the_timeout() {
     // SRTT + 200 ms, and it is the probe that goes.
     b.expect("P. 1:101 ack 1");
     assert_eq!(b.stack.counters().timeouts, 0);
-    assert_eq!(b.info().congestion_window, 10_000);
+    assert_eq!(b.info().cwnd, 10_000);
 }
 
 //~ RFC 8985 §7.4
@@ -218,7 +218,7 @@ fn a_loss_that_a_probe_repaired_is_still_congestion() {
         // The probe is acknowledged together with what followed it.
         let twice: &[_] = if duplicate { &[(2001, 3001)] } else { &[] };
         b.sack(4001, twice);
-        b.info().slow_start_threshold
+        b.info().ssthresh
     };
     assert!(repaired(false).is_some());
     // Unless the peer says that it had it already.
@@ -259,7 +259,7 @@ fn held_up(timestamps: bool) -> (Bench, u32, u32) {
     let again = b.next().unwrap();
     assert_eq!((again.seq, again.len), (1, 1000));
     b.quiet();
-    assert_eq!(b.info().congestion_window, 1000);
+    assert_eq!(b.info().cwnd, 1000);
     (b, first, again.options.timestamps.map_or(0, |t| t.value))
 }
 
@@ -271,8 +271,8 @@ fn a_timestamp_tells_that_a_timeout_was_spurious() {
     b.inject(seg(1, 0).ack(2001).ts(2, first));
     assert_eq!(b.stack.counters().spurious_recoveries, 1);
     let info = b.info();
-    assert!(info.congestion_window >= 10_000, "{info:?}");
-    assert_eq!((info.slow_start_threshold, info.backoff), (None, 0));
+    assert!(info.cwnd >= 10_000, "{info:?}");
+    assert_eq!((info.ssthresh, info.backoff), (None, 0));
     // Nothing more goes again.
     b.quiet();
     b.inject(seg(1, 0).ack(8001).ts(2, first));
@@ -291,7 +291,7 @@ fn without_timestamps_what_was_not_sent_again_tells() {
     // The second segment is acknowledged, and only the first has been sent again.
     b.sack(2001, &[]);
     assert_eq!(b.stack.counters().spurious_recoveries, 1);
-    assert!(b.info().congestion_window >= 10_000);
+    assert!(b.info().cwnd >= 10_000);
     b.quiet();
     let (mut b, ..) = held_up(false);
     b.sack(1001, &[]);
@@ -311,12 +311,12 @@ fn duplicate_reports_of_all_that_went_again_take_the_response_back() {
     // The first was late, not lost.
     b.advance(ms(5));
     b.sack(6001, &[]);
-    assert_eq!(b.info().slow_start_threshold, Some(3500));
+    assert_eq!(b.info().ssthresh, Some(3500));
     b.advance(ms(RTT - 5));
     b.sack(6001, &[(1, 1001)]);
     assert_eq!(b.stack.counters().spurious_recoveries, 1);
-    assert_eq!(b.info().slow_start_threshold, None);
-    assert!(b.info().congestion_window >= 10_000);
+    assert_eq!(b.info().ssthresh, None);
+    assert!(b.info().cwnd >= 10_000);
 }
 
 //~ RFC 6937 §3
@@ -343,10 +343,7 @@ fn a_recovery_sends_its_share_for_each_acknowledgement() {
     let total: usize = sent[3..].iter().sum();
     assert!((7..=10).contains(&total), "{sent:?}");
     b.sack(32_001, &[]);
-    assert_eq!(
-        b.info().congestion_window,
-        b.info().slow_start_threshold.unwrap()
-    );
+    assert_eq!(b.info().cwnd, b.info().ssthresh.unwrap());
 }
 
 //~ RFC 5681 §4.3
@@ -358,13 +355,13 @@ fn a_retransmission_that_is_lost_counts_twice() {
     b.advance(ms(RTT));
     b.sack(1, &[(1001, 10_001)]);
     assert_eq!(b.all()[0], ". 1:1001 ack 1");
-    assert_eq!(b.info().slow_start_threshold, Some(5000));
+    assert_eq!(b.info().ssthresh, Some(5000));
     b.advance(ms(RTT));
     b.sack(1, &[(1001, 11_001)]);
     let last = std::iter::from_fn(|| b.next()).last().expect("new data");
     b.advance(ms(RTT));
     b.sack(1, &[(1001, last.seq + 1000)]);
-    assert!(b.info().slow_start_threshold.unwrap() < 5000);
+    assert!(b.info().ssthresh.unwrap() < 5000);
 }
 
 //~ RFC 2883 §4, §4.1, §4.2

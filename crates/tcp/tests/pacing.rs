@@ -29,7 +29,7 @@ fn opened(config: Config) -> (Bench, i64) {
     }
     b.discard();
     b.advance(secs(2));
-    assert_eq!(b.info().congestion_window, 40_000);
+    assert_eq!(b.info().cwnd, 40_000);
     (b, acked)
 }
 
@@ -37,7 +37,7 @@ fn opened(config: Config) -> (Bench, i64) {
 fn the_pace_is_told() {
     // Two windows of 40,000 bytes a round trip, in slow start.
     let (b, _) = opened(plain());
-    let micros = b.info().round_trip.unwrap().as_micros() as u64;
+    let micros = b.info().srtt.unwrap().as_micros() as u64;
     assert_eq!(b.info().pacing_rate, Some(80_000 * 1_000_000 / micros));
     let unpaced = Config {
         pacing_burst: 0,
@@ -80,7 +80,7 @@ fn what_its_pace_holds_back_does_not_make_a_window_grow() {
     b.discard();
     // More waits for its pace, but of 40 segments no more than half were ever in flight.
     b.inject(seg(1, 0).ack(acked + 5_000));
-    assert_eq!(b.info().congestion_window, 40_000);
+    assert_eq!(b.info().cwnd, 40_000);
     // Once they are, what was in flight is worth twice as much.
     b.advance(ms(30));
     b.send(15_000);
@@ -88,7 +88,7 @@ fn what_its_pace_holds_back_does_not_make_a_window_grow() {
     b.discard();
     assert_eq!(b.info().in_flight, 30_000);
     b.inject(seg(1, 0).ack(acked + 20_000));
-    assert_eq!(b.info().congestion_window, 55_000);
+    assert_eq!(b.info().cwnd, 55_000);
 }
 
 #[test]

@@ -34,13 +34,13 @@ fn a_router_makes_segments_smaller_and_they_are_sent_again_at_once() {
     let mut b = ethernet();
     b.send(3000);
     assert_eq!(b.all().len(), 3);
-    let window = b.info().congestion_window;
+    let window = b.info().cwnd;
     assert_eq!(b.icmp(too_big(1000), 1), Ok(()));
     let sent = b.all();
     assert_eq!(sent[..2], [". 1:961 ack 1", ". 961:1921 ack 1"]);
     assert_eq!((b.info().path_mtu, b.info().send_mss), (1000, 960));
     // It was not congestion.
-    assert!(b.info().congestion_window >= window / 960 * 960);
+    assert!(b.info().cwnd >= window / 960 * 960);
     assert_eq!(b.stack.counters().path_mtu_reductions, 1);
     // The other segments were too large as well, and the router says so: nothing new.
     assert_eq!(b.icmp(too_big(1000), 1461), Err(DropReason::IcmpIgnored));
@@ -355,13 +355,13 @@ fn a_larger_segment_is_tried_and_kept_when_it_arrives() {
     b.inject(seg(1, 0).ack(at + 1000));
     at += 1000;
     assert_eq!(b.stack.counters().path_mtu_probes, 0);
-    let window = b.info().congestion_window;
+    let window = b.info().cwnd;
     let mut unusual = exchange(&mut b, &mut at, 4, 9000);
     unusual.dedup();
     // Halfway to 1500 each time, less the headers: 1390, 1445, 1472, 1486.
     assert_eq!(unusual[..3], [1350, 1405, 1432], "{unusual:?}");
     assert!(b.info().path_mtu > 1480, "{}", b.info().path_mtu);
-    assert!(b.info().congestion_window >= window);
+    assert!(b.info().cwnd >= window);
     // In ten minutes the whole size gets its chance.
     b.advance(secs(601));
     b.discard();
@@ -378,14 +378,14 @@ fn a_probe_that_is_lost_costs_its_retransmission_alone() {
     let mut at = 1461;
     // Room for the window to be known.
     exchange(&mut b, &mut at, 2, 1360);
-    let window = b.info().congestion_window;
+    let window = b.info().cwnd;
     b.advance(secs(6));
     b.discard();
     let unusual = exchange(&mut b, &mut at, 1, 1360);
     assert!(unusual.iter().any(|&len| len > 1360), "{unusual:?}");
     assert!(b.stack.counters().path_mtu_probes_lost >= 1);
-    assert!(b.info().congestion_window >= window * 9 / 10);
-    assert!(b.info().slow_start_threshold.is_some());
+    assert!(b.info().cwnd >= window * 9 / 10);
+    assert!(b.info().ssthresh.is_some());
     assert!(b.info().path_mtu <= 1400);
     assert_eq!(b.stack.counters().path_mtu_black_holes, 1);
 }

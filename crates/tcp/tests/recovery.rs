@@ -110,8 +110,8 @@ fn after_a_timeout_everything_goes_again_by_slow_start() {
     b.advance(ms(201));
     b.expect(". 1:1001 ack 1");
     b.quiet();
-    assert_eq!(b.info().congestion_window, 1000);
-    assert_eq!(b.info().slow_start_threshold, Some(4000));
+    assert_eq!(b.info().cwnd, 1000);
+    assert_eq!(b.info().ssthresh, Some(4000));
     b.inject(seg(1, 0).ack(1001));
     assert_eq!(b.all(), [". 1001:2001 ack 1", ". 2001:3001 ack 1"]);
     b.inject(seg(1, 0).ack(3001));
@@ -148,9 +148,9 @@ fn three_duplicates_retransmit_at_once() {
     b.quiet();
     assert_eq!(b.stack.counters().fast_recoveries, 1);
     // Half of what was in flight.
-    assert_eq!(b.info().slow_start_threshold, Some(3000));
+    assert_eq!(b.info().ssthresh, Some(3000));
     b.inject(seg(1, 0).ack(7001));
-    assert_eq!(b.info().congestion_window, 3000);
+    assert_eq!(b.info().cwnd, 3000);
     b.advance(secs(5));
     b.quiet();
 }
@@ -208,7 +208,7 @@ fn partial_acknowledgements_repair_hole_after_hole() {
     b.quiet();
     assert_eq!(b.stack.counters().retransmitted_segments, 2);
     assert_eq!(b.stack.counters().timeouts, 0);
-    assert_eq!(b.info().congestion_window, 4000);
+    assert_eq!(b.info().cwnd, 4000);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn reports_find_every_hole_in_one_round_trip() {
     b.quiet();
     assert_eq!(b.stack.counters().retransmitted_segments, 3);
     assert_eq!(b.stack.counters().timeouts, 0);
-    assert_eq!(b.info().congestion_window, 5000);
+    assert_eq!(b.info().cwnd, 5000);
 }
 
 #[test]
@@ -378,8 +378,8 @@ fn the_timeout_follows_the_round_trip() {
         b.inject(seg(1, 0).ack(101 + i * 100));
     }
     let info = b.info();
-    assert_eq!(info.round_trip.unwrap().as_millis(), 99);
-    assert!(info.retransmission_timeout >= ms(299) && info.retransmission_timeout <= ms(320));
+    assert_eq!(info.srtt.unwrap().as_millis(), 99);
+    assert!(info.rto >= ms(299) && info.rto <= ms(320));
     b.discard();
     b.send(100);
     let start = b.next().unwrap().at;
@@ -398,7 +398,7 @@ fn what_was_sent_twice_is_not_timed() {
     b.advance(ms(1000));
     b.discard();
     b.inject(seg(1, 0).ack(101));
-    assert!(b.info().round_trip.unwrap() < ms(1));
+    assert!(b.info().srtt.unwrap() < ms(1));
     // The back-off stays until a round trip is measured.
     assert_eq!(b.info().backoff, 2);
     b.send(100);
@@ -421,7 +421,7 @@ fn timestamps_time_even_what_was_sent_twice() {
             .ack(101)
             .ts(2, again.options.timestamps.unwrap().value),
     );
-    let rtt = b.info().round_trip.unwrap();
+    let rtt = b.info().srtt.unwrap();
     assert!(rtt > ms(3) && rtt < ms(50), "{rtt:?}");
     assert_eq!(b.info().backoff, 0);
 }
@@ -438,7 +438,7 @@ fn a_window_is_kept_for_five_minutes_of_idleness() {
         b.inject(seg(1, 0).ack(acked));
     }
     b.discard();
-    let window = b.info().congestion_window;
+    let window = b.info().cwnd;
     assert!(window > 15_000);
     b.advance(secs(60));
     b.send(window);
@@ -504,7 +504,7 @@ fn reports_of_an_overtaken_ack_count() {
     b.quiet();
     let same = b.stack.counters();
     assert_eq!(same.duplicates_reported, counters.duplicates_reported);
-    assert_eq!(b.info().reported, 3000);
+    assert_eq!(b.info().sacked, 3000);
 }
 
 /// A window that has shrunk to nothing does not keep the first segment from being repaired.
@@ -538,14 +538,14 @@ fn a_window_does_not_grow_by_a_pause() {
     b.sack(10_001, &[]);
     let mut at = 10_001;
     let mut round = |b: &mut Bench| {
-        let window = b.info().congestion_window;
+        let window = b.info().cwnd;
         b.send(window);
         b.advance(ms(50));
         b.discard();
         at += i64::from(window);
         b.sack(at, &[]);
         b.discard();
-        b.info().congestion_window
+        b.info().cwnd
     };
     round(&mut b);
     let before = round(&mut b);
@@ -566,7 +566,7 @@ fn after_syns(times: usize) -> (usize, std::time::Duration) {
     b.discard();
     b.inject(seg(0, 0).flags(SYN).ack(1).mss(1000));
     b.discard();
-    let timeout = b.info().retransmission_timeout;
+    let timeout = b.info().rto;
     b.send(20_000);
     (b.all().len(), timeout)
 }
@@ -583,7 +583,7 @@ fn after_syn_acks(times: usize) -> (usize, std::time::Duration) {
     b.inject(seg(1, 0).ack(1));
     b.conn = b.stack.accept(b.listener.unwrap());
     b.turn();
-    let timeout = b.info().retransmission_timeout;
+    let timeout = b.info().rto;
     b.send(20_000);
     (b.all().len(), timeout)
 }

@@ -64,7 +64,7 @@ fn the_initial_window_is_ten_segments() {
     b.inject(seg(1, 0).ack(2001));
     // Two acknowledged, two more by slow start.
     assert_eq!(b.all().len(), 4);
-    assert_eq!(b.info().congestion_window, 12_000);
+    assert_eq!(b.info().cwnd, 12_000);
 }
 
 #[test]

@@ -50,17 +50,17 @@ fn fields(info: &ConnInfo) -> Info {
         ("tcpi_backoff", info.backoff.into()),
         ("tcpi_snd_wscale", scales.0.into()),
         ("tcpi_rcv_wscale", scales.1.into()),
-        ("tcpi_rto", micros(Some(info.retransmission_timeout))),
+        ("tcpi_rto", micros(Some(info.rto))),
         ("tcpi_snd_mss", info.send_mss.into()),
         ("tcpi_rcv_mss", info.receive_mss.into()),
         ("tcpi_unacked", info.in_flight.div_ceil(mss).into()),
-        ("tcpi_rtt", micros(info.round_trip)),
-        ("tcpi_rttvar", micros(info.round_trip_variation)),
-        ("tcpi_min_rtt", micros(info.min_round_trip)),
-        ("tcpi_snd_cwnd", (info.congestion_window / mss).into()),
+        ("tcpi_rtt", micros(info.srtt)),
+        ("tcpi_rttvar", micros(info.rttvar)),
+        ("tcpi_min_rtt", micros(info.min_rtt)),
+        ("tcpi_snd_cwnd", (info.cwnd / mss).into()),
         (
             "tcpi_snd_ssthresh",
-            info.slow_start_threshold
+            info.ssthresh
                 .map_or(0x7fff_ffff, |bytes| i64::from(bytes / mss)),
         ),
         ("tcpi_total_retrans", info.retransmits.into()),
@@ -70,8 +70,8 @@ fn fields(info: &ConnInfo) -> Info {
         ("tcpi_retransmits", info.unanswered.into()),
         ("tcpi_probes", info.probes.into()),
         ("tcpi_lost", info.lost.div_ceil(mss).into()),
-        ("tcpi_sacked", info.reported.div_ceil(mss).into()),
-        ("tcpi_retrans", info.resent.div_ceil(mss).into()),
+        ("tcpi_sacked", info.sacked.div_ceil(mss).into()),
+        ("tcpi_retrans", info.retransmitted.div_ceil(mss).into()),
         ("tcpi_reordering", info.reordering.into()),
         ("tcpi_advmss", info.announced_mss.into()),
         ("tcpi_pmtu", info.path_mtu.into()),
@@ -80,7 +80,7 @@ fn fields(info: &ConnInfo) -> Info {
         ("tcpi_data_segs_in", info.data_segments_in.into()),
         ("tcpi_data_segs_out", info.data_segments_out.into()),
         ("tcpi_bytes_sent", info.bytes_sent as i64),
-        ("tcpi_bytes_retrans", info.bytes_resent as i64),
+        ("tcpi_bytes_retrans", info.bytes_retransmitted as i64),
     ])
 }
 

@@ -23,7 +23,7 @@ fn three_segments_open_a_connection() {
         assert!(info.timestamps && info.selective_acks && info.window_scales.is_some());
         // 1500 less IPv4 and TCP headers and timestamps.
         assert_eq!(info.send_mss, 1_448);
-        let round_trip = info.round_trip.unwrap();
+        let round_trip = info.srtt.unwrap();
         assert!((ms(20)..ms(21)).contains(&round_trip), "{round_trip:?}");
     }
 }

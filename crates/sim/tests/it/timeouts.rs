@@ -54,7 +54,7 @@ fn lost_acknowledgements_do_not_pass_for_a_long_round_trip() {
     pair.send(socket, 100);
     pair.pump(socket);
     pair.run_until(SOON, |world| world.socket(socket).update.acked == 200);
-    let timeout = pair.info(socket).unwrap().retransmission_timeout;
+    let timeout = pair.info(socket).unwrap().rto;
     assert!(timeout < ms(400), "{timeout:?}");
 }
 

@@ -75,15 +75,15 @@ impl Cubic {
     /// Reduces the threshold by beta_cubic = 0.7 (RFC 9438 section 4.6).
     //= RFC 9438 §4.6
     fn reduce(&mut self, in_flight: u32) {
-        self.prior = self.window.bytes();
+        self.prior = self.window.cwnd();
         let flight = u64::from(self.window.flight(in_flight));
-        self.window.set_threshold((flight * 7 / 10) as u32);
+        self.window.set_ssthresh((flight * 7 / 10) as u32);
         self.stage = Stage::Between;
     }
 
     /// Section 4.2: the window at the beginning of congestion avoidance decides K.
     fn begin_epoch(&self, now: Instant) -> Epoch {
-        let window = self.window.bytes();
+        let window = self.window.cwnd();
         // After a timeout, or where the window has got past W_max already, the cubic begins at its
         // turning point (section 4.8).
         let origin = self.w_max.max(window);
@@ -109,7 +109,7 @@ impl Cubic {
             _ => self.begin_epoch(now),
         };
         epoch.last_ack = now;
-        let (window, mss) = (self.window.bytes(), self.window.mss());
+        let (window, mss) = (self.window.cwnd(), self.window.mss());
 
         //= RFC 9438 §4.3
         // Section 4.3: W_est grows by alpha_cubic segments a window, which at beta_cubic = 0.7 is
@@ -129,7 +129,7 @@ impl Cubic {
         let elapsed = now.saturating_duration_since(epoch.start);
         if epoch.at(elapsed, mss) < epoch.estimate {
             // The Reno-friendly region.
-            self.window.set_bytes(window.max(epoch.estimate));
+            self.window.set_cwnd(window.max(epoch.estimate));
         } else {
             //= RFC 9438 §4.2, §4.4, §4.5
             // Section 4.2: no further than 1.5 windows in a round trip.
@@ -142,7 +142,7 @@ impl Cubic {
                 u64::from(target - window) * u64::from(acked),
                 window.into(),
             );
-            self.window.set_bytes(grown);
+            self.window.set_cwnd(grown);
         }
         self.stage = Stage::Avoidance(epoch);
     }
@@ -174,7 +174,7 @@ impl CongestionControl for Cubic {
     }
 
     fn on_ack(&mut self, acked: &Acked) {
-        if !acked.window_limited {
+        if !acked.cwnd_limited {
             // Section 5.8: the time in which the window was not the limit does not count; or it
             // would jump when the sender has more to send again.
             self.on_restart(acked.now);
@@ -195,7 +195,7 @@ impl CongestionControl for Cubic {
         }
         let left = self.window.slow_start(bytes);
         if left > 0 {
-            self.avoid_congestion(acked.now, left, acked.smoothed_rtt);
+            self.avoid_congestion(acked.now, left, acked.srtt);
         }
     }
 
@@ -207,7 +207,7 @@ impl CongestionControl for Cubic {
     }
 
     fn on_congestion(&mut self, _now: Instant, in_flight: u32) {
-        let window = self.window.bytes();
+        let window = self.window.cwnd();
         //= RFC 9438 §4.7
         // Fast convergence (section 4.7): a window that did not get back to W_max makes room for
         // others, by 1 - (1 + beta) / 2.
@@ -217,10 +217,10 @@ impl CongestionControl for Cubic {
             window
         };
         self.reduce(in_flight);
-        self.window.set_bytes(self.window.slow_start_threshold());
+        self.window.set_cwnd(self.window.ssthresh());
     }
 
-    fn on_timeout(&mut self, _now: Instant, in_flight: u32, first: bool) {
+    fn on_rto(&mut self, _now: Instant, in_flight: u32, first: bool) {
         if first {
             self.reduce(in_flight);
             //= RFC 9438 §4.8
@@ -279,7 +279,7 @@ mod tests {
     fn a_pause_is_no_time_to_grow() {
         let grown = |pause: u64| {
             let mut cubic = Cubic::new(1_000);
-            cubic.window.set_bytes(100_000);
+            cubic.window.set_cwnd(100_000);
             cubic.on_congestion(Instant::from_secs(1), 100_000);
             for ack in 0..400 {
                 let late = if ack < 200 { 0 } else { pause };
@@ -291,13 +291,13 @@ mod tests {
                 cubic.on_ack(&Acked {
                     now,
                     bytes: 7_000,
-                    smoothed_rtt: Duration::from_millis(100),
+                    srtt: Duration::from_millis(100),
                     latest_rtt: None,
-                    window_limited: true,
+                    cwnd_limited: true,
                     round: ack % 10 == 0,
                 });
             }
-            cubic.window.bytes()
+            cubic.window.cwnd()
         };
         assert_eq!(grown(60), grown(0));
         assert!(grown(0) > 75_000);

@@ -14,7 +14,7 @@ mod window;
 
 pub use cubic::Cubic;
 pub use reno::Reno;
-pub(crate) use usage::WindowUse;
+pub(crate) use usage::CwndUse;
 pub(crate) use validation::Validation;
 pub use window::{MAX_WINDOW, Window};
 
@@ -30,12 +30,12 @@ pub struct Acked {
     /// How many bytes it newly acknowledged.
     pub bytes: u32,
     /// The smoothed round-trip time; zero if nothing was measured yet.
-    pub smoothed_rtt: Duration,
+    pub srtt: Duration,
     /// The round-trip time that this acknowledgement itself measured, if it did.
     pub latest_rtt: Option<Duration>,
     /// Whether the congestion window was what kept the sender from sending more. A window that was
     /// not used up has not been tested, and does not grow (RFC 9438 section 5.8, RFC 7661).
-    pub window_limited: bool,
+    pub cwnd_limited: bool,
     /// Whether with it a round trip begins: what was in flight when the last one began has been
     /// acknowledged.
     pub round: bool,
@@ -63,7 +63,7 @@ pub trait CongestionControl {
 
     /// The retransmission timer expired. Only the `first` expiration for the same data changes the
     /// threshold (RFC 5681 section 3.1).
-    fn on_timeout(&mut self, now: Instant, in_flight: u32, first: bool);
+    fn on_rto(&mut self, now: Instant, in_flight: u32, first: bool);
 }
 
 /// Which algorithm a connection uses.
@@ -128,16 +128,16 @@ impl Controller {
         }
     }
 
-    /// How much may be in flight.
+    /// cwnd: how much may be in flight, in bytes.
     #[inline]
-    pub fn window(&self) -> u32 {
-        self.state().bytes()
+    pub fn cwnd(&self) -> u32 {
+        self.state().cwnd()
     }
 
-    /// Below this, the window grows by slow start.
+    /// ssthresh: below this many bytes the window grows by slow start.
     #[inline]
-    pub fn slow_start_threshold(&self) -> u32 {
-        self.state().slow_start_threshold()
+    pub fn ssthresh(&self) -> u32 {
+        self.state().ssthresh()
     }
 
     /// Whether the window grows by slow start.
@@ -148,18 +148,18 @@ impl Controller {
 
     /// Sets the window; at least one segment.
     #[inline]
-    pub fn set_window(&mut self, bytes: u32) {
-        self.state_mut().set_bytes(bytes);
+    pub fn set_cwnd(&mut self, bytes: u32) {
+        self.state_mut().set_cwnd(bytes);
     }
 
     /// The last response to congestion was for nothing: everything is as it was before, except that
     /// the window is no smaller than now (RFC 9438 §4.9, RFC 4015 §3.2).
     //= RFC 9438 §4.9
     pub fn undo(&mut self, before: &Controller) {
-        let (window, mss) = (self.window(), self.state().mss());
+        let (window, mss) = (self.cwnd(), self.state().mss());
         *self = *before;
         self.set_mss(mss);
-        self.set_window(self.window().max(window));
+        self.set_cwnd(self.cwnd().max(window));
     }
 
     /// The payload of a full segment has changed. The window stays.
@@ -207,10 +207,10 @@ impl CongestionControl for Controller {
         }
     }
 
-    fn on_timeout(&mut self, now: Instant, in_flight: u32, first: bool) {
+    fn on_rto(&mut self, now: Instant, in_flight: u32, first: bool) {
         match self {
-            Controller::Cubic(cubic) => cubic.on_timeout(now, in_flight, first),
-            Controller::Reno(reno) => reno.on_timeout(now, in_flight, first),
+            Controller::Cubic(cubic) => cubic.on_rto(now, in_flight, first),
+            Controller::Reno(reno) => reno.on_rto(now, in_flight, first),
         }
     }
 }

@@ -22,7 +22,7 @@ impl Reno {
 
     fn reduce(&mut self, in_flight: u32) {
         // RFC 5681 equation 4.
-        self.window.set_threshold(self.window.flight(in_flight) / 2);
+        self.window.set_ssthresh(self.window.flight(in_flight) / 2);
         self.acked = 0;
     }
 }
@@ -41,7 +41,7 @@ impl CongestionControl for Reno {
     #[inline]
     //= RFC 5681 §3.1
     fn on_ack(&mut self, acked: &Acked) {
-        if !acked.window_limited {
+        if !acked.cwnd_limited {
             return;
         }
         // Congestion avoidance: one segment for every window acknowledged, counted in bytes
@@ -49,19 +49,19 @@ impl CongestionControl for Reno {
         self.acked = self
             .acked
             .saturating_add(self.window.slow_start(acked.bytes));
-        let window = self.window.bytes();
+        let window = self.window.cwnd();
         if self.acked >= window {
             self.acked = (self.acked - window).min(window);
-            self.window.set_bytes(window + u32::from(self.window.mss()));
+            self.window.set_cwnd(window + u32::from(self.window.mss()));
         }
     }
 
     fn on_congestion(&mut self, _now: Instant, in_flight: u32) {
         self.reduce(in_flight);
-        self.window.set_bytes(self.window.slow_start_threshold());
+        self.window.set_cwnd(self.window.ssthresh());
     }
 
-    fn on_timeout(&mut self, _now: Instant, in_flight: u32, first: bool) {
+    fn on_rto(&mut self, _now: Instant, in_flight: u32, first: bool) {
         if first {
             self.reduce(in_flight);
         }

@@ -6,13 +6,13 @@ fn ack(controller: &mut Controller, now: Instant, bytes: u32) {
     acked(controller, now, bytes, true);
 }
 
-fn acked(controller: &mut Controller, now: Instant, bytes: u32, window_limited: bool) {
+fn acked(controller: &mut Controller, now: Instant, bytes: u32, cwnd_limited: bool) {
     controller.on_ack(&Acked {
         now,
         bytes,
-        smoothed_rtt: Duration::from_millis(100),
+        srtt: Duration::from_millis(100),
         latest_rtt: None,
-        window_limited,
+        cwnd_limited,
         round: false,
     });
 }
@@ -28,7 +28,7 @@ fn both() -> [Controller; 2] {
 fn round_trips(controller: &mut Controller, now: &mut Instant, count: u32) {
     for _ in 0..count {
         *now += Duration::from_millis(100);
-        for _ in 0..controller.window() / u32::from(MSS) {
+        for _ in 0..controller.cwnd() / u32::from(MSS) {
             ack(controller, *now, MSS.into());
         }
     }
@@ -44,13 +44,13 @@ fn initial_windows_of_rfc_6928() {
         (2_000, 14_600),
     ] {
         assert_eq!(
-            Controller::new(Algorithm::Cubic, mss).window(),
+            Controller::new(Algorithm::Cubic, mss).cwnd(),
             window,
             "{mss}"
         );
     }
     // Nonsense does not break it.
-    assert_eq!(Controller::new(Algorithm::Reno, 0).window(), 10);
+    assert_eq!(Controller::new(Algorithm::Reno, 0).cwnd(), 10);
 }
 
 //~ RFC 9438 §4.10
@@ -59,15 +59,15 @@ fn slow_start_adds_what_was_acknowledged() {
     for mut controller in both() {
         assert!(controller.in_slow_start());
         ack(&mut controller, Instant::ZERO, 1_000);
-        assert_eq!(controller.window(), 11_000);
+        assert_eq!(controller.cwnd(), 11_000);
         ack(&mut controller, Instant::ZERO, 2_500);
-        assert_eq!(controller.window(), 13_500);
+        assert_eq!(controller.cwnd(), 13_500);
         // However much at once.
         ack(&mut controller, Instant::ZERO, 50_000);
-        assert_eq!(controller.window(), 63_500);
+        assert_eq!(controller.cwnd(), 63_500);
         // A window that was not used up does not grow.
         acked(&mut controller, Instant::ZERO, 1_000, false);
-        assert_eq!(controller.window(), 63_500);
+        assert_eq!(controller.cwnd(), 63_500);
     }
 }
 
@@ -75,46 +75,37 @@ fn slow_start_adds_what_was_acknowledged() {
 #[test]
 fn reno_halves_and_adds_a_segment_a_window() {
     let mut reno = Controller::new(Algorithm::Reno, MSS);
-    reno.set_window(40_000);
+    reno.set_cwnd(40_000);
     reno.on_congestion(Instant::ZERO, 30_000);
-    assert_eq!(
-        (reno.window(), reno.slow_start_threshold()),
-        (15_000, 15_000)
-    );
+    assert_eq!((reno.cwnd(), reno.ssthresh()), (15_000, 15_000));
     assert!(!reno.in_slow_start());
     for _ in 0..14 {
         ack(&mut reno, Instant::ZERO, 1_000);
-        assert_eq!(reno.window(), 15_000);
+        assert_eq!(reno.cwnd(), 15_000);
     }
     ack(&mut reno, Instant::ZERO, 1_000);
-    assert_eq!(reno.window(), 16_000);
+    assert_eq!(reno.cwnd(), 16_000);
     // What recovery had in flight beyond the window does not count.
     reno.on_congestion(Instant::ZERO, 100_000);
-    assert_eq!(reno.window(), 8_000);
+    assert_eq!(reno.cwnd(), 8_000);
 }
 
 //~ RFC 9438 §4.6
 #[test]
 fn cubic_reduces_by_three_tenths() {
     let mut cubic = Controller::new(Algorithm::Cubic, MSS);
-    cubic.set_window(100_000);
+    cubic.set_cwnd(100_000);
     cubic.on_congestion(Instant::ZERO, 100_000);
-    assert_eq!(
-        (cubic.window(), cubic.slow_start_threshold()),
-        (70_000, 70_000)
-    );
+    assert_eq!((cubic.cwnd(), cubic.ssthresh()), (70_000, 70_000));
 }
 
 #[test]
 fn thresholds_and_windows_have_a_floor() {
     for mut controller in both() {
         controller.on_congestion(Instant::ZERO, 1_000);
-        assert_eq!(
-            (controller.window(), controller.slow_start_threshold()),
-            (2_000, 2_000)
-        );
-        controller.set_window(0);
-        assert_eq!(controller.window(), 1_000);
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (2_000, 2_000));
+        controller.set_cwnd(0);
+        assert_eq!(controller.cwnd(), 1_000);
     }
 }
 
@@ -122,27 +113,27 @@ fn thresholds_and_windows_have_a_floor() {
 #[test]
 fn a_timeout_collapses_the_window_and_only_the_first_lowers_the_threshold() {
     for (mut controller, threshold) in both().into_iter().zip([28_000, 20_000]) {
-        controller.set_window(40_000);
-        controller.on_timeout(Instant::ZERO, 40_000, true);
+        controller.set_cwnd(40_000);
+        controller.on_rto(Instant::ZERO, 40_000, true);
         assert_eq!(
-            (controller.window(), controller.slow_start_threshold()),
+            (controller.cwnd(), controller.ssthresh()),
             (1_000, threshold)
         );
-        controller.on_timeout(Instant::ZERO, 1_000, false);
+        controller.on_rto(Instant::ZERO, 1_000, false);
         assert_eq!(
-            (controller.window(), controller.slow_start_threshold()),
+            (controller.cwnd(), controller.ssthresh()),
             (1_000, threshold)
         );
         assert!(controller.in_slow_start());
         // An acknowledgement of much counts for eight segments at most.
         let mut jump = controller;
         ack(&mut jump, Instant::ZERO, 18_000);
-        assert_eq!(jump.window(), 9_000);
+        assert_eq!(jump.cwnd(), 9_000);
         // Slow start stops at the threshold, and what is left counts for congestion avoidance.
         for _ in 0..30 {
             ack(&mut controller, Instant::ZERO, 1_000);
         }
-        assert!((threshold..threshold + 1_000).contains(&controller.window()));
+        assert!((threshold..threshold + 1_000).contains(&controller.cwnd()));
     }
 }
 
@@ -151,22 +142,22 @@ fn a_timeout_collapses_the_window_and_only_the_first_lowers_the_threshold() {
 #[test]
 fn cubic_is_back_at_w_max_after_k() {
     let mut cubic = Controller::new(Algorithm::Cubic, MSS);
-    cubic.set_window(1_000_000);
+    cubic.set_cwnd(1_000_000);
     cubic.on_congestion(Instant::ZERO, 1_000_000);
     let mut now = Instant::ZERO;
     // The epoch begins at the first acknowledgement, at 0.1 s.
     round_trips(&mut cubic, &mut now, 46);
     // At t = 4.5 s: 0.4 * (4.5 + 0.1 - 9.086)^3 + 1000 = 963.9 is the target for the next round
     // trip, nearly reached by the end of this one.
-    let window = cubic.window();
+    let window = cubic.cwnd();
     assert!((960_000..964_000).contains(&window), "{window}");
     round_trips(&mut cubic, &mut now, 46);
     // At t = 9.1 s, the turning point.
-    let window = cubic.window();
+    let window = cubic.cwnd();
     assert!((999_000..1_001_000).contains(&window), "{window}");
     round_trips(&mut cubic, &mut now, 50);
     // At t = 14.1 s: 0.4 * (14.1 + 0.1 - 9.086)^3 + 1000 = 1053.5.
-    let window = cubic.window();
+    let window = cubic.cwnd();
     assert!((1_048_000..1_054_000).contains(&window), "{window}");
 }
 
@@ -177,12 +168,12 @@ fn cubic_follows_reno_where_reno_is_faster() {
     // K = cbrt(6 / 0.4) = 2.47 s to come back; Reno's estimate is there after
     // 6 segments / (9/17 a round trip) = 11.3 round trips = 1.13 s.
     let mut cubic = Controller::new(Algorithm::Cubic, MSS);
-    cubic.set_window(20_000);
+    cubic.set_cwnd(20_000);
     cubic.on_congestion(Instant::ZERO, 20_000);
-    assert_eq!(cubic.window(), 14_000);
+    assert_eq!(cubic.cwnd(), 14_000);
     let mut now = Instant::ZERO;
     round_trips(&mut cubic, &mut now, 13);
-    let window = cubic.window();
+    let window = cubic.cwnd();
     assert!((19_500..21_500).contains(&window), "{window}");
 }
 
@@ -190,7 +181,7 @@ fn cubic_follows_reno_where_reno_is_faster() {
 #[test]
 fn cubic_converges_fast_when_others_took_the_room() {
     let mut cubic = Controller::new(Algorithm::Cubic, MSS);
-    cubic.set_window(100_000);
+    cubic.set_cwnd(100_000);
     cubic.on_congestion(Instant::ZERO, 100_000);
     // Below W_max = 100,000 again: the new W_max is 0.85 * 70,000.
     cubic.on_congestion(Instant::ZERO, 70_000);
@@ -198,13 +189,13 @@ fn cubic_converges_fast_when_others_took_the_room() {
         panic!("not cubic")
     };
     assert!(format!("{state:?}").contains("w_max: 59500"), "{state:?}");
-    assert_eq!(cubic.window(), 49_000);
+    assert_eq!(cubic.cwnd(), 49_000);
 }
 
 #[test]
 fn time_in_which_the_window_was_not_the_limit_does_not_count() {
     let mut cubic = Controller::new(Algorithm::Cubic, MSS);
-    cubic.set_window(1_000_000);
+    cubic.set_cwnd(1_000_000);
     cubic.on_congestion(Instant::ZERO, 1_000_000);
     let mut now = Instant::ZERO;
     round_trips(&mut cubic, &mut now, 10);
@@ -214,21 +205,21 @@ fn time_in_which_the_window_was_not_the_limit_does_not_count() {
         idle_now += Duration::from_secs(1);
         acked(&mut idle, idle_now, 1_000, false);
     }
-    assert_eq!(idle.window(), cubic.window());
+    assert_eq!(idle.cwnd(), cubic.cwnd());
     round_trips(&mut cubic, &mut now, 5);
     round_trips(&mut idle, &mut idle_now, 5);
-    assert!(idle.window().abs_diff(cubic.window()) < 2_000);
+    assert!(idle.cwnd().abs_diff(cubic.cwnd()) < 2_000);
 }
 
 #[test]
 fn no_acknowledgement_overflows() {
     for mut controller in both() {
-        controller.set_window(u32::MAX);
+        controller.set_cwnd(u32::MAX);
         controller.on_congestion(Instant::ZERO, u32::MAX);
         for step in 0..200_u64 {
             let now = Instant::from_secs(step * step * 1_000_000);
             ack(&mut controller, now, u32::MAX);
-            assert!(controller.window() <= MAX_WINDOW);
+            assert!(controller.cwnd() <= MAX_WINDOW);
         }
         ack(&mut controller, Instant::MAX, u32::MAX);
     }
@@ -237,14 +228,11 @@ fn no_acknowledgement_overflows() {
 #[test]
 fn the_algorithm_can_change_under_way() {
     let mut controller = Controller::new(Algorithm::Cubic, MSS);
-    controller.set_window(50_000);
+    controller.set_cwnd(50_000);
     controller.on_congestion(Instant::ZERO, 50_000);
     controller.set_algorithm(Algorithm::from_name("reno").unwrap());
     assert_eq!(controller.algorithm().name(), "reno");
-    assert_eq!(
-        (controller.window(), controller.slow_start_threshold()),
-        (35_000, 35_000)
-    );
+    assert_eq!((controller.cwnd(), controller.ssthresh()), (35_000, 35_000));
     assert_eq!(Algorithm::from_name("bbr"), None);
 }
 

@@ -12,7 +12,7 @@ use super::Controller;
 
 /// How full the window has been in a round trip. It exists only while something is in flight.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct WindowUse {
+pub(crate) struct CwndUse {
     /// The flight reached the window.
     filled: bool,
     /// The largest flight, in bytes, if it did not.
@@ -21,12 +21,12 @@ pub(crate) struct WindowUse {
     end: SeqNumber,
 }
 
-impl WindowUse {
+impl CwndUse {
     /// Nothing is in flight; `start` is the next number to be sent.
-    pub(crate) fn new(start: SeqNumber) -> WindowUse {
-        WindowUse {
+    pub(crate) fn new(start: SeqNumber) -> CwndUse {
+        CwndUse {
             end: start,
-            ..WindowUse::default()
+            ..CwndUse::default()
         }
     }
 
@@ -36,7 +36,7 @@ impl WindowUse {
         let flight = nxt.distance_from(una).max(0) as u32;
         let is_more = filled || (!self.filled && flight > self.most);
         if is_more || una.at_or_after(self.end) {
-            *self = WindowUse {
+            *self = CwndUse {
                 filled,
                 most: flight,
                 end: nxt,
@@ -48,7 +48,7 @@ impl WindowUse {
     /// it would lag behind an owner whose sends grow: so it comes to twice what was in use.
     #[inline]
     pub(crate) fn is_limited(&self, congestion: &Controller) -> bool {
-        self.filled || (congestion.in_slow_start() && congestion.window() / 2 < self.most)
+        self.filled || (congestion.in_slow_start() && congestion.cwnd() / 2 < self.most)
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
     /// A window of 20,000 bytes.
     fn avoiding() -> Controller {
         let mut congestion = Controller::new(Algorithm::Reno, 1_000);
-        congestion.set_window(20_000);
+        congestion.set_cwnd(20_000);
         congestion.state_mut().end_slow_start();
         congestion
     }
@@ -72,7 +72,7 @@ mod tests {
     //~ RFC 7661 §4.3
     #[test]
     fn a_window_that_was_filled_counts_as_filled_for_a_round_trip() {
-        let mut usage = WindowUse::new(seq(0));
+        let mut usage = CwndUse::new(seq(0));
         assert!(!usage.is_limited(&avoiding()));
         usage.note((seq(0), seq(20_000)), true);
         assert!(usage.is_limited(&avoiding()));
@@ -91,8 +91,8 @@ mod tests {
     #[test]
     fn slow_start_comes_to_twice_what_was_in_use() {
         let mut congestion = Controller::new(Algorithm::Reno, 1_000);
-        congestion.set_window(20_000);
-        let mut usage = WindowUse::new(seq(0));
+        congestion.set_cwnd(20_000);
+        let mut usage = CwndUse::new(seq(0));
         usage.note((seq(0), seq(10_000)), false);
         assert!(!usage.is_limited(&congestion));
         usage.note((seq(0), seq(11_000)), false);
@@ -100,7 +100,7 @@ mod tests {
         // Less in flight later does not change that within the round trip.
         usage.note((seq(8_000), seq(11_000)), false);
         assert!(usage.is_limited(&congestion));
-        congestion.set_window(22_000);
+        congestion.set_cwnd(22_000);
         assert!(!usage.is_limited(&congestion));
     }
 }

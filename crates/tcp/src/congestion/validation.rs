@@ -126,22 +126,22 @@ mod tests {
     #[test]
     fn a_window_outlasts_pauses_of_minutes() {
         let mut congestion = Controller::new(Algorithm::Cubic, 1_000);
-        congestion.set_window(80_000);
+        congestion.set_cwnd(80_000);
         let mut v = Validation::new(at(0));
         v.on_ack(at(1), 50_000, true, RTT, 80_000);
         v.on_restart(at(290), &mut congestion);
-        assert_eq!(congestion.window(), 80_000);
+        assert_eq!(congestion.cwnd(), 80_000);
         // Five minutes from the last use and not from the beginning.
         v.on_restart(at(300), &mut congestion);
-        assert_eq!(congestion.window(), 80_000);
+        assert_eq!(congestion.cwnd(), 80_000);
         v.on_restart(at(302), &mut congestion);
-        assert_eq!(congestion.window(), 40_000);
-        assert_eq!(congestion.slow_start_threshold(), u32::MAX);
+        assert_eq!(congestion.cwnd(), 40_000);
+        assert_eq!(congestion.ssthresh(), u32::MAX);
         // Half for every five minutes, but not below the initial window.
         v.on_restart(at(902), &mut congestion);
-        assert_eq!(congestion.window(), 10_000);
+        assert_eq!(congestion.cwnd(), 10_000);
         v.on_restart(at(30_000), &mut congestion);
-        assert_eq!(congestion.window(), 10_000);
+        assert_eq!(congestion.cwnd(), 10_000);
     }
 
     //~ RFC 7661 §4.2, §4.4

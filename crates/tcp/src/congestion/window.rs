@@ -13,8 +13,8 @@ const SLOW_START_LIMIT: u32 = 8;
 /// A congestion window, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    bytes: u32,
-    threshold: u32,
+    cwnd: u32,
+    ssthresh: u32,
     mss: u16,
     /// In slow start after a timeout.
     collapsed: bool,
@@ -26,30 +26,30 @@ impl Window {
     pub fn new(mss: u16) -> Window {
         let mss = mss.max(1);
         Window {
-            bytes: initial_window(mss),
-            threshold: u32::MAX,
+            cwnd: initial_window(mss),
+            ssthresh: u32::MAX,
             mss,
             collapsed: false,
         }
     }
 
-    /// How much may be in flight, in bytes.
+    /// cwnd: how much may be in flight, in bytes.
     #[inline]
-    pub const fn bytes(&self) -> u32 {
-        self.bytes
+    pub const fn cwnd(&self) -> u32 {
+        self.cwnd
     }
 
-    /// Below this many bytes, the window grows by slow start; `u32::MAX` until there was
+    /// ssthresh: below this many bytes, the window grows by slow start; `u32::MAX` until there was
     /// congestion.
     #[inline]
-    pub const fn slow_start_threshold(&self) -> u32 {
-        self.threshold
+    pub const fn ssthresh(&self) -> u32 {
+        self.ssthresh
     }
 
     /// Whether the window grows by slow start.
     #[inline]
     pub const fn in_slow_start(&self) -> bool {
-        self.bytes < self.threshold
+        self.cwnd < self.ssthresh
     }
 
     /// The payload of a full segment, in bytes; at least one.
@@ -65,19 +65,19 @@ impl Window {
 
     /// Sets the window: at least one segment, at most [`MAX_WINDOW`].
     #[inline]
-    pub fn set_bytes(&mut self, bytes: u32) {
-        self.bytes = bytes.clamp(self.mss.into(), MAX_WINDOW);
+    pub fn set_cwnd(&mut self, bytes: u32) {
+        self.cwnd = bytes.clamp(self.mss.into(), MAX_WINDOW);
     }
 
     /// Sets the threshold: at least two segments (RFC 5681 equation 4).
-    pub(super) fn set_threshold(&mut self, bytes: u32) {
-        self.threshold = bytes.max(2 * u32::from(self.mss));
+    pub(super) fn set_ssthresh(&mut self, bytes: u32) {
+        self.ssthresh = bytes.max(2 * u32::from(self.mss));
     }
 
     /// What the threshold is measured by: what is in flight, and not the window, which may never
     /// have been used (RFC 5681 section 3.1); but recovery's own extra segments do not count.
     pub(super) fn flight(&self, in_flight: u32) -> u32 {
-        in_flight.min(self.bytes)
+        in_flight.min(self.cwnd)
     }
 
     /// Grows by slow start for an acknowledgement of `acked` bytes, up to the threshold; returns
@@ -87,31 +87,31 @@ impl Window {
         if !self.in_slow_start() {
             return acked;
         }
-        let room = self.threshold - self.bytes;
+        let room = self.ssthresh - self.cwnd;
         let growth = if self.collapsed {
             acked.min(SLOW_START_LIMIT * u32::from(self.mss))
         } else {
             acked
         };
         if growth < room {
-            self.set_bytes(self.bytes.saturating_add(growth));
+            self.set_cwnd(self.cwnd.saturating_add(growth));
             0
         } else {
             self.collapsed = false;
-            self.set_bytes(self.threshold);
+            self.set_cwnd(self.ssthresh);
             growth - room
         }
     }
 
     /// After a timeout: one segment, the loss window of RFC 5681 section 3.1.
     pub(super) fn collapse(&mut self) {
-        self.bytes = self.mss.into();
+        self.cwnd = self.mss.into();
         self.collapsed = true;
     }
 
     /// Slow start has found as much as it can.
     pub(super) fn end_slow_start(&mut self) {
-        self.set_threshold(self.bytes);
+        self.set_ssthresh(self.cwnd);
     }
 
     /// A window that was not in use for long is worth half, but not less than the initial window; as
@@ -119,11 +119,11 @@ impl Window {
     /// whether there was anything to take.
     pub(super) fn devalue(&mut self) -> bool {
         let least = initial_window(self.mss);
-        if self.bytes <= least {
+        if self.cwnd <= least {
             return false;
         }
-        self.threshold = self.threshold.max(self.bytes / 4 * 3);
-        self.set_bytes((self.bytes / 2).max(least));
+        self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);
+        self.set_cwnd((self.cwnd / 2).max(least));
         true
     }
 }

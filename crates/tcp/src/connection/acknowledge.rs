@@ -23,7 +23,7 @@ struct Measured {
     /// It begins a round trip.
     round: bool,
     /// The congestion window was what kept more from being in flight.
-    window_limited: bool,
+    cwnd_limited: bool,
     /// The round trip of what it covers.
     rtt: Option<Nanos>,
 }
@@ -82,22 +82,22 @@ impl Connection {
         let flight = self.in_flight();
         let echo = self.take_echo(tcp.flags, ack);
         let mut outcome = self.recovery.on_ack(&arrival, &self.congestion);
-        cx.common.counters.duplicates_reported += u64::from(outcome.twice);
-        self.excuse_probe(&mut outcome, cx);
+        cx.common.counters.duplicates_reported += u64::from(outcome.dsack);
+        self.excuse_mtu_probe(&mut outcome, cx);
         let (mut bytes, mut round, mut rtt) = (0, false, None);
-        let window_limited = self.recovery.is_window_limited(&self.congestion);
+        let cwnd_limited = self.recovery.is_cwnd_limited(&self.congestion);
         if progress {
             round = self.recovery.begins_round(ack);
             rtt = self.take_round_trip(round, &outcome, tcp.options.timestamps, cx.now);
             bytes = self.on_progress(ack, cx);
-            let window = self.congestion.window();
+            let window = self.congestion.cwnd();
             self.validation.on_ack(cx.now, bytes, round, srtt, window);
         }
         let measured = Measured {
             bytes,
             flight: self.validation.in_use(flight),
             round,
-            window_limited,
+            cwnd_limited,
             rtt,
         };
         if self.state == State::Closed {
@@ -108,7 +108,7 @@ impl Connection {
         } else {
             self.respond(before, &measured, &outcome, cx);
         }
-        self.note_probe_arrived(cx);
+        self.note_mtu_probe_arrived(cx);
         self.watch_flight();
         self.wants_transmit |= self.has_pending();
     }
@@ -129,27 +129,27 @@ impl Connection {
             self.congestion.undo(congestion);
             self.backoff = 0;
         } else if before == Phase::Fast && after == Phase::Open {
-            let threshold = self.congestion.slow_start_threshold();
-            self.congestion.set_window(threshold);
+            let threshold = self.congestion.ssthresh();
+            self.congestion.set_cwnd(threshold);
         }
         if outcome.loss.is_none() && before != Phase::Fast && after != Phase::Fast && bytes > 0 {
             self.congestion.on_ack(&Acked {
                 now: cx.now,
                 bytes,
-                smoothed_rtt: self.rtt.smoothed().unwrap_or_default().into(),
+                srtt: self.rtt.srtt().unwrap_or_default().into(),
                 latest_rtt: measured.rtt.map(Duration::from),
-                window_limited: measured.window_limited,
+                cwnd_limited: measured.cwnd_limited,
                 round: measured.round,
             });
         }
         self.respond_to_loss(outcome.loss, flight, cx);
         if after == Phase::Fast && outcome.delivered > 0 {
-            let threshold = self.congestion.slow_start_threshold();
+            let threshold = self.congestion.ssthresh();
             let mss = self.snd.mss;
             let window = self
                 .recovery
                 .window(outcome.delivered, threshold, mss, outcome.safe);
-            self.congestion.set_window(window);
+            self.congestion.set_cwnd(window);
         }
     }
 
@@ -174,8 +174,8 @@ impl Connection {
             Some(Loss::Again) => {
                 // The window is what the recovery just lets go; the reduction is from where it was
                 // to end.
-                let threshold = self.congestion.slow_start_threshold();
-                self.congestion.set_window(threshold);
+                let threshold = self.congestion.ssthresh();
+                self.congestion.set_cwnd(threshold);
             }
         }
         self.ecn.reduced = true;
@@ -186,14 +186,14 @@ impl Connection {
     #[inline]
     pub(super) fn watch_flight(&mut self) {
         if let Some(at) = self.recovery.deadline() {
-            self.timers.set_at(Timer::Retransmit, at);
+            self.timers.set_at(Timer::Transmit, at);
         }
     }
 
     /// The smoothed round trip and the least, or what stands for them before anything was measured.
     pub(super) fn round_trips(&self) -> (Nanos, Nanos) {
-        let smoothed = self.rtt.smoothed().unwrap_or(INITIAL_RTO);
-        (smoothed, self.rtt.min().unwrap_or_default())
+        let smoothed = self.rtt.srtt().unwrap_or(INITIAL_RTO);
+        (smoothed, self.rtt.min_rtt().unwrap_or_default())
     }
 
     /// The time that a segment echoes, in whole milliseconds of the stack's clock.
@@ -209,7 +209,7 @@ impl Connection {
         if window > self.snd.wnd && self.in_flight() == 0 {
             // Probing ends, or its back-off does.
             self.backoff = 0;
-            self.timers.clear(Timer::Retransmit);
+            self.timers.clear(Timer::Transmit);
         }
         self.wants_transmit |= window > self.snd.wnd && self.has_pending();
         self.snd.wnd = window;
@@ -229,26 +229,26 @@ impl Connection {
         self.queue.acknowledge(self.queue.start() + u64::from(data));
         self.pushed = self.pushed.saturating_sub(data);
         self.snd.una = ack;
-        self.snd.small = self.snd.small.max(ack);
+        self.snd.sml = self.snd.sml.max(ack);
         self.unanswered = 0;
         self.stalled_since = cx.now;
         //= RFC 6298 §5
         // RFC 6298 5.2 and 5.3.
         if self.in_flight() == 0 {
-            self.timers.clear(Timer::Retransmit);
-            self.tail_probe_due = false;
+            self.timers.clear(Timer::Transmit);
+            self.tlp_due = false;
             self.recovery.release(&mut cx.common.flights);
         } else {
-            self.recovery.restart_timer(cx.now, self.timeout());
+            self.recovery.restart_timer(cx.now, self.rto());
             self.recovery
-                .restart_probe(cx.now, self.rtt.smoothed(), self.snd.mss);
+                .restart_pto(cx.now, self.rtt.srtt(), self.snd.mss);
         }
         self.changed |= data > 0;
         if fin_acked {
             self.state = self.state.after_fin_acked();
             if self.state == State::FinWait2 && self.orphan {
                 self.timers
-                    .set(Timer::Cork, cx.now, self.fin_wait_2_timeout.get());
+                    .set(Timer::CorkOrFinWait2, cx.now, self.fin_wait_2_timeout.get());
             }
             if self.state == State::Closed {
                 self.finish();
@@ -277,7 +277,7 @@ impl Connection {
         let sample = match (outcome.sent_at, timestamps) {
             (Some(sent_at), _) => Some(now.since(sent_at)),
             (None, Some(t))
-                if self.ts.enabled && t.echo.wrapping_sub(self.ts.resent) as i32 >= 0 =>
+                if self.ts.enabled && t.echo.wrapping_sub(self.ts.retransmitted) as i32 >= 0 =>
             {
                 let millis = self.timestamp(now).wrapping_sub(t.echo);
                 let sample = Nanos::from_millis(millis.max(1));

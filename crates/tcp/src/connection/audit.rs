@@ -30,15 +30,18 @@ impl Connection {
             );
         }
         rule(
-            ready || self.state.is_synchronized() || is_set(Timer::Retransmit),
+            ready || self.state.is_synchronized() || is_set(Timer::Transmit),
             "in a handshake without a timer",
         )?;
         rule(
-            ready || self.in_flight() == 0 || is_set(Timer::Retransmit),
+            ready || self.in_flight() == 0 || is_set(Timer::Transmit),
             "data in flight without a timer",
         )?;
         rule(
-            ready || !self.has_pending() || is_set(Timer::Retransmit) || is_set(Timer::Cork),
+            ready
+                || !self.has_pending()
+                || is_set(Timer::Transmit)
+                || is_set(Timer::CorkOrFinWait2),
             "something to send without a timer",
         )?;
         rule(

@@ -85,8 +85,7 @@ impl Connection {
         }
         self.syn_due = false;
         self.ack_now = false;
-        self.timers
-            .set_after(Timer::Retransmit, cx.now, self.timeout());
+        self.timers.set_after(Timer::Transmit, cx.now, self.rto());
         Ok(())
     }
 

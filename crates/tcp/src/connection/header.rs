@@ -86,11 +86,11 @@ impl Connection {
 
     /// Whether the peer can be told of something beyond the cumulative acknowledgement.
     pub(super) fn has_reports(&self) -> bool {
-        self.selective && (!self.reassembly.is_empty() || self.has_twice())
+        self.selective && (!self.reassembly.is_empty() || self.has_dsack())
     }
 
-    fn has_twice(&self) -> bool {
-        self.rcv.twice.left != self.rcv.twice.right
+    fn has_dsack(&self) -> bool {
+        self.rcv.dsack.left != self.rcv.dsack.right
     }
 
     /// What was received twice, and the held range around it (RFC 2883 §4); then the range of the
@@ -102,9 +102,9 @@ impl Connection {
         let mut blocks = SackBlocks::EMPTY;
         let ranges = self.reassembly.ranges();
         let mut around = None;
-        if self.has_twice() {
-            let SackBlock { left, right } = self.rcv.twice;
-            blocks.push(self.rcv.twice);
+        if self.has_dsack() {
+            let SackBlock { left, right } = self.rcv.dsack;
+            blocks.push(self.rcv.dsack);
             around = ranges.iter().copied().find(|&range| {
                 let held = self.sack_block(range);
                 held.left.at_or_before(left) && right.at_or_before(held.right)
@@ -125,9 +125,9 @@ impl Connection {
 
     /// `left .. right` has arrived once more. The peer is told of the first such range since the
     /// last acknowledgement.
-    pub(super) fn note_twice(&mut self, left: SeqNumber, right: SeqNumber) {
-        if self.selective && !self.has_twice() && left.before(right) {
-            self.rcv.twice = SackBlock { left, right };
+    pub(super) fn note_dsack(&mut self, left: SeqNumber, right: SeqNumber) {
+        if self.selective && !self.has_dsack() && left.before(right) {
+            self.rcv.dsack = SackBlock { left, right };
         }
     }
 
@@ -150,7 +150,7 @@ impl Connection {
     fn offer_window(&mut self) -> u16 {
         let free = self.free_window();
         if self.is_worth_offering(free) {
-            self.rcv.edge = self.rcv.nxt + free;
+            self.rcv.adv = self.rcv.nxt + free;
         } else {
             self.round_edge_up();
         }
@@ -165,7 +165,7 @@ impl Connection {
         let up = window.next_multiple_of(unit) - window;
         let most = u64::from(self.rcv.buffer) * 9 / 8;
         if up > 0 && self.unread() + u64::from(window + up) <= most {
-            self.rcv.edge += up;
+            self.rcv.adv += up;
         }
     }
 
@@ -209,7 +209,7 @@ impl Connection {
     /// A segment with ACK has left.
     pub(super) fn note_acknowledged(&mut self, told: bool) {
         if told {
-            self.rcv.twice = SackBlock::default();
+            self.rcv.dsack = SackBlock::default();
         }
         if self.rcv.acked != self.rcv.nxt {
             self.rcv.acked = self.rcv.nxt;

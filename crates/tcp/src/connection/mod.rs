@@ -11,13 +11,13 @@
 //! | `transmit` | what may be sent now: retransmissions, new data, FIN, acknowledgements |
 //! | `bare` | segments without payload: ACK, probe, SYN, RST |
 //! | `ecn` | explicit congestion notification (RFC 3168) |
-//! | `tail_probe` | tail loss probes |
+//! | `tlp` | tail loss probes (TLP, RFC 8985 §7.3) |
 //! | `pacing` | how fast it may be sent |
 //! | `header` | the header of a segment about to leave, and the window that it offers |
 //! | `delivery` | how fast the peer acknowledges |
 //! | `timeout` | what each timer does |
 //! | `path_mtu` | ICMP errors, and how large segments may be |
-//! | `probe` | one segment larger than the others, to find out whether it arrives |
+//! | `mtu_probe` | path MTU probes (RFC 4821): one segment larger than the others |
 //! | `request` | what the owner asks for; closing |
 //! | `report` | what the owner is told |
 //! | `audit` | what always holds, for tests to ask |
@@ -31,19 +31,19 @@ mod bare;
 mod delivery;
 mod ecn;
 mod header;
+mod mtu_probe;
 mod open;
 mod pacing;
 mod path_mtu;
 mod payload;
-mod probe;
 mod receive;
 mod report;
 mod request;
 mod state;
 mod synsent;
-mod tail_probe;
 mod timeout;
 mod timers;
+mod tlp;
 mod transmit;
 
 pub(crate) use open::{Handshake, announced_mss, initial_window, window_scale};
@@ -103,8 +103,8 @@ pub(crate) struct SendVars {
     /// Sequence and acknowledgement number of the segment that last set the window.
     pub(crate) wl1: SeqNumber,
     pub(crate) wl2: SeqNumber,
-    /// After the last segment sent that was not full (Minshall's rule for Nagle's algorithm).
-    pub(crate) small: SeqNumber,
+    /// SND.SML: after the last segment sent that was not full (Minshall's rule for Nagle's algorithm).
+    pub(crate) sml: SeqNumber,
     /// Payload of a full segment, options of every segment subtracted.
     pub(crate) mss: u16,
     /// The MSS that the peer announced (RFC 9293 3.7.1).
@@ -117,9 +117,9 @@ pub(crate) struct SendVars {
 pub(crate) struct ReceiveVars {
     /// The next sequence number expected (RCV.NXT).
     pub(crate) nxt: SeqNumber,
-    /// After the last sequence number that the peer was ever allowed (RCV.NXT + RCV.WND). Never
-    /// moves back.
-    pub(crate) edge: SeqNumber,
+    /// The advertised edge: after the last sequence number that the peer was ever allowed
+    /// (RCV.NXT + RCV.WND). Never moves back.
+    pub(crate) adv: SeqNumber,
     /// What the last segment that we sent acknowledged (Last.ACK.sent).
     pub(crate) acked: SeqNumber,
     /// Payload of a full segment of the peer's, as observed.
@@ -132,8 +132,9 @@ pub(crate) struct ReceiveVars {
     pub(crate) buffer: u32,
     /// The largest window that memory allows now.
     pub(crate) limit: u32,
-    /// What was received twice and the peer has not been told of (RFC 2883): empty if nothing was.
-    pub(crate) twice: SackBlock,
+    /// DSACK (RFC 2883): what was received twice and the peer has not been told of; empty if nothing
+    /// was.
+    pub(crate) dsack: SackBlock,
     /// Bytes in order, in total.
     pub(crate) received: u64,
     /// Bytes that the owner has consumed, in total.
@@ -150,8 +151,8 @@ pub(crate) struct TimestampVars {
     pub(crate) recent_at: u32,
     /// What is added to the clock, so that it tells nothing (RFC 7323 7.1).
     pub(crate) offset: u32,
-    /// Our timestamp when something was last sent again.
-    pub(crate) resent: u32,
+    /// Our timestamp at the last retransmission.
+    pub(crate) retransmitted: u32,
     /// Both sides agreed.
     pub(crate) enabled: bool,
 }
@@ -178,10 +179,10 @@ pub(crate) struct Connection {
     pub(crate) counted_ranges: u16,
     /// Send our SYN (again), with or without ACK by the state.
     syn_due: bool,
-    /// Send a zero-window or keepalive probe.
+    /// Send a zero-window probe or a keepalive probe: an ACK from below SND.UNA, which wants an answer.
     probe_due: bool,
     /// Send a tail loss probe (RFC 8985 §7.3).
-    tail_probe_due: bool,
+    tlp_due: bool,
     /// Send RST, then forget everything.
     pub(crate) reset_due: bool,
     /// The owner has shut down its sending side; FIN follows the last byte.
@@ -219,7 +220,7 @@ pub(crate) struct Connection {
     rtt: RttEstimator,
     congestion: Controller,
     validation: Validation,
-    /// Consecutive timeouts without progress: the exponent of the back-off.
+    /// Consecutive timeouts without progress: the exponent of the RTO's back-off (RFC 6298 §5.5).
     backoff: u8,
     /// Timeouts and probes that the peer has left without any answer.
     unanswered: u8,
@@ -241,7 +242,7 @@ pub(crate) struct Connection {
     segments_out: u32,
     data_segments_in: u32,
     data_segments_out: u32,
-    bytes_resent: u32,
+    bytes_retransmitted: u32,
     delivery_rate: delivery::DeliveryRate,
     /// When the last answer to an unacceptable segment went out, in milliseconds of the clock.
     answered_at: u32,
@@ -278,7 +279,7 @@ impl Connection {
 
     /// The window that the peer may use now (RCV.WND).
     fn receive_window(&self) -> u32 {
-        self.rcv.edge.distance_from(self.rcv.nxt).max(0) as u32
+        self.rcv.adv.distance_from(self.rcv.nxt).max(0) as u32
     }
 
     /// The value of our timestamp clock: milliseconds (RFC 7323 5.4).
@@ -301,8 +302,8 @@ impl Connection {
         self.congestion.set_mss(self.snd.mss);
     }
 
-    /// The retransmission timeout with its back-off (RFC 6298 5.5).
-    fn timeout(&self) -> Nanos {
+    /// RTO: the retransmission timeout with its back-off (RFC 6298 5.5).
+    fn rto(&self) -> Nanos {
         self.rtt.backed_off_rto(self.backoff.into())
     }
 }

@@ -140,14 +140,14 @@ impl Connection {
         c.state = State::SynReceived;
         c.snd.nxt = h.iss + 1;
         c.agree(now, h, config);
-        c.rcv.edge = c.rcv.nxt + u32::from(initial_window(options));
+        c.rcv.adv = c.rcv.nxt + u32::from(initial_window(options));
         if let Some(sent_at) = h.sent_at {
             c.rtt.on_sample(now, now.since(sent_at));
         }
         c.retransmits = u32::from(h.syn_acks.saturating_sub(1));
         // Our SYN is in flight until the segment that is to follow has been accepted: should it not
         // be, this timer ends the connection.
-        c.timers.set_after(Timer::Retransmit, now, c.timeout());
+        c.timers.set_after(Timer::Transmit, now, c.rto());
         c
     }
 
@@ -155,7 +155,7 @@ impl Connection {
     pub(super) fn agree(&mut self, now: Instant, h: &Handshake, config: &Config) {
         self.rcv.nxt = h.irs + 1;
         self.rcv.acked = self.rcv.nxt;
-        self.rcv.edge = self.rcv.edge.max(self.rcv.nxt);
+        self.rcv.adv = self.rcv.adv.max(self.rcv.nxt);
         self.snd.wl1 = h.irs;
         self.snd.peer_mss = h.peer_mss;
         self.scaling = h.scale.is_some();
@@ -194,7 +194,7 @@ impl Connection {
             counted_ranges: 0,
             syn_due: false,
             probe_due: false,
-            tail_probe_due: false,
+            tlp_due: false,
             reset_due: false,
             shutdown: false,
             fin_sent: false,
@@ -217,21 +217,21 @@ impl Connection {
                 max_wnd: 0,
                 wl1: zero,
                 wl2: zero,
-                small: iss,
+                sml: iss,
                 mss: local_mss,
                 peer_mss: default_mss(key.remote),
                 scale: 0,
             },
             rcv: ReceiveVars {
                 nxt: zero,
-                edge: zero,
+                adv: zero,
                 acked: zero,
                 mss: local_mss.min(FIRST_GUESS_OF_MSS),
                 scale: 0,
                 quick: config.quick_acks,
                 buffer: options.receive_buffer.min(config.max_receive_buffer),
                 limit: u32::MAX,
-                twice: SackBlock::default(),
+                dsack: SackBlock::default(),
                 received: 0,
                 consumed: 0,
                 fin_at: u64::MAX,
@@ -240,7 +240,7 @@ impl Connection {
                 recent: 0,
                 recent_at: 0,
                 offset: ts_offset,
-                resent: ts_offset,
+                retransmitted: ts_offset,
                 enabled: false,
             },
             path: PathMtu::new(link_mtu(config, options)),
@@ -266,7 +266,7 @@ impl Connection {
             segments_out: 0,
             data_segments_in: 0,
             data_segments_out: 0,
-            bytes_resent: 0,
+            bytes_retransmitted: 0,
             delivery_rate: super::delivery::DeliveryRate::default(),
             answered_at: 0,
             last_sent_ms: super::milliseconds(now),
@@ -287,7 +287,7 @@ impl Connection {
         self.syn_due = false;
         self.backoff = 0;
         self.unanswered = 0;
-        self.timers.clear(Timer::Retransmit);
+        self.timers.clear(Timer::Transmit);
         self.restart_keep_alive(now);
     }
 }

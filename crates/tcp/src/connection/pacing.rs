@@ -28,14 +28,14 @@ impl Connection {
     /// The rate in bytes a second, if there is one.
     #[inline]
     pub(super) fn pacing_rate(&self, config: &Config) -> Option<u64> {
-        let rtt = self.rtt.smoothed().filter(|&rtt| rtt >= LEAST_RTT)?;
+        let rtt = self.rtt.srtt().filter(|&rtt| rtt >= LEAST_RTT)?;
         if config.pacing_burst == 0 {
             return None;
         }
         // A recovery moves the window from one acknowledgement to the next; where it leads to is the
         // threshold.
-        let threshold = self.congestion.slow_start_threshold();
-        let mut window = u64::from(self.congestion.window());
+        let threshold = self.congestion.ssthresh();
+        let mut window = u64::from(self.congestion.cwnd());
         if threshold != u32::MAX {
             window = window.max(threshold.into());
         }

@@ -42,7 +42,7 @@ pub(crate) struct PathMtu {
     /// The least that is known not to get through.
     too_big: u16,
     /// The size of the probe in flight, or zero.
-    pub(super) probing: u16,
+    pub(super) probe_size: u16,
     /// Where the probe begins.
     pub(super) probe_at: SeqNumber,
     /// When a larger size is tried, in seconds of the stack's clock.
@@ -60,7 +60,7 @@ impl PathMtu {
         Self {
             mtu: ceiling,
             too_big: u16::MAX,
-            probing: 0,
+            probe_size: 0,
             probe_at: SeqNumber(0),
             look_at: 0,
             guessed: false,
@@ -72,7 +72,7 @@ impl PathMtu {
     fn fall(&mut self, mtu: u16, now_seconds: u32) {
         self.mtu = mtu;
         self.too_big = u16::MAX;
-        self.probing = 0;
+        self.probe_size = 0;
         self.guessed = false;
         self.look_at = now_seconds.wrapping_add(LIFETIME_SECONDS);
     }
@@ -81,7 +81,7 @@ impl PathMtu {
     /// path has changed for good; then halfway to what is known to be too large.
     //= RFC 4821 §7.3
     pub(super) fn size_to_try(&mut self, ceiling: u16, now_seconds: u32) -> Option<u16> {
-        if self.mtu >= ceiling || self.probing > 0 {
+        if self.mtu >= ceiling || self.probe_size > 0 {
             return None;
         }
         if (now_seconds.wrapping_sub(self.look_at) as i32) < 0 {
@@ -101,15 +101,15 @@ impl PathMtu {
 
     /// A probe has been acknowledged.
     //= RFC 4821 §7.6
-    pub(super) fn on_probe_arrived(&mut self, now_seconds: u32) {
-        self.mtu = core::mem::take(&mut self.probing);
+    pub(super) fn on_mtu_probe_arrived(&mut self, now_seconds: u32) {
+        self.mtu = core::mem::take(&mut self.probe_size);
         self.look_at = now_seconds;
     }
 
     /// A probe has to be sent again, in pieces.
     //= RFC 4821 §7.6
-    pub(super) fn on_probe_lost(&mut self, now_seconds: u32) {
-        let size = core::mem::take(&mut self.probing);
+    pub(super) fn on_mtu_probe_lost(&mut self, now_seconds: u32) {
+        let size = core::mem::take(&mut self.probe_size);
         self.too_big = self.too_big.min(size);
         self.look_at = now_seconds.wrapping_add(PROBE_INTERVAL_SECONDS);
     }
@@ -119,7 +119,7 @@ impl PathMtu {
         self.too_big = self.mtu;
         self.guessed = true;
         self.mtu = mtu;
-        self.probing = 0;
+        self.probe_size = 0;
         self.look_at = now_seconds.wrapping_add(PROBE_INTERVAL_SECONDS);
     }
 }
@@ -218,7 +218,7 @@ impl Connection {
             _ if named < if v4 { MIN_V4 } else { MIN_V6 } => return Err(DropReason::IcmpIgnored),
             _ => named.max(least),
         };
-        if self.path.probing > 0 && seq == self.path.probe_at && mtu >= self.path.mtu {
+        if self.path.probe_size > 0 && seq == self.path.probe_at && mtu >= self.path.mtu {
             // The probe's fate, told early, and how large the next should be.
             self.path.too_big = self.path.too_big.min(mtu.saturating_add(1));
             self.path.look_at = seconds(cx.now);

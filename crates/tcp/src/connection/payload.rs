@@ -40,7 +40,7 @@ impl Connection {
         }
         if begin < received as i64 && !segment.payload.is_empty() {
             let already = (received as i64).min(end) - begin;
-            self.note_twice(segment.tcp.seq, segment.tcp.seq + already as u32);
+            self.note_dsack(segment.tcp.seq, segment.tcp.seq + already as u32);
         }
         // What of it is inside the window.
         let from = begin.max(received as i64);
@@ -167,7 +167,7 @@ impl Connection {
     fn note_held(&mut self, start: u64, end: u64) {
         if start < end {
             let seq = |offset: u64| self.rcv.nxt + offset.wrapping_sub(self.rcv.received) as u32;
-            self.note_twice(seq(start), seq(end));
+            self.note_dsack(seq(start), seq(end));
         }
     }
 
@@ -186,7 +186,7 @@ impl Connection {
     /// Everything up to the peer's FIN is in order.
     fn on_peer_fin(&mut self) {
         self.rcv.nxt += 1;
-        self.rcv.edge = self.rcv.edge.max(self.rcv.nxt);
+        self.rcv.adv = self.rcv.adv.max(self.rcv.nxt);
         self.reassembly.clear();
         self.ack_now = true;
         self.changed = true;

@@ -134,7 +134,7 @@ impl Connection {
             if self.in_flight() == 0 {
                 self.delivery_rate.on_rest(acked, begun, cx.now);
             } else {
-                let round_trip = self.rtt.smoothed();
+                let round_trip = self.rtt.srtt();
                 self.delivery_rate
                     .on_progress(acked, begun, cx.now, round_trip);
             }
@@ -204,7 +204,7 @@ impl Connection {
         if len > 0 {
             // A FIN is reported as well, so that its sender knows a needless probe for one.
             if ahead < 0 && !segment.tcp.flags.contains(Flags::SYN) {
-                self.note_twice(seq, seq + len);
+                self.note_dsack(seq, seq + len);
             }
             // Data seen twice: our acknowledgement was lost, or a probe wants an answer.
             self.ack_now = true;

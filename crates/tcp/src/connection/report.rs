@@ -30,7 +30,7 @@ impl Connection {
     }
 
     pub(crate) fn info(&self, now: Instant, config: &Config) -> ConnInfo {
-        let threshold = self.congestion.slow_start_threshold();
+        let threshold = self.congestion.ssthresh();
         ConnInfo {
             state: self.state,
             local: SocketAddr::new(self.key.local, self.key.local_port),
@@ -44,13 +44,13 @@ impl Connection {
             receive_mss: self.rcv.mss,
             path_mtu: self.path.mtu,
             soft_error: self.soft_error,
-            round_trip: self.rtt.smoothed().map(Duration::from),
-            round_trip_variation: self.rtt.variation().map(Duration::from),
-            min_round_trip: self.rtt.min().map(Duration::from),
-            retransmission_timeout: self.timeout().into(),
+            srtt: self.rtt.srtt().map(Duration::from),
+            rttvar: self.rtt.rttvar().map(Duration::from),
+            min_rtt: self.rtt.min_rtt().map(Duration::from),
+            rto: self.rto().into(),
             backoff: self.backoff,
-            congestion_window: self.congestion.window(),
-            slow_start_threshold: (threshold != u32::MAX).then_some(threshold),
+            cwnd: self.congestion.cwnd(),
+            ssthresh: (threshold != u32::MAX).then_some(threshold),
             send_window: self.snd.wnd,
             receive_window: self.receive_window(),
             in_flight: self.in_flight(),
@@ -64,8 +64,8 @@ impl Connection {
             probes: self.keep_alive_probes,
             recovering: self.recovery.phase() != Phase::Open,
             lost: self.recovery.lost(),
-            reported: self.recovery.reported(),
-            resent: self.recovery.resent(),
+            sacked: self.recovery.sacked(),
+            retransmitted: self.recovery.retransmitted(),
             announced_mss: self.local_mss,
             reordering: self.recovery.reordering(),
             segments_in: self.segments_in,
@@ -73,7 +73,7 @@ impl Connection {
             data_segments_in: self.data_segments_in,
             data_segments_out: self.data_segments_out,
             bytes_sent: self.bytes_sent(),
-            bytes_resent: self.bytes_resent.into(),
+            bytes_retransmitted: self.bytes_retransmitted.into(),
             delivery_rate: self.delivery_rate.bytes_per_second(),
             pacing_rate: self.pacing_rate(config),
             next_timer: self
@@ -95,7 +95,7 @@ impl Connection {
         } else {
             self.queue.start()
         };
-        first + u64::from(self.bytes_resent)
+        first + u64::from(self.bytes_retransmitted)
     }
 
     /// For how long nothing acceptable has been received, in whole milliseconds.

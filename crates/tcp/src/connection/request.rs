@@ -96,7 +96,7 @@ impl Connection {
                 self.shut_down();
                 if self.state == State::FinWait2 {
                     self.timers
-                        .set(Timer::Cork, cx.now, self.fin_wait_2_timeout.get());
+                        .set(Timer::CorkOrFinWait2, cx.now, self.fin_wait_2_timeout.get());
                 }
             }
         }
@@ -131,7 +131,7 @@ impl Connection {
 
     /// What has been handed over so far waits for no company any more.
     pub(super) fn push(&mut self) {
-        self.timers.clear(Timer::Cork);
+        self.timers.clear(Timer::CorkOrFinWait2);
         self.pushed = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
         self.wants_transmit = true;
     }

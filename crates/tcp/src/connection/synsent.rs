@@ -56,7 +56,7 @@ impl Connection {
         handshake.ecn &= tcp.ack.is_none() || self.offers_ecn(&cx.common.config);
         let offered = self.rcv.buffer.min(u32::from(u16::MAX));
         self.agree(cx.now, &handshake, &cx.common.config);
-        self.rcv.edge = self.rcv.nxt + offered;
+        self.rcv.adv = self.rcv.nxt + offered;
         self.set_window(
             u32::from(tcp.window),
             tcp.seq,
@@ -92,7 +92,7 @@ impl Connection {
         self.snd.una = ack;
         self.snd.wl1 = seq;
         self.snd.wl2 = ack;
-        self.snd.small = ack;
+        self.snd.sml = ack;
         if self.state == State::SynSent && self.retransmits == 0 {
             // Karn: a SYN that left twice is not timed.
             let sent_at = self.stalled_since;
@@ -107,7 +107,7 @@ impl Connection {
         // One SYN that was sent again may have been late and not lost; more of them tell of
         // congestion (RFC 5681 §3.1).
         if self.retransmits > 1 {
-            self.congestion.set_window(u32::from(self.snd.mss));
+            self.congestion.set_cwnd(u32::from(self.snd.mss));
         }
         self.establish(cx.now);
     }

@@ -18,7 +18,7 @@ impl Connection {
             self.ack_now = true;
             self.wants_transmit = true;
         }
-        if self.timers.take_due(Timer::Cork, now) {
+        if self.timers.take_due(Timer::CorkOrFinWait2, now) {
             if self.state == State::FinWait2 {
                 // The peer may hold its half open for as long as it likes, but not an orphan of ours.
                 cx.common.counters.orphans_killed += 1;
@@ -28,7 +28,7 @@ impl Connection {
             self.more = false;
             self.push();
         }
-        if self.timers.take_due(Timer::Retransmit, now) {
+        if self.timers.take_due(Timer::Transmit, now) {
             if matches!(self.state, State::SynSent | State::SynReceived) {
                 self.on_syn_timeout(cx);
             } else if self.in_flight() > 0 {
@@ -70,7 +70,7 @@ impl Connection {
     //= RFC 9293 MUST-19
     fn back_off(&mut self, now: Instant) {
         self.backoff = self.backoff.saturating_add(1);
-        let mut wait = self.timeout();
+        let mut wait = self.rto();
         if self.user_timeout.get() > Duration::ZERO {
             // Not later than when the user's patience ends.
             wait = wait.min(
@@ -79,7 +79,7 @@ impl Connection {
                     .minus(now.since(self.stalled_since)),
             );
         }
-        self.timers.set_after(Timer::Retransmit, now, wait);
+        self.timers.set_after(Timer::Transmit, now, wait);
         self.recovery.restart_timer(now, wait);
         self.wants_transmit = true;
     }
@@ -111,8 +111,8 @@ impl Connection {
         let (srtt, min_rtt) = self.round_trips();
         let first = self
             .recovery
-            .on_timeout(cx.now, srtt, min_rtt, &self.congestion);
-        self.congestion.on_timeout(cx.now, self.in_flight(), first);
+            .on_rto(cx.now, srtt, min_rtt, &self.congestion);
+        self.congestion.on_rto(cx.now, self.in_flight(), first);
         self.ecn.reduced = true;
         self.back_off(cx.now);
     }
@@ -125,12 +125,12 @@ impl Connection {
                 self.recovery.wait_for_pace(Instant::MAX);
                 self.wants_transmit = true;
             }
-            Some(Due::Probe) => {
+            Some(Due::Tlp) => {
                 cx.common.counters.tail_loss_probes += 1;
-                self.tail_probe_due = true;
+                self.tlp_due = true;
                 self.wants_transmit = true;
                 // What is sent sets the timer again; if nothing can be, the timeout follows.
-                self.recovery.on_probe_sent(None, cx.now, self.timeout());
+                self.recovery.on_tlp_sent(None, cx.now, self.rto());
             }
             Some(Due::Reordering) => {
                 let (srtt, min_rtt) = self.round_trips();
@@ -146,11 +146,11 @@ impl Connection {
                 self.respond_to_loss(loss, self.in_flight(), cx);
                 if self.recovery.phase() == Phase::Fast {
                     // Nothing has arrived that would let anything go but the first segment.
-                    let threshold = self.congestion.slow_start_threshold();
+                    let threshold = self.congestion.ssthresh();
                     let window = self.recovery.window(0, threshold, mss, false);
                     let kept = self.recovery.pipe(mss).saturating_add(room);
                     let window = if loss.is_none() { kept } else { window };
-                    self.congestion.set_window(window);
+                    self.congestion.set_cwnd(window);
                 }
                 self.wants_transmit = true;
             }

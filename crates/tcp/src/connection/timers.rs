@@ -13,24 +13,25 @@ use crate::time::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Timer {
-    /// Something sent is not acknowledged (RFC 6298), or the window is closed and something waits
-    /// (RFC 9293 3.8.6.1): never both.
-    Retransmit,
+    /// Something has to leave, for the first time or again. SYN: its RTO. Data in flight: the earliest
+    /// of RTO (RFC 6298), PTO (TLP) and reordering timer (RFC 8985), and of its pace. Nothing in flight
+    /// and the window closed: the persist timer (RFC 9293 3.8.6.1).
+    Transmit,
     /// An acknowledgement is owed.
     DelayedAck,
     /// The next keepalive probe.
     KeepAlive,
-    /// A corked segment is let go; an orphan in FIN-WAIT-2, which has nothing to send any more, is
-    /// given up.
-    Cork,
+    /// The cork's ceiling: a segment that is not full is let go. In FIN-WAIT-2, where nothing is left
+    /// to send, the FIN-WAIT-2 timeout of an orphan.
+    CorkOrFinWait2,
 }
 
 impl Timer {
     pub(crate) const ALL: [Timer; 4] = [
-        Timer::Retransmit,
+        Timer::Transmit,
         Timer::DelayedAck,
         Timer::KeepAlive,
-        Timer::Cork,
+        Timer::CorkOrFinWait2,
     ];
 }
 

@@ -78,8 +78,8 @@ impl Connection {
             self.send_bare(sink, cx, self.snd.una - 1)?;
             self.probe_due = false;
         }
-        if self.tail_probe_due {
-            self.send_tail_probe(sink, cx)?;
+        if self.tlp_due {
+            self.send_tlp(sink, cx)?;
         }
         if self.has_pending() {
             self.send_stream(sink, cx)?;
@@ -104,9 +104,9 @@ impl Connection {
             .max(u32::from(self.snd.mss));
         for _ in 0..TURN {
             if cx.budget > 0
-                && let Some(probe) = self.next_size_probe(cx)
+                && let Some(probe) = self.next_mtu_probe(cx)
             {
-                self.send_size_probe(sink, cx, probe)?;
+                self.send_mtu_probe(sink, cx, probe)?;
                 continue;
             }
             let mss = u32::from(self.snd.mss);
@@ -119,12 +119,12 @@ impl Connection {
             };
             if pace < mss && next.is_some() && !self.recovery.must_send() {
                 self.wait_for_pace(cx.now, &cx.common.config);
-                self.note_window_use();
+                self.note_cwnd_use();
                 self.watch(cx.now);
                 return Ok(());
             }
             let Some((span, new)) = next else {
-                self.note_window_use();
+                self.note_cwnd_use();
                 self.watch(cx.now);
                 return Ok(());
             };
@@ -133,7 +133,7 @@ impl Connection {
             }
             self.send_span(sink, cx, span, new)?;
             if !self.has_pending() {
-                self.note_window_use();
+                self.note_cwnd_use();
                 self.watch(cx.now);
                 return Ok(());
             }
@@ -150,7 +150,7 @@ impl Connection {
     //= RFC 3042 §2
     pub(super) fn congestion_room(&self) -> u32 {
         let pipe = self.recovery.pipe(self.snd.mss);
-        let room = self.congestion.window().saturating_sub(pipe);
+        let room = self.congestion.cwnd().saturating_sub(pipe);
         if pipe == 0 {
             room.max(u32::from(self.snd.mss))
         } else {
@@ -159,10 +159,10 @@ impl Connection {
     }
 
     /// Notes how full the congestion window is, now that what may leave has left.
-    fn note_window_use(&mut self) {
+    fn note_cwnd_use(&mut self) {
         let filled = self.congestion_room() < u32::from(self.snd.mss);
         let range = (self.snd.una, self.snd.nxt);
-        self.recovery.note_window_use(range, filled);
+        self.recovery.note_cwnd_use(range, filled);
     }
 
     /// The same while something is lost; and whether it is new.
@@ -257,13 +257,13 @@ impl Connection {
             return false;
         }
         if self.cork || self.more {
-            if !self.timers.is_set(Timer::Cork) {
+            if !self.timers.is_set(Timer::CorkOrFinWait2) {
                 self.timers
-                    .set(Timer::Cork, cx.now, cx.common.config.cork_ceiling);
+                    .set(Timer::CorkOrFinWait2, cx.now, cx.common.config.cork_ceiling);
             }
             return true;
         }
-        !self.no_delay && self.snd.small.after(self.snd.una)
+        !self.no_delay && self.snd.sml.after(self.snd.una)
     }
 
     /// Sees to it that a timer runs while something is in flight or waits for the peer's window.
@@ -272,16 +272,15 @@ impl Connection {
             self.watch_flight();
             return;
         }
-        if self.timers.is_set(Timer::Retransmit) {
+        if self.timers.is_set(Timer::Transmit) {
             return;
         }
         //= RFC 9293 MUST-36
-        let waits_for_window =
-            (self.fin_is_unsent() || self.queue.len() > 0) && !self.timers.is_set(Timer::Cork);
+        let waits_for_window = (self.fin_is_unsent() || self.queue.len() > 0)
+            && !self.timers.is_set(Timer::CorkOrFinWait2);
         if waits_for_window {
             self.stalled_since = now;
-            self.timers
-                .set_after(Timer::Retransmit, now, self.timeout());
+            self.timers.set_after(Timer::Transmit, now, self.rto());
         }
     }
 
@@ -298,7 +297,7 @@ impl Connection {
             mut fin,
         } = span;
         let mss = self.snd.mss;
-        let probe = new && self.path.probing > 0 && seq == self.path.probe_at;
+        let probe = new && self.path.probe_size > 0 && seq == self.path.probe_at;
         let offset = self.send_offset(seq);
         cx.common.parts.clear();
         if len > 0 {
@@ -370,29 +369,29 @@ impl Connection {
             if self.in_flight() == 0 {
                 self.stalled_since = cx.now;
             }
-            let srtt = self.rtt.smoothed();
-            let timeout = self.timeout();
+            let srtt = self.rtt.srtt();
+            let timeout = self.rto();
             self.recovery
                 .on_sent((seq, end), cx.now, srtt, timeout, &mut cx.common.flights);
-            self.recovery.restart_probe(cx.now, srtt, mss);
+            self.recovery.restart_pto(cx.now, srtt, mss);
             self.snd.nxt = end;
             self.fin_sent |= fin;
             self.may_be_silly = false;
             if len % u32::from(mss) != 0 {
-                self.snd.small = end;
+                self.snd.sml = end;
             }
             if last {
                 self.more = false;
-                self.timers.clear(Timer::Cork);
+                self.timers.clear(Timer::CorkOrFinWait2);
             }
         } else {
-            self.recovery.on_resent(seq, end, cx.now);
-            if self.path.probing > 0 && end.after(self.path.probe_at) {
-                self.path.on_probe_lost(super::seconds(cx.now));
+            self.recovery.on_retransmitted(seq, end, cx.now);
+            if self.path.probe_size > 0 && end.after(self.path.probe_at) {
+                self.path.on_mtu_probe_lost(super::seconds(cx.now));
             }
-            self.ts.resent = self.timestamp(cx.now);
+            self.ts.retransmitted = self.timestamp(cx.now);
             self.retransmits = self.retransmits.saturating_add(segments as u32);
-            self.bytes_resent = self.bytes_resent.saturating_add(len);
+            self.bytes_retransmitted = self.bytes_retransmitted.saturating_add(len);
             cx.common.counters.retransmitted_segments += segments;
             cx.common.counters.retransmitted_bytes += u64::from(len);
         }

@@ -1,6 +1,6 @@
 //! When something is due: the one timer of data in flight, and the pace at which it leaves.
 
-use super::tail::{Probe, wait};
+use super::tlp::{Tlp, wait};
 use super::{Phase, Recovery};
 use crate::Instant;
 use crate::time::Nanos;
@@ -11,7 +11,7 @@ pub(crate) enum Due {
     /// What is late is lost.
     Reordering,
     /// A tail loss probe.
-    Probe,
+    Tlp,
     /// The retransmission timeout.
     Timeout,
     /// More may leave without a burst.
@@ -24,7 +24,7 @@ impl Recovery {
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let flight = self.flight.as_ref()?;
-        let lost = flight.rto_at.min(flight.probe_at).min(flight.reorder_at);
+        let lost = flight.rto_at.min(flight.pto_at).min(flight.reorder_at);
         Some(lost.min(flight.pace_at))
     }
 
@@ -33,8 +33,8 @@ impl Recovery {
         let flight = self.flight.as_ref()?;
         if flight.reorder_at <= now {
             Some(Due::Reordering)
-        } else if flight.probe_at <= now {
-            Some(Due::Probe)
+        } else if flight.pto_at <= now {
+            Some(Due::Tlp)
         } else if flight.rto_at <= now {
             Some(Due::Timeout)
         } else if flight.pace_at <= now {
@@ -52,35 +52,35 @@ impl Recovery {
         }
     }
 
-    /// Starts the probe timer anew, if a probe makes sense (RFC 8985 §7.2): in no recovery, with
+    /// Starts the PTO anew, if a TLP makes sense (RFC 8985 §7.2): in no recovery, with
     /// nothing reported, and no probe out.
     #[inline]
-    pub(crate) fn restart_probe(&mut self, now: Instant, srtt: Option<Nanos>, mss: u16) {
+    pub(crate) fn restart_pto(&mut self, now: Instant, srtt: Option<Nanos>, mss: u16) {
         let Some(flight) = &mut self.flight else {
             return;
         };
-        flight.probe_at = Instant::MAX;
+        flight.pto_at = Instant::MAX;
         let Some(srtt) = srtt else { return };
-        let sensible = self.probes
+        let sensible = self.tlps
             && self.phase == Phase::Open
-            && flight.probe.is_none()
-            && flight.outstanding.reported() == 0;
+            && flight.tlp.is_none()
+            && flight.outstanding.sacked() == 0;
         if sensible {
             let (una, max) = (flight.outstanding.una(), flight.outstanding.max());
             let at = now + wait(srtt, max.distance_from(una) as u32, mss);
-            flight.probe_at = at.min(flight.rto_at);
+            flight.pto_at = at.min(flight.rto_at);
         }
     }
 
     /// A probe has left, up to SND.NXT, or there was none to send: `again` if it carried what had
     /// been sent before (RFC 8985 §7.3).
-    pub(crate) fn on_probe_sent(&mut self, again: Option<bool>, now: Instant, timeout: Nanos) {
+    pub(crate) fn on_tlp_sent(&mut self, again: Option<bool>, now: Instant, timeout: Nanos) {
         if let Some(flight) = &mut self.flight {
-            flight.probe = again.map(|again| Probe {
+            flight.tlp = again.map(|again| Tlp {
                 end: flight.outstanding.max(),
                 again,
             });
-            flight.probe_at = Instant::MAX;
+            flight.pto_at = Instant::MAX;
             flight.rto_at = now + timeout;
         }
     }

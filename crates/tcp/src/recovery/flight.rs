@@ -6,11 +6,11 @@ use wire::tcp::SackBlock;
 use super::outstanding::{Outstanding, Piece};
 use super::prr::Prr;
 use super::rack::Rack;
-use super::tail::{Probe, Said};
+use super::tlp::{Said, Tlp};
 use super::undo::Undo;
 use super::{Arrival, DUPLICATE_THRESHOLD, Loss, Outcome, Phase, Recovery};
 use crate::Instant;
-use crate::congestion::{Controller, WindowUse};
+use crate::congestion::{Controller, CwndUse};
 
 /// What a connection holds while it has data in flight.
 #[derive(Default)]
@@ -18,14 +18,14 @@ pub(crate) struct Flight {
     pub(super) outstanding: Outstanding,
     pub(super) rack: Rack,
     pub(super) prr: Prr,
-    pub(super) probe: Option<Probe>,
+    pub(super) tlp: Option<Tlp>,
     pub(super) undo: Option<Undo>,
     /// How full the congestion window was.
-    pub(super) window_use: WindowUse,
+    pub(super) cwnd_use: CwndUse,
     /// When the retransmission timer expires.
     pub(super) rto_at: Instant,
-    /// When a probe is due; [`Instant::MAX`] if none is.
-    pub(super) probe_at: Instant,
+    /// PTO: when a TLP is due; [`Instant::MAX`] if none is.
+    pub(super) pto_at: Instant,
     /// When what is late will be lost; [`Instant::MAX`] if nothing is late.
     pub(super) reorder_at: Instant,
     /// When what has been sent will have left at its pace.
@@ -56,11 +56,11 @@ impl Pool {
         let mut flight = self.0.pop().unwrap_or_default();
         flight.outstanding.restart(start);
         flight.rack = Rack::new(start);
-        flight.probe = None;
+        flight.tlp = None;
         flight.undo = None;
-        flight.window_use = WindowUse::new(start);
+        flight.cwnd_use = CwndUse::new(start);
         flight.rto_at = rto_at;
-        flight.probe_at = Instant::MAX;
+        flight.pto_at = Instant::MAX;
         flight.reorder_at = Instant::MAX;
         flight.round_end = start;
         flight.paced_until = Instant::ZERO;
@@ -104,9 +104,9 @@ impl Recovery {
         } = flight;
         let mut arrived = |piece: Piece| {
             outcome.delivered += piece.len;
-            outcome.resent |= piece.resent;
-            unlost |= piece.lost && !piece.resent;
-            if !piece.resent {
+            outcome.retransmitted |= piece.retransmitted;
+            unlost |= piece.lost && !piece.retransmitted;
+            if !piece.retransmitted {
                 outcome.sent_at = outcome.sent_at.max(Some(piece.at));
             }
             rack.on_arrived(&piece, arrival, &mut self.reordering);
@@ -114,11 +114,11 @@ impl Recovery {
         if progress && outstanding.acknowledge(arrival.ack, &mut arrived) {
             //= RFC 2018 §8
             // The peer has let go of what it had reported.
-            outstanding.disbelieve();
+            outstanding.on_reneging();
         }
-        let mut twice = None;
+        let mut dsack = None;
         if self.selective && !arrival.blocks.is_empty() {
-            twice = received_twice(arrival.blocks, arrival.ack);
+            dsack = dsack_block(arrival.blocks, arrival.ack);
             let mut blocks = [SackBlock::default(); wire::tcp::SackBlocks::MAX];
             let blocks = &mut blocks[..arrival.blocks.len()];
             blocks.copy_from_slice(arrival.blocks);
@@ -137,20 +137,20 @@ impl Recovery {
             self.count_duplicates(flight, arrival, progress, &mut outcome);
         }
 
-        outcome.twice = twice.is_some();
-        let explained = twice.is_some_and(|block| self.on_received_twice(flight, block));
-        if let Some(probe) = flight.probe {
+        outcome.dsack = dsack.is_some();
+        let explained = dsack.is_some_and(|block| self.on_dsack(flight, block));
+        if let Some(tlp) = flight.tlp {
             let bare = arrival.duplicate && arrival.blocks.is_empty();
-            let said = probe.on_ack(arrival.ack, twice.is_some(), bare);
+            let said = tlp.on_ack(arrival.ack, dsack.is_some(), bare);
             if said != Said::Nothing {
-                flight.probe = None;
+                flight.tlp = None;
             }
             if said == Said::Repaired && self.phase == Phase::Open {
                 outcome.loss = Some(Loss::Tail);
             }
         }
         if let Some(undo) = &mut flight.undo {
-            let clear = flight.outstanding.lost() + flight.outstanding.resent() == 0;
+            let clear = flight.outstanding.lost() + flight.outstanding.retransmitted() == 0;
             let kind = (self.phase, self.selective);
             let told = progress && undo.on_progress(kind, arrival.ack, arrival.echo, unlost, clear);
             if !progress && arrival.duplicate {
@@ -193,25 +193,25 @@ impl Recovery {
         let counted = u32::from(self.duplicates) * mss;
         let bytes = arrival.ack.distance_from(flight.una_before) as u32;
         outcome.delivered = bytes.saturating_sub(counted).max(mss.min(bytes));
-        if outcome.resent {
+        if outcome.retransmitted {
             // When the rest of it arrived, nobody knows.
             outcome.sent_at = None;
         }
     }
 
-    fn on_received_twice(&mut self, flight: &mut Flight, block: SackBlock) -> bool {
+    fn on_dsack(&mut self, flight: &mut Flight, block: SackBlock) -> bool {
         let (una, max) = (flight.outstanding.una(), flight.outstanding.max());
         // A probe that met its original says nothing of reordering.
-        let probed = flight
-            .probe
-            .is_some_and(|probe| probe.again && block.right == probe.end);
-        if !probed {
-            flight.rack.on_duplicate(una, max, &mut self.reordering);
+        let tlp_met_original = flight
+            .tlp
+            .is_some_and(|tlp| tlp.again && block.right == tlp.end);
+        if !tlp_met_original {
+            flight.rack.on_dsack(una, max, &mut self.reordering);
         }
         flight
             .undo
             .as_mut()
-            .is_some_and(|undo| undo.on_duplicate(block))
+            .is_some_and(|undo| undo.on_dsack(block))
     }
 
     /// New data is acknowledged: the recovery may be over, or without reports the next hole is right
@@ -287,7 +287,7 @@ impl Recovery {
         match self.phase {
             Phase::Open if outstanding.lost() > 0 => {
                 let (una, max) = (outstanding.una(), outstanding.max());
-                let flying = max.distance_from(una) as u32 - outstanding.reported();
+                let flying = max.distance_from(una) as u32 - outstanding.sacked();
                 flight.prr = Prr::new(flying + delivered);
                 flight.undo = Some(Undo::new(*congestion, una, max));
                 flight.reduced_at = arrival.now;
@@ -309,7 +309,7 @@ impl Recovery {
         flight.reorder_at = Instant::MAX;
         let latest = flight.rack.latest()?;
         let threshold = (DUPLICATE_THRESHOLD - 1) * u32::from(arrival.mss);
-        let enough = self.phase != Phase::Open || flight.outstanding.reported() > threshold;
+        let enough = self.phase != Phase::Open || flight.outstanding.sacked() > threshold;
         let Arrival { min_rtt, srtt, .. } = *arrival;
         let window = Rack::window(&self.reordering, enough, min_rtt, srtt);
         let patience = flight.rack.rtt() + window;
@@ -322,7 +322,7 @@ impl Recovery {
 /// The range that the peer says it has received twice: the first block, if it lies below the
 /// acknowledgement or inside the second block (RFC 2883 §4, RFC 2883 §5).
 //= RFC 2883 §4, §5
-pub(super) fn received_twice(blocks: &[SackBlock], ack: SeqNumber) -> Option<SackBlock> {
+pub(super) fn dsack_block(blocks: &[SackBlock], ack: SeqNumber) -> Option<SackBlock> {
     let first = *blocks.first()?;
     let below = first.right.at_or_before(ack);
     let inside = blocks.get(1).is_some_and(|second| {

@@ -4,9 +4,9 @@
 //! | --- | --- |
 //! | `outstanding` | what has been sent and not acknowledged, when, and what is reported or lost of it |
 //! | `rack` | loss told by time: RACK (RFC 8985 §6) |
-//! | `tail` | probes for a lost tail: TLP (RFC 8985 §7) |
+//! | `tlp` | tail loss probes: TLP and its PTO (RFC 8985 §7) |
 //! | `prr` | how much may be sent during a recovery (RFC 6937) |
-//! | `undo` | loss that was none: Eifel, F-RTO, duplicate reports |
+//! | `undo` | spurious loss: Eifel (RFC 3522), F-RTO (RFC 5682), DSACK (RFC 3708) |
 //! | `flight` | all of these together, which exist only while something is in flight |
 //! | `clock` | when something is due, and at which pace it leaves |
 //! | `rtt` | round trips and the retransmission timeout (RFC 6298) |
@@ -27,7 +27,7 @@ mod outstanding;
 mod prr;
 mod rack;
 pub mod rtt;
-mod tail;
+mod tlp;
 mod undo;
 
 pub(crate) use clock::Due;
@@ -88,9 +88,9 @@ pub(crate) struct Outcome {
     /// When the latest of them was sent that was sent but once.
     pub(crate) sent_at: Option<Instant>,
     /// Some of them had been sent again.
-    pub(crate) resent: bool,
-    /// The peer has received something twice.
-    pub(crate) twice: bool,
+    pub(crate) retransmitted: bool,
+    /// DSACK: the peer has received something twice.
+    pub(crate) dsack: bool,
     /// The repair goes well: new data is acknowledged, and nothing more is lost.
     pub(crate) safe: bool,
     pub(crate) loss: Option<Loss>,
@@ -110,7 +110,7 @@ pub(crate) struct Recovery {
     /// The peer reports ranges.
     selective: bool,
     /// Tails are probed for.
-    probes: bool,
+    tlps: bool,
     reordering: Reordering,
 }
 
@@ -123,15 +123,15 @@ impl Recovery {
             phase: Phase::Open,
             must_send: false,
             selective: false,
-            probes: false,
+            tlps: false,
             reordering: Reordering::new(),
         }
     }
 
-    /// `selective`: the peer reports ranges; `probes`: tails may be probed for.
-    pub(crate) fn agree(&mut self, selective: bool, probes: bool) {
+    /// `selective`: the peer reports ranges; `tlps`: tails may be probed for.
+    pub(crate) fn agree(&mut self, selective: bool, tlps: bool) {
         self.selective = selective;
-        self.probes = selective && probes;
+        self.tlps = selective && tlps;
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -149,13 +149,15 @@ impl Recovery {
     }
 
     /// Bytes that the peer has reported beyond its acknowledgement.
-    pub(crate) fn reported(&self) -> u32 {
-        self.flight.as_ref().map_or(0, |f| f.outstanding.reported())
+    pub(crate) fn sacked(&self) -> u32 {
+        self.flight.as_ref().map_or(0, |f| f.outstanding.sacked())
     }
 
     /// Bytes that were sent again and are not acknowledged.
-    pub(crate) fn resent(&self) -> u32 {
-        self.flight.as_ref().map_or(0, |f| f.outstanding.resent())
+    pub(crate) fn retransmitted(&self) -> u32 {
+        self.flight
+            .as_ref()
+            .map_or(0, |f| f.outstanding.retransmitted())
     }
 
     /// Bytes that the network is thought to hold.
@@ -185,7 +187,7 @@ impl Recovery {
     //= RFC 5682 §2.1
     pub(crate) fn prefers_new(&self) -> bool {
         let undo = self.flight.as_ref().and_then(|flight| flight.undo.as_ref());
-        undo.is_some_and(undo::Undo::is_asking)
+        undo.is_some_and(undo::Undo::is_frto)
     }
 
     /// Everything up to `end` has been sent for the first time, beginning at `start`. `timeout` is
@@ -210,20 +212,20 @@ impl Recovery {
     }
 
     /// `start .. end` has been sent again.
-    pub(crate) fn on_resent(&mut self, start: SeqNumber, end: SeqNumber, now: Instant) {
+    pub(crate) fn on_retransmitted(&mut self, start: SeqNumber, end: SeqNumber, now: Instant) {
         self.must_send = false;
         let Some(flight) = &mut self.flight else {
             return;
         };
         let bytes = end.distance_from(start) as u32;
-        flight.outstanding.resend(start, end, now);
+        flight.outstanding.retransmit(start, end, now);
         if self.phase == Phase::Fast {
             flight.prr.on_sent(bytes);
         }
         if self.phase != Phase::Open
             && let Some(undo) = &mut flight.undo
         {
-            undo.on_resent(bytes, now);
+            undo.on_retransmitted(bytes, now);
         }
     }
 
@@ -231,13 +233,13 @@ impl Recovery {
     /// control as it is now.
     pub(crate) fn on_ack(&mut self, arrival: &Arrival<'_>, congestion: &Controller) -> Outcome {
         let Some(mut flight) = self.flight.take() else {
-            let twice =
-                self.selective && flight::received_twice(arrival.blocks, arrival.ack).is_some();
-            if twice {
+            let dsack =
+                self.selective && flight::dsack_block(arrival.blocks, arrival.ack).is_some();
+            if dsack {
                 self.reordering.widen();
             }
             return Outcome {
-                twice,
+                dsack,
                 ..Outcome::default()
             };
         };
@@ -245,8 +247,8 @@ impl Recovery {
         let found = self.detect(&mut flight, arrival, outcome.delivered, congestion);
         outcome.loss = found.or(outcome.loss);
         outcome.safe = arrival.ack.after(flight.una_before) && outcome.loss.is_none();
-        if self.phase != Phase::Open || flight.outstanding.reported() > 0 {
-            flight.probe_at = Instant::MAX;
+        if self.phase != Phase::Open || flight.outstanding.sacked() > 0 {
+            flight.pto_at = Instant::MAX;
         }
         self.flight = Some(flight);
         outcome
@@ -255,7 +257,7 @@ impl Recovery {
     /// The retransmission timer has expired (RFC 6298 §5.4). Returns whether this begins a new
     /// episode of loss.
     //= RFC 8985 §6.3
-    pub(crate) fn on_timeout(
+    pub(crate) fn on_rto(
         &mut self,
         now: Instant,
         srtt: Nanos,
@@ -272,9 +274,9 @@ impl Recovery {
             flight.undo = Some(undo::Undo::new(*congestion, una, max));
         } else {
             // Not even the retransmission came through; the reports may be void (RFC 2018 §8).
-            flight.outstanding.disbelieve();
+            flight.outstanding.on_reneging();
             if let Some(undo) = &mut flight.undo {
-                undo.stop_asking();
+                undo.stop_frto();
             }
         }
         if self.selective {
@@ -287,7 +289,7 @@ impl Recovery {
             flight.outstanding.lose_below(max);
         }
         flight.reorder_at = Instant::MAX;
-        flight.probe_at = Instant::MAX;
+        flight.pto_at = Instant::MAX;
         self.phase = Phase::Loss;
         self.recover = max;
         self.duplicates = 0;
@@ -332,17 +334,17 @@ impl Recovery {
 
     /// What may leave now has left, and has `filled` the congestion window or not.
     #[inline]
-    pub(crate) fn note_window_use(&mut self, range: (SeqNumber, SeqNumber), filled: bool) {
+    pub(crate) fn note_cwnd_use(&mut self, range: (SeqNumber, SeqNumber), filled: bool) {
         if let Some(flight) = &mut self.flight {
-            flight.window_use.note(range, filled);
+            flight.cwnd_use.note(range, filled);
         }
     }
 
     /// Whether the congestion window is what holds the sender back: only then may it grow.
     #[inline]
-    pub(crate) fn is_window_limited(&self, congestion: &Controller) -> bool {
+    pub(crate) fn is_cwnd_limited(&self, congestion: &Controller) -> bool {
         let flight = self.flight.as_ref();
-        flight.is_some_and(|flight| flight.window_use.is_limited(congestion))
+        flight.is_some_and(|flight| flight.cwnd_use.is_limited(congestion))
     }
 
     /// All that is in flight is to be sent again, though no congestion has lost it: the path does not
@@ -351,7 +353,7 @@ impl Recovery {
         if let Some(flight) = &mut self.flight {
             let max = flight.outstanding.max();
             flight.outstanding.lose_below(max);
-            flight.probe_at = Instant::MAX;
+            flight.pto_at = Instant::MAX;
             self.phase = Phase::Loss;
             self.recover = max;
             self.must_send = true;

@@ -48,7 +48,7 @@ enum State {
     /// Thought to be lost, to be sent again.
     Lost,
     /// Sent again, thought to be on its way.
-    Resent,
+    Retransmitted,
 }
 
 /// A range that the peer has not reported, though it reported something beyond or something below
@@ -61,7 +61,7 @@ struct Hole {
     at: Instant,
     state: State,
     /// How often it was sent again.
-    resends: u8,
+    retransmissions: u8,
 }
 
 impl Hole {
@@ -76,7 +76,7 @@ pub(super) struct Sent {
     pub(super) at: Instant,
     /// It was sent again. What is sent again in the moment in which an original is acknowledged
     /// follows that, even if the clock has not moved.
-    pub(super) resent: bool,
+    pub(super) retransmitted: bool,
     pub(super) end: SeqNumber,
 }
 
@@ -84,8 +84,9 @@ impl Sent {
     /// RACK_sent_after of RFC 8985 §6.2, the other way round.
     #[inline]
     pub(super) fn is_before(&self, other: &Sent) -> bool {
-        (self.at, self.resent) < (other.at, other.resent)
-            || ((self.at, self.resent) == (other.at, other.resent) && self.end.before(other.end))
+        (self.at, self.retransmitted) < (other.at, other.retransmitted)
+            || ((self.at, self.retransmitted) == (other.at, other.retransmitted)
+                && self.end.before(other.end))
     }
 }
 
@@ -96,7 +97,7 @@ pub(super) struct Piece {
     pub(super) len: u32,
     /// When it was last sent.
     pub(super) at: Instant,
-    pub(super) resent: bool,
+    pub(super) retransmitted: bool,
     /// It was thought to be lost.
     pub(super) lost: bool,
 }
@@ -139,8 +140,8 @@ impl Outstanding {
         self.max
     }
 
-    /// Bytes that were reported beyond the cumulative acknowledgement.
-    pub(super) fn reported(&self) -> u32 {
+    /// Bytes that were SACKed, beyond the cumulative acknowledgement.
+    pub(super) fn sacked(&self) -> u32 {
         self.edge.distance_from(self.una) as u32 - self.missing
     }
 
@@ -177,9 +178,9 @@ impl Outstanding {
     }
 
     /// Bytes that were sent again and have not been heard of.
-    pub(super) fn resent(&self) -> u32 {
-        let resent = |hole: &&Hole| hole.state == State::Resent;
-        self.holes.iter().filter(resent).map(Hole::len).sum()
+    pub(super) fn retransmitted(&self) -> u32 {
+        let retransmitted = |hole: &&Hole| hole.state == State::Retransmitted;
+        self.holes.iter().filter(retransmitted).map(Hole::len).sum()
     }
 
     /// Everything up to `end` has been sent for the first time. Two sendings that are no further
@@ -202,8 +203,8 @@ impl Outstanding {
         self.sendings.push_back(Sending { end, at: now });
     }
 
-    /// The cumulative acknowledgement has come to `to`. Returns whether the peer has broken its
-    /// word: it stops short inside a range that it had reported (RFC 2018 §8).
+    /// The cumulative acknowledgement has come to `to`. Returns whether the peer is reneging: it
+    /// stops short inside a range that it had SACKed (RFC 2018 §8).
     #[inline]
     pub(super) fn acknowledge(&mut self, to: SeqNumber, mut arrived: impl FnMut(Piece)) -> bool {
         while let Some(hole) = self.holes.front().copied()
@@ -257,7 +258,7 @@ impl Outstanding {
             right: part.right,
             len,
             at: part.at,
-            resent: part.resends > 0,
+            retransmitted: part.retransmissions > 0,
             lost: part.state == State::Lost,
         });
     }
@@ -316,7 +317,7 @@ impl Outstanding {
                 right,
                 len: right.distance_from(self.edge) as u32,
                 at: sending.at,
-                resent: false,
+                retransmitted: false,
                 lost: false,
             });
             self.edge = right;
@@ -343,7 +344,7 @@ impl Outstanding {
                 right: sending.end.min(to),
                 at: sending.at,
                 state: State::Flying,
-                resends: 0,
+                retransmissions: 0,
             };
             self.missing += hole.len();
             self.oldest = self.oldest.min(hole.at);

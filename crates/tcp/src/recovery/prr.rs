@@ -12,23 +12,23 @@
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Prr {
     /// What was in flight when it began (RecoverFS).
-    flight: u32,
+    recover_fs: u32,
     /// What has arrived since (prr_delivered).
-    delivered: u32,
+    prr_delivered: u32,
     /// What was sent since (prr_out).
-    sent: u32,
+    prr_out: u32,
 }
 
 impl Prr {
     pub(super) fn new(flight: u32) -> Prr {
         Prr {
-            flight: flight.max(1),
+            recover_fs: flight.max(1),
             ..Prr::default()
         }
     }
 
     pub(super) fn on_sent(&mut self, bytes: u32) {
-        self.sent = self.sent.saturating_add(bytes);
+        self.prr_out = self.prr_out.saturating_add(bytes);
     }
 
     /// `delivered` bytes have arrived, and `pipe` are in flight: how many may be sent now. `safe`
@@ -43,19 +43,22 @@ impl Prr {
         safe: bool,
     ) -> u32 {
         let mss = u32::from(mss);
-        self.delivered = self.delivered.saturating_add(delivered);
+        self.prr_delivered = self.prr_delivered.saturating_add(delivered);
         let quota = if pipe > threshold {
-            let share = u64::from(self.delivered) * u64::from(threshold);
-            let share = share.div_ceil(u64::from(self.flight));
+            let share = u64::from(self.prr_delivered) * u64::from(threshold);
+            let share = share.div_ceil(u64::from(self.recover_fs));
             u32::try_from(share)
                 .unwrap_or(u32::MAX)
-                .saturating_sub(self.sent)
+                .saturating_sub(self.prr_out)
         } else {
-            let owed = self.delivered.saturating_sub(self.sent).max(delivered);
+            let owed = self
+                .prr_delivered
+                .saturating_sub(self.prr_out)
+                .max(delivered);
             (owed + if safe { mss } else { 0 }).min(threshold - pipe)
         };
         // The first segment of a recovery goes at once.
-        if self.sent == 0 {
+        if self.prr_out == 0 {
             quota.max(mss)
         } else {
             quota

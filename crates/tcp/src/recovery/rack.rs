@@ -4,7 +4,7 @@
 //! Then the latter is late; when it is later than a round trip and what reordering may take, it is
 //! lost. The rule does not care whether it is an original or has been sent again, nor in which order
 //! the numbers are; so it also finds lost retransmissions, and lost tails once a probe
-//! ([`tail`](super::tail)) has made the peer say something.
+//! ([`tlp`](super::tlp)) has made the peer say something.
 
 use wire::seq::SeqNumber;
 
@@ -22,10 +22,10 @@ const PERSISTENCE: u8 = 16;
 pub(super) struct Reordering {
     /// Something arrived after what was sent later (RACK.reordering_seen).
     pub(super) seen: bool,
-    /// The window of reordering in quarters of the least round trip (RACK.reo_wnd_mult).
-    pub(super) quarters: u8,
-    /// Recoveries until that shrinks again (RACK.reo_wnd_persist).
-    persist: u8,
+    /// RACK.reo_wnd_mult: the window of reordering in quarters of the least round trip.
+    pub(super) reo_wnd_mult: u8,
+    /// RACK.reo_wnd_persist: recoveries until that shrinks again.
+    reo_wnd_persist: u8,
     /// By how many segments one was overtaken at most: of use to nobody but who asks.
     distance: u16,
 }
@@ -34,8 +34,8 @@ impl Reordering {
     pub(super) const fn new() -> Reordering {
         Reordering {
             seen: false,
-            quarters: 1,
-            persist: PERSISTENCE,
+            reo_wnd_mult: 1,
+            reo_wnd_persist: PERSISTENCE,
             distance: 0,
         }
     }
@@ -55,15 +55,15 @@ impl Reordering {
 
     /// The peer has received something twice.
     pub(super) fn widen(&mut self) {
-        self.quarters = self.quarters.saturating_add(1);
-        self.persist = PERSISTENCE;
+        self.reo_wnd_mult = self.reo_wnd_mult.saturating_add(1);
+        self.reo_wnd_persist = PERSISTENCE;
     }
 
     /// A recovery has ended.
     pub(super) fn on_recovered(&mut self) {
-        self.persist = self.persist.saturating_sub(1);
-        if self.persist == 0 {
-            self.quarters = 1;
+        self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
+        if self.reo_wnd_persist == 0 {
+            self.reo_wnd_mult = 1;
         }
     }
 }
@@ -110,12 +110,12 @@ impl Rack {
     ) {
         if piece.right.after(self.fack) {
             self.fack = piece.right;
-        } else if !piece.resent && piece.right.before(self.fack) {
+        } else if !piece.retransmitted && piece.right.before(self.fack) {
             let ahead = self.fack.distance_from(piece.right) as u32;
             reordering.note(ahead.saturating_add(piece.len), arrival.mss);
         }
         let rtt = arrival.now.since(piece.at);
-        if piece.resent {
+        if piece.retransmitted {
             // It may have been the original that arrived, and then nothing is known of when what
             // arrived was sent.
             let older = |echo: u64| echo < piece.at.as_millis();
@@ -126,7 +126,7 @@ impl Rack {
         self.rtt = rtt;
         let sent = Sent {
             at: piece.at,
-            resent: piece.resent,
+            retransmitted: piece.retransmitted,
             end: piece.right,
         };
         if self.latest.is_none_or(|latest| latest.is_before(&sent)) {
@@ -136,12 +136,7 @@ impl Rack {
 
     /// The peer has received something twice (RFC 8985 §6.2, step 4): the window of reordering was
     /// too narrow.
-    pub(super) fn on_duplicate(
-        &mut self,
-        una: SeqNumber,
-        max: SeqNumber,
-        reordering: &mut Reordering,
-    ) {
+    pub(super) fn on_dsack(&mut self, una: SeqNumber, max: SeqNumber, reordering: &mut Reordering) {
         if self.widened.is_some_and(|round| una.before(round)) {
             return;
         }
@@ -161,7 +156,7 @@ impl Rack {
         if !reordering.seen && enough {
             return Nanos::ZERO;
         }
-        Nanos::new(min_rtt.times(reordering.quarters.into()).get() / 4).min(srtt)
+        Nanos::new(min_rtt.times(reordering.reo_wnd_mult.into()).get() / 4).min(srtt)
     }
 }
 
@@ -178,12 +173,12 @@ mod tests {
         for _ in 0..15 {
             reordering.on_recovered();
         }
-        assert_eq!(reordering.quarters, 3);
+        assert_eq!(reordering.reo_wnd_mult, 3);
         reordering.on_recovered();
-        assert_eq!(reordering.quarters, 1);
+        assert_eq!(reordering.reo_wnd_mult, 1);
         // Another sign of needless retransmission begins the count anew.
         reordering.widen();
         reordering.on_recovered();
-        assert_eq!(reordering.quarters, 2);
+        assert_eq!(reordering.reo_wnd_mult, 2);
     }
 }

@@ -24,9 +24,9 @@ pub const MAX_RTO: Nanos = Nanos::from_secs(120);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RttEstimator {
     /// SRTT in eighths of a microsecond; 0 until the first sample.
-    smoothed_x8: u32,
+    srtt_x8: u32,
     /// RTTVAR in quarters of a microsecond.
-    variation_x4: u32,
+    rttvar_x4: u32,
     /// The least sample of this half of [`MIN_RTT_WINDOW_SECONDS`], in microseconds.
     min: u32,
     /// That of the half before.
@@ -39,8 +39,8 @@ impl RttEstimator {
     /// An estimator that has seen nothing.
     pub const fn new() -> RttEstimator {
         RttEstimator {
-            smoothed_x8: 0,
-            variation_x4: 0,
+            srtt_x8: 0,
+            rttvar_x4: 0,
             min: 0,
             min_before: 0,
             half: 0,
@@ -50,8 +50,8 @@ impl RttEstimator {
     /// Our SYN or SYN-ACK had to be sent again: should there be no sample by the time data is sent,
     /// the timeout begins at three seconds (RFC 6298 rule 5.7).
     pub(crate) fn note_syn_timeout(&mut self) {
-        if self.smoothed_x8 == 0 {
-            self.variation_x4 = 1;
+        if self.srtt_x8 == 0 {
+            self.rttvar_x4 = 1;
         }
     }
 
@@ -61,17 +61,17 @@ impl RttEstimator {
     //= RFC 6298 §2
     pub fn on_sample(&mut self, now: Instant, rtt: Nanos) {
         let sample = self.note(now, rtt);
-        if self.smoothed_x8 == 0 {
+        if self.srtt_x8 == 0 {
             // Rule 2.2: SRTT <- R, RTTVAR <- R/2.
-            self.smoothed_x8 = sample * 8;
-            self.variation_x4 = sample * 2;
+            self.srtt_x8 = sample * 8;
+            self.rttvar_x4 = sample * 2;
             return;
         }
         // Rule 2.3, the variation first, with the old SRTT:
         // RTTVAR <- 3/4 RTTVAR + 1/4 |SRTT - R'|; SRTT <- 7/8 SRTT + 1/8 R'.
-        let error = (self.smoothed_x8 / 8).abs_diff(sample);
-        self.variation_x4 = self.variation_x4 - self.variation_x4 / 4 + error;
-        self.smoothed_x8 = self.smoothed_x8 - self.smoothed_x8 / 8 + sample;
+        let error = (self.srtt_x8 / 8).abs_diff(sample);
+        self.rttvar_x4 = self.rttvar_x4 - self.rttvar_x4 / 4 + error;
+        self.srtt_x8 = self.srtt_x8 - self.srtt_x8 / 8 + sample;
     }
 
     /// Takes note of a measurement that is not to count for the timeout, being one of many in a round
@@ -93,27 +93,27 @@ impl RttEstimator {
 
     /// SRTT, once there was a sample.
     #[inline]
-    pub fn smoothed(&self) -> Option<Nanos> {
-        self.sampled(self.smoothed_x8 / 8)
+    pub fn srtt(&self) -> Option<Nanos> {
+        self.sampled(self.srtt_x8 / 8)
     }
 
     /// RTTVAR, once there was a sample.
     #[inline]
-    pub fn variation(&self) -> Option<Nanos> {
-        self.sampled(self.variation_x4 / 4)
+    pub fn rttvar(&self) -> Option<Nanos> {
+        self.sampled(self.rttvar_x4 / 4)
     }
 
     /// The least sample of the last [`MIN_RTT_WINDOW_SECONDS`], or of half of them: a path that has
     /// become longer is not held against what it was for ever (RFC 8985 §6.2, step 1).
     //= RFC 8985 §6.2
     #[inline]
-    pub fn min(&self) -> Option<Nanos> {
+    pub fn min_rtt(&self) -> Option<Nanos> {
         self.sampled(self.min.min(self.min_before))
     }
 
     #[inline]
     fn sampled(&self, micros: u32) -> Option<Nanos> {
-        (self.smoothed_x8 != 0).then(|| Nanos::from_micros(micros))
+        (self.srtt_x8 != 0).then(|| Nanos::from_micros(micros))
     }
 
     /// The retransmission timeout, not backed off.
@@ -123,15 +123,15 @@ impl RttEstimator {
     /// first acknowledgement that the peer delays.
     #[inline]
     pub fn rto(&self) -> Nanos {
-        if self.smoothed_x8 == 0 {
-            return if self.variation_x4 == 0 {
+        if self.srtt_x8 == 0 {
+            return if self.rttvar_x4 == 0 {
                 INITIAL_RTO
             } else {
                 AFTER_SYN_TIMEOUT
             };
         }
-        let smoothed = Nanos::from_micros(self.smoothed_x8 / 8);
-        let margin = Nanos::from_micros(self.variation_x4).max(MIN_RTO);
+        let smoothed = Nanos::from_micros(self.srtt_x8 / 8);
+        let margin = Nanos::from_micros(self.rttvar_x4).max(MIN_RTO);
         (smoothed + margin).min(MAX_RTO)
     }
 
@@ -163,7 +163,7 @@ mod tests {
     fn nothing_is_known_at_first() {
         let rtt = RttEstimator::new();
         assert_eq!(
-            (rtt.smoothed(), rtt.min(), rtt.variation()),
+            (rtt.srtt(), rtt.min_rtt(), rtt.rttvar()),
             (None, None, None)
         );
         assert_eq!(rtt.rto(), INITIAL_RTO);
@@ -172,8 +172,8 @@ mod tests {
     #[test]
     fn the_first_sample_is_taken_whole() {
         let rtt = after(&[300]);
-        assert_eq!(rtt.smoothed(), Some(ms(300)));
-        assert_eq!(rtt.variation(), Some(ms(150)));
+        assert_eq!(rtt.srtt(), Some(ms(300)));
+        assert_eq!(rtt.rttvar(), Some(ms(150)));
         // 300 + 4 * 150.
         assert_eq!(rtt.rto(), ms(900));
     }
@@ -183,16 +183,16 @@ mod tests {
     fn later_samples_are_smoothed() {
         let rtt = after(&[300, 500]);
         // RTTVAR = 3/4 * 150 + 1/4 * 200 = 162.5; SRTT = 7/8 * 300 + 1/8 * 500 = 325.
-        assert_eq!(rtt.smoothed(), Some(ms(325)));
-        assert_eq!(rtt.variation(), Some(Nanos::from_micros(162_500)));
+        assert_eq!(rtt.srtt(), Some(ms(325)));
+        assert_eq!(rtt.rttvar(), Some(Nanos::from_micros(162_500)));
         assert_eq!(rtt.rto(), ms(975));
-        assert_eq!(rtt.min(), Some(ms(300)));
+        assert_eq!(rtt.min_rtt(), Some(ms(300)));
     }
 
     #[test]
     fn a_steady_path_keeps_room_for_a_delayed_acknowledgement() {
         let rtt = after(&[50; 100]);
-        assert_eq!(rtt.smoothed(), Some(ms(50)));
+        assert_eq!(rtt.srtt(), Some(ms(50)));
         assert_eq!(rtt.rto(), ms(250));
     }
 
@@ -200,13 +200,13 @@ mod tests {
     fn bounds_hold_for_any_sample() {
         let mut rtt = RttEstimator::new();
         rtt.on_sample(Instant::ZERO, Nanos::ZERO);
-        assert_eq!(rtt.smoothed(), Some(Nanos::from_micros(1)));
+        assert_eq!(rtt.srtt(), Some(Nanos::from_micros(1)));
         assert_eq!(rtt.rto(), MIN_RTO + Nanos::from_micros(1));
         for _ in 0..1_000 {
             rtt.on_sample(Instant::ZERO, Nanos::new(u64::MAX));
             assert!((MIN_RTO..=MAX_RTO).contains(&rtt.rto()));
         }
-        assert!(rtt.smoothed().unwrap() <= MAX_RTO);
+        assert!(rtt.srtt().unwrap() <= MAX_RTO);
     }
 
     #[test]
@@ -228,15 +228,15 @@ mod tests {
         // Half of the time and more it is remembered in any case.
         for seconds in (10..150).step_by(10) {
             rtt.note(at(seconds), ms(80));
-            assert_eq!(rtt.min(), Some(ms(10)), "{seconds}");
+            assert_eq!(rtt.min_rtt(), Some(ms(10)), "{seconds}");
         }
         rtt.note(at(310), ms(80));
-        assert_eq!(rtt.min(), Some(ms(80)));
+        assert_eq!(rtt.min_rtt(), Some(ms(80)));
         // A shorter path counts at once, and one of before a pause no more.
         rtt.note(at(311), ms(20));
-        assert_eq!(rtt.min(), Some(ms(20)));
+        assert_eq!(rtt.min_rtt(), Some(ms(20)));
         rtt.note(at(3_000), ms(50));
-        assert_eq!(rtt.min(), Some(ms(50)));
+        assert_eq!(rtt.min_rtt(), Some(ms(50)));
     }
 
     //~ RFC 6298 §5.7
@@ -244,10 +244,10 @@ mod tests {
     fn a_lost_syn_makes_the_first_timeout_longer() {
         let mut rtt = RttEstimator::new();
         rtt.note_syn_timeout();
-        assert_eq!((rtt.rto(), rtt.smoothed()), (AFTER_SYN_TIMEOUT, None));
+        assert_eq!((rtt.rto(), rtt.srtt()), (AFTER_SYN_TIMEOUT, None));
         rtt.on_sample(Instant::ZERO, ms(50));
-        assert_eq!(rtt.variation(), Some(ms(25)));
+        assert_eq!(rtt.rttvar(), Some(ms(25)));
         rtt.note_syn_timeout();
-        assert_eq!(rtt.variation(), Some(ms(25)));
+        assert_eq!(rtt.rttvar(), Some(ms(25)));
     }
 }

@@ -31,13 +31,14 @@ pub(super) struct Undo {
     start: SeqNumber,
     end: SeqNumber,
     /// When something was first sent again.
-    resent_at: Option<Instant>,
+    retransmitted_at: Option<Instant>,
     /// Bytes sent again that the peer has not reported to have received twice.
     unexplained: u32,
     /// Timestamps and F-RTO have had their say.
     decided: bool,
-    /// The timeout's retransmission is acknowledged; new data is to tell what became of the rest.
-    asking: bool,
+    /// F-RTO is under way: the timeout's retransmission is acknowledged, and new data is to tell what
+    /// became of the rest.
+    frto: bool,
     /// The recovery is over; beyond this number a duplicate report is too late.
     until: Option<SeqNumber>,
 }
@@ -48,38 +49,38 @@ impl Undo {
             congestion,
             start,
             end,
-            resent_at: None,
+            retransmitted_at: None,
             unexplained: 0,
             decided: false,
-            asking: false,
+            frto: false,
             until: None,
         }
     }
 
-    pub(super) fn on_resent(&mut self, bytes: u32, now: Instant) {
-        self.resent_at.get_or_insert(now);
+    pub(super) fn on_retransmitted(&mut self, bytes: u32, now: Instant) {
+        self.retransmitted_at.get_or_insert(now);
         self.unexplained = self.unexplained.saturating_add(bytes);
-        self.stop_asking();
+        self.stop_frto();
     }
 
     /// Whether new data should leave rather than what was given up (RFC 5682 §2.1, step 2b).
-    pub(super) fn is_asking(&self) -> bool {
-        self.asking
+    pub(super) fn is_frto(&self) -> bool {
+        self.frto
     }
 
     /// An answer will not come, or would say nothing any more.
-    pub(super) fn stop_asking(&mut self) {
-        self.decided |= core::mem::take(&mut self.asking);
+    pub(super) fn stop_frto(&mut self) {
+        self.decided |= core::mem::take(&mut self.frto);
     }
 
     /// A duplicate acknowledgement: what was given up is missing indeed (RFC 5682 §2.1, step 3a).
     /// Before any progress it says so, too, if the peer does not report what it has. Returns whether
     /// new data had been sent to find out.
     pub(super) fn on_duplicate_ack(&mut self, phase: Phase, selective: bool) -> bool {
-        let asking = self.asking;
-        self.decided |= phase == Phase::Loss && !selective && self.resent_at.is_some();
-        self.stop_asking();
-        asking
+        let frto = self.frto;
+        self.decided |= phase == Phase::Loss && !selective && self.retransmitted_at.is_some();
+        self.stop_frto();
+        frto
     }
 
     /// The recovery has ended; `max` is SND.NXT.
@@ -94,7 +95,7 @@ impl Undo {
 
     /// The peer has received `block` twice. Returns whether that explains all that was sent again.
     //= RFC 3708 §3
-    pub(super) fn on_duplicate(&mut self, block: SackBlock) -> bool {
+    pub(super) fn on_dsack(&mut self, block: SackBlock) -> bool {
         let inside = block.left.at_or_after(self.start) && block.right.at_or_before(self.end);
         if self.unexplained == 0 || !inside {
             return false;
@@ -118,20 +119,22 @@ impl Undo {
         unlost: bool,
         clear: bool,
     ) -> bool {
-        let Some(resent_at) = self.resent_at else {
+        let Some(retransmitted_at) = self.retransmitted_at else {
             return false;
         };
         if core::mem::replace(&mut self.decided, true) {
             return false;
         }
-        let first = !core::mem::take(&mut self.asking);
+        let first = !core::mem::take(&mut self.frto);
         match (phase, echo) {
             (Phase::Open, _) => false,
-            (_, Some(echo)) => echo < resent_at.as_millis() && (phase == Phase::Loss || clear),
+            (_, Some(echo)) => {
+                echo < retransmitted_at.as_millis() && (phase == Phase::Loss || clear)
+            }
             (Phase::Loss, None) if unlost && (selective || !first) => true,
             (Phase::Loss, None) => {
-                self.asking = first && ack.before(self.end);
-                self.decided = !self.asking;
+                self.frto = first && ack.before(self.end);
+                self.decided = !self.frto;
                 false
             }
             (Phase::Fast, None) => false,
@@ -148,7 +151,7 @@ mod tests {
     fn undo() -> Undo {
         let congestion = Controller::new(Algorithm::Reno, 1_000);
         let mut undo = Undo::new(congestion, SeqNumber(0), SeqNumber(10_000));
-        undo.on_resent(1_000, Instant::from_millis(100));
+        undo.on_retransmitted(1_000, Instant::from_millis(100));
         undo
     }
 

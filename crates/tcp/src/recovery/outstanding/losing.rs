@@ -46,8 +46,8 @@ impl Outstanding {
         }
     }
 
-    /// The peer's reports are void: everything below `edge` is lost.
-    pub(in crate::recovery) fn disbelieve(&mut self) {
+    /// Reneging (RFC 2018 §8): the peer's SACKs are void, and everything below `edge` is lost.
+    pub(in crate::recovery) fn on_reneging(&mut self) {
         self.holes.clear();
         self.holes.push_back(Hole {
             left: self.una,
@@ -55,7 +55,7 @@ impl Outstanding {
             at: Instant::ZERO,
             state: State::Lost,
             // Nobody knows any more, so it is not to be timed.
-            resends: 1,
+            retransmissions: 1,
         });
         self.first_lost = 0;
         self.missing = self.edge.distance_from(self.una) as u32;
@@ -66,10 +66,10 @@ impl Outstanding {
     pub(in crate::recovery) fn find_again(&mut self) {
         for hole in &mut self.holes {
             if hole.state == State::Lost {
-                hole.state = if hole.resends == 0 {
+                hole.state = if hole.retransmissions == 0 {
                     State::Flying
                 } else {
-                    State::Resent
+                    State::Retransmitted
                 };
                 self.oldest = self.oldest.min(hole.at);
             }
@@ -90,7 +90,7 @@ impl Outstanding {
         for sending in &self.sendings {
             let sent = Sent {
                 at: sending.at,
-                resent: false,
+                retransmitted: false,
                 end: sending.end,
             };
             if !sent.is_before(&latest) {
@@ -117,13 +117,13 @@ impl Outstanding {
             }
             let sent = Sent {
                 at: hole.at,
-                resent: hole.state == State::Resent,
+                retransmitted: hole.state == State::Retransmitted,
                 end: hole.right,
             };
             if sent.is_before(&latest) {
                 let due = hole.at + patience;
                 if due <= now {
-                    if hole.state == State::Resent {
+                    if hole.state == State::Retransmitted {
                         found.again = found.again.max(Some(hole.at));
                     }
                     self.lose(i);
@@ -152,7 +152,12 @@ impl Outstanding {
     }
 
     /// `left .. right` has been sent again.
-    pub(in crate::recovery) fn resend(&mut self, left: SeqNumber, right: SeqNumber, now: Instant) {
+    pub(in crate::recovery) fn retransmit(
+        &mut self,
+        left: SeqNumber,
+        right: SeqNumber,
+        now: Instant,
+    ) {
         self.uncover(right);
         self.split(left);
         self.split(right);
@@ -163,14 +168,14 @@ impl Outstanding {
             if hole.state == State::Lost {
                 self.lost -= hole.len();
             }
-            hole.state = State::Resent;
+            hole.state = State::Retransmitted;
             hole.at = now;
-            hole.resends = hole.resends.saturating_add(1);
+            hole.retransmissions = hole.retransmissions.saturating_add(1);
             let hole = *hole;
             self.oldest = self.oldest.min(now);
             if let Some(previous) = i.checked_sub(1).and_then(|i| self.holes.get(i).copied())
                 && previous.right == hole.left
-                && previous.state == State::Resent
+                && previous.state == State::Retransmitted
                 && (previous.at == now || self.holes.len() > MAX_HOLES)
             {
                 self.holes[i].left = previous.left;

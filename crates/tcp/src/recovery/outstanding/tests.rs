@@ -6,7 +6,7 @@ use core::time::Duration;
 enum Byte {
     Flying,
     Lost,
-    Resent,
+    Retransmitted,
     Reported,
 }
 
@@ -27,8 +27,8 @@ fn check(o: &mut Outstanding, m: &Model) {
     assert_eq!(o.una, SeqNumber(m.una));
     assert_eq!(o.max.distance_from(o.una) as u32, len);
     assert_eq!(o.lost(), m.count(Byte::Lost));
-    assert_eq!(o.reported(), m.count(Byte::Reported));
-    assert_eq!(o.resent(), m.count(Byte::Resent));
+    assert_eq!(o.sacked(), m.count(Byte::Reported));
+    assert_eq!(o.retransmitted(), m.count(Byte::Retransmitted));
     assert_eq!(
         o.pipe(),
         len - m.count(Byte::Lost) - m.count(Byte::Reported)
@@ -87,7 +87,7 @@ fn holes_tell_what_counting_bytes_tells() {
                     assert_eq!(broken, inside);
                     if broken {
                         let edge = o.edge.distance_from(o.una) as usize;
-                        o.disbelieve();
+                        o.on_reneging();
                         m.bytes[..edge].fill((Byte::Lost, now));
                     }
                 }
@@ -118,9 +118,9 @@ fn holes_tell_what_counting_bytes_tells() {
                 _ => {
                     if let Some((left, len)) = o.next_lost() {
                         let len = 1 + below(len as usize) as u32;
-                        o.resend(left, left + len, now);
+                        o.retransmit(left, left + len, now);
                         let at = left.distance_from(SeqNumber(m.una)) as usize;
-                        m.bytes[at..at + len as usize].fill((Byte::Resent, now));
+                        m.bytes[at..at + len as usize].fill((Byte::Retransmitted, now));
                     }
                 }
             }
@@ -128,7 +128,7 @@ fn holes_tell_what_counting_bytes_tells() {
         }
         let latest = Sent {
             at: now,
-            resent: true,
+            retransmitted: true,
             end: o.max + 1,
         };
         o.detect(latest, Nanos::ZERO, now + Duration::from_secs(1));
@@ -163,7 +163,7 @@ fn a_peer_cannot_make_it_grow_without_bound() {
     o.lose_below(o.max);
     while let Some((left, len)) = o.next_lost() {
         now += Duration::from_micros(1);
-        o.resend(left, left + len.min(3), now);
+        o.retransmit(left, left + len.min(3), now);
     }
     assert!(o.holes.len() <= 3 * MAX_HOLES, "{}", o.holes.len());
 }

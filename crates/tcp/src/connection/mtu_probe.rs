@@ -18,7 +18,7 @@ impl Connection {
 
     /// A probe, if it is time for one and there is enough to send behind it.
     //= RFC 4821 §7.4, §10.1
-    pub(super) fn next_size_probe(&mut self, cx: &TransmitContext<'_>) -> Option<(u16, Span)> {
+    pub(super) fn next_mtu_probe(&mut self, cx: &TransmitContext<'_>) -> Option<(u16, Span)> {
         if self.path.mtu >= self.mtu_ceiling() || self.fin_sent {
             return None;
         }
@@ -46,62 +46,63 @@ impl Connection {
     }
 
     //= RFC 4821 §7.5
-    pub(super) fn send_size_probe<F: FrameSink>(
+    pub(super) fn send_mtu_probe<F: FrameSink>(
         &mut self,
         sink: &mut F,
         cx: &mut TransmitContext<'_>,
         (size, span): (u16, Span),
     ) -> Result<(), SinkFull> {
-        (self.path.probing, self.path.probe_at) = (size, span.seq);
+        (self.path.probe_size, self.path.probe_at) = (size, span.seq);
         let result = self.send_span(sink, cx, span, true);
         if self.snd.nxt == span.seq + span.len {
             cx.common.counters.path_mtu_probes += 1;
         } else {
             // There was no room for it, or it lies in too many pieces: it was none.
-            self.path.probing = 0;
+            self.path.probe_size = 0;
             if result.is_ok() {
-                self.path.on_probe_lost(seconds(cx.now));
+                self.path.on_mtu_probe_lost(seconds(cx.now));
             }
         }
         result
     }
 
     /// The length of the probe in flight.
-    fn probe_len(&self) -> u32 {
+    fn mtu_probe_len(&self) -> u32 {
         let options = if self.ts.enabled { 12 } else { 0 };
         u32::from(
             self.path
-                .probing
+                .probe_size
                 .saturating_sub(self.fixed_headers() + options),
         )
     }
 
     /// The peer has acknowledged something: perhaps the probe, never sent a second time.
-    pub(super) fn note_probe_arrived(&mut self, cx: &mut Context<'_>) {
-        if self.path.probing > 0
+    pub(super) fn note_mtu_probe_arrived(&mut self, cx: &mut Context<'_>) {
+        if self.path.probe_size > 0
             && self
                 .snd
                 .una
-                .at_or_after(self.path.probe_at + self.probe_len())
+                .at_or_after(self.path.probe_at + self.mtu_probe_len())
         {
-            self.path.on_probe_arrived(seconds(cx.now));
+            self.path.on_mtu_probe_arrived(seconds(cx.now));
             self.update_mss();
         }
     }
 
     /// If nothing but the probe is lost, that says something of its size and nothing of congestion.
     //= RFC 4821 §7.6.2
-    pub(super) fn excuse_probe(&mut self, outcome: &mut Outcome, cx: &mut Context<'_>) {
-        if self.path.probing == 0 || !matches!(outcome.loss, Some(Loss::Entered)) {
+    pub(super) fn excuse_mtu_probe(&mut self, outcome: &mut Outcome, cx: &mut Context<'_>) {
+        if self.path.probe_size == 0 || !matches!(outcome.loss, Some(Loss::Entered)) {
             return;
         }
         let lost = self.recovery.next_lost();
         let alone = lost.is_some_and(|(seq, len)| {
-            seq == self.path.probe_at && len == self.recovery.lost() && len <= self.probe_len()
+            seq == self.path.probe_at && len == self.recovery.lost() && len <= self.mtu_probe_len()
         });
         if alone {
             outcome.loss = None;
-            self.recovery.forgive(self.path.probe_at + self.probe_len());
+            self.recovery
+                .forgive(self.path.probe_at + self.mtu_probe_len());
             cx.common.counters.path_mtu_probes_lost += 1;
         }
     }

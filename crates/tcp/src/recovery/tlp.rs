@@ -15,7 +15,7 @@ const MAX_ACK_DELAY: Nanos = Nanos::from_millis(200);
 /// A probe that is out.
 //= RFC 8985 §7.1
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Probe {
+pub(super) struct Tlp {
     /// SND.NXT after it (TLP.end_seq).
     pub(super) end: SeqNumber,
     /// It carried what had been sent before (TLP.is_retrans).
@@ -33,7 +33,7 @@ pub(super) enum Said {
     Repaired,
 }
 
-impl Probe {
+impl Tlp {
     /// What an acknowledgement of everything below `ack` says (RFC 8985 §7.4.2). `twice` tells that
     /// the peer has reported something that it received twice, `bare` that it is a duplicate
     /// acknowledgement without any report.

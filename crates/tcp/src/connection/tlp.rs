@@ -9,13 +9,13 @@ impl Connection {
     /// Sends a tail loss probe: what is new if the peer's window lets it, else the last segment
     /// again. The congestion window does not matter (RFC 8985 §7.3).
     //= RFC 8985 §7.3
-    pub(super) fn send_tail_probe<F: FrameSink>(
+    pub(super) fn send_tlp<F: FrameSink>(
         &mut self,
         sink: &mut F,
         cx: &mut TransmitContext<'_>,
     ) -> Result<(), SinkFull> {
         if self.in_flight() == 0 || self.recovery.phase() != Phase::Open {
-            self.tail_probe_due = false;
+            self.tlp_due = false;
             return Ok(());
         }
         let mss = u32::from(self.snd.mss);
@@ -42,9 +42,8 @@ impl Connection {
             }
         };
         self.send_span(sink, cx, span, new)?;
-        self.tail_probe_due = false;
-        self.recovery
-            .on_probe_sent(Some(!new), cx.now, self.timeout());
+        self.tlp_due = false;
+        self.recovery.on_tlp_sent(Some(!new), cx.now, self.rto());
         self.watch_flight();
         Ok(())
     }
