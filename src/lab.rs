@@ -1,8 +1,8 @@
 //! `outboard lab`: experiments on this machine, engine and kernel side by side.
 
 use ::lab::flood::experiment as flood;
-use ::lab::{goodput, respond, stateless, web};
-use anyhow::{Result, bail};
+use ::lab::{goodput, programs, respond, stateless, web};
+use anyhow::{Context, Result, bail};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,6 +25,7 @@ enum Experiment {
     Stateless(Stateless),
     Respond(Respond),
     Flood(Flood),
+    Programs(Programs),
 }
 
 /// nginx on the kernel's TCP and on the engine: throughput, CPU a request, latency
@@ -166,6 +167,27 @@ struct Flood {
     seconds: u64,
 }
 
+/// Unmodified programs on the kernel and on the engine: do they serve as they should
+///
+/// Each is started as people start it and serves clients on the kernel's TCP; what they get is held
+/// against what it has to be, byte by byte, also two hundred at once and while the program reloads.
+/// Whether its connections were on the engine is counted. The last column is the rate of short
+/// connections, engine / kernel, from two seconds each: an impression, not a measurement. Needs
+/// root.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  sudo outboard lab programs --only nginx --only redis")]
+struct Programs {
+    /// Only programs whose names contain one of these words
+    #[arg(long, value_name = "WORDS")]
+    only: Vec<String>,
+    /// Install the Debian packages that are missing (apt-get)
+    #[arg(long)]
+    install: bool,
+    /// Write the table into this file, too, below its own first lines (as docs/programs.md)
+    #[arg(long, value_name = "FILE")]
+    write: Option<std::path::PathBuf>,
+}
+
 /// Runs the experiment.
 pub fn run(args: Args) -> Result<ExitCode> {
     if !::lab::is_root() {
@@ -177,6 +199,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Experiment::Stateless(args) => run_stateless(&args),
         Experiment::Respond(args) => run_respond(&args),
         Experiment::Flood(args) => run_flood(&args),
+        Experiment::Programs(args) => run_programs(&args),
     }
 }
 
@@ -267,5 +290,24 @@ fn run_flood(args: &Flood) -> Result<ExitCode> {
         window: Duration::from_secs(args.seconds.max(1)),
     };
     let report = watched(|say| flood::run(&plan, say))?;
+    show(&report, None)
+}
+
+/// Where the table begins in a file that it is written into.
+const TABLE: &str = "<!-- made by `outboard lab programs --write` -->\n";
+
+fn run_programs(args: &Programs) -> Result<ExitCode> {
+    let plan = programs::Plan {
+        binary: std::env::current_exe()?,
+        only: args.only.clone(),
+        install: args.install,
+    };
+    let report = watched(|say| programs::run(&plan, say))?;
+    if let Some(file) = &args.write {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let head = text.split(TABLE).next().unwrap_or_default();
+        std::fs::write(file, format!("{head}{TABLE}\n{report}"))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
     show(&report, None)
 }

@@ -39,8 +39,6 @@ pub enum Outcome {
 const TRIES: usize = 3;
 /// Programs for which one engine serves: what is left by one may show in a later one.
 const PROGRAMS_PER_ENGINE: u32 = 200;
-/// How long the engine may take to let go of what has ended.
-const LETTING_GO: Duration = Duration::from_secs(20);
 
 /// The two networks, and an engine in the second.
 pub struct Bench {
@@ -152,9 +150,12 @@ impl Bench {
                 .compare(transcript, &self.differences)
         })?;
         self.served += 1;
-        let verdict = match (self.trouble(program, &setting)?, verdict) {
-            (Some(difference), _) => Verdict::Differs(difference),
-            (None, verdict) => verdict,
+        let verdict = match verdict {
+            Verdict::Differs(difference) => Verdict::Differs(difference),
+            good => match self.trouble(program, &setting, patience.limit * 2)? {
+                Some(difference) => Verdict::Differs(difference),
+                None => good,
+            },
         };
         if matches!(verdict, Verdict::Differs(_)) || self.served >= PROGRAMS_PER_ENGINE {
             self.offloaded += self.carried();
@@ -185,7 +186,12 @@ impl Bench {
 
     /// What is wrong after a program's end: an engine that has ended, listeners and connections
     /// that nobody has any more, ports at which there is silence.
-    fn trouble(&mut self, program: &Program, setting: &Setting) -> Result<Option<Difference>> {
+    fn trouble(
+        &mut self,
+        program: &Program,
+        setting: &Setting,
+        limit: Duration,
+    ) -> Result<Option<Difference>> {
         let difference = |kind, text| {
             Ok(Some(Difference {
                 step: program.steps.len() + 2,
@@ -211,13 +217,13 @@ impl Bench {
             if left.is_empty() {
                 break;
             }
-            if begin.elapsed() > LETTING_GO {
+            if begin.elapsed() > limit {
                 let text = format!("the engine keeps {}", left.join("\n  "));
                 return difference(Kind::Left, text);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        match self.silent_port(program, setting)? {
+        match self.silent_port(program, setting, limit)? {
             Some(port) => difference(
                 Kind::Left,
                 format!("own port {port} is silent after the program's end"),
@@ -227,7 +233,12 @@ impl Bench {
     }
 
     /// A port of the program's where a client is neither refused nor served.
-    fn silent_port(&self, program: &Program, setting: &Setting) -> Result<Option<u8>> {
+    fn silent_port(
+        &self,
+        program: &Program,
+        setting: &Setting,
+        limit: Duration,
+    ) -> Result<Option<u8>> {
         let ports = program.listens_at();
         if ports.is_empty() {
             return Ok(None);
@@ -252,7 +263,7 @@ impl Bench {
                     (0..ports.len()).find(|&index| peer.state(index as u8) == Some(State::Awaited));
                 match silent {
                     None => return Ok(None),
-                    Some(index) if begin.elapsed() > LETTING_GO => return Ok(Some(ports[index])),
+                    Some(index) if begin.elapsed() > limit => return Ok(Some(ports[index])),
                     Some(_) => std::thread::sleep(Duration::from_millis(1)),
                 }
             }

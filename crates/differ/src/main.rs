@@ -192,8 +192,11 @@ fn small(bench: &mut Bench, program: &Program) -> Result<Program> {
     let Some(difference) = bench.difference(program)? else {
         return Ok(program.clone());
     };
+    // What comes after is not needed, unless it is the end of all that differs.
+    let mut program = program.clone();
+    program.steps.truncate(difference.step + 1);
     let mut last = difference.clone();
-    let mut shrunk = shrink::shrink(program, |candidate| {
+    let mut shrunk = shrink::shrink(&program, |candidate| {
         let found = bench.difference(candidate)?;
         let same = found.filter(|found| found.kind == difference.kind);
         let fails = same.is_some();

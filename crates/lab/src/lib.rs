@@ -14,6 +14,7 @@ pub mod machine;
 pub mod nginx;
 pub mod outboard;
 pub mod process;
+pub mod programs;
 pub mod respond;
 pub mod sampler;
 pub mod stateless;

@@ -1,0 +1,77 @@
+//! A table of programs: unmodified ones, on the kernel and on the engine.
+//!
+//! Each is started as people start it, in a private network, serves clients on the kernel's TCP at
+//! the other side, and what they get is held against what it has to be, byte by byte. That its
+//! connections were on the engine is counted, not believed.
+
+mod behind;
+mod exchange;
+mod report;
+mod subjects;
+mod trial;
+
+pub use report::Report;
+
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// What to try.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// `outboard`.
+    pub binary: PathBuf,
+    /// Only programs whose names contain one of these words; all, without any.
+    pub only: Vec<String>,
+    /// Whether to install what is missing.
+    pub install: bool,
+}
+
+/// A program on both stacks.
+struct Line {
+    name: &'static str,
+    kernel: trial::Trial,
+    engine: trial::Trial,
+}
+
+/// Tries all programs that are installed; `say` is told what goes on.
+///
+/// # Errors
+/// No program is chosen, or a network or an engine cannot be made.
+pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Report> {
+    let chosen = subjects::chosen(&plan.only);
+    if chosen.is_empty() {
+        let all: Vec<&str> = subjects::SUBJECTS.iter().map(|one| one.name).collect();
+        bail!("no program is called so; there are: {}", all.join("; "));
+    }
+    let (mut lines, mut missing) = (Vec::new(), Vec::new());
+    for subject in chosen {
+        if subjects::executable(subject).is_none() && plan.install {
+            say(&format!("installing {}", subject.package));
+            install(subject.package)?;
+        }
+        if subjects::executable(subject).is_none() {
+            missing.push((subject.name, subject.package));
+            continue;
+        }
+        say(&format!("{} on the kernel", subject.name));
+        let kernel = trial::run(subject, None)?;
+        say(&format!("{} on the engine", subject.name));
+        let engine = trial::run(subject, Some(&plan.binary))?;
+        lines.push(Line {
+            name: subject.name,
+            kernel,
+            engine,
+        });
+    }
+    Ok(Report::new(&lines, &missing))
+}
+
+/// By the distribution's own means.
+fn install(package: &str) -> Result<()> {
+    let mut command = Command::new("apt-get");
+    command
+        .args(["install", "-y", "--no-install-recommends", package])
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    crate::tool::output(&mut command, &format!("apt-get install {package}")).map(drop)
+}

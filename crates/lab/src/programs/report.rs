@@ -1,0 +1,158 @@
+//! The table, as it stands in `docs/programs.md`.
+
+use super::Line;
+use super::trial::{Check, Trial};
+use std::fmt;
+
+/// What was tried and how it came out.
+pub struct Report {
+    rows: Vec<Vec<String>>,
+    notes: Vec<String>,
+    missing: Vec<String>,
+}
+
+const HEADINGS: [&str; 7] = [
+    "program",
+    "on the engine",
+    "bytes",
+    "200 at once",
+    "reload under load",
+    "stop",
+    "÷ kernel",
+];
+
+impl Report {
+    pub(super) fn new(lines: &[Line], missing: &[(&str, &str)]) -> Self {
+        let mut notes = Vec::new();
+        let rows = lines.iter().map(|line| row(line, &mut notes)).collect();
+        let missing = missing
+            .iter()
+            .map(|(name, package)| format!("{name} (`apt-get install {package}`)"))
+            .collect();
+        Self {
+            rows,
+            notes,
+            missing,
+        }
+    }
+}
+
+fn row(line: &Line, notes: &mut Vec<String>) -> Vec<String> {
+    let (kernel, engine) = (&line.kernel, &line.engine);
+    let mut cells = vec![line.name.to_owned(), placed(engine)];
+    let checks: [fn(&Trial) -> Option<&Check>; 4] = [
+        |trial| Some(&trial.bytes),
+        |trial| Some(&trial.at_once),
+        |trial| trial.reload.as_ref(),
+        |trial| Some(&trial.stop),
+    ];
+    for (check, heading) in checks.iter().zip(&HEADINGS[2..]) {
+        cells.push(match check(engine) {
+            None => "–".into(),
+            Some(Ok(said)) => said.clone(),
+            Some(Err(wrong)) => {
+                let also = match check(kernel) {
+                    Some(Err(same)) => format!(" (the kernel likewise: {})", first_line(same)),
+                    _ => String::new(),
+                };
+                notes.push(format!(
+                    "{}, {heading}: {}{also}",
+                    line.name,
+                    first_line(wrong)
+                ));
+                "**no**".into()
+            }
+        });
+    }
+    for (stack, trial) in [("kernel", kernel), ("engine", engine)] {
+        if let Err(wrong) = &trial.starts {
+            let wrong = first_line(wrong);
+            notes.push(format!(
+                "{} does not start on the {stack}: {wrong}",
+                line.name
+            ));
+        }
+    }
+    if !engine.explained.is_empty() {
+        let said = engine.explained.trim().replace('\n', "\n      ");
+        notes.push(format!(
+            "{}, `outboard explain`:\n\n      {said}\n",
+            line.name
+        ));
+    }
+    cells.push(if kernel.rate > 0.0 && engine.rate > 0.0 {
+        format!("{:.2}", engine.rate / kernel.rate)
+    } else {
+        "–".into()
+    });
+    cells
+}
+
+/// Where its connections were.
+fn placed(trial: &Trial) -> String {
+    match trial.connections {
+        _ if trial.starts.is_err() => "–".into(),
+        (made, accepted) if accepted >= made => format!("all of {made}"),
+        (made, 0) => format!("**none** of {made}"),
+        (made, accepted) => format!("**{accepted}** of {made}"),
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| {} |", HEADINGS.join(" | "))?;
+        writeln!(f, "|{}", " --- |".repeat(HEADINGS.len()))?;
+        for row in &self.rows {
+            writeln!(f, "| {} |", row.join(" | "))?;
+        }
+        if !self.notes.is_empty() {
+            writeln!(f, "\nWhat is not as it should be:\n")?;
+            for note in &self.notes {
+                writeln!(f, "- {note}")?;
+            }
+        }
+        if !self.missing.is_empty() {
+            writeln!(f, "\nNot installed: {}", self.missing.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(accepted: u64, bytes: Check) -> Trial {
+        Trial {
+            starts: Ok("yes".into()),
+            connections: (10, accepted),
+            bytes,
+            at_once: Ok("all".into()),
+            reload: None,
+            stop: Ok("ends".into()),
+            rate: 50.0,
+            explained: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_fails_or_was_the_kernels_is_told() {
+        let line = Line {
+            name: "a server",
+            kernel: trial(0, Ok("right".into())),
+            engine: trial(4, Err("wrong bytes after 17\nand more".into())),
+        };
+        let text = Report::new(&[line], &[("b", "b-package")]).to_string();
+        let row = "| a server | **4** of 10 | **no** | all | – | ends | 1.00 |";
+        assert!(text.contains(row), "{text}");
+        assert!(
+            text.contains("- a server, bytes: wrong bytes after 17\n"),
+            "{text}"
+        );
+        assert!(text.contains("Not installed: b (`apt-get install b-package`)"));
+    }
+}

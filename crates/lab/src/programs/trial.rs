@@ -1,0 +1,313 @@
+//! One program on one stack: does it serve, rightly, many at once, while it reloads, and does it
+//! leave nothing.
+
+use super::behind::Behind;
+use super::exchange::{LARGE, SMALL, answer, ask, connect, content, once};
+use super::subjects::{BEHIND, PORT, Place, Subject, executable};
+use crate::outboard::{Outboard, total};
+use crate::process::Process;
+use crate::world::{Side, World};
+use anyhow::{Context, Result};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a program may take to begin, and to end.
+const LIMIT: Duration = Duration::from_secs(30);
+/// How long the engine may take to have its listener, or to let go of it.
+const TAKING: Duration = Duration::from_secs(10);
+/// Clients at once, each with a connection of its own.
+const AT_ONCE: usize = 200;
+/// Threads of clients under load.
+const LOADERS: usize = 4;
+/// How long the load goes on without a reload, to count.
+const COUNTING: Duration = Duration::from_secs(2);
+
+/// How a check came out: what there is to say of it, or what went wrong.
+pub type Check = Result<String, String>;
+
+/// What a program did.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// Whether it started and answered.
+    pub starts: Check,
+    /// Connections that clients made, and those of them that the engine accepted.
+    pub connections: (u64, u64),
+    /// Small and large exchanges, byte by byte.
+    pub bytes: Check,
+    /// Two hundred clients at once.
+    pub at_once: Check,
+    /// Exchanges while it reloads; none if it cannot.
+    pub reload: Option<Check>,
+    /// Whether it ends when it is told to, and leaves nothing.
+    pub stop: Check,
+    /// Exchanges a second.
+    pub rate: f64,
+    /// What `outboard explain` says where not all was on the engine.
+    pub explained: String,
+}
+
+/// Tries a program, on the engine of `binary` or, without one, on the kernel.
+///
+/// # Errors
+/// The network or the engine cannot be made. What goes wrong with the program is in the trial.
+pub fn run(subject: &Subject, binary: Option<&Path>) -> Result<Trial> {
+    let world = World::new()?;
+    let (small, large) = (content(SMALL.1), content(LARGE.1));
+    let site = world.site(&[(SMALL.0, &small), (LARGE.0, &large)])?;
+    // Programs that give their rights away read it too.
+    open_to_all(world.scratch())?;
+    let outboard = binary.map(|binary| Outboard::new(binary, &world));
+    let engine = match &outboard {
+        Some(outboard) => Some(outboard.start_engine(&world, None)?),
+        None => None,
+    };
+    let directory = world.scratch().join("program");
+    std::fs::create_dir(&directory)?;
+    let client: IpAddr = Side::Client.ipv4().into();
+    let behind = match subject.passes_on {
+        true => Some(world.on(Side::Client, || Behind::start(client, BEHIND))?),
+        false => None,
+    };
+    let place = Place {
+        directory,
+        site,
+        behind: behind.as_ref().map_or(client, Behind::ip).to_string(),
+    };
+    let mut stage = Stage {
+        subject,
+        world: &world,
+        outboard: outboard.as_ref(),
+        made: AtomicU64::new(0),
+    };
+    let trial = stage.play(&place);
+    drop(engine);
+    trial
+}
+
+fn open_to_all(directory: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+struct Stage<'a> {
+    subject: &'a Subject,
+    world: &'a World,
+    outboard: Option<&'a Outboard>,
+    made: AtomicU64,
+}
+
+impl Stage<'_> {
+    fn play(&mut self, place: &Place) -> Result<Trial> {
+        let nothing = || Err("not tried".to_owned());
+        let mut trial = Trial {
+            starts: nothing(),
+            connections: (0, 0),
+            bytes: nothing(),
+            at_once: nothing(),
+            reload: None,
+            stop: nothing(),
+            rate: 0.0,
+            explained: String::new(),
+        };
+        let mut process = match self.start(place) {
+            Ok(process) => process,
+            Err(error) => {
+                trial.starts = Err(format!("{error:#}"));
+                return Ok(trial);
+            }
+        };
+        trial.starts = Ok("yes".into());
+        let before = self.accepted();
+        self.made.store(0, Ordering::Relaxed);
+        let large = (LARGE.0, self.subject.most.unwrap_or(LARGE.1));
+        trial.bytes = self.check(|| {
+            for _ in 0..20 {
+                self.once(SMALL)?;
+            }
+            for _ in 0..3 {
+                self.once(large)?;
+            }
+            Ok("right".into())
+        });
+        trial.at_once = self.check(|| self.burst());
+        trial.rate = self.rate();
+        if self.subject.reload.is_some() {
+            trial.reload = Some(self.reloads(&process));
+        }
+        let made = self.made.load(Ordering::Relaxed);
+        trial.connections = (made, self.accepted() - before);
+        if self.outboard.is_some() && trial.connections.1 < made {
+            trial.explained = self.explain(&process);
+        }
+        trial.stop = self.stop(&mut process);
+        Ok(trial)
+    }
+
+    fn start(&self, place: &Place) -> Result<Process> {
+        let program = executable(self.subject)
+            .with_context(|| format!("apt-get install {}", self.subject.package))?;
+        let arguments = (self.subject.arguments)(place)?;
+        let command = match self.outboard {
+            Some(outboard) => outboard.on_engine(self.world, &program),
+            None => self.world.program(Side::Server, &program),
+        };
+        let mut process = command
+            .args(arguments)
+            .log(self.world.scratch().join("program.log"))
+            .start()?;
+        process.wait_until(LIMIT, || self.world.is_reached(address()))?;
+        // Where the engine never takes it, that is what the table is to say.
+        let begin = Instant::now();
+        while self.outboard.is_some_and(|outboard| !outboard.takes(PORT))
+            && begin.elapsed() < TAKING
+        {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(process)
+    }
+
+    /// Connections that the engine has accepted for its hosts.
+    fn accepted(&self) -> u64 {
+        let counters = self.outboard.and_then(|outboard| outboard.stats().ok());
+        counters.map_or(0, |counters| total(&counters, "handed_over") as u64)
+    }
+
+    fn explain(&self, process: &Process) -> String {
+        let Some(outboard) = self.outboard else {
+            return String::new();
+        };
+        let said = outboard
+            .command(self.world, "explain")
+            .arg(process.id().to_string())
+            .output();
+        said.unwrap_or_else(|error| format!("{error:#}"))
+    }
+
+    /// Runs a check at the client's side.
+    fn check(&self, work: impl FnOnce() -> Result<String> + Send) -> Check {
+        self.world
+            .on(Side::Client, work)
+            .map_err(|error| format!("{error:#}"))
+    }
+
+    fn once(&self, what: (&str, usize)) -> Result<()> {
+        self.made.fetch_add(1, Ordering::Relaxed);
+        once(self.subject.protocol, address(), what)
+    }
+
+    fn burst(&self) -> Result<String> {
+        let protocol = self.subject.protocol;
+        let mut streams = Vec::new();
+        for _ in 0..AT_ONCE {
+            self.made.fetch_add(1, Ordering::Relaxed);
+            streams.push(connect(address())?);
+        }
+        for stream in &mut streams {
+            ask(protocol, stream, SMALL)?;
+        }
+        let mut wrong = Vec::new();
+        for stream in streams {
+            if let Err(error) = answer(protocol, stream, SMALL) {
+                wrong.push(format!("{error:#}"));
+            }
+        }
+        match wrong.first() {
+            None => Ok("all".into()),
+            Some(first) => anyhow::bail!("{} fail: {first}", wrong.len()),
+        }
+    }
+
+    /// Clients that come one after another, in several threads, while `meanwhile` goes on: how many
+    /// were served, how many not, and what went wrong first.
+    fn load(&self, meanwhile: impl FnOnce()) -> (u64, u64, Option<String>) {
+        let (over, served) = (AtomicBool::new(false), AtomicU64::new(0));
+        let wrong = std::sync::Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..LOADERS {
+                scope.spawn(|| {
+                    let clients = self.world.on(Side::Client, || {
+                        while !over.load(Ordering::Relaxed) {
+                            match self.once(SMALL) {
+                                Ok(()) => {
+                                    served.fetch_add(1, Ordering::Relaxed);
+                                }
+                                Err(error) => {
+                                    if let Ok(mut wrong) = wrong.lock() {
+                                        wrong.push(format!("{error:#}"));
+                                    }
+                                }
+                            }
+                        }
+                        Ok(())
+                    });
+                    // A network that cannot be entered serves nobody, and the count says so.
+                    let _ = clients;
+                });
+            }
+            meanwhile();
+            over.store(true, Ordering::Relaxed);
+        });
+        let wrong = wrong.into_inner().unwrap_or_default();
+        let first = wrong.first().cloned();
+        (served.load(Ordering::Relaxed), wrong.len() as u64, first)
+    }
+
+    fn rate(&self) -> f64 {
+        let begin = Instant::now();
+        let (served, _, _) = self.load(|| std::thread::sleep(COUNTING));
+        served as f64 / begin.elapsed().as_secs_f64()
+    }
+
+    fn reloads(&self, process: &Process) -> Check {
+        let Some(signal) = self.subject.reload else {
+            return Err("cannot".into());
+        };
+        let (served, failed, first) = self.load(|| {
+            for _ in 0..3 {
+                std::thread::sleep(Duration::from_millis(700));
+                // A program that has ended shows in what its clients get.
+                let _ = process.signal(signal);
+            }
+            std::thread::sleep(Duration::from_millis(700));
+        });
+        // Nobody is left with a process that does not serve any more.
+        let after = self.check(|| {
+            for _ in 0..10 {
+                self.once(SMALL)?;
+            }
+            Ok(String::new())
+        });
+        match (first, after) {
+            (None, Ok(_)) => Ok(format!("0 of {served} lost")),
+            (Some(first), _) => Err(format!("{failed} of {} lost: {first}", served + failed)),
+            (None, Err(error)) => Err(format!("afterwards: {error}")),
+        }
+    }
+
+    fn stop(&self, process: &mut Process) -> Check {
+        let ended = process
+            .signal(rustix::process::Signal::TERM)
+            .and_then(|()| process.wait(LIMIT));
+        if let Err(error) = ended {
+            return Err(format!("{error:#}"));
+        }
+        let Some(outboard) = self.outboard else {
+            return Ok("ends".into());
+        };
+        let begin = Instant::now();
+        while outboard.takes(PORT) {
+            if begin.elapsed() > TAKING {
+                return Err("the engine still listens".into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok("ends".into())
+    }
+}
+
+fn address() -> SocketAddr {
+    (Side::Server.ipv4(), PORT).into()
+}
