@@ -50,6 +50,7 @@ install-files: # What was built before, for packagers
 	install -m 644 packaging/tmpfiles.conf $(lib)/tmpfiles.d/outboard.conf
 	install -m 644 README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/*.md $(doc)/
 	install -m 644 docs/engine.toml examples/plan.toml $(doc)/examples/
+	install -D -m 644 packaging/grafana.json $(share)/outboard/grafana.json
 	rm -rf $(generated)
 
 uninstall: ## Remove what `make install` with the same PREFIX and DESTDIR put there
@@ -57,7 +58,7 @@ uninstall: ## Remove what `make install` with the same PREFIX and DESTDIR put th
 		$(share)/bash-completion/completions/outboard $(share)/zsh/vendor-completions/_outboard \
 		$(share)/fish/vendor_completions.d/outboard.fish $(lib)/systemd/system/outboard@.service \
 		$(lib)/sysusers.d/outboard.conf $(lib)/tmpfiles.d/outboard.conf
-	rm -rf $(lib)/outboard $(doc)
+	rm -rf $(lib)/outboard $(share)/outboard $(doc)
 
 deb: build ## Build a Debian package into target/debian (needs debhelper)
 	rm -rf $(TARGET)/debian

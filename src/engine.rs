@@ -1,5 +1,6 @@
 //! `outboard engine`: runs an engine in the foreground.
 
+use crate::scrape::Scrape;
 use ::engine::Config;
 use ::engine::config::DeviceKind;
 use anyhow::{Context, Result, bail};
@@ -48,6 +49,9 @@ pub struct Args {
     /// How long a stop waits for connections to end by themselves, in seconds
     #[arg(long, value_name = "S")]
     drain: Option<u32>,
+    /// How the log is written: text, or json (an object a line)
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    log_format: crate::log::Format,
     /// Read the configuration, say what is wrong with it, and start nothing
     #[arg(long)]
     check: bool,
@@ -61,12 +65,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.check {
         return check(args);
     }
-    crate::log::start("info");
+    crate::log::start("info", args.log_format);
     let config = configuration(args)?;
     let stop = crate::stop::signals()?;
     let socket = config.socket_path();
+    let scrape = config.metrics.listen.map(Scrape::listen).transpose()?;
     ::engine::run(config, stop.as_fd(), || {
-        crate::supervisor::engine_is_ready(socket)
+        if let Some(scrape) = scrape {
+            scrape.serve(socket.clone());
+        }
+        crate::supervisor::engine_is_ready(socket);
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,9 +1,10 @@
 //! `outboard stats`: what the engine counts, for people, for programs and for Prometheus.
 
 use crate::control::{Engine, out_of_place};
+use crate::open_metrics;
 use ::lab::table::Table;
 use anyhow::Result;
-use queue_pair::control::{Metric, MetricKind, Reply, Request};
+use queue_pair::control::{Metric, Reply, Request};
 use std::process::ExitCode;
 
 /// Show what the engine counts
@@ -18,7 +19,7 @@ pub struct Args {
     /// Print JSON
     #[arg(long, conflicts_with = "prometheus")]
     json: bool,
-    /// Print in the text format that Prometheus reads
+    /// Print OpenMetrics, which Prometheus reads
     #[arg(long)]
     prometheus: bool,
 }
@@ -32,7 +33,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&metrics)?);
     } else if args.prometheus {
-        print!("{}", prometheus(&metrics));
+        print!("{}", open_metrics::encode(&metrics)?);
     } else {
         print!("{}", plain(&metrics, args.all));
     }
@@ -59,57 +60,6 @@ fn plain(metrics: &[Metric], all: bool) -> String {
     table.to_string()
 }
 
-/// The text exposition format, version 0.0.4: all of one name together, announced once. Counters are
-/// called as its readers expect.
-fn prometheus(metrics: &[Metric]) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for metric in metrics {
-        if !names.contains(&metric.name.as_str()) {
-            names.push(&metric.name);
-        }
-    }
-    names
-        .into_iter()
-        .map(|name| family(name, metrics.iter().filter(|metric| metric.name == name)))
-        .collect()
-}
-
-/// All metrics of one name.
-fn family<'a>(name: &str, metrics: impl Iterator<Item = &'a Metric>) -> String {
-    let mut text = String::new();
-    let mut called = String::new();
-    for metric in metrics {
-        if called.is_empty() {
-            let (kind, suffix) = match metric.kind {
-                MetricKind::Counter => ("counter", "_total"),
-                MetricKind::Gauge => ("gauge", ""),
-            };
-            called = format!("outboard_{name}{suffix}");
-            let help = metric.help.replace('\\', "\\\\").replace('\n', "\\n");
-            text.push_str(&format!("# HELP {called} {help}\n"));
-            text.push_str(&format!("# TYPE {called} {kind}\n"));
-        }
-        let labels: Vec<String> = metric
-            .labels
-            .iter()
-            .map(|(label, value)| {
-                let value = value
-                    .replace('\\', "\\\\")
-                    .replace('"', "\\\"")
-                    .replace('\n', "\\n");
-                format!("{label}=\"{value}\"")
-            })
-            .collect();
-        let labels = if labels.is_empty() {
-            String::new()
-        } else {
-            format!("{{{}}}", labels.join(","))
-        };
-        text.push_str(&format!("{called}{labels} {}\n", number(metric.value)));
-    }
-    text
-}
-
 /// A whole number without a fraction, others as they are.
 fn number(value: f64) -> String {
     format!("{value}")
@@ -117,7 +67,8 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Metric, MetricKind, plain, prometheus};
+    use super::{Metric, plain};
+    use queue_pair::control::MetricKind;
 
     fn metric(name: &str, labels: &[(&str, &str)], value: f64) -> Metric {
         Metric {
@@ -140,23 +91,5 @@ mod tests {
         ];
         assert_eq!(plain(&metrics, false), "rx_frames  12  Frames.\n");
         assert!(plain(&metrics, true).contains("dropped ttl   0  Frames.\n"));
-    }
-
-    #[test]
-    fn prometheus_reads_it() {
-        // What belongs together need not come together.
-        let mut level = metric("level", &[], 7.0);
-        level.kind = MetricKind::Gauge;
-        let metrics = [
-            metric("dropped", &[("reason", "a\"b")], 1.0),
-            level,
-            metric("dropped", &[("reason", "c")], 2.5),
-        ];
-        let expected = "# HELP outboard_dropped_total Frames.\n\
-            # TYPE outboard_dropped_total counter\n\
-            outboard_dropped_total{reason=\"a\\\"b\"} 1\n\
-            outboard_dropped_total{reason=\"c\"} 2.5\n\
-            # HELP outboard_level Frames.\n# TYPE outboard_level gauge\noutboard_level 7\n";
-        assert_eq!(prometheus(&metrics), expected);
     }
 }

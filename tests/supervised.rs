@@ -61,7 +61,13 @@ fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
         // Only the process of this number is watched.
         .args(["sh", "-c", "WATCHDOG_PID=$$ exec \"$0\" \"$@\""])
         .arg(binary.display().to_string())
-        .args(["engine", "-i", Side::Server.interface()])
+        .args([
+            "engine",
+            "-i",
+            Side::Server.interface(),
+            "--log-format",
+            "json",
+        ])
         .env("OUTBOARD_SOCKET", directory.join("engine.sock"))
         .env("NOTIFY_SOCKET", &notices)
         .env("WATCHDOG_USEC", "200000")
@@ -97,4 +103,22 @@ fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
     supervisor.set_read_timeout(Some(LIMIT)).expect("a limit");
     assert_eq!(hear(), "WATCHDOG=1\n");
     engine.stop(LIMIT).expect("it stops");
+    // Its log is for programs: each line an object, in words.
+    let log = std::fs::read_to_string(world.scratch().join("engine.log")).expect("a log");
+    let mut messages = Vec::new();
+    for line in log.lines() {
+        let event: serde_json::Value = serde_json::from_str(line).expect(line);
+        for field in ["timestamp", "level", "target", "message"] {
+            assert!(event[field].is_string(), "{field}: {line}");
+        }
+        messages.push(event["message"].as_str().expect("a message").to_owned());
+        assert!(
+            !line.contains(" { ") && !line.contains("Some("),
+            "a form of Rust's: {line}"
+        );
+    }
+    assert!(
+        messages.iter().any(|message| message == "engine running"),
+        "{log}"
+    );
 }

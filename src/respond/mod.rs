@@ -92,6 +92,9 @@ pub struct Args {
     /// textfile collector, say); "-" prints them at the end
     #[arg(long, value_name = "FILE")]
     prometheus: Option<PathBuf>,
+    /// How the log is written: text, or json (an object a line)
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    log_format: crate::log::Format,
     /// The engine to ask if one runs on the interface
     #[arg(long, value_name = "NAME", default_value = queue_pair::control::DEFAULT_NAME,
           value_parser = crate::advice::engine_name)]
@@ -120,7 +123,7 @@ enum Close {
 
 /// Answers until a signal.
 pub fn run(args: Args) -> Result<ExitCode> {
-    crate::log::start("warn");
+    crate::log::start("warn", args.log_format);
     let stop = crate::stop::signals()?;
     let options = options(&args)?;
     let _peer = args.peer.as_deref().map(peer::wake).transpose()?;

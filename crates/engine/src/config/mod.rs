@@ -6,6 +6,7 @@ mod access;
 mod limits;
 mod tcp;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -56,6 +57,16 @@ pub struct Config {
     pub limits: Limits,
     /// Which listeners and connections are taken; the rest is the kernel's.
     pub access: Access,
+    /// Who can read its counters over HTTP.
+    pub metrics: Metrics,
+}
+
+/// Counters and health over HTTP, by the kernel's TCP. Whoever runs the engine serves them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Metrics {
+    /// Where: an address and a port; nowhere if not given.
+    pub listen: Option<SocketAddr>,
 }
 
 /// How frames get in and out.
@@ -100,6 +111,7 @@ impl Default for Config {
             tcp: Tcp::default(),
             limits: Limits::default(),
             access: Access::default(),
+            metrics: Metrics::default(),
         }
     }
 }
