@@ -1,14 +1,22 @@
 //! `outboard ss`: the offloaded sockets, as readers of `ss` expect to see them.
 
+mod filter;
+
 use crate::control::{Engine, out_of_place};
 use ::lab::table::Table;
-use anyhow::Result;
+use anyhow::{Result, anyhow, bail};
+use filter::Filter;
 use queue_pair::control::{ConnInfo, Reply, Request, SocketRow};
 use std::process::ExitCode;
 
 /// Show the sockets that the engine handles
+///
+/// Options and filters are those of ss(8), as far as they speak of TCP. The process is always shown,
+/// and numbers are never turned into names.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  outboard ss -ai")]
+#[command(after_help = "Examples:\n  outboard ss -ai\n  \
+    outboard ss state established sport = :80\n  \
+    outboard ss -4 '( dport = :443 or dst 10.0.0.0/8 )' and not state time-wait")]
 pub struct Args {
     #[command(flatten)]
     engine: Engine,
@@ -24,20 +32,91 @@ pub struct Args {
     /// Leave out the heading
     #[arg(short = 'H', long)]
     no_header: bool,
+    /// IPv4 only
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    ipv4: bool,
+    /// IPv6 only
+    #[arg(short = '6', long)]
+    ipv6: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Which sockets, in the words of ss(8): state STATE, exclude STATE, sport|dport OP :PORT,
+    /// src|dst ADDRESS[/BITS][:PORT], and, or, not, parentheses
+    #[arg(value_name = "FILTER")]
+    filter: Vec<String>,
+    #[command(flatten)]
+    foreign: Foreign,
+}
+
+/// Options of ss(8) that say what is so anyway, or ask for what is not here.
+#[derive(clap::Args)]
+struct Foreign {
+    #[arg(short = 't', long, hide = true)]
+    tcp: bool,
+    #[arg(short = 'n', long, hide = true)]
+    numeric: bool,
+    #[arg(short = 'p', long, hide = true)]
+    processes: bool,
+    #[arg(short = 'o', long, hide = true)]
+    options: bool,
+    #[arg(short = 'm', long, hide = true)]
+    memory: bool,
+    #[arg(short = 's', long, hide = true)]
+    summary: bool,
+    #[arg(short = 'u', long, hide = true)]
+    udp: bool,
+    #[arg(short = 'x', long, hide = true)]
+    unix: bool,
+    #[arg(short = 'K', long, hide = true)]
+    kill: bool,
+}
+
+impl Foreign {
+    fn check(&self) -> Result<()> {
+        for (given, name, instead) in [
+            (
+                self.options,
+                "-o",
+                "the engine does not tell its timers; -i shows rto and backoff",
+            ),
+            (
+                self.memory,
+                "-m",
+                "memory is the program's own: Recv-Q and Send-Q say how much of it is used",
+            ),
+            (self.summary, "-s", "outboard stats has the sums"),
+            (
+                self.udp,
+                "-u",
+                "only TCP is offloaded: ss -u shows the kernel's",
+            ),
+            (
+                self.unix,
+                "-x",
+                "only TCP is offloaded: ss -x shows the kernel's",
+            ),
+            (self.kill, "-K", "a connection is its program's to end"),
+        ] {
+            if given {
+                bail!("{name}: {instead}");
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Prints the sockets.
 pub fn run(args: Args) -> Result<ExitCode> {
+    args.foreign.check()?;
+    let filter = Filter::parse(&args.filter).map_err(|error| anyhow!("filter: {error}"))?;
     let mut control = args.engine.connect()?;
     let mut rows = Vec::new();
     let mut after = None;
     loop {
         match control.ask(&Request::Sockets { after })? {
             Reply::Sockets { rows: some, next } => {
-                rows.extend(some.into_iter().filter(|row| args.wants(row)));
+                rows.extend(some.into_iter().filter(|row| args.wants(row, &filter)));
                 after = next;
             }
             other => return Err(out_of_place(&other)),
@@ -55,11 +134,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 impl Args {
-    fn wants(&self, row: &SocketRow) -> bool {
-        match row.peer {
+    fn wants(&self, row: &SocketRow, filter: &Filter) -> bool {
+        let is_ipv4 = row.local.ip().to_canonical().is_ipv4();
+        let of_family = match (self.ipv4, self.ipv6) {
+            (true, _) => is_ipv4,
+            (_, true) => !is_ipv4,
+            _ => true,
+        };
+        let of_kind = match row.peer {
+            // As with ss, a filter that names states says it all.
+            _ if filter.names_states() => true,
             None => self.all || self.listening,
             Some(_) => !self.listening,
-        }
+        };
+        of_family && of_kind && filter.wants(row)
     }
 }
 

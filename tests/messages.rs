@@ -130,6 +130,26 @@ fn a_configuration_is_checked_without_starting_anything() {
 }
 
 #[test]
+fn what_ss_can_and_this_cannot_is_explained() {
+    for (arguments, part) in [
+        (&["-o"][..], "-i shows rto"),
+        (&["-m"], "Recv-Q and Send-Q"),
+        (&["-s"], "outboard stats"),
+        (&["-tu"], "only TCP"),
+        (&["-x"], "only TCP"),
+        (&["-K"], "its program's to end"),
+        (&["stat", "established"], "state established sport = :80"),
+    ] {
+        says(&[&["ss"], arguments].concat(), &[part]);
+    }
+    // What is so anyway is taken, and the engine asked.
+    says(
+        &["ss", "-tnp", "state", "established"],
+        &["no engine called default"],
+    );
+}
+
+#[test]
 fn who_cannot_listen_learns_why() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("bound").to_string();
