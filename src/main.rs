@@ -26,6 +26,7 @@ mod ss;
 mod stats;
 mod stop;
 mod supervisor;
+mod top;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -54,6 +55,7 @@ enum Command {
     Serve(serve::Args),
     Service(service::Args),
     Ss(ss::Args),
+    Top(top::Args),
     Stats(stats::Args),
     Explain(explain::Args),
     Capture(capture::Args),
@@ -94,6 +96,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Service(args) => service::run(args),
         Command::Run(args) => run::run(args),
         Command::Ss(args) => ss::run(args),
+        Command::Top(args) => top::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Capture(args) => capture::run(args),

@@ -170,5 +170,16 @@ fn an_engine_is_scraped_and_its_health_is_asked_for() {
         .expect("connections");
     assert!(get("/health").contains("200 OK"));
     drop(idle);
+    // The same for people: a line each time, where there is no terminal.
+    let top = outboard
+        .command(&world, "top")
+        .args(["-n", "3", "--interval", "100ms"]);
+    let said = top.output().expect("top");
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 4, "{said}");
+    assert!(
+        lines[0].contains("accept/s") && !said.contains('\x1b'),
+        "{said}"
+    );
     engine.stop(LIMIT).expect("an end");
 }

@@ -39,6 +39,7 @@ use crate::closed_pipe::remark;
 pub use options::Args;
 use outcome::Outcome;
 use progress::Progress;
+pub use progress::short;
 use target::Target;
 use url::Url;
 
