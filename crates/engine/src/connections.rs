@@ -4,6 +4,7 @@
 
 use tcp::{ConnId, Instant};
 
+use crate::family::Family;
 use crate::memory::Stream;
 use crate::network::PathId;
 
@@ -19,6 +20,11 @@ impl PoolId {
     /// The pool of a session.
     pub fn of(session: SessionId) -> Self {
         Self(session.0 + 1)
+    }
+
+    /// The session whose pool it is, if it is one's.
+    pub fn session(self) -> Option<SessionId> {
+        self.0.checked_sub(1).map(SessionId)
     }
 
     /// Its place among all pools.
@@ -61,6 +67,8 @@ pub struct Flags {
     pub closed: bool,
     /// It was opened by a process, not accepted.
     pub active: bool,
+    /// The owner's grant said that nobody else has the connection.
+    pub told_alone: bool,
     /// Its owner lingers for no time: when it goes, the connection is reset (SO_LINGER).
     pub reset_at_end: bool,
 }
@@ -70,8 +78,13 @@ pub struct Flags {
 pub struct Conn {
     /// Its name in the stack.
     pub id: ConnId,
-    /// The session that it belongs to; none while it waits in a listener, or has been orphaned.
+    /// The session that it belongs to; none while it waits in a listener, or has been orphaned. Of a
+    /// connection that several processes have, the reader.
     pub owner: Option<SessionId>,
+    /// The number of the owner's grant: see [`queue_pair::position`].
+    pub grant: u16,
+    /// The processes that have it, if they are several since a fork.
+    pub family: Option<Box<Family>>,
     /// The pool that holds its received bytes.
     pub pool: PoolId,
     /// Which chunks hold what was received.
@@ -82,6 +95,8 @@ pub struct Conn {
     pub since: Instant,
     /// Number of the listener that it came from.
     pub listener: u32,
+    /// The member of that listener to which it was offered.
+    pub member: u32,
     /// From the request, if it was opened.
     pub token: u64,
     /// Bytes received in order.
@@ -94,6 +109,8 @@ pub struct Conn {
     pub sent: u64,
     /// Bytes acknowledged by the peer.
     pub acked: u64,
+    /// Acknowledged bytes of the stream that were sent by processes that do not have it any more.
+    pub acked_for_others: u64,
     /// Acknowledged bytes that the owner knows of.
     pub told_acked: u64,
     /// Pieces of send memory that it held when that was last charged.
@@ -104,8 +121,6 @@ pub struct Conn {
     pub failure: u16,
     /// What its packets carry: the differentiated services codepoint, six bits.
     pub dscp: u8,
-    /// References that came through forks, besides the owner's.
-    pub shares: u32,
     /// The rest.
     pub flags: Flags,
 }
@@ -116,22 +131,25 @@ impl Conn {
             id,
             since,
             owner: None,
+            grant: 0,
+            family: None,
             pool: PoolId::ENGINE,
             stream: Stream::default(),
             path: None,
             listener: u32::MAX,
+            member: u32::MAX,
             token: 0,
             received: 0,
             announced: 0,
             answered: 0,
             sent: 0,
             acked: 0,
+            acked_for_others: 0,
             told_acked: 0,
             extents: 0,
             payer: None,
             failure: 0,
             dscp: 0,
-            shares: 0,
             flags: Flags::default(),
         }
     }
@@ -220,7 +238,9 @@ impl Connections {
     /// The connection is over; its chunks must have been given back.
     pub fn leave(&mut self, id: ConnId) {
         if self.get(id).is_some() {
-            self.slots[id.index as usize].live = false;
+            let slot = &mut self.slots[id.index as usize];
+            slot.live = false;
+            slot.conn.family = None;
             self.live -= 1;
         }
     }

@@ -8,6 +8,7 @@
 //! | [`worker`] | the loop: receive, submissions, timers, completions, transmit, doorbells |
 //! | [`memory`] | where received bytes lie, and where bytes to send come from |
 //! | [`connections`] | whose each connection is, and what its owner has not been told |
+//! | [`family`] | the processes that have a connection together |
 //! | [`session`] | the attached processes and their shared memory |
 //! | [`listeners`] | which processes accept where, and how many connections each wants |
 //! | [`network`] | next hops, own addresses, steering; asked of the [`kernel`] |
@@ -26,6 +27,7 @@ pub mod clock;
 pub mod config;
 pub mod connections;
 pub mod control;
+pub mod family;
 pub mod kernel;
 pub mod listeners;
 pub mod memory;

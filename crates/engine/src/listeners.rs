@@ -1,25 +1,33 @@
 //! Listeners: which processes accept from each, and how many connections each of them is willing
 //! to be handed.
 
+use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use tcp::ListenerId;
+use tcp::{ConnId, Instant, ListenerId};
 
 use crate::connections::SessionId;
 use crate::network::Steered;
 
 /// Bits of a listener's number that say which slot it has; the others tell its tenants apart.
 const SLOT_BITS: u32 = 16;
+/// Offers of a listener that are remembered: more than its members can have been offered before they
+/// accept is no use.
+const OFFERS: usize = 4096;
 
-/// A process that accepts from a listener.
+/// A listening socket of a process. A process that bound an address twice (SO_REUSEPORT) has two.
 #[derive(Debug, Clone, Copy)]
 pub struct Member {
-    /// Its session.
+    /// Its name among hosts.
+    pub number: u32,
+    /// The process's session.
     pub session: SessionId,
     /// How many connections it has asked for since it joined, wrapping.
     pub credit: u32,
     /// How many it was handed since it joined, wrapping.
     pub handed: u32,
+    /// It has found none and waits.
+    pub waits: bool,
 }
 
 impl Member {
@@ -31,10 +39,21 @@ impl Member {
     }
 }
 
+/// A connection that was offered to a member.
+#[derive(Debug, Clone, Copy)]
+pub struct Offer {
+    /// The connection.
+    pub conn: ConnId,
+    /// The member's number.
+    pub member: u32,
+    /// When it was offered, or last looked at.
+    pub at: Instant,
+}
+
 /// A listener of the engine.
 #[derive(Debug)]
 pub struct Listener {
-    /// Its name among hosts.
+    /// Its own name.
     pub number: u32,
     /// Its name in the stack.
     pub id: ListenerId,
@@ -44,8 +63,13 @@ pub struct Listener {
     pub v6_only: bool,
     /// Connections that may wait to be accepted.
     pub backlog: u32,
-    /// The processes that accept from it.
+    /// The listening sockets that accept from it.
     pub members: Vec<Member>,
+    /// Members that wait, in the order in which they said so.
+    pub waiting: VecDeque<u32>,
+    /// What was offered, the oldest first. Offers that were accepted are found out when they are
+    /// looked at.
+    offered: VecDeque<Offer>,
     /// References through forks whose children have not adopted it yet.
     pub holds: u32,
     /// The member whose turn it is.
@@ -57,8 +81,6 @@ pub struct Listener {
     /// The cookies of the kernel's sockets that were shown for it: while none of them listens, its
     /// port is nobody's here.
     pub proofs: Vec<u64>,
-    /// Members have been told that connections wait.
-    pub told_waiting: bool,
     /// No willing member has memory for what the connection that waits longest has received.
     pub lacks_memory: bool,
 }
@@ -73,12 +95,13 @@ impl Listener {
             v6_only,
             backlog,
             members: Vec::new(),
+            waiting: VecDeque::new(),
+            offered: VecDeque::new(),
             holds: 0,
             turn: 0,
             steered: Vec::new(),
             how: Steered::Mixed,
             proofs: Vec::new(),
-            told_waiting: false,
             lacks_memory: false,
         }
     }
@@ -99,25 +122,73 @@ impl Listener {
         }
     }
 
-    /// The member of a session.
-    pub fn member(&mut self, session: SessionId) -> Option<&mut Member> {
-        self.members.iter_mut().find(|m| m.session == session)
+    /// The member of this number.
+    pub fn member_mut(&mut self, number: u32) -> Option<&mut Member> {
+        self.members.iter_mut().find(|m| m.number == number)
     }
 
-    /// A process accepts from it from now on.
-    pub fn join(&mut self, session: SessionId) {
-        if self.member(session).is_none() {
-            self.members.push(Member {
-                session,
-                credit: 0,
-                handed: 0,
-            });
+    /// Whether a session accepts from it.
+    pub fn is_of(&self, session: SessionId) -> bool {
+        self.members.iter().any(|m| m.session == session)
+    }
+
+    fn join(&mut self, number: u32, session: SessionId) {
+        self.members.push(Member {
+            number,
+            session,
+            credit: 0,
+            handed: 0,
+            waits: false,
+        });
+    }
+
+    /// A member says that it waits.
+    pub fn wait(&mut self, number: u32) {
+        if let Some(member) = self.member_mut(number)
+            && !std::mem::replace(&mut member.waits, true)
+        {
+            self.waiting.push_back(number);
         }
     }
 
-    /// A process no longer accepts from it.
-    pub fn leave(&mut self, session: SessionId) {
-        self.members.retain(|member| member.session != session);
+    /// A member is found to sleep: it is the next.
+    pub fn wait_first(&mut self, number: u32) {
+        if let Some(member) = self.member_mut(number) {
+            member.waits = true;
+            self.waiting.push_front(number);
+        }
+    }
+
+    /// Something was offered.
+    pub fn offer(&mut self, offer: Offer) {
+        if self.members.len() == 1 {
+            // There is nobody else who could have it; those before were accepted, or will be.
+            return;
+        }
+        if self.offered.len() >= OFFERS {
+            self.offered.pop_front();
+        }
+        self.offered.push_back(offer);
+    }
+
+    /// What was taken by [`oldest_offer`](Self::oldest_offer) stays the oldest.
+    pub fn offer_first(&mut self, offer: Offer) {
+        self.offered.push_front(offer);
+    }
+
+    /// How many offers are remembered.
+    pub fn offers(&self) -> usize {
+        self.offered.len()
+    }
+
+    /// The oldest offer.
+    pub fn first_offer(&self) -> Option<&Offer> {
+        self.offered.front()
+    }
+
+    /// Takes the oldest offer out.
+    pub fn oldest_offer(&mut self) -> Option<Offer> {
+        self.offered.pop_front()
     }
 
     /// Whether nobody will ever accept from it.
@@ -125,16 +196,25 @@ impl Listener {
         self.members.is_empty() && self.holds == 0
     }
 
-    /// Whether some member is willing to be handed a connection.
-    pub fn has_willing_member(&self) -> bool {
-        self.members.iter().any(|member| member.willing() > 0)
-    }
-
-    /// The next member that is willing to be handed a connection, in turn.
-    pub fn willing_member(&mut self) -> Option<&mut Member> {
+    /// The next member, in turn, that is willing to be handed a connection and whose session is
+    /// `fit`; at most `looks` of them are asked.
+    pub fn next_willing(
+        &mut self,
+        looks: usize,
+        fit: impl Fn(SessionId) -> bool,
+    ) -> Option<&mut Member> {
         let count = self.members.len();
-        let step =
-            (0..count).find(|step| self.members[(self.turn + step) % count].willing() > 0)?;
+        let step = (0..count).take(looks).find(|step| {
+            let member = &self.members[(self.turn + step) % count];
+            member.willing() > 0 && fit(member.session)
+        });
+        let Some(step) = step else {
+            if looks < count {
+                // The next search begins where this one ended.
+                self.turn = (self.turn + looks) % count;
+            }
+            return None;
+        };
         let index = (self.turn + step) % count;
         self.turn = (index + 1) % count;
         Some(&mut self.members[index])
@@ -149,9 +229,39 @@ pub struct Listeners {
     by_stack: Vec<u32>,
     generation: u32,
     live: usize,
+    /// The listeners by the numbers of their members.
+    by_member: HashMap<u32, u32>,
+    next_member: u32,
 }
 
 impl Listeners {
+    /// A process accepts from a listener from now on; the name that it knows it by.
+    pub fn join(&mut self, number: u32, session: SessionId) -> Option<u32> {
+        self.get_mut(number)?;
+        while self.by_member.contains_key(&self.next_member) {
+            self.next_member = self.next_member.wrapping_add(1);
+        }
+        let name = self.next_member;
+        self.next_member = name.wrapping_add(1);
+        self.by_member.insert(name, number);
+        self.get_mut(number)?.join(name, session);
+        Some(name)
+    }
+
+    /// The listener that a member accepts from.
+    pub fn of_member(&self, name: u32) -> Option<u32> {
+        self.by_member.get(&name).copied()
+    }
+
+    /// A process no longer accepts under this name; the listener.
+    pub fn leave(&mut self, name: u32) -> Option<u32> {
+        let number = self.by_member.remove(&name)?;
+        let listener = self.get_mut(number)?;
+        listener.members.retain(|member| member.number != name);
+        listener.waiting.retain(|waiting| *waiting != name);
+        Some(number)
+    }
+
     /// Gives a listener its number.
     pub fn insert(&mut self, mut listener: Listener) -> u32 {
         let slot = self.slots.iter().position(Option::is_none);
@@ -185,7 +295,11 @@ impl Listeners {
         self.get_mut(number)?;
         let slot = number & ((1 << SLOT_BITS) - 1);
         self.live -= 1;
-        self.slots[slot as usize].take()
+        let listener = self.slots[slot as usize].take()?;
+        for member in &listener.members {
+            self.by_member.remove(&member.number);
+        }
+        Some(listener)
     }
 
     /// The number of the listener that the stack calls `id`.
@@ -246,19 +360,44 @@ mod tests {
 
     #[test]
     fn willing_members_take_turns() {
-        let mut listener = listener("0.0.0.0:80", false);
-        for session in [SessionId(1), SessionId(2), SessionId(3)] {
-            listener.join(session);
-        }
-        assert!(listener.willing_member().is_none(), "nobody has asked");
-        listener.member(SessionId(1)).expect("joined").credit = 2;
-        listener.member(SessionId(3)).expect("joined").credit = 1;
-        let mut order = Vec::new();
-        while let Some(member) = listener.willing_member() {
+        let mut listeners = Listeners::default();
+        let number = listeners.insert(listener("0.0.0.0:80", false));
+        let names = [1, 2, 3].map(|id| listeners.join(number, SessionId(id)).expect("there"));
+        let listener = listeners.get_mut(number).expect("there");
+        let next = |l: &mut Listener| {
+            let member = l.next_willing(usize::MAX, |_| true)?;
             member.handed += 1;
-            order.push(member.session.0);
-        }
+            Some(member.session.0)
+        };
+        assert_eq!(next(listener), None, "nobody has asked");
+        listener.member_mut(names[0]).expect("joined").credit = 2;
+        listener.member_mut(names[2]).expect("joined").credit = 1;
+        let order: Vec<u16> = std::iter::from_fn(|| next(listener)).collect();
         assert_eq!(order, [1, 3, 1]);
+        for name in names {
+            listener.member_mut(name).expect("joined").credit = 9;
+        }
+        // A search that is cut short goes on where it ended.
+        let third = |session: SessionId| session == SessionId(3);
+        assert!(listener.next_willing(1, third).is_none());
+        let found = listener.next_willing(2, third).map(|m| m.session);
+        assert_eq!(found, Some(SessionId(3)));
+    }
+
+    #[test]
+    fn two_sockets_of_a_process_are_two_members() {
+        let mut listeners = Listeners::default();
+        let number = listeners.insert(listener("0.0.0.0:80", false));
+        let first = listeners.join(number, SessionId(1)).expect("there");
+        let second = listeners.join(number, SessionId(1)).expect("there");
+        assert_ne!(first, second);
+        assert_eq!(listeners.of_member(second), Some(number));
+        assert_eq!(listeners.leave(first), Some(number));
+        assert_eq!(listeners.leave(first), None, "once");
+        let listener = listeners.get_mut(number).expect("there");
+        assert!(!listener.is_abandoned() && listener.is_of(SessionId(1)));
+        assert!(listeners.remove(number).is_some());
+        assert_eq!(listeners.of_member(second), None);
     }
 
     #[test]

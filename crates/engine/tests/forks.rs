@@ -1,27 +1,44 @@
-//! Two processes that write to one connection after a fork.
+//! Processes that have a connection together since a fork: several readers, several writers, and
+//! what follows when one of them closes, is stopped or dies.
 
 mod world;
 
 use std::time::Duration;
 
-use queue_pair::control::{Fds, Reply, Request};
-use queue_pair::{Completion, ConnRef, Submission};
+use queue_pair::control::{Farewell, Fds, Reply, Request};
+use queue_pair::{Completion, ConnRef, Submission, position};
+use rustix::fd::OwnedFd;
 use world::{Host, World};
 
-/// A parent that has written `before ` on a connection which its child has then taken over, with
-/// the child, and the peer's name of the connection.
-fn family(world: &mut World) -> (Host, Host, ConnRef, tcp::ConnId) {
-    let (mut parent, conn, peer) = world.connected();
-    parent.send(conn, b"before ", 0);
-    world.settle();
-    let (reply, _lifeline) = world.request(&mut parent, &Request::Fork, Fds::new());
+/// A parent forks: the child's token, and its lifeline.
+fn fork(world: &mut World, parent: &mut Host) -> (u64, OwnedFd) {
+    let (reply, mut fds) = world.request(parent, &Request::Fork, Fds::new());
     let Reply::Forked { token } = reply else {
         panic!("{reply:?}");
     };
-    let mut child = world.attach(Some(token));
-    let (reply, _) = world.request(&mut child, &Request::Adopt { conn }, Fds::new());
-    assert!(matches!(reply, Reply::Adopted { sent: 7, .. }), "{reply:?}");
+    (token, fds.pop().expect("a lifeline"))
+}
+
+/// A parent with an open connection, and the child that it has forked, attached.
+fn family(world: &mut World) -> (Host, Host, ConnRef, tcp::ConnId) {
+    let (mut parent, conn, peer) = world.connected();
+    let (token, _lifeline) = fork(world, &mut parent);
+    let child = world.attach(Some(token));
     (parent, child, conn, peer)
+}
+
+fn close(host: &mut Host, conn: ConnRef) {
+    host.submit(Submission::Close {
+        conn,
+        abort: false,
+        at: 1,
+    });
+}
+
+fn acquire(world: &mut World, host: &mut Host, conn: ConnRef) {
+    host.submit(Submission::Acquire { conn });
+    world.settle();
+    host.collect();
 }
 
 /// The bytes up to which a host was told that they are acknowledged.
@@ -30,62 +47,411 @@ fn acknowledged(host: &mut Host, conn: ConnRef) -> Option<u64> {
     host.completions.iter().rev().find_map(|it| match it {
         Completion::Update {
             conn: it, acked, ..
+        }
+        | Completion::Elsewhere {
+            conn: it, acked, ..
         } if *it == conn => Some(*acked),
         _ => None,
     })
 }
 
-/// What a host was told of bytes that are not read any more, in order.
-fn released(host: &mut Host, conn: ConnRef) -> Vec<u64> {
+/// After how many of its forks a host was last told that a connection is its alone.
+fn alone_since(host: &mut Host, conn: ConnRef) -> Option<u32> {
     host.collect();
-    let sent = host.completions.iter().filter_map(|it| match it {
-        Completion::Released { conn: it, sent } if *it == conn => Some(*sent),
+    host.completions.iter().rev().find_map(|it| match it {
+        Completion::Granted {
+            conn: it,
+            alone_since,
+            ..
+        } if *it == conn => *alone_since,
         _ => None,
-    });
-    sent.collect()
+    })
+}
+
+fn kill(world: &mut World, host: Host) {
+    drop(host);
+    world.attend();
 }
 
 #[test]
-fn what_the_former_owner_still_writes_is_sent() {
+fn what_several_write_is_one_stream_in_the_order_of_time() {
+    let mut world = World::new();
+    let (mut parent, conn, peer) = world.connected();
+    let mut children = Vec::new();
+    for _ in 0..3 {
+        let (token, _lifeline) = fork(&mut world, &mut parent);
+        children.push(world.attach(Some(token)));
+    }
+    // Posted in one turn, so that the engine finds all of it at once, in whatever order it looks.
+    children[2].send_at(conn, b"one ", 10);
+    parent.send_at(conn, b"two ", 20);
+    children[0].send_at(conn, b"three ", 30);
+    children[1].send_at(conn, b"four ", 40);
+    parent.send_at(conn, b"five ", 50);
+    children[2].send_at(conn, b"six", 60);
+    world.pass(Duration::from_millis(100));
+    let got = String::from_utf8_lossy(&world.peer.conns[&peer].bytes).into_owned();
+    assert_eq!(got, "one two three four five six");
+    // Each is told of its own bytes.
+    assert_eq!(acknowledged(&mut parent, conn), Some(4 + 5));
+    let told: Vec<_> = children
+        .iter_mut()
+        .map(|child| acknowledged(child, conn))
+        .collect();
+    assert_eq!(told, [Some(6), Some(5), Some(4 + 3)]);
+}
+
+#[test]
+fn time_orders_two_connections_as_well() {
+    let mut world = World::new();
+    let (mut parent, first, first_peer) = world.connected();
+    let port = parent.kernel[0].local_addr().expect("bound").port();
+    let (second, second_peer) = world.connect(&mut parent, port);
+    let (token, _lifeline) = fork(&mut world, &mut parent);
+    let mut child = world.attach(Some(token));
+    child.send_at(second, b"b", 15);
+    child.send_at(first, b"2", 30);
+    parent.send_at(first, b"1", 10);
+    parent.send_at(second, b"c", 20);
+    parent.send_at(second, b"d", 40);
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.peer.conns[&first_peer].bytes, b"12");
+    assert_eq!(world.peer.conns[&second_peer].bytes, b"bcd");
+}
+
+#[test]
+fn a_shutdown_comes_after_what_others_wrote_before_it() {
     let mut world = World::new();
     let (mut parent, mut child, conn, peer) = family(&mut world);
-    child.send(conn, b"child ", 0);
+    child.send_at(conn, b"written before", 5);
+    parent.submit(Submission::Shutdown { conn, at: 6 });
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.peer.conns[&peer].bytes, b"written before");
+    assert!(world.peer.conns[&peer].update.peer_closed);
+}
+
+#[test]
+fn a_byte_that_one_has_read_no_other_reads() {
+    let mut world = World::new();
+    let (mut parent, mut child, conn, peer) = family(&mut world);
+    world.peer.send(world.now, peer, b"0123456789");
     world.settle();
-    parent.send(conn, b"late ", 0);
+    assert_eq!(parent.read(conn, 0, 4).as_deref(), Some(&b"0123"[..]));
+    // The parent has told nobody how far it has come: its position does.
+    acquire(&mut world, &mut child, conn);
+    assert_eq!(child.grant(conn).map(|(_, at)| at), Some(4));
+    assert_eq!(child.read(conn, 4, 3).as_deref(), Some(&b"456"[..]));
+    // The parent sleeps, or is stopped: it needs to agree to nothing. Awake, it finds that it is not
+    // the reader, and asks.
+    assert_eq!(parent.read(conn, 4, 3), None);
+    acquire(&mut world, &mut parent, conn);
+    assert_eq!(parent.read(conn, 7, 9).as_deref(), Some(&b"789"[..]));
+    assert_eq!(child.read(conn, 7, 9), None);
+    world.peer.send(world.now, peer, b"abc");
     world.settle();
-    child.send(conn, b"child again", 0);
+    assert_eq!(parent.read(conn, 10, 9).as_deref(), Some(&b"abc"[..]));
+}
+
+#[test]
+fn readers_that_alternate_get_every_byte_once() {
+    let mut world = World::new();
+    let (mut parent, mut child, conn, peer) = family(&mut world);
+    let sent: Vec<u8> = (0..50_000u32).map(|i| (i % 251) as u8).collect();
+    let (mut got, mut at, mut chunks) = (Vec::new(), 0u64, sent.chunks(7777));
+    while (at as usize) < sent.len() {
+        if let Some(chunk) = chunks.next() {
+            world.peer.send(world.now, peer, chunk);
+        }
+        world.pass(Duration::from_millis(50));
+        for (host, limit) in [(&mut parent, 3000), (&mut child, 5010)] {
+            acquire(&mut world, host, conn);
+            let read = host.read(conn, at, limit).expect("the reader");
+            at += read.len() as u64;
+            got.extend(read);
+        }
+    }
+    assert!(got == sent, "{} bytes of {}", got.len(), sent.len());
+}
+
+#[test]
+fn whoever_waits_is_told_what_waits() {
+    let mut world = World::new();
+    let (mut parent, conn, peer) = world.connected();
+    world.peer.send(world.now, peer, b"before");
+    world.settle();
+    let (token, _lifeline) = fork(&mut world, &mut parent);
+    let mut child = world.attach(Some(token));
+    // At once: a child that looks without waiting must see it.
+    assert_eq!(child.elsewhere(conn), Some((6, false)));
+    world.peer.send(world.now, peer, b" and after");
+    world.pass(Duration::from_millis(100));
+    assert_eq!(child.elsewhere(conn), Some((16, false)));
+    parent.read(conn, 0, 16).expect("the reader");
+    parent.submit(Submission::Consumed { conn, total: 16 });
+    world.settle();
+    assert_eq!(child.elsewhere(conn), Some((0, false)));
+    world
+        .peer
+        .request(world.now, peer, tcp::Request::ShutdownWrite);
+    world.settle();
+    assert_eq!(child.elsewhere(conn), Some((0, true)));
+}
+
+#[test]
+fn one_of_several_closing_ends_nothing() {
+    let mut world = World::new();
+    let (mut parent, mut child, conn, peer) = family(&mut world);
+    world.peer.send(world.now, peer, b"for the child");
+    world.settle();
+    assert_eq!(parent.read(conn, 0, 4).as_deref(), Some(&b"for "[..]));
+    parent.send_at(conn, b"last words", 2);
+    close(&mut parent, conn);
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.peer.conns[&peer].bytes, b"last words");
+    assert!(!world.peer.conns[&peer].update.peer_closed);
+    parent.collect();
+    assert!(parent.is_released(conn));
+    // The child is alone with it now, and reads without asking.
+    assert_eq!(child.read(conn, 4, 99).as_deref(), Some(&b"the child"[..]));
+    assert_eq!(alone_since(&mut child, conn), Some(0));
+    child.send(conn, b", answered", 13);
+    close(&mut child, conn);
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.peer.conns[&peer].bytes, b"last words, answered");
+    assert!(world.peer.conns[&peer].update.peer_closed);
+    assert_eq!(world.peer.conns[&peer].update.failed, None);
+    child.collect();
+    assert!(child.is_released(conn));
+}
+
+#[test]
+fn the_last_to_close_resets_if_bytes_are_unread() {
+    for read in [9, 5] {
+        let mut world = World::new();
+        let (mut parent, mut child, conn, peer) = family(&mut world);
+        world.peer.send(world.now, peer, b"nine more");
+        world.settle();
+        parent.read(conn, 0, read).expect("the reader");
+        close(&mut parent, conn);
+        close(&mut child, conn);
+        world.pass(Duration::from_millis(100));
+        let reset = world.peer.conns[&peer].update.failed.is_some();
+        assert_eq!(reset, read < 9, "{read} of 9 bytes were read");
+    }
+}
+
+#[test]
+fn a_reader_that_is_killed_takes_along_what_it_has_read_and_no_more() {
+    let mut world = World::new();
+    let (mut parent, mut child, conn, peer) = family(&mut world);
+    world.peer.send(world.now, peer, b"0123456789");
+    world.settle();
+    parent.read(conn, 0, 6).expect("the reader");
+    parent.send_at(conn, b"its last bytes", 3);
+    kill(&mut world, parent);
+    world.pass(Duration::from_millis(100));
+    assert!(!world.peer.conns[&peer].update.peer_closed);
+    assert_eq!(child.read(conn, 6, 99).as_deref(), Some(&b"6789"[..]));
+    child.send_at(conn, b", and its heir's", 4);
+    kill(&mut world, child);
     world.pass(Duration::from_millis(100));
     assert_eq!(
         world.peer.conns[&peer].bytes,
-        b"before child late child again",
-        "{}",
-        String::from_utf8_lossy(&world.peer.conns[&peer].bytes)
+        b"its last bytes, and its heir's"
     );
-    // Each is told of its own bytes: the child resumed after the seven that were sent before.
-    assert_eq!(acknowledged(&mut child, conn), Some(7 + 6 + 11));
-    assert_eq!(released(&mut parent, conn).last(), Some(&(7 + 5)));
+    assert!(world.peer.conns[&peer].update.peer_closed);
+    assert_eq!(world.worker.sessions(), 0, "their memory is free");
 }
 
 #[test]
-fn late_words_are_sent_although_their_writer_closes() {
+fn a_child_that_ends_untouched_leaves_its_parent_alone() {
+    let mut world = World::new();
+    let (mut parent, conn, peer) = world.connected();
+    world.peer.send(world.now, peer, b"abc");
+    world.settle();
+    parent.read(conn, 0, 1).expect("the reader");
+    let (_, lifeline) = fork(&mut world, &mut parent);
+    parent.read(conn, 1, 1).expect("still the reader");
+    drop(lifeline);
+    world.attend();
+    assert_eq!(alone_since(&mut parent, conn), Some(1));
+    assert_eq!(parent.read(conn, 2, 9).as_deref(), Some(&b"c"[..]));
+    parent.submit(Submission::Consumed { conn, total: 3 });
+    close(&mut parent, conn);
+    world.settle();
+    assert!(
+        world.peer.conns[&peer].update.peer_closed,
+        "nobody else has it"
+    );
+}
+
+#[test]
+fn a_child_says_what_it_closes_without_attaching() {
+    let mut world = World::new();
+    let (mut parent, conn, peer) = world.connected();
+    let (token, lifeline) = fork(&mut world, &mut parent);
+    let said = Farewell::Connection(conn).encode();
+    rustix::net::send(&lifeline, &said, rustix::net::SendFlags::empty()).expect("said");
+    rustix::net::send(&lifeline, b"nonsense", rustix::net::SendFlags::empty()).expect("said");
+    world.attend();
+    close(&mut parent, conn);
+    world.settle();
+    assert!(
+        world.peer.conns[&peer].update.peer_closed,
+        "nobody else has it"
+    );
+    let mut child = world.attach(Some(token));
+    assert_eq!(child.elsewhere(conn), None, "it has closed that");
+}
+
+#[test]
+fn what_was_said_before_attaching_counts() {
+    let mut world = World::new();
+    let (mut parent, conn, _) = world.connected();
+    let (token, lifeline) = fork(&mut world, &mut parent);
+    let said = Farewell::Connection(conn).encode();
+    rustix::net::send(&lifeline, &said, rustix::net::SendFlags::empty()).expect("said");
+    let mut child = world.attach(Some(token));
+    assert_eq!(child.elsewhere(conn), None);
+    assert_eq!(alone_since(&mut parent, conn), Some(1));
+}
+
+#[test]
+fn a_listener_ends_with_its_last_holder() {
+    let mut world = World::new();
+    let mut parent = world.attach(None);
+    let (_, listener) = world.listen(&mut parent);
+    let (token, lifeline) = fork(&mut world, &mut parent);
+    kill(&mut world, parent);
+    assert_eq!(world.worker.network().steered.len(), 1, "the child has it");
+    let said = Farewell::Listener(listener).encode();
+    rustix::net::send(&lifeline, &said, rustix::net::SendFlags::empty()).expect("said");
+    world.attend();
+    assert!(world.worker.network().steered.is_empty());
+    drop(world.attach(Some(token)));
+}
+
+#[test]
+fn children_of_children_share_too() {
     let mut world = World::new();
     let (mut parent, mut child, conn, peer) = family(&mut world);
-    parent.send(conn, b"late", 0);
-    parent.submit(Submission::Close { conn, abort: false });
+    let (token, _lifeline) = fork(&mut world, &mut child);
+    let mut grandchild = world.attach(Some(token));
+    close(&mut parent, conn);
+    close(&mut child, conn);
+    world.peer.send(world.now, peer, b"hello");
     world.settle();
-    child.submit(Submission::Close { conn, abort: false });
+    assert_eq!(grandchild.read(conn, 0, 9).as_deref(), Some(&b"hello"[..]));
+    grandchild.send_at(conn, b"hi", 9);
     world.pass(Duration::from_millis(100));
-    assert_eq!(world.peer.conns[&peer].bytes, b"before late");
-    assert!(world.peer.conns[&peer].update.peer_closed);
-    assert_eq!(released(&mut parent, conn).last(), Some(&(7 + 4)));
-    assert!(child.is_released(conn) || released(&mut child, conn).len() == 1);
+    assert_eq!(world.peer.conns[&peer].bytes, b"hi");
 }
 
 #[test]
-fn a_former_owner_ends_the_direction_for_both() {
+fn a_failure_reaches_all() {
     let mut world = World::new();
-    let (mut parent, _child, conn, peer) = family(&mut world);
-    parent.submit(Submission::Shutdown { conn });
+    let (mut parent, mut child, conn, peer) = family(&mut world);
+    world.peer.request(world.now, peer, tcp::Request::Abort);
+    world.settle();
+    let reset = Some(rustix::io::Errno::CONNRESET.raw_os_error() as u16);
+    for host in [&mut parent, &mut child] {
+        host.collect();
+        assert_eq!(host.failure(conn), reset);
+        close(host, conn);
+    }
+    world.settle();
+    assert_eq!(world.worker.stack().connection_count(), 0);
+}
+
+#[test]
+fn a_connection_that_is_being_opened_is_shared_as_well() {
+    let mut world = World::new();
+    let mut parent = world.attach(None);
+    let listener = world.peer.listen(7000);
+    let block = queue_pair::ConnectBlock {
+        local: std::net::SocketAddr::new(world::ENGINE, 20_002),
+        ..queue_pair::ConnectBlock::new(std::net::SocketAddr::new(world::PEER, 7000))
+    };
+    let place = 1 << 20;
+    parent
+        .region
+        .send
+        .copy_in(place, &block.encode())
+        .expect("inside");
+    parent.submit(Submission::Connect {
+        token: 3,
+        addr: place,
+    });
+    // Taken with the request, before the peer can have answered.
+    let (token, _lifeline) = fork(&mut world, &mut parent);
+    let mut child = world.attach(Some(token));
+    world.settle();
+    child.collect();
+    let opened = child.completions.iter().find_map(|it| match it {
+        Completion::Opened {
+            token: 3,
+            conn,
+            grant,
+            ..
+        } => Some((*conn, *grant)),
+        _ => None,
+    });
+    let (conn, grant) = opened.expect("the child is told");
+    assert_eq!(grant, Completion::NO_GRANT, "its parent reads");
+    let accepted = world.peer.stack.accept(listener).expect("at the peer");
+    child.send_at(conn, b"from the child", 1);
+    world.peer.send(world.now, accepted, b"to anybody");
     world.pass(Duration::from_millis(100));
-    assert!(world.peer.conns[&peer].update.peer_closed);
+    assert_eq!(world.peer.conns[&accepted].bytes, b"from the child");
+    parent.collect();
+    assert_eq!(
+        parent.read(conn, 0, 99).as_deref(),
+        Some(&b"to anybody"[..])
+    );
+}
+
+#[test]
+fn a_process_that_claims_to_have_read_what_it_was_not_given_ends_alone() {
+    let mut world = World::new();
+    let (mut parent, mut child, conn, peer) = family(&mut world);
+    world.peer.send(world.now, peer, b"0123456789");
+    world.settle();
+    parent.collect();
+    let (grant, _) = parent.grant(conn).expect("the reader");
+    let word = parent.region.positions.word(conn.index).expect("a place");
+    position::grant(word, grant, 11, false);
+    acquire(&mut world, &mut child, conn);
+    assert_eq!(world.worker.counters().violations, 1);
+    assert_eq!(child.read(conn, 0, 99).as_deref(), Some(&b"0123456789"[..]));
+    assert_eq!(world.peer.conns[&peer].update.failed, None);
+}
+
+#[test]
+fn who_is_no_holder_gets_nothing() {
+    let mut world = World::new();
+    let (_parent, _child, conn, _) = family(&mut world);
+    let mut stranger = world.attach(None);
+    acquire(&mut world, &mut stranger, conn);
+    assert_eq!(world.worker.counters().violations, 1);
+    assert!(stranger.completions.is_empty());
+}
+
+#[test]
+fn one_user_cannot_take_all_forks() {
+    let mut world = World::new();
+    let mut parent = world.attach(None);
+    let mut lifelines = Vec::new();
+    // Root, as which tests run, may take all: there is an end to that, too.
+    loop {
+        let (reply, mut fds) = world.request(&mut parent, &Request::Fork, Fds::new());
+        match reply {
+            Reply::Forked { .. } => lifelines.push(fds.pop().expect("a lifeline")),
+            Reply::Error { .. } => break,
+            other => panic!("{other:?}"),
+        }
+        assert!(lifelines.len() <= 4096, "no limit");
+    }
+    drop(lifelines.pop());
+    world.attend();
+    fork(&mut world, &mut parent);
 }

@@ -48,7 +48,11 @@ fn begun_by(frame: impl Fn(u16) -> Vec<u8>, reason: Drop) -> (u32, u64) {
     let mut world = World::new();
     let mut host = world.attach(None);
     let (port, listener) = world.listen(&mut host);
-    host.submit(Submission::Credit { listener, total: 8 });
+    host.submit(Submission::Credit {
+        listener,
+        total: 8,
+        waits: false,
+    });
     world.settle();
     world.peer.inject(&frame(port));
     world.worker.turn(world.now);

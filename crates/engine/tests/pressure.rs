@@ -114,7 +114,11 @@ fn a_process_without_memory_does_not_hold_up_the_others() {
     world.settle();
     let mut other = world.attach(None);
     let listener = world.join(&mut other, &full);
-    other.submit(Submission::Credit { listener, total: 8 });
+    other.submit(Submission::Credit {
+        listener,
+        total: 8,
+        waits: false,
+    });
     // Both are willing, in turn; only one has room.
     for count in 1..=4 {
         let late = world.peer.connect(world.now, port);

@@ -6,7 +6,7 @@ mod world;
 use std::time::Duration;
 
 use queue_pair::control::{Fds, Reply, Request};
-use queue_pair::{Completion, ConnectBlock, OptionKind, Submission};
+use queue_pair::{Completion, ConnectBlock, OptionKind, Submission, position};
 use world::{ENGINE, PEER, World};
 
 #[test]
@@ -75,16 +75,12 @@ fn data_that_arrives_before_the_connection_is_handed_over_is_kept() {
     world.peer.send(world.now, peer, b"early");
     world.settle();
     host.collect();
-    let waiting = Completion::Backlog {
+    assert_eq!(host.completions, [], "nothing is handed over unasked");
+    host.submit(Submission::Credit {
         listener,
-        waiting: 1,
-    };
-    assert_eq!(
-        host.completions,
-        [waiting],
-        "nothing is handed over unasked"
-    );
-    host.submit(Submission::Credit { listener, total: 1 });
+        total: 1,
+        waits: false,
+    });
     world.settle();
     host.collect();
     let conn = host.accepted()[0];
@@ -104,7 +100,11 @@ fn a_peer_that_closes_is_announced_with_its_last_bytes() {
     assert_eq!(host.received(conn), b"bye");
     assert!(host.peer_closed(conn));
     host.send(conn, b"you too", 3);
-    host.submit(Submission::Close { conn, abort: false });
+    host.submit(Submission::Close {
+        conn,
+        abort: false,
+        at: 0,
+    });
     world.pass(Duration::from_secs(1));
     host.collect();
     assert!(host.is_released(conn));
@@ -119,7 +119,11 @@ fn a_close_with_unread_data_is_a_reset() {
     let (mut host, conn, peer) = world.connected();
     world.peer.send(world.now, peer, b"never read");
     world.settle();
-    host.submit(Submission::Close { conn, abort: false });
+    host.submit(Submission::Close {
+        conn,
+        abort: false,
+        at: 0,
+    });
     world.pass(Duration::from_secs(1));
     host.collect();
     assert!(host.is_released(conn));
@@ -136,7 +140,11 @@ fn a_reset_is_told_as_connection_reset() {
     host.collect();
     let reset = rustix::io::Errno::CONNRESET.raw_os_error() as u16;
     assert_eq!(host.failure(conn), Some(reset));
-    host.submit(Submission::Close { conn, abort: false });
+    host.submit(Submission::Close {
+        conn,
+        abort: false,
+        at: 0,
+    });
     world.settle();
     host.collect();
     assert!(host.is_released(conn));
@@ -151,10 +159,15 @@ fn ten_thousand_connections_in_sequence_leave_nothing_behind() {
         host.submit(Submission::Credit {
             listener,
             total: round,
+            waits: false,
         });
         let (conn, peer) = world.connect(&mut host, port);
         world.peer.request(world.now, peer, tcp::Request::Abort);
-        host.submit(Submission::Close { conn, abort: true });
+        host.submit(Submission::Close {
+            conn,
+            abort: true,
+            at: 0,
+        });
         world.settle();
         host.collect();
         assert!(host.is_released(conn), "round {round}");
@@ -180,7 +193,10 @@ fn a_connection_is_opened_from_a_leased_port() {
     host.submit(Submission::Connect { token: 99, addr: 0 });
     world.settle();
     host.collect();
-    let Some(Completion::Opened { token, conn, local }) = host.completions.first().copied() else {
+    let Some(Completion::Opened {
+        token, conn, local, ..
+    }) = host.completions.first().copied()
+    else {
         panic!("not opened: {:?}", host.completions);
     };
     assert_eq!((token, local.port()), (99, 20_000));
@@ -245,9 +261,16 @@ fn two_processes_share_a_listener_and_take_turns() {
         backlog: 128,
     };
     let (reply, _) = world.request(&mut second, &request, [shown].into_iter().collect());
-    assert_eq!(reply, Reply::Listening { listener });
-    for host in [&mut first, &mut second] {
-        host.submit(Submission::Credit { listener, total: 5 });
+    let Reply::Listening { listener: other } = reply else {
+        panic!("{reply:?}");
+    };
+    assert_ne!(listener, other, "each socket has its own name");
+    for (host, listener) in [(&mut first, listener), (&mut second, other)] {
+        host.submit(Submission::Credit {
+            listener,
+            total: 5,
+            waits: false,
+        });
     }
     world.settle();
     for _ in 0..6 {
@@ -278,7 +301,11 @@ fn send_memory_is_free_when_its_bytes_are_acknowledged_however_long_the_peer_lin
     let mut world = World::new();
     let (mut host, conn, peer) = world.connected();
     host.send(conn, &[7; 100_000], 0);
-    host.submit(Submission::Close { conn, abort: false });
+    host.submit(Submission::Close {
+        conn,
+        abort: false,
+        at: 0,
+    });
     // The peer takes everything and does not close.
     world.pass(Duration::from_millis(500));
     host.collect();
@@ -336,4 +363,146 @@ fn packets_start_with_the_hop_limit_of_the_configuration() {
     let mut world = World::with(config, netdev::sim::LinkConfig::default());
     world.connected();
     assert_eq!(world.peer.hop_limit, 33);
+}
+
+/// A second process that accepts from the listener of a first; its name for it.
+fn joined(world: &mut World, first: &world::Host, second: &mut world::Host) -> u32 {
+    let shown = first.kernel[0].try_clone().expect("descriptors").into();
+    let addr = first.kernel[0].local_addr().expect("bound");
+    let request = Request::Listen {
+        addr,
+        v6only: false,
+        backlog: 128,
+    };
+    let (reply, _) = world.request(second, &request, [shown].into_iter().collect());
+    match reply {
+        Reply::Listening { listener } => listener,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_asks_gets_what_others_were_offered_and_have_not_accepted() {
+    let mut world = World::new();
+    let (mut busy, mut idle) = (world.attach(None), world.attach(None));
+    let (port, listener) = world.listen(&mut busy);
+    let other = joined(&mut world, &busy, &mut idle);
+    let credit = |listener, total, waits| Submission::Credit {
+        listener,
+        total,
+        waits,
+    };
+    busy.submit(credit(listener, 32, true));
+    world.settle();
+    for _ in 0..3 {
+        world.peer.connect(world.now, port);
+        world.settle();
+    }
+    // It accepts one and works on it, for as long as it likes.
+    busy.collect();
+    let offered = busy.accepted();
+    assert_eq!(offered.len(), 3);
+    let grant = |host: &world::Host, conn| host.grant(conn).expect("offered").0;
+    let first = offered[0];
+    let word = busy.region.positions.word(first.index).expect("a place");
+    assert!(position::accept(word, grant(&busy, first), 0));
+    // The other one asks, finding nothing, again and again.
+    for round in 1..=3 {
+        idle.submit(credit(other, round, true));
+        world.settle();
+    }
+    idle.collect_and_accept();
+    assert_eq!(idle.accepted(), offered[1..], "what was not accepted");
+    // Back at its listener, the busy one finds that they are gone, and is told.
+    for &conn in &offered[1..] {
+        let word = busy.region.positions.word(conn.index).expect("a place");
+        assert!(!position::accept(word, grant(&busy, conn), 0));
+    }
+    busy.collect();
+    assert!(offered[1..].iter().all(|conn| busy.is_released(*conn)));
+    assert!(!busy.is_released(first));
+    busy.send(first, b"done", 0);
+    world.settle();
+    assert_eq!(world.worker.counters().violations, 0);
+    assert_eq!(world.worker.counters().offers_retracted, 2);
+}
+
+#[test]
+fn what_a_stopped_process_was_offered_goes_to_one_that_sleeps() {
+    let mut world = World::new();
+    let (mut stopped, mut sleeping) = (world.attach(None), world.attach(None));
+    let (port, listener) = world.listen(&mut stopped);
+    let other = joined(&mut world, &stopped, &mut sleeping);
+    for (host, listener) in [(&mut stopped, listener), (&mut sleeping, other)] {
+        host.submit(Submission::Credit {
+            listener,
+            total: 32,
+            waits: true,
+        });
+        world.settle();
+    }
+    // Both sleep; the one that is stopped is asked first, and never wakes up.
+    stopped.region.armed.arm(0);
+    sleeping.region.armed.arm(0);
+    world.peer.connect(world.now, port);
+    world.settle();
+    stopped.collect();
+    assert_eq!(stopped.accepted().len(), 1);
+    world.now += Duration::from_millis(5);
+    world.attend();
+    sleeping.collect_and_accept();
+    assert_eq!(sleeping.accepted(), stopped.accepted());
+    assert_eq!(world.worker.counters().offers_retracted, 1);
+}
+
+#[test]
+fn two_sockets_of_one_process_on_one_port_are_served_apart() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (port, first) = world.listen(&mut host);
+    let shown: std::os::fd::OwnedFd = host.kernel[0].try_clone().expect("descriptors").into();
+    let request = Request::Listen {
+        addr: host.kernel[0].local_addr().expect("bound"),
+        v6only: false,
+        backlog: 128,
+    };
+    let (reply, _) = world.request(&mut host, &request, [shown].into_iter().collect());
+    let Reply::Listening { listener: second } = reply else {
+        panic!("{reply:?}");
+    };
+    for listener in [first, second] {
+        host.submit(Submission::Credit {
+            listener,
+            total: 8,
+            waits: false,
+        });
+    }
+    world.settle();
+    for _ in 0..4 {
+        world.peer.connect(world.now, port);
+        world.settle();
+    }
+    host.collect_and_accept();
+    let at = |host: &world::Host, name| {
+        let of = |c: &&Completion| matches!(c, Completion::Accepted { listener, .. } if *listener == name);
+        host.completions.iter().filter(of).count()
+    };
+    assert_eq!((at(&host, first), at(&host, second)), (2, 2));
+    // One ends; the other goes on, and its credit is no breach.
+    let (reply, _) = world.request(
+        &mut host,
+        &Request::Unlisten { listener: first },
+        Fds::new(),
+    );
+    assert_eq!(reply, Reply::Done);
+    host.submit(Submission::Credit {
+        listener: second,
+        total: 16,
+        waits: false,
+    });
+    world.peer.connect(world.now, port);
+    world.settle();
+    host.collect();
+    assert_eq!(at(&host, second), 3);
+    assert_eq!(world.worker.counters().violations, 0);
 }

@@ -70,13 +70,32 @@ impl Connections {
         place.take().map(|tenant| tenant.socket)
     }
 
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        let mut pages = self.pages.iter().flatten();
+        !pages.any(|page| page.iter().any(Option::is_some))
+    }
+
     /// Takes all of them out.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Arc<SocketCore>> + use<> {
-        let pages = std::mem::take(&mut self.pages);
-        pages
-            .into_iter()
-            .flatten()
-            .flat_map(|page| page.into_iter().flatten())
-            .map(|tenant| tenant.socket)
+        self.drain_named().into_iter().map(|(_, socket)| socket)
+    }
+
+    /// Takes all of them out, with the engine's names for their connections.
+    pub(crate) fn drain_named(&mut self) -> Vec<(ConnRef, Arc<SocketCore>)> {
+        let mut all = Vec::new();
+        for (number, page) in std::mem::take(&mut self.pages).into_iter().enumerate() {
+            for (place, tenant) in page
+                .into_iter()
+                .flat_map(|page| page.into_iter().enumerate())
+            {
+                if let Some(Tenant { generation, socket }) = tenant {
+                    // Places are below LIMIT.
+                    let index = (number * PAGE + place) as u32;
+                    all.push((ConnRef { index, generation }, socket));
+                }
+            }
+        }
+        all
     }
 }

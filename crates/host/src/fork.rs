@@ -4,15 +4,18 @@
 //! fork the engine takes a reference, under a token, on everything that the session has, and gives a
 //! *lifeline*: a descriptor of which the child keeps a copy, so that the engine notices if the child
 //! ends, or becomes another program, without ever having shown the token. The child attaches with it
-//! when it first touches a listener or socket. Then a listener serves both processes, and a socket
-//! moves to the one that touched it last.
+//! when it first touches a listener or socket; what it closes before that it says on the lifeline.
+//! Then a listener serves both processes, and both read and write the connections that they have
+//! together.
 //!
 //! The steps are made for `pthread_atfork`: none needs to know the other process, none waits for it,
 //! and each is harmless if there is no engine. A vfork needs none of this, since its child touches
 //! nothing.
 
-use queue_pair::control::{Fds, Reply, Request};
+use queue_pair::control::{Farewell, Fds, Reply, Request};
 use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::SendFlags;
 
 use crate::private_fds::{Private, lift};
 use crate::session::Session;
@@ -28,20 +31,38 @@ pub struct ForkToken {
 pub(crate) struct Inheritance {
     pub(crate) token: u64,
     /// Closed when they are claimed, or nobody will.
-    _lifeline: Private<OwnedFd>,
+    lifeline: Private<OwnedFd>,
+}
+
+impl Inheritance {
+    /// Says that something was closed. False: there is no room to say so.
+    pub(crate) fn say(&self, farewell: Farewell) -> bool {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let said = rustix::net::send(&self.lifeline, &farewell.encode(), flags);
+        // If the engine is gone, so is what was closed.
+        !matches!(said, Err(Errno::AGAIN | Errno::NOBUFS))
+    }
 }
 
 impl Session {
     /// Before a fork, in the parent: the engine takes its references.
     pub fn before_fork(&self) -> ForkToken {
-        let answer = self
-            .core()
+        let core = self.core();
+        if core.is_heir() {
+            // What a child has not claimed it cannot hand on.
+            core.attachment();
+        }
+        let answer = core
             .present()
-            .map(|attachment| attachment.request(&Request::Fork, Fds::new()));
+            .filter(|attachment| attachment.has_something())
+            .map(|attachment| {
+                attachment.forking();
+                attachment.request(&Request::Fork, Fds::new())
+            });
         let inheritance = match answer {
             Some(Ok((Reply::Forked { token }, mut fds))) => fds.pop().map(|lifeline| Inheritance {
                 token,
-                _lifeline: Private::new(lift(lifeline)),
+                lifeline: Private::new(lift(lifeline)),
             }),
             _ => None,
         };

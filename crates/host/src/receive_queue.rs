@@ -124,7 +124,13 @@ impl ReceiveQueue {
         self.waiting = 0;
     }
 
-    /// The queue of a connection that this process takes over after `consumed` bytes were read.
+    /// What waits is another process's to read, and the engine knows how far this one has come.
+    pub(crate) fn forget(&mut self) {
+        self.abandon();
+        self.announced = self.consumed;
+    }
+
+    /// The queue of a connection that this process reads after `consumed` bytes were read, by whomever.
     pub(crate) fn resumed_at(consumed: u64) -> Self {
         Self {
             consumed,

@@ -38,16 +38,6 @@ impl SendQueue {
         self.written - self.acked
     }
 
-    /// The queue of a connection that this process takes over after `written` bytes, of which
-    /// `acked` are acknowledged. The rest lies in the memory of the process that wrote it.
-    pub(crate) fn resumed_at(written: u64, acked: u64) -> Self {
-        Self {
-            blocks: VecDeque::new(),
-            written,
-            acked,
-        }
-    }
-
     /// Memory for up to `want` bytes that follow: the rest of the last block, or a new one.
     /// `None`: the pool is used up. Nothing changes until [`append`](Self::append).
     ///

@@ -6,11 +6,12 @@
 //! reset once.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
-use queue_pair::control::{Request, socket_path};
+use queue_pair::Submission;
+use queue_pair::control::{Farewell, Fds, Request, socket_path};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
@@ -23,7 +24,7 @@ use crate::lock::lock;
 use crate::nudge::Nudges;
 use crate::ready_set::ReadySet;
 use crate::sleep::{RETRY, Sleeper};
-use crate::socket::Socket;
+use crate::socket::{Socket, monotonic_ns};
 
 /// A process's relation to an engine. Clones are the same session; when the last is dropped, the
 /// engine ends what the session still has as it would for a process that exits.
@@ -46,6 +47,8 @@ pub(crate) struct SessionCore {
     idle_sleepers: Mutex<Vec<Sleeper>>,
     /// How many forks lie between the process that made the session and this one.
     lineage: AtomicU32,
+    /// This process is the child of a fork and has not attached.
+    is_heir: AtomicBool,
 }
 
 #[derive(Default)]
@@ -91,6 +94,7 @@ impl Session {
             nudges: Arc::default(),
             idle_sleepers: Mutex::default(),
             lineage: AtomicU32::new(0),
+            is_heir: AtomicBool::new(false),
         });
         Self {
             handle: Arc::new(Handle { core }),
@@ -196,24 +200,11 @@ impl SessionCore {
     /// The attachment, made now if there is none and an engine is to be found, or if this process
     /// came out of a fork.
     pub(crate) fn attachment(self: &Arc<Self>) -> Option<Arc<Attachment>> {
-        self.attachment_if(true)
-    }
-
-    /// The attachment, made now if the engine had gone and is back; but a fork's child that has not
-    /// touched anything of its parent's stays without.
-    pub(crate) fn attachment_or_retry(self: &Arc<Self>) -> Option<Arc<Attachment>> {
-        self.attachment_if(false)
-    }
-
-    fn attachment_if(self: &Arc<Self>, inherit: bool) -> Option<Arc<Attachment>> {
         let mut link = lock(&self.link);
-        if let Some(attachment) = &link.attachment {
-            if attachment.is_live() {
-                return Some(Arc::clone(attachment));
-            }
-            if attachment.is_parents() && !inherit {
-                return None;
-            }
+        if let Some(attachment) = &link.attachment
+            && attachment.is_live()
+        {
+            return Some(Arc::clone(attachment));
         }
         if link.looked.is_some_and(|looked| looked.elapsed() < RETRY) {
             return None;
@@ -221,33 +212,75 @@ impl SessionCore {
         self.link_to_engine(&mut link).ok()
     }
 
-    /// Attaches, and announces the listeners.
+    /// Attaches, takes over what came through a fork, and announces the listeners.
     fn link_to_engine(self: &Arc<Self>, link: &mut Link) -> Result<Arc<Attachment>, Errno> {
+        self.is_heir.store(false, Ordering::Relaxed);
         // Dropped, and with it the lifeline, only once the references are claimed.
         let inheritance = link.inheritance.take();
         let token = inheritance.as_ref().map(|inheritance| inheritance.token);
+        let parents = link
+            .attachment
+            .take()
+            .filter(|attachment| attachment.is_parents());
         let attachment = attachment::connect(&self.path)
             .and_then(|control| Attachment::new(control, &self.program, token));
         let attachment = match attachment {
             Ok(attachment) => Arc::new(attachment),
             Err(errno) => {
-                link.attachment = None;
                 link.looked = Some(Instant::now());
+                if let Some(parents) = parents {
+                    parents.disinherit();
+                    for listener in self.living_listeners() {
+                        listener.lost_engine();
+                    }
+                }
                 return Err(errno);
             }
         };
+        if let Some(parents) = parents {
+            match token {
+                Some(_) => parents.bequeath(&attachment),
+                None => parents.disinherit(),
+            }
+        }
         link.looked = None;
         link.attachment = Some(Arc::clone(&attachment));
-        let listeners: Vec<_> = {
-            let mut listeners = lock(&self.listeners);
-            listeners.retain(|listener| listener.strong_count() > 0);
-            listeners.iter().filter_map(Weak::upgrade).collect()
-        };
-        for listener in listeners {
+        for listener in self.living_listeners() {
             // One that this engine refuses is served by the kernel alone.
             let _ = listener.announce(&attachment);
         }
         Ok(attachment)
+    }
+
+    fn living_listeners(&self) -> Vec<Arc<ListenerCore>> {
+        let mut listeners = lock(&self.listeners);
+        listeners.retain(|listener| listener.strong_count() > 0);
+        listeners.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The child of a fork that has not attached closes something of its parent's.
+    pub(crate) fn say_farewell(self: &Arc<Self>, farewell: Farewell) {
+        let said = {
+            let link = lock(&self.link);
+            link.inheritance.as_ref().is_none_or(|it| it.say(farewell))
+        };
+        if said {
+            return;
+        }
+        // The lifeline is full. An attachment says it otherwise.
+        let Some(attachment) = self.attachment() else {
+            return;
+        };
+        match farewell {
+            Farewell::Connection(conn) => attachment.post_surely(Submission::Close {
+                conn,
+                abort: false,
+                at: monotonic_ns(),
+            }),
+            Farewell::Listener(listener) => {
+                let _ = attachment.request(&Request::Unlisten { listener }, Fds::new());
+            }
+        }
     }
 
     /// The attachment, if there is one that works.
@@ -260,6 +293,9 @@ impl SessionCore {
 
     /// See [`Session::pump`].
     pub(crate) fn pump(self: &Arc<Self>) {
+        if self.is_heir.load(Ordering::Relaxed) {
+            self.attachment();
+        }
         if let Some(attachment) = self.present() {
             attachment.pump(self);
         }
@@ -267,11 +303,7 @@ impl SessionCore {
 
     /// Whether an engine that is away is worth waking up for.
     pub(crate) fn expects_engine(&self) -> bool {
-        let link = lock(&self.link);
-        !link
-            .attachment
-            .as_ref()
-            .is_some_and(|attachment| attachment.is_parents())
+        !self.is_heir.load(Ordering::Relaxed)
     }
 
     /// The listener is to be announced to every engine.
@@ -293,6 +325,11 @@ impl SessionCore {
         lock(&self.idle_sleepers).push(sleeper);
     }
 
+    /// Whether this process is the child of a fork and has not attached.
+    pub(crate) fn is_heir(&self) -> bool {
+        self.is_heir.load(Ordering::Relaxed)
+    }
+
     /// Differs between a process and the children that it forks.
     pub(crate) fn lineage(&self) -> u32 {
         self.lineage.load(Ordering::Relaxed)
@@ -306,6 +343,7 @@ impl SessionCore {
         link.inheritance = inheritance;
         link.looked = None;
         if let Some(attachment) = &link.attachment {
+            self.is_heir.store(true, Ordering::Relaxed);
             attachment.leave_to_parent();
             // The region is not mapped here; where it was, something else may be by the time the
             // last reference goes. So this one never does.

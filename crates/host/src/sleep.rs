@@ -75,7 +75,7 @@ impl Sleeper {
             self.epoch += 1;
         }
         self.session.nudges.sleep(&self.nudge);
-        let current = self.session.attachment_or_retry();
+        let current = self.session.attachment();
         let same = match (&current, &self.bed) {
             (None, None) => true,
             (Some(current), Some((bed, _))) => Arc::ptr_eq(current, bed),

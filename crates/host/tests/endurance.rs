@@ -4,7 +4,7 @@ mod fake_engine;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fake_engine::{FakeEngine, LOCAL, PEER};
+use fake_engine::{FakeEngine, GRANT, LOCAL, PEER};
 use host::{Errno, Readiness};
 use queue_pair::{Completion, ConnRef, Sizes};
 
@@ -47,8 +47,10 @@ fn a_hundred_thousand_connections_in_turn_leave_nothing_behind() {
         let mut inner = engine.lock();
         let host = &mut inner.attached[0];
         host.know(conn);
+        host.begin_grant(conn, GRANT, 0, true);
         host.post(Completion::Accepted {
             conn,
+            grant: GRANT,
             listener: 1,
             peer: PEER.parse().unwrap(),
             local: LOCAL.parse().unwrap(),
@@ -72,10 +74,7 @@ fn a_hundred_thousand_connections_in_turn_leave_nothing_behind() {
         assert_eq!(host.sent(conn), b"answer");
         host.submissions();
         host.forget(conn);
-        host.post(Completion::Released {
-            conn,
-            sent: u64::MAX,
-        });
+        host.post(Completion::Released { conn });
     }
     session.pump();
     let grown = private_memory().saturating_sub(before);
@@ -147,6 +146,7 @@ fn ten_thousand_open_connections_cost_little_and_no_descriptor() {
 fn nonsense_from_the_engine_never_breaks_the_program() {
     let _alone = alone();
     let sizes = Sizes {
+        positions: 64,
         submission_entries: 64,
         completion_entries: 64,
         send_len: 128 * 1024,
@@ -177,6 +177,7 @@ fn nonsense_from_the_engine_never_breaks_the_program() {
             let completion = match random(8) {
                 0 => Completion::Accepted {
                     conn,
+                    grant: random(9) as u16,
                     listener: 1 + u32::from(odd),
                     peer,
                     local,
@@ -185,22 +186,35 @@ fn nonsense_from_the_engine_never_breaks_the_program() {
                     conn,
                     errno: random(if odd { 65_536 } else { 130 }) as u16,
                 },
-                2 if random(4) == 0 => Completion::Released {
-                    conn,
-                    sent: u64::MAX,
-                },
+                2 if random(4) == 0 => Completion::Released { conn },
                 3 => Completion::Opened {
                     token: random(3),
                     conn,
+                    grant: random(9) as u16,
                     local,
                 },
                 4 => Completion::OpenFailed {
                     token: random(3),
                     errno: random(200) as u16,
                 },
-                5 => Completion::Backlog {
-                    listener: random(3) as u32,
-                    waiting: random(9) as u32,
+                5 => match random(3) {
+                    0 => Completion::Granted {
+                        conn,
+                        grant: random(9) as u16,
+                        consumed: random(1 << 50),
+                        alone_since: (random(2) == 0).then_some(random(3) as u32),
+                    },
+                    1 => Completion::NotGranted {
+                        conn,
+                        errno: random(200) as u16,
+                    },
+                    _ => Completion::Elsewhere {
+                        conn,
+                        unread: random(1 << 32) as u32,
+                        received: random(u64::MAX),
+                        acked: if odd { random(1000) } else { 0 },
+                        peer_closed: random(20) == 0,
+                    },
                 },
                 _ => Completion::Update {
                     conn,

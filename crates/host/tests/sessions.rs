@@ -60,22 +60,26 @@ fn credit_is_given_when_the_program_waits_and_renewed_as_it_accepts() {
     let listener = session.listen(ANY_PORT.parse().unwrap(), 1000).unwrap();
     assert_eq!(engine.host(|host| host.submissions()), []);
     assert!(matches!(listener.accept_offloaded(), Err(Errno::AGAIN)));
-    let credit = |total| Submission::Credit { listener: 1, total };
-    assert_eq!(engine.host(|host| host.submissions()), [credit(32)]);
+    let credit = |total, waits| Submission::Credit {
+        listener: 1,
+        total,
+        waits,
+    };
+    assert_eq!(engine.host(|host| host.submissions()), [credit(32, true)]);
 
     engine.host(|host| (0..32).map(|_| host.hand(1)).count());
     let sockets: Vec<_> = (0..32)
         .map(|_| listener.accept_offloaded().unwrap())
         .collect();
-    // Every accept says that the connection is taken; not every one renews the credit, but some do
-    // before it runs out.
-    let (credits, taken): (Vec<_>, Vec<_>) = engine
-        .host(|host| host.submissions())
-        .into_iter()
-        .partition(|one| matches!(one, Submission::Credit { .. }));
-    assert_eq!(credits, [credit(48), credit(64)]);
-    assert_eq!(taken.len(), 32);
-    assert!(matches!(listener.accept_offloaded(), Err(Errno::AGAIN)));
+    // Not every accept renews the credit, but some do before it runs out.
+    let credits = engine.host(|host| host.submissions());
+    assert_eq!(credits, [credit(48, false), credit(64, false)]);
+    // That it has found nothing it says once.
+    for _ in 0..3 {
+        assert!(matches!(listener.accept_offloaded(), Err(Errno::AGAIN)));
+    }
+    let credits = engine.host(|host| host.submissions());
+    assert_eq!(credits, [credit(64, true)]);
     drop(sockets);
 }
 
@@ -89,7 +93,8 @@ fn a_small_backlog_is_a_small_credit() {
         engine.host(|host| host.submissions()),
         [Submission::Credit {
             listener: 1,
-            total: 1
+            total: 1,
+            waits: true
         }]
     );
 }
@@ -123,6 +128,46 @@ fn a_closed_listener_gives_back_what_nobody_accepted() {
         [Submission::GiveBack { conn: late }]
     );
     drop(taken);
+}
+
+#[test]
+fn an_offer_that_the_engine_takes_back_is_not_accepted() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 1000).unwrap();
+    listener.want();
+    let conns = engine.host(|host| [host.hand(1), host.hand(1), host.hand(1)]);
+    session.pump();
+    // Of one it is told at once, of the other while it accepts.
+    assert!(engine.host(|host| host.retract(conns[0])));
+    session.pump();
+    let accepted = listener.accept_offloaded().unwrap();
+    assert!(
+        !engine.host(|host| host.retract(conns[1])),
+        "it is accepted"
+    );
+    engine.host(|host| {
+        let word = host.side.positions.word(conns[2].index).unwrap();
+        assert!(queue_pair::position::retract(word, fake_engine::GRANT, 0));
+    });
+    assert!(matches!(listener.accept_offloaded(), Err(Errno::AGAIN)));
+    assert!(!listener.readiness().intersects(Readiness::IN));
+    // What it was offered and did not get used up credit.
+    engine.host(|host| host.submissions());
+    let more = 32 - 16;
+    for _ in 0..more {
+        engine.host(|host| host.hand(1));
+        listener.accept_offloaded().unwrap();
+    }
+    let credit = engine
+        .host(|host| host.submissions())
+        .into_iter()
+        .find_map(|one| match one {
+            Submission::Credit { total, .. } => Some(total),
+            _ => None,
+        });
+    assert_eq!(credit, Some(16 + 32));
+    drop(accepted);
 }
 
 #[test]
@@ -240,7 +285,8 @@ fn when_the_engine_dies_connections_fail_and_the_next_engine_takes_the_port_up()
         engine.host(|host| host.submissions()),
         [Submission::Credit {
             listener: 1,
-            total: 16
+            total: 16,
+            waits: true
         }]
     );
     std::thread::scope(|scope| {

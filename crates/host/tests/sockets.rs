@@ -4,7 +4,6 @@ mod fake_engine;
 
 use fake_engine::{FakeEngine, LOCAL, PEER};
 use host::{Errno, Listener, OptionKind, Readiness, Session, Shutdown, Socket};
-use queue_pair::control::Request;
 use queue_pair::{Completion, ConnRef, Sizes, Submission};
 
 /// An engine, a program, and one connection between them.
@@ -254,7 +253,7 @@ fn a_full_ring_refuses_sends_but_loses_no_close() {
                 option: OptionKind::NoDelay,
                 value: 1
             },
-            Submission::Shutdown { conn },
+            Submission::Shutdown { conn, at: 0 },
         ]
     );
     assert_eq!(world.sent(), [b'x'; 16]);
@@ -293,7 +292,11 @@ fn a_reset_is_reported_once_and_data_before_it_is_readable() {
     let submissions = world.engine.host(|host| host.submissions());
     assert_eq!(
         submissions.last(),
-        Some(&Submission::Close { conn, abort: false })
+        Some(&Submission::Close {
+            conn,
+            abort: false,
+            at: 0
+        })
     );
 }
 
@@ -323,7 +326,11 @@ fn closing_says_what_was_read_and_resets_if_something_was_not() {
         engine.host(|host| host.submissions()),
         [
             Submission::Consumed { conn, total: 4 },
-            Submission::Close { conn, abort: false }
+            Submission::Close {
+                conn,
+                abort: false,
+                at: 0
+            }
         ]
     );
 
@@ -335,7 +342,11 @@ fn closing_says_what_was_read_and_resets_if_something_was_not() {
     let submissions = engine.host(|host| host.submissions());
     assert_eq!(
         submissions.last(),
-        Some(&Submission::Close { conn, abort: true })
+        Some(&Submission::Close {
+            conn,
+            abort: true,
+            at: 0
+        })
     );
 }
 
@@ -348,7 +359,11 @@ fn lingering_for_no_time_resets() {
     let submissions = world.engine.host(|host| host.submissions());
     assert_eq!(
         submissions.last(),
-        Some(&Submission::Close { conn, abort: true })
+        Some(&Submission::Close {
+            conn,
+            abort: true,
+            at: 0
+        })
     );
 }
 
@@ -367,45 +382,12 @@ fn the_send_memory_of_a_closed_connection_comes_back_with_the_last_word() {
         session,
     } = world;
     drop(socket);
-    engine.host(|host| {
-        host.post(Completion::Released {
-            conn,
-            sent: u64::MAX,
-        })
-    });
+    engine.host(|host| host.post(Completion::Released { conn }));
     session.pump();
     engine.host(|host| host.hand(1));
     let next = _listener.accept_offloaded().unwrap();
     engine.host(|host| host.submissions());
     assert!(next.send(&[1; 64 * 1024], false).is_ok());
-}
-
-#[test]
-fn what_was_written_before_a_move_was_known_keeps_its_memory_until_it_is_sent() {
-    let world = World::with(Some(Sizes {
-        send_len: 64 * 1024,
-        ..Sizes::default()
-    }));
-    let conn = world.conn;
-    assert_eq!(world.socket.send(&[1; 32 * 1024], false), Ok(32 * 1024));
-    assert_eq!(world.socket.send(&[2; 32 * 1024], false), Ok(32 * 1024));
-    // The engine had taken the first half when the connection moved.
-    world.post(Completion::Released {
-        conn,
-        sent: 32 * 1024,
-    });
-    world.session.pump();
-    assert_eq!(world.socket.unsent(), 32 * 1024);
-    let adopted = |request: &Request| matches!(request, Request::Adopt { .. });
-    assert!(!world.engine.lock().requests.iter().any(adopted));
-    world.post(Completion::Released {
-        conn,
-        sent: 64 * 1024,
-    });
-    world.session.pump();
-    // The next touch asks for the connection.
-    let _ = world.recv();
-    assert!(world.engine.lock().requests.iter().any(adopted));
 }
 
 #[test]
@@ -460,6 +442,7 @@ fn what_cannot_be_detaches() {
             }
         }),
         ("a place that no engine has", |_| Completion::Accepted {
+            grant: fake_engine::GRANT,
             conn: ConnRef {
                 index: u32::MAX,
                 generation: 0,
@@ -501,7 +484,6 @@ fn completions_of_unknown_connections_are_passed_over() {
             index: 1 << 20,
             generation: 0,
         },
-        sent: 0,
     });
     world.post(Completion::OpenFailed {
         token: 12,
@@ -509,65 +491,4 @@ fn completions_of_unknown_connections_are_passed_over() {
     });
     assert_eq!(world.recv(), Err(Errno::AGAIN));
     assert!(world.session.is_attached());
-}
-
-#[test]
-fn a_connection_that_came_through_a_fork_is_taken_over_at_the_first_touch() {
-    let world = World::new();
-    world.deliver(b"the parent may read this");
-    world.session.pump();
-    // The same process plays the child: what matters is that nothing of the old region is used.
-    let token = world.session.before_fork();
-    world.session.after_fork_child(token);
-    assert_eq!(
-        world.engine.lock().attached.len(),
-        1,
-        "nothing is touched yet"
-    );
-    assert_eq!(world.recv(), Err(Errno::AGAIN));
-    assert_eq!(world.engine.lock().attached.len(), 2);
-    let conn = world.conn;
-    world
-        .engine
-        .host(|parent| assert_eq!(parent.submissions(), []));
-    let child =
-        |act: &mut dyn FnMut(&mut fake_engine::Attached)| act(&mut world.engine.lock().attached[1]);
-    child(&mut |host| {
-        host.know(conn);
-        host.acknowledge(conn, 45);
-        host.deliver(conn, b"announced anew");
-    });
-    assert_eq!(world.recv().unwrap(), b"announced anew");
-    assert_eq!(world.socket.unsent(), 5);
-    world.socket.send(b"from the child", false).unwrap();
-    child(&mut |host| {
-        let submissions = host.submissions();
-        let send = submissions
-            .iter()
-            .find(|one| matches!(one, Submission::Send { .. }));
-        let Some(Submission::Send { consumed: 114, .. }) = send else {
-            panic!("{submissions:?}")
-        };
-    });
-}
-
-#[test]
-fn a_connection_that_moved_to_another_process_comes_back_at_the_next_touch() {
-    let world = World::new();
-    let conn = world.conn;
-    world.deliver(b"for whoever reads it");
-    world.post(Completion::Released {
-        conn,
-        sent: u64::MAX,
-    });
-    world.engine.lock().moving = 3;
-    assert!(!world.socket.readiness().intersects(Readiness::IN));
-    assert_eq!(world.recv(), Err(Errno::AGAIN));
-    assert_eq!(
-        world.engine.lock().requests.last(),
-        Some(&Request::Adopt { conn })
-    );
-    world.engine.host(|host| host.acknowledge(conn, 45));
-    world.deliver(b"mine again");
-    assert_eq!(world.recv().unwrap(), b"mine again");
 }

@@ -8,7 +8,8 @@
 //!   1408  completion ring: consumed        (host writes)
 //!   1536  the engine's armed word          (engine arms, host takes)
 //!   1664  the host's armed word            (host arms, engine takes)
-//!   4096  submission entries, completion entries, send area, receive area, each on a page of its own
+//!   4096  submission entries, completion entries, positions, send area, receive area, each on a page
+//!         of its own
 //! ```
 //!
 //! Words that different sides write are 128 bytes apart: two cache lines, since processors fetch
@@ -28,10 +29,11 @@ pub const RECEIVE_CHUNK: u32 = 4096;
 /// The first word of every region: "outboard" in ASCII, first letter lowest.
 const MAGIC: u64 = u64::from_le_bytes(*b"outboard");
 /// The version of everything in this crate that two sides must agree on.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 const MIN_ENTRIES: u32 = 2;
 const MAX_ENTRIES: u32 = 1 << 16;
+const MAX_POSITIONS: u32 = 1 << 24;
 /// Neither area may be larger: offsets then fit in 36 bits with room to spare, and a mapping is
 /// possible everywhere.
 const MAX_AREA: u64 = 1 << 36;
@@ -47,6 +49,7 @@ pub(crate) const ENGINE_ARMED_AT: usize = 1536;
 pub(crate) const HOST_ARMED_AT: usize = 1664;
 
 const ENTRY_LEN: u64 = 32;
+const WORD_LEN: u64 = 8;
 
 /// What an engine chooses about a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +58,9 @@ pub struct Sizes {
     pub submission_entries: u32,
     /// Entries of the completion ring: a power of two, 2 to 65,536.
     pub completion_entries: u32,
+    /// Words in which processes keep their [positions](crate::position), one for each place in the
+    /// engine's table of connections: 1 to 16,777,216.
+    pub positions: u32,
     /// Bytes of the send area: a multiple of 4,096, at least one, at most 64 GiB.
     pub send_len: u64,
     /// Bytes of the receive area: a multiple of [`RECEIVE_CHUNK`], at least one, at most 64 GiB.
@@ -68,6 +74,7 @@ impl Default for Sizes {
         Self {
             submission_entries: 1024,
             completion_entries: 4096,
+            positions: 65_536,
             send_len: 64 << 20,
             receive_len: 64 << 20,
         }
@@ -95,6 +102,8 @@ pub struct Layout {
     pub submission_at: u64,
     /// The entries of the completion ring.
     pub completion_at: u64,
+    /// The positions.
+    pub positions_at: u64,
     /// The send area.
     pub send_at: u64,
     /// The receive area.
@@ -132,13 +141,22 @@ impl Layout {
         let submission_at = PAGE as u64;
         let completion_at =
             submission_at + entries("submission_entries", sizes.submission_entries)?;
-        let send_at = completion_at + entries("completion_entries", sizes.completion_entries)?;
+        let positions_at = completion_at + entries("completion_entries", sizes.completion_entries)?;
+        if !(1..=MAX_POSITIONS).contains(&sizes.positions) {
+            return Err(LayoutError {
+                field: "positions",
+                value: sizes.positions.into(),
+                rule: "it must be from 1 to 16777216",
+            });
+        }
+        let send_at = positions_at + pages(u64::from(sizes.positions) * WORD_LEN);
         let receive_at = send_at + area("send_len", sizes.send_len)?;
         let total_len = receive_at + area("receive_len", sizes.receive_len)?;
         Ok(Self {
             sizes,
             submission_at,
             completion_at,
+            positions_at,
             send_at,
             receive_at,
             total_len,
@@ -146,15 +164,17 @@ impl Layout {
     }
 
     /// The fields of the header in their order, with their names.
-    fn fields(&self) -> [(&'static str, u64); 10] {
+    fn fields(&self) -> [(&'static str, u64); 12] {
         [
             ("submission_entries", self.sizes.submission_entries.into()),
             ("completion_entries", self.sizes.completion_entries.into()),
+            ("positions", self.sizes.positions.into()),
             ("send_len", self.sizes.send_len),
             ("receive_len", self.sizes.receive_len),
             ("receive_chunk", RECEIVE_CHUNK.into()),
             ("submission_at", self.submission_at),
             ("completion_at", self.completion_at),
+            ("positions_at", self.positions_at),
             ("send_at", self.send_at),
             ("receive_at", self.receive_at),
             ("total_len", self.total_len),
@@ -195,14 +215,15 @@ impl Layout {
         if magic != MAGIC {
             return Err(Violation::WrongMagic { found: magic });
         }
-        let found: [u64; 10] =
+        let found: [u64; 12] =
             core::array::from_fn(|i| memory.u64_at(FIELDS_AT + 8 * i).load(Ordering::Relaxed));
         // A count that does not fit in 32 bits becomes 0, which no ring may have.
         let sizes = Sizes {
             submission_entries: u32::try_from(found[0]).unwrap_or(0),
             completion_entries: u32::try_from(found[1]).unwrap_or(0),
-            send_len: found[2],
-            receive_len: found[3],
+            positions: u32::try_from(found[2]).unwrap_or(0),
+            send_len: found[3],
+            receive_len: found[4],
         };
         let layout = Self::new(sizes).map_err(|LayoutError { field, value, .. }| {
             Violation::ImpossibleSize {

@@ -7,6 +7,8 @@
 //!   producer and one consumer ([`ring`]), carrying small typed [descriptors](descriptor);
 //! - the **send area**, which the host allocates from and writes, and the **receive area**, which
 //!   the engine allocates from and writes ([`Area`]); descriptors carry offsets, never pointers;
+//! - one **position** a connection, by which processes that share it read each byte once
+//!   ([`position`]);
 //! - one **armed word** a side, in which whoever goes to sleep says so ([`armed`]).
 //!
 //! # The other side is hostile
@@ -22,6 +24,7 @@
 
 pub mod armed;
 pub mod descriptor;
+pub mod position;
 pub mod ring;
 mod sync;
 mod violation;

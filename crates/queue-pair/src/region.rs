@@ -26,6 +26,8 @@ pub struct EngineSide {
     pub submissions: Consumer<Submission, RingCells>,
     /// What the engine reports.
     pub completions: Producer<Completion, RingCells>,
+    /// How far the host has read each connection.
+    pub positions: Positions,
     /// Written by the host.
     pub send: Area,
     /// Written by the engine.
@@ -45,6 +47,8 @@ pub struct HostSide {
     pub submissions: Producer<Submission, RingCells>,
     /// What the engine reports.
     pub completions: Consumer<Completion, RingCells>,
+    /// How far this process has read each connection.
+    pub positions: Positions,
     /// Written by the host.
     pub send: Area,
     /// Written by the engine.
@@ -110,6 +114,7 @@ impl EngineSide {
         Self {
             submissions: Consumer::new(RingCells::submission(memory, &layout)),
             completions: Producer::new(RingCells::completion(memory, &layout)),
+            positions: Positions::new(memory, &layout),
             send: Area::new("send", memory, layout.send_at, layout.sizes.send_len),
             receive: Area::new(
                 "receive",
@@ -138,6 +143,7 @@ impl HostSide {
         Self {
             submissions: Producer::new(RingCells::submission(memory, &layout)),
             completions: Consumer::new(RingCells::completion(memory, &layout)),
+            positions: Positions::new(memory, &layout),
             send: Area::new("send", memory, layout.send_at, layout.sizes.send_len),
             receive: Area::new(
                 "receive",
@@ -214,6 +220,37 @@ impl Cells for RingCells {
         // SAFETY: all `capacity` slots are inside the memory, as `new` has checked, the first is
         // aligned and so are the others; any bits are valid atomics; the memory outlives `self`.
         unsafe { self.entries.at.add(slot as usize).as_ref() }
+    }
+}
+
+/// The [position](crate::position) words of a region, one for each place in the engine's table of
+/// connections.
+#[derive(Debug)]
+pub struct Positions {
+    words: RegionPointer<AtomicU64>,
+    count: u32,
+}
+
+impl Positions {
+    fn new(memory: &Arc<Memory>, layout: &Layout) -> Self {
+        let at = usize::try_from(layout.positions_at).expect("a layout that fits its memory");
+        let count = layout.sizes.positions;
+        // Both ends must be inside; `word` relies on it.
+        let _ = memory.word_at::<AtomicU64>(at + (count as usize - 1) * size_of::<AtomicU64>());
+        Self {
+            words: RegionPointer::new(memory, at),
+            count,
+        }
+    }
+
+    /// The word of the connection at `place`; `None` if there is no such place.
+    pub fn word(&self, place: u32) -> Option<&AtomicU64> {
+        if place >= self.count {
+            return None;
+        }
+        // SAFETY: all `count` words are inside the memory, as `new` has checked, the first is aligned
+        // and so are the others; any bits are a valid atomic; the memory outlives `self`.
+        Some(unsafe { self.words.at.add(place as usize).as_ref() })
     }
 }
 

@@ -49,14 +49,32 @@ fn submission() -> impl Strategy<Value = Submission> {
             }
         }),
         (conn(), any::<u64>()).prop_map(|(conn, total)| Submission::Consumed { conn, total }),
-        conn().prop_map(|conn| Submission::Shutdown { conn }),
-        (conn(), any::<bool>()).prop_map(|(conn, abort)| Submission::Close { conn, abort }),
+        (conn(), any::<(u64, u32, bool, u64)>()).prop_map(|(conn, (addr, len, more, at))| {
+            Submission::SendAt {
+                conn,
+                addr,
+                len,
+                more,
+                at,
+            }
+        }),
+        (conn(), any::<u64>()).prop_map(|(conn, at)| Submission::Shutdown { conn, at }),
+        (conn(), any::<(bool, u64)>()).prop_map(|(conn, (abort, at))| Submission::Close {
+            conn,
+            abort,
+            at
+        }),
+        conn().prop_map(|conn| Submission::Acquire { conn }),
         (conn(), option, any::<u64>()).prop_map(|(conn, option, value)| Submission::SetOption {
             conn,
             option,
             value
         }),
-        any::<(u32, u32)>().prop_map(|(listener, total)| Submission::Credit { listener, total }),
+        any::<(u32, u32, bool)>().prop_map(|(listener, total, waits)| Submission::Credit {
+            listener,
+            total,
+            waits
+        }),
         conn().prop_map(|conn| Submission::GiveBack { conn }),
         any::<(u64, u64)>().prop_map(|(token, addr)| Submission::Connect { token, addr }),
     ]
@@ -74,23 +92,45 @@ fn completion() -> impl Strategy<Value = Completion> {
             }
         ),
         (conn(), any::<u16>()).prop_map(|(conn, errno)| Completion::Failed { conn, errno }),
-        (conn(), any::<u64>()).prop_map(|(conn, sent)| Completion::Released { conn, sent }),
-        (conn(), any::<u32>(), pair()).prop_map(|(conn, listener, (peer, local))| {
-            Completion::Accepted {
+        conn().prop_map(|conn| Completion::Released { conn }),
+        (conn(), any::<(u16, u64, Option<u32>)>()).prop_map(
+            |(conn, (grant, consumed, alone_since))| Completion::Granted {
                 conn,
-                listener,
-                peer,
+                grant,
+                consumed,
+                alone_since
+            }
+        ),
+        (conn(), any::<u16>()).prop_map(|(conn, errno)| Completion::NotGranted { conn, errno }),
+        (conn(), any::<(u32, u64, u64, bool)>()).prop_map(
+            |(conn, (unread, received, acked, peer_closed))| Completion::Elsewhere {
+                conn,
+                unread,
+                received,
+                acked,
+                peer_closed
+            }
+        ),
+        (conn(), any::<(u16, u32)>(), pair()).prop_map(
+            |(conn, (grant, listener), (peer, local))| {
+                Completion::Accepted {
+                    conn,
+                    grant,
+                    listener,
+                    peer,
+                    local,
+                }
+            }
+        ),
+        (any::<(u64, u16)>(), conn(), pair()).prop_map(|((token, grant), conn, (local, _))| {
+            Completion::Opened {
+                token,
+                conn,
+                grant,
                 local,
             }
         }),
-        (any::<u64>(), conn(), pair()).prop_map(|(token, conn, (local, _))| Completion::Opened {
-            token,
-            conn,
-            local
-        }),
         any::<(u64, u16)>().prop_map(|(token, errno)| Completion::OpenFailed { token, errno }),
-        any::<(u32, u32)>()
-            .prop_map(|(listener, waiting)| Completion::Backlog { listener, waiting }),
     ]
 }
 

@@ -12,6 +12,7 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::thread;
 use queue_pair::Entry;
 use queue_pair::armed::{Armed, Sleepers, Word};
+use queue_pair::position;
 use queue_pair::ring::{Cells, Consumer, Producer};
 
 /// A ring on loom's heap.
@@ -233,5 +234,47 @@ fn with_one_fence_it_would_be_lost() {
         let sleeps = work.load(Ordering::Acquire) == 0;
         let rung = waker.join().unwrap();
         assert!(!sleeps || rung != 0, "asleep on work, and nobody rings");
+    });
+}
+
+/// A reader copies and moves its position on while the engine ends its grant and uses the memory for
+/// other bytes: what the reader keeps is right, and what it does not keep is left to the next.
+#[test]
+fn a_byte_is_read_by_one() {
+    explore(|| {
+        let word = Arc::new(AtomicU64::new(0));
+        let memory = Arc::new(AtomicU64::new(7));
+        position::grant(&word, 1, 0, false);
+        let reader = {
+            let (word, memory) = (Arc::clone(&word), Arc::clone(&memory));
+            thread::spawn(move || {
+                let copied = memory.load(Ordering::Relaxed);
+                let mine = position::advance(&word, 1, 0, 1);
+                assert!(!mine || copied == 7, "what it keeps was overwritten");
+                mine
+            })
+        };
+        let read = position::revoke(&word).offset(0);
+        // The next reader has the bytes behind the position in its own memory by now.
+        memory.store(8, Ordering::Relaxed);
+        position::grant(&word, 2, read, false);
+        let mine = reader.join().unwrap();
+        assert_eq!(read, u64::from(mine), "read by one, and by no other");
+        assert!(!position::advance(&word, 1, read, 1), "the grant is over");
+    });
+}
+
+/// A process accepts an offer while the engine takes it back: one of the two succeeds.
+#[test]
+fn an_offer_is_accepted_by_one() {
+    explore(|| {
+        let word = Arc::new(AtomicU64::new(0));
+        position::grant(&word, 1, 0, true);
+        let process = {
+            let word = Arc::clone(&word);
+            thread::spawn(move || position::accept(&word, 1, 0))
+        };
+        let taken_back = position::retract(&word, 1, 0);
+        assert_ne!(process.join().unwrap(), taken_back);
     });
 }

@@ -17,6 +17,7 @@ fn sides() -> (EngineSide, HostSide) {
     let sizes = Sizes {
         submission_entries: ENTRIES,
         completion_entries: ENTRIES,
+        positions: 8,
         send_len: AREA as u64,
         receive_len: AREA as u64,
     };
@@ -60,6 +61,7 @@ fn completion(i: u64, two: bool) -> Completion {
         Completion::Opened {
             token: i,
             conn,
+            grant: 1,
             local,
         }
     } else {

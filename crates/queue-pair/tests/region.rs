@@ -13,6 +13,7 @@ fn layout() -> Layout {
     let sizes = Sizes {
         submission_entries: 16,
         completion_entries: 32,
+        positions: 600,
         send_len: 8192,
         receive_len: 4096,
     };
@@ -96,7 +97,7 @@ fn a_header_that_lies_is_refused() {
         violation(&page),
         Violation::WrongVersion {
             found: 0,
-            wanted: 1
+            wanted: 2
         }
     );
     let empty = memfd::create("test", 0).unwrap();
@@ -113,10 +114,10 @@ fn a_header_that_lies_is_refused() {
     };
     assert_eq!(lie(0, 5), Violation::WrongMagic { found: 5 });
     assert_eq!(
-        lie(8, 2),
+        lie(8, 1),
         Violation::WrongVersion {
-            found: 2,
-            wanted: 1
+            found: 1,
+            wanted: 2
         }
     );
     let field = "submission_entries";
@@ -127,7 +128,7 @@ fn a_header_that_lies_is_refused() {
     );
     let field = "send_len";
     assert_eq!(
-        lie(32, u64::MAX),
+        lie(40, u64::MAX),
         Violation::ImpossibleSize {
             field,
             found: u64::MAX
@@ -135,7 +136,7 @@ fn a_header_that_lies_is_refused() {
     );
     let field = "submission_at";
     assert_eq!(
-        lie(56, 0),
+        lie(64, 0),
         Violation::WrongLayout {
             field,
             found: 0,
@@ -144,7 +145,7 @@ fn a_header_that_lies_is_refused() {
     );
     // Honest in itself, but larger than the memory.
     assert!(matches!(
-        lie(40, 1 << 20),
+        lie(48, 1 << 20),
         Violation::WrongLayout {
             field: "total_len",
             ..
@@ -213,6 +214,7 @@ proptest! {
         let sizes = Sizes {
             submission_entries: 1 << submission,
             completion_entries: 1 << completion,
+            positions: 600,
             send_len: send * 4096,
             receive_len: receive * 4096 + odd,
         };

@@ -50,6 +50,7 @@ fn scribbling_meanwhile_does_no_harm() {
     let sizes = Sizes {
         submission_entries: 8,
         completion_entries: 8,
+        positions: 8,
         send_len: 8192,
         receive_len: 8192,
     };

@@ -243,8 +243,8 @@ fn messages_look_like_this() {
         generation: 2,
     };
     assert_eq!(
-        json(&Request::Adopt { conn }),
-        r#"{"Adopt":{"conn":{"index":1,"generation":2}}}"#
+        json(&Request::Info { conn }),
+        r#"{"Info":{"conn":{"index":1,"generation":2}}}"#
     );
     let addr = "[::]:80".parse().unwrap();
     assert_eq!(

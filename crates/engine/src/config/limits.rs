@@ -33,7 +33,7 @@ pub struct Limits {
     pub accept_backlog: u32,
     /// Attached processes, and those that have ended while what they sent is still on its way.
     pub sessions: u32,
-    /// The same of one user.
+    /// The same of one user, once only a quarter of them is left.
     pub sessions_per_user: u32,
     /// Bytes of a session's send area. Memory is used only as far as it is filled.
     pub send_area: u32,
@@ -70,15 +70,15 @@ impl Default for Limits {
             resets_per_second: 10_000,
             listeners: 256,
             accept_backlog: 4_096,
-            sessions: 256,
-            sessions_per_user: 64,
+            sessions: 4_096,
+            sessions_per_user: 1_024,
             send_area: 64 << 20,
             receive_area: 64 << 20,
             ring_entries: 16_384,
             unaccepted_bytes: 16 << 20,
             held_frames: 256,
             paths: 16_384,
-            control_connections: 512,
+            control_connections: 8_192,
             leased_ports: 1_024,
             reports: 256,
         }

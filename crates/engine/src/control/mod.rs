@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use netdev::syscalls::{PeerCredentials, netns_cookie, peer_credentials};
-use queue_pair::control::{Channel, ChannelError, Explanation, Fds, Reply, Request};
+use queue_pair::control::{Channel, ChannelError, Explanation, Farewell, Fds, Reply, Request};
 use rustix::fs::{Mode, chmod};
 use rustix::io::Errno;
 use rustix::net::{
@@ -62,6 +62,17 @@ pub struct Client {
 struct Lifeline {
     token: u64,
     fd: OwnedFd,
+}
+
+/// What is heard on a lifeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// The child has closed something.
+    Said(Farewell),
+    /// Nothing, for now.
+    Quiet,
+    /// The child of this fork has ended, or become another program.
+    Ended(u64),
 }
 
 /// The control socket and its connections.
@@ -324,15 +335,40 @@ impl Control {
         }
     }
 
-    /// A lifeline has become readable: the fork's token, if that means its end.
-    pub fn lifeline_ended(&mut self, slot: u32) -> Option<u64> {
-        let lifeline = self.lifelines.get_mut(slot as usize)?;
-        let mut byte = [0u8; 1];
+    /// Where the lifeline of a fork is.
+    pub fn lifeline_of(&self, token: u64) -> Option<u32> {
+        let of_fork = |l: &Option<Lifeline>| l.as_ref().is_some_and(|l| l.token == token);
+        let slot = self.lifelines.iter().position(of_fork)?;
+        u32::try_from(slot).ok()
+    }
+
+    /// The fork of a lifeline.
+    pub fn token_of_lifeline(&self, slot: u32) -> Option<u64> {
+        let lifeline = self.lifelines.get(slot as usize)?.as_ref()?;
+        Some(lifeline.token)
+    }
+
+    /// What is heard on a lifeline.
+    pub fn hear_lifeline(&mut self, slot: u32) -> Heard {
+        let Some(lifeline) = self.lifelines.get_mut(slot as usize) else {
+            return Heard::Quiet;
+        };
+        let Some(Lifeline { fd, .. }) = lifeline else {
+            return Heard::Quiet;
+        };
+        let mut message = [0u8; Farewell::LEN];
         let flags = rustix::net::RecvFlags::DONTWAIT;
-        match rustix::net::recv(&lifeline.as_ref()?.fd, &mut byte, flags) {
-            // Nothing is ever written to a lifeline by who plays by the rules.
-            Ok((1.., _)) | Err(Errno::AGAIN | Errno::INTR) => None,
-            Ok((0, _)) | Err(_) => lifeline.take().map(|l| l.token),
+        match rustix::net::recv(fd, &mut message[..], flags) {
+            Ok((count @ 1.., _)) => match Farewell::decode(&message[..count]) {
+                Some(said) => Heard::Said(said),
+                // Nobody who plays by the rules says anything else.
+                None => Heard::Quiet,
+            },
+            Err(Errno::AGAIN | Errno::INTR) => Heard::Quiet,
+            Ok((0, _)) | Err(_) => match lifeline.take() {
+                Some(ended) => Heard::Ended(ended.token),
+                None => Heard::Quiet,
+            },
         }
     }
 

@@ -7,7 +7,8 @@ use queue_pair::{Completion, ConnRef, Violation};
 use tcp::ConnId;
 
 use super::Session;
-use crate::connections::Conn;
+use crate::connections::{Conn, SessionId};
+use crate::family::{Holder, Who};
 
 /// The name of a connection as hosts write it.
 pub fn conn_ref(id: ConnId) -> ConnRef {
@@ -20,6 +21,16 @@ pub fn conn_ref(id: ConnId) -> ConnRef {
 /// Acknowledged bytes that are worth waking a host for: enough room to send into. Less than that
 /// waits for company, since a host that is woken for nothing else goes back to sleep.
 const WORTH_WAKING: u64 = 16 << 10;
+
+/// What a process that reads knows of a connection.
+struct Told {
+    /// How many of its bytes are acknowledged.
+    acked: u64,
+    /// How many of those it knows of.
+    told_acked: u64,
+    /// It knows that the peer has closed.
+    told_closed: bool,
+}
 
 /// The ends of a connection: local, peer.
 pub type Ends = (SocketAddr, SocketAddr);
@@ -60,7 +71,8 @@ impl Session {
             let birth = if conn.flags.tell_accepted {
                 Completion::Accepted {
                     conn: name,
-                    listener: conn.listener,
+                    grant: conn.grant,
+                    listener: conn.member,
                     peer,
                     local,
                 }
@@ -68,6 +80,7 @@ impl Session {
                 Completion::Opened {
                     token: conn.token,
                     conn: name,
+                    grant: conn.grant,
                     local,
                 }
             };
@@ -78,6 +91,141 @@ impl Session {
             conn.flags.tell_opened = false;
             self.wants_ring(true);
         }
+        let mut told = Told {
+            acked: conn.acked,
+            told_acked: conn.told_acked,
+            told_closed: conn.flags.told_closed,
+        };
+        let all = self.tell_reader(conn, &mut told);
+        conn.told_acked = told.told_acked;
+        conn.flags.told_closed = told.told_closed;
+        if !all? {
+            return Ok(false);
+        }
+        if conn.failure != 0 && !conn.flags.told_failed {
+            let failed = Completion::Failed {
+                conn: name,
+                errno: conn.failure,
+            };
+            if !self.post(&failed)? {
+                return Ok(false);
+            }
+            conn.flags.told_failed = true;
+            self.wants_ring(true);
+        }
+        Ok(true)
+    }
+
+    /// As [`tell`](Self::tell), for one of several processes that have the connection: `id` is this
+    /// session's. `read` says how far the reader has come.
+    pub fn tell_holder(
+        &mut self,
+        id: SessionId,
+        conn: &mut Conn,
+        read: u64,
+        ends: impl FnOnce(ConnId) -> Option<Ends>,
+    ) -> Result<bool, Violation> {
+        let Some(mut family) = conn.family.take() else {
+            return Ok(true);
+        };
+        let told = match family.holder_mut(Who::Session(id)) {
+            Some(holder) if !holder.closed => self.tell_one(conn, holder, id, read, ends),
+            _ => Ok(true),
+        };
+        if matches!(told, Ok(true))
+            && let Some(holder) = family.holder_mut(Who::Session(id))
+        {
+            holder.queued = false;
+        }
+        conn.family = Some(family);
+        told
+    }
+
+    fn tell_one(
+        &mut self,
+        conn: &mut Conn,
+        holder: &mut Holder,
+        id: SessionId,
+        read: u64,
+        ends: impl FnOnce(ConnId) -> Option<Ends>,
+    ) -> Result<bool, Violation> {
+        let name = conn_ref(conn.id);
+        let reads = conn.owner == Some(id);
+        if holder.tell_opened {
+            if !conn.flags.connected {
+                return Ok(true);
+            }
+            let Some((local, _)) = ends(conn.id) else {
+                return Ok(true);
+            };
+            let opened = Completion::Opened {
+                token: conn.token,
+                conn: name,
+                grant: if reads {
+                    conn.grant
+                } else {
+                    Completion::NO_GRANT
+                },
+                local,
+            };
+            if !self.post(&opened)? {
+                return Ok(false);
+            }
+            holder.tell_opened = false;
+            self.wants_ring(true);
+        }
+        if reads {
+            let mut told = Told {
+                acked: holder.acked,
+                told_acked: holder.told_acked,
+                told_closed: holder.told_closed,
+            };
+            let all = self.tell_reader(conn, &mut told);
+            holder.told_acked = told.told_acked;
+            holder.told_closed = told.told_closed;
+            holder.told_elsewhere = None;
+            if !all? {
+                return Ok(false);
+            }
+        } else {
+            let now = (conn.received.saturating_sub(read), conn.received);
+            let close_news = conn.flags.peer_closed && !holder.told_closed;
+            let news = holder.told_elsewhere != Some(now);
+            if news || close_news || holder.told_acked != holder.acked {
+                let elsewhere = Completion::Elsewhere {
+                    conn: name,
+                    unread: u32::try_from(now.0).unwrap_or(u32::MAX),
+                    received: now.1,
+                    acked: holder.acked,
+                    peer_closed: conn.flags.peer_closed,
+                };
+                if !self.post(&elsewhere)? {
+                    return Ok(false);
+                }
+                let acked = holder.acked - holder.told_acked;
+                self.wants_ring(news || close_news || acked >= WORTH_WAKING);
+                holder.told_elsewhere = Some(now);
+                holder.told_acked = holder.acked;
+                holder.told_closed = conn.flags.peer_closed;
+            }
+        }
+        if conn.failure != 0 && !holder.told_failed {
+            let failed = Completion::Failed {
+                conn: name,
+                errno: conn.failure,
+            };
+            if !self.post(&failed)? {
+                return Ok(false);
+            }
+            holder.told_failed = true;
+            self.wants_ring(true);
+        }
+        Ok(true)
+    }
+
+    /// Pushes to the reader of a connection what has come, and tells it what was acknowledged.
+    fn tell_reader(&mut self, conn: &mut Conn, told: &mut Told) -> Result<bool, Violation> {
+        let name = conn_ref(conn.id);
         while conn.announced != conn.received {
             let Some((addr, len)) = conn.stream.piece(conn.announced, conn.received) else {
                 debug_assert!(false, "what was received has its place");
@@ -90,7 +238,7 @@ impl Session {
                 conn: name,
                 addr,
                 len,
-                acked: conn.acked,
+                acked: told.acked,
                 peer_closed,
             };
             if !self.post(&update)? {
@@ -98,35 +246,24 @@ impl Session {
             }
             self.wants_ring(true);
             conn.announced = announced;
-            conn.told_acked = conn.acked;
-            conn.flags.told_closed |= peer_closed;
+            told.told_acked = told.acked;
+            told.told_closed |= peer_closed;
         }
-        let close_news = conn.flags.peer_closed && !conn.flags.told_closed;
-        if conn.told_acked != conn.acked || close_news {
+        let close_news = conn.flags.peer_closed && !told.told_closed;
+        if told.told_acked != told.acked || close_news {
             let update = Completion::Update {
                 conn: name,
                 addr: 0,
                 len: 0,
-                acked: conn.acked,
+                acked: told.acked,
                 peer_closed: conn.flags.peer_closed,
             };
             if !self.post(&update)? {
                 return Ok(false);
             }
-            self.wants_ring(close_news || conn.acked - conn.told_acked >= WORTH_WAKING);
-            conn.told_acked = conn.acked;
-            conn.flags.told_closed = conn.flags.peer_closed;
-        }
-        if conn.failure != 0 && !conn.flags.told_failed {
-            let failed = Completion::Failed {
-                conn: name,
-                errno: conn.failure,
-            };
-            if !self.post(&failed)? {
-                return Ok(false);
-            }
-            conn.flags.told_failed = true;
-            self.wants_ring(true);
+            self.wants_ring(close_news || told.acked - told.told_acked >= WORTH_WAKING);
+            told.told_acked = told.acked;
+            told.told_closed = conn.flags.peer_closed;
         }
         Ok(true)
     }

@@ -2,11 +2,11 @@
 
 mod completions;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 
 use queue_pair::doorbell::{Bell, Ringer};
-use queue_pair::{Completion, EngineSide, Violation};
+use queue_pair::{Completion, EngineSide, Submission, Violation};
 use tcp::ConnId;
 
 use crate::connections::SessionId;
@@ -92,11 +92,17 @@ pub struct Session {
     pub held: u32,
     /// Pieces of its send memory that are under way.
     pub extents: u64,
-    /// Connections that it shares through a fork and that are another session's now, with the bytes
-    /// that this one has sent on each.
-    pub inherited: HashMap<ConnId, u64>,
-    /// Listeners that came through a fork and were not adopted.
-    pub inherited_listeners: Vec<u32>,
+    /// Connections that it has, alone or with others, and has not closed.
+    pub connections: HashSet<ConnId>,
+    /// How many of them it has with others.
+    pub shared: u32,
+    /// Forks of the process that the engine was told of.
+    pub forks: u32,
+    /// A submission that was taken out of the ring and has to wait for its time.
+    pub peeked: Option<Submission>,
+    /// Listeners that came through a fork and were not adopted: their names in the session from which
+    /// they came, and the listeners.
+    pub inherited_listeners: Vec<(u32, u32)>,
     /// Something was posted since the last ring that the host waits for.
     pub urgent: bool,
     /// Something was posted since the last ring that can wait a little: see
@@ -106,6 +112,29 @@ pub struct Session {
     pub ended: Option<EndReason>,
     /// Submissions taken and completions posted.
     pub counters: SessionCounters,
+}
+
+impl Session {
+    /// The next submission.
+    pub fn next_submission(&mut self) -> Result<Option<Submission>, Violation> {
+        match self.peeked.take() {
+            None => self.region.submissions.take(),
+            peeked => Ok(peeked),
+        }
+    }
+
+    /// The next submission, which stays the next.
+    pub fn peek(&mut self) -> Result<Option<Submission>, Violation> {
+        if self.peeked.is_none() {
+            self.peeked = self.region.submissions.take()?;
+        }
+        Ok(self.peeked)
+    }
+
+    /// Whether nothing has been submitted that was not taken.
+    pub fn has_no_submissions(&mut self) -> Result<bool, Violation> {
+        Ok(self.peeked.is_none() && self.region.submissions.is_empty()?)
+    }
 }
 
 /// What is counted of each session.

@@ -134,14 +134,19 @@ impl Metrics {
             counters.given_back,
         );
         self.counter(
-            "adopted",
-            "Connections that moved after a fork",
-            counters.adopted,
+            "offers_retracted",
+            "Connections that a process was offered and did not accept, so that another got them",
+            counters.offers_retracted,
         );
         self.counter(
-            "late_sends",
-            "Sends on connections that had moved to another process",
-            counters.late_sends,
+            "grants_moved",
+            "Times that another process went on reading a connection, since a fork",
+            counters.grants_moved,
+        );
+        self.counter(
+            "shared_sends",
+            "Sends on connections that several processes have",
+            counters.shared_sends,
         );
         let help = "Frames that are no TCP segments, by reason";
         for reason in Malformed::ALL {

@@ -48,8 +48,6 @@ reasons! {
     DeviceRefused = "device_refused",
     /// A request of a host that the TCP refused, such as data after shutdown.
     RequestRefused = "request_refused",
-    /// What a process sent on a connection that has moved to another, and that could not be sent.
-    MovedConnection = "moved_connection",
     /// A connection that could not be opened because every leased port is in use to its peer.
     PortsFull = "ports_full",
     /// A control connection beyond the limit.
@@ -126,10 +124,12 @@ pub struct Counters {
     pub handed: u64,
     /// Connections that were handed over and came back.
     pub given_back: u64,
-    /// Connections that moved from one process to another.
-    pub adopted: u64,
-    /// Sends on connections that had moved to another process.
-    pub late_sends: u64,
+    /// Sends on connections that several processes have, since a fork.
+    pub shared_sends: u64,
+    /// Times that the right to read a connection went from one process to another.
+    pub grants_moved: u64,
+    /// Connections that were offered to a process, not accepted, and offered to another.
+    pub offers_retracted: u64,
     drops: [u64; Drop::ALL.len()],
     malformed: [u64; Malformed::ALL.len()],
 }
@@ -156,8 +156,9 @@ impl Default for Counters {
             violations: 0,
             handed: 0,
             given_back: 0,
-            adopted: 0,
-            late_sends: 0,
+            shared_sends: 0,
+            grants_moved: 0,
+            offers_retracted: 0,
             drops: [0; Drop::ALL.len()],
             malformed: [0; Malformed::ALL.len()],
         }

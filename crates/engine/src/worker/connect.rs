@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use netdev::Device;
-use queue_pair::{CONNECT_BLOCK_LEN, Completion, ConnectBlock};
+use queue_pair::{CONNECT_BLOCK_LEN, Completion, ConnectBlock, position};
 use rustix::io::Errno;
 use tcp::{ConnId, ConnOptions, ConnectError};
 
@@ -52,6 +52,10 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.memory.expect_stream(PoolId::of(id));
                 if let Some(session) = self.sessions.get_mut(id) {
                     session.held += 1;
+                    session.connections.insert(conn_id);
+                    if let Some(word) = session.region.positions.word(conn_id.index) {
+                        position::grant(word, conn.grant, 0, false);
+                    }
                 }
             }
             Err(errno) => {

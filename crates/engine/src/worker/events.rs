@@ -6,8 +6,8 @@ use rustix::io::Errno;
 use tcp::{ConnId, ConnUpdate, Event, Failure, Request};
 
 use super::Worker;
-use super::submissions::EVERYTHING;
 use crate::connections::SessionId;
+use crate::family::Who;
 use crate::network::{Network, scoped};
 use crate::session::{EndReason, Session};
 
@@ -42,17 +42,20 @@ impl<D: Device, N: Network> Worker<D, N> {
         if new {
             self.memory.expect_stream(conn.pool);
         }
-        let progressed = update.acked != conn.acked;
+        let before = match &conn.family {
+            Some(family) => family.acked(),
+            None => conn.acked + conn.acked_for_others,
+        };
+        let progressed = update.acked != before;
         let pays = progressed && conn.payer.is_some();
         if progressed && let Some(path) = conn.path {
             self.paths.progress(path);
         }
         conn.received = update.received;
-        conn.acked = if self.late.is_empty() {
-            update.acked
-        } else {
-            self.late.acknowledged(id, update.acked)
-        };
+        match conn.family.as_mut() {
+            Some(family) => family.acknowledged(update.acked),
+            None => conn.acked = update.acked - conn.acked_for_others,
+        }
         conn.flags.peer_closed = update.peer_closed;
         if update.connected && !conn.flags.connected {
             conn.flags.connected = true;
@@ -65,13 +68,13 @@ impl<D: Device, N: Network> Worker<D, N> {
                 return;
             }
         }
-        if conn.flags.closed {
+        if conn.family.is_some() {
+            Self::queue_family(&mut self.sessions, conn);
+            self.settle_family(id);
+        } else if conn.flags.closed {
             self.settle_closed(id);
         } else {
             Self::queue(&mut self.sessions, conn);
-        }
-        if !self.late.is_empty() {
-            self.repay(id);
         }
         if pays {
             self.charge(id);
@@ -88,23 +91,77 @@ impl<D: Device, N: Network> Worker<D, N> {
             token: conn.token,
             errno: conn.failure,
         };
-        if let Some(owner) = self.detach(id) {
-            if let Some(session) = self.sessions.get_mut(owner)
-                && session.ended.is_none()
-            {
-                session.notices.push_back(failed);
+        if conn.family.is_some() {
+            for who in self.leave_family(id) {
+                self.tell_failed(who, failed);
+                self.let_go(who);
             }
+        } else if let Some(owner) = self.detach(id) {
+            if let Some(session) = self.sessions.get_mut(owner) {
+                session.connections.remove(&id);
+            }
+            self.tell_failed(owner, failed);
             self.let_go(owner);
         }
         self.finish(id, Request::Abort);
     }
 
+    fn tell_failed(&mut self, who: SessionId, failed: Completion) {
+        if let Some(session) = self.sessions.get_mut(who)
+            && session.ended.is_none()
+        {
+            session.notices.push_back(failed);
+        }
+    }
+
+    /// Dissolves a family; the sessions that were its holders, which the caller lets go.
+    fn leave_family(&mut self, id: ConnId) -> Vec<SessionId> {
+        let Some(conn) = self.connections.get_mut(id) else {
+            return Vec::new();
+        };
+        let Some(family) = conn.family.take() else {
+            return Vec::new();
+        };
+        conn.owner = None;
+        let pool = conn.pool;
+        if let Some(memory) = self.memory.pool(pool) {
+            conn.stream.release(memory);
+        }
+        conn.pool = crate::connections::PoolId::ENGINE;
+        self.memory
+            .expect_stream(crate::connections::PoolId::ENGINE);
+        if let Some(session) = pool.session() {
+            self.let_go(session);
+        }
+        let sessions: Vec<SessionId> = family
+            .holders()
+            .iter()
+            .filter_map(|holder| match holder.who {
+                Who::Session(session) => Some(session),
+                Who::Fork(_) => None,
+            })
+            .collect();
+        for &who in &sessions {
+            self.shares_less(who);
+            if let Some(session) = self.sessions.get_mut(who) {
+                session.connections.remove(&id);
+            }
+        }
+        sessions
+    }
+
     /// The TCP has forgotten a connection.
     fn released(&mut self, id: ConnId) {
-        self.forget_late(id);
         self.charge(id);
+        for who in self.leave_family(id) {
+            self.notice_released(who, id);
+            self.let_go(who);
+        }
         if let Some(owner) = self.detach(id) {
-            self.notice_released(owner, id, EVERYTHING);
+            if let Some(session) = self.sessions.get_mut(owner) {
+                session.connections.remove(&id);
+            }
+            self.notice_released(owner, id);
             self.let_go(owner);
         }
         let Some(conn) = self.connections.get_mut(id) else {
@@ -142,13 +199,14 @@ impl<D: Device, N: Network> Worker<D, N> {
         any
     }
 
-    fn post_completions_of(&mut self, id: SessionId) -> Result<bool, EndReason> {
-        let Some(session) = self.sessions.get_mut(id) else {
+    pub(super) fn post_completions_of(&mut self, id: SessionId) -> Result<bool, EndReason> {
+        let Some(session) = self.sessions.get(id) else {
             return Ok(false);
         };
         if session.ended.is_some() || (session.ready.is_empty() && session.notices.is_empty()) {
             return Ok(false);
         }
+        let shares = session.shared > 0;
         let (stack, now) = (&self.stack, self.now);
         let interface = self.network.index();
         let ends = |id| {
@@ -158,23 +216,50 @@ impl<D: Device, N: Network> Worker<D, N> {
                 scoped(info.remote, interface),
             ))
         };
+        let Some(session) = self.sessions.get_mut(id) else {
+            return Ok(false);
+        };
         if session.post_notices()? {
-            while let Some(next) = session.ready.pop_front() {
+            loop {
+                // How far the reader is stands in its own session's memory.
+                let read = shares.then(|| self.next_read_so_far(id)).flatten();
+                let Some(session) = self.sessions.get_mut(id) else {
+                    return Ok(false);
+                };
+                let Some(next) = session.ready.pop_front() else {
+                    break;
+                };
                 let Some(conn) = self.connections.get_mut(next) else {
                     continue;
                 };
-                if conn.owner != Some(id) {
-                    continue;
-                }
-                if !session.tell(conn, ends)? {
+                let told = if conn.family.is_some() {
+                    let read = read.unwrap_or(conn.stream.consumed());
+                    session.tell_holder(id, conn, read, ends)?
+                } else if conn.owner == Some(id) {
+                    let told = session.tell(conn, ends)?;
+                    if told {
+                        conn.flags.queued = false;
+                    }
+                    told
+                } else {
+                    true
+                };
+                if !told {
                     // It goes on here when the host has made room.
                     session.ready.push_front(next);
                     break;
                 }
-                conn.flags.queued = false;
             }
         }
-        Ok(session.publish())
+        let published = self.sessions.get_mut(id).map(|session| session.publish());
+        Ok(published.unwrap_or(false))
+    }
+
+    /// How far the reader of the connection has come that a session is told of next.
+    fn next_read_so_far(&self, id: SessionId) -> Option<u64> {
+        let next = self.sessions.get(id)?.ready.front()?;
+        let conn = self.connections.get(*next)?;
+        Some(Self::read_so_far(&self.sessions, conn))
     }
 
     /// Rings the doorbells of the hosts that sleep and wait for what was told.

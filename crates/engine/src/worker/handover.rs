@@ -1,47 +1,46 @@
-//! Handing connections from listeners to processes, and taking them back; moving them from one
-//! process to another after a fork.
+//! Offering connections from listeners to processes, and taking offers back.
+//!
+//! A process that is willing is offered connections before it asks for each, so that accepting costs
+//! no question. An offer is not a gift: until the process has accepted it, the engine can take it back
+//! by one word ([`queue_pair::position`]), without the process's help. So nobody waits behind one that
+//! works, sleeps, is stopped or has looked away: whoever asks and finds nothing is given what others
+//! were offered and have not accepted ([`credit`](Worker::credit)), and what lies untouched for a
+//! moment goes to a process that sleeps and would wake for it ([`renew_offers`](Worker::renew_offers)).
+
+use std::time::Duration;
 
 use netdev::Device;
-use queue_pair::{Completion, ConnRef};
-use rustix::io::Errno;
-use tcp::{ConnId, Request};
+use queue_pair::{ConnRef, position};
+use tcp::{ConnId, Instant, Request};
 
 use super::Worker;
-use super::submissions::{EVERYTHING, Whose};
+use super::submissions::Whose;
 use crate::connections::{PoolId, SessionId};
+use crate::listeners::Offer;
 use crate::network::Network;
 use crate::session::EndReason;
 
-/// What a process needs to know of a connection that has become its own.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Adopted {
-    /// Bytes consumed so far.
-    pub consumed: u64,
-    /// Bytes submitted so far.
-    pub sent: u64,
-    /// Bytes acknowledged so far.
-    pub acked: u64,
-}
+/// An offer that was not accepted for so long goes to another process, if one sleeps: longer than a
+/// wake-up takes, on this core or another, and shorter than a client notices.
+const UNTOUCHED: Duration = Duration::from_millis(2);
+/// Members that are looked at for one that sleeps.
+const LOOKS: usize = 16;
 
 impl<D: Device, N: Network> Worker<D, N> {
-    /// Hands the connections that wait in a listener to the processes that are willing.
+    /// Offers the connections that wait in a listener to the processes that are willing.
     pub(super) fn hand_over(&mut self, number: u32) {
         let Some(listener) = self.listeners.get_mut(number) else {
             return;
         };
         let stack_id = listener.id;
         while self.stack.waiting(stack_id) > 0 {
-            let Some(listener) = self.listeners.get_mut(number) else {
+            let Some(first) = self.choose_member(number) else {
                 return;
             };
-            if !listener.has_willing_member() {
-                self.tell_waiting(number);
-                return;
-            }
             let Some(conn) = self.stack.accept(stack_id) else {
                 return;
             };
-            if !self.hand_to_some(conn, number) {
+            if !self.offer_to_some(first, conn, number) {
                 // Nobody has memory for what it has received: it waits until some is given back.
                 self.stack.give_back(self.now, stack_id, conn);
                 if let Some(listener) = self.listeners.get_mut(number)
@@ -54,9 +53,6 @@ impl<D: Device, N: Network> Worker<D, N> {
                 }
                 return;
             }
-        }
-        if let Some(listener) = self.listeners.get_mut(number) {
-            listener.told_waiting = false;
         }
     }
 
@@ -78,29 +74,59 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// Gives a connection to the first willing process, in turn, that has memory for it; false if
-    /// none has.
-    fn hand_to_some(&mut self, conn: ConnId, number: u32) -> bool {
-        let members = self.listeners.get_mut(number);
-        for _ in 0..members.map_or(0, |listener| listener.members.len()) {
-            let willing = self.listeners.get_mut(number);
-            let Some(member) = willing.and_then(|listener| listener.willing_member()) else {
+    /// Offers a connection to `first`, or else to the first willing process, in turn, that has memory
+    /// for it; false if none has.
+    fn offer_to_some(&mut self, first: (u32, SessionId), conn: ConnId, number: u32) -> bool {
+        let mut next = Some(first);
+        let members = self
+            .listeners
+            .get_mut(number)
+            .map_or(0, |l| l.members.len());
+        for _ in 0..members {
+            let Some((member, session)) = next else {
                 return false;
             };
-            let session = member.session;
-            if self.hand_to(session, conn, number) {
-                let listener = self.listeners.get_mut(number);
-                if let Some(member) = listener.and_then(|listener| listener.member(session)) {
-                    member.handed = member.handed.wrapping_add(1);
-                }
+            if self.offer(session, conn, number, member) {
                 return true;
             }
+            let listener = self.listeners.get_mut(number);
+            let willing = listener.and_then(|l| l.next_willing(usize::MAX, |_| true));
+            next = willing.map(|member| (member.number, member.session));
         }
         false
     }
 
-    /// Gives a connection to a session; false if the session has no memory for it.
-    fn hand_to(&mut self, session: SessionId, id: ConnId, listener: u32) -> bool {
+    /// The member that is offered the next connection: one that waits for it, or else one that
+    /// sleeps, or else one that is willing, in turn.
+    fn choose_member(&mut self, number: u32) -> Option<(u32, SessionId)> {
+        let listener = self.listeners.get_mut(number)?;
+        if listener.members.len() == 1 {
+            let member = &listener.members[0];
+            return (member.willing() > 0).then_some((member.number, member.session));
+        }
+        let sessions = &self.sessions;
+        let asleep = |session: SessionId| {
+            let session = sessions.get(session);
+            session.is_some_and(|s| s.ended.is_none() && s.region.sleepers.any_asleep())
+        };
+        while let Some(waiting) = listener.waiting.pop_front() {
+            if let Some(member) = listener.member_mut(waiting)
+                && std::mem::take(&mut member.waits)
+                && member.willing() > 0
+                && asleep(member.session)
+            {
+                return Some((member.number, member.session));
+            }
+        }
+        let named = |member: &mut crate::listeners::Member| (member.number, member.session);
+        if let Some(sleeper) = listener.next_willing(LOOKS, asleep).map(named) {
+            return Some(sleeper);
+        }
+        listener.next_willing(usize::MAX, |_| true).map(named)
+    }
+
+    /// Offers a connection to a process; false if there is no memory for it.
+    fn offer(&mut self, session: SessionId, id: ConnId, listener: u32, member: u32) -> bool {
         let (conn, new) = self.connections.enter(id);
         if new {
             self.memory.expect_stream(conn.pool);
@@ -114,65 +140,220 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         conn.pool = pool;
         conn.owner = Some(session);
+        conn.grant = (conn.grant + 1) % position::GRANTS;
         conn.listener = listener;
+        conn.member = member;
         conn.announced = conn.stream.consumed();
         conn.told_acked = conn.acked;
         conn.flags.tell_accepted = true;
         conn.flags.taken = false;
         conn.flags.told_closed = false;
         conn.flags.told_failed = false;
+        let (grant, consumed) = (conn.grant, conn.announced);
         Self::queue(&mut self.sessions, conn);
         if let Some(session) = self.sessions.get_mut(session) {
             session.held += 1;
+            session.connections.insert(id);
+            if let Some(word) = session.region.positions.word(id.index) {
+                position::grant(word, grant, consumed, true);
+            }
+        }
+        let at = self.now;
+        if let Some(listener) = self.listeners.get_mut(listener) {
+            if let Some(member) = listener.member_mut(member) {
+                member.handed = member.handed.wrapping_add(1);
+            }
+            listener.offer(Offer {
+                conn: id,
+                member,
+                at,
+            });
         }
         self.counters.handed += 1;
         true
     }
 
-    /// Tells the processes of a listener, none of which is willing, that connections wait.
-    fn tell_waiting(&mut self, number: u32) {
-        let Some(listener) = self.listeners.get_mut(number) else {
-            return;
+    /// Whether a process has accepted a connection that it was offered.
+    pub(super) fn is_accepted(&self, conn_id: ConnId) -> bool {
+        let Some(conn) = self.connections.get(conn_id) else {
+            return true;
         };
-        if listener.told_waiting {
-            return;
-        }
-        listener.told_waiting = true;
-        let waiting = u32::try_from(self.stack.waiting(listener.id)).unwrap_or(u32::MAX);
-        let notice = Completion::Backlog {
-            listener: number,
-            waiting,
-        };
-        for member in &listener.members {
-            if let Some(session) = self.sessions.get_mut(member.session)
-                && session.ended.is_none()
-            {
-                session.notices.push_back(notice);
-            }
+        conn.flags.taken || {
+            let word = conn
+                .owner
+                .and_then(|owner| self.sessions.get(owner))
+                .and_then(|session| session.region.positions.word(conn_id.index));
+            word.is_none_or(|word| {
+                let said = position::look(word);
+                said.grant() != conn.grant || !said.is_offered()
+            })
         }
     }
 
-    /// A process is willing to be handed connections.
+    /// Takes back an offer that nobody has accepted; false if it was accepted, or is none.
+    fn retract(&mut self, offer: &Offer) -> bool {
+        let Some(conn) = self.connections.get(offer.conn) else {
+            return false;
+        };
+        let Some(owner) = conn.owner else {
+            return false;
+        };
+        if conn.flags.taken || conn.flags.closed || conn.member != offer.member {
+            return false;
+        }
+        let retracted = self
+            .sessions
+            .get(owner)
+            .and_then(|session| session.region.positions.word(offer.conn.index))
+            .is_some_and(|word| position::retract(word, conn.grant, conn.stream.consumed()));
+        if retracted {
+            self.notice_released(owner, offer.conn);
+            self.take_back(offer.conn);
+            self.counters.offers_retracted += 1;
+        }
+        retracted
+    }
+
+    /// Takes back the oldest offer of a listener that somebody other than `except` has not accepted.
+    fn retract_oldest(&mut self, number: u32, except: u32) -> bool {
+        let Some(listener) = self.listeners.get_mut(number) else {
+            return false;
+        };
+        for _ in 0..listener.offers() {
+            let Some(offer) = self
+                .listeners
+                .get_mut(number)
+                .and_then(|l| l.oldest_offer())
+            else {
+                return false;
+            };
+            if offer.member == except {
+                if !self.is_accepted(offer.conn)
+                    && let Some(listener) = self.listeners.get_mut(number)
+                {
+                    listener.offer(offer);
+                }
+                continue;
+            }
+            if self.retract(&offer) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A process is willing to be offered connections. If it `waits`, having found none, it gets one
+    /// that another was offered and has not accepted.
     pub(super) fn credit(
         &mut self,
         id: SessionId,
-        number: u32,
+        name: u32,
         total: u32,
+        waits: bool,
     ) -> Result<(), EndReason> {
-        let Some(member) = self.listeners.get_mut(number).and_then(|l| l.member(id)) else {
-            return Err(EndReason::ForeignListener(number));
+        let Some(number) = self.listeners.of_member(name) else {
+            return Err(EndReason::ForeignListener(name));
+        };
+        let Some(listener) = self.listeners.get_mut(number) else {
+            return Err(EndReason::ForeignListener(name));
+        };
+        let Some(member) = listener.member_mut(name).filter(|m| m.session == id) else {
+            return Err(EndReason::ForeignListener(name));
         };
         // A total that falls is an old one.
         if total.wrapping_sub(member.credit) <= u32::MAX / 2 {
             member.credit = total;
         }
+        let willing = member.willing() > 0;
+        let (alone, stack_id) = (listener.members.len() == 1, listener.id);
+        if waits && willing && !alone {
+            // It goes to the front of the queue, and from there to the one that has asked.
+            let found = self.stack.waiting(stack_id) > 0 || self.retract_oldest(number, name);
+            if found && let Some(conn) = self.stack.accept(stack_id) {
+                if !self.offer(id, conn, number, name) {
+                    self.stack.give_back(self.now, stack_id, conn);
+                }
+            } else if let Some(listener) = self.listeners.get_mut(number) {
+                listener.wait(name);
+            }
+        }
         self.hand_over(number);
         Ok(())
     }
 
+    /// Offers what was not accepted for a moment to processes that sleep instead.
+    pub(super) fn renew_offers(&mut self, now: Instant) {
+        self.now = now;
+        let numbers: Vec<u32> = self
+            .listeners
+            .iter()
+            .filter(|l| l.members.len() > 1 && l.offers() > 0)
+            .map(|l| l.number)
+            .collect();
+        for number in numbers {
+            self.renew_offers_of(number, now);
+        }
+    }
+
+    fn renew_offers_of(&mut self, number: u32, now: Instant) {
+        let count = self.listeners.get_mut(number).map_or(0, |l| l.offers());
+        for _ in 0..count {
+            let Some(listener) = self.listeners.get_mut(number) else {
+                return;
+            };
+            let Some(mut offer) = listener.oldest_offer() else {
+                return;
+            };
+            let age = now.saturating_duration_since(offer.at);
+            if self.is_accepted(offer.conn) {
+                continue;
+            }
+            let Some(listener) = self.listeners.get_mut(number) else {
+                return;
+            };
+            if age < UNTOUCHED {
+                listener.offer_first(offer);
+                return;
+            }
+            let sessions = &self.sessions;
+            let holder = listener.member_mut(offer.member).map(|m| m.session);
+            let idle = listener.next_willing(LOOKS, |session| {
+                Some(session) != holder
+                    && sessions
+                        .get(session)
+                        .is_some_and(|s| s.ended.is_none() && s.region.sleepers.any_asleep())
+            });
+            match idle {
+                Some(member) => {
+                    let name = member.number;
+                    listener.wait_first(name);
+                    if self.retract(&offer) {
+                        self.hand_over(number);
+                    }
+                }
+                None => {
+                    // Everybody works. It is looked at again in a while.
+                    offer.at = now;
+                    listener.offer(offer);
+                }
+            }
+        }
+    }
+
+    /// When offers are to be looked at again, if any are.
+    pub(super) fn offers_due(&self) -> Option<Instant> {
+        self.listeners
+            .iter()
+            .filter(|l| l.members.len() > 1)
+            .filter_map(|l| l.first_offer())
+            .map(|offer| offer.at + UNTOUCHED)
+            .min()
+    }
+
     /// A process gives a connection back that its program never accepted.
     pub(super) fn give_back(&mut self, id: SessionId, name: ConnRef) -> Result<(), EndReason> {
-        let Whose::Own(conn_id) = self.named(id, name)? else {
+        let Ok(Whose::Own(conn_id)) = self.named(id, name) else {
+            // The offer was taken back meanwhile.
             return Ok(());
         };
         if self.connections.get(conn_id).is_some_and(|c| c.flags.taken) {
@@ -180,8 +361,12 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.close_own(conn_id, Request::Close);
             return Ok(());
         }
-        self.notice_released(id, conn_id, EVERYTHING);
+        self.notice_released(id, conn_id);
+        let listener = self.connections.get(conn_id).map(|conn| conn.listener);
         self.take_back(conn_id);
+        if let Some(number) = listener {
+            self.hand_over(number);
+        }
         Ok(())
     }
 
@@ -207,6 +392,9 @@ impl<D: Device, N: Network> Worker<D, N> {
                 ..Default::default()
             };
             conn.announced = conn.stream.consumed();
+            if let Some(session) = self.sessions.get_mut(owner) {
+                session.connections.remove(&conn_id);
+            }
             self.let_go(owner);
             let stack_id = self.listeners.get_mut(number).map(|l| l.id);
             let queued = stack_id.is_some_and(|id| self.stack.give_back(self.now, id, conn_id));
@@ -221,102 +409,5 @@ impl<D: Device, N: Network> Worker<D, N> {
             return;
         }
         self.finish(conn_id, Request::Abort);
-    }
-
-    /// Its owner has closed a connection that other processes still have: it waits for one of them.
-    pub(super) fn park(&mut self, conn_id: ConnId) {
-        let Some(conn) = self.connections.get_mut(conn_id) else {
-            return;
-        };
-        let Some(owner) = conn.owner.take() else {
-            return;
-        };
-        conn.flags.queued = false;
-        let moved = match self.memory.two_pools(conn.pool, PoolId::ENGINE) {
-            Some((from, to)) => conn.stream.move_to(from, to),
-            None => false,
-        };
-        if moved {
-            conn.pool = PoolId::ENGINE;
-            conn.announced = conn.stream.consumed();
-            self.lend(conn_id, owner);
-        } else {
-            // No memory to keep it in: it ends here, for everybody.
-            conn.owner = Some(owner);
-            conn.shares = 0;
-            self.close_own(conn_id, Request::Abort);
-        }
-    }
-
-    /// One reference less to a connection that came through a fork.
-    pub(super) fn drop_share(&mut self, conn_id: ConnId) {
-        let Some(conn) = self.connections.get_mut(conn_id) else {
-            return;
-        };
-        conn.shares = conn.shares.saturating_sub(1);
-        if conn.shares == 0 && conn.owner.is_none() {
-            self.finish(conn_id, Request::Close);
-        }
-    }
-
-    /// Makes a connection that a session inherited its own.
-    pub(super) fn adopt(&mut self, id: SessionId, name: ConnRef) -> Result<Adopted, Errno> {
-        let conn_id = ConnId {
-            index: name.index,
-            generation: name.generation,
-        };
-        let inherited = self
-            .sessions
-            .get(id)
-            .is_some_and(|session| session.inherited.contains_key(&conn_id));
-        if !inherited {
-            return Err(Errno::BADF);
-        }
-        if self.late.has_lender(conn_id) {
-            // Two former owners at once are not kept track of; the first is done in a moment.
-            return Err(Errno::AGAIN);
-        }
-        let Some(conn) = self.connections.get_mut(conn_id) else {
-            return Err(Errno::BADF);
-        };
-        let pool = PoolId::of(id);
-        let moved = match self.memory.two_pools(conn.pool, pool) {
-            Some((from, to)) => conn.stream.move_to(from, to),
-            None => false,
-        };
-        if !moved {
-            return Err(Errno::NOMEM);
-        }
-        conn.pool = pool;
-        let former = conn.owner.replace(id);
-        if former.is_none() {
-            conn.shares = conn.shares.saturating_sub(1);
-        }
-        conn.announced = conn.stream.consumed();
-        conn.told_acked = conn.acked;
-        conn.flags.taken = true;
-        conn.flags.told_closed = false;
-        conn.flags.told_failed = false;
-        conn.flags.queued = false;
-        conn.flags.closed = false;
-        let adopted = Adopted {
-            consumed: conn.stream.consumed(),
-            sent: conn.sent,
-            acked: conn.acked,
-        };
-        Self::queue(&mut self.sessions, conn);
-        if let Some(session) = self.sessions.get_mut(id) {
-            session.inherited.remove(&conn_id);
-            session.held += 1;
-        }
-        if let Some(former) = former {
-            if let Some(session) = self.sessions.get_mut(former) {
-                // It keeps its reference, as one that it inherited.
-                session.inherited.insert(conn_id, 0);
-            }
-            self.lend(conn_id, former);
-        }
-        self.counters.adopted += 1;
-        Ok(adopted)
     }
 }

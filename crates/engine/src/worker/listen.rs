@@ -30,7 +30,8 @@ impl Closing {
 }
 
 impl<D: Device, N: Network> Worker<D, N> {
-    /// A process accepts on `local` from now on; it has shown the kernel's listening socket there.
+    /// A process accepts on `local` from now on; it has shown the kernel's listening socket there. The
+    /// name by which it knows that.
     pub(super) fn listen(
         &mut self,
         session: SessionId,
@@ -51,7 +52,6 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
         }
         if let Some(listener) = self.listeners.on(local) {
-            listener.join(session);
             listener.prove(cookie);
             listener.backlog = listener.backlog.max(backlog);
             let (number, id, backlog) = (listener.number, listener.id, listener.backlog);
@@ -61,7 +61,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.steer_as_said(number);
             }
             self.stack.set_backlog(id, backlog);
-            return Ok(number);
+            return self.listeners.join(number, session).ok_or(Errno::BADF);
         }
         if !self.is_on_our_link(local) {
             return Err(Errno::OPNOTSUPP);
@@ -83,9 +83,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             ListenError::BadAddress => Errno::INVAL,
         })?;
         let mut listener = Listener::new(id, local, v6_only, backlog);
-        listener.join(session);
         listener.prove(cookie);
         let number = self.listeners.insert(listener);
+        let name = self.listeners.join(number, session).ok_or(Errno::BADF)?;
         if let Err(error) = self.steer_listener(number) {
             tracing::warn!(%local, %error, "the port cannot be steered");
             self.remove_listener(number);
@@ -93,7 +93,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         self.recheck_mixed();
         tracing::info!(%local, "listening");
-        Ok(number)
+        Ok(name)
     }
 
     /// What connections start with.
@@ -150,12 +150,14 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// A process accepts on a listener no longer.
-    pub(super) fn leave_listener(&mut self, session: SessionId, number: u32) {
+    /// A process accepts under this name no longer.
+    pub(super) fn leave_listener(&mut self, name: u32) {
+        let Some(number) = self.listeners.leave(name) else {
+            return;
+        };
         let Some(listener) = self.listeners.get_mut(number) else {
             return;
         };
-        listener.leave(session);
         if listener.is_abandoned() {
             self.remove_listener(number);
         } else {

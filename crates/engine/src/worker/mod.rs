@@ -17,7 +17,6 @@ mod events;
 mod extents;
 mod facts;
 mod handover;
-mod late;
 mod link;
 mod listen;
 mod moderation;
@@ -25,6 +24,7 @@ mod pressure;
 mod requests;
 mod run;
 mod sessions;
+mod sharing;
 mod sleep;
 mod submissions;
 mod transmit;
@@ -49,7 +49,6 @@ use crate::network::{HeldFrames, Network, Paths};
 use crate::session::{EndReason, Sessions};
 use crate::stats::{Counters, Drop};
 
-use self::late::Late;
 use self::listen::Closing;
 use self::moderation::Moderation;
 use self::sessions::Forks;
@@ -106,8 +105,8 @@ pub struct Worker<D, N> {
     now: Instant,
     /// Sessions that broke the rules in this turn.
     breaches: Vec<(SessionId, EndReason)>,
-    /// What former owners sent, or still send, on connections that have moved.
-    late: Late,
+    /// Sessions that have connections together with others.
+    sharers: Vec<SessionId>,
     stopping: bool,
     /// The interface has a carrier.
     link_up: bool,
@@ -157,7 +156,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             shed_hand: 0,
             now: Instant::ZERO,
             breaches: Vec::new(),
-            late: Late::default(),
+            sharers: Vec::new(),
             stopping: false,
             link_up: true,
             interface_gone: false,

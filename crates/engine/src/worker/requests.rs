@@ -13,8 +13,8 @@ use super::Worker;
 use super::sessions::NoSession;
 use crate::capture::CaptureError;
 use crate::connections::SessionId;
-use crate::control::{Accepted, Source, prove_listener};
-use crate::network::{Network, scoped};
+use crate::control::{Accepted, Heard, Source, prove_listener};
+use crate::network::Network;
 use crate::session::{EndReason, Process};
 use crate::stats::Drop;
 
@@ -22,6 +22,8 @@ use crate::stats::Drop;
 const BUDGET: usize = 16;
 /// Connections that are accepted in one go.
 const ACCEPT_BUDGET: usize = 64;
+/// Farewells of a child that are heard when it attaches: more than its lifeline holds.
+const FAREWELLS: usize = 1 << 16;
 /// The longest name of a program, or reason, that is kept.
 const MAX_TEXT: usize = 256;
 
@@ -135,32 +137,11 @@ impl<D: Device, N: Network> Worker<D, N> {
                 Ok((Reply::Waker { waker }, [fd].into_iter().collect()))
             }
             Request::Fork => self.answer_fork(slot),
-            Request::Adopt { conn } => {
-                let session = self.session_of(slot)?;
-                let message = "the connection did not come through a fork";
-                let adopted = self
-                    .adopt(session, conn)
-                    .map_err(|errno| (errno, message.to_owned()))?;
-                let id = tcp::ConnId {
-                    index: conn.index,
-                    generation: conn.generation,
-                };
-                let Some(info) = self.stack.info(self.now, id) else {
-                    return refuse(Errno::BADF, message);
-                };
-                let reply = Reply::Adopted {
-                    consumed: adopted.consumed,
-                    sent: adopted.sent,
-                    acked: adopted.acked,
-                    peer: scoped(info.remote, self.network.index()),
-                    local: scoped(info.local, self.network.index()),
-                };
-                Ok((reply, Fds::new()))
-            }
             Request::AdoptListener { listener } => {
                 let session = self.session_of(slot)?;
                 let adopted = self.adopt_listener(session, listener);
-                adopted.map_err(|e| (e, "the listener did not come through a fork".to_owned()))?;
+                let listener = adopted
+                    .map_err(|e| (e, "the listener did not come through a fork".to_owned()))?;
                 Ok((Reply::Listening { listener }, Fds::new()))
             }
             Request::Info { conn } => {
@@ -169,14 +150,11 @@ impl<D: Device, N: Network> Worker<D, N> {
                     index: conn.index,
                     generation: conn.generation,
                 };
-                let own = self
-                    .connections
-                    .get(id)
-                    .is_some_and(|c| c.owner == Some(session));
+                let own = self.named(session, conn).is_ok();
                 match self.stack.info(self.now, id).filter(|_| own) {
                     Some(info) => {
                         let info = crate::stats::conn_info(&info, self.age(id));
-                        Ok((Reply::Info(info), Fds::new()))
+                        Ok((Reply::Info(Box::new(info)), Fds::new()))
                     }
                     None => refuse(Errno::NOTCONN, "no such connection of yours"),
                 }
@@ -234,6 +212,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             program: shortened(program),
         };
         let pidfd = self.process_descriptor(slot, process.pid);
+        if let Some(token) = fork_token {
+            // What the child has closed before it attached it does not have.
+            self.listen_to_lifeline(token);
+            self.control.forget_lifeline(token);
+        }
         let pid = process.pid;
         let attachment = match self.attach(process, pidfd, fork_token) {
             Ok(attachment) => attachment,
@@ -244,9 +227,6 @@ impl<D: Device, N: Network> Worker<D, N> {
                 return refuse(error.errno(), error.to_string());
             }
         };
-        if let Some(token) = fork_token {
-            self.control.forget_lifeline(token);
-        }
         let id = attachment.id;
         if let Some(client) = self.control.client(slot) {
             client.session = Some(id);
@@ -289,7 +269,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let failed = |errno: Errno| (errno, "the fork cannot be followed".to_owned());
         let (theirs, ours) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,
-            rustix::net::SocketType::STREAM,
+            rustix::net::SocketType::SEQPACKET,
             rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK,
             None,
         )
@@ -298,6 +278,36 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.fork(session, token).map_err(failed)?;
         self.control.watch_lifeline(token, ours).map_err(failed)?;
         Ok((Reply::Forked { token }, [theirs].into_iter().collect()))
+    }
+
+    /// Takes what the child of a fork has said before it attaches.
+    fn listen_to_lifeline(&mut self, token: u64) {
+        let Some(slot) = self.control.lifeline_of(token) else {
+            return;
+        };
+        for _ in 0..FAREWELLS {
+            match self.control.hear_lifeline(slot) {
+                Heard::Said(said) => self.child_closed(token, said),
+                Heard::Quiet | Heard::Ended(_) => return,
+            }
+        }
+    }
+
+    /// A lifeline is readable: the child of a fork has closed something, or ended.
+    pub(super) fn lifeline_readable(&mut self, slot: u32) {
+        for _ in 0..BUDGET {
+            let Some(token) = self.control.token_of_lifeline(slot) else {
+                return;
+            };
+            match self.control.hear_lifeline(slot) {
+                Heard::Said(said) => self.child_closed(token, said),
+                Heard::Quiet => return,
+                Heard::Ended(token) => {
+                    self.forget_fork(token);
+                    return;
+                }
+            }
+        }
     }
 
     fn answer_capture(&mut self, slot: u32, filter: &str, mut fds: Fds) -> Answer {

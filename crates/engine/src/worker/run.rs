@@ -156,14 +156,13 @@ impl<D: Device, N: Network> Worker<D, N> {
                     }
                 }
                 Source::Process(id) => self.process_ended(id),
-                Source::Lifeline(slot) => {
-                    if let Some(token) = self.control.lifeline_ended(slot) {
-                        self.forget_fork(token);
-                    }
-                }
+                Source::Lifeline(slot) => self.lifeline_readable(slot),
                 Source::Network => self.network_changed(),
                 Source::Stop => self.begin_stop(),
             }
+        }
+        if self.offers_due().is_some_and(|due| due <= now) {
+            self.renew_offers(now);
         }
         if now >= state.tick {
             state.tick = now + TICK;

@@ -1,29 +1,35 @@
 //! The life of sessions: a process attaches, forks, ends.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 
 use netdev::Device;
+use queue_pair::control::Farewell;
 use queue_pair::doorbell::{self, Bell};
 use queue_pair::{Layout, Sizes, region};
 use rustix::io::Errno;
 use tcp::{ConnId, Request};
 
 use super::Worker;
-use super::submissions::EVERYTHING;
 use crate::connections::SessionId;
+use crate::family::Who;
 use crate::network::Network;
 use crate::session::{EndReason, MAX_WAKERS, Process, Session, SessionCounters};
 use crate::stats::Drop;
 
+/// Of all sessions, the last quarter (one in so many) is for users that have less than their share.
+const SCARCE: usize = 4;
 /// Most forks of which the child has neither attached nor ended.
 const MAX_FORKS: usize = 1024;
 
-/// References that a child which has not attached yet has on its parent's connections.
+/// References that a child which has not attached yet has on what its parent had.
 #[derive(Debug)]
 struct Fork {
-    connections: Vec<ConnId>,
-    listeners: Vec<u32>,
+    /// Whose they count as.
+    uid: u32,
+    connections: HashSet<ConnId>,
+    /// The names of listeners in the parent's session, and the listeners.
+    listeners: Vec<(u32, u32)>,
 }
 
 /// All such children.
@@ -39,7 +45,9 @@ pub(super) enum NoSession {
     #[error("the engine is stopping")]
     Stopping,
     /// Its user has as many as one may have.
-    #[error("its user has as many sessions as limits.sessions_per_user allows")]
+    #[error(
+        "most places are taken, and its user has as many sessions as limits.sessions_per_user allows"
+    )]
     OfUser,
     /// All places are taken.
     #[error("there are as many sessions as limits.sessions allows")]
@@ -89,7 +97,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         if self.stopping {
             return Err(NoSession::Stopping);
         }
-        if sessions_of_user >= limits.sessions_per_user as usize {
+        // A share binds only when others may need what is left.
+        let left = (limits.sessions as usize).saturating_sub(self.sessions.len());
+        let scarce = left <= limits.sessions as usize / SCARCE;
+        if scarce && sessions_of_user >= limits.sessions_per_user as usize {
             self.counters.drop(Drop::SessionsOfUser);
             return Err(NoSession::OfUser);
         }
@@ -101,6 +112,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let layout = Layout::new(Sizes {
             submission_entries: limits.ring_entries,
             completion_entries: limits.ring_entries,
+            positions: limits.connections,
             send_len: u64::from(limits.send_area).next_multiple_of(page),
             receive_len: u64::from(limits.receive_area).next_multiple_of(page),
         })
@@ -111,11 +123,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         let (region, engine_side) = region::create(&layout).map_err(io)?;
         let (doorbell, bell) = doorbell::pair().map_err(io)?;
         let (waker, hears) = doorbell::pair().map_err(io)?;
-        let (mut inherited, mut inherited_listeners) = (HashMap::new(), Vec::new());
-        if let Some(fork) = fork_token.and_then(|token| self.forks.by_token.remove(&token)) {
-            inherited.extend(fork.connections.into_iter().map(|conn| (conn, 0)));
-            inherited_listeners = fork.listeners;
-        }
+        let fork = fork_token.and_then(|token| Some((token, self.forks.by_token.remove(&token)?)));
+        let inherited_listeners = match &fork {
+            Some((_, fork)) => fork.listeners.clone(),
+            None => Vec::new(),
+        };
         self.counters.sessions += 1;
         // Never reused within an engine's life, short of four billion attachments.
         let number = self.counters.sessions as u32;
@@ -139,7 +151,10 @@ impl<D: Device, N: Network> Worker<D, N> {
                 notices: VecDeque::new(),
                 held: 0,
                 extents: 0,
-                inherited,
+                connections: HashSet::new(),
+                shared: 0,
+                forks: 0,
+                peeked: None,
                 inherited_listeners,
                 urgent: false,
                 unhurried: false,
@@ -147,6 +162,14 @@ impl<D: Device, N: Network> Worker<D, N> {
                 counters: SessionCounters::default(),
             },
         );
+        if let Some((token, fork)) = fork {
+            let connections: Vec<ConnId> = fork.connections.into_iter().collect();
+            self.inherit(token, id, connections);
+            // It looks at once whether there is anything to read.
+            if let Err(reason) = self.post_completions_of(id) {
+                self.breaches.push((id, reason));
+            }
+        }
         Ok(Attachment {
             id,
             number,
@@ -170,34 +193,44 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// A process is about to fork: its child gets a reference on everything it has.
     pub(super) fn fork(&mut self, id: SessionId, token: u64) -> Result<(), Errno> {
-        if self.forks.by_token.len() >= MAX_FORKS {
+        let session = self.sessions.get(id).ok_or(Errno::BADF)?;
+        let uid = session.process.uid;
+        let forks = &self.forks.by_token;
+        let of_user = forks.values().filter(|fork| fork.uid == uid).count();
+        // Nobody takes all: what is left when one user has half is for the others.
+        if forks.len() >= MAX_FORKS || (uid != 0 && of_user >= MAX_FORKS / 2) {
+            tracing::warn!(
+                pid = session.process.pid,
+                uid,
+                "too many children that have not attached: one that is forked now has none of its \
+                 parent's sockets"
+            );
             return Err(Errno::AGAIN);
         }
-        let session = self.sessions.get(id).ok_or(Errno::BADF)?;
-        let mut connections: Vec<ConnId> = session.inherited.keys().copied().collect();
+        let connections: HashSet<ConnId> = session
+            .connections
+            .iter()
+            .copied()
+            .filter(|conn| self.is_accepted(*conn))
+            .collect();
         let mut listeners = session.inherited_listeners.clone();
-        connections.extend(
-            self.connections
-                .iter()
-                .filter(|c| c.owner == Some(id) && c.flags.taken && !c.flags.closed)
-                .map(|c| c.id),
-        );
-        for conn in &connections {
-            if let Some(conn) = self.connections.get_mut(*conn) {
-                conn.shares += 1;
-            }
+        for &conn in &connections {
+            self.share(conn, token);
         }
-        for listener in self.listeners.iter_mut() {
-            if listener.member(id).is_some() {
-                listeners.push(listener.number);
-            }
+        for listener in self.listeners.iter() {
+            let own = listener.members.iter().filter(|m| m.session == id);
+            listeners.extend(own.map(|m| (m.number, listener.number)));
         }
-        for number in &listeners {
+        for (_, number) in &listeners {
             if let Some(listener) = self.listeners.get_mut(*number) {
                 listener.holds += 1;
             }
         }
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.forks = session.forks.wrapping_add(1);
+        }
         let fork = Fork {
+            uid,
             connections,
             listeners,
         };
@@ -207,21 +240,38 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// The child of a fork has ended without attaching.
     pub(super) fn forget_fork(&mut self, token: u64) {
-        if let Some(fork) = self.forks.by_token.remove(&token) {
-            self.drop_references(fork.connections, fork.listeners);
+        let Some(fork) = self.forks.by_token.remove(&token) else {
+            return;
+        };
+        for conn in fork.connections {
+            self.close_holder(conn, Who::Fork(token), false);
+        }
+        for (_, number) in fork.listeners {
+            self.drop_hold(number);
         }
     }
 
-    fn drop_references(
-        &mut self,
-        connections: impl IntoIterator<Item = ConnId>,
-        listeners: impl IntoIterator<Item = u32>,
-    ) {
-        for conn in connections {
-            self.drop_share(conn);
-        }
-        for number in listeners {
-            self.drop_hold(number);
+    /// The child of a fork has closed something without having attached.
+    pub(super) fn child_closed(&mut self, token: u64, what: Farewell) {
+        let Some(fork) = self.forks.by_token.get_mut(&token) else {
+            return;
+        };
+        match what {
+            Farewell::Connection(name) => {
+                let conn = ConnId {
+                    index: name.index,
+                    generation: name.generation,
+                };
+                if fork.connections.remove(&conn) {
+                    self.close_holder(conn, Who::Fork(token), false);
+                }
+            }
+            Farewell::Listener(name) => {
+                if let Some(at) = fork.listeners.iter().position(|(own, _)| *own == name) {
+                    let (_, number) = fork.listeners.swap_remove(at);
+                    self.drop_hold(number);
+                }
+            }
         }
     }
 
@@ -235,53 +285,56 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// A process accepts from a listener that came through a fork.
-    pub(super) fn adopt_listener(&mut self, id: SessionId, number: u32) -> Result<(), Errno> {
+    /// A process accepts from a listener that came through a fork, where it was called `name`; its new
+    /// name.
+    pub(super) fn adopt_listener(&mut self, id: SessionId, name: u32) -> Result<u32, Errno> {
         let session = self.sessions.get_mut(id).ok_or(Errno::BADF)?;
-        let at = session
-            .inherited_listeners
-            .iter()
-            .position(|n| *n == number);
-        let at = at.ok_or(Errno::BADF)?;
-        session.inherited_listeners.swap_remove(at);
+        let inherited = &mut session.inherited_listeners;
+        let at = inherited.iter().position(|(former, _)| *former == name);
+        let (_, number) = inherited.swap_remove(at.ok_or(Errno::BADF)?);
         let listener = self.listeners.get_mut(number).ok_or(Errno::BADF)?;
-        listener.join(id);
         listener.holds = listener.holds.saturating_sub(1);
-        Ok(())
+        self.listeners.join(number, id).ok_or(Errno::BADF)
     }
 
     /// A process accepts from a listener no longer, whether it had adopted it or not.
-    pub(super) fn unlisten(&mut self, id: SessionId, number: u32) -> Result<(), Errno> {
+    pub(super) fn unlisten(&mut self, id: SessionId, name: u32) -> Result<(), Errno> {
         let session = self.sessions.get_mut(id).ok_or(Errno::BADF)?;
-        if let Some(at) = session
-            .inherited_listeners
-            .iter()
-            .position(|n| *n == number)
-        {
-            session.inherited_listeners.swap_remove(at);
+        let inherited = &mut session.inherited_listeners;
+        if let Some(at) = inherited.iter().position(|(former, _)| *former == name) {
+            let (_, number) = inherited.swap_remove(at);
             self.drop_hold(number);
             return Ok(());
         }
+        let number = self.listeners.of_member(name).ok_or(Errno::BADF)?;
         let listener = self.listeners.get_mut(number).ok_or(Errno::BADF)?;
-        if listener.member(id).is_none() {
+        let own = listener.member_mut(name).is_some_and(|m| m.session == id);
+        if !own {
             return Err(Errno::BADF);
         }
-        let untaken = self.untaken(id, Some(number));
-        for conn in untaken {
-            self.notice_released(id, conn, EVERYTHING);
+        for conn in self.unaccepted(id, Some(name)) {
+            self.notice_released(id, conn);
             self.take_back(conn);
         }
-        self.leave_listener(id, number);
+        self.leave_listener(name);
         Ok(())
     }
 
-    /// Connections that a session was handed and has not touched.
-    fn untaken(&self, id: SessionId, listener: Option<u32>) -> Vec<ConnId> {
-        self.connections
+    /// Connections that a session was offered, by one of its listeners or by any, and has not accepted.
+    fn unaccepted(&self, id: SessionId, member: Option<u32>) -> Vec<ConnId> {
+        let Some(session) = self.sessions.get(id) else {
+            return Vec::new();
+        };
+        let of_member = |conn: &&ConnId| {
+            let conn = self.connections.get(**conn);
+            conn.is_some_and(|c| !c.flags.closed && member.is_none_or(|name| c.member == name))
+        };
+        session
+            .connections
             .iter()
-            .filter(|c| c.owner == Some(id) && !c.flags.taken && !c.flags.closed)
-            .filter(|c| listener.is_none_or(|number| c.listener == number))
-            .map(|c| c.id)
+            .filter(of_member)
+            .copied()
+            .filter(|conn| !self.is_accepted(*conn))
             .collect()
     }
 
@@ -312,7 +365,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         session.ready.clear();
         session.notices.clear();
         session.pidfd = None;
-        let inherited = core::mem::take(&mut session.inherited);
+        session.peeked = None;
         let inherited_listeners = core::mem::take(&mut session.inherited_listeners);
         let (number, pid) = (session.number, session.process.pid);
         if reason.is_breach() {
@@ -324,44 +377,47 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.control.session_ended(id);
         // The session must not vanish before all of this is done.
         self.hold(id);
-        for conn in self.untaken(id, None) {
+        for conn in self.unaccepted(id, None) {
             self.take_back(conn);
         }
-        let joined = |l: &mut crate::listeners::Listener| l.member(id).is_some();
-        let listeners: Vec<u32> = self
+        let names: Vec<u32> = self
             .listeners
-            .iter_mut()
-            .filter_map(|l| joined(l).then_some(l.number))
-            .collect();
-        for number in listeners {
-            self.leave_listener(id, number);
-        }
-        let owned: Vec<ConnId> = self
-            .connections
             .iter()
-            .filter(|c| c.owner == Some(id) && !c.flags.closed)
-            .map(|c| c.id)
+            .flat_map(|l| &l.members)
+            .filter(|member| member.session == id)
+            .map(|member| member.number)
             .collect();
+        for name in names {
+            self.leave_listener(name);
+        }
+        let owned: Vec<ConnId> = match self.sessions.get_mut(id) {
+            Some(session) => session.connections.iter().copied().collect(),
+            None => Vec::new(),
+        };
         for conn_id in owned {
             let Some(conn) = self.connections.get(conn_id) else {
                 continue;
             };
-            if conn.shares > 0 {
-                self.park(conn_id);
+            if conn.family.is_some() {
+                self.close_holder(conn_id, Who::Session(id), false);
             } else if reason.is_breach()
                 || conn.flags.reset_at_end
                 || !conn.flags.connected && conn.flags.active
             {
                 self.close_own(conn_id, Request::Abort);
             } else {
+                // What it has read without saying so was not left unread.
+                self.take_position(conn_id);
                 self.close_own(conn_id, Request::Close);
             }
         }
-        self.drop_references(inherited.into_keys(), inherited_listeners);
+        for (_, number) in inherited_listeners {
+            self.drop_hold(number);
+        }
         self.let_go(id);
     }
 
-    fn hold(&mut self, id: SessionId) {
+    pub(super) fn hold(&mut self, id: SessionId) {
         if let Some(session) = self.sessions.get_mut(id) {
             session.held += 1;
         }

@@ -84,7 +84,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 continue;
             }
             session.region.armed.arm(0);
-            match session.region.submissions.is_empty() {
+            match session.has_no_submissions() {
                 Ok(empty) => quiet &= empty,
                 Err(violation) => {
                     self.breaches.push((id, EndReason::Violation(violation)));
@@ -105,7 +105,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             || self.paths.needs_tick()
             || self.control.is_paused();
         let tick = (ticking || self.backed_up()).then_some(due.tick);
-        let times = [timer, tick, due.deadline];
+        let times = [timer, tick, due.deadline, self.offers_due()];
         times.into_iter().flatten().min()
     }
 

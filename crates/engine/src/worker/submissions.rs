@@ -7,21 +7,27 @@ use tcp::{ConnId, ConnOption, Request, RequestError};
 
 use super::Worker;
 use crate::connections::{Conn, PoolId, SessionId};
+use crate::family::Who;
 use crate::memory::Memory;
 use crate::network::Network;
 use crate::session::{EndReason, conn_ref};
 use crate::stats::Drop;
-
-/// Nothing that a host sent is read any more, however much it was.
-pub(super) const EVERYTHING: u64 = u64::MAX;
 
 /// A connection that a session names.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Whose {
     /// The session's own.
     Own(ConnId),
-    /// It came through a fork, and has moved to another process.
-    Moved(ConnId),
+    /// Other processes have it, too, since a fork.
+    Shared(ConnId),
+}
+
+impl Whose {
+    /// The connection.
+    pub fn conn(self) -> ConnId {
+        let (Self::Own(conn) | Self::Shared(conn)) = self;
+        conn
+    }
 }
 
 /// Submissions taken from one session in a turn.
@@ -59,10 +65,15 @@ impl<D: Device, N: Network> Worker<D, N> {
             if session.ended.is_some() || session.notices.len() >= BUDGET {
                 break;
             }
-            let Some(submission) = session.region.submissions.take()? else {
+            let Some(submission) = session.next_submission()? else {
                 break;
             };
             count += 1;
+            if let Some(time) = submission.time()
+                && !self.sharers.is_empty()
+            {
+                self.catch_up(time, id);
+            }
             self.submitted(id, submission)?;
         }
         if count != 0
@@ -74,7 +85,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         Ok(count)
     }
 
-    fn submitted(&mut self, id: SessionId, submission: Submission) -> Result<(), EndReason> {
+    pub(super) fn submitted(
+        &mut self,
+        id: SessionId,
+        submission: Submission,
+    ) -> Result<(), EndReason> {
         match submission {
             Submission::Send {
                 conn,
@@ -85,37 +100,74 @@ impl<D: Device, N: Network> Worker<D, N> {
             } => {
                 let conn = match self.taken(id, conn)? {
                     Whose::Own(conn) => conn,
-                    Whose::Moved(conn) => return self.send_late(id, conn, (addr, len), more),
+                    // It was posted when the connection was its alone.
+                    Whose::Shared(conn) => {
+                        if self.is_reader(id, conn) {
+                            self.consumed(conn, consumed)?;
+                        }
+                        return self.send_shared(id, conn, (addr, len), more);
+                    }
                 };
                 self.consumed(conn, consumed)?;
                 self.count_send(conn, consumed);
                 self.send(id, conn, addr, len, more)
             }
+            Submission::SendAt {
+                conn,
+                addr,
+                len,
+                more,
+                ..
+            } => match self.taken(id, conn)? {
+                Whose::Own(conn) => self.send(id, conn, addr, len, more),
+                Whose::Shared(conn) => self.send_shared(id, conn, (addr, len), more),
+            },
             Submission::Consumed { conn, total } => match self.taken(id, conn)? {
                 Whose::Own(conn) => self.consumed(conn, total),
-                // What it has read is announced anew to the owner.
-                Whose::Moved(_) => Ok(()),
+                Whose::Shared(conn) => {
+                    // What a former reader says late is known from its position.
+                    if self.is_reader(id, conn) {
+                        self.consumed(conn, total)?;
+                        self.tell_family(conn);
+                    }
+                    Ok(())
+                }
             },
-            Submission::Shutdown { conn } => {
+            Submission::Shutdown { conn, .. } => {
                 // It ends the direction for everybody who has the connection.
-                let (Whose::Own(conn) | Whose::Moved(conn)) = self.taken(id, conn)?;
+                let conn = self.taken(id, conn)?.conn();
                 self.request(id, conn, Request::ShutdownWrite);
                 Ok(())
             }
-            Submission::Close { conn, abort } => self.close(id, conn, abort),
+            Submission::Close { conn, abort, .. } => self.close(id, conn, abort),
+            Submission::Acquire { conn } => {
+                let conn = self.taken(id, conn)?.conn();
+                self.acquire(id, conn);
+                Ok(())
+            }
             Submission::SetOption {
                 conn,
                 option,
                 value,
             } => {
-                let (Whose::Own(conn) | Whose::Moved(conn)) = self.taken(id, conn)?;
+                let conn = self.taken(id, conn)?.conn();
                 self.set_option(id, conn, option, value);
                 Ok(())
             }
-            Submission::Credit { listener, total } => self.credit(id, listener, total),
+            Submission::Credit {
+                listener,
+                total,
+                waits,
+            } => self.credit(id, listener, total, waits),
             Submission::GiveBack { conn } => self.give_back(id, conn),
             Submission::Connect { token, addr } => self.connect(id, token, addr),
         }
+    }
+
+    fn is_reader(&self, id: SessionId, conn: ConnId) -> bool {
+        self.connections
+            .get(conn)
+            .is_some_and(|conn| conn.owner == Some(id))
     }
 
     #[inline]
@@ -136,12 +188,14 @@ impl<D: Device, N: Network> Worker<D, N> {
             generation: name.generation,
         };
         if let Some(conn) = self.connections.get(conn_id) {
-            if conn.owner == Some(id) && !conn.flags.closed {
-                return Ok(Whose::Own(conn_id));
-            }
-            let shares = |s: &crate::session::Session| s.inherited.contains_key(&conn_id);
-            if self.sessions.get(id).is_some_and(shares) {
-                return Ok(Whose::Moved(conn_id));
+            match &conn.family {
+                None if conn.owner == Some(id) && !conn.flags.closed => {
+                    return Ok(Whose::Own(conn_id));
+                }
+                Some(family) if family.open_holder(Who::Session(id)).is_some() => {
+                    return Ok(Whose::Shared(conn_id));
+                }
+                _ => {}
             }
         }
         Err(EndReason::ForeignConnection {
@@ -207,6 +261,18 @@ impl<D: Device, N: Network> Worker<D, N> {
                 before,
             });
         }
+        self.consume(conn_id, total);
+        Ok(())
+    }
+
+    /// Bytes up to `total` have been read: their memory is free, and the window opens.
+    pub(super) fn consume(&mut self, conn_id: ConnId, total: u64) {
+        let Some(conn) = self.connections.get_mut(conn_id) else {
+            return;
+        };
+        if total <= conn.stream.consumed() {
+            return;
+        }
         if let Some(pool) = self.memory.pool(conn.pool) {
             conn.stream.consume(pool, total);
         }
@@ -214,34 +280,20 @@ impl<D: Device, N: Network> Worker<D, N> {
         let _ = self
             .stack
             .on_request(self.now, conn_id, Request::Consumed(total));
-        Ok(())
     }
 
     fn close(&mut self, id: SessionId, name: ConnRef, abort: bool) -> Result<(), EndReason> {
-        let conn_id = ConnId {
-            index: name.index,
-            generation: name.generation,
-        };
-        if let Some(session) = self.sessions.get_mut(id)
-            && session.inherited.remove(&conn_id).is_some()
-        {
-            self.drop_share(conn_id);
-            return Ok(());
+        match self.taken(id, name)? {
+            Whose::Own(conn_id) => {
+                let request = if abort {
+                    Request::Abort
+                } else {
+                    Request::Close
+                };
+                self.close_own(conn_id, request);
+            }
+            Whose::Shared(conn_id) => self.close_holder(conn_id, Who::Session(id), abort),
         }
-        let Whose::Own(conn_id) = self.taken(id, name)? else {
-            return Ok(());
-        };
-        let shared = self.connections.get(conn_id).is_some_and(|c| c.shares > 0);
-        if shared {
-            self.park(conn_id);
-            return Ok(());
-        }
-        let request = if abort {
-            Request::Abort
-        } else {
-            Request::Close
-        };
-        self.close_own(conn_id, request);
         Ok(())
     }
 
@@ -249,6 +301,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn close_own(&mut self, conn_id: ConnId, request: Request) {
         if let Some(conn) = self.connections.get_mut(conn_id) {
             conn.flags.closed = true;
+            if let Some(session) = conn.owner.and_then(|owner| self.sessions.get_mut(owner)) {
+                session.connections.remove(&conn_id);
+            }
         }
         self.finish(conn_id, request);
         self.settle_closed(conn_id);
@@ -266,7 +321,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some(owner) = self.detach(conn_id) else {
             return;
         };
-        self.notice_released(owner, conn_id, EVERYTHING);
+        self.notice_released(owner, conn_id);
         self.let_go(owner);
     }
 
@@ -352,8 +407,12 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.request(id, conn, Request::SetOption(option));
     }
 
-    /// Puts a connection on its session's list of those with something to tell.
+    /// Puts a connection on the list, of each session that has it, of those with something to tell.
     pub(super) fn queue(sessions: &mut crate::session::Sessions, conn: &mut Conn) {
+        if conn.family.is_some() {
+            Self::queue_family(sessions, conn);
+            return;
+        }
         let Some(owner) = conn.owner else { return };
         if conn.flags.queued || !conn.has_news() {
             return;
@@ -366,14 +425,13 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// Says that the engine no longer reads the first `sent` bytes that a host sent on a connection.
-    pub(super) fn notice_released(&mut self, id: SessionId, conn: ConnId, sent: u64) {
+    /// Says that the engine no longer reads what a host sent on a connection: its last word on it.
+    pub(super) fn notice_released(&mut self, id: SessionId, conn: ConnId) {
         if let Some(session) = self.sessions.get_mut(id)
             && session.ended.is_none()
         {
             session.notices.push_back(queue_pair::Completion::Released {
                 conn: conn_ref(conn),
-                sent,
             });
         }
     }

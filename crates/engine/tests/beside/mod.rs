@@ -203,7 +203,11 @@ impl Host {
         let Reply::Listening { listener } = reply else {
             panic!("{reply:?}");
         };
-        self.submit(Submission::Credit { listener, total: 8 });
+        self.submit(Submission::Credit {
+            listener,
+            total: 8,
+            waits: false,
+        });
         listener
     }
 

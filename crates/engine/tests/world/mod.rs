@@ -17,7 +17,7 @@ use netdev::Device;
 use netdev::sim::{LinkConfig, SimDevice, link};
 use netdev::syscalls::netns_cookie;
 use queue_pair::control::{Channel, Fds, Reply, Request, VERSION};
-use queue_pair::{Completion, ConnRef, HostSide, Submission, region};
+use queue_pair::{Completion, ConnRef, HostSide, Submission, position, region};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tcp::{ConnId, ConnUpdate, Event, Extent, FrameSink, Instant, Outgoing, SinkFull, Stack};
 use wire::checksum::Sum;
@@ -258,12 +258,95 @@ impl Host {
         });
     }
 
+    /// As [`send`](Self::send), on a connection that others have, too.
+    pub fn send_at(&mut self, conn: ConnRef, bytes: &[u8], at: u64) {
+        let addr = self.next_send;
+        self.next_send += bytes.len() as u64;
+        self.region.send.copy_in(addr, bytes).expect("inside");
+        self.submit(Submission::SendAt {
+            conn,
+            addr,
+            len: bytes.len() as u32,
+            more: false,
+            at,
+        });
+    }
+
     /// Takes what the engine has posted.
     pub fn collect(&mut self) {
         while let Some(completion) = self.region.completions.take().expect("honest") {
             self.completions.push(completion);
         }
         self.region.completions.release();
+    }
+
+    /// Takes what the engine has posted, and accepts what it offers.
+    pub fn collect_and_accept(&mut self) {
+        let from = self.completions.len();
+        self.collect();
+        for completion in &self.completions[from..] {
+            if let Completion::Accepted { conn, grant, .. } = completion {
+                let word = self.region.positions.word(conn.index).expect("a place");
+                position::accept(word, *grant, 0);
+            }
+        }
+    }
+
+    /// The grant under which this process reads a connection, and where it began, as far as it knows.
+    pub fn grant(&self, conn: ConnRef) -> Option<(u16, u64)> {
+        self.completions.iter().rev().find_map(|it| match it {
+            Completion::Granted {
+                conn: it,
+                grant,
+                consumed,
+                ..
+            } if *it == conn => Some(Some((*grant, *consumed))),
+            Completion::Elsewhere { conn: it, .. } if *it == conn => Some(None),
+            Completion::Accepted {
+                conn: it, grant, ..
+            }
+            | Completion::Opened {
+                conn: it, grant, ..
+            } if *it == conn => Some(Some((*grant, 0))),
+            _ => None,
+        })?
+    }
+
+    /// What was pushed under the last grant and lies beyond `skip` bytes of it.
+    pub fn pushed(&self, conn: ConnRef) -> Vec<u8> {
+        let last = self.completions.iter().rposition(|it| {
+            matches!(it, Completion::Granted { conn: it, .. } if *it == conn)
+                || matches!(it, Completion::Accepted { conn: it, .. } if *it == conn)
+                || matches!(it, Completion::Opened { conn: it, .. } if *it == conn)
+        });
+        self.bytes_of(&self.completions[last.unwrap_or(0)..], conn)
+    }
+
+    /// Reads up to `limit` bytes as an honest process does that has read everything before `at`:
+    /// copies, then moves its position on. `None`: it is not the reader any more.
+    pub fn read(&mut self, conn: ConnRef, at: u64, limit: usize) -> Option<Vec<u8>> {
+        self.collect();
+        let (grant, began) = self.grant(conn)?;
+        let pushed = self.pushed(conn);
+        let mut bytes = pushed.get((at - began) as usize..)?.to_vec();
+        bytes.truncate(limit);
+        let word = self.region.positions.word(conn.index).expect("a place");
+        position::advance(word, grant, at, bytes.len() as u64).then_some(bytes)
+    }
+
+    /// What this process was last told of a connection that it does not read: bytes that wait, and
+    /// whether the peer has closed.
+    pub fn elsewhere(&mut self, conn: ConnRef) -> Option<(u32, bool)> {
+        self.collect();
+        self.completions.iter().rev().find_map(|it| match it {
+            Completion::Elsewhere {
+                conn: it,
+                unread,
+                peer_closed,
+                ..
+            } if *it == conn => Some((*unread, *peer_closed)),
+            _ => None,
+        })
     }
 
     /// The connections that were handed over, in order.
@@ -277,8 +360,12 @@ impl Host {
 
     /// The bytes announced on a connection so far.
     pub fn received(&self, conn: ConnRef) -> Vec<u8> {
+        self.bytes_of(&self.completions, conn)
+    }
+
+    fn bytes_of(&self, completions: &[Completion], conn: ConnRef) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for completion in &self.completions {
+        for completion in completions {
             if let Completion::Update {
                 conn: c, addr, len, ..
             } = completion
@@ -486,16 +573,26 @@ impl World {
         host.submit(Submission::Credit {
             listener,
             total: 64,
+            waits: false,
         });
         let (conn, peer) = self.connect(&mut host, port);
         (host, conn, peer)
+    }
+
+    /// The peer opens one more connection to a host, which does not accept it.
+    pub fn offer(&mut self, host: &mut Host, port: u16) -> (ConnRef, ConnId) {
+        let peer = self.peer.connect(self.now, port);
+        self.settle();
+        host.collect();
+        let conn = *host.accepted().last().expect("offered");
+        (conn, peer)
     }
 
     /// The peer opens one more connection to a host.
     pub fn connect(&mut self, host: &mut Host, port: u16) -> (ConnRef, ConnId) {
         let peer = self.peer.connect(self.now, port);
         self.settle();
-        host.collect();
+        host.collect_and_accept();
         let conn = *host.accepted().last().expect("handed over");
         (conn, peer)
     }

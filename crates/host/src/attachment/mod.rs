@@ -10,7 +10,7 @@
 mod pump;
 mod submit;
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use queue_pair::armed::{Armed, Sleepers};
 use queue_pair::control::{self, Channel, ChannelError, Fds, Reply, Request};
 use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::memfd::MemfdError;
-use queue_pair::region::RegionWord;
-use queue_pair::{Area, HostSide, region};
+use queue_pair::region::{Positions, RegionWord};
+use queue_pair::{Area, ConnRef, HostSide, position, region};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
@@ -48,6 +48,7 @@ pub(crate) struct Attachment {
     pub(crate) pool: Mutex<SendPool>,
     pub(crate) send: Area,
     pub(crate) receive: Area,
+    positions: Positions,
     armed: Armed<RegionWord>,
     engine: Sleepers<RegionWord>,
     doorbell: Private<Ringer>,
@@ -66,6 +67,9 @@ pub(crate) struct Attachment {
     unannounced: Mutex<Vec<Arc<SocketCore>>>,
     /// The list has grown long.
     owes_many: AtomicBool,
+    /// Forks of this process that the engine was told of, or is about to be: connections that lived
+    /// through one are shared until the engine says otherwise.
+    forks: AtomicU32,
     state: AtomicU8,
 }
 
@@ -115,6 +119,7 @@ impl Attachment {
             completions,
             send,
             receive,
+            positions,
             armed,
             sleepers,
             ..
@@ -129,6 +134,7 @@ impl Attachment {
             pool: Mutex::new(SendPool::new(send.len())),
             send,
             receive,
+            positions,
             armed,
             engine: sleepers,
             doorbell: Private::new(doorbell),
@@ -143,6 +149,7 @@ impl Attachment {
             freed: AtomicBool::new(false),
             unannounced: Mutex::default(),
             owes_many: AtomicBool::new(false),
+            forks: AtomicU32::new(0),
             state: AtomicU8::new(LIVE),
         })
     }
@@ -168,6 +175,45 @@ impl Attachment {
         let _ = self
             .state
             .compare_exchange(LIVE, CONDEMNED, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Forks of this process: connections that are older than the last are shared.
+    pub(crate) fn forks(&self) -> u32 {
+        self.forks.load(Ordering::Acquire)
+    }
+
+    /// This process is about to fork. What other threads send on from now on may meet what the child
+    /// sends, and says when.
+    pub(crate) fn forking(&self) {
+        self.forks.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Accepts a connection that was offered. False: the engine has taken the offer back.
+    pub(crate) fn accept(&self, conn: ConnRef, grant: u16) -> bool {
+        !self.is_parents()
+            && self
+                .positions
+                .word(conn.index)
+                .is_some_and(|word| position::accept(word, grant, 0))
+    }
+
+    /// This process has copied `count` bytes from `offset` of the stream on. False: another process
+    /// reads the connection, and what was copied is not ours.
+    pub(crate) fn advance(&self, conn: ConnRef, grant: u16, offset: u64, count: u64) -> bool {
+        !self.is_parents()
+            && self
+                .positions
+                .word(conn.index)
+                .is_some_and(|word| position::advance(word, grant, offset, count))
+    }
+
+    /// Whether this process still reads the connection, at `offset` of the stream.
+    pub(crate) fn reads(&self, conn: ConnRef, grant: u16, offset: u64) -> bool {
+        !self.is_parents()
+            && self
+                .positions
+                .word(conn.index)
+                .is_some_and(|word| position::holds(word, grant, offset))
     }
 
     /// Asks on the control socket.
@@ -222,6 +268,9 @@ impl Attachment {
     /// Yields the core to an engine that is awake, until it has news or sleeps; but not for long.
     /// To be woken costs more, on this core or on another.
     pub(crate) fn hesitate(&self) {
+        if self.is_parents() {
+            return;
+        }
         for _ in 0..YIELDS {
             if self.engine.any_asleep() || self.has_news() {
                 return;
@@ -239,6 +288,9 @@ impl Attachment {
     /// The thread with this waker is about to sleep: tells the engine what it still has to know,
     /// asks to be woken, and looks once more. Whether the attachment still works.
     pub(crate) fn arm(self: &Arc<Self>, waker: Option<u32>, session: &Arc<SessionCore>) -> bool {
+        if self.is_parents() {
+            return false;
+        }
         self.announce_owed();
         if let Some(index) = waker {
             self.armed.arm(index);
@@ -257,6 +309,9 @@ impl Attachment {
 
     /// The thread with this waker is awake.
     pub(crate) fn disarm(&self, waker: u32) {
+        if self.is_parents() {
+            return;
+        }
         self.armed.disarm(waker);
     }
 

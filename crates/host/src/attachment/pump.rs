@@ -21,7 +21,7 @@ use crate::connections::Connections;
 use crate::listener::ListenerCore;
 use crate::lock::{lock, try_lock};
 use crate::session::SessionCore;
-use crate::socket::SocketCore;
+use crate::socket::{SocketCore, monotonic_ns};
 
 /// What the pumping thread needs.
 pub(super) struct Pump {
@@ -136,16 +136,50 @@ impl Attachment {
                 }
                 Ok(())
             }
-            Completion::Released { conn, sent } => {
-                if let Some(socket) = pump.connections.get(conn)
-                    && socket.released(self, sent)
-                {
+            Completion::Released { conn } => {
+                if let Some(socket) = pump.connections.get(conn).map(Arc::clone) {
                     pump.connections.remove(conn);
+                    if socket.released(self) {
+                        // Nobody had accepted it: another process does.
+                        for listener in pump.listeners.values() {
+                            listener.offers_withdrawn();
+                        }
+                    }
                 }
                 Ok(())
             }
+            Completion::Granted {
+                conn,
+                grant,
+                consumed,
+                alone_since,
+            } => {
+                if let Some(socket) = pump.connections.get(conn) {
+                    socket.granted(self, grant, consumed, alone_since);
+                }
+                Ok(())
+            }
+            Completion::NotGranted { conn, errno } => {
+                if let Some(socket) = pump.connections.get(conn) {
+                    socket.not_granted(errno_from(errno).unwrap_or(Errno::AGAIN));
+                }
+                Ok(())
+            }
+            Completion::Elsewhere {
+                conn,
+                unread,
+                received,
+                acked,
+                peer_closed,
+            } => match pump.connections.get(conn) {
+                Some(socket) => {
+                    socket.read_elsewhere(self, unread.into(), received, acked, peer_closed)
+                }
+                None => Ok(()),
+            },
             Completion::Accepted {
                 conn,
+                grant,
                 listener,
                 peer,
                 local,
@@ -154,18 +188,32 @@ impl Attachment {
                     self.post_surely(Submission::GiveBack { conn });
                     return Ok(());
                 };
-                let socket = SocketCore::accepted(session, self, conn, local, peer);
+                let socket = SocketCore::accepted(session, self, (conn, grant), local, peer);
                 self.admit(pump, conn, Arc::clone(&socket))?;
                 listener.handed(socket);
                 Ok(())
             }
-            Completion::Opened { token, conn, local } => {
+            Completion::Opened {
+                token,
+                conn,
+                grant,
+                local,
+            } => {
+                if pump.connections.get(conn).is_some() {
+                    // It was known before the fork that made this process.
+                    return Ok(());
+                }
                 let Some(socket) = pump.connecting.remove(&token) else {
-                    self.post_surely(Submission::Close { conn, abort: true });
+                    self.post_surely(Submission::Close {
+                        conn,
+                        abort: true,
+                        at: monotonic_ns(),
+                    });
                     return Ok(());
                 };
                 self.admit(pump, conn, Arc::clone(&socket))?;
-                socket.opened(self, conn, local);
+                let grant = (grant != Completion::NO_GRANT).then_some(grant);
+                socket.opened(self, conn, grant, local);
                 Ok(())
             }
             Completion::OpenFailed { token, errno } => {
@@ -174,8 +222,6 @@ impl Attachment {
                 }
                 Ok(())
             }
-            // A listener that a program waits on has credit, so what waits is handed over anyway.
-            Completion::Backlog { .. } => Ok(()),
         }
     }
 
@@ -242,12 +288,52 @@ impl Attachment {
         token
     }
 
-    /// Completions of `conn`, adopted from another process, go to this socket from now on.
-    pub(crate) fn know_adopted(
-        &self,
-        conn: ConnRef,
-        socket: Arc<SocketCore>,
-    ) -> Result<(), Violation> {
-        self.admit(&mut lock(&self.pump), conn, socket)
+    /// Whether this process has anything at the engine that a child of it would inherit.
+    pub(crate) fn has_something(&self) -> bool {
+        let pump = lock(&self.pump);
+        !pump.connections.is_empty() || !pump.connecting.is_empty() || !pump.listeners.is_empty()
+    }
+
+    /// The child of a fork has attached: its connections are those of this attachment, its parent's.
+    pub(crate) fn bequeath(&self, heir: &Arc<Attachment>) {
+        let (sockets, connecting, next_token) = self.take_all();
+        let mut pump = lock(&heir.pump);
+        pump.next_token = next_token;
+        for (conn, socket) in sockets {
+            if socket.inherit(heir, Some(conn)) {
+                // The engine vouches for its own numbers.
+                let _ = heir.admit(&mut pump, conn, socket);
+            }
+        }
+        for (token, socket) in connecting {
+            socket.inherit(heir, None);
+            pump.connecting.insert(token, socket);
+        }
+    }
+
+    /// The child of a fork cannot attach: it has none of its parent's connections.
+    pub(crate) fn disinherit(&self) {
+        let (sockets, connecting, _) = self.take_all();
+        let sockets = sockets.into_iter().map(|(_, socket)| socket);
+        for socket in sockets.chain(connecting.into_iter().map(|(_, socket)| socket)) {
+            socket.disinherited();
+        }
+    }
+
+    fn take_all(&self) -> All {
+        let mut pump = lock(&self.pump);
+        pump.listeners.clear();
+        (
+            pump.connections.drain_named(),
+            pump.connecting.drain().collect(),
+            pump.next_token,
+        )
     }
 }
+
+/// Connections, those being opened by their token, and the next token.
+type All = (
+    Vec<(ConnRef, Arc<SocketCore>)>,
+    Vec<(u64, Arc<SocketCore>)>,
+    u64,
+);

@@ -38,6 +38,10 @@ impl Submissions {
 impl Attachment {
     /// Posts a submission, publishes it and rings if the engine sleeps. `false`: the ring is full.
     pub(crate) fn post(&self, submission: &Submission) -> bool {
+        if self.is_parents() {
+            // The ring is not mapped here.
+            return false;
+        }
         let mut submissions = lock(&self.submissions);
         let posted = submissions.deferred.is_empty() && self.try_post(&mut submissions, submission);
         submissions.starved_by_ring = !posted;
@@ -50,6 +54,9 @@ impl Attachment {
 
     /// As [`post`](Self::post), but what finds the ring full is kept until there is room.
     pub(crate) fn post_surely(&self, submission: Submission) {
+        if self.is_parents() {
+            return;
+        }
         let mut submissions = lock(&self.submissions);
         if !submissions.deferred.is_empty() || !self.try_post(&mut submissions, &submission) {
             submissions.deferred.push_back(submission);

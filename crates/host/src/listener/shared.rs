@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use queue_pair::Submission;
-use queue_pair::control::{Fds, Reply, Request};
+use queue_pair::control::{Farewell, Fds, Reply, Request};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
@@ -43,6 +43,8 @@ pub(super) struct State {
     /// The credit given in this attachment, and how much of it was used up by accepts.
     credit: u32,
     taken: u32,
+    /// The engine knows that this process has found nothing and waits.
+    waits: bool,
     /// Accepts from the engine since the kernel had its turn.
     pub(super) turns: u32,
     closed: bool,
@@ -59,26 +61,46 @@ impl State {
         }
     }
 
+    /// Gives credit if half of it is used up; and says that this process waits, if it has nothing to
+    /// accept and has not said so.
     fn give_credit(&mut self) {
+        self.post_credit(self.queue.is_empty() && !self.waits);
+    }
+
+    /// Gives credit if half of it is used up. The program works on what it has just accepted.
+    fn give_used_credit(&mut self) {
+        self.post_credit(false);
+    }
+
+    fn post_credit(&mut self, starts_to_wait: bool) {
         let window = WINDOW.min(self.backlog.max(1));
         let Some((attachment, listener)) = &self.link else {
             return;
         };
+        if !self.willing {
+            return;
+        }
         // Only when half is used up, so that not every accept costs a descriptor.
-        if self.willing && self.credit.wrapping_sub(self.taken) <= window / 2 {
+        let used_up = self.credit.wrapping_sub(self.taken) <= window / 2;
+        if used_up {
             self.credit = self.taken.wrapping_add(window);
-            let total = self.credit;
+        }
+        if used_up || starts_to_wait {
+            self.waits |= starts_to_wait;
             attachment.post_surely(Submission::Credit {
                 listener: *listener,
-                total,
+                total: self.credit,
+                // Another process may have been offered some that it has not accepted.
+                waits: starts_to_wait,
             });
         }
     }
 }
 
 impl ListenerCore {
-    /// Locks the state, of this process: a listener that came through a fork is taken over first.
-    fn own(self: &Arc<Self>) -> MutexGuard<'_, State> {
+    /// Locks the state. In the child of a fork that has not attached, it attaches first, which asks
+    /// the engine and takes a while.
+    fn attach_and_lock(self: &Arc<Self>) -> MutexGuard<'_, State> {
         let state = lock(&self.state);
         if !state
             .link
@@ -116,7 +138,7 @@ impl ListenerCore {
         // whose lock this takes, does not know this listener yet, so it cannot be waiting for it.
         attachment.know_listener(listener, Arc::clone(self));
         state.link = Some((Arc::clone(attachment), listener));
-        (state.credit, state.taken) = (0, 0);
+        (state.credit, state.taken, state.waits) = (0, 0, false);
         state.give_credit();
         Ok(())
     }
@@ -143,9 +165,23 @@ impl ListenerCore {
             return;
         }
         state.queue.push_back(socket);
+        state.waits = false;
         self.source.0.set(Readiness::IN | Readiness::RDNORM);
         drop(state);
         self.source.0.happened(Readiness::IN | Readiness::RDNORM);
+    }
+
+    /// The engine has taken offers back that this process did not accept.
+    pub(crate) fn offers_withdrawn(&self) {
+        let mut state = lock(&self.state);
+        let before = state.queue.len();
+        state.queue.retain(|socket| !socket.is_withdrawn());
+        // What it was offered used up credit.
+        let withdrawn = (before - state.queue.len()) as u32;
+        state.taken = state.taken.wrapping_add(withdrawn);
+        if state.queue.is_empty() {
+            self.source.0.set(Readiness::NONE);
+        }
     }
 
     /// The engine is gone, and what it had handed over with it.
@@ -157,15 +193,13 @@ impl ListenerCore {
     }
 
     pub(super) fn want(self: &Arc<Self>) {
-        let mut state = self.own();
-        if !state.willing {
-            state.willing = true;
-            state.give_credit();
-        }
+        let mut state = self.attach_and_lock();
+        state.willing = true;
+        state.give_credit();
     }
 
     pub(super) fn accept(self: &Arc<Self>) -> Result<Socket, Errno> {
-        let mut state = self.own();
+        let mut state = self.attach_and_lock();
         if state.queue.is_empty()
             && let Some((attachment, _)) = &state.link
         {
@@ -175,20 +209,28 @@ impl ListenerCore {
             state = lock(&self.state);
         }
         state.willing = true;
-        let accepted = state.queue.pop_front();
-        if accepted.is_some() {
+        let mut accepted = None;
+        while let Some(socket) = state.queue.pop_front() {
             state.taken = state.taken.wrapping_add(1);
-            state.turns += 1;
+            if socket.accept() {
+                state.turns += 1;
+                accepted = Some(socket);
+                break;
+            }
         }
         if state.queue.is_empty() {
             self.source.0.set(Readiness::NONE);
         }
-        state.give_credit();
+        if accepted.is_none() || !state.queue.is_empty() {
+            state.give_credit();
+        } else {
+            state.give_used_credit();
+        }
         let options = accepted.is_some().then(|| state.options.clone());
         drop(state);
         let socket = accepted.ok_or(Errno::AGAIN)?;
         if let Some(options) = options {
-            socket.inherit(options);
+            socket.take_options(options);
         }
         Ok(Socket::new(socket))
     }
@@ -205,6 +247,7 @@ impl ListenerCore {
             return;
         };
         if attachment.is_parents() {
+            self.session.say_farewell(Farewell::Listener(listener));
             return;
         }
         for socket in queue {

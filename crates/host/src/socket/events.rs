@@ -5,7 +5,7 @@ use std::sync::Arc;
 use queue_pair::{ConnRef, Submission, Violation};
 use rustix::io::Errno;
 
-use super::{Link, Phase, SocketCore};
+use super::{Link, Phase, SocketCore, State};
 use crate::attachment::Attachment;
 use crate::lock::lock;
 use crate::readiness::Readiness;
@@ -25,25 +25,15 @@ impl SocketCore {
     ) -> Result<(), Violation> {
         let mut state = lock(&self.state);
         let mut news = Readiness::NONE;
-        if len > 0 && !state.closed {
+        // Without a grant it is what was on its way when the engine gave it to another.
+        if len > 0 && !state.closed && state.grant.is_some() {
             state.receive.push(&attachment.receive, addr, len)?;
             // Also if data waited before: an edge-triggered interest sees every arrival.
             if state.receive.waiting() >= state.options.readable_from() {
                 news = Readiness::IN | Readiness::RDNORM;
             }
         }
-        let give_back =
-            state
-                .send
-                .acknowledge(acked)
-                .map_err(|acked| Violation::UndefinedValue {
-                    field: "acknowledged bytes",
-                    value: acked,
-                })?;
-        if give_back {
-            state.send.give_back(&mut lock(&attachment.pool));
-            attachment.freed();
-        }
+        self.acknowledged(&mut state, attachment, acked)?;
         state.peer_closed |= peer_closed;
         if state.closed {
             return Ok(());
@@ -56,11 +46,34 @@ impl SocketCore {
         Ok(())
     }
 
-    /// The connection that was asked for is there.
+    /// The peer has acknowledged `acked` bytes of this process.
+    pub(super) fn acknowledged(
+        &self,
+        state: &mut State,
+        attachment: &Attachment,
+        acked: u64,
+    ) -> Result<(), Violation> {
+        let give_back =
+            state
+                .send
+                .acknowledge(acked)
+                .map_err(|acked| Violation::UndefinedValue {
+                    field: "acknowledged bytes",
+                    value: acked,
+                })?;
+        if give_back {
+            state.send.give_back(&mut lock(&attachment.pool));
+            attachment.freed();
+        }
+        Ok(())
+    }
+
+    /// The connection that was asked for is there. Without a grant another process reads it.
     pub(crate) fn opened(
         &self,
         attachment: &Arc<Attachment>,
         conn: ConnRef,
+        grant: Option<u16>,
         local: std::net::SocketAddr,
     ) {
         let mut state = lock(&self.state);
@@ -69,12 +82,18 @@ impl SocketCore {
         }
         state.phase = Phase::Open;
         state.local = local;
+        state.grant = grant;
         state.link = Some(Link {
             attachment: Arc::clone(attachment),
             conn,
         });
         if state.closed {
-            attachment.post_surely(Submission::Close { conn, abort: true });
+            let at = state.posting_time();
+            attachment.post_surely(Submission::Close {
+                conn,
+                abort: true,
+                at,
+            });
             return;
         }
         for (option, value) in state.options.chosen() {
@@ -85,7 +104,8 @@ impl SocketCore {
             });
         }
         if state.write_shut {
-            attachment.post_surely(Submission::Shutdown { conn });
+            let at = state.posting_time();
+            attachment.post_surely(Submission::Shutdown { conn, at });
         }
         let news = self.refresh(&state);
         drop(state);
@@ -118,34 +138,26 @@ impl SocketCore {
         self.source.0.happened(Readiness(u32::MAX));
     }
 
-    /// The engine no longer reads the first `sent` bytes that were written here: the connection was
-    /// closed, or it is another process's now. True if that was all of them, and so the last word on
-    /// the connection here.
-    pub(crate) fn released(&self, attachment: &Attachment, sent: u64) -> bool {
+    /// The last word of the engine on the connection. True if nobody had accepted it.
+    pub(crate) fn released(&self, attachment: &Attachment) -> bool {
         let mut state = lock(&self.state);
-        if state
-            .send
-            .acknowledge(sent)
-            .is_ok_and(|_| state.send.in_flight() > 0)
-        {
-            // The rest was on its way when the engine said this. It is sent, too.
-            state.send.give_back(&mut lock(&attachment.pool));
-            attachment.freed();
-            self.refresh(&state);
-            return false;
-        }
         state.send.clear(&mut lock(&attachment.pool));
         attachment.freed();
-        if state.closed || state.phase != Phase::Open {
-            state.phase = Phase::Over;
-            state.link = None;
-        } else {
-            // What nobody has read here is announced there.
+        state.phase = Phase::Over;
+        state.link = None;
+        let offered = !state.accepted && !state.closed;
+        if offered {
+            state.closed = true;
             state.receive.abandon();
-            state.moved = true;
         }
         self.refresh(&state);
-        true
+        offered
+    }
+
+    /// Whether the engine has taken the offer of it back.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        let state = lock(&self.state);
+        !state.accepted && state.closed
     }
 
     /// There may be send memory, and room in the ring, again.

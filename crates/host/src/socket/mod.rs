@@ -7,7 +7,8 @@
 //! - `receive`: reading, and telling the engine how far it has been read
 //! - `send`: writing into the send area
 //! - `events`: what the engine reports of the connection
-//! - `end`: shutdown, close, and the move to another process
+//! - `end`: shutdown and close
+//! - `sharing`: connections that other processes have, too, since a fork
 //! - `options`: what `setsockopt` sets
 
 mod end;
@@ -15,6 +16,7 @@ mod events;
 mod options;
 mod receive;
 mod send;
+mod sharing;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -33,8 +35,11 @@ use crate::send_queue::SendQueue;
 use crate::session::SessionCore;
 
 pub use end::Shutdown;
+use sharing::Elsewhere;
+
 pub use options::DEFAULT_SEND_BUFFER;
 pub(crate) use options::Options;
+pub(crate) use sharing::monotonic_ns;
 
 /// An offloaded connection. Dropping it closes it, as the last `close` does in the kernel.
 pub struct Socket {
@@ -81,8 +86,14 @@ struct State {
     write_shut: bool,
     /// The program has no descriptor of it any more.
     closed: bool,
-    /// Another process that came to share it by a fork has touched it: it is that one's now.
-    moved: bool,
+    /// The grant under which this process reads it. `None`: another process does, or did last.
+    grant: Option<u16>,
+    /// An accept has taken it.
+    accepted: bool,
+    /// What the engine has said of what others read.
+    elsewhere: Elsewhere,
+    /// The forks of this process when the connection was last known to be its alone.
+    alone_since: u32,
     /// The last send found no memory or no room in the ring.
     starved: bool,
     /// It stands in the attachment's list of those to be told when there is memory or room.
@@ -97,6 +108,13 @@ struct State {
 }
 
 impl State {
+    /// Whether it is that of a parent that has forked this process.
+    fn is_parents(&self) -> bool {
+        self.link
+            .as_ref()
+            .is_some_and(|link| link.attachment.is_parents())
+    }
+
     fn new(phase: Phase, local: SocketAddr, peer: SocketAddr) -> Self {
         Self {
             phase,
@@ -108,7 +126,10 @@ impl State {
             read_shut: false,
             write_shut: false,
             closed: false,
-            moved: false,
+            grant: None,
+            accepted: true,
+            elsewhere: Elsewhere::default(),
+            alone_since: 0,
             starved: false,
             listed_as_starved: false,
             owes_announcement: false,
@@ -135,7 +156,7 @@ impl State {
         if self.phase == Phase::Connecting {
             return ready;
         }
-        if self.receive.waiting() >= self.options.readable_from() {
+        if self.receive.waiting() + self.elsewhere.unread >= self.options.readable_from() {
             ready |= Readiness::IN | Readiness::RDNORM;
         }
         // Writable means that a third of the buffer is free, so that a program is not woken for
@@ -158,11 +179,11 @@ impl SocketCore {
         })
     }
 
-    /// The socket of a connection that the engine hands to this process.
+    /// The socket of a connection that the engine offers to this process, under a grant.
     pub(crate) fn accepted(
         session: &Arc<SessionCore>,
         attachment: &Arc<Attachment>,
-        conn: ConnRef,
+        (conn, grant): (ConnRef, u16),
         local: SocketAddr,
         peer: SocketAddr,
     ) -> Arc<Self> {
@@ -171,6 +192,9 @@ impl SocketCore {
             attachment: Arc::clone(attachment),
             conn,
         });
+        state.grant = Some(grant);
+        state.accepted = false;
+        state.alone_since = attachment.forks();
         let ready = state.readiness();
         let core = Self::new(session, state);
         core.source.0.set(ready);
@@ -191,16 +215,23 @@ impl SocketCore {
         Self::new(session, state)
     }
 
+    /// An accept takes it. False: the engine has offered it to another process meanwhile.
+    pub(crate) fn accept(&self) -> bool {
+        let mut state = lock(&self.state);
+        let taken = match (&state.link, state.grant) {
+            (Some(Link { attachment, conn }), Some(grant)) => attachment.accept(*conn, grant),
+            _ => false,
+        };
+        // One that ended before anybody accepted it is accepted all the same, as in the kernel.
+        let over = state.phase == Phase::Over && !state.closed;
+        state.accepted = taken || over;
+        state.accepted
+    }
+
     /// Gives the socket what its listener's program had set.
-    pub(crate) fn inherit(&self, options: Options) {
+    pub(crate) fn take_options(&self, options: Options) {
         let mut state = lock(&self.state);
         if let (Phase::Open, Some(Link { attachment, conn })) = (state.phase, &state.link) {
-            // The first submission takes the connection: it does not go back to the listener's
-            // queue if the listener closes before the program has done anything with it.
-            attachment.post_surely(Submission::Consumed {
-                conn: *conn,
-                total: 0,
-            });
             for (option, value) in options.chosen() {
                 attachment.post_surely(Submission::SetOption {
                     conn: *conn,
@@ -213,15 +244,17 @@ impl SocketCore {
         self.refresh(&state);
     }
 
-    /// Locks the state of a connection that this process owns: one that came through a fork, or
-    /// was touched last by another process, is taken over first.
-    fn own(self: &Arc<Self>) -> MutexGuard<'_, State> {
-        let mut state = lock(&self.state);
-        let parents = |link: &Link| link.attachment.is_parents();
-        if state.moved || state.link.as_ref().is_some_and(parents) {
-            self.take_over(&mut state);
+    /// Locks the state. In the child of a fork that has not attached, it attaches first, which asks
+    /// the engine and takes a while.
+    fn attach_and_lock(self: &Arc<Self>) -> MutexGuard<'_, State> {
+        let state = lock(&self.state);
+        if !state.is_parents() {
+            return state;
         }
-        state
+        drop(state);
+        // If it can, the sockets are its own afterwards; if not, they are over.
+        self.session.attachment();
+        lock(&self.state)
     }
 
     /// Publishes the readiness after a change; returns what became ready by it.
@@ -285,7 +318,7 @@ impl Socket {
 
     /// `SO_ERROR`: the error that waits, which is thereby taken.
     pub fn take_error(&self) -> Option<Errno> {
-        let mut state = self.core.own();
+        let mut state = self.core.attach_and_lock();
         let error = state.error.take();
         self.core.refresh(&state);
         error
@@ -296,14 +329,14 @@ impl Socket {
     /// # Errors
     /// `ENOTCONN`: there is no connection.
     pub fn info(&self) -> Result<ConnInfo, Errno> {
-        let state = self.core.own();
+        let state = self.core.attach_and_lock();
         let Some(link) = state.link.as_ref().filter(|_| state.phase == Phase::Open) else {
             return Err(Errno::NOTCONN);
         };
         let (attachment, conn) = (Arc::clone(&link.attachment), link.conn);
         drop(state);
         match attachment.request(&Request::Info { conn }, Fds::new())? {
-            (Reply::Info(info), _) => Ok(info),
+            (Reply::Info(info), _) => Ok(*info),
             _ => Err(Errno::PROTO),
         }
     }

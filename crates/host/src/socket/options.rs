@@ -122,7 +122,7 @@ impl Socket {
     /// # Errors
     /// `EINVAL`: the option cannot have that value.
     pub fn set_option(&self, option: OptionKind, value: u32) -> Result<(), Errno> {
-        let mut state = self.core.own();
+        let mut state = self.core.attach_and_lock();
         if state.options.value(option) == Some(value) {
             return Ok(());
         }
@@ -141,13 +141,13 @@ impl Socket {
 
     /// What the program has set an option to; `None` if it is at its default.
     pub fn option(&self, option: OptionKind) -> Option<u32> {
-        self.core.own().options.value(option)
+        self.core.attach_and_lock().options.value(option)
     }
 
     /// How many bytes may be written and not acknowledged. (The kernel's `SO_SNDBUF` is doubled on
     /// its way in; that is for whoever translates it.)
     pub fn set_send_buffer(&self, bytes: u64) {
-        let mut state = self.core.own();
+        let mut state = self.core.attach_and_lock();
         state.options.set_send_buffer(bytes);
         self.core.changed_here(state);
     }
@@ -155,23 +155,23 @@ impl Socket {
     /// How many bytes have to wait before the socket is readable (`SO_RCVLOWAT`); 1 if nobody has
     /// said. It takes effect up to 64 KiB and half of the receive buffer.
     pub fn set_receive_low(&self, bytes: u64) {
-        let mut state = self.core.own();
+        let mut state = self.core.attach_and_lock();
         state.options.set_receive_low(bytes);
         self.core.changed_here(state);
     }
 
     /// What was set by [`set_receive_low`](Self::set_receive_low).
     pub fn receive_low(&self) -> u64 {
-        self.core.own().options.receive_low
+        self.core.attach_and_lock().options.receive_low
     }
 
     /// So many bytes make it readable.
     pub fn readable_from(&self) -> u64 {
-        self.core.own().options.readable_from()
+        self.core.attach_and_lock().options.readable_from()
     }
 
     /// The inverse of [`set_send_buffer`](Self::set_send_buffer).
     pub fn send_buffer(&self) -> u64 {
-        self.core.own().options.send_buffer()
+        self.core.attach_and_lock().options.send_buffer()
     }
 }

@@ -55,25 +55,35 @@ impl Socket {
     /// # Errors
     /// As for `recv`.
     pub fn discard(&self, limit: usize) -> Result<usize, Errno> {
-        let mut state = self.core.readable()?;
-        let taken = state.receive.take(limit as u64);
-        if taken == 0 && limit > 0 {
-            return state.at_the_end().unwrap_or(Err(Errno::AGAIN));
+        loop {
+            let mut state = self.core.readable()?;
+            let count = state.receive.waiting().min(limit as u64);
+            if count == 0 && limit > 0 {
+                if state.must_ask() {
+                    drop(state);
+                    self.core.ask_to_read()?;
+                    continue;
+                }
+                return state.at_the_end().unwrap_or(Err(Errno::AGAIN));
+            }
+            if state.take_copied(count) {
+                self.core.consumed(state);
+                return Ok(count as usize);
+            }
         }
-        self.core.consumed(state);
-        Ok(taken as usize)
     }
 
     /// Bytes that wait to be read (FIONREAD).
     pub fn available(&self) -> u64 {
-        self.core.own().receive.waiting()
+        let state = self.core.attach_and_lock();
+        state.receive.waiting() + state.elsewhere.unread
     }
 }
 
 impl SocketCore {
     /// The state, after a look at what the engine has said if nothing waits to be read.
     fn readable(self: &Arc<Self>) -> Result<MutexGuard<'_, State>, Errno> {
-        let state = self.own();
+        let state = self.attach_and_lock();
         if state.receive.waiting() > 0 || state.phase == Phase::Over {
             return Ok(state);
         }
@@ -88,34 +98,45 @@ impl SocketCore {
     }
 
     fn receive(self: &Arc<Self>, out: &mut [IoSliceMut<'_>], peek: bool) -> Result<usize, Errno> {
-        let mut state = self.readable()?;
-        if state.receive.waiting() == 0 {
-            if out.iter().all(|part| part.is_empty()) {
-                return Ok(0);
+        loop {
+            let mut state = self.readable()?;
+            if state.receive.waiting() == 0 {
+                if out.iter().all(|part| part.is_empty()) {
+                    return Ok(0);
+                }
+                if state.must_ask() {
+                    drop(state);
+                    self.ask_to_read()?;
+                    continue;
+                }
+                let end = state.at_the_end().unwrap_or(Err(Errno::AGAIN));
+                self.refresh(&state);
+                return end;
             }
-            let end = state.at_the_end().unwrap_or(Err(Errno::AGAIN));
-            self.refresh(&state);
-            return end;
-        }
-        let Some(link) = &state.link else {
-            return Err(Errno::NOTCONN);
-        };
-        let mut read = 0;
-        for part in out {
-            let copied = state
-                .receive
-                .copy(&link.attachment.receive, read as u64, part);
-            let copied = copied.map_err(|_| Errno::FAULT)?;
-            read += copied;
-            if copied < part.len() {
-                break;
+            let Some(link) = &state.link else {
+                return Err(Errno::NOTCONN);
+            };
+            let mut read = 0;
+            for part in out.iter_mut() {
+                let copied = state
+                    .receive
+                    .copy(&link.attachment.receive, read as u64, part);
+                let copied = copied.map_err(|_| Errno::FAULT)?;
+                read += copied;
+                if copied < part.len() {
+                    break;
+                }
+            }
+            // Another process may have become the reader while this one copied.
+            if peek {
+                if state.may_look() {
+                    return Ok(read);
+                }
+            } else if state.take_copied(read as u64) {
+                self.consumed(state);
+                return Ok(read);
             }
         }
-        if !peek {
-            state.receive.take(read as u64);
-            self.consumed(state);
-        }
-        Ok(read)
     }
 
     /// Something was read: sees to it that the engine learns of it.
@@ -125,7 +146,9 @@ impl SocketCore {
         }
         let unannounced = state.receive.unannounced();
         let Some(link) = &state.link else { return };
-        if unannounced >= ANNOUNCE_AFTER.min(state.options.receive_buffer() / 4) {
+        // Others who wait to read want to know at once.
+        let enough = ANNOUNCE_AFTER.min(state.options.receive_buffer() / 4);
+        if unannounced >= enough || (unannounced > 0 && state.is_shared()) {
             let (attachment, conn) = (Arc::clone(&link.attachment), link.conn);
             let total = state.receive.announce();
             attachment.post_surely(Submission::Consumed { conn, total });
@@ -140,7 +163,7 @@ impl SocketCore {
     pub(crate) fn announce_consumption(&self) {
         let mut state = lock(&self.state);
         state.owes_announcement = false;
-        let gone = state.closed || state.moved || state.phase != Phase::Open;
+        let gone = state.closed || state.grant.is_none() || state.phase != Phase::Open;
         if gone || state.receive.unannounced() == 0 {
             return;
         }

@@ -104,7 +104,7 @@ impl Socket {
 
     /// Bytes written and not yet acknowledged by the peer (SIOCOUTQ).
     pub fn unsent(&self) -> u64 {
-        self.core.own().send.in_flight()
+        self.core.attach_and_lock().send.in_flight()
     }
 }
 
@@ -115,7 +115,7 @@ impl SocketCore {
         more: bool,
         mut fill: impl FnMut(&[AtomicU8]) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
-        let mut guard = self.own();
+        let mut guard = self.attach_and_lock();
         if let Err(errno) = guard.may_send() {
             self.refresh(&guard);
             return Err(errno);
@@ -157,17 +157,29 @@ impl SocketCore {
                     break;
                 }
                 Ok(filled) => {
-                    let consumed = state.receive.consumed();
-                    let submission = Submission::Send {
-                        conn: link.conn,
-                        addr: block.addr,
-                        len: filled as u32,
-                        more: more || (filled == block.len as usize && filled < want),
-                        consumed,
+                    let (conn, addr, len) = (link.conn, block.addr, filled as u32);
+                    let more = more || (filled == block.len as usize && filled < want);
+                    let submission = match state.posting_time() {
+                        0 => Submission::Send {
+                            conn,
+                            addr,
+                            len,
+                            more,
+                            consumed: state.receive.consumed(),
+                        },
+                        at => Submission::SendAt {
+                            conn,
+                            addr,
+                            len,
+                            more,
+                            at,
+                        },
                     };
                     if attachment.post(&submission) {
                         state.send.append(filled as u32);
-                        state.receive.announce();
+                        if matches!(submission, Submission::Send { .. }) {
+                            state.receive.announce();
+                        }
                         sent += filled;
                     } else {
                         state.send.abandon(&mut lock(&attachment.pool));

@@ -16,7 +16,7 @@ use host::Session;
 use queue_pair::control::{Channel, Fds, Reply, Request};
 use queue_pair::doorbell::{self, Bell, Ringer};
 use queue_pair::region::{self, EngineSide};
-use queue_pair::{Completion, ConnRef, Layout, Sizes, Submission};
+use queue_pair::{Completion, ConnRef, Layout, Sizes, Submission, position};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -38,8 +38,8 @@ pub struct Inner {
     pub attached: Vec<Attached>,
     /// The requests so far, in their order.
     pub requests: Vec<Request>,
-    /// So many requests to adopt are answered with EAGAIN first.
-    pub moving: u32,
+    /// The engine's ends of lifelines.
+    pub lifelines: Vec<OwnedFd>,
     listeners: u32,
     sizes: Option<Sizes>,
 }
@@ -236,21 +236,17 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
             Reply::Waker { waker }
         }
         Request::Fork => {
-            fds.push(rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+            let (ours, theirs) = rustix::net::socketpair(
+                AddressFamily::UNIX,
+                SocketType::SEQPACKET,
+                SocketFlags::CLOEXEC,
+                None,
+            )
+            .unwrap();
+            inner.lifelines.push(ours);
+            fds.push(theirs);
             Reply::Forked { token: 7 }
         }
-        Request::Adopt { .. } if inner.moving > 0 => {
-            inner.moving -= 1;
-            let message = "it is on its way".to_owned();
-            Reply::Error { errno: 11, message }
-        }
-        Request::Adopt { .. } => Reply::Adopted {
-            consumed: 100,
-            sent: 50,
-            acked: 40,
-            peer: PEER.parse().unwrap(),
-            local: LOCAL.parse().unwrap(),
-        },
         Request::Report { .. } => return None,
         Request::Unlisten { .. } => Reply::Done,
         other => Reply::Error {
@@ -260,6 +256,9 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
     };
     Some((reply, fds))
 }
+
+/// The number of the grant under which connections are handed over.
+pub const GRANT: u16 = 3;
 
 /// The ends of every connection that is handed over.
 pub const PEER: &str = "192.0.2.9:40000";
@@ -289,10 +288,12 @@ impl Attached {
         };
         self.next += 1;
         self.connections.insert(conn, Connection::default());
+        self.begin_grant(conn, GRANT, 0, true);
         let (peer, local): (SocketAddr, SocketAddr) =
             (PEER.parse().unwrap(), LOCAL.parse().unwrap());
         self.post(Completion::Accepted {
             conn,
+            grant: GRANT,
             listener,
             peer,
             local,
@@ -300,9 +301,31 @@ impl Attached {
         conn
     }
 
-    /// Makes a connection known that was opened.
+    /// Makes a connection known that was opened, or, in another process, that came through a fork.
     pub fn know(&mut self, conn: ConnRef) {
         self.connections.insert(conn, Connection::default());
+        self.begin_grant(conn, GRANT, 0, false);
+    }
+
+    /// Begins a grant, of which a completion is to tell.
+    pub fn begin_grant(&mut self, conn: ConnRef, grant: u16, offset: u64, offered: bool) {
+        let word = self.side.positions.word(conn.index).unwrap();
+        position::grant(word, grant, offset, offered);
+    }
+
+    /// Ends the grant: how many bytes the host has read.
+    pub fn revoke(&mut self, conn: ConnRef) -> u64 {
+        position::revoke(self.side.positions.word(conn.index).unwrap()).offset(0)
+    }
+
+    /// Takes the offer of a connection back; false if it was accepted.
+    pub fn retract(&mut self, conn: ConnRef) -> bool {
+        let word = self.side.positions.word(conn.index).unwrap();
+        let retracted = position::retract(word, GRANT, 0);
+        if retracted {
+            self.post(Completion::Released { conn });
+        }
+        retracted
     }
 
     /// The inverse of [`know`](Self::know).
@@ -370,6 +393,9 @@ impl Attached {
     fn take(&mut self) {
         while let Some(submission) = self.side.submissions.take().unwrap() {
             if let Submission::Send {
+                conn, addr, len, ..
+            }
+            | Submission::SendAt {
                 conn, addr, len, ..
             } = submission
             {

@@ -38,15 +38,10 @@ pub enum Request {
     },
     /// One more doorbell for this host. The answer is [`Reply::Waker`].
     Waker,
-    /// This process is about to fork: take a reference on all it has. The answer is
-    /// [`Reply::Forked`].
+    /// This process is about to fork: take a reference on all it has for the child. The answer is
+    /// [`Reply::Forked`]. A child that attaches with its token has every connection that its parent
+    /// had, and is told of each by [`Elsewhere`](crate::Completion::Elsewhere).
     Fork,
-    /// Move a connection that came through a fork or exec to this session. What it has received and
-    /// nobody has read is announced anew. The answer is [`Reply::Adopted`].
-    Adopt {
-        /// The connection.
-        conn: ConnRef,
-    },
     /// Accept in this session too, from a listener that came through a fork or exec. The answer is
     /// [`Reply::Listening`]. The listener lives as long as any session has it.
     AdoptListener {
@@ -112,7 +107,8 @@ pub enum Reply {
     },
     /// The listener is offloaded.
     Listening {
-        /// Names it from now on.
+        /// Names it in this session from now on: two listening sockets of one address have two
+        /// names.
         listener: u32,
     },
     /// One more doorbell comes along.
@@ -123,26 +119,14 @@ pub enum Reply {
     /// The references are taken. A *lifeline* comes along, a descriptor that the parent closes
     /// after the fork and the child keeps, close-on-exec, until it has attached. If all copies of
     /// it are closed before that, the child has died or become another program, and the engine
-    /// drops the references. (A parent does not learn the child's number in time for a pidfd.)
+    /// drops the references. (A parent does not learn the child's number in time for a pidfd.) On
+    /// it a child that has not attached says what it [closes](super::Farewell).
     Forked {
         /// For the child's [`Request::Attach`].
         token: u64,
     },
-    /// The connection is this session's. Completions with its data follow in the ring.
-    Adopted {
-        /// All bytes received and consumed so far: the data announced anew begins here.
-        consumed: u64,
-        /// All bytes submitted so far.
-        sent: u64,
-        /// All bytes acknowledged so far.
-        acked: u64,
-        /// The other end.
-        peer: SocketAddr,
-        /// This end.
-        local: SocketAddr,
-    },
     /// The facts of a connection.
-    Info(ConnInfo),
+    Info(Box<ConnInfo>),
     /// The counters.
     Stats(Vec<Metric>),
     /// Some of the sockets.

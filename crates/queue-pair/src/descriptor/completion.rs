@@ -29,21 +29,50 @@ pub enum Completion {
         /// The kernel's number for why (ECONNRESET, ETIMEDOUT, …).
         errno: u16,
     },
-    /// The engine no longer reads what the host sent on a connection, which was closed, given back,
-    /// or has moved to another process after a fork. If the host has sent more than `sent` bytes on
-    /// it, some were still on their way here, and another such word follows; otherwise this was the
-    /// last, and `conn` means nothing any more.
+    /// The last word on a connection: it was closed, given back, or its offer was taken back before
+    /// anybody had accepted it. The engine no longer reads what the host sent on it.
     Released {
         /// The connection.
         conn: ConnRef,
-        /// Bytes that the host has sent on it in all, as far as the engine knows; `u64::MAX` if more
-        /// make no difference.
-        sent: u64,
     },
-    /// A connection was accepted and is handed to this process. Both addresses are of one family.
+    /// This process is the reader of a connection that others have, too: what follows is pushed to it
+    /// in updates.
+    Granted {
+        /// The connection.
+        conn: ConnRef,
+        /// The number of the grant, for its [position](crate::position).
+        grant: u16,
+        /// All bytes read since the connection began, by whomever: the next update begins there.
+        consumed: u64,
+        /// No other process has the connection, after this many forks of this one.
+        alone_since: Option<u32>,
+    },
+    /// What was asked by [`Acquire`](super::Submission::Acquire) cannot be had now.
+    NotGranted {
+        /// The connection.
+        conn: ConnRef,
+        /// The kernel's number for why.
+        errno: u16,
+    },
+    /// The state of a connection of which this process is not the reader, or no longer.
+    Elsewhere {
+        /// The connection.
+        conn: ConnRef,
+        /// Bytes that wait to be read, by whomever; at most 2³² - 1.
+        unread: u32,
+        /// Bytes received since the connection began.
+        received: u64,
+        /// All bytes of this process acknowledged by the peer so far.
+        acked: u64,
+        /// The peer has sent FIN, and what has been received is all.
+        peer_closed: bool,
+    },
+    /// A connection was accepted and is offered to this process. Both addresses are of one family.
     Accepted {
         /// The connection.
         conn: ConnRef,
+        /// The number of the grant, for its [position](crate::position).
+        grant: u16,
         /// Whose it was.
         listener: u32,
         /// The other end.
@@ -57,6 +86,9 @@ pub enum Completion {
         token: u64,
         /// The connection.
         conn: ConnRef,
+        /// The number of the grant, for its [position](crate::position);
+        /// [`NO_GRANT`](Self::NO_GRANT) if another process is the reader.
+        grant: u16,
         /// This end.
         local: SocketAddr,
     },
@@ -67,13 +99,11 @@ pub enum Completion {
         /// The kernel's number for why.
         errno: u16,
     },
-    /// How many connections wait in a listener for a process to have credit.
-    Backlog {
-        /// The listener.
-        listener: u32,
-        /// How many.
-        waiting: u32,
-    },
+}
+
+impl Completion {
+    /// In place of a grant where there is none.
+    pub const NO_GRANT: u16 = u16::MAX;
 }
 
 const UPDATE: u8 = 1;
@@ -81,11 +111,14 @@ const FAILED: u8 = 2;
 const ACCEPTED: u8 = 3;
 const OPENED: u8 = 4;
 const OPEN_FAILED: u8 = 5;
-const BACKLOG: u8 = 6;
 const RELEASED: u8 = 7;
+const GRANTED: u8 = 8;
+const NOT_GRANTED: u8 = 9;
+const ELSEWHERE: u8 = 10;
 
 const FLAG_PEER_CLOSED: u8 = 1;
 const FLAG_V6: u8 = 1;
+const FLAG_ALONE: u8 = 1;
 
 impl Descriptor for Completion {
     fn encode(&self) -> (Entry, Option<Entry>) {
@@ -111,12 +144,51 @@ impl Descriptor for Completion {
                 ],
                 None,
             ),
-            Self::Released { conn, sent } => (
-                [Head::new(RELEASED).to_word(), conn.to_word(), sent, 0],
+            Self::Released { conn } => {
+                ([Head::new(RELEASED).to_word(), conn.to_word(), 0, 0], None)
+            }
+            Self::Granted {
+                conn,
+                grant,
+                consumed,
+                alone_since,
+            } => (
+                [
+                    Head::new(GRANTED)
+                        .flag(FLAG_ALONE, alone_since.is_some())
+                        .small(grant)
+                        .value(alone_since.unwrap_or(0))
+                        .to_word(),
+                    conn.to_word(),
+                    consumed,
+                    0,
+                ],
                 None,
             ),
+            Self::NotGranted { conn, errno } => (
+                [
+                    Head::new(NOT_GRANTED).small(errno).to_word(),
+                    conn.to_word(),
+                    0,
+                    0,
+                ],
+                None,
+            ),
+            Self::Elsewhere {
+                conn,
+                unread,
+                received,
+                acked,
+                peer_closed,
+            } => {
+                let head = Head::new(ELSEWHERE)
+                    .flag(FLAG_PEER_CLOSED, peer_closed)
+                    .value(unread);
+                ([head.to_word(), conn.to_word(), received, acked], None)
+            }
             Self::Accepted {
                 conn,
+                grant,
                 listener,
                 peer,
                 local,
@@ -124,6 +196,7 @@ impl Descriptor for Completion {
                 debug_assert_eq!(peer.is_ipv6(), local.is_ipv6(), "one family");
                 let head = Head::new(ACCEPTED)
                     .flag(FLAG_V6, peer.is_ipv6())
+                    .small(grant)
                     .value(listener);
                 let (peer, local) = (Packed::new(peer), Packed::new(local));
                 let ports = u64::from(peer.port) | u64::from(local.port) << 16;
@@ -134,24 +207,20 @@ impl Descriptor for Completion {
                     Some([peer.ip[0], peer.ip[1], local.ip[0], local.ip[1]]),
                 )
             }
-            Self::Opened { token, conn, local } => {
+            Self::Opened {
+                token,
+                conn,
+                grant,
+                local,
+            } => {
                 let head = Head::new(OPENED).flag(FLAG_V6, local.is_ipv6());
                 let local = Packed::new(local);
                 let head = head.small(local.port).value(local.scope);
-                let first = [head.to_word(), conn.to_word(), token, 0];
+                let first = [head.to_word(), conn.to_word(), token, grant.into()];
                 (first, Some([local.ip[0], local.ip[1], 0, 0]))
             }
             Self::OpenFailed { token, errno } => (
                 [Head::new(OPEN_FAILED).small(errno).to_word(), token, 0, 0],
-                None,
-            ),
-            Self::Backlog { listener, waiting } => (
-                [
-                    Head::new(BACKLOG).value(listener).to_word(),
-                    waiting.into(),
-                    0,
-                    0,
-                ],
                 None,
             ),
         }
@@ -189,15 +258,41 @@ impl Descriptor for Completion {
             }
             RELEASED => {
                 head.check(0, false, false)?;
+                check_unused(head.kind, entry, &[2, 3])?;
+                Ok(Self::Released { conn })
+            }
+            GRANTED => {
+                let alone = head.flags & FLAG_ALONE != 0;
+                head.check(FLAG_ALONE, true, alone)?;
                 check_unused(head.kind, entry, &[3])?;
-                Ok(Self::Released {
+                Ok(Self::Granted {
                     conn,
-                    sent: entry[2],
+                    grant: head.small,
+                    consumed: entry[2],
+                    alone_since: alone.then_some(head.value),
+                })
+            }
+            NOT_GRANTED => {
+                head.check(0, true, false)?;
+                check_unused(head.kind, entry, &[2, 3])?;
+                Ok(Self::NotGranted {
+                    conn,
+                    errno: head.small,
+                })
+            }
+            ELSEWHERE => {
+                head.check(FLAG_PEER_CLOSED, false, true)?;
+                Ok(Self::Elsewhere {
+                    conn,
+                    unread: head.value,
+                    received: entry[2],
+                    acked: entry[3],
+                    peer_closed: head.flags & FLAG_PEER_CLOSED != 0,
                 })
             }
             ACCEPTED => {
                 let second = second()?;
-                head.check(FLAG_V6, false, true)?;
+                head.check(FLAG_V6, true, true)?;
                 check_word(head.kind, 2, entry[2], 0xffff_ffff)?;
                 let peer = Packed {
                     ip: [second[0], second[1]],
@@ -212,6 +307,7 @@ impl Descriptor for Completion {
                 let (peer, local) = (peer.unpack(v6)?, local.unpack(v6)?);
                 Ok(Self::Accepted {
                     conn,
+                    grant: head.small,
                     listener: head.value,
                     peer,
                     local,
@@ -220,7 +316,7 @@ impl Descriptor for Completion {
             OPENED => {
                 let second = second()?;
                 head.check(FLAG_V6, true, true)?;
-                check_unused(head.kind, entry, &[3])?;
+                check_word(head.kind, 3, entry[3], 0xffff)?;
                 check_unused(head.kind, second, &[2, 3])?;
                 let ip = [second[0], second[1]];
                 let local = Packed {
@@ -232,6 +328,7 @@ impl Descriptor for Completion {
                 Ok(Self::Opened {
                     token: entry[2],
                     conn,
+                    grant: entry[3] as u16,
                     local,
                 })
             }
@@ -241,15 +338,6 @@ impl Descriptor for Completion {
                 Ok(Self::OpenFailed {
                     token: entry[1],
                     errno: head.small,
-                })
-            }
-            BACKLOG => {
-                head.check(0, false, true)?;
-                check_word(head.kind, 1, entry[1], 0xffff_ffff)?;
-                check_unused(head.kind, entry, &[2, 3])?;
-                Ok(Self::Backlog {
-                    listener: head.value,
-                    waiting: entry[1] as u32,
                 })
             }
             kind => Err(Violation::UnknownKind {

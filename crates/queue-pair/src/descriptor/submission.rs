@@ -20,6 +20,20 @@ pub enum Submission {
         /// along for nothing.
         consumed: u64,
     },
+    /// As [`Submission::Send`], on a connection that other processes have, too, since a fork. The
+    /// engine takes what they send in the order of time, whichever ring it finds first.
+    SendAt {
+        /// On which connection.
+        conn: ConnRef,
+        /// Where they lie in the send area.
+        addr: u64,
+        /// How many.
+        len: u32,
+        /// More follows at once.
+        more: bool,
+        /// When: CLOCK_MONOTONIC in nanoseconds, read while this was being posted.
+        at: u64,
+    },
     /// The program has read this many bytes since the connection began: their memory is the
     /// engine's again, and the receive window opens.
     Consumed {
@@ -32,6 +46,8 @@ pub enum Submission {
     Shutdown {
         /// The connection.
         conn: ConnRef,
+        /// When, as in [`Submission::SendAt`]; 0 if no other process has the connection.
+        at: u64,
     },
     /// The program is done with the connection.
     Close {
@@ -39,6 +55,15 @@ pub enum Submission {
         conn: ConnRef,
         /// Reset it, instead of sending what is pending and FIN.
         abort: bool,
+        /// When, as in [`Submission::SendAt`]; 0 if no other process has the connection.
+        at: u64,
+    },
+    /// The program wants to read a connection of which another process is the reader, or nobody. The
+    /// answer is [`Completion::Granted`](super::Completion::Granted) or
+    /// [`Completion::NotGranted`](super::Completion::NotGranted).
+    Acquire {
+        /// The connection.
+        conn: ConnRef,
     },
     /// Set an option of a connection.
     SetOption {
@@ -55,8 +80,11 @@ pub enum Submission {
         listener: u32,
         /// How many since the listener began, wrapping at 2³².
         total: u32,
+        /// It has found none and is about to wait: one that was offered to a process which is busy
+        /// may come here instead.
+        waits: bool,
     },
-    /// A connection that was handed over and that no accept took: back to the listener's queue.
+    /// A connection that was offered and that no accept took: back to the listener's queue.
     GiveBack {
         /// The connection.
         conn: ConnRef,
@@ -69,6 +97,19 @@ pub enum Submission {
         /// host's again when the answer is there.
         addr: u64,
     },
+}
+
+impl Submission {
+    /// When it was posted, if other processes have the connection: the order in which what they do
+    /// to it takes effect.
+    pub fn time(&self) -> Option<u64> {
+        match *self {
+            Self::SendAt { at, .. } | Self::Shutdown { at, .. } | Self::Close { at, .. } => {
+                (at != 0).then_some(at)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The options of a connection that a host can set.
@@ -143,9 +184,12 @@ const SET_OPTION: u8 = 5;
 const CREDIT: u8 = 6;
 const GIVE_BACK: u8 = 7;
 const CONNECT: u8 = 8;
+const SEND_AT: u8 = 9;
+const ACQUIRE: u8 = 10;
 
 const FLAG_MORE: u8 = 1;
 const FLAG_ABORT: u8 = 1;
+const FLAG_WAITS: u8 = 1;
 
 impl Descriptor for Submission {
     fn encode(&self) -> (Entry, Option<Entry>) {
@@ -162,16 +206,32 @@ impl Descriptor for Submission {
                 addr,
                 consumed,
             ],
+            Self::SendAt {
+                conn,
+                addr,
+                len,
+                more,
+                at,
+            } => [
+                Head::new(SEND_AT)
+                    .flag(FLAG_MORE, more)
+                    .value(len)
+                    .to_word(),
+                conn.to_word(),
+                addr,
+                at,
+            ],
             Self::Consumed { conn, total } => {
                 [Head::new(CONSUMED).to_word(), conn.to_word(), total, 0]
             }
-            Self::Shutdown { conn } => [Head::new(SHUTDOWN).to_word(), conn.to_word(), 0, 0],
-            Self::Close { conn, abort } => [
+            Self::Shutdown { conn, at } => [Head::new(SHUTDOWN).to_word(), conn.to_word(), at, 0],
+            Self::Close { conn, abort, at } => [
                 Head::new(CLOSE).flag(FLAG_ABORT, abort).to_word(),
                 conn.to_word(),
-                0,
+                at,
                 0,
             ],
+            Self::Acquire { conn } => [Head::new(ACQUIRE).to_word(), conn.to_word(), 0, 0],
             Self::SetOption {
                 conn,
                 option,
@@ -182,8 +242,15 @@ impl Descriptor for Submission {
                 value,
                 0,
             ],
-            Self::Credit { listener, total } => [
-                Head::new(CREDIT).value(listener).to_word(),
+            Self::Credit {
+                listener,
+                total,
+                waits,
+            } => [
+                Head::new(CREDIT)
+                    .flag(FLAG_WAITS, waits)
+                    .value(listener)
+                    .to_word(),
                 total.into(),
                 0,
                 0,
@@ -214,6 +281,21 @@ impl Descriptor for Submission {
                     consumed: entry[3],
                 })
             }
+            SEND_AT => {
+                head.check(FLAG_MORE, false, true)?;
+                Ok(Self::SendAt {
+                    conn,
+                    addr: entry[2],
+                    len: head.value,
+                    more: head.flags & FLAG_MORE != 0,
+                    at: entry[3],
+                })
+            }
+            ACQUIRE => {
+                head.check(0, false, false)?;
+                unused(&[2, 3])?;
+                Ok(Self::Acquire { conn })
+            }
             CONSUMED => {
                 head.check(0, false, false)?;
                 unused(&[3])?;
@@ -224,15 +306,16 @@ impl Descriptor for Submission {
             }
             SHUTDOWN => {
                 head.check(0, false, false)?;
-                unused(&[2, 3])?;
-                Ok(Self::Shutdown { conn })
+                unused(&[3])?;
+                Ok(Self::Shutdown { conn, at: entry[2] })
             }
             CLOSE => {
                 head.check(FLAG_ABORT, false, false)?;
-                unused(&[2, 3])?;
+                unused(&[3])?;
                 Ok(Self::Close {
                     conn,
                     abort: head.flags & FLAG_ABORT != 0,
+                    at: entry[2],
                 })
             }
             SET_OPTION => {
@@ -246,12 +329,13 @@ impl Descriptor for Submission {
                 })
             }
             CREDIT => {
-                head.check(0, false, true)?;
+                head.check(FLAG_WAITS, false, true)?;
                 unused(&[2, 3])?;
                 check_word(head.kind, 1, entry[1], 0xffff_ffff)?;
                 Ok(Self::Credit {
                     listener: head.value,
                     total: entry[1] as u32,
+                    waits: head.flags & FLAG_WAITS != 0,
                 })
             }
             GIVE_BACK => {

@@ -32,6 +32,7 @@ pub fn session(script: &mut Script<'_>) -> Result<(), Violation> {
     let sizes = Sizes {
         submission_entries: ENTRIES,
         completion_entries: ENTRIES,
+        positions: 8,
         send_len: AREA,
         receive_len: AREA,
     };
@@ -104,15 +105,15 @@ pub fn engine_turn(engine: &mut EngineSide) -> Result<(), Violation> {
                 engine.send.copy_out(addr, &mut block)?;
                 let local = ConnectBlock::decode(&block)?.local;
                 let conn = queue_pair::ConnRef::from_word(token);
-                engine
-                    .completions
-                    .post(&Completion::Opened { token, conn, local })?;
+                engine.completions.post(&Completion::Opened {
+                    token,
+                    conn,
+                    grant: 0,
+                    local,
+                })?;
             }
             Submission::Close { conn, .. } => {
-                engine.completions.post(&Completion::Released {
-                    conn,
-                    sent: u64::MAX,
-                })?;
+                engine.completions.post(&Completion::Released { conn })?;
             }
             _ => {}
         }

@@ -1,0 +1,514 @@
+//! Connections that several processes have since a fork: who reads, in which order they write, and
+//! what follows when one of them closes, or dies, or never attaches.
+//!
+//! Nothing here waits for a process. What arrives is pushed to one of them, the reader, until
+//! another one asks to read ([`acquire`](Worker::acquire)): then the reader's grant is revoked, which
+//! tells how far it had come, and what nobody has read is moved to the memory of the one that asked.
+//! The others are told how much waits. The rules by which no byte is read twice or by nobody stand in
+//! [`queue_pair::position`].
+
+use netdev::Device;
+use queue_pair::{Completion, position};
+use rustix::io::Errno;
+use tcp::{ConnId, Request};
+
+use super::Worker;
+use crate::connections::{Conn, PoolId, SessionId};
+use crate::family::{Family, Who};
+use crate::memory::Memory;
+use crate::network::Network;
+use crate::session::{EndReason, conn_ref};
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// The child of a fork, known by its token, has a connection from now on, too.
+    pub(super) fn share(&mut self, conn_id: ConnId, token: u64) {
+        let Some(conn) = self.connections.get_mut(conn_id) else {
+            return;
+        };
+        if conn.family.is_none() {
+            let Some(owner) = conn.owner else { return };
+            let whole = conn.acked + conn.acked_for_others;
+            let mut family = Family::of_one(owner, conn.sent, conn.acked, whole);
+            if let Some(holder) = family.holder_mut(Who::Session(owner)) {
+                holder.told_acked = conn.told_acked;
+                holder.told_closed = conn.flags.told_closed;
+                holder.told_failed = conn.flags.told_failed;
+                let opening = conn.flags.active && !conn.flags.connected;
+                holder.tell_opened = conn.flags.tell_opened || opening;
+                holder.queued = conn.flags.queued;
+            }
+            conn.flags.queued = false;
+            conn.flags.tell_opened = false;
+            conn.flags.told_alone = false;
+            conn.family = Some(Box::new(family));
+            // From now on a session is held by being a holder, and by the pool being its.
+            self.hold(owner);
+            self.shares_more(owner);
+        }
+        let conn = self.connections.get_mut(conn_id);
+        if let Some(conn) = conn
+            && let Some(family) = conn.family.as_mut()
+        {
+            let opening = conn.flags.active;
+            family.join(Who::Fork(token)).tell_opened = opening;
+        }
+    }
+
+    /// The child of a fork has attached: it is told of every connection that it has.
+    pub(super) fn inherit(&mut self, token: u64, session: SessionId, connections: Vec<ConnId>) {
+        for conn_id in connections {
+            let Some(conn) = self.connections.get_mut(conn_id) else {
+                continue;
+            };
+            let Some(family) = conn.family.as_mut() else {
+                continue;
+            };
+            if !family.rename(token, session) {
+                continue;
+            }
+            self.hold(session);
+            self.shares_more(session);
+            if let Some(heir) = self.sessions.get_mut(session) {
+                heir.connections.insert(conn_id);
+            }
+            // Its parent may have closed it meanwhile: then it reads alone.
+            self.settle_reader(conn_id);
+            self.tell_family(conn_id);
+        }
+    }
+
+    /// Puts a connection on the list of every holder that is to be told something.
+    pub(super) fn tell_family(&mut self, conn_id: ConnId) {
+        let Some(conn) = self.connections.get_mut(conn_id) else {
+            return;
+        };
+        Self::queue_family(&mut self.sessions, conn);
+    }
+
+    /// As [`tell_family`](Self::tell_family), for whoever has the connection at hand.
+    pub(super) fn queue_family(sessions: &mut crate::session::Sessions, conn: &mut Conn) {
+        let id = conn.id;
+        let Some(family) = conn.family.as_mut() else {
+            return;
+        };
+        for holder in family.holders_mut() {
+            let Who::Session(who) = holder.who else {
+                continue;
+            };
+            if holder.queued || holder.closed {
+                continue;
+            }
+            if let Some(session) = sessions.get_mut(who)
+                && session.ended.is_none()
+            {
+                holder.queued = true;
+                session.ready.push_back(id);
+            }
+        }
+    }
+
+    /// A process wants to read.
+    pub(super) fn acquire(&mut self, id: SessionId, conn_id: ConnId) {
+        self.counters.grants_moved += 1;
+        if let Err(reason) = self.revoke(conn_id) {
+            self.breaches.push(reason);
+        }
+        if !self.grant(conn_id, id) {
+            // Its own memory is full of what it has not read elsewhere.
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.notices.push_back(Completion::NotGranted {
+                    conn: conn_ref(conn_id),
+                    errno: Errno::AGAIN.raw_os_error() as u16,
+                });
+            }
+        }
+        self.settle_family(conn_id);
+        self.tell_family(conn_id);
+    }
+
+    /// Ends the grant of the reader, whoever it is, and takes what it has read for consumed. The
+    /// connection has no reader then. `Err`: it claims to have read what it was never given.
+    pub(super) fn revoke(&mut self, conn_id: ConnId) -> Result<(), (SessionId, EndReason)> {
+        let Some(conn) = self.connections.get_mut(conn_id) else {
+            return Ok(());
+        };
+        let Some(reader) = conn.owner.take() else {
+            return Ok(());
+        };
+        let before = conn.stream.consumed();
+        let (grant, announced) = (conn.grant, conn.announced);
+        if let Some(family) = conn.family.as_mut()
+            && let Some(holder) = family.holder_mut(Who::Session(reader))
+        {
+            holder.told_elsewhere = None;
+        }
+        let Some(word) = self
+            .sessions
+            .get(reader)
+            .and_then(|session| session.region.positions.word(conn_id.index))
+        else {
+            return Ok(());
+        };
+        let said = position::revoke(word);
+        let read = said.offset(before);
+        if said.grant() != grant || read > announced {
+            return Err((
+                reader,
+                EndReason::Consumed {
+                    consumed: read,
+                    announced,
+                    before,
+                },
+            ));
+        }
+        self.consume(conn_id, read);
+        Ok(())
+    }
+
+    /// Takes what the reader of a connection has read for consumed, whether or not it has said so.
+    pub(super) fn take_position(&mut self, conn_id: ConnId) {
+        if let Some(conn) = self.connections.get(conn_id) {
+            let read = Self::read_so_far(&self.sessions, conn);
+            self.consume(conn_id, read);
+        }
+    }
+
+    /// How far the reader of a connection has come, whether or not it has said so; what it has said,
+    /// if it tells tales.
+    pub(super) fn read_so_far(sessions: &crate::session::Sessions, conn: &Conn) -> u64 {
+        let before = conn.stream.consumed();
+        let word = conn
+            .owner
+            .and_then(|reader| sessions.get(reader))
+            .and_then(|session| session.region.positions.word(conn.id.index));
+        let Some(word) = word else { return before };
+        let said = position::look(word);
+        if said.grant() != conn.grant {
+            return before;
+        }
+        let read = said.offset(before);
+        if read > conn.announced { before } else { read }
+    }
+
+    /// Makes a process the reader of a connection that has none; false if its memory has no room for
+    /// what nobody has read.
+    fn grant(&mut self, conn_id: ConnId, id: SessionId) -> bool {
+        let pool = PoolId::of(id);
+        let Some(conn) = self.connections.get_mut(conn_id) else {
+            return true;
+        };
+        let former = conn.pool;
+        if former != pool {
+            let moved = match self.memory.two_pools(former, pool) {
+                Some((from, to)) => conn.stream.move_to(from, to),
+                None => false,
+            };
+            if !moved {
+                return false;
+            }
+            conn.pool = pool;
+        }
+        conn.owner = Some(id);
+        conn.grant = (conn.grant + 1) % position::GRANTS;
+        let consumed = conn.stream.consumed();
+        conn.announced = consumed;
+        let alone = conn
+            .family
+            .as_ref()
+            .is_none_or(|family| family.last_one() == Some(id));
+        conn.flags.told_alone = alone;
+        let grant = conn.grant;
+        if former != pool {
+            self.hold(id);
+            self.let_go_of_pool(former);
+        }
+        if let Some(session) = self.sessions.get_mut(id) {
+            if let Some(word) = session.region.positions.word(conn_id.index) {
+                position::grant(word, grant, consumed, false);
+            }
+            if session.ended.is_none() {
+                session.notices.push_back(Completion::Granted {
+                    conn: conn_ref(conn_id),
+                    grant,
+                    consumed,
+                    alone_since: alone.then_some(session.forks),
+                });
+            }
+        }
+        true
+    }
+
+    fn let_go_of_pool(&mut self, pool: PoolId) {
+        if let Some(session) = pool.session() {
+            self.let_go(session);
+        }
+    }
+
+    /// A holder sends.
+    pub(super) fn send_shared(
+        &mut self,
+        id: SessionId,
+        conn_id: ConnId,
+        (addr, len): (u64, u32),
+        more: bool,
+    ) -> Result<(), EndReason> {
+        let Some(session) = self.sessions.get(id) else {
+            return Ok(());
+        };
+        session.region.send.slice(addr, len as usize)?;
+        let extent = Memory::extent(id, addr, len);
+        let request = Request::Send { extent, more };
+        match self.stack.on_request(self.now, conn_id, request) {
+            Ok(()) => {
+                if let Some(conn) = self.connections.get_mut(conn_id) {
+                    conn.payer.get_or_insert(id);
+                    if let Some(family) = conn.family.as_mut() {
+                        family.sends(id, len.into());
+                    }
+                }
+                self.charge_or_end(id, conn_id);
+            }
+            Err(tcp::RequestError::TooManyExtents) => self.too_many_pieces(id, conn_id),
+            Err(_) => self.refused(id),
+        }
+        self.counters.shared_sends += 1;
+        Ok(())
+    }
+
+    /// A holder has closed, or is gone. `abort` asks for a reset if it was the last.
+    pub(super) fn close_holder(&mut self, conn_id: ConnId, who: Who, abort: bool) {
+        if let Who::Session(id) = who
+            && let Some(session) = self.sessions.get_mut(id)
+        {
+            session.connections.remove(&conn_id);
+        }
+        let Some(conn) = self.connections.get_mut(conn_id) else {
+            return;
+        };
+        let reads = matches!(who, Who::Session(id) if conn.owner == Some(id));
+        if reads && let Err(breach) = self.revoke(conn_id) {
+            self.breaches.push(breach);
+        }
+        let Some(conn) = self.connections.get_mut(conn_id) else {
+            return;
+        };
+        let unread = conn.received > conn.stream.consumed();
+        let reset = abort || unread || conn.flags.reset_at_end;
+        let Some(family) = conn.family.as_mut() else {
+            return;
+        };
+        let Some(holder) = family.holder_mut(who) else {
+            return;
+        };
+        holder.closed = true;
+        holder.queued = false;
+        let left = family.open();
+        let pool = conn.pool;
+        if left == 0 {
+            // The last has gone: the connection ends as the kernel would end it.
+            if let Some(pool) = self.memory.pool(pool) {
+                conn.stream.release(pool);
+            }
+            conn.pool = PoolId::ENGINE;
+            conn.flags.closed = true;
+            self.memory.expect_stream(PoolId::ENGINE);
+            self.let_go_of_pool(pool);
+            let request = if reset {
+                Request::Abort
+            } else {
+                Request::Close
+            };
+            self.finish(conn_id, request);
+        } else if let Who::Session(id) = who
+            && pool == PoolId::of(id)
+        {
+            // What nobody has read does not stay in the memory of one who is gone, if it can be
+            // kept elsewhere.
+            let moved = match self.memory.two_pools(pool, PoolId::ENGINE) {
+                Some((from, to)) => conn.stream.move_to(from, to),
+                None => false,
+            };
+            if moved {
+                conn.pool = PoolId::ENGINE;
+                self.let_go_of_pool(pool);
+            }
+        }
+        self.settle_family(conn_id);
+        self.settle_reader(conn_id);
+        self.tell_family(conn_id);
+    }
+
+    /// A connection whose only holder is not the reader yet: it is made that, without being asked.
+    fn settle_reader(&mut self, conn_id: ConnId) {
+        let Some(conn) = self.connections.get(conn_id) else {
+            return;
+        };
+        if conn.owner.is_some() {
+            return;
+        }
+        let Some(only) = conn.family.as_ref().and_then(|family| family.only_open()) else {
+            return;
+        };
+        let lives = self.sessions.get(only).is_some_and(|s| s.ended.is_none());
+        if lives && self.grant(conn_id, only) {
+            self.settle_family(conn_id);
+        }
+    }
+
+    /// Lets go of holders that have closed and of whose memory nothing is read any more, and ends the
+    /// family when one process is left that reads: the connection is its own again.
+    pub(super) fn settle_family(&mut self, conn_id: ConnId) {
+        loop {
+            let Some(conn) = self.connections.get_mut(conn_id) else {
+                return;
+            };
+            let failed = conn.failure != 0;
+            let Some(family) = conn.family.as_mut() else {
+                return;
+            };
+            let done = family
+                .holders()
+                .iter()
+                .find(|h| h.closed && (h.is_drained() || failed))
+                .map(|h| h.who);
+            let Some(who) = done else { break };
+            family.leave(who);
+            if let Who::Session(id) = who {
+                self.notice_released(id, conn_id);
+                self.shares_less(id);
+                self.let_go(id);
+            }
+        }
+        let Some(conn) = self.connections.get_mut(conn_id) else {
+            return;
+        };
+        let Some(family) = conn.family.as_mut() else {
+            return;
+        };
+        let Some(last) = family.last_one().filter(|last| conn.owner == Some(*last)) else {
+            return;
+        };
+        let acked = family.acked();
+        let Some(holder) = family.holder_mut(Who::Session(last)).copied() else {
+            return;
+        };
+        if holder.tell_opened {
+            return;
+        }
+        conn.family = None;
+        conn.sent = holder.sent;
+        conn.acked = holder.acked;
+        conn.acked_for_others = acked - holder.acked;
+        conn.told_acked = holder.told_acked;
+        conn.flags.told_closed = holder.told_closed;
+        conn.flags.told_failed = holder.told_failed;
+        conn.flags.queued = holder.queued;
+        conn.flags.closed = false;
+        conn.flags.taken = true;
+        conn.flags.tell_opened = false;
+        let told_alone = conn.flags.told_alone;
+        // The pool is its; being the owner is the same now.
+        self.shares_less(last);
+        self.let_go(last);
+        if !told_alone {
+            // It reads and writes as one that shares with nobody from here on.
+            if let Err(breach) = self.revoke(conn_id) {
+                self.breaches.push(breach);
+            }
+            let granted = self.grant(conn_id, last);
+            debug_assert!(granted, "nothing moves");
+        }
+        if let Some(conn) = self.connections.get_mut(conn_id) {
+            Self::queue(&mut self.sessions, conn);
+        }
+    }
+
+    /// Takes, in the order of time, what other processes have submitted before `time` that concerns
+    /// connections which they share: what a process does after another's call has returned comes
+    /// after it, in whatever order the engine looks at their rings.
+    pub(super) fn catch_up(&mut self, time: u64, except: SessionId) {
+        let mut budget = self.catch_up_budget();
+        while budget > 0 {
+            let mut first: Option<(u64, SessionId)> = None;
+            for at in 0..self.sharers.len() {
+                let id = self.sharers[at];
+                if id == except {
+                    continue;
+                }
+                while budget > 0 {
+                    let Some(session) = self.sessions.get_mut(id) else {
+                        break;
+                    };
+                    match session.peek() {
+                        Ok(Some(submission)) => match submission.time() {
+                            Some(at) if at >= time => break,
+                            Some(at) => {
+                                if first.is_none_or(|(earliest, _)| at < earliest) {
+                                    first = Some((at, id));
+                                }
+                                break;
+                            }
+                            None => self.take_peeked(id),
+                        },
+                        Ok(None) => break,
+                        Err(violation) => {
+                            self.breaches.push((id, violation.into()));
+                            break;
+                        }
+                    }
+                    budget -= 1;
+                }
+            }
+            let Some((_, id)) = first else { break };
+            self.take_peeked(id);
+            budget = budget.saturating_sub(1);
+        }
+        for at in 0..self.sharers.len() {
+            if let Some(session) = self.sessions.get_mut(self.sharers[at])
+                && self.sharers[at] != except
+            {
+                session.region.submissions.release();
+            }
+        }
+    }
+
+    /// Submissions of others that are taken before one: all that can have been there.
+    fn catch_up_budget(&self) -> usize {
+        let rings = self.sharers.iter().filter_map(|id| self.sessions.get(*id));
+        rings
+            .map(|s| s.region.submissions.capacity() as usize)
+            .sum()
+    }
+
+    fn take_peeked(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        let Some(submission) = session.peeked.take() else {
+            return;
+        };
+        if let Err(reason) = self.submitted(id, submission) {
+            self.breaches.push((id, reason));
+        }
+    }
+
+    /// A session has one more connection together with others.
+    fn shares_more(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.shared += 1;
+            if session.shared == 1 {
+                self.sharers.push(id);
+            }
+        }
+    }
+
+    /// The inverse of [`shares_more`](Self::shares_more).
+    pub(super) fn shares_less(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.shared = session.shared.saturating_sub(1);
+            if session.shared == 0 {
+                self.sharers.retain(|sharer| *sharer != id);
+            }
+        }
+    }
+}

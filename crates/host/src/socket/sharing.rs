@@ -1,0 +1,270 @@
+//! Connections that other processes have, too, since a fork.
+//!
+//! One process at a time reads, under a grant that the engine can end at any moment. So a read copies
+//! first and then moves the position on ([`queue_pair::position`]): if that fails, another process
+//! has become the reader, what was copied is thrown away, and the engine is asked for the grant. What
+//! is written says when, so that the engine can take it in the order of time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use queue_pair::{ConnRef, Submission, Violation};
+use rustix::io::Errno;
+use rustix::time::ClockId;
+
+use super::{Link, Phase, SocketCore, State};
+use crate::attachment::Attachment;
+use crate::lock::lock;
+use crate::readiness::Readiness;
+use crate::receive_queue::ReceiveQueue;
+use crate::send_queue::SendQueue;
+
+/// How long an engine may take to say who reads.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// No number of forks: the connection came through one.
+const NEVER_ALONE: u32 = u32::MAX;
+
+/// What is known of a connection that another process may read.
+#[derive(Debug, Default)]
+pub(super) struct Elsewhere {
+    /// Bytes that wait at the engine for whoever asks.
+    pub(super) unread: u64,
+    /// Bytes received since the connection began.
+    received: u64,
+    /// A thread of this process has asked for the grant and has no answer yet.
+    asked: bool,
+    /// Answers so far.
+    answers: u32,
+    /// The last answer, if it was no.
+    refused: Option<Errno>,
+}
+
+/// CLOCK_MONOTONIC in nanoseconds: the same for every process of the machine.
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(ClockId::Monotonic);
+    // Neither is ever negative.
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+impl State {
+    /// Whether another process may have the connection.
+    pub(super) fn is_shared(&self) -> bool {
+        self.link
+            .as_ref()
+            .is_some_and(|link| link.attachment.forks() != self.alone_since)
+    }
+
+    /// When what is posted now was posted, for a connection that others have, too; otherwise 0.
+    pub(super) fn posting_time(&self) -> u64 {
+        if self.is_shared() { monotonic_ns() } else { 0 }
+    }
+
+    /// Another process reads: what was pushed here is not ours any more.
+    fn lose_grant(&mut self) {
+        if self.grant.take().is_some() {
+            // There may be something: asking tells.
+            self.elsewhere.unread = self.elsewhere.unread.max(1);
+        }
+        self.receive.forget();
+    }
+
+    /// Takes `count` bytes, which were copied, out of the queue. False: they are another process's.
+    pub(super) fn take_copied(&mut self, count: u64) -> bool {
+        let Some(Link { attachment, conn }) = &self.link else {
+            return false;
+        };
+        if !attachment.is_live() {
+            // The engine is gone, and with it whoever could read what had been pushed here.
+            self.receive.take(count);
+            return true;
+        }
+        let at = self.receive.consumed();
+        let ours = self
+            .grant
+            .is_some_and(|grant| attachment.advance(*conn, grant, at, count));
+        if ours {
+            self.receive.take(count);
+        } else {
+            self.lose_grant();
+        }
+        ours
+    }
+
+    /// Whether what waits here is still ours to look at.
+    pub(super) fn may_look(&mut self) -> bool {
+        let Some(Link { attachment, conn }) = &self.link else {
+            return false;
+        };
+        if !attachment.is_live() {
+            return true;
+        }
+        let at = self.receive.consumed();
+        let ours = self
+            .grant
+            .is_some_and(|grant| attachment.reads(*conn, grant, at));
+        if !ours {
+            self.lose_grant();
+        }
+        ours
+    }
+
+    /// Whether the engine has something to read that it gives to whoever asks.
+    pub(super) fn must_ask(&self) -> bool {
+        self.grant.is_none() && self.elsewhere.unread > 0 && self.phase == Phase::Open
+    }
+}
+
+impl SocketCore {
+    /// Asks the engine to be the reader, and waits for the answer: for the engine, never for another
+    /// process.
+    ///
+    /// # Errors
+    /// `EAGAIN`: the engine finds no memory of this process for what waits. `ECONNRESET`: it is gone.
+    pub(super) fn ask_to_read(self: &Arc<Self>) -> Result<(), Errno> {
+        let before = {
+            let mut state = lock(&self.state);
+            let before = state.elsewhere.answers;
+            if !state.elsewhere.asked {
+                let Some(Link { attachment, conn }) = &state.link else {
+                    return Err(Errno::CONNRESET);
+                };
+                attachment.post_surely(Submission::Acquire { conn: *conn });
+                state.elsewhere.asked = true;
+            }
+            before
+        };
+        loop {
+            let waited = crate::sleep::wait(&self.session, None, Some(ANSWER_WITHIN), |_| {
+                let state = lock(&self.state);
+                let answered = state.elsewhere.answers != before;
+                (answered || state.phase == Phase::Over).then_some(state.elsewhere.refused)
+            });
+            match waited {
+                // A signal does not end it: the answer is on its way.
+                Err(Errno::INTR) => {}
+                Err(Errno::TIMEDOUT) => {
+                    let state = lock(&self.state);
+                    if let Some(link) = &state.link {
+                        link.attachment.condemn();
+                    }
+                    return Err(Errno::CONNRESET);
+                }
+                Err(errno) => return Err(errno),
+                Ok(None) => return Ok(()),
+                Ok(Some(errno)) => return Err(errno),
+            }
+        }
+    }
+
+    /// This process reads from now on, from `consumed` bytes of the stream on. Called by the pumping
+    /// thread, as what follows.
+    pub(crate) fn granted(
+        &self,
+        attachment: &Attachment,
+        grant: u16,
+        consumed: u64,
+        alone_since: Option<u32>,
+    ) {
+        let mut state = lock(&self.state);
+        state.grant = Some(grant);
+        state.receive = ReceiveQueue::resumed_at(consumed);
+        state.elsewhere.unread = 0;
+        state.elsewhere.asked = false;
+        state.elsewhere.answers = state.elsewhere.answers.wrapping_add(1);
+        state.elsewhere.refused = None;
+        // What was said before the last fork says nothing of the child.
+        if alone_since.is_some_and(|forks| forks == attachment.forks()) {
+            state.alone_since = attachment.forks();
+        }
+        self.refresh(&state);
+    }
+
+    /// The engine cannot make this process the reader now.
+    pub(crate) fn not_granted(&self, errno: Errno) {
+        let mut state = lock(&self.state);
+        state.elsewhere.asked = false;
+        state.elsewhere.answers = state.elsewhere.answers.wrapping_add(1);
+        state.elsewhere.refused = Some(errno);
+    }
+
+    /// The state of a connection that this process does not read.
+    ///
+    /// # Errors
+    /// It cannot be so: more is acknowledged than was sent.
+    pub(crate) fn read_elsewhere(
+        &self,
+        attachment: &Attachment,
+        unread: u64,
+        received: u64,
+        acked: u64,
+        peer_closed: bool,
+    ) -> Result<(), Violation> {
+        let mut state = lock(&self.state);
+        state.lose_grant();
+        let arrived = received > state.elsewhere.received;
+        state.elsewhere.unread = unread;
+        state.elsewhere.received = received;
+        self.acknowledged(&mut state, attachment, acked)?;
+        state.peer_closed |= peer_closed;
+        if state.closed {
+            return Ok(());
+        }
+        let mut news = self.refresh(&state);
+        // An edge-triggered interest sees every arrival.
+        if arrived && unread >= state.options.readable_from() {
+            news = news | Readiness::IN | Readiness::RDNORM;
+        }
+        drop(state);
+        if !news.is_empty() {
+            self.source.0.happened(news);
+        }
+        Ok(())
+    }
+
+    /// The child of a fork has attached: the connection is one of `attachment`, if it is not closed
+    /// here. Of one that is being opened the name comes later.
+    pub(crate) fn inherit(&self, attachment: &Arc<Attachment>, conn: Option<ConnRef>) -> bool {
+        let mut state = lock(&self.state);
+        // What the parent has written, and has not read, is the parent's.
+        state.send = SendQueue::default();
+        state.receive.forget();
+        state.grant = None;
+        state.elsewhere = Elsewhere::default();
+        state.alone_since = NEVER_ALONE;
+        state.connect_block = None;
+        state.starved = false;
+        state.listed_as_starved = false;
+        state.owes_announcement = false;
+        if state.closed || !state.accepted {
+            state.link = None;
+            return false;
+        }
+        if let Some(conn) = conn {
+            state.link = Some(Link {
+                attachment: Arc::clone(attachment),
+                conn,
+            });
+        }
+        self.refresh(&state);
+        true
+    }
+
+    /// The child of a fork cannot attach: the connection is over for it.
+    pub(crate) fn disinherited(&self) {
+        let mut state = lock(&self.state);
+        state.link = None;
+        state.send = SendQueue::default();
+        state.receive.forget();
+        state.connect_block = None;
+        state.elsewhere = Elsewhere::default();
+        if state.closed || state.phase == Phase::Over {
+            return;
+        }
+        state.phase = Phase::Over;
+        state.error = Some(Errno::CONNRESET);
+        self.refresh(&state);
+        drop(state);
+        self.source.0.happened(Readiness(u32::MAX));
+    }
+}

@@ -1,0 +1,323 @@
+//! A session that goes through a fork. One process plays both: what matters is that nothing of the
+//! parent's region is used in the child.
+
+mod fake_engine;
+
+use fake_engine::{Attached, FakeEngine, GRANT};
+use host::{Listener, OptionKind, Readiness, Session, Shutdown, Socket};
+use queue_pair::control::{Farewell, Request};
+use queue_pair::{Completion, ConnRef, Submission};
+use rustix::io::Errno;
+
+/// A session with a connection that it has accepted.
+struct Scene {
+    engine: FakeEngine,
+    session: Session,
+    _listener: Listener,
+    socket: Socket,
+    conn: ConnRef,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let engine = FakeEngine::start();
+        let session = engine.attach();
+        let listener = session.listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+        listener.want();
+        let conn = engine.host(|host| host.hand(1));
+        let socket = listener.accept_offloaded().unwrap();
+        engine.host(|host| host.submissions());
+        Self {
+            engine,
+            session,
+            _listener: listener,
+            socket,
+            conn,
+        }
+    }
+
+    /// What the engine does towards the process as it was first, or, after a fork, the child.
+    fn at<R>(&self, which: usize, act: impl FnOnce(&mut Attached) -> R) -> R {
+        act(&mut self.engine.lock().attached[which])
+    }
+
+    fn fork(&self) {
+        let token = self.session.before_fork();
+        self.session.after_fork_child(token);
+    }
+
+    fn recv(&self) -> Result<Vec<u8>, Errno> {
+        let mut out = [0; 100];
+        let read = self.socket.recv(&mut out)?;
+        Ok(out[..read].to_vec())
+    }
+
+    fn attachments(&self) -> usize {
+        self.engine.lock().attached.len()
+    }
+
+    /// The engine answers the next request to read with a grant and bytes.
+    fn grant(&self, which: usize, at: u64, bytes: &[u8], alone_since: Option<u32>) {
+        let conn = self.conn;
+        std::thread::scope(|scope| {
+            let reads = scope.spawn(|| {
+                // The bytes come after the grant, in a completion of their own.
+                loop {
+                    match self.recv() {
+                        Err(Errno::AGAIN) => std::thread::yield_now(),
+                        other => return other,
+                    }
+                }
+            });
+            self.await_submission(which, |one| *one == Submission::Acquire { conn });
+            self.at(which, |host| {
+                host.begin_grant(conn, GRANT + 1, at, false);
+                host.post(Completion::Granted {
+                    conn,
+                    grant: GRANT + 1,
+                    consumed: at,
+                    alone_since,
+                });
+                host.deliver(conn, bytes);
+            });
+            assert_eq!(reads.join().unwrap().as_deref(), Ok(bytes));
+        });
+    }
+
+    fn await_submission(&self, which: usize, wanted: impl Fn(&Submission) -> bool) {
+        let start = std::time::Instant::now();
+        while !self.at(which, |host| host.submissions().iter().any(&wanted)) {
+            assert!(start.elapsed() < fake_engine::HANG, "it never came");
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn elsewhere(conn: ConnRef, unread: u32, received: u64) -> Completion {
+    Completion::Elsewhere {
+        conn,
+        unread,
+        received,
+        acked: 0,
+        peer_closed: false,
+    }
+}
+
+#[test]
+fn a_child_attaches_at_its_first_touch_and_reads_what_it_asks_for() {
+    let scene = Scene::new();
+    let conn = scene.conn;
+    scene.at(0, |parent| {
+        parent.deliver(conn, b"the parent may read this")
+    });
+    scene.session.pump();
+    scene.fork();
+    assert_eq!(scene.attachments(), 1, "nothing is touched yet");
+    // Looking is a touch: whoever waits is told what waits.
+    scene.session.pump();
+    assert_eq!(scene.attachments(), 2);
+    assert!(!scene.socket.readiness().intersects(Readiness::IN));
+    scene.at(1, |child| {
+        child.know(conn);
+        child.post(elsewhere(conn, 11, 111));
+    });
+    scene.session.pump();
+    assert!(scene.socket.readiness().intersects(Readiness::IN));
+    assert_eq!(scene.socket.available(), 11);
+    scene.grant(1, 100, b"hello child", None);
+    assert_eq!(scene.recv(), Err(Errno::AGAIN));
+    assert_eq!(scene.at(0, |parent| parent.submissions()), []);
+}
+
+#[test]
+fn what_is_written_after_a_fork_says_when() {
+    let scene = Scene::new();
+    let conn = scene.conn;
+    drop(scene.session.before_fork());
+    for text in [b"one", b"two"] {
+        scene.socket.send(text, false).unwrap();
+    }
+    scene.socket.shutdown(Shutdown::Write).unwrap();
+    let times: Vec<_> = scene
+        .at(0, |host| host.submissions())
+        .iter()
+        .map(|one| one.time().expect("a time"))
+        .collect();
+    assert_eq!(times.len(), 3);
+    assert!(times.is_sorted());
+    assert_eq!(scene.at(0, |host| host.sent(conn)), b"onetwo");
+}
+
+#[test]
+fn who_is_alone_again_says_no_times() {
+    for (alone_since, timed) in [(Some(1), false), (Some(0), true), (None, true)] {
+        let scene = Scene::new();
+        let conn = scene.conn;
+        drop(scene.session.before_fork());
+        scene.at(0, |host| {
+            host.begin_grant(conn, GRANT + 1, 0, false);
+            host.post(Completion::Granted {
+                conn,
+                grant: GRANT + 1,
+                consumed: 0,
+                alone_since,
+            });
+        });
+        scene.session.pump();
+        scene.socket.send(b"x", false).unwrap();
+        let sent = scene.at(0, |host| host.submissions());
+        assert_eq!(sent[0].time().is_some(), timed, "{alone_since:?}");
+    }
+}
+
+#[test]
+fn what_another_process_reads_is_not_read_here() {
+    let scene = Scene::new();
+    let conn = scene.conn;
+    drop(scene.session.before_fork());
+    scene.at(0, |host| host.deliver(conn, b"0123456789"));
+    let mut out = [0; 4];
+    assert_eq!(scene.socket.recv(&mut out), Ok(4));
+    // Others hear at once how far it has come.
+    let consumed = Submission::Consumed { conn, total: 4 };
+    assert_eq!(scene.at(0, |host| host.submissions()), [consumed]);
+    // The engine gives the rest to another process, without asking this one.
+    assert_eq!(scene.at(0, |host| host.revoke(conn)), 4);
+    scene.at(0, |host| host.post(elsewhere(conn, 3, 10)));
+    scene.grant(0, 7, b"789", None);
+    assert_eq!(scene.recv(), Err(Errno::AGAIN));
+    // Without a word of it: the position alone tells.
+    scene.at(0, |host| host.deliver(conn, b"abc"));
+    scene.session.pump();
+    assert_eq!(scene.at(0, |host| host.revoke(conn)), 10);
+    scene.grant(0, 10, b"ab", None);
+}
+
+#[test]
+fn peeking_looks_at_nothing_that_is_anothers() {
+    let scene = Scene::new();
+    let conn = scene.conn;
+    drop(scene.session.before_fork());
+    scene.at(0, |host| host.deliver(conn, b"0123456789"));
+    let mut out = [0; 4];
+    let peek = |out: &mut [u8; 4]| {
+        scene
+            .socket
+            .peekv(&mut [std::io::IoSliceMut::new(&mut out[..])])
+    };
+    assert_eq!(peek(&mut out), Ok(4));
+    assert_eq!(
+        scene.at(0, |host| host.revoke(conn)),
+        0,
+        "it has read nothing"
+    );
+    scene.at(0, |host| host.post(elsewhere(conn, 0, 10)));
+    assert_eq!(peek(&mut out), Err(Errno::AGAIN));
+}
+
+#[test]
+fn an_engine_without_memory_for_it_is_no_end() {
+    let scene = Scene::new();
+    let conn = scene.conn;
+    scene.at(0, |host| host.revoke(conn));
+    scene.at(0, |host| host.post(elsewhere(conn, 5, 5)));
+    scene.session.pump();
+    std::thread::scope(|scope| {
+        let reads = scope.spawn(|| scene.recv());
+        scene.await_submission(0, |one| *one == Submission::Acquire { conn });
+        let errno = Errno::AGAIN.raw_os_error() as u16;
+        scene.at(0, |host| host.post(Completion::NotGranted { conn, errno }));
+        assert_eq!(reads.join().unwrap(), Err(Errno::AGAIN));
+    });
+    scene.grant(0, 0, b"hello", None);
+}
+
+#[test]
+fn a_child_that_closes_without_attaching_says_so() {
+    let scene = Scene::new();
+    scene.fork();
+    let Scene {
+        engine,
+        session,
+        _listener,
+        socket,
+        conn,
+    } = scene;
+    drop(socket);
+    drop(_listener);
+    let inner = engine.lock();
+    assert_eq!(inner.attached.len(), 1);
+    let mut heard = Vec::new();
+    let mut message = [0; Farewell::LEN];
+    let flags = rustix::net::RecvFlags::DONTWAIT;
+    while let Ok((count, _)) = rustix::net::recv(&inner.lifelines[0], &mut message[..], flags) {
+        heard.extend(Farewell::decode(&message[..count]));
+    }
+    assert_eq!(heard, [Farewell::Connection(conn), Farewell::Listener(1)]);
+    drop(session);
+}
+
+#[test]
+fn a_child_without_an_engine_serves_by_the_kernel_and_touches_no_ring() {
+    let scene = Scene::new();
+    scene.at(0, |host| host.deliver(scene.conn, b"unread"));
+    scene.session.pump();
+    scene.fork();
+    let Scene {
+        engine,
+        session,
+        _listener: listener,
+        socket,
+        ..
+    } = scene;
+    let path = engine.die();
+    // Whatever it does with what it has, it does not touch memory that is its parent's.
+    listener.want();
+    assert!(listener.accept_offloaded().is_err());
+    assert_eq!(socket.take_error(), Some(Errno::CONNRESET));
+    assert_eq!(socket.recv(&mut [0; 9]), Ok(0));
+    assert_eq!(socket.send(b"x", false), Err(Errno::PIPE));
+    let _ = socket.set_option(OptionKind::NoDelay, 1);
+    let _client = std::net::TcpStream::connect(listener.local()).unwrap();
+    listener.wait(Some(fake_engine::HANG)).unwrap();
+    assert!(listener.accept().is_ok());
+    drop(socket);
+    // And when there is an engine again its listener is announced there.
+    let engine = FakeEngine::start_at(path, None);
+    let start = std::time::Instant::now();
+    while !listener.is_offloaded() {
+        let _ = listener.wait(Some(std::time::Duration::from_millis(50)));
+        assert!(start.elapsed() < fake_engine::HANG);
+    }
+    let listens = |one: &Request| matches!(one, Request::Listen { .. });
+    assert!(engine.lock().requests.iter().any(listens));
+    drop(session);
+}
+
+#[test]
+fn a_process_that_has_nothing_forks_for_nothing() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    drop(session.before_fork());
+    let forks = |one: &Request| *one == Request::Fork;
+    assert!(!engine.lock().requests.iter().any(forks));
+    let _listener = session.listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+    drop(session.before_fork());
+    assert!(engine.lock().requests.iter().any(forks));
+}
+
+#[test]
+fn grandchildren_inherit_what_a_child_did_not_touch() {
+    let scene = Scene::new();
+    scene.fork();
+    assert_eq!(scene.attachments(), 1);
+    scene.fork();
+    assert_eq!(scene.attachments(), 2, "the child has to claim it");
+    scene.session.pump();
+    assert_eq!(scene.attachments(), 3);
+    scene.at(2, |host| {
+        host.know(scene.conn);
+        host.post(elsewhere(scene.conn, 2, 2));
+    });
+    scene.grant(2, 0, b"ok", None);
+}

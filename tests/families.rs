@@ -1,0 +1,269 @@
+//! Families of processes on the engine, unmodified: what a fork left to several of them they share as
+//! they do on the kernel.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use lab::outboard::{Outboard, total};
+use lab::{Process, Side, World};
+
+const LIMIT: Duration = Duration::from_secs(120);
+const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/families")
+        .join(name)
+}
+
+fn address() -> SocketAddr {
+    (Side::Server.ipv4(), 7000).into()
+}
+
+/// A server of a script, on the engine, with the engine and the network.
+struct Scene {
+    world: World,
+    outboard: Outboard,
+    _engine: Process,
+    server: Process,
+}
+
+impl Scene {
+    fn start(name: &str) -> Self {
+        let world = World::new().expect("a private network");
+        let outboard = Outboard::new(Path::new(BINARY), &world);
+        let engine = outboard
+            .start_engine(&world, None)
+            .expect("the engine starts");
+        let mut server = outboard
+            .on_engine(&world, "python3")
+            .arg(script(name))
+            .log(world.scratch().join("server.log"))
+            .start()
+            .expect("python starts");
+        // Until the engine has it: a connection to the kernel's socket shows nothing.
+        server
+            .wait_until(LIMIT, || {
+                let rows = outboard.sockets().unwrap_or_default();
+                rows.iter().any(|row| row["state"] == "LISTEN")
+            })
+            .expect("the server listens");
+        Self {
+            world,
+            outboard,
+            _engine: engine,
+            server,
+        }
+    }
+
+    fn connect(&self) -> TcpStream {
+        self.world
+            .on(Side::Client, || {
+                let stream = TcpStream::connect_timeout(&address(), LIMIT)?;
+                stream.set_read_timeout(Some(LIMIT))?;
+                stream.set_write_timeout(Some(LIMIT))?;
+                Ok(stream)
+            })
+            .expect("connects")
+    }
+
+    fn counted(&self, name: &str) -> f64 {
+        total(&self.outboard.stats().expect("the engine answers"), name)
+    }
+}
+
+fn rest(stream: &mut TcpStream) -> String {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn each_byte_is_read_by_one_of_several_processes() {
+    if lab::skip_without(
+        "each_byte_is_read_by_one_of_several_processes",
+        &["python3"],
+    ) {
+        return;
+    }
+    let scene = Scene::start("several_readers.py");
+    const ROUNDS: usize = 4000;
+    for round in 0..4 {
+        let mut stream = scene.connect();
+        let bytes: Vec<u8> = (0..251 * ROUNDS).map(|i| (i % 251) as u8).collect();
+        // In pieces of every size.
+        let mut at = 0;
+        for size in [1, 10, 1000, 5000, 60_000].into_iter().cycle() {
+            let end = (at + size).min(bytes.len());
+            stream.write_all(&bytes[at..end]).expect("taken");
+            at = end;
+            if at == bytes.len() {
+                break;
+            }
+        }
+        stream.shutdown(Shutdown::Write).expect("a connection");
+        let total = 251 * ROUNDS;
+        assert_eq!(
+            rest(&mut stream),
+            format!("{total} 0 {ROUNDS} {ROUNDS}"),
+            "round {round}"
+        );
+    }
+    assert!(scene.counted("grants_moved") > 0.0, "nobody shared");
+    assert_eq!(scene.counted("violations"), 0.0);
+}
+
+#[test]
+fn a_parent_reads_on_where_it_was_when_it_forked() {
+    if lab::skip_without(
+        "a_parent_reads_on_where_it_was_when_it_forked",
+        &["python3", "sha256sum"],
+    ) {
+        return;
+    }
+    let scene = Scene::start("read_across_a_fork.py");
+    for length in [20_001, 20_100, 400_000] {
+        let mut stream = scene.connect();
+        let bytes: Vec<u8> = (0..length as u32).map(|i| (i * 7 % 253) as u8).collect();
+        stream.write_all(&bytes[..20_000]).expect("taken");
+        let mut go = [0; 2];
+        stream.read_exact(&mut go).expect("it has forked");
+        stream.write_all(&bytes[20_000..20_001]).expect("taken");
+        stream.write_all(&bytes[20_001..]).expect("taken");
+        stream.shutdown(Shutdown::Write).expect("a connection");
+        let file = scene.world.scratch().join("sent");
+        std::fs::write(&file, &bytes).expect("a file");
+        let wanted = scene
+            .world
+            .program(Side::Client, "sha256sum")
+            .arg(&file)
+            .output()
+            .expect("a hash");
+        let hash = wanted.split_whitespace().next().expect("a hash");
+        assert_eq!(rest(&mut stream), hash, "{length} bytes");
+    }
+}
+
+#[test]
+fn a_child_that_waits_before_it_reads_hears_of_its_data() {
+    if lab::skip_without(
+        "a_child_that_waits_before_it_reads_hears_of_its_data",
+        &["python3"],
+    ) {
+        return;
+    }
+    let scene = Scene::start("child_that_polls.py");
+    // Many children at once, with one session each.
+    let mut streams: Vec<TcpStream> = (0..100).map(|_| scene.connect()).collect();
+    for round in 0..3 {
+        for (number, stream) in streams.iter_mut().enumerate() {
+            write!(stream, "{round} {number:03}").expect("taken");
+        }
+        for (number, stream) in streams.iter_mut().enumerate() {
+            let mut answer = [0; 5];
+            stream.read_exact(&mut answer).expect("an answer");
+            assert_eq!(answer, format!("{round} {number:03}").as_bytes());
+        }
+    }
+}
+
+#[test]
+fn writers_that_take_turns_are_heard_in_their_order() {
+    if lab::skip_without(
+        "writers_that_take_turns_are_heard_in_their_order",
+        &["python3"],
+    ) {
+        return;
+    }
+    let scene = Scene::start("writers.py");
+    for _ in 0..2 {
+        let mut stream = scene.connect();
+        let heard = rest(&mut stream);
+        let wanted: String = (0..300)
+            .flat_map(|turn| (0..3).map(move |who| format!("{turn}:{who}\n")))
+            .collect();
+        assert!(heard == wanted, "{heard}");
+    }
+    assert!(scene.counted("shared_sends") > 0.0, "nobody shared");
+}
+
+#[test]
+fn nobody_waits_behind_a_process_that_works() {
+    if lab::skip_without("nobody_waits_behind_a_process_that_works", &["python3"]) {
+        return;
+    }
+    let scene = Scene::start("prefork.py");
+    // Three of four processes are busy, for seconds.
+    let mut slow: Vec<TcpStream> = (0..3)
+        .map(|_| {
+            let mut stream = scene.connect();
+            stream.write_all(b"slow").expect("taken");
+            stream
+        })
+        .collect();
+    // Not before they are: each is accepted by a process of its own, whichever.
+    std::thread::sleep(Duration::from_millis(300));
+    let begin = Instant::now();
+    let mut answered = 0;
+    while answered < 40 {
+        let mut stream = scene.connect();
+        stream.write_all(b"quick").expect("taken");
+        assert!(!rest(&mut stream).is_empty());
+        answered += 1;
+        if begin.elapsed() > Duration::from_secs(2) {
+            break;
+        }
+    }
+    for stream in &mut slow {
+        assert!(!rest(stream).is_empty());
+    }
+    assert_eq!(answered, 40, "the others waited for those that work");
+}
+
+#[test]
+fn a_child_without_an_engine_serves_by_the_kernel() {
+    if lab::skip_without(
+        "a_child_without_an_engine_serves_by_the_kernel",
+        &["python3"],
+    ) {
+        return;
+    }
+    let scene = Scene::start("child_that_polls.py");
+    let Scene {
+        world,
+        outboard,
+        _engine: engine,
+        mut server,
+    } = scene;
+    engine.kill().expect("it was running");
+    // Each connection forks a child whose parent's engine is gone.
+    let echo = |world: &World| {
+        let mut stream = world
+            .on(Side::Client, || {
+                let stream = TcpStream::connect_timeout(&address(), LIMIT)?;
+                stream.set_read_timeout(Some(LIMIT))?;
+                Ok(stream)
+            })
+            .expect("connects");
+        stream.write_all(b"still served").expect("taken");
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).expect("an answer");
+        assert_eq!(&answer, b"still served");
+    };
+    for _ in 0..20 {
+        echo(&world);
+    }
+    assert!(server.ended().expect("its state").is_none());
+    // And by the next engine when there is one.
+    let _engine = outboard.start_engine(&world, None).expect("another engine");
+    server
+        .wait_until(LIMIT, || {
+            echo(&world);
+            let rows = outboard.sockets().unwrap_or_default();
+            rows.iter().any(|row| row["state"] == "LISTEN")
+        })
+        .expect("it attaches again");
+    echo(&world);
+}
