@@ -343,6 +343,62 @@ fn bash_talks_through_its_redirections() {
     assert!(opened >= 1.0, "on the engine: {opened}");
 }
 
+#[test]
+fn what_leaves_by_another_interface_is_the_kernels() {
+    let name = "what_leaves_by_another_interface_is_the_kernels";
+    if lab::skip_without(name, &["curl", "ip"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let ip = |side: Side, words: &str| {
+        let command = world.program(side, "ip").args(words.split_whitespace());
+        command.output().expect("ip");
+    };
+    let there = world.name(Side::Client);
+    ip(
+        Side::Server,
+        &format!("link add other type veth peer name other netns {there}"),
+    );
+    for (side, address) in [
+        (Side::Server, "10.99.0.1/24"),
+        (Side::Client, "10.99.0.2/24"),
+    ] {
+        ip(side, &format!("address add {address} dev other"));
+        ip(side, "link set other up");
+    }
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let address = SocketAddr::from(([10, 99, 0, 2], 8000));
+    let listener = world
+        .on(Side::Client, || Ok(TcpListener::bind(address)?))
+        .expect("a listener");
+    let peer = std::thread::spawn(move || {
+        for _ in 0..3 {
+            let (mut stream, _) = listener.accept().expect("curl comes");
+            let mut asked = [0; 4];
+            stream.read_exact(&mut asked).expect("a request");
+            let answer = b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+            stream.write_all(answer).expect("an answer");
+        }
+    });
+    let flags = ["--silent", "--show-error", "--max-time", "60"];
+    // Bound before, too: to the address of that interface, or to a port.
+    for bound in [
+        &[][..],
+        &["--interface", "10.99.0.1", "--local-port", "5000"],
+        &["--interface", "other"],
+    ] {
+        let curl = outboard.on_engine(&world, "curl").args(flags).args(bound);
+        let got = curl.arg(format!("http://{address}/")).output();
+        assert_eq!(got.expect("curl ends in order"), "hi");
+    }
+    peer.join().expect("the peer ends");
+    let opened = total(&outboard.stats().expect("counters"), "tcp_active_opens");
+    assert_eq!(opened, 0.0, "the engine has opened something");
+}
+
 /// Waits until redis has all its listeners.
 fn await_redis(redis: &mut Process) {
     let begin = Instant::now();

@@ -7,11 +7,15 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use queue_pair::control::{Reply, Request};
 use queue_pair::{CONNECT_BLOCK_LEN, ConnectBlock, OptionKind, Submission};
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, SocketType};
 
+use crate::attachment::Attachment;
 use crate::lock::lock;
+use crate::route::{self, Way};
 use crate::send_pool::Class;
 use crate::session::SessionCore;
 use crate::socket::{Options, Socket, SocketCore};
@@ -21,6 +25,11 @@ use crate::socket::{Options, Socket, SocketCore};
 pub struct ConnectOptions {
     /// The address and port to connect from; unspecified, or port 0, leaves it to the engine.
     pub local: Option<SocketAddr>,
+    /// The kernel's socket that is bound to [`local`](Self::local), if there is one: the engine uses
+    /// its port. Without it the engine asks the kernel for the port, which refuses if it is taken.
+    pub bound: Option<Arc<OwnedFd>>,
+    /// The index of the interface by which it must leave (`SO_BINDTOIFINDEX`), 0 for any.
+    pub interface: u32,
     options: Options,
 }
 
@@ -65,19 +74,43 @@ pub(crate) fn connect(
     remote: SocketAddr,
     options: ConnectOptions,
 ) -> Result<Socket, ConnectError> {
-    let source = source_address(remote, options.local)?;
-    if source.ip() == remote.ip() || remote.ip().is_loopback() {
-        return Err(ConnectError::KernelsJob("the address is of this machine"));
+    let here = ConnectError::KernelsJob("the address is of this machine");
+    let by = match route::to(remote, options.local, options.interface) {
+        Ok(Way::Here) => return Err(here),
+        Ok(Way::By(interface)) => Some(interface),
+        Err(errno @ (Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::ACCESS)) => {
+            return Err(errno.into());
+        }
+        Err(Errno::INVAL) => {
+            return Err(ConnectError::KernelsJob(
+                "the kernel has no such route from the address that it is bound to",
+            ));
+        }
+        // The program may not ask: a sandbox. The source tells at least what stays here.
+        Err(_) => None,
+    };
+    if remote.ip().is_loopback()
+        || (by.is_none() && source_address(remote, options.local)?.ip() == remote.ip())
+    {
+        return Err(here);
     }
     let Some(attachment) = session.attachment() else {
         return Err(ConnectError::KernelsJob("no engine is there"));
     };
+    if by.is_some_and(|by| attachment.interface != 0 && by != attachment.interface) {
+        return Err(ConnectError::KernelsJob(
+            "the way there is not by the engine's interface",
+        ));
+    }
     let mut block = ConnectBlock::new(remote);
     if let Some(local) = options.local {
         if local.is_ipv6() != remote.is_ipv6() {
             return Err(Errno::AFNOSUPPORT.into());
         }
         block.local = local;
+        if let Some(bound) = &options.bound {
+            show_bound(&attachment, local, bound)?;
+        }
     }
     options.options.fill(&mut block);
     let place = lock(&attachment.pool)
@@ -93,6 +126,28 @@ pub(crate) fn connect(
         addr: place.addr,
     });
     Ok(Socket::new(core))
+}
+
+/// Shows the engine the socket that holds the port to connect from.
+fn show_bound(
+    attachment: &Attachment,
+    local: SocketAddr,
+    bound: &OwnedFd,
+) -> Result<(), ConnectError> {
+    let duplicate = rustix::io::fcntl_dupfd_cloexec(bound, 0)?;
+    let request = Request::Bound { local };
+    match attachment.request(&request, [duplicate].into_iter().collect()) {
+        Ok((Reply::Done, _)) => Ok(()),
+        Err(Errno::OPNOTSUPP) => Err(ConnectError::KernelsJob(
+            "it is bound to an address that is not one of the engine's interface",
+        )),
+        Err(Errno::NOBUFS) => Err(ConnectError::KernelsJob(
+            "the engine holds as many ports as its limit leased_ports allows",
+        )),
+        _ => Err(ConnectError::KernelsJob(
+            "the engine does not take the port that it is bound to",
+        )),
+    }
 }
 
 /// The address from which the kernel would send to `remote`: its routes are asked by connecting a

@@ -46,6 +46,7 @@ pub mod private_fds;
 mod readiness;
 mod ready_set;
 mod receive_queue;
+mod route;
 pub mod send_pool;
 mod send_queue;
 mod session;

@@ -2,14 +2,17 @@
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use host::{ConnectError, ConnectOptions, Readiness};
 use libc::{sockaddr, socklen_t};
 use rustix::io::Errno;
 
 use crate::deadline::Patience;
+use crate::listener::duplicate;
 use crate::raw::{result, sys};
-use crate::stream::{Settings, Stream, inherited, kernel_name, read_address};
+use crate::stream::{Settings, Stream, inherited, kernel_name, kernel_value, read_address};
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
 use crate::{epoll, report, session, signals, start, stdio};
@@ -45,14 +48,25 @@ pub unsafe fn connect(
     let Some(session) = session::begin() else {
         return kernel();
     };
+    // An IPv6 socket reaches IPv4 by mapped addresses.
+    let remote = canonical(remote);
     let mut options = ConnectOptions::default();
-    options.local =
-        kernel_name(fd).filter(|local| local.port() != 0 || !local.ip().is_unspecified());
+    options.local = kernel_name(fd)
+        .filter(|local| local.port() != 0 || !local.ip().is_unspecified())
+        .map(|local| as_family_of(remote, canonical(local)));
+    if options.local.is_some() {
+        options.bound = Some(Arc::new(duplicate(fd)?));
+    }
     let settings = if tcp.has_options() {
         inherited(fd, tcp.chosen_buffers())
     } else {
         Settings::default()
     };
+    if tcp.has_options()
+        && let Ok(index) = kernel_value::<c_int>(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX)
+    {
+        options.interface = index as u32;
+    }
     for (kind, value) in &settings.known {
         // The kernel has accepted the value; what the engine bounds more narrowly stays default.
         let _ = options.set_option(*kind, *value);
@@ -61,11 +75,6 @@ pub unsafe fn connect(
         options.set_send_buffer(bytes);
     }
     options.set_receive_low(settings.receive_low);
-    // An IPv6 socket reaches IPv4 by mapped addresses.
-    let remote = match remote.ip().to_canonical() {
-        ip if ip == remote.ip() => remote,
-        mapped => std::net::SocketAddr::new(mapped, remote.port()),
-    };
     match session.connect(remote, options) {
         Ok(socket) => {
             let stream = Stream::new(socket);
@@ -95,6 +104,23 @@ pub unsafe fn connect(
         Some(_) if tcp.is_nonblocking() => Err(Errno::INPROGRESS),
         Some(stream) => wait_until_open(stream),
         None => Err(Errno::INVAL),
+    }
+}
+
+/// The address itself, of one that is mapped into IPv6.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip if ip == address.ip() => address,
+        ip => SocketAddr::new(ip, address.port()),
+    }
+}
+
+/// What a socket of IPv6 that is bound to any address is bound to for a peer of IPv4.
+fn as_family_of(remote: SocketAddr, local: SocketAddr) -> SocketAddr {
+    if remote.is_ipv4() && local.is_ipv6() && local.ip().is_unspecified() {
+        SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), local.port())
+    } else {
+        local
     }
 }
 

@@ -362,8 +362,8 @@ fn private_socket(family: c_int) -> Result<c_int, Errno> {
     }
 }
 
-/// A duplicate of the program's descriptor, for the listener to keep.
-fn duplicate(fd: c_int) -> Result<OwnedFd, Errno> {
+/// A duplicate of the program's descriptor, to keep or to show.
+pub fn duplicate(fd: c_int) -> Result<OwnedFd, Errno> {
     // SAFETY: makes a new number, which is nobody else's.
     unsafe {
         let new = result(sys!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, 0usize))?;

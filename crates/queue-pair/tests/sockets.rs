@@ -73,6 +73,7 @@ fn messages_carry_descriptors() {
     let attached = Reply::Attached {
         session: 4,
         engine: "default".into(),
+        interface: 2,
     };
     let fds: Fds = [OwnedFd::from(bell)].into_iter().collect();
     engine.send(&attached, fds).unwrap();

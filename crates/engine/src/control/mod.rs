@@ -19,7 +19,7 @@ use crate::config::Limits;
 use crate::connections::SessionId;
 
 pub use poller::{Poller, Source};
-pub use proof::{Proof, Refusal, prove_listener};
+pub use proof::{Proof, Refusal, prove_bound, prove_listener};
 
 /// Of the control connections one in so many is for root alone, who has to be able to look at an
 /// engine that others keep busy.

@@ -1,5 +1,6 @@
-//! A listener is admitted only if the kernel's own listening socket is shown: so a process can ask
-//! the engine for no port that it could not bind, and none of another network namespace.
+//! A listener is admitted only if the kernel's own listening socket is shown, and a connection from
+//! a port of the program's own choice if its bound socket is: so a process can ask the engine for no
+//! port that it could not bind, and none of another network namespace.
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -72,23 +73,63 @@ pub fn prove_listener(
     namespace: u64,
     interface: u32,
 ) -> Result<Proof, Refusal> {
+    let domain = tcp_domain(socket)?;
+    if !socket_acceptconn(socket)? {
+        return Err(Refusal::NotListening);
+    }
+    let bound = bound_to(socket)?;
+    if (bound.ip(), bound.port()) != (wanted.ip(), wanted.port()) {
+        return Err(Refusal::OtherAddress { bound, wanted });
+    }
+    check_network(socket, namespace, interface)?;
+    Ok(Proof {
+        v6_only: domain == AddressFamily::INET6 && ipv6_v6only(socket)?,
+        cookie: socket_cookie(socket).map_err(unusable)?,
+    })
+}
+
+/// Checks that `socket` is bound to `wanted` in the network namespace with the cookie `namespace`, and
+/// to the interface of this index, if to any. A socket of IPv6 is bound for IPv4 too: its address may
+/// be the mapped one, or unspecified.
+///
+/// # Errors
+/// Why it proves nothing.
+pub fn prove_bound(
+    socket: BorrowedFd<'_>,
+    wanted: SocketAddr,
+    namespace: u64,
+    interface: u32,
+) -> Result<(), Refusal> {
+    let domain = tcp_domain(socket)?;
+    let bound = bound_to(socket)?;
+    let both = domain == AddressFamily::INET6 && !ipv6_v6only(socket)?;
+    let same = bound.ip().to_canonical() == wanted.ip();
+    let any = bound.ip().is_unspecified()
+        && wanted.ip().is_unspecified()
+        && (both || bound.is_ipv4() == wanted.is_ipv4());
+    if !(same || any) || bound.port() != wanted.port() {
+        return Err(Refusal::OtherAddress { bound, wanted });
+    }
+    check_network(socket, namespace, interface)
+}
+
+fn tcp_domain(socket: BorrowedFd<'_>) -> Result<AddressFamily, Refusal> {
     let domain = socket_domain(socket)?;
     let tcp = socket_type(socket)? == SocketType::STREAM
         && matches!(domain, AddressFamily::INET | AddressFamily::INET6)
         && socket_protocol(socket)? == Some(ipproto::TCP);
-    if !tcp {
-        return Err(Refusal::NotTcp);
+    if tcp {
+        Ok(domain)
+    } else {
+        Err(Refusal::NotTcp)
     }
-    if !socket_acceptconn(socket)? {
-        return Err(Refusal::NotListening);
-    }
-    let bound = SocketAddr::try_from(getsockname(socket)?).map_err(|_| Refusal::NotTcp)?;
-    if (bound.ip(), bound.port()) != (wanted.ip(), wanted.port()) {
-        return Err(Refusal::OtherAddress { bound, wanted });
-    }
-    let unusable = |error: std::io::Error| {
-        Refusal::Unusable(Errno::from_io_error(&error).unwrap_or(Errno::NOPROTOOPT))
-    };
+}
+
+fn bound_to(socket: BorrowedFd<'_>) -> Result<SocketAddr, Refusal> {
+    SocketAddr::try_from(getsockname(socket)?).map_err(|_| Refusal::NotTcp)
+}
+
+fn check_network(socket: BorrowedFd<'_>, namespace: u64, interface: u32) -> Result<(), Refusal> {
     if netns_cookie(socket).map_err(unusable)? != namespace {
         return Err(Refusal::OtherNamespace);
     }
@@ -96,11 +137,11 @@ pub fn prove_listener(
     if bound != 0 && bound != interface {
         return Err(Refusal::OtherInterface);
     }
-    let cookie = socket_cookie(socket).map_err(unusable)?;
-    Ok(Proof {
-        v6_only: domain == AddressFamily::INET6 && ipv6_v6only(socket)?,
-        cookie,
-    })
+    Ok(())
+}
+
+fn unusable(error: std::io::Error) -> Refusal {
+    Refusal::Unusable(Errno::from_io_error(&error).unwrap_or(Errno::NOPROTOOPT))
 }
 
 #[cfg(test)]
@@ -160,6 +201,40 @@ mod tests {
         let prove = |interface| prove_listener(listener.as_fd(), local, own_namespace(), interface);
         assert!(prove(1).is_ok());
         assert_eq!(prove(2), Err(Refusal::OtherInterface));
+    }
+
+    #[test]
+    fn a_bound_socket_is_proof_of_its_own_port_alone() {
+        let bind = |address: &str, v6_only| {
+            let address: SocketAddr = address.parse().expect("an address");
+            let family = if address.is_ipv6() {
+                AddressFamily::INET6
+            } else {
+                AddressFamily::INET
+            };
+            let socket = rustix::net::socket(family, SocketType::STREAM, None).expect("a socket");
+            if address.is_ipv6() {
+                rustix::net::sockopt::set_ipv6_v6only(&socket, v6_only).expect("it is IPv6");
+            }
+            rustix::net::bind(&socket, &address).expect("the kernel has ports");
+            let port = bound_to(socket.as_fd()).expect("bound").port();
+            (socket, port)
+        };
+        let proves = |socket: &std::os::fd::OwnedFd, ip: &str, port| {
+            let wanted = SocketAddr::new(ip.parse().expect("an address"), port);
+            prove_bound(socket.as_fd(), wanted, own_namespace(), 1).is_ok()
+        };
+        let (v4, port) = bind("127.0.0.1:0", false);
+        assert!(proves(&v4, "127.0.0.1", port));
+        assert!(!proves(&v4, "127.0.0.2", port));
+        assert!(!proves(&v4, "0.0.0.0", port));
+        assert!(!proves(&v4, "127.0.0.1", port ^ 1));
+        let (mapped, port) = bind("[::ffff:127.0.0.1]:0", false);
+        assert!(proves(&mapped, "127.0.0.1", port));
+        let (any, port) = bind("[::]:0", false);
+        assert!(proves(&any, "0.0.0.0", port) && proves(&any, "::", port));
+        let (only, port) = bind("[::]:0", true);
+        assert!(!proves(&only, "0.0.0.0", port) && proves(&only, "::", port));
     }
 
     #[test]

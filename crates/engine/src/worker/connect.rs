@@ -94,7 +94,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             options.receive_buffer = block.receive_buffer.clamp(4096.min(limit), limit);
         }
         if block.local.port() != 0 {
-            let port = self.lease_named(id, block.local.port())?;
+            let port = if self.take_lent(id, block.local, source)? {
+                block.local.port()
+            } else {
+                self.lease_named(id, block.local.port())?
+            };
             return self
                 .try_open(SocketAddr::new(source, port), remote, &options)
                 .map_err(|_| Errno::ADDRNOTAVAIL);

@@ -23,6 +23,15 @@ use crate::network::{Network, Steered};
 pub(super) struct Closing(Vec<(IpAddr, u16)>);
 
 impl Closing {
+    /// One more, unless it is known.
+    pub fn add(&mut self, address: IpAddr, port: u16) -> bool {
+        let new = !self.0.contains(&(address, port));
+        if new {
+            self.0.push((address, port));
+        }
+        new
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -214,6 +223,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Leaves endpoints to the kernel on which nothing of ours is left.
     pub(super) fn recheck_closing(&mut self) {
         let (stack, network) = (&self.stack, &mut self.network);
+        self.lent.recheck(|port| stack.uses_local_port(port));
         self.closing.0.retain(|&(address, port)| {
             let needed = stack.uses_local_port(port);
             if !needed {

@@ -17,6 +17,7 @@ mod events;
 mod extents;
 mod facts;
 mod handover;
+mod lent;
 mod link;
 mod listen;
 mod moderation;
@@ -49,6 +50,7 @@ use crate::network::{HeldFrames, Network, Paths};
 use crate::session::{EndReason, Sessions};
 use crate::stats::{Counters, Drop};
 
+use self::lent::Lent;
 use self::listen::Closing;
 use self::moderation::Moderation;
 use self::sessions::Forks;
@@ -88,6 +90,7 @@ pub struct Worker<D, N> {
     forks: Forks,
     listeners: Listeners,
     closing: Closing,
+    lent: Lent,
     control: Control,
     counters: Counters,
     moderation: Moderation,
@@ -146,6 +149,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             forks: Forks::default(),
             listeners: Listeners::default(),
             closing: Closing::default(),
+            lent: Lent::default(),
             control,
             counters: Counters::default(),
             scratch: Area::private("scratch", SCRATCH),

@@ -13,7 +13,7 @@ use super::Worker;
 use super::sessions::NoSession;
 use crate::capture::CaptureError;
 use crate::connections::SessionId;
-use crate::control::{Accepted, Heard, Source, prove_listener};
+use crate::control::{Accepted, Heard, Source, prove_bound, prove_listener};
 use crate::network::Network;
 use crate::session::{EndReason, Process};
 use crate::stats::Drop;
@@ -122,6 +122,17 @@ impl<D: Device, N: Network> Worker<D, N> {
                     .listen(session, addr, proof, backlog)
                     .map_err(|errno| (errno, format!("{addr} is not offloaded: {errno}")))?;
                 Ok((Reply::Listening { listener }, Fds::new()))
+            }
+            Request::Bound { local } => {
+                let session = self.session_of(slot)?;
+                let Some(shown) = fds.pop() else {
+                    return refuse(Errno::INVAL, "show the kernel's bound socket");
+                };
+                prove_bound(shown.as_fd(), local, self.namespace, self.network.index())
+                    .map_err(|refusal| (refusal.errno(), refusal.to_string()))?;
+                self.lend_port(session, local, shown)
+                    .map_err(|errno| (errno, format!("{local} is not used: {errno}")))?;
+                done()
             }
             Request::Unlisten { listener } => {
                 let session = self.session_of(slot)?;
@@ -235,6 +246,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let reply = Reply::Attached {
             session: attachment.number,
             engine: self.config.name.clone(),
+            interface: self.network.index(),
         };
         let fds = [attachment.region, attachment.doorbell, attachment.waker];
         Ok((reply, fds.into_iter().collect()))

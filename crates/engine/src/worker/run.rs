@@ -191,7 +191,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if self.has_mixed() {
             self.recheck_mixed();
         }
-        if !self.closing.is_empty() {
+        if !self.closing.is_empty() || self.lent.any_used() {
             self.recheck_closing();
         }
         self.recheck_proofs();

@@ -366,6 +366,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         session.notices.clear();
         session.pidfd = None;
         session.peeked = None;
+        self.lent.forget(id);
         let inherited_listeners = core::mem::take(&mut session.inherited_listeners);
         let (number, pid) = (session.number, session.process.pid);
         if reason.is_breach() {

@@ -102,6 +102,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             || self.has_mixed()
             || !self.closing.is_empty()
             || !self.listeners.is_empty()
+            || self.lent.any_used()
             || self.paths.needs_tick()
             || self.control.is_paused();
         let tick = (ticking || self.backed_up()).then_some(due.tick);

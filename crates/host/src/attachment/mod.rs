@@ -42,6 +42,8 @@ pub(crate) type Control = Private<Channel>;
 
 /// An attachment. See the [module](self).
 pub(crate) struct Attachment {
+    /// The index of the interface by which the engine sends.
+    pub(crate) interface: u32,
     control: Mutex<Control>,
     pump: Mutex<Pump>,
     submissions: Mutex<Submissions>,
@@ -109,7 +111,10 @@ impl Attachment {
             fork_token,
         };
         let (reply, mut fds) = ask(&mut control, &request, Fds::new())?;
-        if !matches!(reply, Reply::Attached { .. }) || fds.len() != 3 {
+        let Reply::Attached { interface, .. } = reply else {
+            return Err(Errno::PROTO);
+        };
+        if fds.len() != 3 {
             return Err(Errno::PROTO);
         }
         let bell = Bell::from(lift(fds.remove(2)));
@@ -128,6 +133,7 @@ impl Attachment {
             MemfdError::Io(error) => Errno::from_io_error(&error).unwrap_or(Errno::IO),
         })?;
         Ok(Self {
+            interface,
             control: Mutex::new(control),
             pump: Mutex::new(Pump::new(completions)),
             submissions: Mutex::new(Submissions::new(submissions)),

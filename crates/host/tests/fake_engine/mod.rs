@@ -219,7 +219,12 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
                 taken: Vec::new(),
             });
             let engine = "fake".to_owned();
-            Reply::Attached { session: 1, engine }
+            // The tests' connections leave by no interface that there is.
+            Reply::Attached {
+                session: 1,
+                engine,
+                interface: 0,
+            }
         }
         Request::Listen { .. } => {
             inner.listeners += 1;

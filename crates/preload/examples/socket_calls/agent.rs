@@ -100,6 +100,8 @@ impl State {
                 self.stream = Some(stream);
                 Ok("ok".into())
             }
+            // From where the subject has connected.
+            "peer" => Ok(self.stream().peer_addr()?.to_string()),
             "unlisten" => {
                 self.listener = None;
                 Ok("ok".into())

@@ -16,7 +16,7 @@ pub struct Transcript(pub String);
 fn errno() -> String {
     let error = std::io::Error::last_os_error();
     let number = error.raw_os_error().unwrap_or(0);
-    const NAMES: [(c_int, &str); 22] = [
+    const NAMES: [(c_int, &str); 23] = [
         (libc::EAGAIN, "EAGAIN"),
         (libc::EINPROGRESS, "EINPROGRESS"),
         (libc::EALREADY, "EALREADY"),
@@ -35,6 +35,7 @@ fn errno() -> String {
         (libc::EFAULT, "EFAULT"),
         (libc::ENOPROTOOPT, "ENOPROTOOPT"),
         (libc::ENOTSOCK, "ENOTSOCK"),
+        (libc::EADDRINUSE, "EADDRINUSE"),
         (libc::EOPNOTSUPP, "EOPNOTSUPP"),
         (libc::EMSGSIZE, "EMSGSIZE"),
         (libc::EDOM, "EDOM"),

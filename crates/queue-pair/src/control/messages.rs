@@ -36,6 +36,13 @@ pub enum Request {
         /// From [`Reply::Listening`].
         listener: u32,
     },
+    /// The kernel's socket that comes along is bound to this address, and the next connection that
+    /// this session opens from there uses its port; port 0 asks for the address alone. The engine
+    /// holds the socket for as long as it uses the port. The answer is [`Reply::Done`].
+    Bound {
+        /// The address it is bound to; unspecified leaves the address to the engine.
+        local: SocketAddr,
+    },
     /// One more doorbell for this host. The answer is [`Reply::Waker`].
     Waker,
     /// This process is about to fork: take a reference on all it has for the child. The answer is
@@ -104,6 +111,8 @@ pub enum Reply {
         session: u32,
         /// The engine's name.
         engine: String,
+        /// The index of the interface that it works on: what goes another way is the kernel's.
+        interface: u32,
     },
     /// The listener is offloaded.
     Listening {

@@ -372,3 +372,110 @@ pub fn not_connected(stage: &mut Stage<'_>) {
     }
     stage.transcript.close(fd);
 }
+
+/// bind before connect: the port is the program's own choice, or the kernel's at bind.
+pub fn from_a_port(stage: &mut Stage<'_>) {
+    let to = super::agents_listener(stage.agent);
+    let fd = calls::socket(stage.here, 0);
+    bind_to(stage, fd, SocketAddr::new(stage.here, 0));
+    let port = calls::port_of(fd);
+    connect_to(stage, fd, to);
+    stage.agent.tell("accept");
+    let from = stage.agent.tell("peer");
+    stage.transcript.note(format_args!(
+        "from the bound port: {} {}",
+        from == SocketAddr::new(stage.here, port).to_string(),
+        calls::port_of(fd) == port
+    ));
+    stage.transcript.send(fd, "hello", 0);
+    let got = stage.agent.tell("receive 5");
+    stage.transcript.note(got);
+    // The port is taken as long as the connection is there: beyond its close, too.
+    stage.transcript.close(fd);
+    let second = calls::socket(stage.here, 0);
+    bind_to(stage, second, SocketAddr::new(stage.here, port));
+    // SAFETY: own descriptors.
+    unsafe { libc::close(second) };
+    let got = stage.agent.tell("rest");
+    stage.transcript.note(got);
+}
+
+/// Several connections from one port, as of a server that calls back, and one from any address.
+pub fn from_one_port(stage: &mut Stage<'_>) {
+    let to = super::agents_listener(stage.agent);
+    let any: std::net::IpAddr = match stage.here {
+        std::net::IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        std::net::IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let fd = calls::socket(stage.here, 0);
+    stage
+        .transcript
+        .set_integer(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1);
+    bind_to(stage, fd, SocketAddr::new(any, 0));
+    let port = calls::port_of(fd);
+    connect_to(stage, fd, to);
+    stage.agent.tell("accept");
+    let from = stage.agent.tell("peer");
+    let expected = SocketAddr::new(stage.here, port).to_string();
+    stage
+        .transcript
+        .note(format_args!("from the bound port: {}", from == expected));
+    // Another peer, the same port.
+    let to = super::agents_listener(stage.agent);
+    let second = calls::socket(stage.here, 0);
+    stage
+        .transcript
+        .set_integer(second, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1);
+    bind_to(stage, second, SocketAddr::new(any, port));
+    connect_to(stage, second, to);
+    stage.agent.tell("accept");
+    stage.transcript.send(second, "hello", 0);
+    let got = stage.agent.tell("receive 5");
+    stage.transcript.note(got);
+    stage.transcript.close(fd);
+    stage.transcript.close(second);
+}
+
+/// A socket of IPv6 that is bound and connected to addresses of IPv4, by their mapped ones.
+pub fn from_a_mapped_address(stage: &mut Stage<'_>) {
+    let std::net::IpAddr::V4(here) = stage.here else {
+        return;
+    };
+    let to = super::agents_listener(stage.agent);
+    let std::net::IpAddr::V4(there) = to.ip() else {
+        return;
+    };
+    for bound in [here.to_ipv6_mapped(), std::net::Ipv6Addr::UNSPECIFIED] {
+        let fd = calls::socket(bound.into(), 0);
+        bind_to(stage, fd, SocketAddr::new(bound.into(), 0));
+        let port = calls::port_of(fd);
+        connect_to(
+            stage,
+            fd,
+            SocketAddr::new(there.to_ipv6_mapped().into(), to.port()),
+        );
+        stage.agent.tell("accept");
+        let from = stage.agent.tell("peer");
+        let expected = SocketAddr::new(here.into(), port).to_string();
+        stage
+            .transcript
+            .note(format_args!("from the bound port: {}", from == expected));
+        stage.transcript.close(fd);
+    }
+}
+
+fn bind_to(stage: &mut Stage<'_>, fd: c_int, address: SocketAddr) {
+    calls::with_address(address, |name, length| {
+        // SAFETY: the address is whole.
+        let bound = unsafe { libc::bind(fd, name, length) };
+        stage.transcript.call("bind", bound as isize);
+    });
+}
+
+fn connect_to(stage: &mut Stage<'_>, fd: c_int, address: SocketAddr) {
+    calls::with_address(address, |name, length| {
+        // SAFETY: the address is whole.
+        let connected = unsafe { libc::connect(fd, name, length) };
+        stage.transcript.call("connect", connected as isize);
+    });
+}

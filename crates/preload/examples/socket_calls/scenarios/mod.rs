@@ -195,6 +195,12 @@ const ALONE: &[(&str, Alone)] = &[
     ),
     ("connect twice", connecting::twice),
     ("not connected", connecting::not_connected),
+    ("connect from a port", connecting::from_a_port),
+    ("connect twice from one port", connecting::from_one_port),
+    (
+        "connect from a mapped address",
+        connecting::from_a_mapped_address,
+    ),
     (
         "numbers that are handed out again",
         numbers::handed_out_again,

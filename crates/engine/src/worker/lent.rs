@@ -1,0 +1,107 @@
+//! Ports that programs have bound themselves, for connections from there.
+//!
+//! The kernel keeps such a port for the program's own socket, of which the engine holds a duplicate
+//! until nothing of its own uses the port any more. It is steered as that of a listener that is gone:
+//! new connections, and those that the kernel has there, stay the kernel's.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use netdev::Device;
+use rustix::io::Errno;
+
+use super::Worker;
+use crate::connections::SessionId;
+use crate::network::{Network, Steered};
+
+/// The ports that were lent.
+#[derive(Debug, Default)]
+pub(super) struct Lent(Vec<Loan>);
+
+#[derive(Debug)]
+struct Loan {
+    /// Who lent it; none once it is used.
+    session: Option<SessionId>,
+    local: SocketAddr,
+    /// Held open for the kernel's sake alone.
+    _socket: OwnedFd,
+}
+
+impl Lent {
+    /// Whether any is used: they are looked at now and then.
+    pub fn any_used(&self) -> bool {
+        self.0.iter().any(|loan| loan.session.is_none())
+    }
+
+    /// A session opens a connection from `local`: whether it has lent that port. Once for each loan.
+    fn take(&mut self, session: SessionId, local: SocketAddr) -> bool {
+        let loan = self
+            .0
+            .iter_mut()
+            .find(|loan| loan.session == Some(session) && loan.local == local);
+        let known = loan.is_some();
+        if let Some(loan) = loan {
+            loan.session = None;
+        }
+        known
+    }
+
+    /// A session has ended: what it lent and did not use goes back.
+    pub fn forget(&mut self, session: SessionId) {
+        self.0.retain(|loan| loan.session != Some(session));
+    }
+
+    /// What is used no more goes back.
+    pub fn recheck(&mut self, is_used: impl Fn(u16) -> bool) {
+        self.0
+            .retain(|loan| loan.session.is_some() || is_used(loan.local.port()));
+    }
+}
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// A process has shown a socket that is bound to `local`, to open a connection from there.
+    pub(super) fn lend_port(
+        &mut self,
+        session: SessionId,
+        local: SocketAddr,
+        socket: OwnedFd,
+    ) -> Result<(), Errno> {
+        if !local.ip().is_unspecified() && !self.network.addresses().contains(&local.ip()) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        if local.port() == 0 {
+            return Ok(());
+        }
+        if self.lent.0.len() >= self.config.limits.leased_ports as usize {
+            return Err(Errno::NOBUFS);
+        }
+        self.lent.0.push(Loan {
+            session: Some(session),
+            local,
+            _socket: socket,
+        });
+        Ok(())
+    }
+
+    /// Whether `session` has lent the port of `local`; if so it is steered for `source`.
+    pub(super) fn take_lent(
+        &mut self,
+        session: SessionId,
+        local: SocketAddr,
+        source: IpAddr,
+    ) -> Result<bool, Errno> {
+        if !self.lent.take(session, local) {
+            return Ok(false);
+        }
+        let port = local.port();
+        let listens = |listener: &crate::listeners::Listener| {
+            listener.local.port() == port && listener.steered.contains(&source)
+        };
+        if !self.listeners.iter().any(listens) && self.closing.add(source, port) {
+            self.network
+                .steer(source, port, Steered::Closing)
+                .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOBUFS))?;
+        }
+        Ok(true)
+    }
+}

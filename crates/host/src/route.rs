@@ -1,0 +1,144 @@
+//! Which way a connection would go: the kernel is asked for its route (rtnetlink(7)), since only what
+//! leaves by the engine's interface is the engine's.
+
+use std::net::{IpAddr, SocketAddr};
+
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+const RTM_NEWROUTE: u16 = 24;
+const RTM_GETROUTE: u16 = 26;
+const NLMSG_ERROR: u16 = 2;
+const NLM_F_REQUEST: u16 = 1;
+const RTA_DST: u16 = 1;
+const RTA_SRC: u16 = 2;
+const RTA_OIF: u16 = 4;
+/// The destination is one of this machine's own addresses.
+const RTN_LOCAL: u8 = 2;
+/// Length of `struct nlmsghdr`.
+const HEADER: usize = 16;
+/// Length of `struct nlmsghdr` and `struct rtmsg`.
+const HEADERS: usize = HEADER + 12;
+/// More than an answer about one route takes.
+const ROOM: usize = 1024;
+
+/// Where packets to an address go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Nowhere: they stay on this machine.
+    Here,
+    /// Out of the interface with this index.
+    By(u32),
+}
+
+/// The way to `remote`, from `local` if that names an address, by `interface` if that is not 0.
+///
+/// # Errors
+/// The kernel's: `ENETUNREACH`, `EACCES`, and those of who may not ask (`EAFNOSUPPORT`, `EPERM`).
+pub(crate) fn to(
+    remote: SocketAddr,
+    local: Option<SocketAddr>,
+    interface: u32,
+) -> Result<Way, Errno> {
+    let flags = SocketFlags::CLOEXEC;
+    // NETLINK_ROUTE is protocol 0.
+    let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    let kernel = SocketAddrNetlink::new(0, 0);
+    let question = question(remote, local.map(|local| local.ip()), interface);
+    rustix::net::sendto(&socket, &question, SendFlags::empty(), &kernel)?;
+    let mut answer = [0; ROOM];
+    // The kernel answers within the call that asks.
+    let (length, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
+    read(answer.get(..length).unwrap_or_default())
+}
+
+fn question(remote: SocketAddr, local: Option<IpAddr>, interface: u32) -> Vec<u8> {
+    let mut message = vec![0; HEADERS];
+    let bits = if remote.is_ipv4() { 32 } else { 128 };
+    let family = if remote.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    message[4..6].copy_from_slice(&RTM_GETROUTE.to_ne_bytes());
+    message[6..8].copy_from_slice(&NLM_F_REQUEST.to_ne_bytes());
+    message[HEADER] = family.as_raw() as u8;
+    message[HEADER + 1] = bits;
+    let mut attribute = |kind: u16, value: &[u8]| {
+        message.extend((value.len() as u16 + 4).to_ne_bytes());
+        message.extend(kind.to_ne_bytes());
+        // Addresses and indices fill whole words, as attributes must.
+        message.extend(value);
+    };
+    let mut address = |kind, ip: IpAddr| match ip {
+        IpAddr::V4(ip) => attribute(kind, &ip.octets()),
+        IpAddr::V6(ip) => attribute(kind, &ip.octets()),
+    };
+    address(RTA_DST, remote.ip());
+    let source = local.filter(|ip| !ip.is_unspecified() && ip.is_ipv4() == remote.is_ipv4());
+    if let Some(ip) = source {
+        address(RTA_SRC, ip);
+    }
+    let scope = match remote {
+        SocketAddr::V6(v6) => v6.scope_id(),
+        SocketAddr::V4(_) => 0,
+    };
+    if let Some(index) = [scope, interface].into_iter().find(|index| *index != 0) {
+        attribute(RTA_OIF, &index.to_ne_bytes());
+    }
+    if source.is_some() {
+        message[HEADER + 2] = bits;
+    }
+    let length = message.len() as u32;
+    message[..4].copy_from_slice(&length.to_ne_bytes());
+    message
+}
+
+fn read(answer: &[u8]) -> Result<Way, Errno> {
+    let u16_at = |at: usize| Some(u16::from_ne_bytes(answer.get(at..at + 2)?.try_into().ok()?));
+    let u32_at = |at: usize| Some(u32::from_ne_bytes(answer.get(at..at + 4)?.try_into().ok()?));
+    let wrong = Errno::PROTO;
+    match u16_at(4).ok_or(wrong)? {
+        NLMSG_ERROR => {
+            let error = u32_at(HEADER).ok_or(wrong)? as i32;
+            return Err(Errno::from_raw_os_error(error.saturating_neg()));
+        }
+        RTM_NEWROUTE => {}
+        _ => return Err(wrong),
+    }
+    if *answer.get(HEADER + 7).ok_or(wrong)? == RTN_LOCAL {
+        return Ok(Way::Here);
+    }
+    let mut at = HEADERS;
+    while let (Some(length), Some(kind)) = (u16_at(at), u16_at(at + 2)) {
+        if kind == RTA_OIF {
+            return u32_at(at + 4).map(Way::By).ok_or(wrong);
+        }
+        at += usize::from(length.max(4)).next_multiple_of(4);
+    }
+    Err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_addresses_are_here() {
+        assert_eq!(to("127.0.0.1:80".parse().unwrap(), None, 0), Ok(Way::Here));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_no_answer() {
+        let mut answer = vec![0; HEADERS + 8];
+        answer[4..6].copy_from_slice(&RTM_NEWROUTE.to_ne_bytes());
+        answer[HEADERS..HEADERS + 2].copy_from_slice(&8u16.to_ne_bytes());
+        answer[HEADERS + 2..HEADERS + 4].copy_from_slice(&RTA_OIF.to_ne_bytes());
+        answer[HEADERS + 4..].copy_from_slice(&7u32.to_ne_bytes());
+        assert_eq!(read(&answer), Ok(Way::By(7)));
+        for length in 0..answer.len() {
+            assert_eq!(read(&answer[..length]), Err(Errno::PROTO), "{length}");
+        }
+    }
+}
