@@ -267,3 +267,41 @@ fn a_child_without_an_engine_serves_by_the_kernel() {
         .expect("it attaches again");
     echo(&world);
 }
+
+#[test]
+fn a_program_with_threads_may_fork_while_they_work() {
+    if lab::skip_without(
+        "a_program_with_threads_may_fork_while_they_work",
+        &["python3"],
+    ) {
+        return;
+    }
+    let scene = Scene::start("threads_that_fork.py");
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            let mut stream = scene.connect();
+            let done = &done;
+            scope.spawn(move || {
+                // Its children may be told of these bytes, and read none of them.
+                for round in 0u32.. {
+                    let sent = format!("{round:08}");
+                    stream.write_all(sent.as_bytes()).expect("taken");
+                    let mut answer = [0; 8];
+                    stream.read_exact(&mut answer).expect("an answer");
+                    assert_eq!(answer, sent.as_bytes());
+                    if done.load(std::sync::atomic::Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+        }
+        let mut stream = scene.connect();
+        stream.write_all(b"fork").expect("taken");
+        let mut answer = [0; 5];
+        let read = stream.read_exact(&mut answer);
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        read.expect("an answer");
+        assert_eq!(&answer, b"150 0");
+    });
+}

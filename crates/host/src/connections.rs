@@ -70,10 +70,19 @@ impl Connections {
         place.take().map(|tenant| tenant.socket)
     }
 
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<SocketCore>> {
+        let tenants = self
+            .pages
+            .iter()
+            .flatten()
+            .flat_map(|page| page.iter().flatten());
+        tenants.map(|tenant| &tenant.socket)
+    }
+
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        let mut pages = self.pages.iter().flatten();
-        !pages.any(|page| page.iter().any(Option::is_some))
+        self.iter().next().is_none()
     }
 
     /// Takes all of them out.

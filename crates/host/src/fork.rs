@@ -18,12 +18,14 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 
 use crate::private_fds::{Private, lift};
+use crate::quiet::{Quiet, quiet};
 use crate::session::Session;
 
 /// What the child of a fork needs to become its parent's heir. The parent drops it after the fork.
-#[derive(Debug)]
 pub struct ForkToken {
     inheritance: Option<Inheritance>,
+    /// Every lock, so that none stays locked in the child by a thread that is not there.
+    quiet: Quiet,
 }
 
 /// The references that the engine holds for a child that has not attached.
@@ -45,7 +47,8 @@ impl Inheritance {
 }
 
 impl Session {
-    /// Before a fork, in the parent: the engine takes its references.
+    /// Before a fork, in the parent: the engine takes its references. Until the token is dropped, or
+    /// handed to the child's side, no other thread gets far in this crate.
     pub fn before_fork(&self) -> ForkToken {
         let core = self.core();
         if core.is_heir() {
@@ -66,13 +69,16 @@ impl Session {
             }),
             _ => None,
         };
-        ForkToken { inheritance }
+        ForkToken {
+            inheritance,
+            quiet: quiet(core),
+        }
     }
 
     /// After a fork, in the child: leaves the region to the parent. The other threads of the parent
-    /// are not here; what they held locked stays locked, so a program with threads must not fork
-    /// while another one is about to use what the child will.
+    /// are not here, and hold nothing locked.
     pub fn after_fork_child(&self, token: ForkToken) {
+        drop(token.quiet);
         self.core().become_child(token.inheritance);
     }
 }

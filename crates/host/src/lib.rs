@@ -43,6 +43,7 @@ mod lock;
 mod nudge;
 mod poller;
 pub mod private_fds;
+mod quiet;
 mod readiness;
 mod ready_set;
 mod receive_queue;

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use crate::lock::lock;
 use crate::private_fds::{Private, lift};
+use crate::quiet::Locks;
 
 /// The way to end one thread's sleep. The descriptor is an eventfd that nobody else holds, so a
 /// write to it never waits.
@@ -46,6 +47,11 @@ impl Nudges {
     pub(crate) fn leave(&self, nudge: &Arc<Nudge>) {
         self.wake(nudge);
         lock(&self.all).retain(|one| !Arc::ptr_eq(one, nudge));
+    }
+
+    /// Takes the lock, for a fork.
+    pub(crate) fn lock_all<'a>(&'a self, locks: &mut Locks<'a>) {
+        locks.take(&self.all);
     }
 
     /// This process is the child of a fork: those who may sleep are its parent's.

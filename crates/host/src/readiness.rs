@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::lock::lock;
+use crate::quiet::Locks;
 use crate::ready_set::SetCore;
 
 /// A set of readiness bits.
@@ -111,6 +112,11 @@ impl Source {
         for watch in lock(&self.watches).iter() {
             watch.set.happened(watch.slot, what);
         }
+    }
+
+    /// Takes the lock, for a fork.
+    pub(crate) fn lock_all<'a>(&'a self, locks: &mut Locks<'a>) {
+        locks.take(&self.watches);
     }
 
     /// Runs `change` on the list of watches.

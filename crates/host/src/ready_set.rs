@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use crate::lock::lock;
 use crate::nudge::Nudges;
+use crate::quiet::Locks;
 use crate::readiness::{Readiness, Source, Watch};
 
 /// Something of which a ready set can tell when it is ready: a socket or a listener.
@@ -78,6 +79,11 @@ pub struct ReadySet {
 }
 
 impl SetCore {
+    /// Takes the lock, for a fork.
+    pub(crate) fn lock_all<'a>(&'a self, locks: &mut Locks<'a>) {
+        locks.take(&self.members);
+    }
+
     /// Something of `what` happened on the source in `slot`. The caller holds the source's list of
     /// watches, so the slot is its own.
     pub(crate) fn happened(&self, slot: u32, what: Readiness) {

@@ -22,6 +22,7 @@ use crate::fork::Inheritance;
 use crate::listener::{Listener, ListenerCore};
 use crate::lock::lock;
 use crate::nudge::Nudges;
+use crate::quiet::Locks;
 use crate::ready_set::ReadySet;
 use crate::sleep::{RETRY, Sleeper};
 use crate::socket::{Socket, monotonic_ns};
@@ -252,10 +253,22 @@ impl SessionCore {
         Ok(attachment)
     }
 
-    fn living_listeners(&self) -> Vec<Arc<ListenerCore>> {
+    pub(crate) fn living_listeners(&self) -> Vec<Arc<ListenerCore>> {
         let mut listeners = lock(&self.listeners);
         listeners.retain(|listener| listener.strong_count() > 0);
         listeners.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The lock that is taken before all others.
+    pub(crate) fn lock_link<'a>(&'a self, locks: &mut Locks<'a>) {
+        locks.take(&self.link);
+    }
+
+    /// Those under which no other is taken.
+    pub(crate) fn lock_leaves<'a>(&'a self, locks: &mut Locks<'a>) {
+        locks.take(&self.listeners);
+        locks.take(&self.idle_sleepers);
+        self.nudges.lock_all(locks);
     }
 
     /// The child of a fork that has not attached closes something of its parent's.

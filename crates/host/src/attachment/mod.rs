@@ -25,6 +25,7 @@ use rustix::io::Errno;
 
 use crate::lock::{lock, try_lock};
 use crate::private_fds::{Private, lift};
+use crate::quiet::Locks;
 use crate::send_pool::SendPool;
 use crate::session::SessionCore;
 use crate::socket::SocketCore;
@@ -181,6 +182,21 @@ impl Attachment {
         let _ = self
             .state
             .compare_exchange(LIVE, CONDEMNED, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Takes the lock on what the engine has said, for a fork.
+    pub(crate) fn lock_pump<'a>(&'a self, locks: &mut Locks<'a>) {
+        locks.take(&self.pump);
+    }
+
+    /// Takes the locks under which no other is taken, for a fork.
+    pub(crate) fn lock_leaves<'a>(&'a self, locks: &mut Locks<'a>) {
+        locks.take(&self.control);
+        locks.take(&self.submissions);
+        locks.take(&self.pool);
+        locks.take(&self.spare_wakers);
+        locks.take(&self.starved);
+        locks.take(&self.unannounced);
     }
 
     /// Forks of this process: connections that are older than the last are shared.

@@ -294,6 +294,17 @@ impl Attachment {
         !pump.connections.is_empty() || !pump.connecting.is_empty() || !pump.listeners.is_empty()
     }
 
+    /// The sockets of all connections, those that are being opened too.
+    pub(crate) fn sockets(&self) -> Vec<Arc<SocketCore>> {
+        let pump = lock(&self.pump);
+        let connecting = pump.connecting.values();
+        pump.connections
+            .iter()
+            .chain(connecting)
+            .map(Arc::clone)
+            .collect()
+    }
+
     /// The child of a fork has attached: its connections are those of this attachment, its parent's.
     pub(crate) fn bequeath(&self, heir: &Arc<Attachment>) {
         let (sockets, connecting, next_token) = self.take_all();

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use crate::attachment::Attachment;
 use crate::lock::lock;
 use crate::private_fds::Private;
+use crate::quiet::Locks;
 use crate::readiness::Readiness;
 use crate::ready_set::SourceHandle;
 use crate::session::SessionCore;
@@ -98,6 +99,17 @@ impl State {
 }
 
 impl ListenerCore {
+    /// Its readiness, and who watches it.
+    pub(crate) fn source(&self) -> &SourceHandle {
+        &self.source
+    }
+
+    /// Takes the locks, for a fork.
+    pub(crate) fn lock_all<'a>(&'a self, locks: &mut Locks<'a>) {
+        locks.take(&self.state);
+        self.source.0.lock_all(locks);
+    }
+
     /// Locks the state. In the child of a fork that has not attached, it attaches first, which asks
     /// the engine and takes a while.
     fn attach_and_lock(self: &Arc<Self>) -> MutexGuard<'_, State> {

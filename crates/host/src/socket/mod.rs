@@ -28,6 +28,7 @@ use rustix::io::Errno;
 
 use crate::attachment::Attachment;
 use crate::lock::lock;
+use crate::quiet::Locks;
 use crate::readiness::{Readiness, Source};
 use crate::ready_set::{SourceHandle, Watchable};
 use crate::receive_queue::ReceiveQueue;
@@ -177,6 +178,17 @@ impl SocketCore {
             source: SourceHandle(Arc::new(Source::default())),
             state: Mutex::new(state),
         })
+    }
+
+    /// Its readiness, and who watches it.
+    pub(crate) fn source(&self) -> &SourceHandle {
+        &self.source
+    }
+
+    /// Takes the locks, for a fork.
+    pub(crate) fn lock_all<'a>(&'a self, locks: &mut Locks<'a>) {
+        locks.take(&self.state);
+        self.source.0.lock_all(locks);
     }
 
     /// The socket of a connection that the engine offers to this process, under a grant.

@@ -1,0 +1,124 @@
+//! Locks that are held across a fork.
+//!
+//! Only the thread that forks lives on in the child, and a lock that another one held at that moment
+//! would stay locked there for ever. So the thread that forks takes every lock that the child may
+//! touch, and lets go of all of them on both sides. It takes them in the order in which everybody does
+//! ([`crate::lock`]), and nobody sleeps while he holds one, so that takes no longer than the others'
+//! calls do.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use self_cell::self_cell;
+
+use crate::attachment::Attachment;
+use crate::listener::ListenerCore;
+use crate::lock::try_lock;
+use crate::ready_set::SetCore;
+use crate::session::SessionCore;
+use crate::socket::SocketCore;
+
+/// How long a fork waits for one lock. Longer waits only one that forks in a signal handler, for
+/// itself: it goes on, and the child does what the handler interrupted.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// A lock that is held, whatever it protects.
+trait Held {}
+
+impl<T> Held for MutexGuard<'_, T> {}
+
+/// The locks that were taken so far.
+#[derive(Default)]
+pub(crate) struct Locks<'a>(Vec<Box<dyn Held + 'a>>);
+
+impl<'a> Locks<'a> {
+    /// Takes a lock, and keeps it.
+    pub(crate) fn take<T>(&mut self, mutex: &'a Mutex<T>) {
+        let begin = Instant::now();
+        loop {
+            if let Some(guard) = try_lock(mutex) {
+                self.0.push(Box::new(guard));
+                return;
+            }
+            if begin.elapsed() > PATIENCE {
+                return;
+            }
+            rustix::thread::sched_yield();
+        }
+    }
+}
+
+/// Whatever has a lock.
+struct Everything {
+    session: Arc<SessionCore>,
+    attachment: Option<Arc<Attachment>>,
+    listeners: Vec<Arc<ListenerCore>>,
+    sockets: Vec<Arc<SocketCore>>,
+    sets: Vec<Arc<SetCore>>,
+}
+
+impl Everything {
+    fn of(session: &Arc<SessionCore>) -> Self {
+        let attachment = session.present();
+        let listeners = session.living_listeners();
+        let sockets = match &attachment {
+            Some(attachment) => attachment.sockets(),
+            None => Vec::new(),
+        };
+        let sources = sockets.iter().map(|socket| socket.source());
+        let sources = sources.chain(listeners.iter().map(|listener| listener.source()));
+        let mut sets: Vec<Arc<SetCore>> = Vec::new();
+        for source in sources {
+            source.0.with_watches(|watches| {
+                for watch in watches {
+                    if !sets.iter().any(|set| Arc::ptr_eq(set, &watch.set)) {
+                        sets.push(Arc::clone(&watch.set));
+                    }
+                }
+            });
+        }
+        Self {
+            session: Arc::clone(session),
+            attachment,
+            listeners,
+            sockets,
+            sets,
+        }
+    }
+
+    fn lock(&self) -> Locks<'_> {
+        let mut locks = Locks::default();
+        self.session.lock_link(&mut locks);
+        if let Some(attachment) = &self.attachment {
+            attachment.lock_pump(&mut locks);
+        }
+        for listener in &self.listeners {
+            listener.lock_all(&mut locks);
+        }
+        for socket in &self.sockets {
+            socket.lock_all(&mut locks);
+        }
+        for set in &self.sets {
+            set.lock_all(&mut locks);
+        }
+        if let Some(attachment) = &self.attachment {
+            attachment.lock_leaves(&mut locks);
+        }
+        self.session.lock_leaves(&mut locks);
+        locks
+    }
+}
+
+self_cell!(
+    /// All locks of a session, held until this is dropped.
+    pub(crate) struct Quiet {
+        owner: Everything,
+        #[covariant]
+        dependent: Locks,
+    }
+);
+
+/// Takes all locks of a session.
+pub(crate) fn quiet(session: &Arc<SessionCore>) -> Quiet {
+    Quiet::new(Everything::of(session), Everything::lock)
+}
