@@ -14,6 +14,9 @@
 //! A peer decides how many holes there are, and its owner how often it sends: both are bounded. A
 //! report that would take too many is forgotten, which costs a retransmission at most; times that
 //! would be too many become one, the later.
+//!
+//! An acknowledgement costs what it tells of, and for each range a search among the holes, however
+//! many there are: whoever is late is found at the head of one of two orders by time.
 
 mod losing;
 
@@ -25,9 +28,12 @@ use wire::tcp::SackBlock;
 use crate::Instant;
 use crate::time::Nanos;
 
-/// Holes remembered. A window of 3,000 segments that loses one in a hundred has about thirty, but
-/// one that overruns a queue may lose every other segment of its last part.
+/// Holes remembered in any case. A window of 3,000 segments that loses one in a hundred has about
+/// thirty, but one that overruns a queue may lose every other segment of its last part.
 const MAX_HOLES: usize = 1024;
+/// In larger windows, one hole is remembered for so many bytes in flight: every other segment may be
+/// lost, and what a peer can make us remember stays a small part of what is in flight for it.
+const BYTES_PER_HOLE: u32 = 1024;
 /// Times of sending remembered. They are no closer than a 512th of a round trip, so a window has
 /// rarely more.
 const MAX_SENDINGS: usize = 1024;
@@ -116,8 +122,19 @@ pub(super) struct Outstanding {
     lost: u32,
     /// No hole before this one is lost.
     first_lost: usize,
-    /// No hole that is not lost was sent before this.
-    oldest: Instant,
+    /// No hole before this one is flying. Those that are lie in the order in which they were sent,
+    /// since what was sent once was sent in the order of its numbers.
+    first_flying: usize,
+    /// What was sent again, in the order of time. Some of it may have been heard of since.
+    retransmissions: VecDeque<Retransmission>,
+}
+
+/// What was sent again at one time.
+#[derive(Clone, Copy, Debug)]
+struct Retransmission {
+    left: SeqNumber,
+    right: SeqNumber,
+    at: Instant,
 }
 
 impl Outstanding {
@@ -125,11 +142,19 @@ impl Outstanding {
     pub(super) fn restart(&mut self, start: SeqNumber) {
         self.holes.clear();
         self.sendings.clear();
+        self.retransmissions.clear();
         self.holes.shrink_to(KEPT);
         self.sendings.shrink_to(KEPT);
+        self.retransmissions.shrink_to(KEPT);
         (self.una, self.edge, self.max) = (start, start, start);
-        (self.missing, self.lost, self.first_lost) = (0, 0, 0);
-        self.oldest = Instant::MAX;
+        (self.missing, self.lost) = (0, 0);
+        (self.first_lost, self.first_flying) = (0, 0);
+    }
+
+    /// How many holes may be remembered now.
+    fn max_holes(&self) -> usize {
+        let flight = self.max.distance_from(self.una) as u32;
+        MAX_HOLES.max((flight / BYTES_PER_HOLE) as usize)
     }
 
     pub(super) fn una(&self) -> SeqNumber {
@@ -218,6 +243,7 @@ impl Outstanding {
             if part.right == hole.right {
                 self.holes.pop_front();
                 self.first_lost = self.first_lost.saturating_sub(1);
+                self.first_flying = self.first_flying.saturating_sub(1);
             } else {
                 self.holes[0].left = to;
             }
@@ -238,7 +264,7 @@ impl Outstanding {
         }
         if block.right.after(self.edge) {
             if block.left.after(self.edge) {
-                if self.holes.len() >= MAX_HOLES {
+                if self.holes.len() >= self.max_holes() {
                     return;
                 }
                 self.uncover(block.left);
@@ -276,8 +302,7 @@ impl Outstanding {
             };
             match (part.left == hole.left, part.right == hole.right) {
                 (true, true) => {
-                    self.holes.remove(i);
-                    self.first_lost -= usize::from(i < self.first_lost);
+                    self.remove(i);
                 }
                 (true, false) => {
                     self.holes[i].left = part.right;
@@ -288,7 +313,7 @@ impl Outstanding {
                     i += 1;
                 }
                 (false, false) => {
-                    if self.holes.len() >= MAX_HOLES {
+                    if self.holes.len() >= self.max_holes() {
                         return;
                     }
                     self.holes[i].right = part.left;
@@ -307,6 +332,13 @@ impl Outstanding {
     fn insert(&mut self, i: usize, hole: Hole) {
         self.holes.insert(i, hole);
         self.first_lost = self.first_lost.min(i);
+        self.first_flying = self.first_flying.min(i);
+    }
+
+    fn remove(&mut self, i: usize) {
+        self.holes.remove(i);
+        self.first_lost -= usize::from(i < self.first_lost);
+        self.first_flying -= usize::from(i < self.first_flying);
     }
 
     /// Everything above `edge` and up to `to` has arrived.
@@ -347,12 +379,11 @@ impl Outstanding {
                 retransmissions: 0,
             };
             self.missing += hole.len();
-            self.oldest = self.oldest.min(hole.at);
             self.edge = hole.right;
             if sending.end == hole.right {
                 self.sendings.pop_front();
             }
-            let full = self.holes.len() >= MAX_HOLES;
+            let full = self.holes.len() >= self.max_holes();
             match self.holes.back_mut() {
                 Some(last)
                     if last.right == hole.left

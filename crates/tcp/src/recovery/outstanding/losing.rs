@@ -2,7 +2,7 @@
 
 use wire::seq::SeqNumber;
 
-use super::{Hole, MAX_HOLES, Outstanding, Sent, State};
+use super::{Hole, Outstanding, Retransmission, Sent, State};
 use crate::Instant;
 use crate::time::Nanos;
 
@@ -57,7 +57,8 @@ impl Outstanding {
             // Nobody knows any more, so it is not to be timed.
             retransmissions: 1,
         });
-        self.first_lost = 0;
+        (self.first_lost, self.first_flying) = (0, 0);
+        self.retransmissions.clear();
         self.missing = self.edge.distance_from(self.una) as u32;
         self.lost = self.missing;
     }
@@ -71,10 +72,49 @@ impl Outstanding {
                 } else {
                     State::Retransmitted
                 };
-                self.oldest = self.oldest.min(hole.at);
             }
         }
         self.lost = 0;
+        self.first_flying = 0;
+        self.order_retransmissions();
+    }
+
+    fn note_retransmission(&mut self, left: SeqNumber, right: SeqNumber, at: Instant) {
+        if self.retransmissions.len() > 2 * self.holes.len() + 64 {
+            // Most of them have been heard of.
+            self.order_retransmissions();
+        }
+        match self.retransmissions.back_mut() {
+            Some(last) if last.at == at && last.right == left => last.right = right,
+            _ => self
+                .retransmissions
+                .push_back(Retransmission { left, right, at }),
+        }
+    }
+
+    /// Finds the order of time anew.
+    fn order_retransmissions(&mut self) {
+        let again = |hole: &&Hole| hole.state == State::Retransmitted;
+        let found = self.holes.iter().filter(again).map(|hole| Retransmission {
+            left: hole.left,
+            right: hole.right,
+            at: hole.at,
+        });
+        self.retransmissions = found.collect();
+        let in_time = self.retransmissions.make_contiguous();
+        in_time.sort_by_key(|retransmission| retransmission.at);
+    }
+
+    /// The first hole that is still what was sent again then.
+    fn still_out(&self, then: &Retransmission) -> Option<usize> {
+        let first = self
+            .holes
+            .partition_point(|hole| hole.right.at_or_before(then.left));
+        let holes = self.holes.iter().enumerate().skip(first);
+        let mut inside = holes.take_while(|(_, hole)| hole.left.before(then.right));
+        inside
+            .find(|(_, hole)| hole.state == State::Retransmitted && hole.at == then.at)
+            .map(|(i, _)| i)
     }
 
     /// Looks for what was sent before `latest`, which has arrived, and longer than `patience` ago: it
@@ -106,35 +146,54 @@ impl Outstanding {
         if let Some(old) = old {
             self.uncover(old);
         }
-        if self.oldest > latest.at {
-            return found;
-        }
-        let mut oldest = Instant::MAX;
-        for i in 0..self.holes.len() {
-            let hole = self.holes[i];
-            if hole.state == State::Lost {
-                continue;
-            }
-            let sent = Sent {
-                at: hole.at,
-                retransmitted: hole.state == State::Retransmitted,
-                end: hole.right,
-            };
-            if sent.is_before(&latest) {
-                let due = hole.at + patience;
-                if due <= now {
-                    if hole.state == State::Retransmitted {
-                        found.again = found.again.max(Some(hole.at));
-                    }
-                    self.lose(i);
-                    continue;
+        let mut i = self.first_flying;
+        while let Some(hole) = self.holes.get(i) {
+            if hole.state == State::Flying {
+                let sent = Sent {
+                    at: hole.at,
+                    retransmitted: false,
+                    end: hole.right,
+                };
+                if !sent.is_before(&latest) {
+                    break;
                 }
-                found.due = found.due.max(Some(due));
+                let due = hole.at + patience;
+                if due > now {
+                    found.due = Some(found.due.map_or(due, |other| other.min(due)));
+                    break;
+                }
+                self.lose(i);
             }
-            oldest = oldest.min(hole.at);
+            i += 1;
         }
-        self.oldest = oldest;
+        self.first_flying = i;
+        self.detect_again(latest, patience, now, &mut found);
         found
+    }
+
+    /// The same for what was sent again.
+    fn detect_again(&mut self, latest: Sent, patience: Nanos, now: Instant, found: &mut Found) {
+        while let Some(then) = self.retransmissions.front().copied() {
+            let Some(i) = self.still_out(&then) else {
+                self.retransmissions.pop_front();
+                continue;
+            };
+            let sent = Sent {
+                at: then.at,
+                retransmitted: true,
+                end: self.holes[i].right,
+            };
+            if !sent.is_before(&latest) {
+                break;
+            }
+            let due = then.at + patience;
+            if due > now {
+                found.due = Some(found.due.map_or(due, |other| other.min(due)));
+                break;
+            }
+            found.again = found.again.max(Some(then.at));
+            self.lose(i);
+        }
     }
 
     /// The first range that is lost: where it begins, and its length.
@@ -161,6 +220,7 @@ impl Outstanding {
         self.uncover(right);
         self.split(left);
         self.split(right);
+        self.note_retransmission(left, right, now);
         let mut i = self.holes.partition_point(|h| h.right.at_or_before(left));
         while let Some(hole) = self.holes.get_mut(i)
             && hole.left.before(right)
@@ -172,15 +232,13 @@ impl Outstanding {
             hole.at = now;
             hole.retransmissions = hole.retransmissions.saturating_add(1);
             let hole = *hole;
-            self.oldest = self.oldest.min(now);
             if let Some(previous) = i.checked_sub(1).and_then(|i| self.holes.get(i).copied())
                 && previous.right == hole.left
                 && previous.state == State::Retransmitted
-                && (previous.at == now || self.holes.len() > MAX_HOLES)
+                && (previous.at == now || self.holes.len() > self.max_holes())
             {
                 self.holes[i].left = previous.left;
-                self.holes.remove(i - 1);
-                self.first_lost -= usize::from(i - 1 < self.first_lost);
+                self.remove(i - 1);
             } else {
                 i += 1;
             }

@@ -23,6 +23,13 @@ impl Model {
 }
 
 fn check(o: &mut Outstanding, m: &Model) {
+    assert_eq!(o.audit(o.una, o.max), Ok(()));
+    let states = || o.holes.iter().map(|hole| hole.state);
+    let before = |first: usize, state| states().take(first).any(|other| other == state);
+    assert!(!before(o.first_lost, State::Lost));
+    assert!(!before(o.first_flying, State::Flying));
+    let times = o.retransmissions.iter().map(|then| then.at);
+    assert!(times.is_sorted());
     let len = m.bytes.len() as u32;
     assert_eq!(o.una, SeqNumber(m.una));
     assert_eq!(o.max.distance_from(o.una) as u32, len);
@@ -69,7 +76,7 @@ fn holes_tell_what_counting_bytes_tells() {
             now += Duration::from_millis(below(3) as u64);
             let len = m.bytes.len();
             let seq = |at: usize| SeqNumber(m.una) + at as u32;
-            match below(8) {
+            match below(9) {
                 0..=2 => {
                     for _ in 0..1 + below(20) {
                         m.bytes.push((Byte::Flying, now));
@@ -105,6 +112,35 @@ fn holes_tell_what_counting_bytes_tells() {
                         *byte = Byte::Reported;
                     }
                     assert_eq!(news, 0);
+                }
+                8 => {
+                    // Everything that was sent until `latest` and longer than `patience` ago.
+                    let at = Instant::from_millis(now.as_millis() - below(6) as u64);
+                    let patience = Nanos::from_millis(below(8) as u32);
+                    let latest = Sent {
+                        at,
+                        retransmitted: true,
+                        end: o.max + 1,
+                    };
+                    let found = o.detect(latest, patience, now);
+                    let mut again = None;
+                    let mut late = false;
+                    for (byte, sent) in &mut m.bytes {
+                        let out = matches!(byte, Byte::Flying | Byte::Retransmitted);
+                        if !out || *sent > at {
+                            continue;
+                        }
+                        if *sent + patience > now {
+                            late = true;
+                            continue;
+                        }
+                        if *byte == Byte::Retransmitted {
+                            again = again.max(Some(*sent));
+                        }
+                        *byte = Byte::Lost;
+                    }
+                    assert_eq!((found.again, found.due.is_some()), (again, late));
+                    assert!(found.due.is_none_or(|due| due > now));
                 }
                 6 => {
                     let to = below(len + 1);
@@ -166,6 +202,55 @@ fn a_peer_cannot_make_it_grow_without_bound() {
         o.retransmit(left, left + len.min(3), now);
     }
     assert!(o.holes.len() <= 3 * MAX_HOLES, "{}", o.holes.len());
+}
+
+/// A window of 100 MB of which every other segment is lost, and then every other retransmission.
+#[test]
+fn the_holes_of_a_large_window_are_all_remembered() {
+    const SEGMENTS: u32 = 70_000;
+    const MSS: u32 = 1_448;
+    let mut o = Outstanding::default();
+    o.restart(SeqNumber(0));
+    let at = |i: u32| Instant::from_micros(1_000_000 + u64::from(i));
+    for i in 1..=SEGMENTS {
+        o.push(SeqNumber(i * MSS), at(i), Nanos::from_micros(200));
+    }
+    for i in (1..SEGMENTS).step_by(2) {
+        let (left, right) = (SeqNumber(i * MSS), SeqNumber((i + 1) * MSS));
+        o.report(SackBlock { left, right }, |_| ());
+        let latest = Sent {
+            at: at(i + 1),
+            retransmitted: false,
+            end: right,
+        };
+        o.detect(latest, Nanos::ZERO, at(SEGMENTS + i));
+    }
+    assert_eq!(o.sacked(), SEGMENTS / 2 * MSS);
+    // All but what left together with the last that arrived.
+    assert!(o.lost() > (SEGMENTS / 2 - 200) * MSS, "{}", o.lost());
+    assert!(o.holes.len() <= o.max_holes(), "{}", o.holes.len());
+    let mut sent = 0;
+    while let Some((left, len)) = o.next_lost() {
+        sent += 1;
+        o.retransmit(left, left + len.min(MSS), at(2 * SEGMENTS + sent));
+    }
+    let before = o.sacked();
+    for i in (0..SEGMENTS / 4 * 2).step_by(4) {
+        let (left, right) = (SeqNumber(i * MSS), SeqNumber((i + 1) * MSS));
+        if left != o.una {
+            o.report(SackBlock { left, right }, |_| ());
+        }
+    }
+    assert!(o.sacked() >= before + (SEGMENTS / 8 - 1) * MSS);
+    let latest = Sent {
+        at: at(2 * SEGMENTS + sent),
+        retransmitted: true,
+        end: o.max,
+    };
+    let found = o.detect(latest, Nanos::ZERO, at(4 * SEGMENTS));
+    assert!(found.again.is_some());
+    assert_eq!(o.pipe() + o.sacked() + o.lost(), SEGMENTS * MSS);
+    assert!(o.lost() >= (SEGMENTS / 4) * MSS);
 }
 
 #[test]
