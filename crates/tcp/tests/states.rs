@@ -19,10 +19,11 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::fmt::Write;
 
 use common::*;
-use tcp::{ConnId, ConnOptions, Event, Failure, Request, State};
+use tcp::{Config, ConnId, ConnOptions, Event, Failure, Request, State};
 use wire::icmp::Reason;
 use wire::tcp::Flags;
 
@@ -46,8 +47,33 @@ fn scene(bench: Bench, next: i64, una: i64, end: i64) -> Scene {
     }
 }
 
+thread_local! {
+    /// Both sides have every option; else none.
+    static WITH_OPTIONS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A stack of which nothing has happened yet.
+fn new() -> Bench {
+    let with_options = WITH_OPTIONS.get();
+    let config = if with_options {
+        Config::default()
+    } else {
+        plain()
+    };
+    let mut b = Bench::new(config);
+    b.with_options = with_options;
+    b
+}
+
+fn listening() -> Bench {
+    let mut b = new();
+    b.listen(ConnOptions::default(), 16);
+    b
+}
+
 fn established() -> Bench {
-    let mut b = Bench::established(plain(), ConnOptions::default());
+    let mut b = listening();
+    b.handshake();
     b.send(100);
     b.discard();
     b
@@ -79,26 +105,23 @@ type Way = fn() -> Scene;
 
 /// The states, each with a way to it.
 const STATES: &[(&str, Way)] = &[
-    ("CLOSED", || scene(Bench::new(plain()), 0, 0, 0)),
-    ("LISTEN", || {
-        let b = Bench::listening(plain(), ConnOptions::default());
-        scene(b, 0, 0, 0)
-    }),
+    ("CLOSED", || scene(new(), 0, 0, 0)),
+    ("LISTEN", || scene(listening(), 0, 0, 0)),
     ("SYN-SENT", || {
-        let mut b = Bench::new(plain());
+        let mut b = new();
         b.connect(ConnOptions::default());
         b.turn();
         b.expect("S 0:0");
         scene(b, 0, 0, 1)
     }),
     ("SYN-RECEIVED (passive)", || {
-        let mut b = Bench::listening(plain(), ConnOptions::default());
+        let mut b = listening();
         b.inject(b.offer);
         b.expect("S. 0:0 ack 1");
         scene(b, 1, 0, 1)
     }),
     ("SYN-RECEIVED (active)", || {
-        let mut b = Bench::new(plain());
+        let mut b = new();
         b.connect(ConnOptions::default());
         b.turn();
         b.expect("S 0:0");
@@ -389,10 +412,62 @@ fn cell(enter: Way, happen: Happening) -> String {
     line
 }
 
+/// What can happen besides where every segment should have a timestamp.
+const WITH_TIMESTAMPS: &[(&str, Happening)] = &[
+    ("ACK without timestamp", |s| {
+        plainly(s, seg(s.next, 0).ack(s.end))
+    }),
+    ("data without timestamp", |s| {
+        plainly(s, seg(s.next, 10).ack(s.una))
+    }),
+    ("FIN without timestamp", |s| {
+        plainly(s, seg(s.next, 0).ack(s.end).flags(FIN))
+    }),
+    ("SYN without timestamp", |s| {
+        plainly(s, seg(s.next + 200_000, 0).flags(SYN).mss(1000))
+    }),
+    ("RST without timestamp", |s| {
+        plainly(s, seg(s.next, 0).flags(RST))
+    }),
+    ("ACK with an old timestamp", |s| {
+        let old = s.bench.now.as_millis() as u32 - 1000;
+        let echo = s.bench.sink.stamp;
+        arrive(s, seg(s.next, 0).ack(s.end).ts(old, echo))
+    }),
+    ("RST with an old timestamp", |s| {
+        let old = s.bench.now.as_millis() as u32 - 1000;
+        arrive(s, seg(s.next, 0).flags(RST).ts(old, 0))
+    }),
+    ("SYN with an old timestamp", |s| {
+        let old = s.bench.now.as_millis() as u32 - 1000;
+        let syn = seg(s.next + 200_000, 0).flags(SYN).mss(1000);
+        arrive(s, syn.ts(old, 0))
+    }),
+];
+
+/// A segment arrives that has no option but what is said of it.
+fn plainly(scene: &mut Scene, segment: Seg) -> Option<String> {
+    scene.bench.with_options = false;
+    arrive(scene, segment)
+}
+
 //~ RFC 9293 §3.10.1, §3.10.2, §3.10.3, §3.10.4, §3.10.5, §3.10.7.1, §3.10.7.2, §3.10.7.3
 //~ RFC 9293 §3.10.7.4, §3.10.8
 #[test]
 fn every_state_and_everything_that_happens_to_it() {
+    insta::assert_snapshot!(table(EVENTS));
+}
+
+/// The same with window scaling, selective acknowledgement and timestamps.
+//~ RFC 7323 §3.2, §5.3
+#[test]
+fn every_state_with_every_option() {
+    WITH_OPTIONS.set(true);
+    let all = [EVENTS, WITH_TIMESTAMPS].concat();
+    insta::assert_snapshot!(table(&all));
+}
+
+fn table(events: &[(&str, Happening)]) -> String {
     let mut table = String::new();
     for (name, enter) in STATES {
         writeln!(table, "{name}").unwrap();
@@ -401,11 +476,11 @@ fn every_state_and_everything_that_happens_to_it() {
             name.starts_with(&entered),
             "{name}: the way leads to {entered}"
         );
-        for (event, happen) in EVENTS {
+        for (event, happen) in events {
             let cell = cell(*enter, *happen);
             writeln!(table, "  {event:28} {cell}").unwrap();
         }
         table.push('\n');
     }
-    insta::assert_snapshot!(table);
+    table
 }

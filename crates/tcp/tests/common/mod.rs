@@ -121,6 +121,8 @@ pub struct Sink {
     pub room: usize,
     /// What memory allows.
     pub window_limit: u32,
+    /// The timestamp that was last sent.
+    pub stamp: u32,
 }
 
 impl FrameSink for Sink {
@@ -137,6 +139,9 @@ impl FrameSink for Sink {
             return Err(SinkFull);
         }
         self.room -= 1;
+        if let Some(stamp) = out.tcp.options.timestamps {
+            self.stamp = stamp.value;
+        }
         assert_eq!(
             out.payload.iter().map(|e| e.len as usize).sum::<usize>(),
             out.payload_len
@@ -246,6 +251,8 @@ pub struct Bench {
     pub released: Vec<ConnId>,
     /// Offered in the peer's SYN by [`Bench::established`].
     pub offer: Seg,
+    /// The peer has every option in its SYNs, and a timestamp in every segment.
+    pub with_options: bool,
     next_addr: u64,
 }
 
@@ -270,6 +277,7 @@ impl Bench {
                 burst: 1,
                 room: usize::MAX,
                 window_limit: u32::MAX,
+                stamp: 0,
             },
             local: "192.0.2.1:80".parse().unwrap(),
             peer: "198.51.100.7".parse().unwrap(),
@@ -279,6 +287,7 @@ impl Bench {
             update: ConnUpdate::default(),
             released: Vec::new(),
             offer: seg(0, 0).flags(SYN).mss(1000),
+            with_options: false,
             next_addr: 0,
         }
     }
@@ -344,6 +353,17 @@ impl Bench {
 
     pub fn raw(&self, s: Seg) -> Repr {
         let relative = |base: u32, n: i64| SeqNumber(base.wrapping_add(n as u32));
+        let mut options = s.options;
+        if self.with_options {
+            options.timestamps.get_or_insert(Timestamps {
+                value: self.now.as_millis() as u32,
+                echo: self.sink.stamp,
+            });
+            if s.flags.contains(SYN) {
+                options.window_scale = Some(3);
+                options.sack_permitted = true;
+            }
+        }
         Repr {
             src_port: s.src_port,
             dst_port: self.local.port(),
@@ -353,7 +373,7 @@ impl Bench {
                 .map(|ack| relative(self.iss.unwrap_or_default().0, ack)),
             flags: s.flags,
             window: s.window,
-            options: s.options,
+            options,
         }
     }
 
