@@ -35,7 +35,6 @@ fn long() -> Bench {
     b
 }
 
-//~ RFC 9293 §3.4
 #[test]
 fn more_bytes_than_sequence_numbers_are_sent() {
     let mut b = long();
@@ -94,7 +93,6 @@ impl Bench {
     }
 }
 
-//~ RFC 9293 §3.4
 #[test]
 fn more_bytes_than_sequence_numbers_are_received() {
     let mut b = long();

@@ -521,7 +521,6 @@ fn the_first_segment_is_repaired_beyond_a_window_that_shrank() {
 }
 
 /// CUBIC grows by time, but a pause is no time (RFC 9438 §5.8).
-//~ RFC 9438 §5.8
 #[test]
 fn a_window_does_not_grow_by_a_pause() {
     let config = Config {

@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    //~ RFC 9438 §5.8
+    /// RFC 9438 §5.8.
     #[test]
     fn a_pause_is_no_time_to_grow() {
         let grown = |pause: u64| {

@@ -162,9 +162,12 @@ impl Connection {
     fn round_edge_up(&mut self) {
         let window = self.receive_window();
         let unit = 1 << self.rcv.scale;
-        let up = window.next_multiple_of(unit) - window;
+        let up = window.wrapping_neg() & (unit - 1);
+        if up == 0 {
+            return;
+        }
         let most = u64::from(self.rcv.buffer) * 9 / 8;
-        if up > 0 && self.unread() + u64::from(window + up) <= most {
+        if self.unread() + u64::from(window + up) <= most {
             self.rcv.adv += up;
         }
     }
