@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -76,7 +77,8 @@ impl Program {
     /// Starts it. It is killed when the thread that started it ends, however that comes about.
     pub fn start(&self) -> Result<Process> {
         let mut command = self.command(&[]);
-        command.stdin(Stdio::null());
+        // A program that signals its process group (Apache does, to end) means its own.
+        command.stdin(Stdio::null()).process_group(0);
         if let Some(log) = &self.log {
             let file =
                 File::create(log).with_context(|| format!("cannot make {}", log.display()))?;
@@ -234,5 +236,21 @@ impl Drop for Process {
         // It may have ended already; then there is nothing to kill, and that is well.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without a group of its own this would end the test itself.
+    #[test]
+    fn a_program_that_signals_its_group_means_its_own() {
+        let mut program = Program::new("sh")
+            .args(["-c", "kill -TERM 0; sleep 60"])
+            .start()
+            .unwrap();
+        let status = program.wait(Duration::from_secs(60)).unwrap();
+        assert!(!status.success());
     }
 }
