@@ -307,3 +307,22 @@ fn a_server_that_refuses_is_asked_less_and_less_and_no_more_than_was_wanted() {
     let took = world.now_ns - began;
     assert!(took < SECOND, "{took}");
 }
+
+#[test]
+fn a_connection_that_is_not_opened_by_the_end_is_an_error() {
+    let mut load = few(1, SECOND);
+    load.plan.requests = None;
+    load.plan.duration_ns = Some(SECOND);
+    let faults = Faults {
+        loss: 1000,
+        ..Faults::default()
+    };
+    let mut world = World::new(1, &load, Habits::default(), faults);
+    world.run(60 * SECOND);
+    let counters = world.runner.client().counters();
+    assert_eq!(
+        (counters.unfinished, counters.errors()),
+        (2, 2),
+        "{counters:#?}"
+    );
+}
