@@ -332,6 +332,14 @@ impl Steer for SteeringTable {
         }
     }
 
+    fn waiting(&self) -> std::time::Duration {
+        self.steering.waiting()
+    }
+
+    fn beat(&mut self) {
+        self.steering.beat();
+    }
+
     fn counts(&self) -> Vec<(&'static str, u64)> {
         match self.steering.counts() {
             Ok(counts) => counts.iter().map(|(r, count)| (r.name(), count)).collect(),

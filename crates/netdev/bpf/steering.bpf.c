@@ -8,7 +8,9 @@
  * in the kernel is answered there, one too many in the engine is lost to everybody else.
  *
  * An endpoint can be mixed: connections that the kernel already has there stay the kernel's. When
- * the engine leaves an endpoint it is closing: new connections are the kernel's, too.
+ * the engine leaves an endpoint it is closing: new connections are the kernel's, too. While the
+ * engine does not come back for what it was given, an endpoint becomes mixed, and new connections
+ * are the kernel's.
  *
  * Every frame is counted once, by the reason for what became of it.
  */
@@ -55,6 +57,7 @@ enum reason {
 	REASON_CLOSING,
 	REASON_NO_RECEIVER,
 	REASON_NO_RESPONDER,
+	REASON_STALE,
 	REASONS,
 };
 
@@ -128,6 +131,22 @@ struct {
 	__type(value, struct hint);
 } hints SEC(".maps");
 
+/* When the first frame was given to the engine that it has not come back for, in nanoseconds. The
+ * engine writes 0 whenever it comes, and beforehand looks whether it came too late. */
+#define WAITS_NONE 0
+/* Nobody watches. */
+#define WAITS_NOBODY 1
+/* Repeated in src/steering/watch.rs. */
+#define STALE_NS 500000000
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} waits SEC(".maps");
+
 #include "steering_read.h"
 
 static __always_inline void add(__u32 reason, __u64 n)
@@ -147,6 +166,26 @@ static __always_inline int to_kernel(__u32 reason)
 {
 	count(reason);
 	return XDP_PASS;
+}
+
+/* Notes that the engine was given a frame. */
+static __always_inline void given(void)
+{
+	__u32 zero = 0;
+	volatile __u64 *since = bpf_map_lookup_elem(&waits, &zero);
+
+	if (since && *since == WAITS_NONE)
+		*since = bpf_ktime_get_ns();
+}
+
+/* Whether the engine has left a frame waiting for too long. */
+static __always_inline int is_stale(void)
+{
+	__u32 zero = 0;
+	volatile __u64 *word = bpf_map_lookup_elem(&waits, &zero);
+	__u64 since = word ? *word : WAITS_NONE;
+
+	return since > WAITS_NOBODY && (__s64)(bpf_ktime_get_ns() - since) > STALE_NS;
 }
 
 /* Whether the kernel has a connection with this 4-tuple: established, closing, half open or in
@@ -255,6 +294,12 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 	if (treatment->flags & FLAG_CLOSING && segment.opens)
 		return to_kernel(REASON_CLOSING);
 
+	if (segment.opens && treatment->action == ACTION_ENGINE && is_stale()) {
+		/* What follows on this connection is the kernel's, too. */
+		treatment->flags |= FLAG_MIXED;
+		return to_kernel(REASON_STALE);
+	}
+
 	if (treatment->flags & FLAG_MIXED) {
 		if (type == ETH_P_IP) {
 			tuple.ipv4.sport = segment.source;
@@ -287,6 +332,8 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 	/* Without a socket on this queue the kernel gets the frame, and answers. */
 	verdict = bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS);
 	reason = segment.quoted ? REASON_ENGINE_ERROR : REASON_ENGINE;
+	if (verdict == XDP_REDIRECT)
+		given();
 	count(verdict == XDP_REDIRECT ? reason : REASON_NO_RECEIVER);
 	return verdict;
 }

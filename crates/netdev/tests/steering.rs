@@ -8,7 +8,9 @@ use std::os::fd::OwnedFd;
 use common::{ACK, Frame, SYN};
 use lab::{Side, World};
 use netdev::interface::Interface;
-use netdev::steering::{Endpoint, MAX_QUEUES, Reason, Share, Steering, SteeringError, Verdict};
+use netdev::steering::{
+    Endpoint, MAX_QUEUES, Reason, STALE, Share, Steering, SteeringError, Verdict,
+};
 
 const PEER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const OURS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -625,4 +627,43 @@ fn the_responders_last_endpoint_is_remembered_as_long_as_it_is_there() {
     bench.steering.leave_responder().expect("left");
     let left = (Verdict::Kernel, Reason::NoResponder);
     assert_eq!(bench.run(&to_it), left);
+}
+
+#[test]
+fn new_connections_are_the_kernels_while_the_engine_leaves_frames_waiting() {
+    if lab::skip_without_root("new_connections_are_the_kernels_while_the_engine_leaves_frames") {
+        return;
+    }
+    let mut bench = Bench::new();
+    let (syn, ack) = (
+        v4().with(|f| f.tcp_flags = SYN),
+        v4().with(|f| f.tcp_flags = ACK),
+    );
+    let engines = (Verdict::Redirect, Reason::Engine);
+    let stale = (Verdict::Kernel, Reason::Stale);
+    let wait = |bench: &Bench| {
+        while bench.steering.waiting() < STALE {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    };
+    // Nobody has said that he comes.
+    bench.expect("given", &syn, engines.0, engines.1);
+    assert_eq!(bench.steering.waiting(), std::time::Duration::ZERO);
+    bench.steering.beat();
+    assert_eq!(bench.steering.waiting(), std::time::Duration::ZERO);
+    bench.expect("given", &ack, engines.0, engines.1);
+    wait(&bench);
+    bench.expect("a SYN too many", &syn, stale.0, stale.1);
+    bench.expect(
+        "of a connection of the engine's",
+        &ack,
+        engines.0,
+        engines.1,
+    );
+    bench.steering.beat();
+    bench.expect("it is back", &syn, engines.0, engines.1);
+    // One that takes nothing because nothing comes is no reason.
+    bench.steering.beat();
+    std::thread::sleep(STALE);
+    bench.expect("after silence", &syn, engines.0, engines.1);
 }

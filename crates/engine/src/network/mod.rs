@@ -104,6 +104,14 @@ pub trait Network {
     /// Takes all of that back.
     fn end_responding(&mut self) {}
 
+    /// For how long the first frame has waited that came since the last [`beat`](Self::beat).
+    fn waiting(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// What has come is about to be taken.
+    fn beat(&mut self) {}
+
     /// How many connections the kernel has on a local port.
     fn kernel_connections(&mut self, port: u16) -> usize;
 

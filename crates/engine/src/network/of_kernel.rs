@@ -37,6 +37,12 @@ pub trait Steer {
     }
     /// Takes all of that back.
     fn end_responding(&mut self) {}
+    /// For how long the first frame has waited that came since the last [`beat`](Self::beat).
+    fn waiting(&self) -> Duration {
+        Duration::ZERO
+    }
+    /// What has come is about to be taken.
+    fn beat(&mut self) {}
     /// What it has counted.
     fn counts(&self) -> Vec<(&'static str, u64)>;
 }
@@ -233,6 +239,14 @@ impl<S: Steer> Network for KernelNetwork<S> {
         if let Err(error) = self.steering.unsteer(address, port) {
             tracing::warn!(%address, port, %error, "the port stays steered");
         }
+    }
+
+    fn waiting(&self) -> Duration {
+        self.steering.waiting()
+    }
+
+    fn beat(&mut self) {
+        self.steering.beat();
     }
 
     fn kernel_connections(&mut self, port: u16) -> usize {

@@ -6,8 +6,10 @@
 //! new ones are the kernel's.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use netdev::Device;
+use netdev::steering::STALE;
 use rustix::io::Errno;
 use tcp::{ConnOptions, ListenError, ListenSpec};
 
@@ -211,6 +213,34 @@ impl<D: Device, N: Network> Worker<D, N> {
                 Ok(()) => listener.how = Steered::Engine,
                 Err(error) => tracing::warn!(port, %error, "the port stays mixed"),
             }
+        }
+    }
+
+    /// Says that what has come is taken. If it has waited for long, whatever it was that kept this
+    /// thread, the steering has left new connections to the kernel meanwhile: those stay its own.
+    #[inline]
+    pub(super) fn beat(&mut self) {
+        let waited = self.network.waiting();
+        if waited >= STALE {
+            self.was_away(waited);
+        }
+        self.network.beat();
+    }
+
+    fn was_away(&mut self, waited: Duration) {
+        tracing::warn!(
+            ?waited,
+            "the engine did not run: new connections were the kernel's"
+        );
+        let mut mixed = Vec::new();
+        for listener in self.listeners.iter_mut() {
+            if listener.how == Steered::Engine {
+                listener.how = Steered::Mixed;
+                mixed.push(listener.number);
+            }
+        }
+        for number in mixed {
+            self.steer_as_said(number);
         }
     }
 

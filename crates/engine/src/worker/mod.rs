@@ -185,6 +185,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub fn turn(&mut self, now: Instant) -> bool {
         self.now = now;
         self.connections.set_now(now);
+        self.beat();
         let received = self.receive();
         let submitted = self.take_submissions();
         let timers = self.stack.next_timeout().is_some_and(|at| at <= now);

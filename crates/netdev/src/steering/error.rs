@@ -69,6 +69,9 @@ pub enum SteeringError {
     /// The kernel refuses to change or read a table.
     #[error("cannot access a table of the steering program: {}", chain(.0))]
     Map(#[from] MapError),
+    /// The word by which the engine is watched is not to be had.
+    #[error("cannot map a table of the steering program: {0}")]
+    Watch(std::io::Error),
     /// A test run failed.
     #[error("cannot run the steering program over a frame: {0}")]
     TestRun(String),

@@ -254,6 +254,8 @@ reasons! {
     NoReceiver = "kernel_no_receiver",
     /// To the kernel: meant for the responder, which is not there.
     NoResponder = "kernel_no_responder",
+    /// To the kernel: a new connection, while the engine leaves frames waiting.
+    Stale = "kernel_engine_stale",
 }
 
 impl Reason {

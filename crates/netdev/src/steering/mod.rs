@@ -15,6 +15,7 @@ mod hint;
 mod layout;
 mod owner;
 mod responders;
+mod watch;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -27,6 +28,7 @@ use aya::{Ebpf, include_bytes_aligned};
 pub use error::SteeringError;
 pub use layout::{Action, Counts, Endpoint, MAX_ENDPOINTS, MAX_QUEUES, Reason, Share, Verdict};
 pub use owner::ProgramOwner;
+pub use watch::STALE;
 
 use crate::interface::{Interface, XdpMode};
 use hint::Hint;
@@ -67,6 +69,8 @@ pub struct Steering {
     hint: Hint,
     /// Where the responder's program is called from.
     responders: MapData,
+    /// Whether the engine comes for what it is given.
+    watch: watch::Watch,
     /// The link, and where the program runs.
     attached: Option<(attach::Link, XdpMode)>,
 }
@@ -84,6 +88,7 @@ impl Steering {
         let counts = take_map(&mut object, "counts", PerCpuArray::try_from)?;
         let hint = Hint::new(take_map(&mut object, "hints", Array::try_from)?)?;
         let responders = take_map(&mut object, "responders", responders::of_map)?;
+        let watch = watch::Watch::new(take_map(&mut object, "waits", watch::of_map)?)?;
         program(&mut object)?
             .load()
             .map_err(|error| error::load(&error))?;
@@ -95,6 +100,7 @@ impl Steering {
             counts,
             hint,
             responders,
+            watch,
             attached: None,
         })
     }
@@ -116,6 +122,21 @@ impl Steering {
     /// Where the program runs; `None` if it is not attached.
     pub fn mode(&self) -> Option<XdpMode> {
         self.attached.as_ref().map(|(_, mode)| *mode)
+    }
+
+    /// For how long a frame has waited that was redirected since the last [`beat`](Self::beat). From
+    /// [`STALE`] on new connections have been the kernel's, on endpoints that have become
+    /// [mixed](Share::Mixed) thereby.
+    #[inline]
+    pub fn waiting(&self) -> std::time::Duration {
+        self.watch.waiting()
+    }
+
+    /// Says that everything that was redirected is about to be taken. Whoever says so once must go
+    /// on: until then nobody is waited for.
+    #[inline]
+    pub fn beat(&mut self) {
+        self.watch.beat();
     }
 
     /// Sends what is steered and arrives on a receive queue to the AF_XDP socket bound to it.

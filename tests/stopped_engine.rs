@@ -1,0 +1,136 @@
+//! An engine that is stopped by a signal, as a debugger does or a defect might, while clients come:
+//! none of them is lost, during it or after.
+#![forbid(unsafe_code)]
+
+use lab::outboard::{Outboard, total};
+use lab::{Side, World, skip_without_root};
+use rustix::process::Signal;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Nothing may hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Clients at a time.
+const CLIENTS: usize = 4;
+/// Answers in each stretch of the test.
+const ANSWERS: usize = 20;
+
+fn address() -> SocketAddr {
+    (Side::Server.ipv4(), 80).into()
+}
+
+fn connect() -> TcpStream {
+    let stream = TcpStream::connect_timeout(&address(), PATIENCE).expect("somebody answers");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    stream
+}
+
+/// A request on a connection, and its answer.
+fn ask(stream: &mut TcpStream) {
+    write!(stream, "GET /small HTTP/1.1\r\nHost: test\r\n\r\n").expect("sent");
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"hello") {
+        let mut some = [0; 1024];
+        let length = stream.read(&mut some).expect("an answer");
+        assert_ne!(length, 0, "it ends early");
+        answer.extend_from_slice(&some[..length]);
+    }
+}
+
+#[test]
+fn a_stopped_engine_costs_no_client() {
+    if skip_without_root("a_stopped_engine_costs_no_client") {
+        return;
+    }
+    let world = World::new().unwrap();
+    let site = world.site(&[("small", b"hello")]).unwrap();
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let engine = outboard.start_engine(&world, None).unwrap();
+    let _serve = outboard.start_serve(&world, &site, address()).unwrap();
+    let in_client = |work: &mut (dyn FnMut() + Send)| {
+        world.on(Side::Client, || {
+            work();
+            Ok(())
+        })
+    };
+    let mut before = None;
+    in_client(&mut || {
+        let mut stream = connect();
+        ask(&mut stream);
+        before = Some(stream);
+    })
+    .unwrap();
+    let mut before = before.unwrap();
+
+    let (done, answers) = (AtomicBool::new(false), AtomicUsize::new(0));
+    // New connections that were answered from now on.
+    let more = |count: usize| {
+        let (begin, from) = (Instant::now(), answers.load(Ordering::Relaxed));
+        while answers.load(Ordering::Relaxed) < from + count {
+            assert!(begin.elapsed() < PATIENCE, "new clients are answered");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                world.enter(Side::Client).expect("its namespace");
+                while !done.load(Ordering::Relaxed) {
+                    ask(&mut connect());
+                    answers.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        // Whatever happens here, the clients must come to an end.
+        let _end = OnDrop(|| {
+            done.store(true, Ordering::Relaxed);
+            let _ = engine.signal(Signal::CONT);
+        });
+        more(ANSWERS);
+        for _ in 0..2 {
+            engine.signal(Signal::STOP).unwrap();
+            // Those that are at the engine wait for it; who comes now is the kernel's.
+            let mut meanwhile = None;
+            in_client(&mut || {
+                let mut stream = connect();
+                ask(&mut stream);
+                meanwhile = Some(stream);
+            })
+            .unwrap();
+            engine.signal(Signal::CONT).unwrap();
+            more(ANSWERS);
+            // What began at the kernel stays there, and what began at the engine is still there.
+            ask(&mut meanwhile.unwrap());
+            ask(&mut before);
+        }
+    });
+    let counters = outboard.stats().unwrap();
+    let stale = counters
+        .iter()
+        .find(|counter| counter.labels == ["kernel_engine_stale"]);
+    assert!(
+        stale.is_some_and(|counter| counter.value >= 2.0),
+        "{counters:?}"
+    );
+    // And it takes new ones again.
+    let accepted = || total(&outboard.stats().unwrap(), "tcp_passive_opens");
+    let (begin, from) = (Instant::now(), accepted());
+    while accepted() == from {
+        assert!(
+            begin.elapsed() < PATIENCE,
+            "new clients are the engine's again"
+        );
+        in_client(&mut || ask(&mut connect())).unwrap();
+    }
+}
+
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
