@@ -6,6 +6,7 @@ mod differ;
 mod gate;
 mod instructions;
 mod lengths;
+mod machines;
 mod requirements;
 mod shell;
 mod simulate;
@@ -57,6 +58,8 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Try the engine on other kernels and drivers, in emulated machines (takes minutes each)
+    Machines(machines::Options),
     /// Run simulated scenarios until one fails, and say how to have it again
     Simulate(simulate::Options),
 }
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
             instructions::check(accept).map(|said| said.unwrap_or_else(|| "needs valgrind".into())),
         ),
         Chore::Differ { arguments } => report(differ::run(&arguments)),
+        Chore::Machines(options) => report(machines::run(&options)),
         Chore::Simulate(options) => report(simulate::run(&options)),
     }
 }

@@ -1,0 +1,115 @@
+//! `cargo xtask machines`: the engine on other kernels and drivers, each in an emulated machine.
+//!
+//! Debian's own kernels are booted with this machine's files; a machine has two network interfaces
+//! that are the ends of one wire, and a program in it (`check.sh`) runs engine, server and client.
+//! Emulation is some twenty times slower than hardware: what is shown is that it works, not how fast.
+
+mod emulator;
+mod kernels;
+mod report;
+
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use emulator::{Nic, Outcome};
+use kernels::Kernel;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// What the machines are made with, and the Debian packages that have it.
+const TOOLS: &[(&str, &str)] = &[
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("busybox", "busybox-static"),
+    ("cpio", "cpio"),
+    ("depmod", "kmod"),
+    ("unxz", "xz-utils"),
+    ("zstd", "zstd"),
+    ("curl", "curl"),
+    ("ethtool", "ethtool"),
+];
+
+/// What to try.
+#[derive(clap::Args)]
+pub struct Options {
+    /// A kernel series of Debian's; may be repeated
+    #[arg(long = "kernel", value_name = "SERIES", default_values = ["6.1", "6.12"])]
+    kernels: Vec<String>,
+    /// A network interface; may be repeated [default: all]
+    #[arg(long = "nic", value_name = "NIC", value_enum)]
+    nics: Vec<Nic>,
+    /// Size of the file that is transferred each way, in megabytes
+    #[arg(long, default_value_t = 20)]
+    megabytes: u32,
+    /// Write the table to docs/machines.md: for a run of everything
+    #[arg(long)]
+    write: bool,
+}
+
+/// Runs the check on every machine that was asked for.
+pub fn run(options: &Options) -> Result<String> {
+    check_tools()?;
+    shell::loud(shell::cargo().args([
+        "build",
+        "--release",
+        "--package=outboard",
+        "--package=outboard-preload",
+    ]))?;
+    let directory = shell::target_dir().join("machines");
+    std::fs::create_dir_all(&directory)?;
+    let binaries = shell::target_dir().join("release");
+    let nics: Vec<Nic> = match options.nics[..] {
+        [] => Nic::ALL.to_vec(),
+        _ => options.nics.clone(),
+    };
+    let mut rows = Vec::new();
+    for series in &options.kernels {
+        let kernel = Kernel::of_series(series, &directory)
+            .with_context(|| format!("no kernel of the series {series}"))?;
+        for &nic in &nics {
+            println!("== {} with {}", kernel.name(), nic.name());
+            let outcome = emulator::check(&kernel, nic, &binaries, options.megabytes, &directory)?;
+            println!("{}", report::line(&outcome));
+            rows.push(outcome);
+        }
+    }
+    if options.write {
+        let path = shell::root().join("docs/machines.md");
+        std::fs::write(&path, report::document(&rows, options.megabytes))?;
+    }
+    let broken: Vec<_> = rows.iter().filter(|row| !row.holds()).map(name).collect();
+    if !broken.is_empty() {
+        let logs = directory.display();
+        bail!(
+            "it does not work on {}; logs are in {logs}",
+            broken.join(", ")
+        );
+    }
+    Ok(format!("it works on {} machines", rows.len()))
+}
+
+fn name(outcome: &Outcome) -> String {
+    format!("{} with {}", outcome.value("kernel"), outcome.nic.name())
+}
+
+fn check_tools() -> Result<()> {
+    let missing = |(tool, _): &&(&str, &str)| !is_there(tool);
+    let missing: Vec<&str> = TOOLS.iter().filter(missing).map(|(_, of)| *of).collect();
+    if !missing.is_empty() {
+        bail!("missing: apt-get install {}", missing.join(" "));
+    }
+    Ok(())
+}
+
+fn is_there(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let sbin = [PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")];
+    std::env::split_paths(&path)
+        .chain(sbin)
+        .any(|directory| directory.join(tool).is_file())
+}
+
+/// A shell script of this module, with arguments.
+fn script(text: &str, arguments: &[&std::path::Path]) -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-c", text, "script"]).args(arguments);
+    command
+}

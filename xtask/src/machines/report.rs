@@ -1,0 +1,48 @@
+//! The table.
+
+use super::emulator::Outcome;
+
+/// Columns: what they are called, and what a machine said of it.
+const COLUMNS: &[(&str, &str)] = &[
+    ("kernel", "kernel"),
+    ("XDP", "xdp"),
+    ("checksums", "checksum"),
+    ("buffers a frame", "buffers"),
+    ("page", "page"),
+    ("down", "down"),
+    ("up", "up"),
+    ("served without engine", "without_engine"),
+    ("after restart", "restart"),
+    ("frames to the engine", "frames"),
+    ("of its frames, to the kernel", "fell_back"),
+    ("wrong checksums", "checksum_errors"),
+];
+
+/// One machine in a line.
+pub fn line(outcome: &Outcome) -> String {
+    let said = COLUMNS
+        .iter()
+        .map(|(title, name)| format!("{title}: {}", outcome.value(name)));
+    said.collect::<Vec<_>>().join(", ")
+}
+
+/// The page that a run of everything writes.
+pub fn document(rows: &[Outcome], megabytes: u32) -> String {
+    let mut text = format!(
+        "# Machines\n\n\
+         Made by `cargo xtask machines --write`; it is a run of its own, not part of the gate. Each line is a\n\
+         machine in an emulator, with a kernel of Debian's and two interfaces on one wire. In it an engine, `outboard\n\
+         serve` and a Python program under `outboard run` serve a client on the kernel's TCP: a page, {megabytes} MB\n\
+         each way with their hashes compared, the page again from the kernel while the engine is killed, and\n\
+         {megabytes} MB from a new engine. Checksums are completed by the device only where that was proven when\n\
+         the engine started. Emulation says nothing about speed.\n\n"
+    );
+    let titles: Vec<&str> = COLUMNS.iter().map(|(title, _)| *title).collect();
+    text += &format!("| interface | {} |\n", titles.join(" | "));
+    text += &format!("| --- |{}\n", " --- |".repeat(COLUMNS.len()));
+    for row in rows {
+        let cells: Vec<&str> = COLUMNS.iter().map(|(_, name)| row.value(name)).collect();
+        text += &format!("| {} | {} |\n", row.nic.name(), cells.join(" | "));
+    }
+    text
+}
