@@ -506,3 +506,31 @@ fn two_sockets_of_one_process_on_one_port_are_served_apart() {
     assert_eq!(at(&host, second), 3);
     assert_eq!(world.worker.counters().violations, 0);
 }
+
+#[test]
+fn a_socket_bound_to_a_mapped_address_is_one_of_ipv4() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let kernel = std::net::TcpListener::bind("[::ffff:0.0.0.0]:0").expect("a port");
+    let addr = kernel.local_addr().expect("bound");
+    let shown = kernel.try_clone().expect("descriptors").into();
+    let request = Request::Listen {
+        addr,
+        v6only: false,
+        backlog: 128,
+    };
+    let (reply, _) = world.request(&mut host, &request, [shown].into_iter().collect());
+    let Reply::Listening { listener } = reply else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(world.worker.network().steered.len(), 1);
+    host.submit(Submission::Credit {
+        listener,
+        total: 1,
+        waits: false,
+    });
+    world.peer.connect(world.now, addr.port());
+    world.settle();
+    host.collect();
+    assert_eq!(host.accepted().len(), 1);
+}

@@ -55,7 +55,7 @@ impl Listening {
 /// engine finds its own (`Explanation::listener`).
 fn named(fd: c_int) -> String {
     match kernel_name(fd) {
-        Some(local) => format!("listener {local}"),
+        Some(local) => host::Explanation::listener(local),
         None => "listener".to_owned(),
     }
 }

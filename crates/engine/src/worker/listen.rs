@@ -53,6 +53,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         if self.stopping || !self.config.access.admits_listener(local.port()) {
             return Err(Errno::ACCESS);
         }
+        // A socket of IPv6 that is bound to a mapped address takes IPv4, and nothing else.
+        let local = match local.ip().to_canonical() {
+            IpAddr::V4(ip) => SocketAddr::new(ip.into(), local.port()),
+            IpAddr::V6(_) => local,
+        };
         let backlog = backlog.min(self.config.limits.accept_backlog);
         if let Some(listener) = self.listeners.on(local) {
             let number = listener.number;

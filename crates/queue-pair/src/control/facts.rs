@@ -2,7 +2,7 @@
 
 use crate::ConnRef;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The facts of a connection, as the kernel's TCP_INFO has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,9 +137,13 @@ impl Explanation {
     /// In place of a descriptor that only the process knows.
     pub const NO_DESCRIPTOR: i32 = -1;
 
-    /// The kind of a listener at an address, as both sides write it.
+    /// The kind of a listener at an address, as both sides write it. An IPv4 address that is mapped
+    /// into IPv6 is the IPv4 address.
     pub fn listener(local: SocketAddr) -> String {
-        format!("listener {local}")
+        match local.ip().to_canonical() {
+            IpAddr::V4(ip) => format!("listener {ip}:{}", local.port()),
+            IpAddr::V6(_) => format!("listener {local}"),
+        }
     }
 
     /// Whether it speaks of a listener that the engine has.
