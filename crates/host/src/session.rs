@@ -5,6 +5,8 @@
 //! there it announces the listeners to it: the program notices nothing but that its connections were
 //! reset once.
 
+mod reports;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -27,6 +29,8 @@ use crate::ready_set::ReadySet;
 use crate::sleep::{RETRY, Sleeper};
 use crate::socket::{Socket, monotonic_ns};
 
+pub use reports::REMARKS;
+
 /// A process's relation to an engine. Clones are the same session; when the last is dropped, the
 /// engine ends what the session still has as it would for a process that exits.
 #[derive(Clone)]
@@ -44,6 +48,8 @@ pub(crate) struct SessionCore {
     program: String,
     link: Mutex<Link>,
     listeners: Mutex<Vec<Weak<ListenerCore>>>,
+    /// What is true of the process under every engine: kind and reason, as in [`Session::report`].
+    remarks: Mutex<Vec<(String, String)>>,
     pub(crate) nudges: Arc<Nudges>,
     idle_sleepers: Mutex<Vec<Sleeper>>,
     /// How many forks lie between the process that made the session and this one.
@@ -92,6 +98,7 @@ impl Session {
             program: program.to_owned(),
             link: Mutex::default(),
             listeners: Mutex::default(),
+            remarks: Mutex::default(),
             nudges: Arc::default(),
             idle_sleepers: Mutex::default(),
             lineage: AtomicU32::new(0),
@@ -173,18 +180,6 @@ impl Session {
     pub fn sleeper(&self) -> Result<Sleeper, Errno> {
         Sleeper::new(self.core())
     }
-
-    /// Tells the engine what became of the program's descriptor `fd`, for `outboard explain`:
-    /// `kind` is what it is, `reason` why it is not offloaded, or empty if it is.
-    pub fn report(&self, fd: i32, kind: &str, reason: &str) {
-        if let Some(attachment) = self.core().attachment() {
-            attachment.tell(&Request::Report {
-                fd,
-                kind: kind.to_owned(),
-                reason: reason.to_owned(),
-            });
-        }
-    }
 }
 
 impl Drop for Handle {
@@ -246,6 +241,7 @@ impl SessionCore {
         }
         link.looked = None;
         link.attachment = Some(Arc::clone(&attachment));
+        self.repeat_remarks(&attachment);
         for listener in self.living_listeners() {
             // One that this engine refuses is served by the kernel alone.
             let _ = listener.announce(&attachment);
@@ -267,6 +263,7 @@ impl SessionCore {
     /// Those under which no other is taken.
     pub(crate) fn lock_leaves<'a>(&'a self, locks: &mut Locks<'a>) {
         locks.take(&self.listeners);
+        locks.take(&self.remarks);
         locks.take(&self.idle_sleepers);
         self.nudges.lock_all(locks);
     }

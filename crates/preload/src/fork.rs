@@ -9,11 +9,12 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use host::ForkToken;
 
-use crate::{pool, session, wait};
+use crate::{pool, report, session, wait};
 
 /// What is carried from before a fork to after it.
 struct Crossing {
     token: Option<ForkToken>,
+    _reports: report::Quiet,
     _pool: pool::Quiet,
     _sleepers: wait::Quiet,
 }
@@ -38,9 +39,12 @@ pub fn register() {
 
 extern "C" fn before() {
     HAPPENED.store(true, Ordering::Relaxed);
+    // Before the session's locks, as where something is said.
+    let reports = report::quiet();
     let token = session::current().map(|session| session.before_fork());
     let crossing = Crossing {
         token,
+        _reports: reports,
         _pool: pool::quiet(),
         _sleepers: wait::quiet(),
     };

@@ -24,6 +24,7 @@ mod epoll;
 mod exec;
 mod exports;
 mod fork;
+mod io_uring;
 mod listener;
 mod lock;
 mod next;

@@ -3,7 +3,11 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard};
 
+use host::Session;
+
+use crate::lock::lock;
 use crate::session;
 
 /// Lines that a process says at most: one that connects to its own machine a million times says
@@ -11,6 +15,12 @@ use crate::session;
 const MOST: u32 = 256;
 
 static SAID: AtomicU32 = AtomicU32::new(0);
+
+/// Calls that were refused while there was no session yet to say so.
+static EARLY: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+
+/// The kind of a line about a call.
+const CALL: &str = "call";
 
 /// The descriptor `fd`, of a kind such as `listener`, is the engine's.
 pub fn offloaded(fd: c_int, kind: &str) {
@@ -35,7 +45,34 @@ fn say(fd: c_int, kind: &str, reason: &str) {
 pub fn unsupported(peer: SocketAddr, what: &str) {
     say(
         -1,
-        "call",
+        CALL,
         &format!("{what} is not supported (connection with {peer})"),
     );
+}
+
+/// A call is refused to this process whatever it is for.
+pub fn refused(what: &'static str) {
+    let mut early = lock(&EARLY);
+    match session::current() {
+        Some(session) => session.remark(CALL, what),
+        None if early.len() < host::REMARKS && !early.contains(&what) => early.push(what),
+        None => {}
+    }
+}
+
+/// The session has begun: it takes over what was to be said before.
+pub fn hand_over(session: &Session) {
+    for what in lock(&EARLY).drain(..) {
+        session.remark(CALL, what);
+    }
+}
+
+/// Keeps other threads from what is to be said, for the time of a fork.
+pub struct Quiet(
+    #[expect(dead_code, reason = "held, not used")] MutexGuard<'static, Vec<&'static str>>,
+);
+
+/// See [`Quiet`].
+pub fn quiet() -> Quiet {
+    Quiet(lock(&EARLY))
 }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use host::Session;
 
-use crate::{start, stdio};
+use crate::{report, start, stdio};
 
 static SESSION: OnceLock<Session> = OnceLock::new();
 
@@ -21,10 +21,16 @@ pub fn current() -> Option<&'static Session> {
 /// there yet is found when it is.
 pub fn begin() -> Option<&'static Session> {
     let settings = start::settings()?;
-    Some(SESSION.get_or_init(|| {
+    let mut begun = false;
+    let session = SESSION.get_or_init(|| {
+        begun = true;
         stdio::prepare();
         Session::unattached(&settings.socket, &settings.program)
-    }))
+    });
+    if begun {
+        report::hand_over(session);
+    }
+    Some(session)
 }
 
 /// Takes in what the engine has said.

@@ -11,6 +11,7 @@
 mod data;
 mod descriptor;
 mod events;
+mod io_uring;
 mod makers;
 mod message;
 mod option;

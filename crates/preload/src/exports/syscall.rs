@@ -152,6 +152,10 @@ unsafe extern "C" fn by_number(
             libc::SYS_pipe => makers::pipe(a as _) as c_long,
             libc::SYS_pipe2 => makers::pipe2(a as _, second) as c_long,
             libc::SYS_socketpair => socket::socketpair(fd, second, c as c_int, d as _) as c_long,
+            libc::SYS_io_uring_setup if crate::io_uring::is_refused() => {
+                raw::set_errno(libc::ENOSYS);
+                -1
+            }
             _ => {
                 let result = raw::libc_result(raw::call(number, [a, b, c, d, e, f])) as c_long;
                 if makes_a_number(number) {
