@@ -428,6 +428,32 @@ fn who_asks_gets_what_others_were_offered_and_have_not_accepted() {
 }
 
 #[test]
+fn who_joins_gets_what_the_only_one_was_offered_before() {
+    let mut world = World::new();
+    let (mut first, mut second) = (world.attach(None), world.attach(None));
+    let (port, listener) = world.listen(&mut first);
+    first.submit(Submission::Credit {
+        listener,
+        total: 32,
+        waits: true,
+    });
+    world.settle();
+    world.peer.connect(world.now, port);
+    world.settle();
+    first.collect();
+    assert_eq!(first.accepted().len(), 1);
+    let other = joined(&mut world, &first, &mut second);
+    second.submit(Submission::Credit {
+        listener: other,
+        total: 32,
+        waits: true,
+    });
+    world.settle();
+    second.collect_and_accept();
+    assert_eq!(second.accepted(), first.accepted());
+}
+
+#[test]
 fn what_a_stopped_process_was_offered_goes_to_one_that_sleeps() {
     let mut world = World::new();
     let (mut stopped, mut sleeping) = (world.attach(None), world.attach(None));

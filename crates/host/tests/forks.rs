@@ -244,7 +244,10 @@ fn a_child_that_closes_without_attaching_says_so() {
         conn,
     } = scene;
     drop(socket);
+    let local = _listener.local();
     drop(_listener);
+    // Nothing keeps the kernel's socket open: the port is free.
+    std::net::TcpListener::bind(local).unwrap();
     let inner = engine.lock();
     assert_eq!(inner.attached.len(), 1);
     let mut heard = Vec::new();

@@ -173,6 +173,30 @@ impl<D: Device, N: Network> Worker<D, N> {
         true
     }
 
+    /// A process accepts from a listener from now on; the name that it knows it by.
+    pub(super) fn join_listener(&mut self, number: u32, session: SessionId) -> Option<u32> {
+        let listener = self.listeners.get_mut(number)?;
+        let first = match listener.members[..] {
+            [first] => Some(first),
+            _ => None,
+        };
+        let name = self.listeners.join(number, session)?;
+        if let Some(first) = first {
+            // What the only member was offered nobody else could have had until now.
+            for conn in self.unaccepted(first.session, Some(first.number)) {
+                let at = self.now;
+                if let Some(listener) = self.listeners.get_mut(number) {
+                    listener.offer(Offer {
+                        conn,
+                        member: first.number,
+                        at,
+                    });
+                }
+            }
+        }
+        Some(name)
+    }
+
     /// Whether a process has accepted a connection that it was offered.
     pub(super) fn is_accepted(&self, conn_id: ConnId) -> bool {
         let Some(conn) = self.connections.get(conn_id) else {

@@ -77,7 +77,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.steer_as_said(number);
             }
             self.stack.set_backlog(id, backlog);
-            return self.listeners.join(number, session).ok_or(Errno::BADF);
+            return self.join_listener(number, session).ok_or(Errno::BADF);
         }
         if !self.is_on_our_link(local) {
             return Err(Errno::OPNOTSUPP);

@@ -294,7 +294,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let (_, number) = inherited.swap_remove(at.ok_or(Errno::BADF)?);
         let listener = self.listeners.get_mut(number).ok_or(Errno::BADF)?;
         listener.holds = listener.holds.saturating_sub(1);
-        self.listeners.join(number, id).ok_or(Errno::BADF)
+        self.join_listener(number, id).ok_or(Errno::BADF)
     }
 
     /// A process accepts from a listener no longer, whether it had adopted it or not.
@@ -321,7 +321,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// Connections that a session was offered, by one of its listeners or by any, and has not accepted.
-    fn unaccepted(&self, id: SessionId, member: Option<u32>) -> Vec<ConnId> {
+    pub(super) fn unaccepted(&self, id: SessionId, member: Option<u32>) -> Vec<ConnId> {
         let Some(session) = self.sessions.get(id) else {
             return Vec::new();
         };

@@ -259,6 +259,8 @@ impl ListenerCore {
             return;
         };
         if attachment.is_parents() {
+            // Or it would keep the kernel's socket open.
+            attachment.forget_listener(listener);
             self.session.say_farewell(Farewell::Listener(listener));
             return;
         }

@@ -26,6 +26,8 @@ impl Socket {
     /// # Errors
     /// `ENOTCONN`: there is no connection.
     pub fn shutdown(&self, how: Shutdown) -> Result<(), Errno> {
+        // The engine may have said that the connection is over.
+        self.core.session.pump();
         let mut state = self.core.attach_and_lock();
         if state.phase == Phase::Over {
             return Err(Errno::NOTCONN);

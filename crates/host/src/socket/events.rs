@@ -34,6 +34,10 @@ impl SocketCore {
             }
         }
         self.acknowledged(&mut state, attachment, acked)?;
+        if peer_closed && !state.peer_closed {
+            // An end is an arrival, also if data waits before it.
+            news = news | Readiness::IN | Readiness::RDNORM;
+        }
         state.peer_closed |= peer_closed;
         if state.closed {
             return Ok(());

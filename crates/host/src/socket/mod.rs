@@ -330,6 +330,7 @@ impl Socket {
 
     /// `SO_ERROR`: the error that waits, which is thereby taken.
     pub fn take_error(&self) -> Option<Errno> {
+        self.core.session.pump();
         let mut state = self.core.attach_and_lock();
         let error = state.error.take();
         self.core.refresh(&state);

@@ -202,6 +202,7 @@ impl SocketCore {
     ) -> Result<(), Violation> {
         let mut state = lock(&self.state);
         state.lose_grant();
+        let ends = peer_closed && !state.peer_closed;
         let arrived = received > state.elsewhere.received;
         state.elsewhere.unread = unread;
         state.elsewhere.received = received;
@@ -212,7 +213,7 @@ impl SocketCore {
         }
         let mut news = self.refresh(&state);
         // An edge-triggered interest sees every arrival.
-        if arrived && unread >= state.options.readable_from() {
+        if ends || (arrived && unread >= state.options.readable_from()) {
             news = news | Readiness::IN | Readiness::RDNORM;
         }
         drop(state);
