@@ -1,10 +1,13 @@
 //! What programs on the engine cannot have, and that the operator is told.
 
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lab::outboard::Outboard;
-use lab::{Process, Program, World};
+use lab::{Process, Program, Side, World};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
@@ -86,4 +89,66 @@ fn io_uring_is_refused_and_this_is_said() {
         .start_engine(&world, None)
         .expect("another engine starts");
     await_line(&outboard, &world, &mut program, refused);
+}
+
+#[test]
+fn a_connection_that_goes_through_exec_is_told_of() {
+    if lab::skip_without(
+        "a_connection_that_goes_through_exec_is_told_of",
+        &["python3"],
+    ) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    // The kernel looks at what is in it, and refuses it.
+    let no_program = world.scratch().join("no_program");
+    std::fs::write(&no_program, "no program").expect("a file");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&no_program, executable).expect("its mode");
+    let mut program = outboard
+        .on_engine(&world, "python3")
+        .arg(script("passes_its_connection.py"))
+        .arg(&no_program)
+        .log(world.scratch().join("program"))
+        .start()
+        .expect("python starts");
+    let of_engine = |line: &str| line.contains("listener") && line.trim_end().ends_with("engine");
+    await_line(&outboard, &world, &mut program, of_engine);
+    let address: SocketAddr = (Side::Server.ipv4(), 7000).into();
+    let connect = || {
+        world
+            .on(Side::Client, || {
+                Ok(TcpStream::connect_timeout(&address, LIMIT)?)
+            })
+            .expect("connects")
+    };
+    let mut kept = connect();
+    let _passed = connect();
+
+    // The attempt that fails leaves the connection where it was.
+    let words = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+        words
+    };
+    await_line(&outboard, &world, &mut program, |line| {
+        words(line)
+            .get(1..)
+            .is_some_and(|words| words == ["connection", "engine"])
+    });
+    kept.write_all(b"x").expect("taken");
+    await_line(&outboard, &world, &mut program, |line| {
+        words(line).get(1).is_some_and(|kind| kind == "connection")
+            && line.ends_with("passed through exec: the new program cannot use it")
+    });
+    let explain = outboard.command(&world, "explain");
+    let explained = explain.arg(program.id().to_string()).output();
+    let explained = explained.expect("explained");
+    let passed = explained
+        .lines()
+        .filter(|line| line.contains("through exec"));
+    assert_eq!(passed.count(), 1, "not the one that was kept: {explained}");
 }

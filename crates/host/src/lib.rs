@@ -63,6 +63,6 @@ pub use queue_pair::control::{ConnInfo, Explanation};
 pub use readiness::Readiness;
 pub use ready_set::{Event, ReadySet, SourceHandle, Watchable};
 pub use rustix::io::Errno;
-pub use session::{REMARKS, Session};
+pub use session::{Legacy, REMARKS, Session};
 pub use sleep::Sleeper;
 pub use socket::{DEFAULT_SEND_BUFFER, Shutdown, Socket};

@@ -29,7 +29,7 @@ use crate::ready_set::ReadySet;
 use crate::sleep::{RETRY, Sleeper};
 use crate::socket::{Socket, monotonic_ns};
 
-pub use reports::REMARKS;
+pub use reports::{Legacy, REMARKS};
 
 /// A process's relation to an engine. Clones are the same session; when the last is dropped, the
 /// engine ends what the session still has as it would for a process that exits.

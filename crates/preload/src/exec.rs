@@ -4,14 +4,28 @@
 //! making, from which what this library needs is missing: the successor would serve from the kernel
 //! without a word. So what is missing is put back, when a listening socket goes along. Everything
 //! else that is executed gets the environment that the program chose.
+//!
+//! A connection of the engine's cannot go along: what is known of it is in this program's memory.
+//! The new program has a descriptor that is not connected (ENOTCONN), and the engine is told so.
+//! What libc executes by calls of its own (execl and its kin, posix_spawn) passes without a word.
 
-use core::ffi::{CStr, c_char};
+use core::ffi::{CStr, c_char, c_int};
 use std::ffi::CString;
 
+use host::Legacy;
 use rustix::io::Errno;
 
-use crate::raw::{result, sys};
-use crate::{start, table};
+use crate::raw::{errno, result, set_errno, sys};
+use crate::table::Held;
+use crate::{session, start, table};
+
+const CONNECTION: &str = "connection";
+
+/// Why the new program's descriptor is of no use.
+const PASSED: &str = "passed through exec: the new program cannot use it";
+
+/// Connections that are told of, at most.
+const TOLD: usize = 64;
 
 /// # Safety
 /// As execve: a path, and two lists of strings that end with null.
@@ -23,11 +37,70 @@ pub unsafe fn execve(
     // SAFETY: as the caller promises.
     let extended = unsafe { extend(environment) };
     let environment = extended.as_ref().map_or(environment, |list| list.as_ptr());
+    // SAFETY: as the caller promises.
+    let passed = unsafe { Passed::tell(Some(path)) };
     // SAFETY: as the caller promises; the list that was extended lives on.
     match result(unsafe { sys!(libc::SYS_execve, path, arguments, environment) }) {
-        Err(error) => error,
+        Err(error) => {
+            if let Some(passed) = passed {
+                passed.take_back();
+            }
+            error
+        }
         // It does not return when it succeeds.
         Ok(_) => Errno::NOEXEC,
+    }
+}
+
+/// Calls `exec`, one of libc's ways to execute a program, and returns what it returns if that fails.
+pub fn with<T>(exec: impl FnOnce() -> T) -> T {
+    // SAFETY: there is no path.
+    let passed = unsafe { Passed::tell(None) };
+    let result = exec();
+    if let Some(passed) = passed {
+        let errno = errno();
+        passed.take_back();
+        set_errno(errno);
+    }
+    result
+}
+
+/// The connections of the engine's that stay open in the program that is executed.
+struct Passed {
+    fds: Vec<c_int>,
+    legacy: Legacy,
+}
+
+impl Passed {
+    /// Tells the engine of them, if there are any, and `path`, if it is known, can be executed:
+    /// programs are looked for in many directories by trying.
+    ///
+    /// # Safety
+    /// `path` is one for execve.
+    unsafe fn tell(path: Option<*const c_char>) -> Option<Self> {
+        let session = session::current()?;
+        let fds = inherited(|held| held.stream().is_some());
+        let fds: Vec<_> = fds.take(TOLD).collect();
+        if fds.is_empty() {
+            return None;
+        }
+        if let Some(path) = path {
+            let at = libc::AT_FDCWD;
+            // SAFETY: as the caller promises.
+            result(unsafe { sys!(libc::SYS_faccessat, at, path, libc::X_OK) }).ok()?;
+        }
+        let mut legacy = session.legacy()?;
+        for fd in &fds {
+            legacy.report(*fd, CONNECTION, PASSED);
+        }
+        Some(Self { fds, legacy })
+    }
+
+    /// The program stays, and has its connections.
+    fn take_back(mut self) {
+        for fd in self.fds {
+            self.legacy.report(fd, CONNECTION, "");
+        }
     }
 }
 
@@ -74,10 +147,15 @@ unsafe fn extend(environment: *const *const c_char) -> Option<Vec<*const c_char>
 
 /// Whether a listening socket of the engine's stays open in the program that is executed.
 fn hands_over_listeners() -> bool {
-    table::used(0, u32::MAX).any(|fd| {
+    inherited(|held| held.listener().is_some()).next().is_some()
+}
+
+/// The descriptors that stay open in the program that is executed, of those that are `meant`.
+fn inherited(meant: impl Fn(&Held) -> bool) -> impl Iterator<Item = c_int> {
+    table::used(0, u32::MAX).filter(move |&fd| {
         // SAFETY: asks for a flag.
         let flags = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFD) });
         flags.is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize == 0)
-            && table::get(fd).is_some_and(|held| held.listener().is_some())
+            && table::get(fd).is_some_and(|held| meant(&held))
     })
 }

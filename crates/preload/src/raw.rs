@@ -134,6 +134,12 @@ pub fn libc_return(result: Result<usize, Errno>) -> isize {
     }
 }
 
+/// The calling thread's `errno`.
+pub fn errno() -> c_int {
+    // SAFETY: libc's errno location is valid for the calling thread at any time.
+    unsafe { *libc::__errno_location() }
+}
+
 /// Sets the calling thread's `errno`.
 #[cold]
 pub fn set_errno(value: c_int) {

@@ -1,10 +1,27 @@
 //! What a process tells of itself, for `outboard explain`.
 
-use queue_pair::control::{Explanation, Request};
+use queue_pair::control::{Explanation, Fds, Request};
+
+use rustix::io::FdFlags;
 
 use super::{Session, SessionCore};
-use crate::attachment::Attachment;
+use crate::attachment::{self, Attachment, Control};
 use crate::lock::lock;
+
+/// A connection with the engine that goes through exec. What is told on it is of the program that
+/// comes next, and holds until that ends or closes the descriptor.
+#[derive(Debug)]
+pub struct Legacy {
+    control: Control,
+}
+
+impl Legacy {
+    /// As [`Session::report`]. What an engine is too busy to read is lost.
+    pub fn report(&mut self, fd: i32, kind: &str, reason: &str) {
+        // An engine that has ended has nothing to explain.
+        let _ = (self.control.get_mut()).send(&report(fd, kind, reason), Fds::new());
+    }
+}
 
 /// Remarks on a process that are kept for the engines to come.
 pub const REMARKS: usize = 16;
@@ -36,6 +53,14 @@ impl Session {
         if let Some(attachment) = present.filter(|attachment| attachment.is_live()) {
             attachment.tell(&report(Explanation::NO_DESCRIPTOR, kind, reason));
         }
+    }
+
+    /// The means to tell of the program that this process is about to become. `None`: there is no
+    /// engine to tell.
+    pub fn legacy(&self) -> Option<Legacy> {
+        let control = attachment::connect(&self.core().path).ok()?;
+        rustix::io::fcntl_setfd(&*control, FdFlags::empty()).ok()?;
+        Some(Legacy { control })
     }
 }
 

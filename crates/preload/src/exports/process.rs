@@ -11,6 +11,10 @@ use crate::next::next;
 use crate::raw::libc_return;
 use crate::{exec, numbers};
 
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
 exports! {
     /// A vfork child runs on its parent's memory, and what it closes there would be closed in our
     /// table for the parent too: it gets memory of its own.
@@ -40,5 +44,44 @@ exports! {
     ) -> c_int {
         // SAFETY: as execve.
         libc_return(Err(unsafe { exec::execve(path, arguments, environment) })) as c_int
+    }
+
+    fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
+        // SAFETY: as execv; the environment is the program's.
+        libc_return(Err(unsafe { exec::execve(path, arguments, environ) })) as c_int
+    }
+
+    fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
+        exec::with(|| {
+            next!(execvp(file => *const c_char, arguments => *const *const c_char) -> c_int, -1)
+        })
+    }
+
+    fn execvpe(
+        file: *const c_char, arguments: *const *const c_char, environment: *const *const c_char,
+    ) -> c_int {
+        exec::with(|| {
+            next!(
+                execvpe(
+                    file => *const c_char, arguments => *const *const c_char,
+                    environment => *const *const c_char
+                ) -> c_int,
+                -1
+            )
+        })
+    }
+
+    fn fexecve(
+        fd: c_int, arguments: *const *const c_char, environment: *const *const c_char,
+    ) -> c_int {
+        exec::with(|| {
+            next!(
+                fexecve(
+                    fd => c_int, arguments => *const *const c_char,
+                    environment => *const *const c_char
+                ) -> c_int,
+                -1
+            )
+        })
     }
 }
