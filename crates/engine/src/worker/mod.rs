@@ -21,6 +21,7 @@ mod lent;
 mod link;
 mod listen;
 mod moderation;
+mod order;
 mod pressure;
 mod requests;
 mod run;
