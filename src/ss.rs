@@ -41,9 +41,12 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Which sockets, in the words of ss(8): state STATE, exclude STATE, sport|dport OP :PORT,
-    /// src|dst ADDRESS[/BITS][:PORT], and, or, not, parentheses
-    #[arg(value_name = "FILTER")]
+    // Not a comment of the field: rustdoc would take the brackets for links.
+    #[arg(
+        value_name = "FILTER",
+        help = "Which sockets, in the words of ss(8): state STATE, exclude STATE, sport|dport OP \
+                :PORT, src|dst ADDRESS[/BITS][:PORT], and, or, not, parentheses"
+    )]
     filter: Vec<String>,
     #[command(flatten)]
     foreign: Foreign,

@@ -9,7 +9,7 @@
 //!   program says, and makes the calls through libc.
 //! - [`stage`] is the other end of the interpreter's strings, and [`peer`] that of the connections.
 //! - [`run`] takes the steps, one at a time, and [`judge`] compares.
-//! - [`bench`] has the two networks to run in, [`shrink`] makes what fails small.
+//! - [`mod@bench`] has the two networks to run in, [`shrink`] makes what fails small.
 //! - `programs/held` are programs that must agree; the gate runs them. `programs/open` are such
 //!   that do not yet.
 #![forbid(unsafe_code)]
