@@ -103,6 +103,8 @@ pub struct Conn {
     pub received: u64,
     /// Bytes that the owner knows of.
     pub announced: u64,
+    /// Bytes that the owner has said, under its grant, to have read.
+    pub said: u64,
     /// Bytes that the owner had read when it last sent something.
     pub answered: u64,
     /// Bytes submitted for sending.
@@ -141,6 +143,7 @@ impl Conn {
             token: 0,
             received: 0,
             announced: 0,
+            said: 0,
             answered: 0,
             sent: 0,
             acked: 0,

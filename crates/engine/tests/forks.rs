@@ -455,3 +455,88 @@ fn one_user_cannot_take_all_forks() {
     world.attend();
     fork(&mut world, &mut parent);
 }
+
+#[test]
+fn a_close_without_a_time_that_ends_the_sharing_is_taken_on_the_way() {
+    let mut world = World::new();
+    let (mut parent, mut child, conn, peer) = family(&mut world);
+    // The parent's ring is looked at first, and the child's before it, since it may be older.
+    parent.send_at(conn, b"alone", u64::MAX);
+    child.submit(Submission::Close {
+        conn,
+        abort: false,
+        at: 0,
+    });
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.peer.conns[&peer].bytes, b"alone");
+    child.collect();
+    assert!(child.is_released(conn));
+}
+
+#[test]
+fn one_who_reads_nothing_does_not_have_more_taken_from_it() {
+    let mut config = engine::config::Config::default();
+    config.limits.ring_entries = 64;
+    let mut world = World::with(config, netdev::sim::LinkConfig::default());
+    let (mut parent, mut child, conn, peer) = family(&mut world);
+    for round in 0..40 {
+        // Each is answered, and it reads no answer.
+        while child.region.submissions.room().expect("honest") > 0 {
+            child.submit(Submission::Acquire { conn });
+        }
+        parent.send_at(conn, b"x", 1000 + round);
+        world.settle();
+        parent.collect();
+    }
+    let left = child.region.submissions.room().expect("honest");
+    assert_eq!(left, 0, "it was asked on and on");
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.peer.conns[&peer].bytes.len(), 40, "the other goes on");
+    assert_eq!(world.worker.counters().violations, 0);
+}
+
+#[test]
+fn what_a_reader_says_late_is_no_breach() {
+    let mut world = World::new();
+    let (mut parent, conn, peer) = world.connected();
+    world.peer.send(world.now, peer, &[7; 200]);
+    world.settle();
+    let (_, lifeline) = fork(&mut world, &mut parent);
+    parent.read(conn, 0, 100).expect("the reader");
+    parent.submit(Submission::Consumed { conn, total: 100 });
+    parent.read(conn, 100, 50).expect("the reader");
+    // The child's end comes before what the parent has said: its position has told more by then.
+    drop(lifeline);
+    world.attend();
+    assert_eq!(world.worker.counters().violations, 0);
+    assert_eq!(
+        parent.read(conn, 150, 99).map(|bytes| bytes.len()),
+        Some(50)
+    );
+    parent.submit(Submission::Consumed { conn, total: 200 });
+    world.settle();
+    // But it does not take back what it has said.
+    parent.submit(Submission::Consumed { conn, total: 199 });
+    world.settle();
+    assert_eq!(world.worker.counters().violations, 1);
+}
+
+#[test]
+fn a_child_that_is_refused_holds_nothing() {
+    let mut config = engine::config::Config::default();
+    config.limits.sessions = 1;
+    let mut world = World::with(config, netdev::sim::LinkConfig::default());
+    let (mut parent, conn, peer) = world.connected();
+    let (token, _lifeline) = fork(&mut world, &mut parent);
+    let mut channel = world.dial();
+    let request = Request::Attach {
+        version: queue_pair::control::VERSION,
+        program: "child".to_owned(),
+        fork_token: Some(token),
+    };
+    let (reply, _) = world.ask(&mut channel, &request, Fds::new());
+    assert!(matches!(reply, Reply::Error { .. }), "{reply:?}");
+    close(&mut parent, conn);
+    world.pass(Duration::from_millis(100));
+    assert!(world.peer.conns[&peer].update.peer_closed);
+}

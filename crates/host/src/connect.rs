@@ -119,7 +119,13 @@ pub(crate) fn connect(
     let written = attachment.send.copy_in(place.addr, &block.encode());
     debug_assert!(written.is_ok() && place.len as usize >= CONNECT_BLOCK_LEN);
 
-    let core = SocketCore::connecting(session, block.local, remote, options.options, place.addr);
+    let core = SocketCore::connecting(
+        session,
+        block.local,
+        remote,
+        options.options,
+        (&attachment, place.addr),
+    );
     let token = attachment.know_connecting(Arc::clone(&core));
     attachment.post_surely(Submission::Connect {
         token,

@@ -80,11 +80,6 @@ impl Connections {
         tenants.map(|tenant| &tenant.socket)
     }
 
-    /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.iter().next().is_none()
-    }
-
     /// Takes all of them out.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Arc<SocketCore>> + use<> {
         self.drain_named().into_iter().map(|(_, socket)| socket)

@@ -55,13 +55,14 @@ impl Session {
             // What a child has not claimed it cannot hand on.
             core.attachment();
         }
-        let answer = core
-            .present()
-            .filter(|attachment| attachment.has_something())
-            .map(|attachment| {
-                attachment.forking();
-                attachment.request(&Request::Fork, Fds::new())
-            });
+        // First: what another thread accepted or opened while the engine is asked would be the child's
+        // in its own eyes, and not in the engine's.
+        let mut quiet = quiet(core);
+        let answer = quiet.attachment_with_something().map(|attachment| {
+            attachment.forking();
+            attachment.request(&Request::Fork, Fds::new())
+        });
+        quiet.complete();
         let inheritance = match answer {
             Some(Ok((Reply::Forked { token }, mut fds))) => fds.pop().map(|lifeline| Inheritance {
                 token,
@@ -69,10 +70,7 @@ impl Session {
             }),
             _ => None,
         };
-        ForkToken {
-            inheritance,
-            quiet: quiet(core),
-        }
+        ForkToken { inheritance, quiet }
     }
 
     /// After a fork, in the child: leaves the region to the parent. The other threads of the parent

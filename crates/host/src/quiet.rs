@@ -118,7 +118,25 @@ self_cell!(
     }
 );
 
-/// Takes all locks of a session.
+/// Takes all locks of a session but that of the way to ask the engine.
 pub(crate) fn quiet(session: &Arc<SessionCore>) -> Quiet {
     Quiet::new(Everything::of(session), Everything::lock)
+}
+
+impl Quiet {
+    /// The attachment, if it has anything that a child would inherit.
+    pub(crate) fn attachment_with_something(&self) -> Option<Arc<Attachment>> {
+        let all = self.borrow_owner();
+        let something = !all.sockets.is_empty() || !all.listeners.is_empty();
+        all.attachment.clone().filter(|_| something)
+    }
+
+    /// Takes the last lock, once nothing is to be asked.
+    pub(crate) fn complete(&mut self) {
+        self.with_dependent_mut(|all, locks| {
+            if let Some(attachment) = &all.attachment {
+                attachment.lock_control(locks);
+            }
+        });
+    }
 }

@@ -171,6 +171,56 @@ fn an_offer_that_the_engine_takes_back_is_not_accepted() {
 }
 
 #[test]
+fn offers_that_were_all_taken_back_leave_credit_for_others() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 1000).unwrap();
+    listener.want();
+    let conns: Vec<_> = engine.host(|host| (0..32).map(|_| host.hand(1)).collect());
+    session.pump();
+    engine.host(|host| host.submissions());
+    assert!(
+        conns
+            .iter()
+            .all(|conn| engine.host(|host| host.retract(*conn)))
+    );
+    session.pump();
+    // Without an accept: it sleeps on, and nobody tells it anything.
+    let total = engine
+        .host(|host| host.submissions())
+        .into_iter()
+        .filter_map(|one| match one {
+            Submission::Credit { total, .. } => Some(total),
+            _ => None,
+        })
+        .max();
+    assert!(total.is_some_and(|total| total > 32), "{total:?}");
+}
+
+#[test]
+fn an_offer_that_failed_and_was_taken_back_is_not_accepted() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 1000).unwrap();
+    listener.want();
+    let conn = engine.host(|host| host.hand(1));
+    engine.host(|host| {
+        host.post(queue_pair::Completion::Failed { conn, errno: 104 });
+    });
+    session.pump();
+    engine.host(|host| {
+        let word = host.side.positions.word(conn.index).unwrap();
+        assert!(queue_pair::position::retract(word, fake_engine::GRANT, 0));
+        host.submissions();
+    });
+    assert!(matches!(listener.accept_offloaded(), Err(Errno::AGAIN)));
+    drop(listener);
+    let said = engine.host(|host| host.submissions());
+    let closes = |one: &Submission| matches!(one, Submission::Close { .. });
+    assert!(!said.iter().any(closes), "{said:?}");
+}
+
+#[test]
 fn accepting_takes_from_engine_and_kernel() {
     let engine = FakeEngine::start();
     let session = engine.attach();

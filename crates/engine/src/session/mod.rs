@@ -100,6 +100,8 @@ pub struct Session {
     pub forks: u32,
     /// A submission that was taken out of the ring and has to wait for its time.
     pub peeked: Option<Submission>,
+    /// It has broken the rules, and ends with this turn.
+    pub broken: bool,
     /// Listeners that came through a fork and were not adopted: their names in the session from which
     /// they came, and the listeners.
     pub inherited_listeners: Vec<(u32, u32)>,

@@ -14,11 +14,11 @@ use queue_pair::{ConnRef, position};
 use tcp::{ConnId, Instant, Request};
 
 use super::Worker;
-use super::submissions::Whose;
+use super::submissions::{BUDGET, Whose};
 use crate::connections::{PoolId, SessionId};
 use crate::listeners::Offer;
 use crate::network::Network;
-use crate::session::EndReason;
+use crate::session::{EndReason, Session};
 
 /// An offer that was not accepted for so long goes to another process, if one sleeps: longer than a
 /// wake-up takes, on this core or another, and shorter than a client notices.
@@ -89,8 +89,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             if self.offer(session, conn, number, member) {
                 return true;
             }
+            let sessions = &self.sessions;
+            let fit = |session: SessionId| sessions.get(session).is_some_and(reads_along);
             let listener = self.listeners.get_mut(number);
-            let willing = listener.and_then(|l| l.next_willing(usize::MAX, |_| true));
+            let willing = listener.and_then(|l| l.next_willing(usize::MAX, fit));
             next = willing.map(|member| (member.number, member.session));
         }
         false
@@ -100,15 +102,16 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// sleeps, or else one that is willing, in turn.
     fn choose_member(&mut self, number: u32) -> Option<(u32, SessionId)> {
         let listener = self.listeners.get_mut(number)?;
-        if listener.members.len() == 1 {
-            let member = &listener.members[0];
-            return (member.willing() > 0).then_some((member.number, member.session));
-        }
         let sessions = &self.sessions;
+        let fit = |session: SessionId| sessions.get(session).is_some_and(reads_along);
         let asleep = |session: SessionId| {
             let session = sessions.get(session);
-            session.is_some_and(|s| s.ended.is_none() && s.region.sleepers.any_asleep())
+            session.is_some_and(|s| reads_along(s) && s.region.sleepers.any_asleep())
         };
+        if let [member] = listener.members[..] {
+            let takes = member.willing() > 0 && fit(member.session);
+            return takes.then_some((member.number, member.session));
+        }
         while let Some(waiting) = listener.waiting.pop_front() {
             if let Some(member) = listener.member_mut(waiting)
                 && std::mem::take(&mut member.waits)
@@ -122,7 +125,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if let Some(sleeper) = listener.next_willing(LOOKS, asleep).map(named) {
             return Some(sleeper);
         }
-        listener.next_willing(usize::MAX, |_| true).map(named)
+        listener.next_willing(usize::MAX, fit).map(named)
     }
 
     /// Offers a connection to a process; false if there is no memory for it.
@@ -144,6 +147,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         conn.listener = listener;
         conn.member = member;
         conn.announced = conn.stream.consumed();
+        conn.said = 0;
         conn.told_acked = conn.acked;
         conn.flags.tell_accepted = true;
         conn.flags.taken = false;
@@ -345,7 +349,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 Some(session) != holder
                     && sessions
                         .get(session)
-                        .is_some_and(|s| s.ended.is_none() && s.region.sleepers.any_asleep())
+                        .is_some_and(|s| reads_along(s) && s.region.sleepers.any_asleep())
             });
             match idle {
                 Some(member) => {
@@ -434,4 +438,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         self.finish(conn_id, Request::Abort);
     }
+}
+
+/// Whether a session takes in what it is told: one that does not is offered nothing.
+fn reads_along(session: &Session) -> bool {
+    session.ended.is_none() && session.notices.len() < BUDGET
 }

@@ -111,6 +111,8 @@ pub struct Worker<D, N> {
     breaches: Vec<(SessionId, EndReason)>,
     /// Sessions that have connections together with others.
     sharers: Vec<SessionId>,
+    /// Submissions that may still be taken before their session's turn, in this turn.
+    catch_up_left: usize,
     stopping: bool,
     /// The interface has a carrier.
     link_up: bool,
@@ -162,6 +164,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             now: Instant::ZERO,
             breaches: Vec::new(),
             sharers: Vec::new(),
+            catch_up_left: 0,
             stopping: false,
             link_up: true,
             interface_gone: false,
@@ -188,6 +191,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.connections.set_now(now);
         self.beat();
         let received = self.receive();
+        self.catch_up_left = order::CATCH_UP;
         let submitted = self.take_submissions();
         let timers = self.stack.next_timeout().is_some_and(|at| at <= now);
         if timers {

@@ -11,65 +11,89 @@
 use netdev::Device;
 
 use super::Worker;
+use super::submissions::BUDGET;
 use crate::connections::SessionId;
 use crate::network::Network;
+
+/// Submissions of others that are taken in a turn before those that they come before.
+pub(super) const CATCH_UP: usize = 4096;
+
+/// Whose turn it is.
+enum Oldest {
+    /// This session's.
+    Of(SessionId),
+    /// Something was taken that has no time.
+    LookAgain,
+    /// Nobody's: there is nothing older.
+    None,
+}
 
 impl<D: Device, N: Network> Worker<D, N> {
     /// Takes, in the order of time, what other processes have submitted before `time` that concerns
     /// connections which they share: what a process does after another's call has returned comes
-    /// after it, in whatever order the engine looks at their rings.
-    pub(super) fn catch_up(&mut self, time: u64, except: SessionId) {
-        let mut budget = self.catch_up_budget();
-        while budget > 0 {
-            let mut first: Option<(u64, SessionId)> = None;
-            for at in 0..self.sharers.len() {
-                let id = self.sharers[at];
-                if id == except {
-                    continue;
-                }
-                while budget > 0 {
-                    let Some(session) = self.sessions.get_mut(id) else {
-                        break;
-                    };
-                    match session.peek() {
-                        Ok(Some(submission)) => match submission.time() {
-                            Some(at) if at >= time => break,
-                            Some(at) => {
-                                if first.is_none_or(|(earliest, _)| at < earliest) {
-                                    first = Some((at, id));
-                                }
-                                break;
-                            }
-                            None => self.take_peeked(id),
-                        },
-                        Ok(None) => break,
-                        Err(violation) => {
-                            self.breaches.push((id, violation.into()));
-                            break;
-                        }
-                    }
-                    budget -= 1;
+    /// after it, in whatever order the engine looks at their rings. False: it was too much for one
+    /// turn, and goes on in the next.
+    pub(super) fn catch_up(&mut self, time: u64, except: SessionId) -> bool {
+        let mut done = false;
+        while self.catch_up_left > 0 {
+            match self.oldest_before(time, except) {
+                Oldest::Of(id) => self.take_peeked(id),
+                Oldest::LookAgain => {}
+                Oldest::None => {
+                    done = true;
+                    break;
                 }
             }
-            let Some((_, id)) = first else { break };
-            self.take_peeked(id);
-            budget = budget.saturating_sub(1);
+            self.catch_up_left -= 1;
         }
-        for at in 0..self.sharers.len() {
-            if let Some(session) = self.sessions.get_mut(self.sharers[at])
-                && self.sharers[at] != except
+        for &id in &self.sharers {
+            if let Some(session) = self.sessions.get_mut(id)
+                && id != except
             {
                 session.region.submissions.release();
             }
         }
+        done
     }
 
-    /// Submissions of others that are taken before one: all that can have been there.
-    fn catch_up_budget(&self) -> usize {
-        let rings = self.sharers.iter().filter_map(|id| self.sessions.get(*id));
-        rings
-            .map(|s| s.region.submissions.capacity() as usize)
-            .sum()
+    /// Who has submitted the oldest of what was submitted before `time`. What has no time is taken on
+    /// the way, one at a time, since it can end that a process shares anything.
+    fn oldest_before(&mut self, time: u64, except: SessionId) -> Oldest {
+        let mut first: Option<(u64, SessionId)> = None;
+        for at in 0..self.sharers.len() {
+            let id = self.sharers[at];
+            if id == except {
+                continue;
+            }
+            let Some(session) = self.sessions.get_mut(id) else {
+                continue;
+            };
+            // One that does not read what it is told is not asked for more, and one that has broken
+            // the rules is not asked at all.
+            if session.ended.is_some() || session.broken || session.notices.len() >= BUDGET {
+                continue;
+            }
+            match session.peek() {
+                Ok(Some(submission)) => match submission.time() {
+                    Some(at) if at >= time => {}
+                    Some(at) => {
+                        if first.is_none_or(|(earliest, _)| at < earliest) {
+                            first = Some((at, id));
+                        }
+                    }
+                    None => {
+                        self.take_peeked(id);
+                        return Oldest::LookAgain;
+                    }
+                },
+                Ok(None) => {}
+                Err(violation) => {
+                    session.broken = true;
+                    self.breaches.push((id, violation.into()));
+                }
+            }
+        }
+        first.map_or(Oldest::None, |(_, id)| Oldest::Of(id))
     }
 
     fn take_peeked(&mut self, id: SessionId) {
@@ -80,6 +104,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             return;
         };
         if let Err(reason) = self.submitted(id, submission) {
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.broken = true;
+            }
             self.breaches.push((id, reason));
         }
     }

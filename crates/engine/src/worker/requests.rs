@@ -232,6 +232,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         let attachment = match self.attach(process, pidfd, fork_token) {
             Ok(attachment) => attachment,
             Err(error) => {
+                if let Some(token) = fork_token {
+                    // Nobody hears its lifeline any more.
+                    self.forget_fork(token);
+                }
                 if matches!(error, NoSession::Kernel(_)) {
                     tracing::warn!(pid, %error, "a program is left to the kernel");
                 }
@@ -278,6 +282,10 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     fn answer_fork(&mut self, slot: u32) -> Answer {
         let session = self.session_of(slot)?;
+        // The process counts it too, whatever comes of it.
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.forks = session.forks.wrapping_add(1);
+        }
         let failed = |errno: Errno| (errno, "the fork cannot be followed".to_owned());
         let (theirs, ours) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,
@@ -288,7 +296,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         .map_err(failed)?;
         let token = self.next_token();
         self.fork(session, token).map_err(failed)?;
-        self.control.watch_lifeline(token, ours).map_err(failed)?;
+        if let Err(errno) = self.control.watch_lifeline(token, ours) {
+            self.forget_fork(token);
+            return Err(failed(errno));
+        }
         Ok((Reply::Forked { token }, [theirs].into_iter().collect()))
     }
 

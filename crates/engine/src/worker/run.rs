@@ -79,15 +79,17 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.counters.spin_ns += spent;
             }
             now = after;
+            let mut looked = false;
             if now.saturating_duration_since(state.last_look) >= LOOK_INTERVAL {
                 state.last_look = now;
-                self.look(&mut state, now);
+                looked = self.look(&mut state, now);
                 self.still_there()?;
                 if self.finished(&mut state, now) {
                     return Ok(());
                 }
             }
-            if worked {
+            // What was found by looking is seen to in a turn, before anyone sleeps.
+            if worked || looked {
                 continue;
             }
             let idle = now.saturating_duration_since(state.last_work);
@@ -139,13 +141,15 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.look(&mut state, now);
     }
 
-    /// Looks at everything rare.
-    fn look(&mut self, state: &mut Loop, now: Instant) {
+    /// Looks at everything rare; true if anything was there.
+    fn look(&mut self, state: &mut Loop, now: Instant) -> bool {
+        let mut found = false;
         self.now = now;
         self.connections.set_now(now);
         self.counters.polls += 1;
         self.ring_later();
         for source in self.control.poller.ready() {
+            found = true;
             match source {
                 Source::Listener => self.accept_clients(),
                 Source::Client(slot) => self.serve_client(slot),
@@ -163,12 +167,14 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         if self.offers_due().is_some_and(|due| due <= now) {
             self.renew_offers(now);
+            found = true;
         }
         if now >= state.tick {
             state.tick = now + TICK;
             self.tick();
         }
         self.end_breached();
+        found
     }
 
     /// A process descriptor is readable. The slot may have a new tenant by now, so it is asked

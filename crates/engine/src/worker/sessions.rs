@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use tcp::{ConnId, Request};
 
 use super::Worker;
+use super::order::CATCH_UP;
 use crate::connections::SessionId;
 use crate::family::Who;
 use crate::network::Network;
@@ -155,6 +156,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 shared: 0,
                 forks: 0,
                 peeked: None,
+                broken: false,
                 inherited_listeners,
                 urgent: false,
                 unhurried: false,
@@ -225,9 +227,6 @@ impl<D: Device, N: Network> Worker<D, N> {
             if let Some(listener) = self.listeners.get_mut(*number) {
                 listener.holds += 1;
             }
-        }
-        if let Some(session) = self.sessions.get_mut(id) {
-            session.forks = session.forks.wrapping_add(1);
         }
         let fork = Fork {
             uid,
@@ -433,6 +432,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         let mut left = session.region.submissions.capacity() as usize;
         while left > 0 {
+            self.catch_up_left = CATCH_UP;
             if !listens && let Some(session) = self.sessions.get_mut(id) {
                 session.notices.clear();
             }

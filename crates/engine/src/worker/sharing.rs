@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use tcp::{ConnId, Request};
 
 use super::Worker;
+use super::submissions::BUDGET;
 use crate::connections::{Conn, PoolId, SessionId};
 use crate::family::{Family, Who};
 use crate::memory::Memory;
@@ -40,6 +41,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             conn.flags.queued = false;
             conn.flags.tell_opened = false;
             conn.flags.told_alone = false;
+            conn.flags.taken = true;
             conn.family = Some(Box::new(family));
             // From now on a session is held by being a holder, and by the pool being its.
             self.hold(owner);
@@ -212,6 +214,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         conn.grant = (conn.grant + 1) % position::GRANTS;
         let consumed = conn.stream.consumed();
         conn.announced = consumed;
+        conn.said = 0;
         let alone = conn
             .family
             .as_ref()
@@ -410,7 +413,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         // The pool is its; being the owner is the same now.
         self.shares_less(last);
         self.let_go(last);
-        if !told_alone {
+        let reads_along = self
+            .sessions
+            .get(last)
+            .is_some_and(|session| session.notices.len() < BUDGET);
+        if !told_alone && reads_along {
             // It reads and writes as one that shares with nobody from here on.
             if let Err(breach) = self.revoke(conn_id) {
                 self.breaches.push(breach);

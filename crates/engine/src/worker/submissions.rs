@@ -31,7 +31,7 @@ impl Whose {
 }
 
 /// Submissions taken from one session in a turn.
-const BUDGET: usize = 256;
+pub(super) const BUDGET: usize = 256;
 
 /// [`OptionKind::Linger`]: on, and no second.
 const LINGER_FOR_NO_TIME: u64 = 1;
@@ -62,18 +62,22 @@ impl<D: Device, N: Network> Worker<D, N> {
                 return Ok(0);
             };
             // A host that does not read its notices is not asked for more of them.
-            if session.ended.is_some() || session.notices.len() >= BUDGET {
+            if session.ended.is_some() || session.broken || session.notices.len() >= BUDGET {
                 break;
             }
             let Some(submission) = session.next_submission()? else {
                 break;
             };
-            count += 1;
             if let Some(time) = submission.time()
                 && !self.sharers.is_empty()
+                && !self.catch_up(time, id)
             {
-                self.catch_up(time, id);
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.peeked = Some(submission);
+                }
+                break;
             }
+            count += 1;
             self.submitted(id, submission)?;
         }
         if count != 0
@@ -251,16 +255,18 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Ok(());
         };
         let before = conn.stream.consumed();
-        if total == before {
+        if total == before && total == conn.said {
             return Ok(());
         }
-        if total < before || total > conn.announced {
+        if total < conn.said || total > conn.announced {
             return Err(EndReason::Consumed {
                 consumed: total,
                 announced: conn.announced,
                 before,
             });
         }
+        conn.said = total;
+        // Its position may have told more already: then there is nothing to do.
         self.consume(conn_id, total);
         Ok(())
     }

@@ -189,9 +189,13 @@ impl Attachment {
         locks.take(&self.pump);
     }
 
-    /// Takes the locks under which no other is taken, for a fork.
-    pub(crate) fn lock_leaves<'a>(&'a self, locks: &mut Locks<'a>) {
+    /// Takes the lock under which the engine is asked, for a fork.
+    pub(crate) fn lock_control<'a>(&'a self, locks: &mut Locks<'a>) {
         locks.take(&self.control);
+    }
+
+    /// Takes the other locks under which no other is taken, for a fork.
+    pub(crate) fn lock_leaves<'a>(&'a self, locks: &mut Locks<'a>) {
         locks.take(&self.submissions);
         locks.take(&self.pool);
         locks.take(&self.spare_wakers);

@@ -288,12 +288,6 @@ impl Attachment {
         token
     }
 
-    /// Whether this process has anything at the engine that a child of it would inherit.
-    pub(crate) fn has_something(&self) -> bool {
-        let pump = lock(&self.pump);
-        !pump.connections.is_empty() || !pump.connecting.is_empty() || !pump.listeners.is_empty()
-    }
-
     /// The sockets of all connections, those that are being opened too.
     pub(crate) fn sockets(&self) -> Vec<Arc<SocketCore>> {
         let pump = lock(&self.pump);

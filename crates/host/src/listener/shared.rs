@@ -191,6 +191,7 @@ impl ListenerCore {
         // What it was offered used up credit.
         let withdrawn = (before - state.queue.len()) as u32;
         state.taken = state.taken.wrapping_add(withdrawn);
+        state.give_used_credit();
         if state.queue.is_empty() {
             self.source.0.set(Readiness::NONE);
         }

@@ -219,11 +219,12 @@ impl SocketCore {
         local: SocketAddr,
         peer: SocketAddr,
         options: Options,
-        connect_block: u64,
+        (attachment, connect_block): (&Attachment, u64),
     ) -> Arc<Self> {
         let mut state = State::new(Phase::Connecting, local, peer);
         state.options = options;
         state.connect_block = Some(connect_block);
+        state.alone_since = attachment.forks();
         Self::new(session, state)
     }
 
@@ -234,10 +235,8 @@ impl SocketCore {
             (Some(Link { attachment, conn }), Some(grant)) => attachment.accept(*conn, grant),
             _ => false,
         };
-        // One that ended before anybody accepted it is accepted all the same, as in the kernel.
-        let over = state.phase == Phase::Over && !state.closed;
-        state.accepted = taken || over;
-        state.accepted
+        state.accepted = taken;
+        taken
     }
 
     /// Gives the socket what its listener's program had set.

@@ -55,16 +55,22 @@ impl Socket {
     /// # Errors
     /// As for `recv`.
     pub fn discard(&self, limit: usize) -> Result<usize, Errno> {
+        if limit == 0 {
+            return Ok(0);
+        }
         loop {
             let mut state = self.core.readable()?;
             let count = state.receive.waiting().min(limit as u64);
-            if count == 0 && limit > 0 {
+            if count == 0 {
                 if state.must_ask() {
                     drop(state);
                     self.core.ask_to_read()?;
                     continue;
                 }
                 return state.at_the_end().unwrap_or(Err(Errno::AGAIN));
+            }
+            if state.link.is_none() {
+                return Err(Errno::NOTCONN);
             }
             if state.take_copied(count) {
                 self.core.consumed(state);
