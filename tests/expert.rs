@@ -105,7 +105,8 @@ const BY_CHANCE: &[&str] = &[
     "TCP Checksum #xffff instead of #x# (see RFC #)",
     // A tail loss probe meets the acknowledgement that a slow reader has held up.
     "This frame is a (suspected) spurious retransmission",
-    // A probe of a closed window meets the news that it has opened.
+    // A probe of a closed window meets the news that it has opened: the probe, and its answer.
+    "TCP keep-alive segment",
     "ACK to a TCP keep-alive segment",
 ];
 

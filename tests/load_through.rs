@@ -265,7 +265,7 @@ fn what_a_device_rewrites_and_loses_is_told_from_both_ends() {
         .program(Side::Client, BINARY)
         .arg("load")
         .args(&arguments)
-        .args(["-n", "200", "--retry", "100ms"])
+        .args(["-n", "200", "--retry", "100ms", "--grace", "60s"])
         .output()
         .expect("a client");
     assert!(
