@@ -338,17 +338,7 @@ fn what_a_process_did_not_accept_goes_to_another() {
     let mut world = World::new();
     let (mut first, mut second) = (world.attach(None), world.attach(None));
     let (port, listener) = world.listen(&mut first);
-    let addr = first.kernel[0].local_addr().expect("bound");
-    let shown = first.kernel[0].try_clone().expect("descriptors").into();
-    let request = Request::Listen {
-        addr,
-        v6only: false,
-        backlog: 128,
-    };
-    let (reply, _) = world.request(&mut second, &request, [shown].into_iter().collect());
-    let Reply::Listening { listener: other } = reply else {
-        panic!("{reply:?}");
-    };
+    let other = world.join(&mut second, &first);
     first.submit(Submission::Credit {
         listener,
         total: 2,

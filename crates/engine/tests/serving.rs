@@ -253,17 +253,7 @@ fn two_processes_share_a_listener_and_take_turns() {
     let mut world = World::new();
     let (mut first, mut second) = (world.attach(None), world.attach(None));
     let (port, listener) = world.listen(&mut first);
-    let shown = first.kernel[0].try_clone().expect("descriptors").into();
-    let addr = first.kernel[0].local_addr().expect("bound");
-    let request = Request::Listen {
-        addr,
-        v6only: false,
-        backlog: 128,
-    };
-    let (reply, _) = world.request(&mut second, &request, [shown].into_iter().collect());
-    let Reply::Listening { listener: other } = reply else {
-        panic!("{reply:?}");
-    };
+    let other = world.join(&mut second, &first);
     assert_ne!(listener, other, "each socket has its own name");
     for (host, listener) in [(&mut first, listener), (&mut second, other)] {
         host.submit(Submission::Credit {
@@ -365,28 +355,12 @@ fn packets_start_with_the_hop_limit_of_the_configuration() {
     assert_eq!(world.peer.hop_limit, 33);
 }
 
-/// A second process that accepts from the listener of a first; its name for it.
-fn joined(world: &mut World, first: &world::Host, second: &mut world::Host) -> u32 {
-    let shown = first.kernel[0].try_clone().expect("descriptors").into();
-    let addr = first.kernel[0].local_addr().expect("bound");
-    let request = Request::Listen {
-        addr,
-        v6only: false,
-        backlog: 128,
-    };
-    let (reply, _) = world.request(second, &request, [shown].into_iter().collect());
-    match reply {
-        Reply::Listening { listener } => listener,
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn who_asks_gets_what_others_were_offered_and_have_not_accepted() {
     let mut world = World::new();
     let (mut busy, mut idle) = (world.attach(None), world.attach(None));
     let (port, listener) = world.listen(&mut busy);
-    let other = joined(&mut world, &busy, &mut idle);
+    let other = world.join(&mut idle, &busy);
     let credit = |listener, total, waits| Submission::Credit {
         listener,
         total,
@@ -442,7 +416,7 @@ fn who_joins_gets_what_the_only_one_was_offered_before() {
     world.settle();
     first.collect();
     assert_eq!(first.accepted().len(), 1);
-    let other = joined(&mut world, &first, &mut second);
+    let other = world.join(&mut second, &first);
     second.submit(Submission::Credit {
         listener: other,
         total: 32,
@@ -458,7 +432,7 @@ fn what_a_stopped_process_was_offered_goes_to_one_that_sleeps() {
     let mut world = World::new();
     let (mut stopped, mut sleeping) = (world.attach(None), world.attach(None));
     let (port, listener) = world.listen(&mut stopped);
-    let other = joined(&mut world, &stopped, &mut sleeping);
+    let other = world.join(&mut sleeping, &stopped);
     for (host, listener) in [(&mut stopped, listener), (&mut sleeping, other)] {
         host.submit(Submission::Credit {
             listener,

@@ -6,7 +6,7 @@ use queue_pair::{Area, EngineSide};
 use tcp::{ConnId, Extent, PayloadStore};
 
 use super::pool::Pool;
-use crate::connections::{Connections, PoolId, SessionId};
+use crate::connections::{Conn, Connections, PoolId, SessionId};
 
 /// Bits of an address that say where in a send area; those above say whose.
 const OFFSET_BITS: u32 = 40;
@@ -87,6 +87,30 @@ impl Memory {
         let offset = extent.addr & ((1 << OFFSET_BITS) - 1);
         let area = self.send.get(slot)?.as_ref()?;
         area.slice(offset, extent.len as usize).ok()
+    }
+
+    /// Moves what a connection has received, and nobody has read, to another pool; false, with nothing
+    /// changed, if that has too little memory.
+    pub fn move_stream(&mut self, conn: &mut Conn, to: PoolId) -> bool {
+        let moved = match self.two_pools(conn.pool, to) {
+            Some((from, to)) => conn.stream.move_to(from, to),
+            None => false,
+        };
+        if moved {
+            conn.pool = to;
+        }
+        moved
+    }
+
+    /// Lets go of what a connection has received, which nobody will read: what still comes is the
+    /// engine's. Returns the pool in which it was.
+    pub fn abandon_stream(&mut self, conn: &mut Conn) -> PoolId {
+        if let Some(pool) = self.pool(conn.pool) {
+            conn.stream.release(pool);
+        }
+        let former = std::mem::replace(&mut conn.pool, PoolId::ENGINE);
+        self.expect_stream(PoolId::ENGINE);
+        former
     }
 
     /// Begins the bookkeeping of a stream in `pool`.

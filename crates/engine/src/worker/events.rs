@@ -123,16 +123,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Vec::new();
         };
         conn.owner = None;
-        let pool = conn.pool;
-        if let Some(memory) = self.memory.pool(pool) {
-            conn.stream.release(memory);
-        }
-        conn.pool = crate::connections::PoolId::ENGINE;
-        self.memory
-            .expect_stream(crate::connections::PoolId::ENGINE);
-        if let Some(session) = pool.session() {
-            self.let_go(session);
-        }
+        let pool = self.memory.abandon_stream(conn);
+        self.let_go_of_pool(pool);
         let sessions: Vec<SessionId> = family
             .holders()
             .iter()

@@ -135,13 +135,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.memory.expect_stream(conn.pool);
         }
         let pool = PoolId::of(session);
-        let Some((from, to)) = self.memory.two_pools(conn.pool, pool) else {
-            return false;
-        };
-        if !conn.stream.move_to(from, to) {
+        if !self.memory.move_stream(conn, pool) {
             return false;
         }
-        conn.pool = pool;
         conn.owner = Some(session);
         conn.grant = (conn.grant + 1) % position::GRANTS;
         conn.listener = listener;
@@ -408,12 +404,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             return;
         };
         let number = conn.listener;
-        let moved = match self.memory.two_pools(conn.pool, PoolId::ENGINE) {
-            Some((from, to)) => conn.stream.move_to(from, to),
-            None => false,
-        };
-        if moved {
-            conn.pool = PoolId::ENGINE;
+        if self.memory.move_stream(conn, PoolId::ENGINE) {
             conn.flags = crate::connections::Flags {
                 connected: conn.flags.connected,
                 peer_closed: conn.flags.peer_closed,

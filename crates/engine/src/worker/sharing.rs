@@ -200,15 +200,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             return true;
         };
         let former = conn.pool;
-        if former != pool {
-            let moved = match self.memory.two_pools(former, pool) {
-                Some((from, to)) => conn.stream.move_to(from, to),
-                None => false,
-            };
-            if !moved {
-                return false;
-            }
-            conn.pool = pool;
+        if former != pool && !self.memory.move_stream(conn, pool) {
+            return false;
         }
         conn.owner = Some(id);
         conn.grant = (conn.grant + 1) % position::GRANTS;
@@ -241,7 +234,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         true
     }
 
-    fn let_go_of_pool(&mut self, pool: PoolId) {
+    pub(super) fn let_go_of_pool(&mut self, pool: PoolId) {
         if let Some(session) = pool.session() {
             self.let_go(session);
         }
@@ -309,12 +302,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         let pool = conn.pool;
         if left == 0 {
             // The last has gone: the connection ends as the kernel would end it.
-            if let Some(pool) = self.memory.pool(pool) {
-                conn.stream.release(pool);
-            }
-            conn.pool = PoolId::ENGINE;
+            self.memory.abandon_stream(conn);
             conn.flags.closed = true;
-            self.memory.expect_stream(PoolId::ENGINE);
             self.let_go_of_pool(pool);
             let request = if reset {
                 Request::Abort
@@ -327,12 +316,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         {
             // What nobody has read does not stay in the memory of one who is gone, if it can be
             // kept elsewhere.
-            let moved = match self.memory.two_pools(pool, PoolId::ENGINE) {
-                Some((from, to)) => conn.stream.move_to(from, to),
-                None => false,
-            };
-            if moved {
-                conn.pool = PoolId::ENGINE;
+            if self.memory.move_stream(conn, PoolId::ENGINE) {
                 self.let_go_of_pool(pool);
             }
         }

@@ -6,7 +6,7 @@ use queue_pair::{ConnRef, OptionKind, Submission};
 use tcp::{ConnId, ConnOption, Request, RequestError};
 
 use super::Worker;
-use crate::connections::{Conn, PoolId, SessionId};
+use crate::connections::{Conn, SessionId};
 use crate::family::Who;
 use crate::memory::Memory;
 use crate::network::Network;
@@ -336,11 +336,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn detach(&mut self, conn_id: ConnId) -> Option<SessionId> {
         let conn = self.connections.get_mut(conn_id)?;
         let owner = conn.owner.take()?;
-        if let Some(pool) = self.memory.pool(conn.pool) {
-            conn.stream.release(pool);
-        }
-        conn.pool = PoolId::ENGINE;
-        self.memory.expect_stream(PoolId::ENGINE);
+        self.memory.abandon_stream(conn);
         conn.flags.queued = false;
         Some(owner)
     }
