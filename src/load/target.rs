@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use engine::kernel::neighbours::{Knowledge, Neighbours};
-use engine::kernel::routes::{Route, Routes};
+use engine::slow::kernel::neighbours::{Knowledge, Neighbours};
+use engine::slow::kernel::routes::{Route, Routes};
 use netdev::Interface;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wire::ethernet::{MacAddr, Vlan};

@@ -12,10 +12,10 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
 
 use crate::config::{Config, ConfigError};
-use crate::control::Control;
-use crate::kernel::{netfilter, privileges};
+use crate::fast::worker::Worker;
 use crate::network::{KernelNetwork, Steer, Steered};
-use crate::worker::Worker;
+use crate::slow::control::Control;
+use crate::slow::kernel::{netfilter, privileges};
 
 /// The oldest kernel that has what the engine is built on, and that it is tried on.
 const OLDEST_LINUX: (u32, u32) = (6, 1);

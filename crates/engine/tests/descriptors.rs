@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use engine::config::Config;
-use engine::control::Control;
+use engine::slow::control::Control;
 use engine::stats::Drop;
 use netdev::sim::LinkConfig;
 use queue_pair::control::{Channel, ChannelError, Reply, Request};

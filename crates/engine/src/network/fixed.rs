@@ -10,7 +10,7 @@ use tcp::Instant;
 use wire::ethernet::MacAddr;
 
 use super::{Network, NetworkChange, Steered};
-use crate::kernel::neighbours::Knowledge;
+use crate::slow::kernel::neighbours::Knowledge;
 
 /// Every destination is on the link and has the same hardware address.
 #[derive(Debug, Clone)]

@@ -17,8 +17,8 @@ use rustix::io::Errno;
 use tcp::Instant;
 use wire::ethernet::MacAddr;
 
-use crate::kernel::link::LinkState;
-use crate::kernel::neighbours::Knowledge;
+use crate::slow::kernel::link::LinkState;
+use crate::slow::kernel::neighbours::Knowledge;
 
 pub use fixed::FixedNetwork;
 pub use held::HeldFrames;

@@ -10,13 +10,13 @@ use tcp::Instant;
 use wire::ethernet::MacAddr;
 
 use super::{Network, NetworkChange, Steered};
-use crate::kernel::addresses::Addresses;
-use crate::kernel::link::Link;
-use crate::kernel::neighbours::{Knowledge, Neighbours};
-use crate::kernel::netlink::Notified;
-use crate::kernel::ports::Ports;
-use crate::kernel::routes::Routes;
-use crate::kernel::sock_diag;
+use crate::slow::kernel::addresses::Addresses;
+use crate::slow::kernel::link::Link;
+use crate::slow::kernel::neighbours::{Knowledge, Neighbours};
+use crate::slow::kernel::netlink::Notified;
+use crate::slow::kernel::ports::Ports;
+use crate::slow::kernel::routes::Routes;
+use crate::slow::kernel::sock_diag;
 use netdev::interface::Interface;
 use netdev::steering::Endpoint;
 

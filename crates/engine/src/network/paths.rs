@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use wire::ethernet::MacAddr;
 
 use super::Network;
-use crate::kernel::neighbours::Knowledge;
+use crate::slow::kernel::neighbours::Knowledge;
 
 /// Names a path; valid while it is [used](Paths::acquire).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use engine::config::Config;
-use engine::control::Control;
+use engine::fast::worker::Worker;
 use engine::network::FixedNetwork;
-use engine::worker::Worker;
+use engine::slow::control::Control;
 use netdev::Device;
 use netdev::sim::{LinkConfig, SimDevice, link};
 use netdev::syscalls::netns_cookie;

@@ -6,10 +6,10 @@ use rustix::io::Errno;
 use tcp::{ConnId, ConnUpdate, Event, Failure, Request};
 
 use super::Worker;
-use crate::connections::SessionId;
-use crate::family::Who;
+use crate::fast::connections::SessionId;
+use crate::fast::family::Who;
+use crate::fast::session::{EndReason, Session};
 use crate::network::{Network, scoped};
-use crate::session::{EndReason, Session};
 
 impl<D: Device, N: Network> Worker<D, N> {
     /// Takes what the TCP has to say; true if there was anything.
@@ -22,7 +22,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                     let Some(number) = self.listeners.number_of(id) else {
                         continue;
                     };
-                    let lacks_memory = |l: &mut crate::listeners::Listener| l.lacks_memory;
+                    let lacks_memory = |l: &mut crate::fast::listeners::Listener| l.lacks_memory;
                     if self.listeners.get_mut(number).is_some_and(lacks_memory) {
                         // It says so of what was just put back, too, and would for ever.
                         continue;

@@ -5,8 +5,8 @@ use rustix::io::{Errno, Result};
 use tcp::ConnId;
 
 use super::Worker;
-use crate::kernel::link::LinkState;
 use crate::network::Network;
+use crate::slow::kernel::link::LinkState;
 
 impl<D: Device, N: Network> Worker<D, N> {
     /// The interface has changed; `None`: it is gone.

@@ -4,10 +4,10 @@ use netdev::Device;
 use queue_pair::control::{Explanation, Metric, MetricKind, SocketRow};
 
 use super::{SessionId, Worker};
-use crate::connections::Conn;
-use crate::listeners::Listener;
+use crate::fast::connections::Conn;
+use crate::fast::listeners::Listener;
+use crate::fast::session::{SessionCounters, conn_ref};
 use crate::network::{Network, scoped};
-use crate::session::{SessionCounters, conn_ref};
 use crate::stats::{Metrics, conn_info, state_name};
 
 /// Sockets in one answer: a control message has room for so many.
@@ -205,7 +205,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         })
     }
 
-    fn listener_process(&self, listener: &Listener) -> Option<&crate::session::Session> {
+    fn listener_process(&self, listener: &Listener) -> Option<&crate::fast::session::Session> {
         // Of several processes (a master and its workers) the one that joined last: it accepts.
         self.sessions.get(listener.members.last()?.session)
     }

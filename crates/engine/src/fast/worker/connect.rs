@@ -9,9 +9,9 @@ use rustix::io::Errno;
 use tcp::{ConnId, ConnOptions, ConnectError};
 
 use super::Worker;
-use crate::connections::{PoolId, SessionId};
+use crate::fast::connections::{PoolId, SessionId};
+use crate::fast::session::EndReason;
 use crate::network::{Network, is_link_local};
-use crate::session::EndReason;
 use crate::stats::Drop;
 
 /// Leased ports that are tried for a connection before one more is leased.

@@ -43,12 +43,12 @@ use wire::tcp::Flags;
 
 use crate::capture::{Captures, Direction, Frame};
 use crate::config::Config;
-use crate::connections::{Connections, SessionId};
-use crate::control::Control;
-use crate::listeners::Listeners;
-use crate::memory::{Memory, Store};
+use crate::fast::connections::{Connections, SessionId};
+use crate::fast::listeners::Listeners;
+use crate::fast::memory::{Memory, Store};
+use crate::fast::session::{EndReason, Sessions};
 use crate::network::{HeldFrames, Network, Paths};
-use crate::session::{EndReason, Sessions};
+use crate::slow::control::Control;
 use crate::stats::{Counters, Drop};
 
 use self::lent::Lent;

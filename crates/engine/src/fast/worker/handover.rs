@@ -15,10 +15,10 @@ use tcp::{ConnId, Instant, Request};
 
 use super::Worker;
 use super::submissions::{BUDGET, Whose};
-use crate::connections::{PoolId, SessionId};
-use crate::listeners::Offer;
+use crate::fast::connections::{PoolId, SessionId};
+use crate::fast::listeners::Offer;
+use crate::fast::session::{EndReason, Session};
 use crate::network::Network;
-use crate::session::{EndReason, Session};
 
 /// An offer that was not accepted for so long goes to another process, if one sleeps: longer than a
 /// wake-up takes, on this core or another, and shorter than a client notices.
@@ -121,7 +121,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 return Some((member.number, member.session));
             }
         }
-        let named = |member: &mut crate::listeners::Member| (member.number, member.session);
+        let named = |member: &mut crate::fast::listeners::Member| (member.number, member.session);
         if let Some(sleeper) = listener.next_willing(LOOKS, asleep).map(named) {
             return Some(sleeper);
         }
@@ -405,7 +405,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         let number = conn.listener;
         if self.memory.move_stream(conn, PoolId::ENGINE) {
-            conn.flags = crate::connections::Flags {
+            conn.flags = crate::fast::connections::Flags {
                 connected: conn.flags.connected,
                 peer_closed: conn.flags.peer_closed,
                 ..Default::default()

@@ -14,11 +14,11 @@ use tcp::{ConnId, Request};
 
 use super::Worker;
 use super::submissions::BUDGET;
-use crate::connections::{Conn, PoolId, SessionId};
-use crate::family::{Family, Who};
-use crate::memory::Memory;
+use crate::fast::connections::{Conn, PoolId, SessionId};
+use crate::fast::family::{Family, Who};
+use crate::fast::memory::Memory;
+use crate::fast::session::{EndReason, conn_ref};
 use crate::network::Network;
-use crate::session::{EndReason, conn_ref};
 
 impl<D: Device, N: Network> Worker<D, N> {
     /// The child of a fork, known by its token, has a connection from now on, too.
@@ -88,7 +88,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// As [`tell_family`](Self::tell_family), for whoever has the connection at hand.
-    pub(super) fn queue_family(sessions: &mut crate::session::Sessions, conn: &mut Conn) {
+    pub(super) fn queue_family(sessions: &mut crate::fast::session::Sessions, conn: &mut Conn) {
         let id = conn.id;
         let Some(family) = conn.family.as_mut() else {
             return;
@@ -177,7 +177,7 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// How far the reader of a connection has come, whether or not it has said so; what it has said,
     /// if it tells tales.
-    pub(super) fn read_so_far(sessions: &crate::session::Sessions, conn: &Conn) -> u64 {
+    pub(super) fn read_so_far(sessions: &crate::fast::session::Sessions, conn: &Conn) -> u64 {
         let before = conn.stream.consumed();
         let word = conn
             .owner

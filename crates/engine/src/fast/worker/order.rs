@@ -12,7 +12,7 @@ use netdev::Device;
 
 use super::Worker;
 use super::submissions::BUDGET;
-use crate::connections::SessionId;
+use crate::fast::connections::SessionId;
 use crate::network::Network;
 
 /// Submissions of others that are taken in a turn before those that they come before.

@@ -12,9 +12,9 @@ use tcp::Instant;
 
 use super::Worker;
 use crate::clock::Clock;
-use crate::connections::SessionId;
+use crate::fast::connections::SessionId;
+use crate::fast::session::EndReason;
 use crate::network::Network;
-use crate::session::EndReason;
 
 /// What the worker's loop must be awake for.
 #[derive(Debug, Clone, Copy)]

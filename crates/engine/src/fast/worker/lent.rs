@@ -11,7 +11,7 @@ use netdev::Device;
 use rustix::io::Errno;
 
 use super::Worker;
-use crate::connections::SessionId;
+use crate::fast::connections::SessionId;
 use crate::network::{Network, Steered};
 
 /// The ports that were lent.
@@ -94,7 +94,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Ok(false);
         }
         let port = local.port();
-        let listens = |listener: &crate::listeners::Listener| {
+        let listens = |listener: &crate::fast::listeners::Listener| {
             listener.local.port() == port && listener.steered.contains(&source)
         };
         if !self.listeners.iter().any(listens) && self.closing.add(source, port) {

@@ -6,11 +6,11 @@ use queue_pair::{ConnRef, OptionKind, Submission};
 use tcp::{ConnId, ConnOption, Request, RequestError};
 
 use super::Worker;
-use crate::connections::{Conn, SessionId};
-use crate::family::Who;
-use crate::memory::Memory;
+use crate::fast::connections::{Conn, SessionId};
+use crate::fast::family::Who;
+use crate::fast::memory::Memory;
+use crate::fast::session::{EndReason, conn_ref};
 use crate::network::Network;
-use crate::session::{EndReason, conn_ref};
 use crate::stats::Drop;
 
 /// A connection that a session names.
@@ -410,7 +410,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// Puts a connection on the list, of each session that has it, of those with something to tell.
-    pub(super) fn queue(sessions: &mut crate::session::Sessions, conn: &mut Conn) {
+    pub(super) fn queue(sessions: &mut crate::fast::session::Sessions, conn: &mut Conn) {
         if conn.family.is_some() {
             Self::queue_family(sessions, conn);
             return;

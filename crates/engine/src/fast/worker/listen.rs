@@ -15,10 +15,10 @@ use tcp::{ConnOptions, ListenError, ListenSpec};
 
 use super::Worker;
 use crate::config::Congestion;
-use crate::connections::SessionId;
-use crate::control::Proof;
-use crate::listeners::Listener;
+use crate::fast::connections::SessionId;
+use crate::fast::listeners::Listener;
 use crate::network::{Network, Steered};
+use crate::slow::control::Proof;
 
 /// Endpoints without a listener that are still steered.
 #[derive(Debug, Default)]

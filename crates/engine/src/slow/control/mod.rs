@@ -16,7 +16,7 @@ use rustix::net::{
 };
 
 use crate::config::Limits;
-use crate::connections::SessionId;
+use crate::fast::connections::SessionId;
 
 pub use poller::{Poller, Source};
 pub use proof::{Proof, Refusal, prove_bound, prove_listener};

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::epoll;
 
-use crate::connections::SessionId;
+use crate::fast::connections::SessionId;
 
 /// What became ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

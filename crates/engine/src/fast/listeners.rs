@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use tcp::{ConnId, Instant, ListenerId};
 
-use crate::connections::SessionId;
+use crate::fast::connections::SessionId;
 use crate::network::Steered;
 
 /// Bits of a listener's number that say which slot it has; the others tell its tenants apart.

@@ -12,10 +12,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::Worker;
 use super::sessions::NoSession;
 use crate::capture::CaptureError;
-use crate::connections::SessionId;
-use crate::control::{Accepted, Heard, Source, prove_bound, prove_listener};
+use crate::fast::connections::SessionId;
+use crate::fast::session::{EndReason, Process};
 use crate::network::Network;
-use crate::session::{EndReason, Process};
+use crate::slow::control::{Accepted, Heard, Source, prove_bound, prove_listener};
 use crate::stats::Drop;
 
 /// Requests of one connection that are answered in one go.

@@ -9,7 +9,7 @@ use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::{Completion, EngineSide, Submission, Violation};
 use tcp::ConnId;
 
-use crate::connections::SessionId;
+use crate::fast::connections::SessionId;
 
 pub use completions::{Ends, conn_ref};
 

@@ -12,10 +12,10 @@ use tcp::{ConnId, Request};
 
 use super::Worker;
 use super::order::CATCH_UP;
-use crate::connections::SessionId;
-use crate::family::Who;
+use crate::fast::connections::SessionId;
+use crate::fast::family::Who;
+use crate::fast::session::{EndReason, MAX_WAKERS, Process, Session, SessionCounters};
 use crate::network::Network;
-use crate::session::{EndReason, MAX_WAKERS, Process, Session, SessionCounters};
 use crate::stats::Drop;
 
 /// Of all sessions, the last quarter (one in so many) is for users that have less than their share.

@@ -4,8 +4,8 @@
 
 use tcp::{ConnId, Instant};
 
-use crate::family::Family;
-use crate::memory::Stream;
+use crate::fast::family::Family;
+use crate::fast::memory::Stream;
 use crate::network::PathId;
 
 /// Number of the pool that holds what was received: 0 is the engine's own, `n + 1` is that of the

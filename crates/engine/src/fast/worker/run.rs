@@ -15,10 +15,10 @@ use tcp::{Failure, Instant};
 use super::Worker;
 use super::sleep::Due;
 use crate::clock::Clock;
-use crate::connections::{Conn, SessionId};
-use crate::control::Source;
+use crate::fast::connections::{Conn, SessionId};
+use crate::fast::session::EndReason;
 use crate::network::{Network, NetworkChange, Paths};
-use crate::session::EndReason;
+use crate::slow::control::Source;
 use crate::stats::Drop;
 
 /// How long, at most, what is rare waits while there is work.
@@ -239,8 +239,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    fn release_held(&mut self, number: u32, knowledge: crate::kernel::neighbours::Knowledge) {
-        use crate::kernel::neighbours::Knowledge;
+    fn release_held(&mut self, number: u32, knowledge: crate::slow::kernel::neighbours::Knowledge) {
+        use crate::slow::kernel::neighbours::Knowledge;
         match knowledge {
             Knowledge::Resolved { mac, .. } => {
                 for bytes in self.held.release(number, mac) {

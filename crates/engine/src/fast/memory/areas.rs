@@ -6,7 +6,7 @@ use queue_pair::{Area, EngineSide};
 use tcp::{ConnId, Extent, PayloadStore};
 
 use super::pool::Pool;
-use crate::connections::{Conn, Connections, PoolId, SessionId};
+use crate::fast::connections::{Conn, Connections, PoolId, SessionId};
 
 /// Bits of an address that say where in a send area; those above say whose.
 const OFFSET_BITS: u32 = 40;

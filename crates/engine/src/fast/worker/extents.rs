@@ -7,9 +7,9 @@ use netdev::Device;
 use tcp::{ConnId, Request};
 
 use super::Worker;
-use crate::connections::SessionId;
+use crate::fast::connections::SessionId;
+use crate::fast::session::Session;
 use crate::network::Network;
-use crate::session::Session;
 
 /// Bytes of send area for each piece that a session may have under way: the entries take a quarter
 /// of what the area does, at most.

@@ -13,8 +13,8 @@ use wire::ethernet::{MacAddr, Vlan};
 use wire::segment::{Headers, Link, MAX_HEADERS_LEN, TcpChecksum};
 
 use crate::capture::{Captures, Direction, Frame};
-use crate::connections::Connections;
-use crate::memory::Memory;
+use crate::fast::connections::Connections;
+use crate::fast::memory::Memory;
 use crate::network::{HeldFrames, Network, PathId, Paths, Reach};
 use crate::stats::{Counters, Drop};
 

@@ -7,8 +7,8 @@ use queue_pair::{Completion, ConnRef, Violation};
 use tcp::ConnId;
 
 use super::Session;
-use crate::connections::{Conn, SessionId};
-use crate::family::{Holder, Who};
+use crate::fast::connections::{Conn, SessionId};
+use crate::fast::family::{Holder, Who};
 
 /// The name of a connection as hosts write it.
 pub fn conn_ref(id: ConnId) -> ConnRef {

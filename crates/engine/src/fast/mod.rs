@@ -1,0 +1,18 @@
+//! The fast half of the engine: what a core does for each packet and each submission, and the state
+//! that it needs for that. One thread, which never waits for anything but work.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`worker`] | the loop: receive, submissions, timers, completions, transmit, doorbells |
+//! | [`memory`] | where received bytes lie, and where bytes to send come from |
+//! | [`connections`] | whose each connection is, and what its owner has not been told |
+//! | [`family`] | the processes that have a connection together |
+//! | [`session`] | the attached processes and their shared memory |
+//! | [`listeners`] | which processes accept where, and how many connections each wants |
+
+pub mod connections;
+pub mod family;
+pub mod listeners;
+pub mod memory;
+pub mod session;
+pub mod worker;
