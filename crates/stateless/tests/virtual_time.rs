@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Faults, Habits, Load, World};
+use common::{Faults, Habits, Load, Stateless, World};
 use stateless::client::Finish;
 use stateless::client::run::{Due, Plan};
 
@@ -325,4 +325,30 @@ fn a_connection_that_is_not_opened_by_the_end_is_an_error() {
         (2, 2),
         "{counters:#?}"
     );
+}
+
+#[test]
+fn a_server_without_sessions_that_begins_anew_leaves_nothing_unanswered() {
+    // A frame was lost, so it is asked from the first request on again; the end of all may come in
+    // the middle of that.
+    let ways = WAYS.into_iter().filter(|(count, _)| *count < 10);
+    for (per_connection, finish) in ways {
+        for due in [Due::AsTheyReturn, Due::Requests(2000.0)] {
+            for seed in 0..20 {
+                let faults = Faults {
+                    loss: 30,
+                    ..Faults::default()
+                };
+                let mut load = load(per_connection, finish, due);
+                load.paths = vec!["/?s=64".into()];
+                let mut world = World::with(Stateless::new(), seed, &load, faults);
+                world.run(600 * SECOND);
+                let counters = world.runner.client().counters();
+                let said =
+                    format!("seed {seed}, {per_connection}, {finish:?}, {due:?}: {counters:#?}");
+                assert_eq!(counters.responses, REQUESTS, "{said}");
+                assert_eq!(counters.errors(), 0, "{said}");
+            }
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! reorders, and at the other end a server on our own TCP.
 
 mod server;
+mod stateless_peer;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -19,7 +20,8 @@ use stateless::client::sources::{AddressRange, Sources};
 use stateless::client::{Client, Config, Finish, Verify};
 use wire::segment::Link;
 
-pub use server::{Habits, Server, body};
+pub use server::{Habits, Server};
+pub use stateless_peer::Stateless;
 
 /// Frames on their way in and out.
 #[derive(Debug, Default)]
@@ -120,10 +122,22 @@ pub struct Load {
 /// A frame on the link: when it arrives, its number, whether it goes to the server, its bytes.
 type Flying = (u64, u64, bool, Vec<u8>);
 
+/// What answers at the other end.
+pub trait Peer {
+    /// A frame arrives.
+    fn receive(&mut self, now_ns: u64, frame: &[u8]);
+    /// Frames to send.
+    fn turn(&mut self, now_ns: u64) -> Vec<Vec<u8>>;
+    /// When it has something to do, unless a frame comes before.
+    fn next_timeout(&mut self) -> Option<u64>;
+    /// What the bodies of these paths must be.
+    fn verify(paths: &[String]) -> Verify;
+}
+
 /// The world. Frames on the link are ordered by their time, and then by their number.
-pub struct World {
+pub struct World<S = Server> {
     pub runner: Runner<Wire>,
-    pub server: Server,
+    pub server: S,
     queues: Rc<RefCell<Queues>>,
     link: BinaryHeap<Reverse<Flying>>,
     number: u64,
@@ -140,6 +154,13 @@ const CLIENT: &str = "10.0.0.64/28";
 
 impl World {
     pub fn new(seed: u64, load: &Load, habits: Habits, faults: Faults) -> Self {
+        let server = Server::new(habits, Rng::new(!seed).next_u64());
+        Self::with(server, seed, load, faults)
+    }
+}
+
+impl<S: Peer> World<S> {
+    pub fn with(server: S, seed: u64, load: &Load, faults: Faults) -> Self {
         let mut rng = Rng::new(seed);
         let queues = Rc::new(RefCell::new(Queues::default()));
         let common = Common {
@@ -166,7 +187,6 @@ impl World {
             hop_limit: 64,
         };
         let frames = Frames::new(&addressing, &sources, &requests).expect("frames");
-        let bodies = load.paths.iter().map(|path| body(path).into()).collect();
         let client = Client::new(Config {
             server: addressing.server,
             sources,
@@ -176,7 +196,7 @@ impl World {
             finish: load.finish,
             timeout_us: load.timeout_us,
             paced: load.paced,
-            verify: Verify::Bytes(bodies),
+            verify: S::verify(&load.paths),
             window: 4096,
             partial: 64,
             key: rng.next_u64(),
@@ -189,7 +209,7 @@ impl World {
         let now_ns = 5_000_000_000;
         Self {
             runner: Runner::new(wire, client, frames, load.plan.clone(), now_ns),
-            server: Server::new(habits, rng.next_u64()),
+            server,
             queues,
             link: BinaryHeap::new(),
             number: 0,

@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use stateless::client::Verify;
 use tcp::{
     Config, ConnId, ConnOptions, Event, Extent, FrameSink, Instant, ListenSpec, Outgoing,
     PayloadStore, Request, SinkFull, Stack,
 };
 use wire::checksum::Sum;
 use wire::segment::{ChecksumPolicy, Headers, Link, TcpChecksum, parse};
+
+use super::Peer;
 
 /// How the server behaves.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +41,7 @@ impl Default for Habits {
 }
 
 /// The body behind a path: bytes that follow from it.
-pub fn body(path: &str) -> Vec<u8> {
+fn body(path: &str) -> Vec<u8> {
     let size: usize = path.trim_start_matches('/').parse().expect("a size");
     (0..size)
         .map(|at| (at * 7 + at / 251 + size) as u8)
@@ -154,21 +157,23 @@ impl Server {
             connections: 0,
         }
     }
+}
 
-    pub fn receive(&mut self, now_ns: u64, frame: &[u8]) {
+impl Peer for Server {
+    fn receive(&mut self, now_ns: u64, frame: &[u8]) {
         let segment = parse(frame, ChecksumPolicy::Verify).expect("what the client sends is valid");
         let now = Instant::from_nanos(now_ns);
         let _ = self.stack.on_segment(now, &segment, &mut self.memory);
     }
 
-    pub fn next_timeout(&mut self) -> Option<u64> {
+    fn next_timeout(&mut self) -> Option<u64> {
         let timer = self.stack.next_timeout().map(Instant::as_nanos);
         let later = self.later.iter().map(|(at, ..)| *at).min();
         timer.into_iter().chain(later).min()
     }
 
     /// Reads, answers, and returns what is to be sent.
-    pub fn turn(&mut self, now_ns: u64) -> Vec<Vec<u8>> {
+    fn turn(&mut self, now_ns: u64) -> Vec<Vec<u8>> {
         let now = Instant::from_nanos(now_ns);
         self.stack.on_timeout(now, usize::MAX);
         for conn in std::mem::take(&mut self.closing) {
@@ -213,6 +218,12 @@ impl Server {
         sink.frames
     }
 
+    fn verify(paths: &[String]) -> Verify {
+        Verify::Bytes(paths.iter().map(|path| body(path).into()).collect())
+    }
+}
+
+impl Server {
     fn is_closed(&self, conn: ConnId) -> bool {
         self.memory.0.get(&conn).is_none_or(|one| one.closed)
     }

@@ -27,6 +27,9 @@ impl Client {
             self.request(turn, false, None, out);
         } else if is_last || self.is_ending() {
             self.on_last(turn, fresh && is_last, close, out);
+        } else if !fresh && self.ledger.stage(turn.connection) == Stage::Closing {
+            // All was answered, and a server without sessions begins anew: on to the end again.
+            self.request(turn, false, None, out);
         } else if !self.config.paced {
             self.ledger
                 .advance(turn.connection, Stage::Asked, turn.now_us);

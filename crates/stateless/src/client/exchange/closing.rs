@@ -51,7 +51,9 @@ impl Client {
         }
         if turn.live {
             let early = turn.asked < self.config.per_connection && !self.is_ending();
-            let unanswered = self.ledger.answered(turn.connection) != turn.asked as u16;
+            // Fewer than were answered: a server without sessions, which was asked anew from the
+            // first request on.
+            let unanswered = self.lag(turn) > 0;
             // A request may have been on its way to a server that closed meanwhile.
             let overtaken = !has_answered && self.ledger.stage(turn.connection) == Stage::Asked;
             if unanswered || overtaken {
