@@ -27,10 +27,11 @@
 //! nothing else here: a handler that interrupts a call on a socket and calls into the same socket
 //! would wait for itself. What to do about forks stands at [`Session::before_fork`].
 //!
-//! # What will come beside it
+//! # Without copies
 //!
-//! The C interface (`outboard.h`) belongs into a module `c_abi` here, the only one with unsafe code, and
-//! registered memory into `send_pool`'s neighbourhood: an extent of a send then names either.
+//! [`Socket::room`] lends a stretch of the send area to be filled in place, a [`Registered`] piece of
+//! it is the program's own and sent from as often as it likes, and a [`View`] is what has arrived,
+//! where the engine has put it.
 
 #![forbid(unsafe_code)]
 
@@ -65,4 +66,4 @@ pub use ready_set::{Event, ReadySet, SourceHandle, Watchable};
 pub use rustix::io::Errno;
 pub use session::{Legacy, REMARKS, Session};
 pub use sleep::Sleeper;
-pub use socket::{DEFAULT_SEND_BUFFER, Shutdown, Socket};
+pub use socket::{DEFAULT_SEND_BUFFER, Registered, Room, Shutdown, Socket, View};

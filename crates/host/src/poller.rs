@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
 use crate::listener::Listener;
@@ -45,7 +45,7 @@ pub enum Source<'a> {
     /// A listener, with both its sides.
     Listener(&'a Listener),
     /// Any descriptor of the kernel's.
-    Kernel(rustix::fd::BorrowedFd<'a>),
+    Kernel(BorrowedFd<'a>),
 }
 
 impl Poller {
@@ -172,6 +172,34 @@ impl Poller {
                 return Ok(());
             }
         }
+    }
+
+    /// The descriptor by which another event loop waits for this poller: between [`arm`](Self::arm)
+    /// and [`disarm`](Self::disarm) it is readable when there may be something.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    /// Before a thread sleeps on [`fd`](Self::fd): from now on that descriptor tells of all that
+    /// happens. Returns how long it may sleep at most: zero if something is ready already, `None` for
+    /// as long as it likes.
+    ///
+    /// # Errors
+    /// The kernel's for changing an epoll set.
+    pub fn arm(&mut self) -> Result<Option<Duration>, Errno> {
+        self.sleeper.arm();
+        self.register()?;
+        let ready = self.ready.any_ready();
+        Ok(if ready {
+            Some(Duration::ZERO)
+        } else {
+            self.sleeper.limit()
+        })
+    }
+
+    /// After it has slept, and before anything else is asked of the poller.
+    pub fn disarm(&mut self) {
+        self.sleeper.disarm(true);
     }
 
     /// Adds what the engine has.

@@ -33,6 +33,9 @@ impl Readiness {
     pub const WRNORM: Readiness = Readiness(0x100);
     /// The peer has ended its direction.
     pub const RDHUP: Readiness = Readiness(0x2000);
+    /// The peer has acknowledged as much as [`Socket::tell_when_acknowledged`](crate::Socket::tell_when_acknowledged)
+    /// was told. Not one of the kernel's bits.
+    pub const ACKED: Readiness = Readiness(1 << 26);
     /// Interest flag: report once, then not until the interest is set anew.
     pub const ONESHOT: Readiness = Readiness(1 << 30);
     /// Interest flag: report changes, not states.

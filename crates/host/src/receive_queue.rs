@@ -26,6 +26,18 @@ pub(crate) struct ReceiveQueue {
     consumed: u64,
     /// What the engine was last told of `consumed`.
     announced: u64,
+    /// What is lent to the program, in the order of the stream and without a gap: the first piece
+    /// begins at `consumed`.
+    lent: VecDeque<Lent>,
+    /// The sum of their lengths.
+    lent_bytes: u64,
+}
+
+/// A piece of the stream that the program looks at where it is.
+#[derive(Clone, Copy, Debug)]
+struct Lent {
+    len: u32,
+    is_back: bool,
 }
 
 impl ReceiveQueue {
@@ -118,10 +130,62 @@ impl ReceiveQueue {
         dropped
     }
 
+    /// Lends the next piece of one stretch that is not lent yet, at most `limit` bytes of it: its
+    /// address, its length and where in the stream it begins.
+    pub(crate) fn lend(&mut self, limit: u64) -> Option<(u64, u32, u64)> {
+        let mut skip = self.lent_bytes;
+        let stretch = self.stretches.iter().find(|stretch| {
+            let whole = skip >= u64::from(stretch.len);
+            if whole {
+                skip -= u64::from(stretch.len);
+            }
+            !whole
+        })?;
+        let len = u64::from(stretch.len).saturating_sub(skip).min(limit) as u32;
+        if len == 0 {
+            return None;
+        }
+        let place = (stretch.addr + skip, len, self.consumed + self.lent_bytes);
+        self.lent_bytes += u64::from(len);
+        self.lent.push_back(Lent {
+            len,
+            is_back: false,
+        });
+        Some(place)
+    }
+
+    /// The piece that begins at `at` is not looked at any more. Returns how many bytes from
+    /// [`consumed`](Self::consumed) on are to be [taken](Self::take) for it; `None`: it is not lent.
+    pub(crate) fn take_back(&mut self, at: u64, len: u32) -> Option<u64> {
+        let mut begin = self.consumed;
+        let piece = self.lent.iter_mut().find(|piece| {
+            let found = begin == at && piece.len == len && !piece.is_back;
+            begin += u64::from(piece.len);
+            found
+        })?;
+        piece.is_back = true;
+        let mut free = 0;
+        while let Some(piece) = self.lent.front()
+            && piece.is_back
+        {
+            free += u64::from(piece.len);
+            self.lent.pop_front();
+        }
+        self.lent_bytes -= free;
+        Some(free)
+    }
+
+    /// Bytes that are lent.
+    pub(crate) fn lent(&self) -> u64 {
+        self.lent_bytes
+    }
+
     /// Nobody will read what waits: the connection is closed here.
     pub(crate) fn abandon(&mut self) {
         self.stretches.clear();
         self.waiting = 0;
+        self.lent.clear();
+        self.lent_bytes = 0;
     }
 
     /// What waits is another process's to read, and the engine knows how far this one has come.
@@ -187,6 +251,35 @@ mod tests {
         assert_eq!(out[0], 250);
         assert_eq!(queue.take(1000), 50);
         assert_eq!(queue.consumed(), 200);
+    }
+
+    #[test]
+    fn what_is_lent_comes_back_in_any_order() {
+        let area = area();
+        let mut queue = ReceiveQueue::default();
+        queue.push(&area, 0, 100).unwrap();
+        queue.push(&area, 200, 100).unwrap();
+        assert_eq!(queue.lend(60), Some((0, 60, 0)));
+        // A piece never spans two stretches.
+        assert_eq!(queue.lend(1000), Some((60, 40, 60)));
+        assert_eq!(queue.lend(0), None);
+        assert_eq!(queue.lend(50), Some((200, 50, 100)));
+        assert_eq!((queue.lent(), queue.waiting()), (150, 200));
+        // What is not lent, or has come back, cannot come back.
+        assert_eq!(queue.take_back(60, 39), None);
+        assert_eq!(queue.take_back(61, 40), None);
+        assert_eq!(queue.take_back(100, 50), Some(0));
+        assert_eq!(queue.take_back(100, 50), None);
+        assert_eq!(queue.take_back(0, 60), Some(60));
+        queue.take(60);
+        // Where the rest is did not change.
+        assert_eq!(queue.take_back(60, 40), Some(90));
+        queue.take(90);
+        assert_eq!((queue.lent(), queue.waiting()), (0, 50));
+        assert_eq!(queue.lend(1000), Some((250, 50, 150)));
+        assert_eq!(queue.lend(1000), None);
+        queue.abandon();
+        assert_eq!((queue.lent(), queue.take_back(150, 50)), (0, None));
     }
 
     #[test]

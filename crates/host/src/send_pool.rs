@@ -70,6 +70,15 @@ pub struct Block {
     pub len: u32,
 }
 
+/// Whole slabs in one piece, taken as one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Offset of its first byte in the send area.
+    pub addr: u64,
+    /// Its length in bytes, a multiple of [`SLAB`].
+    pub len: u64,
+}
+
 #[derive(Clone, Copy)]
 struct Slab {
     /// One bit a free block.
@@ -166,6 +175,47 @@ impl SendPool {
             addr: u64::from(index) * u64::from(SLAB) + u64::from(block * class.block()),
             len: class.block(),
         })
+    }
+
+    /// Takes `bytes`, rounded up to whole slabs, in one piece; `None`: no such piece is free outside of
+    /// the reserve. Costs a walk over the slabs. It goes back by [`give_run_back`](Self::give_run_back).
+    pub fn take_run(&mut self, bytes: u64) -> Option<Run> {
+        let count = usize::try_from(bytes.div_ceil(u64::from(SLAB))).ok()?;
+        let len = u64::try_from(count).ok()?.checked_mul(u64::from(SLAB))?;
+        if count == 0 || len > self.free_bytes.saturating_sub(self.reserve) {
+            return None;
+        }
+        let is_whole = |slab: &Slab| slab.free == slab.class.all_free();
+        let first = self
+            .slabs
+            .windows(count)
+            .position(|run| run.iter().all(is_whole))?;
+        let run = first as u32..(first + count) as u32;
+        let mut kept = NONE;
+        let mut at = std::mem::replace(&mut self.empty, NONE);
+        while at != NONE {
+            let next = self.slabs[at as usize].next;
+            if !run.contains(&at) {
+                self.slabs[at as usize].next = kept;
+                kept = at;
+            }
+            at = next;
+        }
+        self.empty = kept;
+        for slab in &mut self.slabs[first..first + count] {
+            slab.class = Class::Large;
+            slab.free = 0;
+        }
+        self.free_bytes -= len;
+        let addr = u64::from(run.start) * u64::from(SLAB);
+        Some(Run { addr, len })
+    }
+
+    /// Gives a run back as a whole.
+    pub fn give_run_back(&mut self, run: Run) {
+        for slab in 0..run.len / u64::from(SLAB) {
+            self.give_back(run.addr + slab * u64::from(SLAB));
+        }
     }
 
     /// Gives a block back by the address that [`take`](Self::take) returned.
@@ -283,6 +333,36 @@ mod tests {
     #[test]
     fn an_area_smaller_than_a_slab_gives_nothing() {
         assert_eq!(SendPool::new(1000).take(Class::Small), None);
+    }
+
+    #[test]
+    fn a_run_is_in_one_piece_and_comes_back_as_slabs() {
+        let slab = u64::from(SLAB);
+        let mut pool = SendPool::new(16 * slab);
+        let total = pool.free_bytes();
+        let small = pool.take(Class::Small).unwrap();
+        assert_eq!(small.addr, 0);
+        // An eighth is kept for connections that hold nothing.
+        assert_eq!(pool.take_run(14 * slab), None);
+        assert_eq!(pool.take_run(0), None);
+        assert_eq!(pool.take_run(u64::MAX), None);
+        let run = pool.take_run(12 * slab + 1).unwrap();
+        assert_eq!((run.addr, run.len), (slab, 13 * slab));
+        // What is left is outside of the run.
+        for addr in [14 * slab, 15 * slab] {
+            let block = pool.take(Class::Large).unwrap();
+            assert!(
+                block.len == SLAB && block.addr >= 14 * slab,
+                "{addr} {block:?}"
+            );
+        }
+        assert!(pool.take(Class::Large).unwrap().addr < slab);
+        pool.give_back(2048);
+        pool.give_back(14 * slab);
+        pool.give_back(15 * slab);
+        pool.give_run_back(run);
+        pool.give_back(small.addr);
+        assert_eq!(pool.free_bytes(), total);
     }
 
     /// Takes and gives in a pseudo-random order; no two blocks that are out ever overlap, and

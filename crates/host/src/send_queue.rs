@@ -6,15 +6,18 @@
 //! peer has acknowledged everything in it, the last one too: an idle connection holds none.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use crate::send_pool::{Block, Class, SendPool};
+use crate::send_pool::{Block, Class, Run, SendPool};
 
 /// The rest of a block, in bytes, that is used even if what follows does not fit into it.
 const WORTH_FILLING: u32 = 4096;
 
 /// A block with bytes of this connection in it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Filled {
+    /// The registered memory that it is a part of; `None`: a block of the pool's.
+    registered: Option<Arc<Run>>,
     addr: u64,
     capacity: u32,
     used: u32,
@@ -30,6 +33,22 @@ pub(crate) struct SendQueue {
     written: u64,
     /// How many of them the peer has acknowledged.
     acked: u64,
+    /// The rest of the last block is being filled by the program: it stays where it is.
+    reserved: bool,
+}
+
+impl Filled {
+    fn give_back(self, pool: &mut SendPool) {
+        match self.registered {
+            None => pool.give_back(self.addr),
+            // The last reference to memory that its owner has let go of.
+            Some(run) => {
+                if let Some(run) = Arc::into_inner(run) {
+                    pool.give_run_back(run);
+                }
+            }
+        }
+    }
 }
 
 impl SendQueue {
@@ -52,6 +71,7 @@ impl SendQueue {
         if rest < WORTH_FILLING && (rest as usize) < want.max(1) {
             match take(Class::for_bytes(want)) {
                 Some(block) => self.blocks.push_back(Filled {
+                    registered: None,
                     addr: block.addr,
                     capacity: block.len,
                     used: 0,
@@ -78,6 +98,7 @@ impl SendQueue {
 
     /// The first `len` bytes of what [`room`](Self::room) returned have been filled and posted.
     pub(crate) fn append(&mut self, len: u32) {
+        self.reserved = false;
         if let Some(last) = self.blocks.back_mut() {
             last.used += len;
             self.written += u64::from(len);
@@ -85,14 +106,47 @@ impl SendQueue {
         }
     }
 
+    /// `len` bytes of registered memory at `addr` have been posted.
+    pub(crate) fn append_registered(&mut self, addr: u64, len: u32, run: Arc<Run>) {
+        self.written += u64::from(len);
+        self.blocks.push_back(Filled {
+            registered: Some(run),
+            addr,
+            capacity: len,
+            used: len,
+            end: self.written,
+        });
+    }
+
     /// Nothing came of what [`room`](Self::room) returned: a block that holds nothing goes back.
     pub(crate) fn abandon(&mut self, pool: &mut SendPool) {
-        if let Some(last) = self.blocks.back()
-            && last.used == 0
+        self.reserved = false;
+        if self.blocks.back().is_some_and(|last| last.used == 0)
+            && let Some(last) = self.blocks.pop_back()
         {
-            pool.give_back(last.addr);
-            self.blocks.pop_back();
+            last.give_back(pool);
         }
+    }
+
+    /// What [`room`](Self::room) returned is the program's until [`append`](Self::append) or
+    /// [`abandon`](Self::abandon): it is neither given back nor written by anyone else.
+    pub(crate) fn reserve(&mut self) {
+        self.reserved = true;
+    }
+
+    /// Whether the program is filling the rest of the last block.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.reserved
+    }
+
+    /// Bytes written since the connection began.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// How many of them the peer has acknowledged.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.acked
     }
 
     /// The peer has acknowledged `acked` bytes in all. Returns whether blocks can be given back now,
@@ -111,20 +165,22 @@ impl SendQueue {
 
     /// Gives back the blocks that are acknowledged as a whole.
     pub(crate) fn give_back(&mut self, pool: &mut SendPool) {
-        while let Some(block) = self.blocks.front()
-            && block.end <= self.acked
+        let kept = usize::from(self.reserved);
+        while self.blocks.len() > kept
+            && self.blocks[0].end <= self.acked
+            && let Some(block) = self.blocks.pop_front()
         {
-            pool.give_back(block.addr);
-            self.blocks.pop_front();
+            block.give_back(pool);
         }
     }
 
-    /// Gives back every block: the engine no longer reads them.
+    /// Gives back every block, but one that the program is filling: the engine no longer reads them.
     pub(crate) fn clear(&mut self, pool: &mut SendPool) {
-        for block in self.blocks.drain(..) {
-            pool.give_back(block.addr);
-        }
         self.acked = self.written;
+        for block in &mut self.blocks {
+            block.end = self.acked;
+        }
+        self.give_back(pool);
     }
 }
 

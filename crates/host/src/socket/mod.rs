@@ -6,6 +6,8 @@
 //!
 //! - `receive`: reading, and telling the engine how far it has been read
 //! - `send`: writing into the send area
+//! - `place`: memory that the program fills, or has registered, and sends from without a copy
+//! - `view`: reading where the engine has placed it
 //! - `events`: what the engine reports of the connection
 //! - `end`: shutdown and close
 //! - `sharing`: connections that other processes have, too, since a fork
@@ -14,9 +16,11 @@
 mod end;
 mod events;
 mod options;
+mod place;
 mod receive;
 mod send;
 mod sharing;
+mod view;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -36,11 +40,13 @@ use crate::send_queue::SendQueue;
 use crate::session::SessionCore;
 
 pub use end::Shutdown;
+pub use place::{Registered, Room};
 use sharing::Elsewhere;
 
 pub use options::DEFAULT_SEND_BUFFER;
 pub(crate) use options::Options;
 pub(crate) use sharing::monotonic_ns;
+pub use view::View;
 
 /// An offloaded connection. Dropping it closes it, as the last `close` does in the kernel.
 pub struct Socket {
@@ -101,6 +107,8 @@ struct State {
     listed_as_starved: bool,
     /// It stands in the attachment's list of those whose reading must be announced.
     owes_announcement: bool,
+    /// The program wants to know when the peer has acknowledged so many bytes.
+    acknowledged_from: Option<u64>,
     options: Options,
     local: SocketAddr,
     peer: SocketAddr,
@@ -134,6 +142,7 @@ impl State {
             starved: false,
             listed_as_starved: false,
             owes_announcement: false,
+            acknowledged_from: None,
             options: Options::default(),
             local,
             peer,
@@ -154,10 +163,19 @@ impl State {
         if over || self.peer_closed || self.read_shut {
             ready |= Readiness::IN | Readiness::RDNORM | Readiness::RDHUP;
         }
+        let acked = self.send.acknowledged();
+        if self
+            .acknowledged_from
+            .is_some_and(|from| over || acked >= from)
+        {
+            ready |= Readiness::ACKED;
+        }
         if self.phase == Phase::Connecting {
             return ready;
         }
-        if self.receive.waiting() + self.elsewhere.unread >= self.options.readable_from() {
+        // What is lent has been read, as far as waiting goes.
+        let unread = self.receive.waiting() - self.receive.lent();
+        if unread + self.elsewhere.unread >= self.options.readable_from() {
             ready |= Readiness::IN | Readiness::RDNORM;
         }
         // Writable means that a third of the buffer is free, so that a program is not woken for

@@ -16,7 +16,7 @@ const ANNOUNCE_AFTER: u64 = 32 * 1024;
 
 impl State {
     /// What reading gives when no data waits: the error that waits, the end, or nothing yet.
-    fn at_the_end(&mut self) -> Option<Result<usize, Errno>> {
+    pub(super) fn at_the_end(&mut self) -> Option<Result<usize, Errno>> {
         if let Some(error) = self.error.take() {
             return Some(Err(error));
         }
@@ -29,7 +29,8 @@ impl Socket {
     /// Reads into `out`. 0 is the end of the stream (or an empty `out`).
     ///
     /// # Errors
-    /// `EAGAIN`: there is nothing yet. Otherwise what ended the connection, once.
+    /// `EAGAIN`: there is nothing yet. `EBUSY`: a [`View`](super::View) is not released. Otherwise
+    /// what ended the connection, once.
     pub fn recv(&self, out: &mut [u8]) -> Result<usize, Errno> {
         self.core.receive(&mut [IoSliceMut::new(out)], false)
     }
@@ -60,6 +61,9 @@ impl Socket {
         }
         loop {
             let mut state = self.core.readable()?;
+            if state.receive.lent() > 0 {
+                return Err(Errno::BUSY);
+            }
             let count = state.receive.waiting().min(limit as u64);
             if count == 0 {
                 if state.must_ask() {
@@ -87,6 +91,29 @@ impl Socket {
 }
 
 impl SocketCore {
+    /// As [`readable`](Self::readable), for whoever wants what follows what is lent; this process is
+    /// the reader afterwards if anything waits.
+    pub(super) fn readable_ahead(self: &Arc<Self>) -> Result<MutexGuard<'_, State>, Errno> {
+        loop {
+            let state = self.readable()?;
+            if state.receive.waiting() > state.receive.lent() {
+                return Ok(state);
+            }
+            if state.must_ask() {
+                drop(state);
+                self.ask_to_read()?;
+                continue;
+            }
+            let link = state.link.as_ref().filter(|_| state.receive.lent() > 0);
+            let Some(link) = link else { return Ok(state) };
+            // Something waits, and all of it is lent: there may be more in the ring.
+            let attachment = Arc::clone(&link.attachment);
+            drop(state);
+            attachment.pump(&self.session);
+            return Ok(lock(&self.state));
+        }
+    }
+
     /// The state, after a look at what the engine has said if nothing waits to be read.
     fn readable(self: &Arc<Self>) -> Result<MutexGuard<'_, State>, Errno> {
         let state = self.attach_and_lock();
@@ -106,6 +133,9 @@ impl SocketCore {
     fn receive(self: &Arc<Self>, out: &mut [IoSliceMut<'_>], peek: bool) -> Result<usize, Errno> {
         loop {
             let mut state = self.readable()?;
+            if state.receive.lent() > 0 {
+                return Err(Errno::BUSY);
+            }
             if state.receive.waiting() == 0 {
                 if out.iter().all(|part| part.is_empty()) {
                     return Ok(0);
@@ -146,7 +176,7 @@ impl SocketCore {
     }
 
     /// Something was read: sees to it that the engine learns of it.
-    fn consumed(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+    pub(super) fn consumed(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         if state.receive.waiting() < state.options.readable_from() {
             self.refresh(&state);
         }

@@ -12,11 +12,41 @@ use queue_pair::Submission;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 
-use super::{Phase, Socket, SocketCore, State};
+use super::{Link, Phase, Socket, SocketCore, State};
 use crate::lock::lock;
 
 impl State {
-    fn may_send(&mut self) -> Result<(), Errno> {
+    /// Posts `len` bytes at `addr` of the send area, without taking note of them. False: the ring is
+    /// full.
+    pub(super) fn post_extent(&mut self, addr: u64, len: u32, more: bool) -> bool {
+        let Some(Link { attachment, conn }) = &self.link else {
+            return false;
+        };
+        let (attachment, conn) = (Arc::clone(attachment), *conn);
+        let at = self.posting_time();
+        if at != 0 {
+            return attachment.post(&Submission::SendAt {
+                conn,
+                addr,
+                len,
+                more,
+                at,
+            });
+        }
+        let posted = attachment.post(&Submission::Send {
+            conn,
+            addr,
+            len,
+            more,
+            consumed: self.receive.consumed(),
+        });
+        if posted {
+            self.receive.announce();
+        }
+        posted
+    }
+
+    pub(super) fn may_send(&mut self) -> Result<(), Errno> {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
@@ -35,7 +65,8 @@ impl Socket {
     ///
     /// # Errors
     /// `EAGAIN`: there is no room, or no connection yet. `EPIPE`: this end is closed, or the
-    /// connection is over (no signal is raised). Otherwise what ended the connection, once.
+    /// connection is over (no signal is raised). `EBUSY`: a [`Room`](super::Room) is being filled.
+    /// Otherwise what ended the connection, once.
     pub fn send(&self, bytes: &[u8], more: bool) -> Result<usize, Errno> {
         self.sendv(&[IoSlice::new(bytes)], more)
     }
@@ -109,6 +140,17 @@ impl Socket {
 }
 
 impl SocketCore {
+    /// Sees to it that one that found no memory, or no room in the ring, is told when there is.
+    pub(super) fn list_if_starved(self: &Arc<Self>, state: &mut State) {
+        if state.starved
+            && !state.listed_as_starved
+            && let Some(link) = &state.link
+        {
+            state.listed_as_starved = true;
+            link.attachment.starve(self);
+        }
+    }
+
     fn send_with(
         self: &Arc<Self>,
         total: usize,
@@ -124,7 +166,10 @@ impl SocketCore {
         let Some(link) = &state.link else {
             return Err(Errno::PIPE);
         };
-        let attachment = &link.attachment;
+        let attachment = &Arc::clone(&link.attachment);
+        if state.send.is_reserved() {
+            return Err(Errno::BUSY);
+        }
         let mut sent = 0;
         let mut stop = None;
         state.starved = false;
@@ -157,29 +202,9 @@ impl SocketCore {
                     break;
                 }
                 Ok(filled) => {
-                    let (conn, addr, len) = (link.conn, block.addr, filled as u32);
                     let more = more || (filled == block.len as usize && filled < want);
-                    let submission = match state.posting_time() {
-                        0 => Submission::Send {
-                            conn,
-                            addr,
-                            len,
-                            more,
-                            consumed: state.receive.consumed(),
-                        },
-                        at => Submission::SendAt {
-                            conn,
-                            addr,
-                            len,
-                            more,
-                            at,
-                        },
-                    };
-                    if attachment.post(&submission) {
+                    if state.post_extent(block.addr, filled as u32, more) {
                         state.send.append(filled as u32);
-                        if matches!(submission, Submission::Send { .. }) {
-                            state.receive.announce();
-                        }
                         sent += filled;
                     } else {
                         state.send.abandon(&mut lock(&attachment.pool));
@@ -193,10 +218,7 @@ impl SocketCore {
                 }
             }
         }
-        if state.starved && !state.listed_as_starved {
-            state.listed_as_starved = true;
-            attachment.starve(self);
-        }
+        self.list_if_starved(state);
         self.refresh(state);
         match stop {
             Some(errno) if sent == 0 => Err(errno),

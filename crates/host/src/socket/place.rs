@@ -1,0 +1,304 @@
+//! Sending without a copy: from a stretch of the send area that the program fills itself, and from
+//! memory that it has registered.
+//!
+//! Both are parts of the send area, which the engine reads in any case. A [`Room`] is the place where
+//! the connection's next bytes would be copied to; it is lent for one send. [`Registered`] memory is
+//! taken out of the area for as long as the program likes, and any number of sends on any connections
+//! may name it; it goes back when nothing names it any more (document 001, section 4.7:
+//! register_memory, send_registered).
+
+use std::sync::atomic::AtomicU8;
+use std::sync::{Arc, Weak};
+
+use rustix::io::Errno;
+
+use super::{Socket, SocketCore};
+use crate::attachment::Attachment;
+use crate::lock::lock;
+use crate::send_pool::{Block, Run};
+use crate::session::Session;
+
+/// The longest piece of registered memory that one descriptor names, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// Memory that the program fills and sends from, without a copy at the host.
+///
+/// It belongs to the engine that was attached when it was made. Dropping it while sends that name it
+/// are under way is allowed: the memory is free when the last of them is acknowledged.
+pub struct Registered {
+    attachment: Arc<Attachment>,
+    run: Option<Arc<Run>>,
+    len: u64,
+}
+
+/// A stretch of the send area, lent to be filled. Dropping it sends nothing.
+pub struct Room {
+    socket: Weak<SocketCore>,
+    attachment: Arc<Attachment>,
+    block: Block,
+}
+
+impl Session {
+    /// Registers `len` bytes of new memory; it is zero, or holds what was sent from it before.
+    ///
+    /// # Errors
+    /// `ENOTCONN`: there is no engine. `EINVAL`: `len` is 0. `ENOBUFS`: the send area has no free
+    /// piece of that length.
+    pub fn register(&self, len: usize) -> Result<Registered, Errno> {
+        if len == 0 {
+            return Err(Errno::INVAL);
+        }
+        let attachment = self.core().attachment().ok_or(Errno::NOTCONN)?;
+        let run = lock(&attachment.pool)
+            .take_run(len as u64)
+            .ok_or(Errno::NOBUFS)?;
+        Ok(Registered {
+            attachment,
+            run: Some(Arc::new(run)),
+            len: len as u64,
+        })
+    }
+}
+
+impl Registered {
+    /// Its length in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Its bytes, at the same place for as long as it lives. What a send names must not change until
+    /// it is acknowledged: the peer might get the one or the other.
+    ///
+    /// # Errors
+    /// `ESTALE`: this process is the child of a fork, and has no part in the memory.
+    pub fn bytes(&self) -> Result<&[AtomicU8], Errno> {
+        let run = self.run.as_ref().ok_or(Errno::STALE)?;
+        if self.attachment.is_parents() {
+            return Err(Errno::STALE);
+        }
+        let slice = self.attachment.send.slice(run.addr, self.len());
+        slice.map_err(|_| Errno::STALE)
+    }
+
+    /// Whether a send that names it is not acknowledged yet.
+    pub fn is_under_way(&self) -> bool {
+        self.run
+            .as_ref()
+            .is_some_and(|run| Arc::strong_count(run) > 1)
+    }
+
+    /// Gives the memory back.
+    ///
+    /// # Errors
+    /// It comes back with `EBUSY`: a send that names it is not acknowledged yet.
+    pub fn unregister(self) -> Result<(), (Self, Errno)> {
+        if self.is_under_way() {
+            return Err((self, Errno::BUSY));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        if self.attachment.is_parents() {
+            return;
+        }
+        // Otherwise the last send that names it gives it back.
+        if let Some(run) = self.run.take().and_then(Arc::into_inner) {
+            lock(&self.attachment.pool).give_run_back(run);
+            self.attachment.freed();
+        }
+    }
+}
+
+impl Room {
+    /// The bytes to be filled, from the first on.
+    ///
+    /// # Errors
+    /// `ESTALE`: this process is the child of a fork.
+    pub fn bytes(&self) -> Result<&[AtomicU8], Errno> {
+        if self.attachment.is_parents() {
+            return Err(Errno::STALE);
+        }
+        let slice = self
+            .attachment
+            .send
+            .slice(self.block.addr, self.block.len as usize);
+        slice.map_err(|_| Errno::STALE)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Some(socket) = self.socket.upgrade() {
+            let mut state = lock(&socket.state);
+            state.send.abandon(&mut lock(&self.attachment.pool));
+        }
+    }
+}
+
+impl Socket {
+    /// Lends up to `want` bytes (at least one, at most 64 KiB) of the send area, to be filled and
+    /// [committed](Self::commit). Until then nothing else can be sent on this connection.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send); `EBUSY`: one is lent already.
+    pub fn room(&self, want: usize) -> Result<Room, Errno> {
+        let mut guard = self.core.attach_and_lock();
+        if let Err(errno) = guard.may_send() {
+            self.core.refresh(&guard);
+            return Err(errno);
+        }
+        let state = &mut *guard;
+        let Some(link) = &state.link else {
+            return Err(Errno::PIPE);
+        };
+        if state.send.is_reserved() {
+            return Err(Errno::BUSY);
+        }
+        let attachment = Arc::clone(&link.attachment);
+        let in_flight = state.send.in_flight();
+        let space = state.options.send_buffer().saturating_sub(in_flight);
+        if space == 0 {
+            return Err(Errno::AGAIN);
+        }
+        let want = want.clamp(1, usize::try_from(space).unwrap_or(usize::MAX));
+        let block = state.send.room(want, |class| {
+            lock(&attachment.pool).take_share(class, in_flight)
+        });
+        let Some(block) = block else {
+            state.starved = true;
+            self.core.list_if_starved(state);
+            self.core.refresh(state);
+            return Err(Errno::AGAIN);
+        };
+        state.send.reserve();
+        Ok(Room {
+            socket: Arc::downgrade(&self.core),
+            attachment,
+            block,
+        })
+    }
+
+    /// Sends the first `len` bytes of `room`; `more` as in [`send`](Self::send). With `EAGAIN`, and
+    /// only then, the room comes back to be committed later.
+    ///
+    /// # Errors
+    /// `EAGAIN`: the ring is full. `EINVAL`: the room is another connection's, or shorter than `len`.
+    /// Otherwise as for `send`.
+    pub fn commit(
+        &self,
+        mut room: Room,
+        len: usize,
+        more: bool,
+    ) -> Result<(), (Option<Room>, Errno)> {
+        let own = std::ptr::eq(room.socket.as_ptr(), Arc::as_ptr(&self.core));
+        if !own || len > room.block.len as usize {
+            return Err((None, Errno::INVAL));
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        let mut guard = self.core.attach_and_lock();
+        let state = &mut *guard;
+        if let Err(errno) = state.may_send() {
+            self.core.refresh(state);
+            drop(guard);
+            return Err((None, errno));
+        }
+        if !state.post_extent(room.block.addr, len as u32, more) {
+            state.starved = true;
+            self.core.list_if_starved(state);
+            self.core.refresh(state);
+            drop(guard);
+            return Err((Some(room), Errno::AGAIN));
+        }
+        state.send.append(len as u32);
+        // It has nothing to give back, and another may be lent as soon as the lock is free.
+        room.socket = Weak::new();
+        self.core.refresh(state);
+        Ok(())
+    }
+
+    /// Sends `len` bytes of `memory` from `offset` on without copying them, or as many as the send
+    /// buffer has room for.
+    ///
+    /// # Errors
+    /// `EINVAL`: they are not all inside the memory. `ESTALE`: the memory is of another engine than
+    /// the connection. Otherwise as for [`send`](Self::send).
+    pub fn send_registered(
+        &self,
+        memory: &Registered,
+        offset: usize,
+        len: usize,
+        more: bool,
+    ) -> Result<usize, Errno> {
+        let inside = offset
+            .checked_add(len)
+            .is_some_and(|end| end <= memory.len());
+        let Some(run) = memory.run.as_ref().filter(|_| inside) else {
+            return Err(Errno::INVAL);
+        };
+        let mut guard = self.core.attach_and_lock();
+        if let Err(errno) = guard.may_send() {
+            self.core.refresh(&guard);
+            return Err(errno);
+        }
+        let state = &mut *guard;
+        match &state.link {
+            None => return Err(Errno::PIPE),
+            Some(link) if !Arc::ptr_eq(&link.attachment, &memory.attachment) => {
+                return Err(Errno::STALE);
+            }
+            Some(_) if state.send.is_reserved() => return Err(Errno::BUSY),
+            Some(_) => {}
+        }
+        let mut sent = 0;
+        while sent < len {
+            let in_flight = state.send.in_flight();
+            let space = state.options.send_buffer().saturating_sub(in_flight);
+            let piece = ((len - sent) as u64).min(space).min(LONGEST);
+            if piece == 0 {
+                break;
+            }
+            let addr = run.addr + (offset + sent) as u64;
+            let more = more || sent + (piece as usize) < len;
+            if !state.post_extent(addr, piece as u32, more) {
+                state.starved = true;
+                break;
+            }
+            state
+                .send
+                .append_registered(addr, piece as u32, Arc::clone(run));
+            sent += piece as usize;
+        }
+        self.core.list_if_starved(state);
+        self.core.refresh(state);
+        if sent == 0 && len > 0 {
+            return Err(Errno::AGAIN);
+        }
+        Ok(sent)
+    }
+
+    /// Bytes written since the connection began.
+    pub fn written(&self) -> u64 {
+        lock(&self.core.state).send.written()
+    }
+
+    /// How many of the bytes [written](Self::written) the peer has acknowledged, by what the engine
+    /// has said up to the last pump. Of a connection that is over all count as acknowledged: nothing
+    /// reads them any more.
+    pub fn acknowledged(&self) -> u64 {
+        lock(&self.core.state).send.acknowledged()
+    }
+
+    /// From now on the socket is ready for [`ACKED`](crate::Readiness::ACKED) when the peer has
+    /// acknowledged `count` bytes, or the connection is over. `None`: never.
+    pub fn tell_when_acknowledged(&self, count: Option<u64>) {
+        let mut state = lock(&self.core.state);
+        state.acknowledged_from = count;
+        self.core.changed_here(state);
+    }
+}

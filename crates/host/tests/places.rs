@@ -1,0 +1,315 @@
+//! Sending and receiving without copies: rooms, registered memory and views.
+
+mod fake_engine;
+
+use std::sync::atomic::Ordering;
+
+use fake_engine::FakeEngine;
+use host::send_pool::SLAB;
+use host::{Errno, Listener, Readiness, Session, Socket, View};
+use queue_pair::{ConnRef, Sizes, Submission};
+
+/// An engine, a program, and one connection between them.
+struct Scene {
+    engine: FakeEngine,
+    session: Session,
+    listener: Listener,
+    socket: Socket,
+    conn: ConnRef,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self::with(Sizes::default())
+    }
+
+    fn with(sizes: Sizes) -> Self {
+        let engine = FakeEngine::start_with(Some(sizes));
+        let session = engine.attach();
+        let listener = session.listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+        listener.want();
+        let conn = engine.host(|host| host.hand(1));
+        let socket = listener.accept_offloaded().unwrap();
+        engine.host(|host| host.submissions());
+        Self {
+            engine,
+            session,
+            listener,
+            socket,
+            conn,
+        }
+    }
+
+    fn another(&self) -> (ConnRef, Socket) {
+        self.listener.want();
+        let conn = self.engine.host(|host| host.hand(1));
+        (conn, self.listener.accept_offloaded().unwrap())
+    }
+
+    fn deliver(&self, bytes: &[u8]) {
+        self.engine.host(|host| host.deliver(self.conn, bytes));
+        self.session.pump();
+    }
+
+    fn acknowledge(&self, acked: u64) {
+        self.engine.host(|host| host.acknowledge(self.conn, acked));
+        self.session.pump();
+    }
+
+    fn sent(&self) -> Vec<u8> {
+        self.engine.host(|host| host.submissions());
+        self.engine.host(|host| host.sent(self.conn))
+    }
+
+    /// What the engine was last told of how far the program has read.
+    fn consumed(&self) -> Option<u64> {
+        let submissions = self.engine.host(|host| host.submissions());
+        submissions.iter().rev().find_map(|one| match one {
+            Submission::Consumed { total, .. } => Some(*total),
+            Submission::Send { consumed, .. } => Some(*consumed),
+            _ => None,
+        })
+    }
+}
+
+fn read(view: &View) -> Vec<u8> {
+    let bytes = view.bytes().unwrap();
+    bytes
+        .iter()
+        .map(|byte| byte.load(Ordering::Relaxed))
+        .collect()
+}
+
+#[test]
+fn a_room_is_filled_in_place_and_sent_as_far_as_it_is_committed() {
+    let scene = Scene::new();
+    let room = scene.socket.room(100).unwrap();
+    assert_eq!(room.bytes().unwrap().len(), 100);
+    queue_pair::copy_in(room.bytes().unwrap(), b"filled in place");
+    // Nothing comes in between.
+    assert_eq!(scene.socket.send(b"x", false), Err(Errno::BUSY));
+    assert_eq!(scene.socket.room(1).err(), Some(Errno::BUSY));
+    assert!(scene.socket.commit(room, 6, false).is_ok());
+    assert_eq!(scene.sent(), b"filled");
+    scene.socket.send(b" and on", false).unwrap();
+    assert_eq!(scene.sent(), b"filled and on");
+}
+
+#[test]
+fn a_room_that_is_dropped_sends_nothing_and_one_too_short_is_refused() {
+    let scene = Scene::new();
+    drop(scene.socket.room(100).unwrap());
+    scene.socket.send(b"x", false).unwrap();
+    let room = scene.socket.room(10).unwrap();
+    let refused = scene.socket.commit(room, 11, false).err().unwrap();
+    assert!(refused.0.is_none());
+    assert_eq!(refused.1, Errno::INVAL);
+    let (_, other) = scene.another();
+    let room = other.room(10).unwrap();
+    let refused = scene.socket.commit(room, 1, false).err().unwrap();
+    assert_eq!(refused.1, Errno::INVAL);
+    // It went back to the connection that lent it.
+    other.send(b"y", false).unwrap();
+    assert_eq!(scene.sent(), b"x");
+}
+
+#[test]
+fn a_room_stays_the_programs_through_acknowledgements_and_the_end() {
+    let scene = Scene::new();
+    scene.socket.send(&[1; 2048], false).unwrap();
+    let room = scene.socket.room(100).unwrap();
+    // All that was sent is acknowledged: its memory is free, that of the room is not.
+    scene.acknowledge(2048);
+    let (conn, other) = scene.another();
+    other.send(&[7; 2048], false).unwrap();
+    queue_pair::copy_in(room.bytes().unwrap(), &[9; 100]);
+    assert!(scene.socket.commit(room, 100, false).is_ok());
+    scene.engine.host(|host| host.submissions());
+    let theirs = scene.engine.host(|host| host.sent(conn));
+    assert_eq!(theirs, [7; 2048]);
+    assert_eq!(scene.sent()[2048..], [9; 100]);
+
+    let room = scene.socket.room(2048).unwrap();
+    scene.engine.host(|host| {
+        host.post(queue_pair::Completion::Failed {
+            conn: scene.conn,
+            errno: 104,
+        });
+    });
+    scene.session.pump();
+    other.send(&[8; 2048], false).unwrap();
+    queue_pair::copy_in(room.bytes().unwrap(), &[9; 100]);
+    let ended = scene.socket.commit(room, 100, false).err().unwrap();
+    assert!(ended.0.is_none());
+    assert_eq!(ended.1, Errno::CONNRESET);
+    scene.engine.host(|host| host.submissions());
+    let theirs = scene.engine.host(|host| host.sent(conn));
+    assert_eq!(theirs[2048..], [8; 2048]);
+}
+
+#[test]
+fn registered_memory_is_sent_from_where_it_is() {
+    let scene = Scene::new();
+    let memory = scene.session.register(100_000).unwrap();
+    assert_eq!(memory.len(), 100_000);
+    queue_pair::copy_in(&memory.bytes().unwrap()[10..], b"twice the same ");
+    for _ in 0..2 {
+        let sent = scene.socket.send_registered(&memory, 10, 15, false);
+        assert_eq!(sent, Ok(15));
+    }
+    assert_eq!(scene.sent(), b"twice the same twice the same ");
+    assert!(memory.is_under_way());
+    scene.acknowledge(29);
+    let (memory, errno) = memory.unregister().err().unwrap();
+    assert_eq!(errno, Errno::BUSY);
+    scene.acknowledge(30);
+    assert!(!memory.is_under_way());
+    assert!(memory.unregister().is_ok());
+}
+
+#[test]
+fn what_is_outside_of_registered_memory_is_refused() {
+    let scene = Scene::new();
+    let memory = scene.session.register(1000).unwrap();
+    let send = |offset, len| scene.socket.send_registered(&memory, offset, len, false);
+    assert_eq!(send(0, 1001), Err(Errno::INVAL));
+    assert_eq!(send(1000, 1), Err(Errno::INVAL));
+    assert_eq!(send(usize::MAX, 2), Err(Errno::INVAL));
+    assert_eq!(send(1000, 0), Ok(0));
+    assert_eq!(send(999, 1), Ok(1));
+    assert_eq!(scene.session.register(0).err(), Some(Errno::INVAL));
+    let all = scene.session.register(1 << 40);
+    assert_eq!(all.err(), Some(Errno::NOBUFS));
+}
+
+#[test]
+fn the_send_buffer_bounds_what_is_sent_from_registered_memory() {
+    let scene = Scene::new();
+    let memory = scene.session.register(1 << 20).unwrap();
+    scene.socket.set_send_buffer(100_000);
+    let send = || scene.socket.send_registered(&memory, 0, 1 << 20, false);
+    assert_eq!(send(), Ok(100_000));
+    assert_eq!(send(), Err(Errno::AGAIN));
+    scene.sent();
+    scene.acknowledge(60_000);
+    assert_eq!(send(), Ok(60_000));
+}
+
+#[test]
+fn registered_memory_that_is_dropped_is_free_with_the_last_acknowledgement() {
+    let sizes = Sizes {
+        send_len: 16 * u64::from(SLAB),
+        ..Sizes::default()
+    };
+    let scene = Scene::with(sizes);
+    let register = || scene.session.register(10 * SLAB as usize);
+    let memory = register().unwrap();
+    scene
+        .socket
+        .send_registered(&memory, 0, 100, false)
+        .unwrap();
+    drop(memory);
+    assert_eq!(register().err(), Some(Errno::NOBUFS));
+    scene.sent();
+    scene.acknowledge(100);
+    let memory = register().unwrap();
+    // And with the end of the connection.
+    scene
+        .socket
+        .send_registered(&memory, 0, 100, false)
+        .unwrap();
+    drop(memory);
+    scene.engine.host(|host| {
+        host.post(queue_pair::Completion::Failed {
+            conn: scene.conn,
+            errno: 104,
+        });
+    });
+    scene.session.pump();
+    assert!(register().is_ok());
+}
+
+#[test]
+fn memory_of_an_engine_that_died_is_not_sent_by_the_next() {
+    let scene = Scene::new();
+    let memory = scene.session.register(1000).unwrap();
+    let path = scene.engine.die();
+    let over = scene.socket.wait(Readiness::HUP, Some(fake_engine::HANG));
+    assert!(over.unwrap().intersects(Readiness::HUP));
+    assert!(memory.bytes().is_ok(), "the program may still have it");
+    let engine = FakeEngine::start_at(path, None);
+    let start = std::time::Instant::now();
+    while !scene.listener.is_offloaded() {
+        let slice = std::time::Duration::from_millis(100);
+        let _ = scene.listener.wait(Some(slice));
+        assert!(start.elapsed() < fake_engine::HANG, "never attached");
+    }
+    scene.listener.want();
+    engine.host(|host| host.hand(1));
+    let socket = scene.listener.accept_offloaded().unwrap();
+    let sent = socket.send_registered(&memory, 0, 10, false);
+    assert_eq!(sent, Err(Errno::STALE));
+}
+
+#[test]
+fn an_acknowledgement_is_told_once_it_covers_what_was_asked_for() {
+    let scene = Scene::new();
+    let set = scene.session.ready_set();
+    let wanted = Readiness::ACKED | Readiness::EDGE;
+    set.add(&scene.socket, 1, wanted, 1).unwrap();
+    scene.socket.send(&[1; 1000], false).unwrap();
+    scene.sent();
+    assert_eq!(scene.socket.written(), 1000);
+    scene.socket.tell_when_acknowledged(Some(600));
+    let told = || set.collect(8, |event| assert!(event.readiness.intersects(wanted)));
+    scene.acknowledge(599);
+    assert_eq!((told(), scene.socket.acknowledged()), (0, 599));
+    scene.acknowledge(600);
+    assert_eq!(told(), 1);
+    // What is so already is told at once.
+    scene.socket.tell_when_acknowledged(None);
+    scene.socket.tell_when_acknowledged(Some(10));
+    assert_eq!(told(), 1);
+    scene.socket.tell_when_acknowledged(Some(1000));
+    assert_eq!(told(), 0);
+}
+
+#[test]
+fn views_show_what_arrived_where_it_is_and_come_back_in_any_order() {
+    let scene = Scene::new();
+    assert_eq!(scene.socket.view(10).err(), Some(Errno::AGAIN));
+    scene.deliver(b"first ");
+    let first = scene.socket.view(1000).unwrap().unwrap();
+    assert_eq!(read(&first), b"first ");
+    assert_eq!(scene.socket.view(10).err(), Some(Errno::AGAIN));
+    assert!(!scene.socket.readiness().intersects(Readiness::IN));
+    scene.deliver(b"second");
+    assert!(scene.socket.readiness().intersects(Readiness::IN));
+    let second = scene.socket.view(3).unwrap().unwrap();
+    assert_eq!((read(&second), second.len()), (b"sec".to_vec(), 3));
+    let mut out = [0; 8];
+    assert_eq!(scene.socket.recv(&mut out), Err(Errno::BUSY));
+    assert_eq!(scene.socket.discard(8), Err(Errno::BUSY));
+    scene.consumed();
+    scene.socket.release(second).unwrap();
+    scene.socket.send(b"x", false).unwrap();
+    assert_eq!(scene.consumed(), Some(0));
+    scene.socket.release(first).unwrap();
+    scene.socket.send(b"x", false).unwrap();
+    assert_eq!(scene.consumed(), Some(9));
+    // What was not lent is still to be had by copying.
+    assert_eq!(scene.socket.recv(&mut out), Ok(3));
+    assert_eq!(&out[..3], b"ond");
+}
+
+#[test]
+fn a_view_of_the_end_is_none_and_another_connections_is_refused() {
+    let scene = Scene::new();
+    scene.deliver(b"last");
+    scene.engine.host(|host| host.peer_closes(scene.conn));
+    scene.session.pump();
+    let view = scene.socket.view(10).unwrap().unwrap();
+    assert!(scene.socket.view(10).unwrap().is_none());
+    let (_, other) = scene.another();
+    assert_eq!(other.release(view).err(), Some(Errno::INVAL));
+}
