@@ -201,11 +201,17 @@ fn state(name: &str) -> &str {
     if name == "ESTABLISHED" { "ESTAB" } else { name }
 }
 
+/// Whose it is, and whether its other end is on this machine.
 fn users(row: &SocketRow) -> String {
-    match row.pid {
-        Some(pid) => format!("users:((\"{}\",pid={pid}))", row.program),
-        None => String::new(),
-    }
+    let users = row
+        .pid
+        .map(|pid| format!("users:((\"{}\",pid={pid}))", row.program));
+    let within = row.within.then(|| "local".to_owned());
+    users
+        .into_iter()
+        .chain(within)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// In the words of `ss -i`.
@@ -290,6 +296,7 @@ mod tests {
             program: "nginx".into(),
             local: "10.77.0.1:80".parse().unwrap(),
             peer: peer.map(|peer| peer.parse().unwrap()),
+            within: false,
             state: state.into(),
             receive_queue: 0,
             send_queue: 7,

@@ -309,6 +309,7 @@ mod tests {
             program: String::new(),
             local: local.parse().unwrap(),
             peer: peer.map(|peer| peer.parse().unwrap()),
+            within: false,
             state: state.into(),
             receive_queue: 0,
             send_queue: 0,

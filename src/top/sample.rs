@@ -203,6 +203,7 @@ pub mod tests {
             program: program.into(),
             local: "10.0.0.1:80".parse().unwrap(),
             peer: peer.map(|port| ([10, 0, 0, 2], port).into()),
+            within: false,
             state: "ESTABLISHED".into(),
             receive_queue: 0,
             send_queue: 0,

@@ -1,10 +1,10 @@
 //! Opening connections.
 //!
-//! The engine opens what leaves by its interface. What stays on this machine never crosses an
-//! interface and is the kernel's, and so is what the engine cannot do; the program, or whoever stands
-//! in for it, then connects a socket of the kernel's.
+//! The engine opens what leaves by its interface, and, if it is set to, what goes to a listener of its
+//! own on this machine. Everything else is the kernel's: the program, or whoever stands in for it, then
+//! connects a socket of the kernel's.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use queue_pair::control::{Reply, Request};
@@ -74,9 +74,13 @@ pub(crate) fn connect(
     remote: SocketAddr,
     options: ConnectOptions,
 ) -> Result<Socket, ConnectError> {
-    let here = ConnectError::KernelsJob("the address is of this machine");
+    let remote = specified(remote, options.local);
+    let mut here = remote.ip().is_loopback();
     let by = match route::to(remote, options.local, options.interface) {
-        Ok(Way::Here) => return Err(here),
+        Ok(Way::Here) => {
+            here = true;
+            None
+        }
         Ok(Way::By(interface)) => Some(interface),
         Err(errno @ (Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::ACCESS)) => {
             return Err(errno.into());
@@ -87,14 +91,23 @@ pub(crate) fn connect(
             ));
         }
         // The program may not ask: a sandbox. The source tells at least what stays here.
-        Err(_) => None,
+        Err(_) => {
+            here = here || source_address(remote, options.local)?.ip() == remote.ip();
+            None
+        }
     };
-    if remote.ip().is_loopback()
-        || (by.is_none() && source_address(remote, options.local)?.ip() == remote.ip())
-    {
-        return Err(here);
+    let attachment = session.attachment();
+    if here {
+        // A program that insists on an interface means the kernel's.
+        let offloaded = options.interface == 0
+            && attachment
+                .as_ref()
+                .is_some_and(|attachment| attachment.listens_here(remote));
+        if !offloaded {
+            return Err(ConnectError::KernelsJob(HERE));
+        }
     }
-    let Some(attachment) = session.attachment() else {
+    let Some(attachment) = attachment else {
         return Err(ConnectError::KernelsJob("no engine is there"));
     };
     if by.is_some_and(|by| attachment.interface != 0 && by != attachment.interface) {
@@ -132,6 +145,24 @@ pub(crate) fn connect(
         addr: place.addr,
     });
     Ok(Socket::new(core))
+}
+
+/// Why what stays on this machine is the kernel's.
+const HERE: &str = "the address is of this machine";
+
+/// Whom the kernel takes an unspecified address for: this machine, by the address that the program is
+/// bound to, or by loopback.
+fn specified(remote: SocketAddr, local: Option<SocketAddr>) -> SocketAddr {
+    if !remote.ip().is_unspecified() {
+        return remote;
+    }
+    let bound = local.map(|local| local.ip());
+    let bound = bound.filter(|ip| !ip.is_unspecified() && ip.is_ipv4() == remote.is_ipv4());
+    let loopback: IpAddr = match remote {
+        SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(bound.unwrap_or(loopback), remote.port())
 }
 
 /// Shows the engine the socket that holds the port to connect from.

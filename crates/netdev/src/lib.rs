@@ -12,6 +12,9 @@
 //! AF_PACKET receive and TAP, for interfaces without XDP, are further implementations of the same
 //! trait; they are not built yet.
 //!
+//! What goes from one program on this machine to another needs no device at all: [`Loopback`] is a
+//! queue in memory.
+//!
 //! What arrives at an AF_XDP device is what [`steering`] sends there: a BPF program at the
 //! driver's edge that looks at (protocol, local address, local port) and leaves everything else
 //! to the kernel. For a load client it is what a [`claim`] covers: the answers of one server to ranges
@@ -25,6 +28,7 @@ pub mod counters;
 pub mod device;
 pub mod faults;
 pub mod interface;
+pub mod loopback;
 pub mod packet;
 pub mod reflect;
 pub mod responder;
@@ -40,5 +44,6 @@ pub use claim::{Claim, Claimed};
 pub use counters::Counters;
 pub use device::{Device, LargeSend, Limits, Offloads, PartialChecksum, SendError};
 pub use interface::Interface;
+pub use loopback::Loopback;
 pub use steering::{Endpoint, Placement, Share, Steering};
 pub use xdp::XdpDevice;

@@ -71,6 +71,7 @@ fn messages_carry_descriptors() {
 
     let (ringer, bell) = doorbell::pair().unwrap();
     let attached = Reply::Attached {
+        local: true,
         session: 4,
         engine: "default".into(),
         interface: 2,

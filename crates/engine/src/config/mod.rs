@@ -43,6 +43,9 @@ pub struct Config {
     /// While frames come often, and where it saves wake-ups without costing rate: how long the
     /// device does not wake the worker, in microseconds. 0 is never.
     pub moderation_microseconds: u32,
+    /// Programs on this machine reach its listeners by the engine, too, instead of by the kernel's
+    /// loopback.
+    pub local: bool,
     /// Start even where netfilter has rules that steered packets would not see.
     pub ignore_netfilter: bool,
     /// Keep all privileges after the start.
@@ -104,6 +107,7 @@ impl Default for Config {
             share_core: true,
             spin_microseconds: 10,
             moderation_microseconds: 150,
+            local: false,
             ignore_netfilter: false,
             keep_privileges: false,
             drain_seconds: 10,

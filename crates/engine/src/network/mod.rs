@@ -64,6 +64,12 @@ pub trait Network {
     /// The interface's own addresses.
     fn addresses(&self) -> &[IpAddr];
 
+    /// Whether an address is of this machine, and of those within which the engine may connect: one
+    /// of the interface's, or of loopback.
+    fn is_here(&self, address: IpAddr) -> bool {
+        address.is_loopback() || self.addresses().contains(&address)
+    }
+
     /// Whose hardware address frames to `destination` carry. Errors are those of connect(2).
     fn next_hop(&mut self, destination: IpAddr) -> Result<IpAddr, Errno>;
 

@@ -21,6 +21,8 @@ pub enum Reach {
     At(MacAddr),
     /// Its next hop, a neighbour of this number, is being resolved.
     Resolving(u32),
+    /// It leads to this machine: no frame goes out.
+    Here,
     /// There is no route, or nobody answers for the next hop.
     Unreachable,
 }
@@ -30,6 +32,8 @@ struct Path {
     destination: IpAddr,
     /// Number of the next hop's neighbour; none if there is no route.
     neighbour: Option<u32>,
+    /// The destination is of this machine.
+    here: bool,
     /// The routes that it was found with.
     epoch: u32,
     users: u32,
@@ -99,6 +103,7 @@ impl Paths {
         let path = Path {
             destination,
             neighbour: None,
+            here: false,
             epoch: self.epoch,
             users: 0,
         };
@@ -130,7 +135,10 @@ impl Paths {
     fn route(&mut self, network: &mut impl Network, index: usize) {
         let destination = self.paths[index].destination;
         self.leave_neighbour(index);
-        if let Ok(address) = network.next_hop(destination) {
+        self.paths[index].here = network.is_here(destination);
+        if !self.paths[index].here
+            && let Ok(address) = network.next_hop(destination)
+        {
             let neighbour = self.neighbour_at(network, address);
             self.neighbours[neighbour as usize].paths += 1;
             self.paths[index].neighbour = Some(neighbour);
@@ -199,7 +207,11 @@ impl Paths {
             self.route(network, index);
         }
         let Some(number) = self.paths[index].neighbour else {
-            return Reach::Unreachable;
+            return if self.paths[index].here {
+                Reach::Here
+            } else {
+                Reach::Unreachable
+            };
         };
         let neighbour = &mut self.neighbours[number as usize];
         neighbour.used = true;
@@ -214,6 +226,11 @@ impl Paths {
             }
             Knowledge::Failed => Reach::Unreachable,
         }
+    }
+
+    /// Whether a path, as it was last [looked up](Self::reach), leads to this machine.
+    pub fn is_here(&self, path: PathId) -> bool {
+        self.paths[path.0 as usize].here
     }
 
     /// Whether a path's next hop is the neighbour of this number.

@@ -93,6 +93,11 @@ impl Metrics {
         );
         self.counter("rx_batches", "Turns that received frames", counters.batches);
         self.counter("rx_frames", "Frames received", counters.frames);
+        self.counter(
+            "local_frames",
+            "Frames between programs on this machine",
+            counters.local_frames,
+        );
         self.counter("tx_frames", "Frames and large segments sent", counters.sent);
         self.counter("tx_large", "Large segments sent", counters.large_sends);
         self.counter("sleeps", "Times the worker slept", counters.sleeps);

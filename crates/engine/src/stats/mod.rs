@@ -30,7 +30,8 @@ macro_rules! reasons {
 reasons! {
     /// A SYN from a peer that the access lists do not admit.
     Denied = "denied",
-    /// A SYN from an address that no peer can have: one of this machine's.
+    /// A segment from an address that no peer can have, one of this machine's: a SYN, or any if
+    /// connections within the machine are the engine's.
     Martian = "martian",
     /// A frame for another machine, which a link in promiscuous mode delivers.
     ForeignMac = "foreign_mac",
@@ -92,6 +93,8 @@ pub struct Counters {
     pub batches: u64,
     /// Frames received.
     pub frames: u64,
+    /// Frames that programs on this machine sent each other.
+    pub local_frames: u64,
     /// Frames and large segments sent.
     pub sent: u64,
     /// Segments that left as parts of a large one.
@@ -141,6 +144,7 @@ impl Default for Counters {
             empty_turns: 0,
             batches: 0,
             frames: 0,
+            local_frames: 0,
             sent: 0,
             large_sends: 0,
             sleeps: 0,

@@ -31,7 +31,8 @@ pub const ENGINE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 pub const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 /// Its hardware address.
 pub const ENGINE_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
-const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+/// The hardware address at the other end.
+pub const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
 /// What the network's side keeps of a connection.
 #[derive(Debug, Default)]

@@ -10,6 +10,7 @@
 mod pump;
 mod submit;
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -45,6 +46,8 @@ pub(crate) type Control = Private<Channel>;
 pub(crate) struct Attachment {
     /// The index of the interface by which the engine sends.
     pub(crate) interface: u32,
+    /// What stays on this machine may be the engine's, too: it is asked for each address.
+    local: bool,
     control: Mutex<Control>,
     pump: Mutex<Pump>,
     submissions: Mutex<Submissions>,
@@ -112,7 +115,10 @@ impl Attachment {
             fork_token,
         };
         let (reply, mut fds) = ask(&mut control, &request, Fds::new())?;
-        let Reply::Attached { interface, .. } = reply else {
+        let Reply::Attached {
+            interface, local, ..
+        } = reply
+        else {
             return Err(Errno::PROTO);
         };
         if fds.len() != 3 {
@@ -135,6 +141,7 @@ impl Attachment {
         })?;
         Ok(Self {
             interface,
+            local,
             control: Mutex::new(control),
             pump: Mutex::new(Pump::new(completions)),
             submissions: Mutex::new(Submissions::new(submissions)),
@@ -255,6 +262,12 @@ impl Attachment {
             self.condemn();
         }
         answer
+    }
+
+    /// Whether the engine listens at `remote`, which is of this machine, and connects to it.
+    pub(crate) fn listens_here(&self, remote: SocketAddr) -> bool {
+        let ask = || self.request(&Request::Local { remote }, Fds::new());
+        self.local && matches!(ask(), Ok((Reply::Done, _)))
     }
 
     /// Says something on the control socket that wants no answer. What an engine is too busy to read

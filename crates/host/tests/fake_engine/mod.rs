@@ -224,6 +224,7 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
                 session: 1,
                 engine,
                 interface: 0,
+                local: false,
             }
         }
         Request::Listen { .. } => {

@@ -110,6 +110,8 @@ pub struct SocketRow {
     pub local: SocketAddr,
     /// The other end; `None` for a listener.
     pub peer: Option<SocketAddr>,
+    /// The other end is on this machine, and the engine's too.
+    pub within: bool,
     /// Its state; for a listener, `receive_queue` is what waits to be accepted and `send_queue`
     /// the backlog.
     pub state: String,

@@ -43,6 +43,13 @@ pub enum Request {
         /// The address it is bound to; unspecified leaves the address to the engine.
         local: SocketAddr,
     },
+    /// Whether the engine opens connections to this address, which is of this machine: it does so if
+    /// it is set to and one of its listeners is there. The answer is [`Reply::Done`], or an error: it is
+    /// the kernel's.
+    Local {
+        /// The address.
+        remote: SocketAddr,
+    },
     /// One more doorbell for this host. The answer is [`Reply::Waker`].
     Waker,
     /// This process is about to fork: take a reference on all it has for the child. The answer is
@@ -113,6 +120,8 @@ pub enum Reply {
         engine: String,
         /// The index of the interface that it works on: what goes another way is the kernel's.
         interface: u32,
+        /// What stays on this machine may be the engine's, too; [`Request::Local`] asks for each.
+        local: bool,
     },
     /// The listener is offloaded.
     Listening {

@@ -82,7 +82,18 @@ impl<D: Device, N: Network> Worker<D, N> {
             // Another link's, or nobody has said which: the kernel knows what to answer.
             return Err(Errno::OPNOTSUPP);
         }
-        let source = self.source(block.local.ip(), remote.ip())?;
+        let source = if self.is_here(remote.ip()) {
+            if !self.listens_here(remote) {
+                // It did when the program asked.
+                return Err(Errno::CONNREFUSED);
+            }
+            self.local_source(block.local.ip(), remote.ip())?
+        } else {
+            self.source(block.local.ip(), remote.ip())?
+        };
+        if (source, block.local.port()) == (remote.ip(), remote.port()) {
+            return Err(Errno::ADDRNOTAVAIL);
+        }
         let mut options = ConnOptions {
             user_timeout: (block.user_timeout != 0)
                 .then(|| Duration::from_millis(block.user_timeout.into())),

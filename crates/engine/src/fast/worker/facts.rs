@@ -129,6 +129,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             program: session.map_or_else(String::new, |s| s.process.program.clone()),
             local: listener.local,
             peer: None,
+            within: false,
             state: "LISTEN".to_owned(),
             receive_queue: self.stack.waiting(listener.id) as u64,
             send_queue: listener.backlog.into(),
@@ -146,6 +147,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             program: session.map_or_else(String::new, |s| s.process.program.clone()),
             local: scoped(info.local, self.network.index()),
             peer: Some(scoped(info.remote, self.network.index())),
+            within: self.is_here(info.remote.ip()),
             state: state_name(info.state).to_owned(),
             receive_queue: info.receive_queue,
             send_queue: info.send_queue,
@@ -188,10 +190,19 @@ impl<D: Device, N: Network> Worker<D, N> {
             let owner = self.connections.get(*id).and_then(|conn| conn.owner);
             owner.is_some_and(theirs)
         });
-        match connections.count() {
-            0 => {}
-            1 => explained.push(offloaded("1 connection".to_owned())),
-            count => explained.push(offloaded(format!("{count} connections"))),
+        let (within, across): (Vec<_>, Vec<_>) = connections.partition(|id| {
+            let info = self.stack.info(self.now, *id);
+            info.is_some_and(|info| self.is_here(info.remote.ip()))
+        });
+        for (kind, count) in [
+            ("connection", across.len()),
+            ("local connection", within.len()),
+        ] {
+            match count {
+                0 => {}
+                1 => explained.push(offloaded(format!("1 {kind}"))),
+                count => explained.push(offloaded(format!("{count} {kind}s"))),
+            }
         }
         explained.append(&mut told);
         explained

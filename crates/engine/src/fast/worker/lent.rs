@@ -66,7 +66,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         local: SocketAddr,
         socket: OwnedFd,
     ) -> Result<(), Errno> {
-        if !local.ip().is_unspecified() && !self.network.addresses().contains(&local.ip()) {
+        let own = self.network.addresses().contains(&local.ip());
+        if !(local.ip().is_unspecified() || own || self.is_here(local.ip())) {
             return Err(Errno::OPNOTSUPP);
         }
         if local.port() == 0 {
@@ -97,7 +98,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         let listens = |listener: &crate::fast::listeners::Listener| {
             listener.local.port() == port && listener.steered.contains(&source)
         };
-        if !self.listeners.iter().any(listens) && self.closing.add(source, port) {
+        // Nothing comes to loopback by the wire.
+        let steered = source.is_loopback() || self.listeners.iter().any(listens);
+        if !steered && self.closing.add(source, port) {
             self.network
                 .steer(source, port, Steered::Closing)
                 .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOBUFS))?;

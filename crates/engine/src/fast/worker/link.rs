@@ -48,7 +48,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         let own = self.network.addresses();
         let lost = |id: &ConnId| {
             let info = self.stack.info(self.now, *id);
-            info.is_some_and(|info| !own.contains(&info.local.ip()))
+            info.is_some_and(|info| {
+                let local = info.local.ip();
+                !own.contains(&local) && !local.is_loopback()
+            })
         };
         let lost: Vec<ConnId> = self.stack.connections().filter(lost).collect();
         if lost.is_empty() {

@@ -82,7 +82,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         if !self.is_on_our_link(local) {
             return Err(Errno::OPNOTSUPP);
         }
-        if !local.ip().is_unspecified() && !self.network.addresses().contains(&local.ip()) {
+        let own = self.network.addresses().contains(&local.ip());
+        if !(local.ip().is_unspecified() || own || self.is_here(local.ip())) {
             return Err(Errno::OPNOTSUPP);
         }
         let spec = ListenSpec {

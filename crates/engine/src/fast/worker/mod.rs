@@ -20,6 +20,7 @@ mod handover;
 mod lent;
 mod link;
 mod listen;
+mod local;
 mod moderation;
 mod order;
 mod pressure;
@@ -32,9 +33,8 @@ mod submissions;
 mod transmit;
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
 
-use netdev::Device;
+use netdev::{Device, Loopback};
 use queue_pair::Area;
 use tcp::{Instant, Stack};
 use wire::icmp;
@@ -53,6 +53,7 @@ use crate::stats::{Counters, Drop};
 
 use self::lent::Lent;
 use self::listen::Closing;
+use self::local::is_martian;
 use self::moderation::Moderation;
 use self::sessions::Forks;
 use self::transmit::Sink;
@@ -80,6 +81,8 @@ const SCRATCH: usize = 65_536;
 pub struct Worker<D, N> {
     config: Config,
     device: D,
+    /// The wire between programs on this machine, if the engine is set to be it.
+    local: Option<Loopback>,
     network: N,
     stack: Stack,
     checksum: ChecksumPolicy,
@@ -143,6 +146,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             ),
             held: HeldFrames::with_limit(config.limits.held_frames as usize),
             moderation: Moderation::new(config.moderation()),
+            local: config.local.then(Loopback::default),
             config,
             device,
             network,
@@ -190,7 +194,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.now = now;
         self.connections.set_now(now);
         self.beat();
-        let received = self.receive();
+        let received = self.receive() | self.receive_local();
         self.catch_up_left = order::CATCH_UP;
         let submitted = self.take_submissions();
         let timers = self.stack.next_timeout().is_some_and(|at| at <= now);
@@ -238,8 +242,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             now,
             checksum,
             network,
+            local,
             ..
         } = self;
+        let within = local.is_some();
         let mac = network.mac();
         let mut store = Store {
             connections,
@@ -260,7 +266,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                     if !open && opens && !config.access.admits_peer(segment.src, tcp.dst_port) {
                         counters.drop(Drop::Denied);
                         Err(Drop::Denied.name())
-                    } else if opens && is_martian(segment.src, network.addresses()) {
+                    } else if (opens || within) && is_martian(&segment, network.addresses()) {
                         counters.drop(Drop::Martian);
                         Err(Drop::Martian.name())
                     } else {
@@ -299,6 +305,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     fn transmit(&mut self) -> bool {
         let mut sink = Sink {
             device: &mut self.device,
+            local: self.local.as_mut(),
             network: &mut self.network,
             connections: &mut self.connections,
             memory: &mut self.memory,
@@ -340,12 +347,6 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
-}
-
-/// Whether nobody else can have this address: who sends from it lies. Only the first segment of a
-/// connection needs to be looked at.
-fn is_martian(source: IpAddr, own: &[IpAddr]) -> bool {
-    source.is_loopback() || own.contains(&source)
 }
 
 fn stack_config(config: &Config, mtu: u16) -> tcp::Config {

@@ -134,6 +134,14 @@ impl<D: Device, N: Network> Worker<D, N> {
                     .map_err(|errno| (errno, format!("{local} is not used: {errno}")))?;
                 done()
             }
+            Request::Local { remote } => {
+                self.session_of(slot)?;
+                if self.listens_here(remote) {
+                    done()
+                } else {
+                    refuse(Errno::OPNOTSUPP, "nothing on the engine listens there")
+                }
+            }
             Request::Unlisten { listener } => {
                 let session = self.session_of(slot)?;
                 let known = self.unlisten(session, listener);
@@ -251,6 +259,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             session: attachment.number,
             engine: self.config.name.clone(),
             interface: self.network.index(),
+            local: self.local.is_some(),
         };
         let fds = [attachment.region, attachment.doorbell, attachment.waker];
         Ok((reply, fds.into_iter().collect()))

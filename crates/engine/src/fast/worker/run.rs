@@ -215,7 +215,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         let mut all = false;
         let paths: &mut Paths = &mut self.paths;
         self.network.changes(&mut |change| match change {
-            NetworkChange::Addresses => addresses = true,
+            NetworkChange::Addresses => {
+                addresses = true;
+                // What was another's may be ours now.
+                paths.routes_changed();
+            }
             NetworkChange::Routes => paths.routes_changed(),
             NetworkChange::Neighbour(address, knowledge) => {
                 if let Some(number) = paths.neighbour_changed(address, knowledge) {

@@ -5,7 +5,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use netdev::Device;
+use netdev::{Device, Loopback};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use tcp::Instant;
@@ -73,7 +73,7 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Arms the doorbells, then looks once more; true if there is nothing to do.
     fn arm(&mut self) -> bool {
-        let mut quiet = true;
+        let mut quiet = self.local.as_ref().is_none_or(Loopback::is_empty);
         self.ring_later();
         for slot in 0..self.sessions.slots() {
             let id = SessionId(slot);

@@ -5,7 +5,7 @@
 use core::sync::atomic::AtomicU8;
 
 use arrayvec::ArrayVec;
-use netdev::{Device, LargeSend, PartialChecksum, SendError};
+use netdev::{Device, LargeSend, Loopback, PartialChecksum, SendError, loopback};
 use queue_pair::{Area, copy_in, copy_out, copy_out_sum};
 use tcp::{ConnId, FrameSink, Instant, Outgoing, SinkFull};
 use wire::checksum::Sum;
@@ -18,14 +18,28 @@ use crate::fast::memory::Memory;
 use crate::network::{HeldFrames, Network, PathId, Paths, Reach};
 use crate::stats::{Counters, Drop};
 
+use super::local::came_through_queue;
+
 /// Pieces of payload in one large send; more are copied together first.
 const MAX_PIECES: usize = 64;
 /// The largest packet that IP can say.
 const MAX_PACKET: usize = 65_535;
 
+/// Where a segment goes.
+enum Way {
+    /// Onto the wire, to this station.
+    Wire(MacAddr),
+    /// Nowhere before this neighbour is resolved.
+    Held(u32),
+    /// To another connection of ours.
+    Here,
+}
+
 /// The way out of the stack.
 pub(super) struct Sink<'a, D, N> {
     pub device: &'a mut D,
+    /// Instead of the device, for what stays here.
+    pub local: Option<&'a mut Loopback>,
     pub network: &'a mut N,
     pub connections: &'a mut Connections,
     pub memory: &'a mut Memory,
@@ -58,14 +72,73 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         Some(path)
     }
 
-    /// The next hop's hardware address, or the neighbour to wait for.
-    fn way_out(&mut self, out: &Outgoing<'_>) -> Result<(MacAddr, Option<u32>), Drop> {
+    fn way_out(&mut self, out: &Outgoing<'_>) -> Result<Way, Drop> {
+        match out.answers.filter(|link| !link.src.is_multicast()) {
+            Some(link) if self.local.is_some() && came_through_queue(link) => return Ok(Way::Here),
+            Some(link) => return Ok(Way::Wire(link.src)),
+            None => {}
+        }
         let path = self.path(out).ok_or(Drop::PathsFull)?;
         match self.paths.reach(self.network, path) {
-            Reach::At(mac) => Ok((mac, None)),
-            Reach::Resolving(neighbour) => Ok((MacAddr::default(), Some(neighbour))),
-            Reach::Unreachable => Err(Drop::Unreachable),
+            Reach::At(mac) => Ok(Way::Wire(mac)),
+            Reach::Resolving(neighbour) => Ok(Way::Held(neighbour)),
+            Reach::Here if self.local.is_some() => Ok(Way::Here),
+            Reach::Here | Reach::Unreachable => Err(Drop::Unreachable),
         }
+    }
+
+    /// A segment, or a burst that nobody needs to cut, to another connection of ours. When the queue
+    /// is full it waits for the next turn.
+    fn local_segment(
+        &mut self,
+        now: Instant,
+        headers: &Headers,
+        out: &Outgoing<'_>,
+    ) -> Result<(), SinkFull> {
+        let start = headers.len();
+        let length = start + out.payload_len;
+        let Some(frame) = self.local.as_mut().and_then(|local| local.frame(length)) else {
+            return Err(SinkFull);
+        };
+        let mut at = start;
+        for extent in out.payload {
+            let end = at + extent.len as usize;
+            let (Some(to), Some(from)) = (frame.get_mut(at..end), self.memory.bytes(*extent))
+            else {
+                self.counters.drop(Drop::Unsendable);
+                return Ok(());
+            };
+            copy_out(from, to);
+            at = end;
+        }
+        let checksum = TcpChecksum::Partial;
+        if headers.emit(out.payload_len, checksum, frame).is_err() {
+            self.counters.drop(Drop::Unsendable);
+            return Ok(());
+        }
+        if self.captures.is_on() {
+            let sent = Frame {
+                direction: Direction::Out,
+                head: frame,
+                payload: &[],
+                dropped: None,
+            };
+            self.captures.frame(now, &sent);
+        }
+        if let Some(local) = &mut self.local {
+            local.submit(length);
+        }
+        Ok(())
+    }
+
+    /// Whether what a connection sends goes to another one of ours.
+    fn stays_here(&self, id: ConnId) -> bool {
+        self.local.is_some()
+            && self
+                .connections
+                .get(id)
+                .and_then(|conn| conn.path)
+                .is_some_and(|path| self.paths.is_here(path))
     }
 
     fn one_segment(
@@ -215,12 +288,16 @@ fn put_together<'a>(
 }
 
 impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
-    fn burst_limit(&mut self, _: ConnId, mss: u16) -> usize {
+    fn burst_limit(&mut self, id: ConnId, mss: u16) -> usize {
         let mss = usize::from(mss.max(1));
-        if !self.device.offloads().segmentation {
+        let large = if self.stays_here(id) {
+            MAX_PACKET
+        } else if self.device.offloads().segmentation {
+            self.device.limits().large.min(MAX_PACKET)
+        } else {
             return mss;
-        }
-        let largest = self.device.limits().large.min(MAX_PACKET) - MAX_HEADERS_LEN;
+        };
+        let largest = large - MAX_HEADERS_LEN;
         (largest / mss).max(1) * mss
     }
 
@@ -231,22 +308,23 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
     }
 
     fn emit(&mut self, now: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
-        let back = out.answers.filter(|link| !link.src.is_multicast());
-        let (destination, waits_for) = match back {
-            Some(link) => (link.src, None),
-            None => match self.way_out(out) {
-                Ok(way) => way,
-                Err(reason) => {
-                    self.counters.drop(reason);
-                    return Ok(());
-                }
-            },
+        let way = match self.way_out(out) {
+            Ok(way) => way,
+            Err(reason) => {
+                self.counters.drop(reason);
+                return Ok(());
+            }
+        };
+        let (source, destination, waits_for) = match way {
+            Way::Wire(mac) => (self.network.mac(), mac, None),
+            Way::Held(neighbour) => (self.network.mac(), MacAddr::default(), Some(neighbour)),
+            Way::Here => (loopback::MAC, loopback::MAC, None),
         };
         let conn = out.conn.and_then(|id| self.connections.get(id));
         let dscp = conn.map_or(0, |conn| conn.dscp);
         let headers = Headers {
             link: Link {
-                src: self.network.mac(),
+                src: source,
                 dst: destination,
                 vlan: Vlan::default(),
             },
@@ -258,6 +336,9 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
             ecn: out.ecn,
             tcp: out.tcp,
         };
+        if matches!(way, Way::Here) {
+            return self.local_segment(now, &headers, out);
+        }
         if out.gso_size == 0 {
             return self.one_segment(now, &headers, waits_for, out);
         }

@@ -1,0 +1,66 @@
+//! Connections within a machine on the engine (`local = true`): one unmodified program is both ends.
+#![forbid(unsafe_code)]
+
+use lab::outboard::{Outboard, total};
+use lab::{Side, World};
+use std::path::Path;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[test]
+fn a_program_talks_to_itself_on_the_engine() {
+    if lab::skip_without("a_program_talks_to_itself_on_the_engine", &["python3"]) {
+        return;
+    }
+    let world = World::new().unwrap();
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let _engine = outboard
+        .start_engine_with(&world, "local = true\n")
+        .unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/local/both_ends.py");
+    let mut program = outboard
+        .on_engine(&world, "python3")
+        .arg(script)
+        .arg(Side::Server.ipv4().to_string())
+        .log(world.scratch().join("program.log"))
+        .start()
+        .unwrap();
+    let said = |program: &lab::Process, word: &str| program.printed().contains(word);
+    let log = world.scratch().join("program.log");
+    let waited = program.wait_until(PATIENCE, || {
+        std::fs::read_to_string(&log).is_ok_and(|log| log.contains("stays"))
+    });
+    waited.unwrap_or_else(|error| panic!("{error:#}\n{}", program.printed()));
+    assert!(said(&program, "refused"), "{}", program.printed());
+
+    let stats = outboard.stats().unwrap();
+    // Ten ways, one that was bound, one that stays; the one that was refused was the kernel's.
+    let opens = total(&stats, "tcp_active_opens");
+    assert_eq!(opens, 12.0, "{}", program.printed());
+    assert_eq!(total(&stats, "tcp_passive_opens"), 12.0);
+    assert!(total(&stats, "local_frames") > 100.0);
+
+    let explained = outboard
+        .command(&world, "explain")
+        .arg(program.id().to_string())
+        .output()
+        .unwrap();
+    assert!(explained.contains("2 local connections"), "{explained}");
+    let shown = outboard.command(&world, "ss").output().unwrap();
+    let within = shown.lines().filter(|line| line.ends_with(" local"));
+    assert_eq!(within.count(), 2, "{shown}");
+
+    // A program that is not on the engine reaches the same listener by the kernel.
+    let answer = world
+        .program(Side::Server, "python3")
+        .args([
+            "-c",
+            "import socket; print(socket.create_connection(('127.0.0.1', 5005)).recv(100))",
+        ])
+        .output()
+        .unwrap();
+    assert!(answer.contains("by the kernel"), "{answer}");
+    let after = outboard.stats().unwrap();
+    assert_eq!(total(&after, "tcp_passive_opens"), 12.0);
+}
