@@ -1,7 +1,7 @@
 //! `outboard lab`: experiments on this machine, engine and kernel side by side.
 
 use ::lab::flood::experiment as flood;
-use ::lab::{goodput, programs, respond, stateless, web};
+use ::lab::{goodput, installed, programs, respond, stateless, web};
 use anyhow::{Context, Result, bail};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -20,12 +20,46 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Experiment {
+    Installed(Installed),
     Web(Web),
     Goodput(Goodput),
     Stateless(Stateless),
     Respond(Respond),
     Flood(Flood),
     Programs(Programs),
+}
+
+/// What a user gets who sets nothing: nginx, redis and sockperf on the kernel and on the engine
+///
+/// Nothing is pinned, every setting is the default. All are measured in turn, several rounds; the
+/// table shows medians, and the ratio to the kernel's with its 95 % bootstrap interval. The floor is
+/// the stateless responder under the same load: what the client alone costs. At a rate, latency
+/// counts from when a request was due. Needs root, nginx and wrk.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  sudo outboard lab installed --quick --only nginx")]
+struct Installed {
+    /// Fewer and shorter rounds: a first impression in two minutes
+    #[arg(long)]
+    quick: bool,
+    /// Rounds; each measures everything on all [default: 7, quick: 3]
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// Seconds of each measurement [default: 5, quick: 1]
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<u64>,
+    /// Only the cases whose names contain one of these words
+    #[arg(long, value_name = "WORDS")]
+    only: Vec<String>,
+    /// One more engine in each round: another outboard binary or, if it ends in .toml, this one with
+    /// these settings; may be given several times
+    #[arg(long, value_name = "FILE")]
+    beside: Vec<std::path::PathBuf>,
+    /// Leave out the floor
+    #[arg(long)]
+    no_floor: bool,
+    /// Print JSON, with every round and the settings of the machine
+    #[arg(long)]
+    json: bool,
 }
 
 /// nginx on the kernel's TCP and on the engine: throughput, CPU a request, latency
@@ -194,6 +228,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bail!("the lab makes network namespaces, which needs root: run it with sudo");
     }
     match args.experiment {
+        Experiment::Installed(args) => run_installed(&args),
         Experiment::Web(args) => run_web(&args),
         Experiment::Goodput(args) => run_goodput(&args),
         Experiment::Stateless(args) => run_stateless(&args),
@@ -201,6 +236,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Experiment::Flood(args) => run_flood(&args),
         Experiment::Programs(args) => run_programs(&args),
     }
+}
+
+fn run_installed(args: &Installed) -> Result<ExitCode> {
+    let (rounds, seconds) = if args.quick { (3, 1) } else { (7, 5) };
+    let plan = installed::Plan {
+        binary: std::env::current_exe()?,
+        beside: args.beside.clone(),
+        rounds: args.rounds.unwrap_or(rounds).max(1),
+        window: Duration::from_secs(args.seconds.unwrap_or(seconds).max(1)),
+        only: args.only.clone(),
+        floor: !args.no_floor,
+    };
+    let report = watched(|say| installed::run(&plan, say))?;
+    show(&report, args.json.then(|| report.to_json()))
 }
 
 fn run_web(args: &Web) -> Result<ExitCode> {

@@ -9,6 +9,7 @@ pub mod faults;
 pub mod flood;
 pub mod goodput;
 mod guardian;
+pub mod installed;
 pub mod load;
 pub mod machine;
 pub mod nginx;

@@ -3,6 +3,12 @@
 use crate::tool;
 use serde_json::{Value, json};
 
+/// How many threads wanted a core over the last minute, on the average, in the kernel's words.
+pub fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
+
 /// What a reader of results needs to know of the machine.
 pub fn settings() -> Value {
     let read = |path: &str| {

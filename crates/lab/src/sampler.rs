@@ -25,6 +25,35 @@ pub fn run_time(pid: u32) -> Result<Duration> {
     Ok(Duration::from_nanos(nanoseconds))
 }
 
+/// How often threads of process `pid` were switched away from, by their own will or not
+/// (`/proc/PID/task/*/status`). Threads that have ended are not in it.
+pub fn switches(pid: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let of_task = |task: std::fs::DirEntry| -> u64 {
+        let text = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        text.lines()
+            .filter(|line| line.contains("ctxt_switches:"))
+            .filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok())
+            .sum()
+    };
+    tasks.into_iter().flatten().flatten().map(of_task).sum()
+}
+
+/// The CPU time of this process so far, and of its children that have ended, in steps of ten
+/// milliseconds (`/proc/self/stat`).
+pub fn own_time() -> Result<Duration> {
+    let text = std::fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
+    // The second field is a name in parentheses, which may have blanks in it.
+    let fields = text.rsplit(')').next().unwrap_or_default();
+    let ticks: u32 = fields
+        .split_whitespace()
+        .skip(11)
+        .take(4)
+        .filter_map(|field| field.parse::<u32>().ok())
+        .sum();
+    Ok(TICK * ticks)
+}
+
 /// The children of process `pid`.
 pub fn children(pid: u32) -> Vec<u32> {
     std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
@@ -114,7 +143,7 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use super::{Machine, run_time};
+    use super::{Machine, own_time, run_time, switches};
     use std::time::{Duration, Instant};
 
     #[test]
@@ -125,6 +154,44 @@ mod tests {
         while run_time(pid).unwrap() < before + Duration::from_millis(20) {
             assert!(started.elapsed() < Duration::from_secs(60), "no run time");
         }
+    }
+
+    #[test]
+    fn what_a_child_did_counts_once_it_has_ended() {
+        let before = own_time().unwrap();
+        let started = Instant::now();
+        while own_time().unwrap() <= before {
+            let count = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+            let child = std::process::Command::new("sh")
+                .args(["-c", count])
+                .status();
+            assert!(child.unwrap().success());
+            assert!(started.elapsed() < Duration::from_secs(60), "no time");
+        }
+    }
+
+    /// A process of one thread: where threads come and go, what they did goes with them.
+    #[test]
+    fn waiting_for_input_is_a_switch() {
+        use std::io::{BufRead, BufReader, Write};
+        use std::process::{Command, Stdio};
+        let mut cat = Command::new("cat");
+        let mut cat = cat
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = cat.stdin.take().unwrap();
+        let mut output = BufReader::new(cat.stdout.take().unwrap());
+        let before = switches(cat.id());
+        let started = Instant::now();
+        while switches(cat.id()) <= before {
+            input.write_all(b"x\n").unwrap();
+            output.read_line(&mut String::new()).unwrap();
+            assert!(started.elapsed() < Duration::from_secs(60), "no switch");
+        }
+        drop(input);
+        cat.wait().unwrap();
     }
 
     #[test]

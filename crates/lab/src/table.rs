@@ -59,9 +59,29 @@ impl fmt::Display for Table {
     }
 }
 
+/// A figure with as many digits as its size is worth.
+pub fn figure(value: Option<f64>) -> String {
+    match value {
+        None => "-".into(),
+        Some(value) if value >= 1_000.0 => {
+            let digits = format!("{value:.0}");
+            let mut grouped = String::new();
+            for (index, digit) in digits.chars().enumerate() {
+                if index > 0 && (digits.len() - index) % 3 == 0 {
+                    grouped.push(',');
+                }
+                grouped.push(digit);
+            }
+            grouped
+        }
+        Some(value) if value >= 100.0 => format!("{value:.0}"),
+        Some(value) => format!("{value:.2}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Table;
+    use super::{Table, figure};
 
     #[test]
     fn names_left_figures_right_and_no_blanks_at_the_end() {
@@ -70,5 +90,13 @@ mod tests {
         table.row(["keep-alive", "165,000", "x"]);
         let expected = "case         kernel\nclose        31,000\nkeep-alive  165,000  x\n";
         assert_eq!(table.to_string(), expected);
+    }
+
+    #[test]
+    fn figures_are_grouped_and_rounded() {
+        assert_eq!(figure(Some(1_234_567.8)), "1,234,568");
+        assert_eq!(figure(Some(999.6)), "1000");
+        assert_eq!(figure(Some(1.2345)), "1.23");
+        assert_eq!(figure(None), "-");
     }
 }

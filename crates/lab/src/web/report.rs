@@ -4,7 +4,7 @@ use super::Plan;
 use super::subject::Subject;
 use crate::machine;
 use crate::statistics::{Estimate, median, paired_ratio};
-use crate::table::Table;
+use crate::table::{Table, figure};
 use serde_json::{Value, json};
 use std::fmt;
 
@@ -206,37 +206,9 @@ impl fmt::Display for Report {
     }
 }
 
-/// A figure with as many digits as its size is worth.
-fn figure(value: Option<f64>) -> String {
-    match value {
-        None => "-".into(),
-        Some(value) if value >= 1_000.0 => {
-            let digits = format!("{value:.0}");
-            let mut grouped = String::new();
-            for (index, digit) in digits.chars().enumerate() {
-                if index > 0 && (digits.len() - index) % 3 == 0 {
-                    grouped.push(',');
-                }
-                grouped.push(digit);
-            }
-            grouped
-        }
-        Some(value) if value >= 100.0 => format!("{value:.0}"),
-        Some(value) => format!("{value:.2}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Goal, figure};
-
-    #[test]
-    fn figures_are_grouped_and_rounded() {
-        assert_eq!(figure(Some(1_234_567.8)), "1,234,568");
-        assert_eq!(figure(Some(999.6)), "1000");
-        assert_eq!(figure(Some(1.2345)), "1.23");
-        assert_eq!(figure(None), "-");
-    }
+    use super::Goal;
 
     #[test]
     fn goals_have_a_side() {

@@ -1,0 +1,178 @@
+//! One measurement: what a load got, and what it cost whom.
+
+use super::Plan;
+use super::case::{CONNECTIONS, Case, Load};
+use super::printed::{self, Printed};
+use super::report::{self, Measure};
+use super::subject::{PING_PONG, REDIS, Subject};
+use crate::load;
+use crate::nginx::Nginx;
+use crate::sampler;
+use crate::world::Side;
+use anyhow::{Context, Result, bail};
+use std::time::Duration;
+
+/// What the programs had used before.
+struct Before {
+    machine: sampler::Machine,
+    client: Duration,
+    server: Duration,
+    engine: Duration,
+    switches: u64,
+}
+
+/// The processes whose costs count.
+struct Serving {
+    server: Option<u32>,
+    engine: Option<u32>,
+}
+
+impl Serving {
+    fn run_time(pid: Option<u32>) -> Result<Duration> {
+        pid.map_or(Ok(Duration::ZERO), sampler::run_time)
+    }
+
+    fn switches(&self) -> u64 {
+        [self.server, self.engine]
+            .into_iter()
+            .flatten()
+            .map(sampler::switches)
+            .sum()
+    }
+
+    fn before(&self) -> Result<Before> {
+        Ok(Before {
+            client: sampler::own_time()?,
+            server: Self::run_time(self.server)?,
+            engine: Self::run_time(self.engine)?,
+            switches: self.switches(),
+            machine: sampler::Machine::now()?,
+        })
+    }
+
+    /// What `requests` cost since `before`.
+    fn costs(&self, before: &Before, requests: f64) -> Result<Vec<(&'static Measure, f64)>> {
+        let machine = sampler::Machine::now()?.busy_since(&before.machine);
+        let server = Self::run_time(self.server)?.saturating_sub(before.server);
+        let engine = Self::run_time(self.engine)?.saturating_sub(before.engine);
+        let client = sampler::own_time()?.saturating_sub(before.client);
+        let each = |time: Duration| time.as_secs_f64() * 1e6 / requests;
+        let mut costs = vec![
+            (&report::MACHINE_CPU, each(machine)),
+            (&report::PROGRAMS_CPU, each(server + engine + client)),
+        ];
+        if self.server.is_some() {
+            let switches = self.switches().saturating_sub(before.switches);
+            costs.push((&report::SERVER_CPU, each(server)));
+            costs.push((&report::SWITCHES, switches as f64 / requests));
+        }
+        if self.engine.is_some() {
+            costs.push((&report::ENGINE_CPU, each(engine)));
+        }
+        Ok(costs)
+    }
+}
+
+/// Measures `case` on `subject` once.
+pub(super) fn measure(
+    plan: &Plan,
+    case: &Case,
+    subject: &Subject,
+) -> Result<Vec<(&'static Measure, f64)>> {
+    let serving = Serving {
+        server: match case.load {
+            Load::Closed { .. } | Load::Rate { .. } => subject.http(),
+            Load::Redis { .. } => subject.redis(),
+            Load::PingPong => subject.ping_pong(),
+        },
+        engine: subject.engine(),
+    };
+    let before = serving.before()?;
+    let (requests, read) = match case.load {
+        Load::Rate { per_second } => rate(plan, per_second, subject)?,
+        Load::Closed { connections, close } => {
+            let target = format!("http://{}{}", Nginx::address(), subject.path());
+            let mut wrk = subject
+                .world()
+                .program(Side::Client, "wrk")
+                .args(["-t1", "--latency", &format!("-c{connections}")])
+                .arg(format!("-d{}", seconds(plan)));
+            if close {
+                wrk = wrk.args(["-H", "Connection: close"]);
+            }
+            let text = wrk.arg(target).output()?;
+            let read = printed::wrk(&text).with_context(|| text.clone())?;
+            let requests = requests_of_wrk(&text).with_context(|| text)?;
+            (requests, read)
+        }
+        Load::Redis {
+            clients,
+            per_second,
+        } => {
+            let requests = per_second * seconds(plan);
+            let text = subject
+                .world()
+                .program(Side::Client, "redis-benchmark")
+                .args(["-h", &Side::Server.ipv4().to_string()])
+                .args(["-p", &REDIS.to_string(), "-t", "get", "--csv"])
+                .args(["-c", &clients.to_string(), "-n", &requests.to_string()])
+                .output()?;
+            let read = printed::redis(&text).with_context(|| text)?;
+            (requests as f64, read)
+        }
+        Load::PingPong => {
+            let text = subject
+                .world()
+                .program(Side::Client, "sockperf")
+                .args(["ping-pong", "--tcp", "-m", "64"])
+                .args(["-i", &Side::Server.ipv4().to_string()])
+                .args(["-p", &PING_PONG.to_string()])
+                .args(["-t", &seconds(plan).to_string()])
+                .output()?;
+            let read = printed::sockperf(&text).with_context(|| text)?;
+            // What it sends to warm up is not in what it says.
+            (read.rate * seconds(plan) as f64, read)
+        }
+    };
+    let mut measured = serving.costs(&before, requests)?;
+    measured.push((&report::P50, read.median));
+    measured.push((&report::P99, read.high));
+    if !matches!(case.load, Load::Rate { .. }) {
+        measured.push((&report::RATE, read.rate));
+    }
+    Ok(measured)
+}
+
+fn seconds(plan: &Plan) -> u64 {
+    plan.window.as_secs().max(1)
+}
+
+/// Requests that are due at a rate; latency is from when they were due.
+fn rate(plan: &Plan, per_second: f64, subject: &Subject) -> Result<(f64, Printed)> {
+    let load = load::Load {
+        server: Nginx::address(),
+        path: subject.path().into(),
+        close: false,
+        connections: CONNECTIONS,
+        rate: per_second,
+        duration: plan.window,
+        grace: load::Load::GRACE,
+    };
+    let outcome = subject.world().on(Side::Client, || load.run())?;
+    if outcome.answered == 0 {
+        bail!("{}: no request was answered", subject.name());
+    }
+    let quantile = |quantile| outcome.latency.value_at_quantile(quantile) as f64 / 1e3;
+    let read = Printed {
+        rate: outcome.answered as f64 / outcome.took.as_secs_f64(),
+        median: quantile(0.5),
+        high: quantile(0.99),
+    };
+    Ok((outcome.answered as f64, read))
+}
+
+/// From `14020 requests in 2.00s, 3.02MB read`.
+fn requests_of_wrk(text: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.contains(" requests in "))?;
+    line.split_whitespace().next()?.parse().ok()
+}

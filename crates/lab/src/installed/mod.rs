@@ -1,0 +1,90 @@
+//! `outboard lab installed`: what a user gets who installs the engine and sets nothing. Nothing is
+//! pinned, every setting is the default.
+//!
+//! A world for each subject stands ready, the kernel's, the engine's and the *floor*'s (the
+//! stateless responder: what the client alone costs); they are measured in turn, case by case and
+//! round by round. On a machine that others use as well, CPU of the programs and context switches
+//! are what holds; latencies and rates are what a user sees.
+
+mod case;
+mod measure;
+mod printed;
+mod report;
+mod subject;
+
+pub use case::{CASES, Case};
+pub use report::Report;
+
+use crate::tool;
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+use std::time::Duration;
+use subject::Subject;
+
+/// How to run it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The binary that runs engine and programs.
+    pub binary: PathBuf,
+    /// More engines to be measured in each round: another binary each or, if its name ends in
+    /// `.toml`, the same binary with these settings.
+    pub beside: Vec<PathBuf>,
+    /// Rounds; each measures every case on every subject.
+    pub rounds: usize,
+    /// Length of each measurement, about.
+    pub window: Duration,
+    /// Only cases whose names contain one of these words; all, if there is none.
+    pub only: Vec<String>,
+    /// Measure the floor, too.
+    pub floor: bool,
+}
+
+/// Runs it. `say` is told what is being done.
+pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
+    for needed in ["nginx", "wrk"] {
+        if tool::find(needed).is_none() {
+            bail!("{needed} is not installed: run make install-deps");
+        }
+    }
+    let mut cases: Vec<&Case> = CASES.iter().filter(|case| plan.wants(case.name)).collect();
+    if cases.is_empty() {
+        let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
+        bail!("no case has such a name; there are: {}", names.join("; "));
+    }
+    say("starting the servers");
+    let subjects = Subject::all(plan)?;
+    let mut report = Report::new(plan, subjects.iter().map(Subject::name));
+    cases.retain(|case| {
+        let missing = case.needs().iter().find(|tool| tool::find(tool).is_none());
+        if let Some(missing) = missing {
+            report.note(format!("{}: {missing} is not installed", case.name));
+        }
+        missing.is_none()
+    });
+    for round in 0..plan.rounds {
+        for case in &cases {
+            // Whoever is measured first finds the machine differently: take turns.
+            for turn in 0..subjects.len() {
+                let index = (turn + round) % subjects.len();
+                let subject = &subjects[index];
+                if subject.is_floor() && !case.has_floor() {
+                    continue;
+                }
+                let (round, rounds) = (round + 1, plan.rounds);
+                let (case_name, name) = (case.name, subject.name());
+                say(&format!("round {round} of {rounds}: {case_name}, {name}"));
+                for (measure, value) in measure::measure(plan, case, subject)? {
+                    report.add(case.name, measure, index, value);
+                }
+            }
+        }
+    }
+    report.finish();
+    Ok(report)
+}
+
+impl Plan {
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|word| name.contains(word.as_str()))
+    }
+}
