@@ -2,7 +2,7 @@
 
 use crate::scrape::Scrape;
 use ::engine::Config;
-use ::engine::config::DeviceKind;
+use ::engine::config::{DeviceKind, Queues};
 use anyhow::{Context, Result, bail};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -34,9 +34,9 @@ pub struct Args {
     /// The core is the engine's alone: do not make way for a server on it
     #[arg(long)]
     own_core: bool,
-    /// The receive queue to serve
-    #[arg(long, visible_alias = "queues", value_name = "QUEUE")]
-    queue: Option<u32>,
+    /// The receive queues to serve: all, or numbers with commas between
+    #[arg(long, alias = "queue", value_name = "QUEUES")]
+    queues: Option<Queues>,
     /// How frames get in and out: xdp
     #[arg(long, value_name = "KIND")]
     device: Option<String>,
@@ -117,8 +117,8 @@ fn configuration(args: Args) -> Result<Config> {
     if args.core.is_some() {
         config.core = args.core;
     }
-    if let Some(queue) = args.queue {
-        config.queue = queue;
+    if let Some(queues) = args.queues {
+        config.queues = queues;
     }
     if let Some(kind) = &args.device {
         config.device = match kind.as_str() {

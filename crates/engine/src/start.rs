@@ -1,21 +1,24 @@
 //! Starting an engine on an interface, and running it until it is told to stop.
 
+mod table;
+
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
-use netdev::steering::{Endpoint, Placement, Share, Steering};
+use netdev::steering::{MAX_QUEUES, Placement, Steering};
 use netdev::syscalls::{netns_cookie, schedule_as_batch};
 use netdev::{Device, Interface, Offloads, XdpDevice, xdp};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Queues};
 use crate::fast::worker::Worker;
-use crate::network::{KernelNetwork, Steer, Steered};
+use crate::network::KernelNetwork;
 use crate::slow::control::Control;
 use crate::slow::kernel::{netfilter, privileges};
+
+use table::SteeringTable;
 
 /// The oldest kernel that has what the engine is built on, and that it is tried on.
 const OLDEST_LINUX: (u32, u32) = (6, 1);
@@ -116,21 +119,13 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
     };
     let interface = Interface::find(&config.interface).map_err(named)?;
     check_netfilter(&config)?;
-    check_queues(&interface, config.queue);
     pin(&config)?;
     raise_descriptor_limit();
     // First, because if somebody is there already, this says who.
     let mut steering = Steering::attach(&interface, Placement::Auto)?;
-    let device = XdpDevice::open(
-        &interface,
-        xdp::Config {
-            queue: config.queue,
-            receive_frames: config.receive_frames,
-            offloads: offloads(&config),
-            ..xdp::Config::default()
-        },
-    )?;
-    steering.connect_queue(config.queue, &device)?;
+    let queues = config.queues.of(interface.receive_queues);
+    let serves_all = queues.len() >= interface.receive_queues as usize;
+    let device = open_device(&interface, &config, &queues, &mut steering)?;
     let mut seed = [0; 32];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
         .map_err(step("get random numbers"))?;
@@ -138,15 +133,8 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
     let control = Control::listen_at(&path, &config.limits)
         .map_err(|error| StartError::Control { path, error })?;
     let leased = config.limits.leased_ports as usize;
-    let network = KernelNetwork::of_interface(
-        interface,
-        leased,
-        SteeringTable {
-            steering,
-            responders: Vec::new(),
-        },
-    )
-    .map_err(step("ask the kernel about the network"))?;
+    let network = KernelNetwork::of_interface(interface, leased, SteeringTable::of(steering))
+        .map_err(step("ask the kernel about the network"))?;
     let cookie = std::net::UdpSocket::bind("127.0.0.1:0")
         .or_else(|_| std::net::UdpSocket::bind("[::]:0"))
         .and_then(netns_cookie)
@@ -161,11 +149,14 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
     tracing::info!(
         name = config.name,
         interface = config.interface,
+        queues = queues.len(),
         offloads = in_words(&device.offloads()),
         "engine running"
     );
     let name = config.interface.clone();
-    let mut worker = Worker::new(config, device, network, control, seed).in_namespace(cookie);
+    let mut worker = Worker::new(config, device, network, control, seed)
+        .in_namespace(cookie)
+        .serving_all_queues(serves_all);
     ready();
     worker.run(stop).map_err(|error| match error {
         rustix::io::Errno::NODEV => StartError::InterfaceGone(name),
@@ -173,20 +164,57 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
     })
 }
 
-/// Says what is not offloaded on an interface with several queues.
-fn check_queues(interface: &Interface, served: u32) {
-    let queues = interface.receive_queues;
-    if queues > 1 {
+/// Frames that can wait on a queue however many queues there are, if so many may wait at all.
+const FRAMES_A_QUEUE: u32 = 1024;
+
+/// Opens the queues, and what it takes to open those that may be added later; the steering leads to
+/// them from now on.
+fn open_device(
+    interface: &Interface,
+    config: &Config,
+    queues: &[u32],
+    steering: &mut Steering,
+) -> Result<XdpDevice, StartError> {
+    let there = interface.receive_queues;
+    let missing = queues.iter().find(|queue| **queue >= there);
+    if let Some(&queue) = missing {
+        return Err(StartError::Device(xdp::OpenError::NoSuchQueue {
+            interface: interface.name.clone(),
+            queue,
+            queues: there,
+        }));
+    }
+    let count = queues.len() as u32;
+    let share = config.receive_frames / count.max(1);
+    let mut device = XdpDevice::open(
+        interface,
+        xdp::Config {
+            queue: queues.first().copied().unwrap_or(0),
+            receive_frames: share.max(FRAMES_A_QUEUE.min(config.receive_frames)),
+            offloads: offloads(config),
+            ..xdp::Config::default()
+        },
+    )?;
+    steering.connect_queue(device.queue(), &device)?;
+    for &queue in queues.iter().skip(1) {
+        let socket = device.open_queue(queue)?;
+        steering.connect_queue(queue, socket)?;
+    }
+    if count < there {
         let name = &interface.name;
         tracing::warn!(
             interface = name,
-            queues,
-            served,
-            "one receive queue of several is served: clients whose frames come to another one are \
-             the kernel's, and most connections that programs open through the engine fail; \
-             `ethtool -L {name} combined 1` makes it one queue"
+            queues = there,
+            served = ?queues,
+            "not all receive queues are served: new clients whose frames come to another one are \
+             the kernel's, and so are all connections that programs open"
         );
     }
+    if config.queues == Queues::All {
+        let most = interface.most_receive_queues().min(MAX_QUEUES);
+        device.reserve(most.saturating_sub(count))?;
+    }
+    Ok(device)
 }
 
 fn check_kernel(release: &str) -> Result<(), StartError> {
@@ -269,85 +297,6 @@ fn offloads(config: &Config) -> Offloads {
         receive_partial_checksum: config.offload.receive_checksum,
         segmentation: config.offload.segmentation,
         scatter_gather: config.offload.scatter_gather,
-    }
-}
-
-/// The steering program's table, as the network uses it.
-struct SteeringTable {
-    steering: Steering,
-    /// The endpoints in it that are a responder's.
-    responders: Vec<Endpoint>,
-}
-
-impl Steer for SteeringTable {
-    fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> io::Result<()> {
-        let share = match how {
-            Steered::Engine => Share::All,
-            Steered::Mixed => Share::Mixed,
-            Steered::Closing => Share::Closing,
-        };
-        let endpoint = Endpoint::new(address, port);
-        if self.responders.contains(&endpoint) {
-            let message = format!("a stateless responder has {endpoint}");
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
-        }
-        let added = self.steering.add_port(endpoint, share);
-        added.map_err(io::Error::other)
-    }
-
-    fn unsteer(&mut self, address: IpAddr, port: u16) -> io::Result<()> {
-        let endpoint = Endpoint::new(address, port);
-        if self.responders.contains(&endpoint) {
-            return Ok(());
-        }
-        let removed = self.steering.remove_port(endpoint);
-        removed.map_err(io::Error::other)
-    }
-
-    fn respond(
-        &mut self,
-        program: Option<BorrowedFd<'_>>,
-        endpoints: &[Endpoint],
-    ) -> io::Result<()> {
-        if let Some(program) = program {
-            let called = self.steering.call_responder(program);
-            called.map_err(io::Error::other)?;
-        }
-        for endpoint in endpoints {
-            let added = self.steering.add_responder_port(*endpoint);
-            added.map_err(io::Error::other)?;
-            self.responders.push(*endpoint);
-        }
-        Ok(())
-    }
-
-    fn end_responding(&mut self) {
-        for endpoint in self.responders.drain(..) {
-            if let Err(error) = self.steering.remove_port(endpoint) {
-                tracing::warn!(%error, "an endpoint of the responder stays");
-            }
-        }
-        if let Err(error) = self.steering.leave_responder() {
-            tracing::warn!(%error, "the responder's program stays");
-        }
-    }
-
-    fn waiting(&self) -> std::time::Duration {
-        self.steering.waiting()
-    }
-
-    fn beat(&mut self) {
-        self.steering.beat();
-    }
-
-    fn counts(&self) -> Vec<(&'static str, u64)> {
-        match self.steering.counts() {
-            Ok(counts) => counts.iter().map(|(r, count)| (r.name(), count)).collect(),
-            Err(error) => {
-                tracing::warn!(%error, "the steering's counts cannot be read");
-                Vec::new()
-            }
-        }
     }
 }
 

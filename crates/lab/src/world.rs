@@ -80,7 +80,13 @@ impl World {
     /// Makes the namespaces and joins them. Needs root. Worlds of processes that are no more are
     /// removed first.
     pub fn new() -> Result<Self> {
-        Self::of(&["server", "client"])
+        Self::of(&["server", "client"], None)
+    }
+
+    /// Makes the namespaces, and gives the interface at each end so many receive queues and transmit
+    /// queues. `ethtool -L` can take some away and add them again.
+    pub fn with_queues(queues: u32) -> Result<Self> {
+        Self::of(&["server", "client"], Some(queues))
     }
 
     /// Makes the namespaces with a third between them. Nothing passes before somebody forwards it
@@ -88,7 +94,7 @@ impl World {
     /// with finished checksums, as they would be on a wire: what the interfaces usually leave to
     /// each other is switched off.
     pub fn with_middle() -> Result<Self> {
-        let world = Self::of(&["server", "client", "middle"])?;
+        let world = Self::of(&["server", "client", "middle"], None)?;
         let middle = &world.names[MIDDLE];
         let ends = [
             (world.name(Side::Server), Side::Server.interface()),
@@ -104,7 +110,7 @@ impl World {
         Ok(world)
     }
 
-    fn of(places: &[&str]) -> Result<Self> {
+    fn of(places: &[&str], queues: Option<u32>) -> Result<Self> {
         if !crate::is_root() {
             bail!("making network namespaces needs root: run this with sudo");
         }
@@ -123,11 +129,11 @@ impl World {
             scratch,
             _guardian: guardian,
         };
-        world.build()?;
+        world.build(queues)?;
         Ok(world)
     }
 
-    fn build(&self) -> Result<()> {
+    fn build(&self, queues: Option<u32>) -> Result<()> {
         std::fs::create_dir(&self.scratch)
             .with_context(|| format!("cannot make {}", self.scratch.display()))?;
         for name in &self.names {
@@ -136,7 +142,7 @@ impl World {
         let (server, client) = (self.name(Side::Server), self.name(Side::Client));
         let (at_server, at_client) = (Side::Server.interface(), Side::Client.interface());
         match self.names.get(MIDDLE) {
-            None => join((server, at_server), (client, at_client))?,
+            None => join((server, at_server), (client, at_client), queues)?,
             Some(middle) => {
                 // It has no addresses, and is to say nothing by itself.
                 let quiet = "net.ipv6.conf.default.disable_ipv6";
@@ -145,7 +151,7 @@ impl World {
                     .into_iter()
                     .zip(MIDDLE_INTERFACES)
                 {
-                    join(end, (middle, interface))?;
+                    join(end, (middle, interface), None)?;
                     tool::run(&format!("ip -n {middle} link set {interface} up"))?;
                 }
             }
@@ -289,9 +295,12 @@ impl World {
 }
 
 /// Joins two namespaces by a veth pair, each given with the name of its interface.
-fn join(one: (&str, &str), other: (&str, &str)) -> Result<()> {
+fn join(one: (&str, &str), other: (&str, &str), queues: Option<u32>) -> Result<()> {
+    let queues = queues.map_or_else(String::new, |count| {
+        format!("numrxqueues {count} numtxqueues {count} ")
+    });
     tool::run(&format!(
-        "ip link add {} netns {} type veth peer name {} netns {}",
+        "ip link add {} netns {} {queues}type veth peer name {} netns {} {queues}",
         one.1, one.0, other.1, other.0
     ))
     .map(drop)

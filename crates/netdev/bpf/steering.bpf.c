@@ -42,6 +42,8 @@ enum reason {
 	REASON_ENGINE_ERROR,
 	/* to nobody: a fragment of a segment for the engine */
 	REASON_FRAGMENT_REFUSED,
+	/* to nobody: a segment for the engine, on a queue that it does not serve (yet) */
+	REASON_UNSERVED_QUEUE,
 	/* to the program of the stateless responder */
 	REASON_RESPONDER,
 	/* to the kernel: */
@@ -204,6 +206,19 @@ static __always_inline int kernel_has(struct xdp_md *context, struct bpf_sock_tu
 	return connection;
 }
 
+/* The ports of a tuple whose addresses have been read. */
+static __always_inline void set_ports(struct bpf_sock_tuple *tuple, int type,
+				      const struct segment *segment)
+{
+	if (type == ETH_P_IP) {
+		tuple->ipv4.sport = segment->source;
+		tuple->ipv4.dport = segment->dest;
+	} else {
+		tuple->ipv6.sport = segment->source;
+		tuple->ipv6.dport = segment->dest;
+	}
+}
+
 static __always_inline __u64 hint_of(__be32 address, __be16 port, __u64 generation)
 {
 	return address | (__u64)port << 32 | generation << 48;
@@ -249,8 +264,8 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 	struct treatment *treatment;
 	struct upper upper = {};
 	struct segment segment = {};
-	__u32 tuple_size, reason;
-	int type, failed, verdict;
+	__u32 tuple_size;
+	int type, failed;
 	__u64 generation;
 
 	/* Before the endpoint is looked up: if it goes meanwhile, what is found is not valid. */
@@ -301,13 +316,7 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 	}
 
 	if (treatment->flags & FLAG_MIXED) {
-		if (type == ETH_P_IP) {
-			tuple.ipv4.sport = segment.source;
-			tuple.ipv4.dport = segment.dest;
-		} else {
-			tuple.ipv6.sport = segment.source;
-			tuple.ipv6.dport = segment.dest;
-		}
+		set_ports(&tuple, type, &segment);
 		if (kernel_has(context, &tuple, tuple_size))
 			return to_kernel(REASON_KERNEL_CONNECTION);
 	}
@@ -329,17 +338,27 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 		return to_responder(context);
 	}
 
-	/* Without a socket on this queue the kernel gets the frame, and answers. */
-	verdict = bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS);
-	reason = segment.quoted ? REASON_ENGINE_ERROR : REASON_ENGINE;
-	if (verdict == XDP_REDIRECT)
+	if (bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS) == XDP_REDIRECT) {
 		given();
-	count(verdict == XDP_REDIRECT ? reason : REASON_NO_RECEIVER);
-	return verdict;
+		count(segment.quoted ? REASON_ENGINE_ERROR : REASON_ENGINE);
+		return XDP_REDIRECT;
+	}
+
+	/* No socket on this queue: new connections are the kernel's, and stay so. What is left is of
+	 * the engine's, which is about to serve the queue if it is new. The kernel would end the
+	 * connection; who hears nothing sends again. */
+	if (segment.opens) {
+		treatment->flags |= FLAG_MIXED;
+		return to_kernel(REASON_NO_RECEIVER);
+	}
+	set_ports(&tuple, type, &segment);
+	if (kernel_has(context, &tuple, tuple_size))
+		return to_kernel(REASON_KERNEL_CONNECTION);
+	count(REASON_UNSERVED_QUEUE);
+	return XDP_DROP;
 }
 
-SEC("xdp.frags")
-int steer(struct xdp_md *context)
+static __always_inline int divide(struct xdp_md *context)
 {
 	struct hint *hint;
 	__u32 zero = 0;
@@ -350,6 +369,19 @@ int steer(struct xdp_md *context)
 	if (is_hinted(context, hint))
 		return to_responder(context);
 	return look_up(context, hint);
+}
+
+SEC("xdp.frags")
+int steer(struct xdp_md *context)
+{
+	return divide(context);
+}
+
+/* The same, to take the place of the other: see src/steering/attach.rs. */
+SEC("xdp.frags")
+int steer_again(struct xdp_md *context)
+{
+	return divide(context);
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -70,6 +70,16 @@ counters! {
     link_lost,
 }
 
+impl Counters {
+    /// Frames that arrived and were not handed to the receiver, for whatever reason.
+    pub const fn receive_dropped(&self) -> u64 {
+        self.receive_dropped_oversize
+            + self.receive_dropped_ring_full
+            + self.receive_dropped_kernel
+            + self.receive_fill_ring_empty
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Counters;

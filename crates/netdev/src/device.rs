@@ -1,5 +1,7 @@
 //! The interface of every device.
 
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicU8;
 
 use rustix::event::PollFd;
@@ -118,7 +120,7 @@ pub struct Limits {
     pub pieces: usize,
 }
 
-/// One receive queue of an interface, and the way out beside it.
+/// Receive queues of an interface, and the way out beside them.
 ///
 /// The order of a turn is: [`receive`](Self::receive), then any number of
 /// [`frame`](Self::frame)/[`submit`](Self::submit) pairs and large sends, then
@@ -187,4 +189,19 @@ pub trait Device {
 
     /// Everything counted since the device was opened. May ask the kernel: not for every packet.
     fn counters(&mut self) -> Counters;
+
+    /// What was counted of each receive queue, by its number; nothing of a device that has none.
+    fn queues(&mut self) -> Vec<(u32, Counters)> {
+        Vec::new()
+    }
+
+    /// Receives from one more queue of the interface, and returns the socket to be connected to the
+    /// steering; `None` if that queue is received from already.
+    ///
+    /// # Errors
+    /// In words, what to do.
+    fn grow(&mut self, queue: u32) -> io::Result<Option<BorrowedFd<'_>>> {
+        let _ = queue;
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }

@@ -419,6 +419,9 @@ fn without_a_receiver_the_kernel_answers() {
     let mut bench = Bench::new();
     bench.steering.disconnect_queue(0).expect("disconnect");
     bench.expect("none", &v4(), Verdict::Kernel, Reason::NoReceiver);
+    // The kernel would end the connection.
+    let later = v4().with(|frame| frame.tcp_flags = ACK);
+    bench.expect("later", &later, Verdict::Drop, Reason::UnservedQueue);
     let socket = unbound_socket();
     bench.steering.connect_queue(0, &socket).expect("connect");
     bench.expect("one", &v4(), Verdict::Redirect, Reason::Engine);

@@ -4,6 +4,7 @@
 
 mod access;
 mod limits;
+mod queues;
 mod tcp;
 
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use serde::Deserialize;
 
 pub use access::{Access, PortRange, Prefix, Rule};
 pub use limits::Limits;
+pub use queues::Queues;
 pub use tcp::{Congestion, Tcp};
 
 /// Everything that can be set about an engine.
@@ -29,9 +31,11 @@ pub struct Config {
     pub socket: Option<PathBuf>,
     /// How frames get in and out.
     pub device: DeviceKind,
-    /// The receive queue that the worker serves.
-    pub queue: u32,
-    /// Frames that can wait for the worker, rounded up to a power of two.
+    /// The receive queues that are served.
+    #[serde(alias = "queue")]
+    pub queues: Queues,
+    /// Frames that can wait for the worker, on all queues together, rounded up to a power of two on
+    /// each; with many queues more, so that each has room for a burst.
     pub receive_frames: u32,
     /// The core that the worker runs on; where the kernel likes if not given.
     pub core: Option<usize>,
@@ -101,7 +105,7 @@ impl Default for Config {
             interface: String::new(),
             socket: None,
             device: DeviceKind::Xdp,
-            queue: 0,
+            queues: Queues::All,
             receive_frames: 16_384,
             core: None,
             share_core: true,

@@ -47,6 +47,8 @@ pub enum NetworkChange {
     Routes,
     /// The interface itself; none if it is gone.
     Link(Option<LinkState>),
+    /// The interface has this many receive queues, more than before.
+    Queues(u32),
     /// A neighbour.
     Neighbour(IpAddr, Knowledge),
     /// Neighbours changed so fast that some changes were lost: all must be asked for again.
@@ -109,6 +111,17 @@ pub trait Network {
 
     /// Takes all of that back.
     fn end_responding(&mut self) {}
+
+    /// The interface has got more receive queues: what comes to them is divided, too.
+    fn renew_steering(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// Sends what is steered and comes to a receive queue to its socket.
+    fn connect_queue(&mut self, queue: u32, socket: BorrowedFd<'_>) -> std::io::Result<()> {
+        let _ = (queue, socket);
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
 
     /// For how long the first frame has waited that came since the last [`beat`](Self::beat).
     fn waiting(&self) -> Duration {

@@ -15,6 +15,7 @@ use crate::slow::kernel::link::Link;
 use crate::slow::kernel::neighbours::{Knowledge, Neighbours};
 use crate::slow::kernel::netlink::Notified;
 use crate::slow::kernel::ports::Ports;
+use crate::slow::kernel::queues::QueueCount;
 use crate::slow::kernel::routes::Routes;
 use crate::slow::kernel::sock_diag;
 use netdev::interface::Interface;
@@ -37,6 +38,15 @@ pub trait Steer {
     }
     /// Takes all of that back.
     fn end_responding(&mut self) {}
+    /// The interface has got more receive queues: what comes to them is divided, too.
+    fn renew_steering(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+    /// Sends what is steered and comes to a receive queue to its socket.
+    fn connect_queue(&mut self, queue: u32, socket: BorrowedFd<'_>) -> std::io::Result<()> {
+        let _ = (queue, socket);
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
     /// For how long the first frame has waited that came since the last [`beat`](Self::beat).
     fn waiting(&self) -> Duration {
         Duration::ZERO
@@ -52,6 +62,7 @@ pub trait Steer {
 pub struct KernelNetwork<S> {
     interface: Interface,
     link: Link,
+    queues: QueueCount,
     addresses: Addresses,
     routes: Routes,
     neighbours: Neighbours,
@@ -70,6 +81,7 @@ impl<S: Steer> KernelNetwork<S> {
     ) -> rustix::io::Result<Self> {
         Ok(Self {
             link: Link::of_interface(interface.index)?,
+            queues: QueueCount::of_interface(&interface)?,
             addresses: Addresses::of_interface(interface.index)?,
             routes: Routes::open()?,
             neighbours: Neighbours::on_interface(interface.index)?,
@@ -176,6 +188,9 @@ impl<S: Steer> Network for KernelNetwork<S> {
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "link notifications"),
         }
+        if let Some(count) = self.queues.update(&self.interface) {
+            each(NetworkChange::Queues(count));
+        }
         let before = self.addresses.list().to_vec();
         match self.addresses.update() {
             Ok(true) => {
@@ -241,6 +256,14 @@ impl<S: Steer> Network for KernelNetwork<S> {
         }
     }
 
+    fn renew_steering(&mut self) -> std::io::Result<()> {
+        self.steering.renew_steering()
+    }
+
+    fn connect_queue(&mut self, queue: u32, socket: BorrowedFd<'_>) -> std::io::Result<()> {
+        self.steering.connect_queue(queue, socket)
+    }
+
     fn waiting(&self) -> Duration {
         self.steering.waiting()
     }
@@ -294,6 +317,7 @@ impl<S: Steer> Network for KernelNetwork<S> {
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
         vec![
             self.link.as_fd(),
+            self.queues.as_fd(),
             self.addresses.as_fd(),
             self.routes.as_fd(),
             self.neighbours.as_fd(),

@@ -86,13 +86,23 @@ pub(super) fn driver(control: &OwnedFd, name: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(text).into_owned())
 }
 
-pub(super) fn receive_queues(control: &OwnedFd, name: &str) -> io::Result<u32> {
+/// Receive queues of an interface.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReceiveQueues {
+    pub(super) now: u32,
+    pub(super) most: u32,
+}
+
+pub(super) fn channels(control: &OwnedFd, name: &str) -> io::Result<ReceiveQueues> {
     let mut channels = Channels {
         command: ETHTOOL_GCHANNELS,
         ..Channels::default()
     };
     call(control, name, &mut channels)?;
-    Ok(channels.rx + channels.combined)
+    Ok(ReceiveQueues {
+        now: channels.rx.saturating_add(channels.combined),
+        most: channels.max_rx.saturating_add(channels.max_combined),
+    })
 }
 
 pub(super) fn set_feature(

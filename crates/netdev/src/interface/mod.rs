@@ -54,7 +54,7 @@ impl Interface {
             mac,
             mtu: usize::try_from(mtu).unwrap_or(0),
             driver: ethtool::driver(&control, name).unwrap_or_default(),
-            receive_queues: ethtool::receive_queues(&control, name).unwrap_or(1).max(1),
+            receive_queues: ethtool::channels(&control, name).map_or(1, |c| c.now.max(1)),
         })
     }
 
@@ -69,6 +69,23 @@ impl Interface {
     /// Whether it is the loopback.
     pub fn is_loopback(&self) -> bool {
         self.driver.is_empty() && self.name == "lo"
+    }
+
+    /// How many receive queues it has now.
+    ///
+    /// # Errors
+    /// What the system call said; `EOPNOTSUPP` if the driver does not say.
+    pub fn count_receive_queues(&self) -> io::Result<u32> {
+        let channels = ethtool::channels(&control_socket()?, &self.name)?;
+        Ok(channels.now)
+    }
+
+    /// How many receive queues it can have (`ethtool -L`); as many as it has if the driver does not
+    /// say.
+    pub fn most_receive_queues(&self) -> u32 {
+        let channels = control_socket().and_then(|control| ethtool::channels(&control, &self.name));
+        let most = channels.map_or(0, |channels| channels.most);
+        most.max(self.receive_queues)
     }
 
     /// Its IP addresses, as they are now.

@@ -9,6 +9,7 @@ use crate::interface::{Interface, XdpMode};
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
 const BPF_LINK_CREATE: libc::c_long = 28;
+const BPF_LINK_UPDATE: libc::c_long = 29;
 const BPF_LINK_DETACH: libc::c_long = 34;
 const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
@@ -21,6 +22,15 @@ struct LinkCreate {
     interface: u32,
     attach_type: u32,
     flags: u32,
+}
+
+/// The part of `union bpf_attr` that gives a link another program.
+#[repr(C)]
+struct LinkUpdate {
+    link: u32,
+    program: u32,
+    flags: u32,
+    old_program: u32,
 }
 
 /// The part of `union bpf_attr` that detaches a link.
@@ -72,6 +82,20 @@ pub(crate) fn set_program(
 /// killed. Dropping it lets go at once, even if a child that is just being made has a copy.
 #[derive(Debug)]
 pub(crate) struct Link(OwnedFd);
+
+impl Link {
+    /// Puts another program in the place of the one that is there: every frame meets one of them.
+    pub(super) fn replace(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        let attributes = LinkUpdate {
+            link: self.0.as_raw_fd() as u32,
+            program: program.as_raw_fd() as u32,
+            flags: 0,
+            old_program: 0,
+        };
+        // SAFETY: the layout is that of the command, and holds no pointers.
+        unsafe { bpf(BPF_LINK_UPDATE, &attributes) }.map(drop)
+    }
+}
 
 impl Drop for Link {
     fn drop(&mut self) {

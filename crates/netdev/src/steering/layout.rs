@@ -8,6 +8,9 @@ use std::net::IpAddr;
 /// The name of the program in its object.
 pub(super) const PROGRAM: &str = "steer";
 
+/// The name of the same program once more.
+pub(super) const PROGRAM_AGAIN: &str = "steer_again";
+
 /// Most endpoints that can be steered at once.
 pub const MAX_ENDPOINTS: u32 = 16_384;
 
@@ -227,6 +230,9 @@ reasons! {
     /// To nobody: a fragment of a segment for the engine, which puts none together. The kernel does
     /// not know the connection, and would end it.
     FragmentRefused = "fragment_refused",
+    /// To nobody: a segment of one of the engine's connections, on a queue that has no socket (yet).
+    /// The kernel does not know the connection, and would end it; its sender sends again.
+    UnservedQueue = "unserved_queue",
     /// To the stateless responder.
     Responder = "responder",
     /// To the kernel: the frame ends inside a header, or a header contradicts itself.
@@ -250,7 +256,7 @@ reasons! {
     KernelConnection = "kernel_connection",
     /// To the kernel: a new connection, on a closing endpoint.
     Closing = "kernel_new_connection",
-    /// To the kernel: steered, but its queue has no socket.
+    /// To the kernel: a new connection, on a queue that has no socket.
     NoReceiver = "kernel_no_receiver",
     /// To the kernel: meant for the responder, which is not there.
     NoResponder = "kernel_no_responder",

@@ -73,6 +73,8 @@ pub struct Steering {
     watch: watch::Watch,
     /// The link, and where the program runs.
     attached: Option<(attach::Link, XdpMode)>,
+    /// Which of the two programs runs.
+    again: bool,
 }
 
 impl Steering {
@@ -89,9 +91,11 @@ impl Steering {
         let hint = Hint::new(take_map(&mut object, "hints", Array::try_from)?)?;
         let responders = take_map(&mut object, "responders", responders::of_map)?;
         let watch = watch::Watch::new(take_map(&mut object, "waits", watch::of_map)?)?;
-        program(&mut object)?
-            .load()
-            .map_err(|error| error::load(&error))?;
+        for name in [layout::PROGRAM, layout::PROGRAM_AGAIN] {
+            program_of(&mut object, name)?
+                .load()
+                .map_err(|error| error::load(&error))?;
+        }
         Ok(Self {
             object,
             endpoints,
@@ -102,6 +106,7 @@ impl Steering {
             responders,
             watch,
             attached: None,
+            again: false,
         })
     }
 
@@ -117,6 +122,29 @@ impl Steering {
             .map_err(|error| error::load(&error))?;
         steering.attached = Some(attach::attach(fd.as_fd(), interface, placement)?);
         Ok(steering)
+    }
+
+    /// Has the driver take the program once more, for all the queues that the interface has by now:
+    /// to those that were added `veth` does not give it by itself. No frame escapes meanwhile.
+    ///
+    /// # Errors
+    /// [`SteeringError::Load`] with what the kernel said.
+    pub fn renew(&mut self) -> Result<(), SteeringError> {
+        let Some((link, _)) = &self.attached else {
+            return Ok(());
+        };
+        // The kernel would not disturb the driver for the program that is there.
+        let name = match self.again {
+            false => layout::PROGRAM_AGAIN,
+            true => layout::PROGRAM,
+        };
+        let fd = program_of(&mut self.object, name)?
+            .fd()
+            .map_err(|error| error::load(&error))?;
+        link.replace(fd.as_fd())
+            .map_err(|error| SteeringError::Load(error.to_string()))?;
+        self.again = !self.again;
+        Ok(())
     }
 
     /// Where the program runs; `None` if it is not attached.

@@ -1,15 +1,16 @@
 //! The device over an AF_XDP socket, and an AF_PACKET socket beside it for large sends.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering, fence};
 
 use rustix::event::{PollFd, PollFlags};
 use wire::ethernet::MAX_HEADER_LEN;
 
 use super::proof::{Proof, checksum_requests};
+use super::queue::Queue;
 use super::ring::Descriptor;
-use super::socket::{Socket, TX_METADATA_SIZE};
+use super::socket::{TX_METADATA_SIZE, new_socket};
 use super::{Config, MAX_FRAMES, OpenError};
 use crate::interface::Interface;
 use crate::packet::{LARGE_MAX, LargeSender, PIECES_MAX};
@@ -18,15 +19,22 @@ use crate::{Counters, Device, LargeSend, Limits, Offloads, PartialChecksum, Send
 /// Frames that one system call moves where the kernel's budget cannot be raised.
 const FRAMES_PER_CALL: u32 = 32;
 
-/// Bytes of the largest received frame that is put together from several buffers.
-const ASSEMBLED_MAX: usize = 65_535 + MAX_HEADER_LEN;
-
-/// One receive queue of an interface over AF_XDP.
+/// Receive queues of an interface over AF_XDP, and the way out beside the first of them.
+///
+/// Whatever is sent leaves by one transmit queue, that of the first receive queue: one system call
+/// makes all of it leave, and the frames of a connection keep their order.
 #[derive(Debug)]
 pub struct XdpDevice {
     interface: Interface,
-    queue: u32,
-    socket: Socket,
+    config: Config,
+    /// The one that is sent by.
+    first: Queue,
+    /// The other ones that are received from.
+    others: Vec<Queue>,
+    /// Sockets that were made for queues to come.
+    reserve: Vec<OwnedFd>,
+    /// Which queue is looked at first the next time.
+    turn: usize,
     large: LargeSender,
     /// Transmit frames that are ours; the last one is the most recently used.
     free_frames: Vec<u32>,
@@ -34,10 +42,9 @@ pub struct XdpDevice {
     under_way: Vec<u32>,
     /// The frame that [`Device::frame`] handed out.
     current: Option<u32>,
-    /// Where a frame in several buffers is put together.
-    assembly: Vec<u8>,
     possible: Offloads,
     offloads: Offloads,
+    /// Of what is sent; what is received is counted by queue.
     counters: Counters,
 }
 
@@ -61,11 +68,12 @@ impl XdpDevice {
                 queues: interface.receive_queues,
             });
         }
-        let mut socket = Socket::open(interface, &config)?;
+        let mut first = Queue::open(interface, &config, new_socket()?)?;
         let large = LargeSender::open(interface).map_err(|error| OpenError::Step {
             doing: "open an AF_PACKET socket for large sends",
             error,
         })?;
+        let socket = &mut first.socket;
         let frames = socket.umem.layout().transmit_frames;
         let mut free_frames: Vec<u32> = (0..frames).rev().collect();
         let mut under_way = vec![0; frames as usize];
@@ -74,7 +82,7 @@ impl XdpDevice {
             // With the first frame; it comes back like every other.
             free_frames.pop();
             under_way[0] = 1;
-            transmit_checksum = checksum_requests(&mut socket, interface.mac) == Proof::Honoured;
+            transmit_checksum = checksum_requests(socket, interface.mac) == Proof::Honoured;
         }
         let possible = Offloads {
             transmit_checksum,
@@ -84,13 +92,15 @@ impl XdpDevice {
         };
         Ok(Self {
             interface: interface.clone(),
-            queue: config.queue,
-            socket,
+            config,
+            first,
+            others: Vec::new(),
+            reserve: Vec::new(),
+            turn: 0,
             large,
             free_frames,
             under_way,
             current: None,
-            assembly: Vec::with_capacity(ASSEMBLED_MAX),
             possible,
             offloads: possible.intersection(config.offloads),
             counters: Counters::default(),
@@ -102,24 +112,59 @@ impl XdpDevice {
         &self.interface
     }
 
-    /// The receive queue it is bound to.
+    /// The first of its receive queues.
     pub const fn queue(&self) -> u32 {
-        self.queue
+        self.first.number
     }
 
     /// Whether the driver puts frames into our memory itself.
     pub const fn is_zero_copy(&self) -> bool {
-        self.socket.zero_copy
+        self.first.socket.zero_copy
+    }
+
+    /// Makes sockets for `count` queues that the interface does not have yet, while this process may:
+    /// with them [`open_queue`](Self::open_queue) needs no privilege but to lock the memory.
+    ///
+    /// # Errors
+    /// [`OpenError`], which says what to do.
+    pub fn reserve(&mut self, count: u32) -> Result<(), OpenError> {
+        for _ in 0..count {
+            self.reserve.push(new_socket()?);
+        }
+        Ok(())
+    }
+
+    /// Receives from one more queue of the interface; returns its socket, to be connected to the
+    /// steering.
+    ///
+    /// # Errors
+    /// [`OpenError`], which says what to do.
+    pub fn open_queue(&mut self, queue: u32) -> Result<BorrowedFd<'_>, OpenError> {
+        // What is sent does not leave by it, but a socket without a way out cannot be.
+        let config = Config {
+            queue,
+            transmit_frames: 1,
+            ..self.config
+        };
+        let socket = self.reserve.pop().map_or_else(new_socket, Ok)?;
+        self.others
+            .push(Queue::open(&self.interface, &config, socket)?);
+        let opened = self.others.last().map_or(&self.first, |queue| queue);
+        Ok(opened.socket.as_fd())
+    }
+
+    fn all_queues(&mut self) -> impl Iterator<Item = &mut Queue> {
+        std::iter::once(&mut self.first).chain(&mut self.others)
     }
 
     /// Takes back the transmit frames that the kernel is done with.
     fn reclaim(&mut self) {
-        let completed = self.socket.completion.available();
+        let completed = self.first.socket.completion.available();
         for ahead in 0..completed {
-            let Some(address) = self.socket.completion.peek(ahead) else {
+            let Some(address) = self.first.socket.completion.peek(ahead) else {
                 break;
             };
-            let Some(frame) = self.socket.umem.layout().transmit_frame_of(address) else {
+            let Some(frame) = self.first.socket.umem.layout().transmit_frame_of(address) else {
                 continue;
             };
             let buffers = &mut self.under_way[frame as usize];
@@ -131,108 +176,35 @@ impl XdpDevice {
             }
         }
         if completed > 0 {
-            self.socket.completion.release(completed);
+            self.first.socket.completion.release(completed);
         }
-    }
-
-    /// The number of buffers of the frame that begins `ahead` in the receive ring, if all of them
-    /// are there.
-    fn buffers_of_frame(&self, ahead: u32) -> Option<u32> {
-        let mut buffers = 1;
-        while self.socket.receive.peek(ahead + buffers - 1)?.options & libc::XDP_PKT_CONTD != 0 {
-            buffers += 1;
-        }
-        Some(buffers)
-    }
-
-    /// Puts a frame of several buffers together; `false` if it is too long for that.
-    fn assemble(&mut self, ahead: u32, buffers: u32) -> bool {
-        self.assembly.clear();
-        for index in ahead..ahead + buffers {
-            let Some(buffer) = self.socket.receive.peek(index) else {
-                return false;
-            };
-            // SAFETY: it came out of the receive ring, and is refilled only after this loop.
-            let bytes = unsafe { self.socket.umem.received(buffer.address, buffer.length) };
-            match bytes {
-                Some(bytes) if self.assembly.len() + bytes.len() <= ASSEMBLED_MAX => {
-                    self.assembly.extend_from_slice(bytes);
-                }
-                _ => return false,
-            }
-        }
-        true
-    }
-
-    /// Gives the first `count` buffers of the receive ring back to the kernel.
-    fn refill(&mut self, count: u32) {
-        for ahead in 0..count {
-            let chunk = self
-                .socket
-                .receive
-                .peek(ahead)
-                .and_then(|buffer| self.socket.umem.layout().receive_chunk_of(buffer.address));
-            if let Some(chunk) = chunk {
-                let pushed = self.socket.fill.push(chunk);
-                debug_assert!(
-                    pushed,
-                    "the fill ring has two entries for every receive chunk"
-                );
-            }
-        }
-        self.socket.receive.release(count);
-        self.socket.fill.publish();
-        // Full: pairs with the driver's between setting the flag and looking at the ring again.
-        fence(Ordering::SeqCst);
-        if self.socket.fill.needs_wakeup() {
-            self.counters.receive_wakeups += 1;
-            self.socket.kick_receive();
-        }
-    }
-
-    fn count_received(&mut self, bytes: usize) {
-        self.counters.received_frames += 1;
-        self.counters.received_bytes += bytes as u64;
     }
 }
 
 impl Device for XdpDevice {
     fn receive<F: FnMut(&[u8])>(&mut self, budget: usize, mut each: F) -> usize {
-        let available = self.socket.receive.available();
-        let mut frames = 0;
-        let mut taken = 0;
-        while taken < available && frames < budget {
-            // A frame whose last buffers are still to come is left for the next call.
-            let Some(buffers) = self.buffers_of_frame(taken) else {
-                break;
-            };
-            if buffers == 1 {
-                if let Some(buffer) = self.socket.receive.peek(taken) {
-                    // SAFETY: it came out of the receive ring, and is refilled after the loop.
-                    let frame = unsafe { self.socket.umem.received(buffer.address, buffer.length) };
-                    if let Some(frame) = frame {
-                        each(frame);
-                        self.count_received(buffer.length as usize);
-                    }
-                }
-            } else if self.offloads.scatter_gather && self.assemble(taken, buffers) {
-                each(&self.assembly);
-                self.counters.received_multi_buffer += 1;
-                self.count_received(self.assembly.len());
-            } else {
-                self.counters.receive_dropped_oversize += 1;
+        let scatter_gather = self.offloads.scatter_gather;
+        if self.others.is_empty() {
+            return self.first.receive(budget, scatter_gather, &mut each);
+        }
+        let count = 1 + self.others.len();
+        self.turn = (self.turn + 1) % count;
+        let mut left = budget;
+        // Each has its share, so that a flood on one leaves room for the others; then what is left.
+        for share in [budget.div_ceil(count), budget] {
+            for ahead in 0..count {
+                let queue = match (self.turn + ahead) % count {
+                    0 => &mut self.first,
+                    other => &mut self.others[other - 1],
+                };
+                left -= queue.receive(share.min(left), scatter_gather, &mut each);
             }
-            taken += buffers;
-            frames += 1;
         }
-        if taken > 0 {
-            self.refill(taken);
-        }
-        frames
+        budget - left
     }
 
     fn waiting(&mut self) -> usize {
-        self.socket.receive.available() as usize
+        self.all_queues().map(|queue| queue.waiting()).sum()
     }
 
     fn frame(&mut self) -> Option<&mut [u8]> {
@@ -251,14 +223,15 @@ impl Device for XdpDevice {
             return None;
         };
         // SAFETY: it is on the free list, or was just taken off it: the kernel does not have it.
-        let bytes = unsafe { self.socket.umem.transmit_frame(frame) }?;
+        let bytes = unsafe { self.first.socket.umem.transmit_frame(frame) }?;
         bytes.get_mut(TX_METADATA_SIZE..)
     }
 
     fn submit(&mut self, len: usize, checksum: Option<PartialChecksum>) {
         let frame = self.current.take().expect("submit follows frame");
         // SAFETY: as in `frame`; it goes to the kernel only below.
-        let bytes = unsafe { self.socket.umem.transmit_frame(frame) }.expect("a frame of ours");
+        let bytes =
+            unsafe { self.first.socket.umem.transmit_frame(frame) }.expect("a frame of ours");
         assert!(
             len > 0 && len <= bytes.len() - TX_METADATA_SIZE,
             "{len} bytes do not fit a frame"
@@ -277,7 +250,7 @@ impl Device for XdpDevice {
             bytes[12..TX_METADATA_SIZE].fill(0);
             options = libc::XDP_TX_METADATA;
         }
-        let layout = *self.socket.umem.layout();
+        let layout = *self.first.socket.umem.layout();
         let mut address = layout.transmit_address(frame) + TX_METADATA_SIZE as u64;
         let mut left = len as u32;
         let mut buffers = 0;
@@ -290,7 +263,7 @@ impl Device for XdpDevice {
             } else {
                 options &= !libc::XDP_PKT_CONTD;
             }
-            let pushed = self.socket.transmit.push(Descriptor {
+            let pushed = self.first.socket.transmit.push(Descriptor {
                 address,
                 length,
                 options,
@@ -316,7 +289,7 @@ impl Device for XdpDevice {
             return Err(SendError::Unsupported);
         }
         // What was submitted before must leave before.
-        if self.socket.transmit.outstanding_as_last_seen() > 0 && self.flush() > 0 {
+        if self.first.socket.transmit.outstanding_as_last_seen() > 0 && self.flush() > 0 {
             self.counters.large_busy += 1;
             return Err(SendError::Busy);
         }
@@ -324,8 +297,8 @@ impl Device for XdpDevice {
     }
 
     fn flush(&mut self) -> usize {
-        self.socket.transmit.publish();
-        let mut left = self.socket.transmit.outstanding();
+        self.first.socket.transmit.publish();
+        let mut left = self.first.socket.transmit.outstanding();
         if left == 0 {
             return 0;
         }
@@ -334,10 +307,10 @@ impl Device for XdpDevice {
         // Each call moves some frames and says EAGAIN while there are more. The bound is for a
         // kernel that makes no progress: one more turn than the calls that all frames take.
         let mut calls = 1 + left.div_ceil(FRAMES_PER_CALL);
-        while left > 0 && calls > 0 && self.socket.transmit.needs_wakeup() {
+        while left > 0 && calls > 0 && self.first.socket.transmit.needs_wakeup() {
             calls -= 1;
             self.counters.send_wakeups += 1;
-            match self.socket.kick_transmit() {
+            match self.first.socket.kick_transmit() {
                 Ok(()) => {}
                 Err(error) if is_transient(&error) => {
                     self.counters.send_wakeups_again += 1;
@@ -347,26 +320,28 @@ impl Device for XdpDevice {
                 Err(_) => {
                     // The interface is down, or gone: the frames stay until it is up again.
                     self.counters.send_wakeups_failed += 1;
-                    left = self.socket.transmit.outstanding();
+                    left = self.first.socket.transmit.outstanding();
                     break;
                 }
             }
             let before = left;
-            left = self.socket.transmit.outstanding();
+            left = self.first.socket.transmit.outstanding();
             if left == before {
                 break;
             }
         }
-        let buffers_per_frame = self.socket.umem.layout().chunks_per_frame;
+        let buffers_per_frame = self.first.socket.umem.layout().chunks_per_frame;
         left.div_ceil(buffers_per_frame) as usize
     }
 
     fn poll_fds<'a>(&'a self, set: &mut Vec<PollFd<'a>>) {
         let mut events = PollFlags::IN;
-        if self.socket.transmit.outstanding_as_last_seen() > 0 {
+        if self.first.socket.transmit.outstanding_as_last_seen() > 0 {
             events |= PollFlags::OUT;
         }
-        set.push(PollFd::from_borrowed_fd(self.socket.as_fd(), events));
+        set.push(PollFd::from_borrowed_fd(self.first.socket.as_fd(), events));
+        let others = self.others.iter().map(|queue| queue.socket.as_fd());
+        set.extend(others.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         if self.large.is_blocked() {
             set.push(PollFd::from_borrowed_fd(self.large.as_fd(), PollFlags::OUT));
         }
@@ -392,22 +367,31 @@ impl Device for XdpDevice {
 
     fn counters(&mut self) -> Counters {
         let mut counters = self.counters;
-        // An old kernel answers with fewer of them, and none is worth failing for.
-        if let Ok(statistics) = self.socket.statistics() {
-            counters.receive_dropped_kernel = statistics.rx_dropped;
-            counters.receive_dropped_ring_full = statistics.rx_ring_full;
-            counters.receive_fill_ring_empty = statistics.rx_fill_ring_empty_descs;
-            counters.receive_invalid_descriptors = statistics.rx_invalid_descs;
-            counters.send_invalid_descriptors = statistics.tx_invalid_descs;
+        for queue in self.all_queues() {
+            counters += queue.counters();
         }
         counters
+    }
+
+    fn queues(&mut self) -> Vec<(u32, Counters)> {
+        let counted = self.all_queues();
+        counted
+            .map(|queue| (queue.number, queue.counters()))
+            .collect()
+    }
+
+    fn grow(&mut self, queue: u32) -> io::Result<Option<BorrowedFd<'_>>> {
+        if self.all_queues().any(|open| open.number == queue) {
+            return Ok(None);
+        }
+        self.open_queue(queue).map(Some).map_err(io::Error::other)
     }
 }
 
 impl AsFd for XdpDevice {
-    /// The AF_XDP socket, for the map of the steering program.
+    /// The AF_XDP socket of the first queue, for the map of the steering program.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.first.socket.as_fd()
     }
 }
 

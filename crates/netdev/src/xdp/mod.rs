@@ -8,6 +8,7 @@
 
 mod device;
 mod proof;
+mod queue;
 mod ring;
 mod socket;
 mod umem;
@@ -33,9 +34,9 @@ pub enum Bind {
 /// What to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// The receive queue, from 0.
+    /// The first receive queue, from 0.
     pub queue: u32,
-    /// Chunks for received frames, rounded up to a power of two. A burst longer than this, while
+    /// Chunks for received frames of each queue, rounded up to a power of two. A burst longer than this, while
     /// nobody calls [`receive`](crate::Device::receive), is lost and counted.
     pub receive_frames: u32,
     /// Frames that can be under way out at once, rounded up to a power of two.

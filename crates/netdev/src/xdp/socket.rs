@@ -34,8 +34,12 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub(super) fn open(interface: &Interface, config: &Config) -> Result<Self, OpenError> {
-        let fd = new_socket()?;
+    /// Of a fresh AF_XDP socket.
+    pub(super) fn open(
+        fd: OwnedFd,
+        interface: &Interface,
+        config: &Config,
+    ) -> Result<Self, OpenError> {
         let frame = interface.mtu + wire::ethernet::MAX_HEADER_LEN;
         let layout = Layout::new(
             frame,
@@ -168,7 +172,8 @@ fn step(doing: &'static str) -> impl Fn(io::Error) -> OpenError {
     move |error| OpenError::Step { doing, error }
 }
 
-fn new_socket() -> Result<OwnedFd, OpenError> {
+/// An AF_XDP socket, bound to nothing. Needs CAP_NET_RAW.
+pub(super) fn new_socket() -> Result<OwnedFd, OpenError> {
     // SAFETY: no memory is passed.
     let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {

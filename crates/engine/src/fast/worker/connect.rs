@@ -72,7 +72,9 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     fn open(&mut self, id: SessionId, block: &ConnectBlock) -> Result<ConnId, Errno> {
         let remote = block.remote;
-        if self.stopping {
+        // Answers may come to any queue.
+        let reached = self.serves_all_queues || self.is_here(remote.ip());
+        if self.stopping || !reached {
             return Err(Errno::OPNOTSUPP);
         }
         if !self.config.access.admits_peer(remote.ip(), remote.port()) {

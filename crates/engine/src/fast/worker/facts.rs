@@ -19,8 +19,14 @@ const LOOKS: u32 = 1024;
 /// Where connections begin among what an answer ends at; listeners are below.
 const FIRST_CONNECTION: u64 = 1 << 32;
 
+/// Receive queues whose counts fit in an answer.
+const QUEUES: usize = 64;
+
 /// One of the counts of a session.
 type Count = fn(&SessionCounters) -> u64;
+
+/// One of the counts of a receive queue.
+type CountOfQueue = fn(&netdev::Counters) -> u64;
 
 /// Sessions whose counts fit in an answer.
 const SESSIONS: usize = 32;
@@ -35,6 +41,23 @@ impl<D: Device, N: Network> Worker<D, N> {
         for (name, value) in device.iter() {
             let help = "Counts of the device";
             metrics.labelled("device", help, ("count", name), value);
+        }
+        let queues = self.device.queues();
+        let of_queues: [(_, _, CountOfQueue); 2] = [
+            ("queue_frames", "Frames received by a receive queue", |c| {
+                c.received_frames
+            }),
+            (
+                "queue_dropped",
+                "Frames to a receive queue that were lost before the engine saw them",
+                netdev::Counters::receive_dropped,
+            ),
+        ];
+        for (name, help, count) in of_queues {
+            for (queue, counters) in queues.iter().take(QUEUES) {
+                let queue = queue.to_string();
+                metrics.labelled(name, help, ("queue", queue.as_str()), count(counters));
+            }
         }
         for (reason, count) in self.network.steering_counts() {
             let help = "Frames seen by the steering program, by what became of them and why";

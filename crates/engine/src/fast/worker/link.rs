@@ -1,10 +1,12 @@
-//! What changes under all connections: the link, and the addresses on it.
+//! What changes under all connections: the link, its receive queues, and the addresses on it.
 
 use netdev::Device;
+use netdev::steering::MAX_QUEUES;
 use rustix::io::{Errno, Result};
 use tcp::ConnId;
 
 use super::Worker;
+use crate::config::Queues;
 use crate::network::Network;
 use crate::slow::kernel::link::LinkState;
 
@@ -33,6 +35,41 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.stack.set_mtu(self.now, usable);
         }
         tracing::debug!(interface, ?mac, "the link has changed");
+    }
+
+    /// The interface has more receive queues than before, `count` now. What comes to one of them
+    /// before it is opened is dropped by the steering, and sent again by its peer.
+    pub(super) fn queues_added(&mut self, count: u32) {
+        let interface = &self.config.interface;
+        if let Err(error) = self.network.renew_steering() {
+            tracing::warn!(interface, %error, "the new receive queues are not steered");
+        }
+        let mut all = self.config.queues == Queues::All && count <= MAX_QUEUES;
+        if self.config.queues == Queues::All {
+            for queue in 0..count.min(MAX_QUEUES) {
+                let opened = match self.device.grow(queue) {
+                    Ok(None) => continue,
+                    Ok(Some(socket)) => self.network.connect_queue(queue, socket),
+                    Err(error) => Err(error),
+                };
+                match opened {
+                    Ok(()) => tracing::info!(interface, queue, "a new receive queue is served"),
+                    Err(error) => {
+                        tracing::warn!(interface, queue, %error, "a new receive queue is not served");
+                        all = false;
+                    }
+                }
+            }
+        }
+        if self.serves_all_queues && !all {
+            tracing::warn!(
+                interface,
+                "not all receive queues are served: new clients whose frames come to another one \
+                 are the kernel's, and so are all connections that programs open; start the engine \
+                 again to serve all"
+            );
+        }
+        self.serves_all_queues = all;
     }
 
     /// `NODEV` if the interface is gone.

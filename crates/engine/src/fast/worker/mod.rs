@@ -1,4 +1,4 @@
-//! The worker: one thread, one receive queue, one TCP.
+//! The worker: one thread, the receive queues of an interface, one TCP.
 //!
 //! A turn takes what has come, does what follows from it, and says what came of it:
 //!
@@ -121,6 +121,8 @@ pub struct Worker<D, N> {
     link_up: bool,
     /// There is no such interface any more.
     interface_gone: bool,
+    /// Frames of every receive queue come here.
+    serves_all_queues: bool,
     /// The cookie of the network namespace that the engine is in.
     namespace: u64,
     /// Makes fork tokens that nobody can guess.
@@ -172,6 +174,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             stopping: false,
             link_up: true,
             interface_gone: false,
+            serves_all_queues: true,
             namespace: 0,
             tokens: RandomState::new(),
             forked: 0,
@@ -181,6 +184,12 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// States the network namespace that listeners must be of, by its cookie.
     pub fn in_namespace(mut self, cookie: u64) -> Self {
         self.namespace = cookie;
+        self
+    }
+
+    /// States whether the device receives from every receive queue of its interface.
+    pub fn serving_all_queues(mut self, all: bool) -> Self {
+        self.serves_all_queues = all;
         self
     }
 

@@ -57,6 +57,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         for fd in self.network.fds() {
             self.control.poller.add(fd, Source::Network)?;
         }
+        // What has changed while it was started.
+        self.network_changed();
         let clock = Clock::start();
         let now = clock.now();
         let mut state = Loop {
@@ -211,6 +213,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     fn network_changed(&mut self) {
         let mut addresses = false;
         let mut link = None;
+        let mut queues = None;
         let mut resolved = Vec::new();
         let mut all = false;
         let paths: &mut Paths = &mut self.paths;
@@ -228,7 +231,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             NetworkChange::AllNeighbours => all = true,
             NetworkChange::Link(state) => link = Some(state),
+            NetworkChange::Queues(count) => queues = Some(count),
         });
+        if let Some(count) = queues {
+            self.queues_added(count);
+        }
         if let Some(state) = link {
             self.link_changed(state);
         }

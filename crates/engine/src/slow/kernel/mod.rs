@@ -11,5 +11,6 @@ pub mod netfilter;
 pub mod netlink;
 pub mod ports;
 pub mod privileges;
+pub mod queues;
 pub mod routes;
 pub mod sock_diag;

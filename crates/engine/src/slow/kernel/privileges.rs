@@ -2,6 +2,7 @@
 //!
 //! * `CAP_NET_ADMIN`: ask the kernel to probe a neighbour and confirm it, and change the steering.
 //! * `CAP_NET_BIND_SERVICE`: lease a port below 1024 for a program of root's (and for nobody else's).
+//! * `CAP_IPC_LOCK`: lock the packet memory of receive queues that are added.
 //! * `CAP_BPF`: update the steering's maps where unprivileged BPF is switched off.
 //!
 //! Everything else goes, for this thread and whatever it might execute.
@@ -12,6 +13,7 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_no_new_p
 /// What is kept.
 const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::IPC_LOCK)
     .union(CapabilitySet::BPF);
 
 /// Drops every capability but those that the engine still needs; returns what is left.

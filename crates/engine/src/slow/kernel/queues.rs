@@ -1,0 +1,116 @@
+//! How many receive queues the interface has, and that it has got more (`ethtool -L`).
+//!
+//! The kernel tells of each queue as of any object that appears in sysfs, by a uevent to the
+//! interface's network namespace.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use netdev::interface::Interface;
+use rustix::io::Errno;
+use rustix::net::netlink::{KOBJECT_UEVENT, SocketAddrNetlink};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
+
+/// What the kernel sends itself; what udev passes on is another group.
+const KERNEL: u32 = 1;
+/// More than the kernel's largest.
+const MESSAGE: usize = 4096;
+
+/// The number of receive queues, kept true by the kernel's notifications.
+#[derive(Debug)]
+pub struct QueueCount {
+    notifications: OwnedFd,
+    known: u32,
+    /// The number has not been asked for since the subscription.
+    unasked: bool,
+}
+
+impl QueueCount {
+    /// Of an interface as it was when it was looked up; what has changed since is told by the first
+    /// [`update`](Self::update).
+    pub fn of_interface(interface: &Interface) -> rustix::io::Result<Self> {
+        let notifications = socket_with(
+            AddressFamily::NETLINK,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            Some(KOBJECT_UEVENT),
+        )?;
+        bind(&notifications, &SocketAddrNetlink::new(0, KERNEL))?;
+        Ok(Self {
+            notifications,
+            known: interface.receive_queues,
+            unasked: true,
+        })
+    }
+
+    /// Reads what the kernel has announced; how many there are, if there are more than before.
+    pub fn update(&mut self, interface: &Interface) -> Option<u32> {
+        let mut message = [0; MESSAGE];
+        let mut ask = std::mem::take(&mut self.unasked);
+        loop {
+            let length = match recv(&self.notifications, &mut message[..], RecvFlags::empty()) {
+                Ok((length, _)) => length,
+                Err(Errno::INTR) => continue,
+                // Some were lost.
+                Err(Errno::NOBUFS) => {
+                    ask = true;
+                    continue;
+                }
+                Err(_) => break,
+            };
+            ask |= message.get(..length).is_some_and(is_new_queue);
+        }
+        if !ask {
+            return None;
+        }
+        let count = interface.count_receive_queues().ok()?;
+        let more = count > self.known;
+        self.known = count;
+        more.then_some(count)
+    }
+}
+
+impl AsFd for QueueCount {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.notifications.as_fd()
+    }
+}
+
+/// Whether a uevent tells of a receive queue that was added, of whatever interface. It begins with
+/// "ACTION@PATH", up to a zero byte.
+fn is_new_queue(message: &[u8]) -> bool {
+    let head = message.split(|byte| *byte == 0).next().unwrap_or(&[]);
+    let path = head.strip_prefix(b"add@").unwrap_or(&[]);
+    path.windows(QUEUE.len()).any(|window| window == QUEUE)
+}
+
+const QUEUE: &[u8] = b"/queues/rx-";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_that_are_added_are_told_from_everything_else() {
+        let added = b"add@/devices/virtual/net/v0/queues/rx-2\0ACTION=add\0";
+        assert!(is_new_queue(added));
+        for other in [
+            &b"remove@/devices/virtual/net/v0/queues/rx-2\0"[..],
+            b"add@/devices/virtual/net/v0/queues/tx-2\0",
+            b"add@/devices/virtual/net/v0\0/queues/rx-2",
+            b"libudev\0\xfe\xed",
+            b"",
+        ] {
+            assert!(!is_new_queue(other), "{}", other.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn what_has_changed_since_the_look_up_is_told_once() {
+        let mut loopback = Interface::find("lo").expect("every namespace has a loopback");
+        loopback.receive_queues = 0;
+        let mut queues = QueueCount::of_interface(&loopback).expect("netlink");
+        // The loopback has no channels to ask for.
+        assert_eq!(queues.update(&loopback), None);
+        assert_eq!(queues.update(&loopback), None);
+    }
+}
