@@ -12,8 +12,9 @@ use std::process::ExitCode;
 ///
 /// Only the ports that offloaded programs listen on are steered to it, and the flows they open;
 /// everything else stays the kernel's. SIGTERM and SIGINT stop it: new connections are the
-/// kernel's at once, and those that are there have time to end.
-#[derive(clap::Args)]
+/// kernel's at once, and those that are there have time to end. SIGHUP, like `outboard reload`, has
+/// it read the file again.
+#[derive(clap::Args, Clone)]
 #[command(after_help = "Example:\n  outboard engine -i eth1 --core 0 --offload tso=off")]
 pub struct Args {
     /// The interface to work on
@@ -66,11 +67,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return check(args);
     }
     crate::log::start("info", args.log_format);
-    let config = configuration(args)?;
+    let config = configuration(args.clone())?;
     let stop = crate::stop::signals()?;
+    let hangups = crate::reload::hangups()?;
     let socket = config.socket_path();
     let scrape = config.metrics.listen.map(Scrape::listen).transpose()?;
-    ::engine::run(config, stop.as_fd(), || {
+    let reread = Box::new(move || reread(&args));
+    ::engine::run(config, stop.as_fd(), reread, || {
+        crate::reload::on_hangup(hangups, socket.clone());
         if let Some(scrape) = scrape {
             scrape.serve(socket.clone());
         }
@@ -79,9 +83,33 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The file as it is now, with the same flags on top.
+fn reread(args: &Args) -> Result<Config, String> {
+    if args.config.is_none() {
+        return Err(
+            "this engine was started without --config FILE: there is nothing to read".into(),
+        );
+    }
+    let config = configuration(args.clone()).map_err(|error| format!("{error:#}"))?;
+    find_what_it_names(&config).map_err(|error| format!("{error:#}"))?;
+    Ok(config)
+}
+
 /// Says whether an engine with this configuration would find what it names.
 fn check(args: Args) -> Result<ExitCode> {
     let config = configuration(args)?;
+    find_what_it_names(&config)?;
+    println!(
+        "ok: engine {} on {}, control socket {}",
+        config.name,
+        config.interface,
+        config.socket_path().display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the interface and the core are there.
+fn find_what_it_names(config: &Config) -> Result<()> {
     netdev::Interface::find(&config.interface)
         .with_context(|| format!("interface {}", config.interface))?;
     if let Some(core) = config.core {
@@ -90,13 +118,7 @@ fn check(args: Args) -> Result<ExitCode> {
             bail!("core {core} is not there: they are numbered from 0 (lscpu)");
         }
     }
-    println!(
-        "ok: engine {} on {}, control socket {}",
-        config.name,
-        config.interface,
-        config.socket_path().display()
-    );
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The file's settings with the flags on top.

@@ -17,6 +17,7 @@ mod load;
 mod log;
 mod open_metrics;
 mod plan;
+mod reload;
 mod respond;
 mod run;
 mod scrape;
@@ -57,6 +58,7 @@ enum Command {
     Ss(ss::Args),
     Top(top::Args),
     Stats(stats::Args),
+    Reload(reload::Args),
     Explain(explain::Args),
     Capture(capture::Args),
     Plan(Box<plan::Args>),
@@ -98,6 +100,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Ss(args) => ss::run(args),
         Command::Top(args) => top::run(args),
         Command::Stats(args) => stats::run(args),
+        Command::Reload(args) => reload::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Capture(args) => capture::run(args),
         Command::Plan(args) => plan::run(*args),

@@ -1,11 +1,9 @@
 //! `outboard ss`: the offloaded sockets, as readers of `ss` expect to see them.
 
-mod filter;
-
 use crate::control::{Engine, out_of_place};
+use ::engine::sockets::SocketFilter;
 use ::lab::table::Table;
 use anyhow::{Result, anyhow, bail};
-use filter::Filter;
 use queue_pair::control::{ConnInfo, Reply, Request, SocketRow};
 use std::process::ExitCode;
 
@@ -29,6 +27,14 @@ pub struct Args {
     /// Show what TCP knows of each connection
     #[arg(short, long)]
     info: bool,
+    /// Show what each connection waits for: the timer, how long it still runs, how often it ran out
+    #[arg(short, long)]
+    options: bool,
+    /// Show the memory of each connection: r and rb are what is unread and how much may be, t what is
+    /// in flight, w what is submitted and not acknowledged; the rest is 0, since sending takes memory
+    /// of the program's
+    #[arg(short, long)]
+    memory: bool,
     /// Leave out the heading
     #[arg(short = 'H', long)]
     no_header: bool,
@@ -61,10 +67,6 @@ struct Foreign {
     numeric: bool,
     #[arg(short = 'p', long, hide = true)]
     processes: bool,
-    #[arg(short = 'o', long, hide = true)]
-    options: bool,
-    #[arg(short = 'm', long, hide = true)]
-    memory: bool,
     #[arg(short = 's', long, hide = true)]
     summary: bool,
     #[arg(short = 'u', long, hide = true)]
@@ -78,16 +80,6 @@ struct Foreign {
 impl Foreign {
     fn check(&self) -> Result<()> {
         for (given, name, instead) in [
-            (
-                self.options,
-                "-o",
-                "the engine does not tell its timers; -i shows rto and backoff",
-            ),
-            (
-                self.memory,
-                "-m",
-                "memory is the program's own: Recv-Q and Send-Q say how much of it is used",
-            ),
             (self.summary, "-s", "outboard stats has the sums"),
             (
                 self.udp,
@@ -112,14 +104,17 @@ impl Foreign {
 /// Prints the sockets.
 pub fn run(args: Args) -> Result<ExitCode> {
     args.foreign.check()?;
-    let filter = Filter::parse(&args.filter).map_err(|error| anyhow!("filter: {error}"))?;
+    let filter = args.whole_filter()?;
     let mut control = args.engine.connect()?;
     let mut rows = Vec::new();
     let mut after = None;
     loop {
-        match control.ask(&Request::Sockets { after })? {
+        match control.ask(&Request::Sockets {
+            after,
+            filter: filter.clone(),
+        })? {
             Reply::Sockets { rows: some, next } => {
-                rows.extend(some.into_iter().filter(|row| args.wants(row, &filter)));
+                rows.extend(some);
                 after = next;
             }
             other => return Err(out_of_place(&other)),
@@ -131,37 +126,71 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&rows)?);
     } else {
-        print!("{}", render(&rows, !args.no_header, args.info));
+        print!("{}", render(&rows, &args.shown()));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 impl Args {
-    fn wants(&self, row: &SocketRow, filter: &Filter) -> bool {
-        let is_ipv4 = row.local.ip().to_canonical().is_ipv4();
-        let of_family = match (self.ipv4, self.ipv6) {
-            (true, _) => is_ipv4,
-            (_, true) => !is_ipv4,
-            _ => true,
-        };
-        let of_kind = match row.peer {
-            // As with ss, a filter that names states says it all.
-            _ if filter.names_states() => true,
-            None => self.all || self.listening,
-            Some(_) => !self.listening,
-        };
-        of_family && of_kind && filter.wants(row)
+    /// Everything that was said about which sockets, as one filter for the engine.
+    fn whole_filter(&self) -> Result<String> {
+        let said = self.filter.join(" ");
+        let read =
+            |text: &str| SocketFilter::parse(text).map_err(|error| anyhow!("filter: {error}"));
+        let filter = read(&said)?;
+        let mut parts = Vec::new();
+        if !said.trim().is_empty() {
+            parts.push(format!("( {said} )"));
+        }
+        // As with ss, a filter that names states says it all.
+        if !filter.names_states() && self.listening {
+            parts.push("state listening".to_owned());
+        } else if !filter.names_states() && !self.all {
+            parts.push("exclude listening".to_owned());
+        }
+        if self.ipv4 {
+            parts.push("src 0.0.0.0/0".to_owned());
+        }
+        if self.ipv6 {
+            parts.push("src ::/0".to_owned());
+        }
+        let whole = parts.join(" and ");
+        read(&whole)?;
+        Ok(whole)
+    }
+
+    fn shown(&self) -> Shown {
+        Shown {
+            heading: !self.no_header,
+            info: self.info,
+            timers: self.options,
+            memory: self.memory,
+        }
     }
 }
 
-fn render(rows: &[SocketRow], heading: bool, info: bool) -> String {
+/// What is shown of each socket.
+#[derive(Debug, Clone, Copy, Default)]
+struct Shown {
+    heading: bool,
+    info: bool,
+    timers: bool,
+    memory: bool,
+}
+
+fn render(rows: &[SocketRow], shown: &Shown) -> String {
     let mut table = Table::default();
     let mut details = Vec::new();
-    if heading {
+    if shown.heading {
         table.row(HEADINGS);
-        details.push(None);
+        details.push(String::new());
     }
     for row in rows {
+        let mut last = users(row);
+        if let Some(timer) = row.info.as_ref().and_then(timer).filter(|_| shown.timers) {
+            last += if last.is_empty() { "" } else { " " };
+            last += &timer;
+        }
         table.row([
             state(&row.state).to_string(),
             row.receive_queue.to_string(),
@@ -169,9 +198,18 @@ fn render(rows: &[SocketRow], heading: bool, info: bool) -> String {
             row.local.to_string(),
             row.peer
                 .map_or_else(|| "*:*".into(), |peer| peer.to_string()),
-            users(row),
+            last,
         ]);
-        details.push(row.info.as_ref().filter(|_| info));
+        let mut detail = String::new();
+        if let Some(info) = &row.info {
+            if shown.memory {
+                detail += &format!(" {}", memory(info));
+            }
+            if shown.info {
+                detail += &format!(" {}", describe(info));
+            }
+        }
+        details.push(detail);
     }
     for column in [3, 4, 5] {
         table.left(column);
@@ -180,11 +218,35 @@ fn render(rows: &[SocketRow], heading: bool, info: bool) -> String {
     for (line, detail) in table.to_string().lines().zip(details) {
         text.push_str(line);
         text.push('\n');
-        if let Some(detail) = detail {
-            text.push_str(&format!("\t {}\n", describe(detail)));
+        if !detail.is_empty() {
+            text.push_str(&format!("\t{detail}\n"));
         }
     }
     text
+}
+
+/// As `ss -o` writes it: `timer:(on,200ms,0)`.
+fn timer(info: &ConnInfo) -> Option<String> {
+    let (name, left) = info.timer.as_ref()?;
+    let (seconds, milliseconds) = (left / 1000, left % 1000);
+    let left = match (seconds, milliseconds) {
+        (0, left) => format!("{left}ms"),
+        (60.., _) => format!("{}min{}sec", seconds / 60, seconds % 60),
+        (seconds @ 10.., _) | (seconds, 0) => format!("{seconds}sec"),
+        (seconds, left) => format!("{seconds}.{left:03}ms"),
+    };
+    Some(format!("timer:({name},{left},{})", info.unanswered))
+}
+
+/// As `ss -m` writes it.
+fn memory(info: &ConnInfo) -> String {
+    format!(
+        "skmem:(r{},rb{},t{},tb0,f0,w{},o0,bl0,d0)",
+        info.unread + u64::from(info.out_of_order),
+        info.receive_buffer,
+        info.in_flight,
+        info.unacked
+    )
 }
 
 const HEADINGS: [&str; 6] = [
@@ -286,7 +348,73 @@ fn describe(info: &ConnInfo) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ConnInfo, SocketRow, render};
+    use super::*;
+    use clap::Parser;
+
+    const HEADED: Shown = Shown {
+        heading: true,
+        info: false,
+        timers: false,
+        memory: false,
+    };
+
+    #[derive(clap::Parser)]
+    struct Only {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn options_and_filter_are_one_question_to_the_engine() {
+        for (line, expected) in [
+            ("", "exclude listening"),
+            ("-a", ""),
+            ("-l", "state listening"),
+            ("-4", "exclude listening and src 0.0.0.0/0"),
+            ("-a -6", "src ::/0"),
+            ("-tlnp sport = :80", "( sport = :80 ) and state listening"),
+            ("-l state established", "( state established )"),
+            (
+                "dport = 1 or dport = 2",
+                "( dport = 1 or dport = 2 ) and exclude listening",
+            ),
+        ] {
+            let words = std::iter::once("ss").chain(line.split_whitespace());
+            let only =
+                Only::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}"));
+            assert_eq!(only.args.whole_filter().unwrap(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn timers_and_memory_read_like_those_of_ss() {
+        let mut row = row(Some("10.77.0.2:40000"), "ESTABLISHED", Some(12));
+        let info = row.info.as_mut().unwrap();
+        (info.unread, info.out_of_order, info.receive_buffer) = (10, 5, 4096);
+        (info.in_flight, info.unacked, info.unanswered) = (3, 7, 2);
+        for (name, left, expected) in [
+            ("on", 187, "timer:(on,187ms,2)"),
+            ("persist", 2_040, "timer:(persist,2.040ms,2)"),
+            ("on", 40_000, "timer:(on,40sec,2)"),
+            ("keepalive", 7_199_000, "timer:(keepalive,119min59sec,2)"),
+        ] {
+            row.info.as_mut().unwrap().timer = Some((name.into(), left));
+            let text = render(
+                std::slice::from_ref(&row),
+                &Shown {
+                    timers: true,
+                    memory: true,
+                    ..Shown::default()
+                },
+            );
+            assert!(
+                text.contains(&format!(" users:((\"nginx\",pid=12)) {expected}\n")),
+                "{text}"
+            );
+            let memory = "\n\t skmem:(r15,rb4096,t3,tb0,f0,w7,o0,bl0,d0)\n";
+            assert!(text.contains(memory), "{text}");
+        }
+    }
 
     fn row(peer: Option<&str>, state: &str, pid: Option<u32>) -> SocketRow {
         SocketRow {
@@ -319,7 +447,7 @@ mod tests {
             row(Some("10.77.0.2:40000"), "ESTABLISHED", Some(12)),
             row(Some("10.77.0.2:40001"), "FIN-WAIT-2", None),
         ];
-        let text = render(&rows, true, false);
+        let text = render(&rows, &HEADED);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("State") && lines[0].ends_with("Process"));
         let words = |line: &str| {
@@ -340,15 +468,17 @@ mod tests {
         );
         assert_eq!(words(lines[2])[0], "ESTAB");
         assert_eq!(words(lines[3]).len(), 5);
-        assert_eq!(render(&rows, false, false).lines().count(), 3);
+        assert_eq!(render(&rows, &Shown::default()).lines().count(), 3);
     }
 
     #[test]
     fn details_stand_under_their_row() {
         let text = render(
             &[row(Some("10.77.0.2:40000"), "ESTABLISHED", None)],
-            false,
-            true,
+            &Shown {
+                info: true,
+                ..Shown::default()
+            },
         );
         let detail = text.lines().nth(1).unwrap();
         assert!(detail.starts_with("\t rto:201 rtt:1.5/0 mss:1448 pmtu:0"));

@@ -108,7 +108,10 @@ fn take(control: &mut Control) -> Result<Sample> {
     let mut sample = Sample::new(Instant::now(), &metrics);
     let mut after = None;
     loop {
-        match control.ask(&Request::Sockets { after })? {
+        match control.ask(&Request::Sockets {
+            after,
+            filter: String::new(),
+        })? {
             Reply::Sockets { rows, next } => {
                 rows.iter().for_each(|row| sample.add(row));
                 after = next;

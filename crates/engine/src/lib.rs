@@ -7,7 +7,7 @@
 //! | [`fast`] | what a core does for each packet and each submission |
 //! | [`slow`] | what is rare: the control socket, and what the kernel is asked |
 //! | [`network`] | next hops, own addresses, steering; asked of the [`kernel`](slow::kernel) |
-//! | [`capture`], [`stats`] | what people see |
+//! | [`capture`], [`stats`], [`sockets`] | what people see |
 //! | [`config`] | what can be set, and every limit |
 //!
 //! Hosts are not trusted: what they submit is copied, then checked, and a breach ends their session
@@ -22,6 +22,7 @@ pub mod config;
 pub mod fast;
 pub mod network;
 pub mod slow;
+pub mod sockets;
 pub mod start;
 pub mod stats;
 

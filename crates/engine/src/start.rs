@@ -12,7 +12,7 @@ use netdev::{Device, Interface, Offloads, XdpDevice, xdp};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
 
-use crate::config::{Config, ConfigError, Queues};
+use crate::config::{Config, ConfigError, Queues, Reload};
 use crate::fast::worker::Worker;
 use crate::network::KernelNetwork;
 use crate::slow::control::Control;
@@ -106,11 +106,17 @@ fn raise_descriptor_limit() {
 }
 
 /// Runs an engine on this thread until `stop` becomes readable and its connections have ended, or
-/// the time for that is over. `ready` is called when programs can attach.
+/// the time for that is over. `ready` is called when programs can attach, `reread` when the
+/// configuration is to be read again.
 ///
 /// # Errors
 /// It could not start.
-pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result<(), StartError> {
+pub fn run(
+    config: Config,
+    stop: BorrowedFd<'_>,
+    reread: Reload,
+    ready: impl FnOnce(),
+) -> Result<(), StartError> {
     config.check()?;
     check_kernel(&rustix::system::uname().release().to_string_lossy())?;
     let named = |error| StartError::Interface {
@@ -156,7 +162,8 @@ pub fn run(config: Config, stop: BorrowedFd<'_>, ready: impl FnOnce()) -> Result
     let name = config.interface.clone();
     let mut worker = Worker::new(config, device, network, control, seed)
         .in_namespace(cookie)
-        .serving_all_queues(serves_all);
+        .serving_all_queues(serves_all)
+        .reloading(reread);
     ready();
     worker.run(stop).map_err(|error| match error {
         rustix::io::Errno::NODEV => StartError::InterfaceGone(name),

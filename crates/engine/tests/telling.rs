@@ -10,7 +10,14 @@ use world::{Host, World};
 
 fn sockets(world: &mut World) -> Vec<SocketRow> {
     let mut channel = world.dial();
-    let (reply, _) = world.ask(&mut channel, &Request::Sockets { after: None }, Fds::new());
+    let (reply, _) = world.ask(
+        &mut channel,
+        &Request::Sockets {
+            after: None,
+            filter: String::new(),
+        },
+        Fds::new(),
+    );
     match reply {
         Reply::Sockets { rows, .. } => rows,
         other => panic!("{other:?}"),
@@ -47,7 +54,14 @@ fn every_socket_is_told_once_however_many_there_are() {
     let mut channel = world.dial();
     let (mut ports, mut listeners, mut after) = (Vec::new(), 0, None);
     loop {
-        let (reply, _) = world.ask(&mut channel, &Request::Sockets { after }, Fds::new());
+        let (reply, _) = world.ask(
+            &mut channel,
+            &Request::Sockets {
+                after,
+                filter: String::new(),
+            },
+            Fds::new(),
+        );
         let Reply::Sockets { rows, next } = reply else {
             panic!("{reply:?}");
         };

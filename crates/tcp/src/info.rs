@@ -125,6 +125,11 @@ pub struct ConnInfo {
     pub pacing_rate: Option<u64>,
     /// Time until the next timer, if one runs.
     pub next_timer: Option<Duration>,
+    /// What is waited for, in the words of ss(8), and for how long: `on` (a retransmission),
+    /// `persist`, `keepalive`, `timewait`.
+    pub timer: Option<(&'static str, Duration)>,
+    /// Bytes that may wait to be read.
+    pub receive_buffer: u32,
     /// Since the last payload was sent.
     pub since_sent: Duration,
     /// Since the last segment arrived.

@@ -1,11 +1,11 @@
 //! Limits on what peers, hosts and the network can make the engine hold.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{OutOfRange, in_range};
 
 /// Each limit is exact: what goes beyond is refused or dropped, and counted.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Connections, in all states but TIME-WAIT.

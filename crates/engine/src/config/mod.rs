@@ -3,6 +3,7 @@
 //! the line it stands on and what is allowed.
 
 mod access;
+mod changes;
 mod limits;
 mod queues;
 mod tcp;
@@ -12,15 +13,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netdev::xdp::MAX_FRAMES;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub use access::{Access, PortRange, Prefix, Rule};
+pub use changes::Changes;
 pub use limits::Limits;
 pub use queues::Queues;
 pub use tcp::{Congestion, Tcp};
 
 /// Everything that can be set about an engine.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// What programs call this engine (`outboard run --engine NAME`).
@@ -63,13 +65,14 @@ pub struct Config {
     /// Limits on everything that peers and hosts can make the engine hold.
     pub limits: Limits,
     /// Which listeners and connections are taken; the rest is the kernel's.
+    #[serde(skip_serializing)]
     pub access: Access,
     /// Who can read its counters over HTTP.
     pub metrics: Metrics,
 }
 
 /// Counters and health over HTTP, by the kernel's TCP. Whoever runs the engine serves them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Metrics {
     /// Where: an address and a port; nowhere if not given.
@@ -77,7 +80,7 @@ pub struct Metrics {
 }
 
 /// How frames get in and out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceKind {
     /// AF_XDP for receive and small sends, AF_PACKET for large ones.
@@ -85,7 +88,7 @@ pub enum DeviceKind {
 }
 
 /// Offload features of the device, all on by default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Offload {
     /// The device completes the checksum of what is sent.
@@ -168,6 +171,9 @@ pub enum ConfigError {
         message: String,
     },
 }
+
+/// Reads an engine's configuration again; or says why there is none that it could use.
+pub type Reload = Box<dyn FnMut() -> Result<Config, String> + Send>;
 
 impl Config {
     /// Reads `path`.

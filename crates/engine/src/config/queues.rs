@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::de::{Error, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Which receive queues of the interface the engine serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,6 +52,15 @@ impl FromStr for Queues {
 impl<'de> Deserialize<'de> for Queues {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Reader)
+    }
+}
+
+impl Serialize for Queues {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::All => serializer.serialize_str("all"),
+            Self::These(numbers) => numbers.serialize(serializer),
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Settings of TCP.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{OutOfRange, in_range};
 
 /// TCP's settings.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tcp {
     /// Congestion control of new connections.
@@ -30,7 +30,7 @@ pub struct Tcp {
 }
 
 /// Congestion control.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Congestion {
     /// RFC 9438.
@@ -40,7 +40,7 @@ pub enum Congestion {
 }
 
 /// Explicit congestion notification (RFC 3168), as Linux's `tcp_ecn`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ecn {
     /// Never.

@@ -332,6 +332,8 @@ pub fn conn_info(info: &tcp::ConnInfo, age: core::time::Duration) -> ConnInfo {
         since_sent_ms: ms(info.since_sent),
         since_received_ms: ms(info.since_received),
         age_ns: u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),
+        timer: info.timer.map(|(name, left)| (name.to_owned(), ms(left))),
+        receive_buffer: info.receive_buffer,
     }
 }
 

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The facts of a connection, as the kernel's TCP_INFO has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ConnInfo {
     /// The state's name in RFC 9293, such as `ESTABLISHED`.
     pub state: String,
@@ -93,6 +94,11 @@ pub struct ConnInfo {
     pub since_received_ms: u32,
     /// Nanoseconds since the engine first had to do with it.
     pub age_ns: u64,
+    /// What is waited for, in the words of ss(8) (`on`, `persist`, `keepalive`, `timewait`), and for how
+    /// many milliseconds still.
+    pub timer: Option<(String, u32)>,
+    /// Bytes that may wait to be read.
+    pub receive_buffer: u32,
 }
 
 /// An offloaded socket, as `outboard ss` shows it.

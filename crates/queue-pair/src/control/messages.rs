@@ -82,6 +82,9 @@ pub enum Request {
     Sockets {
         /// From the previous answer; `None` to begin.
         after: Option<u64>,
+        /// Which sockets, in the words of ss(8); empty for all.
+        #[serde(default)]
+        filter: String,
     },
     /// What became of the sockets of a process. The answer is [`Reply::Explained`].
     Explain {
@@ -103,6 +106,8 @@ pub enum Request {
         /// Addresses, ports, and the VLANs of both tags.
         endpoints: Vec<(IpAddr, u16, [u16; 2])>,
     },
+    /// Read the configuration again. The answer is [`Reply::Reloaded`].
+    Reload,
     /// Drain and end. The answer is [`Reply::Done`].
     Shutdown,
 }
@@ -156,6 +161,13 @@ pub enum Reply {
     },
     /// What became of the sockets of a process.
     Explained(Vec<Explanation>),
+    /// The configuration was read and is right. Settings by their full names.
+    Reloaded {
+        /// What has changed.
+        changed: Vec<String>,
+        /// What differs, and only a new start changes.
+        at_start: Vec<String>,
+    },
     /// As asked.
     Done,
     /// Not done.

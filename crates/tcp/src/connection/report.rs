@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use wire::seq::SeqNumber;
 
-use super::{Connection, milliseconds};
+use super::{Connection, Timer, milliseconds};
 use crate::Instant;
 use crate::config::Config;
 use crate::event::{ConnUpdate, Failure};
@@ -13,6 +13,20 @@ use crate::info::{ConnInfo, State};
 use crate::recovery::Phase;
 
 impl Connection {
+    /// The timer that is worth telling, in the words of ss(8).
+    fn told_timer(&self) -> Option<(&'static str, Timer)> {
+        if self.timers.is_set(Timer::Transmit) {
+            let opening = matches!(self.state, State::SynSent | State::SynReceived);
+            let on = opening || self.in_flight() > 0;
+            return Some((if on { "on" } else { "persist" }, Timer::Transmit));
+        }
+        if self.state == State::FinWait2 && self.timers.is_set(Timer::CorkOrFinWait2) {
+            return Some(("timewait", Timer::CorkOrFinWait2));
+        }
+        let keeps = self.timers.is_set(Timer::KeepAlive);
+        keeps.then_some(("keepalive", Timer::KeepAlive))
+    }
+
     /// Pieces of send memory that are held.
     #[inline]
     pub(crate) fn send_extents(&self) -> usize {
@@ -80,6 +94,10 @@ impl Connection {
                 .timers
                 .earliest()
                 .map(|at| at.saturating_duration_since(now)),
+            timer: self
+                .told_timer()
+                .map(|(name, timer)| (name, self.timers.left(timer, now))),
+            receive_buffer: self.rcv.buffer,
             since_sent: Duration::from_millis(
                 milliseconds(now).wrapping_sub(self.last_sent_ms).into(),
             ),

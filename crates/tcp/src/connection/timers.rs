@@ -76,6 +76,14 @@ impl Timers {
         self.at = [NEVER; Timer::ALL.len()];
     }
 
+    /// How long it has still to run; nothing if it does not.
+    pub(crate) fn left(&self, timer: Timer, now: Instant) -> Duration {
+        match self.at[timer as usize] {
+            NEVER => Duration::ZERO,
+            at => at.saturating_duration_since(now),
+        }
+    }
+
     pub(crate) fn is_set(&self, timer: Timer) -> bool {
         self.at[timer as usize] != NEVER
     }

@@ -16,6 +16,16 @@ impl Stack {
         }
     }
 
+    /// From now on, for what comes: how many connections that nobody has any more are kept
+    /// ([`max_orphans`](crate::Config::max_orphans)), how many segments leave at once, and whether a
+    /// flood of SYNs is answered by cookies.
+    pub fn retune(&mut self, max_orphans: u32, pacing_burst: u16, syn_cookies: bool) {
+        let config = &mut self.common.config;
+        config.max_orphans = max_orphans;
+        config.pacing_burst = pacing_burst;
+        config.syn_cookies = syn_cookies;
+    }
+
     /// The connection's own address is this machine's no longer: it ends without a word to the peer,
     /// whom another machine may be serving from that address by now.
     pub fn on_address_gone(&mut self, now: Instant, id: ConnId) {

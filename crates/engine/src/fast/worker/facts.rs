@@ -8,6 +8,7 @@ use crate::fast::connections::Conn;
 use crate::fast::listeners::Listener;
 use crate::fast::session::{SessionCounters, conn_ref};
 use crate::network::{Network, scoped};
+use crate::sockets::SocketFilter;
 use crate::stats::{Metrics, conn_info, state_name};
 
 /// Sockets in one answer: a control message has room for so many.
@@ -115,14 +116,21 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Some sockets, from where the last answer ended: listeners first, then connections by slot. An
     /// answer looks at a bounded number of slots, so it can be empty and yet not the last.
-    pub(super) fn socket_rows(&self, after: Option<u64>) -> (Vec<SocketRow>, Option<u64>) {
+    pub(super) fn socket_rows(
+        &self,
+        after: Option<u64>,
+        filter: &SocketFilter,
+    ) -> (Vec<SocketRow>, Option<u64>) {
         let start = after.unwrap_or(0);
+        let wanted = |row: &SocketRow| filter.wants(row);
         let mut rows = Vec::new();
         if start < FIRST_CONNECTION {
             let skip = usize::try_from(start).unwrap_or(usize::MAX);
             let some = self.listeners.iter().skip(skip).take(ROWS);
-            rows.extend(some.map(|listener| self.listener_row(listener)));
-            if rows.len() == ROWS {
+            let some: Vec<SocketRow> = some.map(|l| self.listener_row(l)).collect();
+            let looked_at = some.len();
+            rows.extend(some.into_iter().filter(wanted));
+            if looked_at == ROWS {
                 return (rows, Some(start + ROWS as u64));
             }
         }
@@ -136,7 +144,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             rows.extend(
                 self.connections
                     .at(slot)
-                    .and_then(|c| self.connection_row(c)),
+                    .and_then(|c| self.connection_row(c))
+                    .filter(wanted),
             );
         }
         let more = end < self.connections.slots();

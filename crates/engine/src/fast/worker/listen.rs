@@ -281,7 +281,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// Steers what a listener has in the way that it says.
-    fn steer_as_said(&mut self, number: u32) {
+    pub(super) fn steer_as_said(&mut self, number: u32) {
         let Some(listener) = self.listeners.get_mut(number) else {
             return;
         };

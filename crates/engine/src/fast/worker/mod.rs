@@ -24,6 +24,7 @@ mod local;
 mod moderation;
 mod order;
 mod pressure;
+mod reload;
 mod requests;
 mod run;
 mod sessions;
@@ -42,7 +43,7 @@ use wire::segment::{ChecksumPolicy, Malformed, parse};
 use wire::tcp::Flags;
 
 use crate::capture::{Captures, Direction, Frame};
-use crate::config::Config;
+use crate::config::{Config, Reload};
 use crate::fast::connections::{Connections, SessionId};
 use crate::fast::listeners::Listeners;
 use crate::fast::memory::{Memory, Store};
@@ -125,6 +126,8 @@ pub struct Worker<D, N> {
     serves_all_queues: bool,
     /// The cookie of the network namespace that the engine is in.
     namespace: u64,
+    /// Reads the configuration again.
+    reread: Option<Reload>,
     /// Makes fork tokens that nobody can guess.
     tokens: RandomState,
     forked: u64,
@@ -176,6 +179,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             interface_gone: false,
             serves_all_queues: true,
             namespace: 0,
+            reread: None,
             tokens: RandomState::new(),
             forked: 0,
         }

@@ -12,10 +12,12 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::Worker;
 use super::sessions::NoSession;
 use crate::capture::CaptureError;
+use crate::config::Changes;
 use crate::fast::connections::SessionId;
 use crate::fast::session::{EndReason, Process};
 use crate::network::Network;
 use crate::slow::control::{Accepted, Heard, Source, prove_bound, prove_listener};
+use crate::sockets::SocketFilter;
 use crate::stats::Drop;
 
 /// Requests of one connection that are answered in one go.
@@ -183,8 +185,10 @@ impl<D: Device, N: Network> Worker<D, N> {
                 done()
             }
             Request::Stats => Ok((Reply::Stats(self.metrics()), Fds::new())),
-            Request::Sockets { after } => {
-                let (rows, next) = self.socket_rows(after);
+            Request::Sockets { after, filter } => {
+                let filter = SocketFilter::parse(&filter)
+                    .map_err(|error| (Errno::INVAL, format!("filter: {error}")))?;
+                let (rows, next) = self.socket_rows(after, &filter);
                 Ok((Reply::Sockets { rows, next }, Fds::new()))
             }
             Request::Explain { pid } => Ok((Reply::Explained(self.explanations(pid)), Fds::new())),
@@ -193,6 +197,16 @@ impl<D: Device, N: Network> Worker<D, N> {
                 interface,
                 endpoints,
             } => self.answer_respond(slot, interface, &endpoints, fds),
+            Request::Reload => {
+                self.privileged(slot)?;
+                let Changes { live, at_start } =
+                    self.reload().map_err(|error| (Errno::INVAL, error))?;
+                let reply = Reply::Reloaded {
+                    changed: live,
+                    at_start,
+                };
+                Ok((reply, Fds::new()))
+            }
             Request::Shutdown => {
                 self.privileged(slot)?;
                 tracing::info!("asked to stop by the control socket");

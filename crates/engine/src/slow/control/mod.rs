@@ -107,6 +107,12 @@ impl Control {
         })
     }
 
+    /// From now on these limits hold; who is there stays.
+    pub fn set_limits(&mut self, limits: &Limits) {
+        self.max_clients = limits.control_connections as usize;
+        self.max_reports = limits.reports as usize;
+    }
+
     /// Listens at `path`. A socket that a dead engine left there is replaced; one that somebody
     /// still answers on is not.
     pub fn listen_at(path: &Path, limits: &Limits) -> std::io::Result<Self> {

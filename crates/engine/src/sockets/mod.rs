@@ -12,9 +12,14 @@
 use queue_pair::control::SocketRow;
 use std::net::{IpAddr, SocketAddr};
 
+/// Bytes and words of a filter: whoever asks, a row is looked at in bounded time, and no nesting is
+/// deeper than there are words.
+const MOST_BYTES: usize = 4096;
+const MOST_WORDS: usize = 200;
+
 /// A condition on a socket.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Filter {
+pub enum SocketFilter {
     /// Nothing is left out.
     All,
     /// In one of these states.
@@ -24,28 +29,36 @@ pub enum Filter {
     /// The address of an end: its first bits, and its port if one is named.
     Address(End, IpAddr, u8, Option<u16>),
     /// Not so.
-    Not(Box<Filter>),
+    Not(Box<SocketFilter>),
     /// Both.
-    And(Box<Filter>, Box<Filter>),
+    And(Box<SocketFilter>, Box<SocketFilter>),
     /// Either.
-    Or(Box<Filter>, Box<Filter>),
+    Or(Box<SocketFilter>, Box<SocketFilter>),
 }
 
 /// One end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
+    /// This machine's.
     Local,
+    /// The other.
     Peer,
 }
 
 /// How a port has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
+    /// `=`
     Equal,
+    /// `!=`
     Unequal,
+    /// `<`
     Below,
+    /// `<=`
     AtMost,
+    /// `>`
     Above,
+    /// `>=`
     AtLeast,
 }
 
@@ -64,16 +77,22 @@ const STATES: [(&str, &str); 11] = [
     ("closing", "closing"),
 ];
 
-impl Filter {
+impl SocketFilter {
     /// Reads one.
     ///
     /// # Errors
     /// What is wrong, and what can be written.
-    pub fn parse(words: &[String]) -> Result<Self, String> {
-        let text = words.join(" ").replace('(', " ( ").replace(')', " ) ");
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > MOST_BYTES {
+            return Err(format!("more than {MOST_BYTES} bytes"));
+        }
+        let text = text.replace('(', " ( ").replace(')', " ) ");
         let words: Vec<&str> = text.split_whitespace().collect();
         if words.is_empty() {
             return Ok(Self::All);
+        }
+        if words.len() > MOST_WORDS {
+            return Err(format!("more than {MOST_WORDS} words"));
         }
         let mut reader = Reader { words, at: 0 };
         let filter = reader.or()?;
@@ -180,15 +199,15 @@ impl<'a> Reader<'a> {
         is_there
     }
 
-    fn or(&mut self) -> Result<Filter, String> {
+    fn or(&mut self) -> Result<SocketFilter, String> {
         let mut one = self.and()?;
         while self.takes(&["or", "|", "||"]) {
-            one = Filter::Or(Box::new(one), Box::new(self.and()?));
+            one = SocketFilter::Or(Box::new(one), Box::new(self.and()?));
         }
         Ok(one)
     }
 
-    fn and(&mut self) -> Result<Filter, String> {
+    fn and(&mut self) -> Result<SocketFilter, String> {
         let mut one = self.not()?;
         loop {
             let named = self.takes(&["and", "&", "&&"]);
@@ -196,13 +215,13 @@ impl<'a> Reader<'a> {
             if ends && !named {
                 return Ok(one);
             }
-            one = Filter::And(Box::new(one), Box::new(self.not()?));
+            one = SocketFilter::And(Box::new(one), Box::new(self.not()?));
         }
     }
 
-    fn not(&mut self) -> Result<Filter, String> {
+    fn not(&mut self) -> Result<SocketFilter, String> {
         if self.takes(&["not", "!"]) {
-            return Ok(Filter::Not(Box::new(self.not()?)));
+            return Ok(SocketFilter::Not(Box::new(self.not()?)));
         }
         if self.takes(&["("]) {
             let one = self.or()?;
@@ -215,13 +234,15 @@ impl<'a> Reader<'a> {
         self.test()
     }
 
-    fn test(&mut self) -> Result<Filter, String> {
+    fn test(&mut self) -> Result<SocketFilter, String> {
         let Some(word) = self.next() else {
             return Err("something is missing at the end".into());
         };
         match word {
-            "state" => Ok(Filter::State(states(self.next())?)),
-            "exclude" => Ok(Filter::Not(Box::new(Filter::State(states(self.next())?)))),
+            "state" => Ok(SocketFilter::State(states(self.next())?)),
+            "exclude" => Ok(SocketFilter::Not(Box::new(SocketFilter::State(states(
+                self.next(),
+            )?)))),
             "sport" => self.port(End::Local),
             "dport" => self.port(End::Peer),
             "src" => self.address(End::Local),
@@ -233,22 +254,22 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn port(&mut self, end: End) -> Result<Filter, String> {
+    fn port(&mut self, end: End) -> Result<SocketFilter, String> {
         let example = "write a port as in: sport = :80";
         let order = self.next().and_then(Order::parse).ok_or(example)?;
         let port = self
             .next()
             .and_then(|word| word.trim_start_matches(':').parse().ok());
-        Ok(Filter::Port(end, order, port.ok_or(example)?))
+        Ok(SocketFilter::Port(end, order, port.ok_or(example)?))
     }
 
-    fn address(&mut self, end: End) -> Result<Filter, String> {
+    fn address(&mut self, end: End) -> Result<SocketFilter, String> {
         self.takes(&["=", "==", "eq"]);
         let wrong = "write an address as in: dst 10.0.0.0/8, src 10.0.0.1:80, dst [fd00::1]:80";
         let word = self.next().ok_or(wrong)?;
         if let Ok(address) = word.parse::<SocketAddr>() {
             let bits = if address.is_ipv4() { 32 } else { 128 };
-            return Ok(Filter::Address(
+            return Ok(SocketFilter::Address(
                 end,
                 address.ip(),
                 bits,
@@ -266,7 +287,7 @@ impl<'a> Reader<'a> {
         if bits > most {
             return Err(wrong.into());
         }
-        Ok(Filter::Address(end, address, bits, None))
+        Ok(SocketFilter::Address(end, address, bits, None))
     }
 }
 
@@ -298,105 +319,4 @@ fn states(name: Option<&str>) -> Result<Vec<&'static str>, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(state: &str, local: &str, peer: Option<&str>) -> SocketRow {
-        SocketRow {
-            conn: None,
-            session: None,
-            pid: None,
-            program: String::new(),
-            local: local.parse().unwrap(),
-            peer: peer.map(|peer| peer.parse().unwrap()),
-            within: false,
-            state: state.into(),
-            receive_queue: 0,
-            send_queue: 0,
-            info: None,
-        }
-    }
-
-    /// Which of four sockets a filter wants.
-    fn wanted(text: &str) -> Vec<usize> {
-        let rows = [
-            row("LISTEN", "10.0.0.1:80", None),
-            row("ESTABLISHED", "10.0.0.1:80", Some("10.0.0.2:40000")),
-            row("TIME-WAIT", "10.0.0.1:443", Some("192.0.2.9:50000")),
-            row("SYN-RECEIVED", "[fd00::1]:80", Some("[fd00::2]:40000")),
-        ];
-        let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-        let filter = Filter::parse(&words).unwrap_or_else(|error| panic!("{text}: {error}"));
-        (0..4).filter(|index| filter.wants(&rows[*index])).collect()
-    }
-
-    #[test]
-    fn sockets_are_told_apart_as_ss_does() {
-        for (text, expected) in [
-            ("state established", &[1][..]),
-            ("state listening", &[0]),
-            ("state listen", &[0]),
-            ("state syn-recv", &[3]),
-            ("exclude time-wait", &[0, 1, 3]),
-            ("state connected", &[1, 2, 3]),
-            ("state synchronized", &[1, 2, 3]),
-            ("state bucket", &[2, 3]),
-            ("state big", &[0, 1]),
-            ("state all", &[0, 1, 2, 3]),
-            ("sport = :80", &[0, 1, 3]),
-            ("sport != 80", &[2]),
-            ("dport gt :45000", &[2]),
-            ("dport >= 40000", &[1, 2, 3]),
-            ("dport lt 40000", &[]),
-            ("sport le 80", &[0, 1, 3]),
-            ("dst 10.0.0.0/8", &[1]),
-            ("dst = 10.0.0.2:40000", &[1]),
-            ("dst 10.0.0.2:1", &[]),
-            ("src fd00::/16", &[3]),
-            ("dst [fd00::2]:40000", &[3]),
-            ("dst [fd00::2]", &[3]),
-            ("src 0.0.0.0/0", &[0, 1, 2]),
-            ("src 10.0.0.1/31 and dst 192.0.2.0/24", &[2]),
-            ("state established sport = :80", &[1]),
-            ("sport = :443 or state listening", &[0, 2]),
-            ("not sport = :80", &[2]),
-            ("! ( sport = :443 or dst fd00::/8 )", &[0, 1]),
-            ("(sport = :80 or sport = :443) and dport = 50000", &[2]),
-            ("sport = :80 and dport = :40000 or sport = :443", &[1, 2, 3]),
-            ("sport = :443 or sport = :80 and dport = :40000", &[1, 2, 3]),
-        ] {
-            assert_eq!(wanted(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_filter_is_refused_with_one_that_is() {
-        for (text, part) in [
-            ("stat established", "state established sport = :80"),
-            ("state up", "there are established"),
-            ("state", "is no state"),
-            ("sport 80", "sport = :80"),
-            ("sport = http", "sport = :80"),
-            ("dst nowhere", "dst 10.0.0.0/8"),
-            ("dst 10.0.0.0/33", "dst 10.0.0.0/8"),
-            ("( sport = :80", "not closed"),
-            ("sport = :80 )", "follows"),
-            ("sport = :80 and", "missing"),
-        ] {
-            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-            let error = Filter::parse(&words).unwrap_err();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn a_filter_of_states_is_known() {
-        let names = |text: &str| {
-            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-            Filter::parse(&words).unwrap().names_states()
-        };
-        assert!(names("sport = :80 and ( not state listening )"));
-        assert!(!names("sport = :80 or dst 10.0.0.1"));
-        assert!(!Filter::parse(&[]).unwrap().names_states());
-    }
-}
+mod tests;
