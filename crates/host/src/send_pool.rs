@@ -13,7 +13,7 @@
 pub const SLAB: u32 = 64 * 1024;
 
 /// A connection may hold this part of the memory that is free.
-const SHARE_OF_FREE: u64 = 8;
+const SHARE_OF_FREE: u64 = 2;
 
 /// This part of the area is kept for connections that hold nothing.
 const RESERVED: u64 = 8;

@@ -170,6 +170,35 @@ fn a_full_send_buffer_refuses_and_a_third_of_it_free_invites() {
 }
 
 #[test]
+fn the_send_buffer_follows_the_path_until_the_program_fixes_it() {
+    let world = World::new();
+    let advise = |bytes| {
+        let conn = world.conn;
+        world.post(Completion::SendBuffer { conn, bytes });
+        world.session.pump();
+    };
+    let begins_with = world.socket.send_buffer();
+    assert_eq!(
+        world.socket.send(&vec![1; 1 << 20], false),
+        Ok(begins_with as usize)
+    );
+    assert!(!world.socket.readiness().intersects(Readiness::OUT));
+    advise(400_000);
+    assert!(world.socket.readiness().intersects(Readiness::OUT));
+    assert_eq!(world.socket.send_buffer(), 400_000);
+    let more = 400_000 - begins_with as usize;
+    assert_eq!(world.socket.send(&vec![1; 1 << 20], false), Ok(more));
+    // The window has become smaller.
+    advise(300_000);
+    world.acknowledge(100_000);
+    assert_eq!(world.socket.send(&[1; 1], false), Err(Errno::AGAIN));
+    world.socket.set_send_buffer(350_000);
+    advise(500_000);
+    assert_eq!(world.socket.send_buffer(), 350_000);
+    assert_eq!(world.socket.send(&vec![1; 1 << 20], false), Ok(50_000));
+}
+
+#[test]
 fn what_a_program_fills_in_itself_is_sent_from_where_it_lies() {
     let world = World::new();
     let mut pieces = [b"abc".as_slice(), b"de", b""].into_iter();

@@ -111,6 +111,7 @@ fn completion() -> impl Strategy<Value = Completion> {
                 peer_closed
             }
         ),
+        (conn(), any::<u32>()).prop_map(|(conn, bytes)| Completion::SendBuffer { conn, bytes }),
         (conn(), any::<(u16, u32)>(), pair()).prop_map(
             |(conn, (grant, listener), (peer, local))| {
                 Completion::Accepted {

@@ -16,7 +16,7 @@ pub struct Plan {
     pub send: u64,
     /// The largest piece to hand to the stack at once.
     pub chunk: u32,
-    /// How many bytes may be handed over and not acknowledged.
+    /// How many bytes may be handed over and not acknowledged; 0 for as many as the stack says.
     pub send_buffer: u64,
     /// Whether to say of all pieces but the last that more will follow.
     pub more: bool,
@@ -180,7 +180,11 @@ impl Socket {
             return 0;
         }
         let pending = self.submitted - self.update.acked;
-        let room = self.plan.send_buffer.saturating_sub(pending);
+        let buffer = match self.plan.send_buffer {
+            0 => self.update.send_buffer.into(),
+            fixed => fixed,
+        };
+        let room = buffer.saturating_sub(pending);
         (self.plan.send - self.submitted)
             .min(room)
             .min(self.plan.chunk.into())

@@ -46,8 +46,12 @@ pub struct Config {
     /// RSTs a second for segments that belong to nothing.
     pub resets_per_second: u32,
     /// The largest window that a connection may come to offer: fixes the window scale (RFC 7323
-    /// 2.3).
+    /// 2.3), and is the limit of receive buffers that tune themselves.
     pub max_receive_buffer: u32,
+    /// What [`send_buffer`](crate::ConnUpdate::send_buffer) begins with, in bytes.
+    pub send_buffer: u32,
+    /// What it may come to, in bytes.
+    pub max_send_buffer: u32,
     /// Offer and accept window scaling.
     pub window_scaling: bool,
     /// Offer and accept timestamps.
@@ -102,6 +106,8 @@ impl Default for Config {
             challenge_acks_per_second: 1000,
             resets_per_second: 10_000,
             max_receive_buffer: 6 << 20,
+            send_buffer: 256 << 10,
+            max_send_buffer: 4 << 20,
             window_scaling: true,
             timestamps: true,
             selective_acks: true,
@@ -178,6 +184,9 @@ pub struct ConnOptions {
     pub no_delay: bool,
     /// Bytes of the peer's stream that may wait for the owner.
     pub receive_buffer: u32,
+    /// That is only what it begins with: it grows, up to [`Config::max_receive_buffer`], as far as
+    /// the owner consumes what comes (`tcp_moderate_rcvbuf`).
+    pub tune_receive_buffer: bool,
     /// Largest IP datagram towards this peer, if smaller than [`Config::mtu`].
     pub mtu: Option<u16>,
     /// Upper bound of the MSS both announced and used (TCP_MAXSEG).
@@ -196,6 +205,7 @@ impl Default for ConnOptions {
             congestion: Algorithm::Cubic,
             no_delay: false,
             receive_buffer: 256 << 10,
+            tune_receive_buffer: false,
             mtu: None,
             max_segment: None,
             keep_alive: KeepAlive::default(),

@@ -26,6 +26,10 @@ pub struct ConnUpdate {
     pub received: u64,
     /// Bytes of our stream that the peer has acknowledged, in total. FIN is not counted.
     pub acked: u64,
+    /// Bytes that are worth handing over before they are acknowledged: what the congestion window
+    /// lets go in two round trips, from [`Config::send_buffer`](crate::Config::send_buffer) up to
+    /// [`Config::max_send_buffer`](crate::Config::max_send_buffer). Goes up and down with it.
+    pub send_buffer: u32,
     /// The handshake is complete.
     pub connected: bool,
     /// The peer's FIN has arrived and everything before it: `received` is final.

@@ -15,8 +15,16 @@ pub struct Tcp {
     /// Segments that may leave at once on paths of more than two milliseconds, before they are paced
     /// to the window a round trip; 0 to send as fast as the window allows.
     pub pacing_burst: u16,
-    /// Receive buffer of a connection, in bytes: the largest window that it offers.
+    /// Receive buffer that a connection begins with, in bytes: the largest window that it offers.
     pub receive_buffer: u32,
+    /// What it may grow to as a program consumes what comes, in bytes, and the most that a program may
+    /// choose. No more than `receive_buffer` is for no growth.
+    pub receive_buffer_limit: u32,
+    /// Bytes that a program may have handed over unacknowledged, whatever the path is like.
+    pub send_buffer: u32,
+    /// What that may grow to with the congestion window, in bytes. No more than `send_buffer` is for no
+    /// growth.
+    pub send_buffer_limit: u32,
     /// Longest time between the first and the last SYN that a connect sends, in seconds.
     pub connect_timeout_seconds: u32,
     /// What packets start with as their hop limit (TTL).
@@ -67,7 +75,10 @@ impl Default for Tcp {
             congestion: Congestion::Cubic,
             ecn: Ecn::Accept,
             pacing_burst: 10,
-            receive_buffer: 1 << 20,
+            receive_buffer: 128 << 10,
+            receive_buffer_limit: 32 << 20,
+            send_buffer: 256 << 10,
+            send_buffer_limit: 32 << 20,
             connect_timeout_seconds: 127,
             hop_limit: 64,
             min_path_mtu: 552,
@@ -85,9 +96,18 @@ impl Tcp {
         (self.connect_timeout_seconds.saturating_add(1).ilog2() as u8).saturating_sub(1)
     }
 
+    /// The largest receive buffer that a connection may come to, in bytes.
+    pub fn most_receive_buffer(&self) -> u32 {
+        self.receive_buffer.max(self.receive_buffer_limit)
+    }
+
     pub(super) fn check(&self) -> Result<(), OutOfRange> {
         let of = |key, value: u32, low, high| in_range("tcp", key, value.into(), low, high);
         of("receive_buffer", self.receive_buffer, 4096, 1 << 28)?;
+        let limit = self.receive_buffer_limit;
+        of("receive_buffer_limit", limit, 0, 1 << 28)?;
+        of("send_buffer", self.send_buffer, 4096, 1 << 28)?;
+        of("send_buffer_limit", self.send_buffer_limit, 0, 1 << 28)?;
         of(
             "connect_timeout_seconds",
             self.connect_timeout_seconds,

@@ -115,6 +115,10 @@ pub struct Conn {
     pub acked_for_others: u64,
     /// Acknowledged bytes that the owner knows of.
     pub told_acked: u64,
+    /// Bytes that are worth having been submitted and not acknowledged, as its path is now.
+    pub send_buffer: u32,
+    /// What of that the owner knows.
+    pub told_send_buffer: u32,
     /// Pieces of send memory that it held when that was last charged.
     pub extents: u16,
     /// The session that is charged for them: the owner when the first was sent.
@@ -149,6 +153,8 @@ impl Conn {
             acked: 0,
             acked_for_others: 0,
             told_acked: 0,
+            send_buffer: queue_pair::Completion::SEND_BUFFER,
+            told_send_buffer: queue_pair::Completion::SEND_BUFFER,
             extents: 0,
             payer: None,
             failure: 0,

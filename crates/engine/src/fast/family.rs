@@ -28,6 +28,8 @@ pub struct Holder {
     pub acked: u64,
     /// How many of those it knows of.
     pub told_acked: u64,
+    /// What it knows of how much is worth submitting; 0 if it may know less than it should.
+    pub told_send_buffer: u32,
     /// Bytes received and not read, and bytes received in all, as it was last told; `None` if it has
     /// to be told whatever they are.
     pub told_elsewhere: Option<(u64, u64)>,
@@ -50,6 +52,7 @@ impl Holder {
             sent: 0,
             acked: 0,
             told_acked: 0,
+            told_send_buffer: 0,
             told_elsewhere: None,
             told_closed: false,
             told_failed: false,

@@ -177,6 +177,12 @@ impl Attachment {
                 }
                 None => Ok(()),
             },
+            Completion::SendBuffer { conn, bytes } => {
+                if let Some(socket) = pump.connections.get(conn) {
+                    socket.advised(bytes);
+                }
+                Ok(())
+            }
             Completion::Accepted {
                 conn,
                 grant,

@@ -50,6 +50,17 @@ impl SocketCore {
         Ok(())
     }
 
+    /// So many bytes are worth writing before they are acknowledged.
+    pub(crate) fn advised(&self, bytes: u32) {
+        let mut state = lock(&self.state);
+        state.options.advise_send_buffer(bytes.into());
+        let news = self.refresh(&state);
+        drop(state);
+        if !news.is_empty() {
+            self.source.0.happened(news);
+        }
+    }
+
     /// The peer has acknowledged `acked` bytes of this process.
     pub(super) fn acknowledged(
         &self,

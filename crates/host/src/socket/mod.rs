@@ -269,7 +269,10 @@ impl SocketCore {
                 });
             }
         }
+        // What the engine has said of the path is about this connection.
+        let advised = state.options.advised_send_buffer();
         state.options = options;
+        state.options.advise_send_buffer(advised);
         self.refresh(&state);
     }
 

@@ -1,20 +1,21 @@
 //! What `setsockopt` sets.
 
-use queue_pair::{ConnectBlock, OptionKind, Submission};
+use queue_pair::{Completion, ConnectBlock, OptionKind, Submission};
 use rustix::io::Errno;
 
 use super::{Phase, Socket};
 
-/// The send buffer of a socket whose program has not chosen one: bytes that may be written and not
-/// acknowledged. It is memory only while it is used.
-pub const DEFAULT_SEND_BUFFER: u64 = 512 * 1024;
+/// What the send buffer of a socket begins with whose program has not chosen one: bytes that may be
+/// written and not acknowledged. It follows the path, as the engine says, and is memory only while it
+/// is used.
+pub const DEFAULT_SEND_BUFFER: u64 = Completion::SEND_BUFFER as u64;
 
 /// The smallest send buffer, as in the kernel.
 const MIN_SEND_BUFFER: u64 = 4608;
 
 /// What the engine gives a connection whose program has not chosen a receive buffer, as far as it
 /// matters here: when to announce what was read.
-const DEFAULT_RECEIVE_BUFFER: u64 = 256 * 1024;
+const DEFAULT_RECEIVE_BUFFER: u64 = 128 * 1024;
 
 /// The most bytes that readiness waits for, whatever low-water mark is set: the window shrinks under
 /// memory pressure, and must not close before so much is there.
@@ -25,7 +26,10 @@ const MOST_LOW: u64 = 64 * 1024;
 pub(crate) struct Options {
     /// What the program has set, by option.
     values: [Option<u32>; OptionKind::ALL.len()],
-    send_buffer: u64,
+    /// What the program has chosen.
+    chosen_send_buffer: Option<u64>,
+    /// What the engine has said.
+    advised_send_buffer: u64,
     receive_low: u64,
 }
 
@@ -33,7 +37,8 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             values: [None; OptionKind::ALL.len()],
-            send_buffer: DEFAULT_SEND_BUFFER,
+            chosen_send_buffer: None,
+            advised_send_buffer: DEFAULT_SEND_BUFFER,
             receive_low: 1,
         }
     }
@@ -56,7 +61,7 @@ impl Options {
     }
 
     pub(super) fn send_buffer(&self) -> u64 {
-        self.send_buffer
+        self.chosen_send_buffer.unwrap_or(self.advised_send_buffer)
     }
 
     pub(super) fn receive_buffer(&self) -> u64 {
@@ -100,7 +105,15 @@ impl Options {
     }
 
     pub(crate) fn set_send_buffer(&mut self, bytes: u64) {
-        self.send_buffer = bytes.max(MIN_SEND_BUFFER);
+        self.chosen_send_buffer = Some(bytes.max(MIN_SEND_BUFFER));
+    }
+
+    pub(super) fn advised_send_buffer(&self) -> u64 {
+        self.advised_send_buffer
+    }
+
+    pub(super) fn advise_send_buffer(&mut self, bytes: u64) {
+        self.advised_send_buffer = bytes.max(MIN_SEND_BUFFER);
     }
 
     pub(crate) fn set_receive_low(&mut self, bytes: u64) {
@@ -144,8 +157,8 @@ impl Socket {
         self.core.attach_and_lock().options.value(option)
     }
 
-    /// How many bytes may be written and not acknowledged. (The kernel's `SO_SNDBUF` is doubled on
-    /// its way in; that is for whoever translates it.)
+    /// Fixes how many bytes may be written and not acknowledged, which follows the path otherwise. (The
+    /// kernel's `SO_SNDBUF` is doubled on its way in; that is for whoever translates it.)
     pub fn set_send_buffer(&self, bytes: u64) {
         let mut state = self.core.attach_and_lock();
         state.options.set_send_buffer(bytes);
@@ -170,7 +183,7 @@ impl Socket {
         self.core.attach_and_lock().options.readable_from()
     }
 
-    /// The inverse of [`set_send_buffer`](Self::set_send_buffer).
+    /// How many bytes may be written and not acknowledged now.
     pub fn send_buffer(&self) -> u64 {
         self.core.attach_and_lock().options.send_buffer()
     }

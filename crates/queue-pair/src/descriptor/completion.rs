@@ -67,6 +67,14 @@ pub enum Completion {
         /// The peer has sent FIN, and what has been received is all.
         peer_closed: bool,
     },
+    /// So many bytes are worth handing over on a connection before they are acknowledged, as its path
+    /// is now. Until this comes, that is [`SEND_BUFFER`](Self::SEND_BUFFER).
+    SendBuffer {
+        /// The connection.
+        conn: ConnRef,
+        /// How many.
+        bytes: u32,
+    },
     /// A connection was accepted and is offered to this process. Both addresses are of one family.
     Accepted {
         /// The connection.
@@ -104,6 +112,8 @@ pub enum Completion {
 impl Completion {
     /// In place of a grant where there is none.
     pub const NO_GRANT: u16 = u16::MAX;
+    /// Bytes that are worth handing over on a connection of whose path nothing has been said.
+    pub const SEND_BUFFER: u32 = 256 << 10;
 }
 
 const UPDATE: u8 = 1;
@@ -115,6 +125,7 @@ const RELEASED: u8 = 7;
 const GRANTED: u8 = 8;
 const NOT_GRANTED: u8 = 9;
 const ELSEWHERE: u8 = 10;
+const SEND_BUFFER: u8 = 11;
 
 const FLAG_PEER_CLOSED: u8 = 1;
 const FLAG_V6: u8 = 1;
@@ -185,6 +196,10 @@ impl Descriptor for Completion {
                     .flag(FLAG_PEER_CLOSED, peer_closed)
                     .value(unread);
                 ([head.to_word(), conn.to_word(), received, acked], None)
+            }
+            Self::SendBuffer { conn, bytes } => {
+                let head = Head::new(SEND_BUFFER).value(bytes);
+                ([head.to_word(), conn.to_word(), 0, 0], None)
             }
             Self::Accepted {
                 conn,
@@ -288,6 +303,14 @@ impl Descriptor for Completion {
                     received: entry[2],
                     acked: entry[3],
                     peer_closed: head.flags & FLAG_PEER_CLOSED != 0,
+                })
+            }
+            SEND_BUFFER => {
+                head.check(0, false, true)?;
+                check_unused(head.kind, entry, &[2, 3])?;
+                Ok(Self::SendBuffer {
+                    conn,
+                    bytes: head.value,
                 })
             }
             ACCEPTED => {

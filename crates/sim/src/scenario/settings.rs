@@ -129,10 +129,13 @@ fn stack(rng: &mut Rng) -> Config {
 }
 
 fn options(rng: &mut Rng) -> ConnOptions {
+    let no_delay = rng.happens(Chance::percent(50));
     ConnOptions {
         congestion: rng.pick(&[Algorithm::Cubic, Algorithm::Cubic, Algorithm::Reno]),
-        no_delay: rng.happens(Chance::percent(50)),
+        no_delay,
         receive_buffer: rng.pick(&[4_096, 16_384, 65_535, 262_144, 1 << 20]),
+        // One of two; the two have nothing to do with each other.
+        tune_receive_buffer: no_delay,
         max_segment: rng.pick(&[None, None, None, Some(200), Some(1_000)]),
         ..ConnOptions::default()
     }
@@ -142,7 +145,7 @@ fn plan(rng: &mut Rng) -> Plan {
     let largest = rng.pick(&[100, 5_000, 100_000]);
     Plan {
         chunk: rng.between(1, largest) as u32,
-        send_buffer: rng.pick(&[3_000, 50_000, 400_000]),
+        send_buffer: rng.pick(&[3_000, 50_000, 0]),
         more: rng.happens(Chance::percent(20)),
         reading: match rng.below(4) {
             0 => Reading::Slow(

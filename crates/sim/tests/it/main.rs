@@ -8,6 +8,7 @@ mod goodput;
 mod handshake;
 mod hostile;
 mod listener;
+mod long_paths;
 mod pacing_of_acks;
 mod recovery;
 mod resets;

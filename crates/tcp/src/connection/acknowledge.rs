@@ -10,6 +10,7 @@ use super::{Connection, Context, Timer};
 use crate::Instant;
 use crate::congestion::{Acked, CongestionControl};
 use crate::info::State;
+use crate::recovery::delivery::Progress;
 use crate::recovery::rtt::{INITIAL_RTO, MAX_RTO};
 use crate::recovery::{Arrival, Loss, Outcome, Phase};
 use crate::time::Nanos;
@@ -226,15 +227,30 @@ impl Connection {
         let data = bytes - u32::from(fin_acked);
 
         self.confirm_black_hole(cx);
-        self.queue.acknowledge(self.queue.start() + u64::from(data));
+        let before = self.queue.start();
+        self.queue.acknowledge(before + u64::from(data));
+        let begun = self.stalled_since;
         self.pushed = self.pushed.saturating_sub(data);
         self.snd.una = ack;
         self.snd.sml = self.snd.sml.max(ack);
         self.unanswered = 0;
         self.stalled_since = cx.now;
+        let at_rest = self.in_flight() == 0;
+        if data > 0
+            && let Some(measurement) = self.recovery.delivery()
+        {
+            let progress = Progress {
+                acked: before..before + u64::from(data),
+                begun,
+                now: cx.now,
+                srtt: self.rtt.srtt(),
+                at_rest,
+            };
+            self.delivery_rate.on_progress(measurement, &progress);
+        }
         //= RFC 6298 §5
         // RFC 6298 5.2 and 5.3.
-        if self.in_flight() == 0 {
+        if at_rest {
             self.timers.clear(Timer::Transmit);
             self.tlp_due = false;
             self.recovery.release(&mut cx.common.flights);

@@ -13,8 +13,8 @@
 //! | `ecn` | explicit congestion notification (RFC 3168) |
 //! | `tlp` | tail loss probes (TLP, RFC 8985 §7.3) |
 //! | `pacing` | how fast it may be sent |
+//! | `buffers` | how much is worth buffering, received and to be sent |
 //! | `header` | the header of a segment about to leave, and the window that it offers |
-//! | `delivery` | how fast the peer acknowledges |
 //! | `timeout` | what each timer does |
 //! | `path_mtu` | ICMP errors, and how large segments may be |
 //! | `mtu_probe` | path MTU probes (RFC 4821): one segment larger than the others |
@@ -28,7 +28,7 @@
 mod acknowledge;
 mod audit;
 mod bare;
-mod delivery;
+mod buffers;
 mod ecn;
 mod header;
 mod mtu_probe;
@@ -214,6 +214,8 @@ pub(crate) struct Connection {
     pub(crate) ecn: ecn::EcnVars,
     path: path_mtu::PathMtu,
     pub(crate) timers: Timers,
+    /// How the receive buffer grows.
+    tuning: buffers::ReceiveTuning,
     reassembly: Reassembly,
     queue: SendQueue,
     recovery: Recovery,
@@ -243,7 +245,7 @@ pub(crate) struct Connection {
     data_segments_in: u32,
     data_segments_out: u32,
     bytes_retransmitted: u32,
-    delivery_rate: delivery::DeliveryRate,
+    delivery_rate: crate::recovery::delivery::DeliveryRate,
     /// When the last answer to an unacceptable segment went out, in milliseconds of the clock.
     answered_at: u32,
     /// When something was last sent, likewise.

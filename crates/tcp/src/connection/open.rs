@@ -6,6 +6,7 @@ use wire::flow::FlowKey;
 use wire::seq::SeqNumber;
 use wire::tcp::{Repr, SackBlock};
 
+use super::buffers::ReceiveTuning;
 use super::ecn::EcnVars;
 use super::path_mtu::PathMtu;
 use super::{Connection, ReceiveVars, SendVars, Timer, Timers, TimestampVars};
@@ -246,6 +247,7 @@ impl Connection {
             path: PathMtu::new(link_mtu(config, options)),
             ecn: EcnVars::new(false, iss),
             timers: Timers::new(),
+            tuning: ReceiveTuning::new(options.tune_receive_buffer),
             reassembly: Reassembly::default(),
             queue: SendQueue::default(),
             recovery: Recovery::new(iss),
@@ -267,7 +269,7 @@ impl Connection {
             data_segments_in: 0,
             data_segments_out: 0,
             bytes_retransmitted: 0,
-            delivery_rate: super::delivery::DeliveryRate::default(),
+            delivery_rate: crate::recovery::delivery::DeliveryRate::default(),
             answered_at: 0,
             last_sent_ms: super::milliseconds(now),
             last_received_ms: super::milliseconds(now),

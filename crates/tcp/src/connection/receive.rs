@@ -126,19 +126,8 @@ impl Connection {
             self.ts.recent_at = seconds(cx.now);
         }
 
-        let (acked, begun) = (self.queue.start(), self.stalled_since);
         self.take_mark(segment, cx);
         self.on_acknowledgement(segment, ack, cx);
-        if self.queue.start() != acked {
-            let acked = self.queue.start();
-            if self.in_flight() == 0 {
-                self.delivery_rate.on_rest(acked, begun, cx.now);
-            } else {
-                let round_trip = self.rtt.srtt();
-                self.delivery_rate
-                    .on_progress(acked, begun, cx.now, round_trip);
-            }
-        }
         if self.state == State::Closed {
             return Ok(());
         }
@@ -153,6 +142,7 @@ impl Connection {
             self.ack_now |= crossing;
             return Ok(());
         }
+        self.note_echo_of_data(segment, cx.now);
         self.on_payload(segment, store, cx)
     }
 

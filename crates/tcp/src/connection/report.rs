@@ -33,10 +33,11 @@ impl Connection {
         self.queue.extents()
     }
 
-    pub(crate) fn update(&self) -> ConnUpdate {
+    pub(crate) fn update(&self, config: &Config) -> ConnUpdate {
         ConnUpdate {
             received: self.rcv.received,
             acked: self.queue.start(),
+            send_buffer: self.send_buffer(config),
             connected: self.connected,
             peer_closed: self.rcv.received == self.rcv.fin_at,
             failed: self.failed,

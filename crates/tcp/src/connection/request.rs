@@ -21,7 +21,7 @@ impl Connection {
         }
         match request {
             Request::Send { extent, more } => self.send(extent, more, cx),
-            Request::Consumed(total) => self.consume(total),
+            Request::Consumed(total) => self.consume(total, cx),
             Request::ShutdownWrite => {
                 if self.failed.is_some() {
                     return Err(RequestError::Failed);
@@ -62,11 +62,12 @@ impl Connection {
     }
 
     //= RFC 9293 §3.10.3
-    fn consume(&mut self, total: u64) -> Result<(), RequestError> {
+    fn consume(&mut self, total: u64, cx: &Context<'_>) -> Result<(), RequestError> {
         if total < self.rcv.consumed || total > self.rcv.received {
             return Err(RequestError::BadConsumed);
         }
         self.rcv.consumed = total;
+        self.tune_receive_buffer(cx.now, &cx.common.config);
         self.update_window();
         Ok(())
     }
@@ -191,9 +192,10 @@ impl Connection {
         Ok(())
     }
 
-    /// The owner offers another amount of memory. A window once offered is kept.
+    /// The owner offers another amount of memory, and fixes it. A window once offered is kept.
     pub(crate) fn set_receive_buffer(&mut self, bytes: u32) {
         self.rcv.buffer = bytes;
+        self.tuning.stop();
         self.update_window();
     }
 }

@@ -3,6 +3,7 @@
 use wire::seq::SeqNumber;
 use wire::tcp::SackBlock;
 
+use super::delivery::Measurement;
 use super::outstanding::{Outstanding, Piece};
 use super::prr::Prr;
 use super::rack::Rack;
@@ -36,6 +37,8 @@ pub(crate) struct Flight {
     pub(super) round_end: SeqNumber,
     /// When the window was last reduced for a loss.
     pub(super) reduced_at: Instant,
+    /// Of the delivery rate: what is being measured.
+    pub(super) delivery: Measurement,
     /// SND.UNA before the acknowledgement that is being processed.
     pub(super) una_before: SeqNumber,
 }
@@ -66,6 +69,7 @@ impl Pool {
         flight.paced_until = Instant::ZERO;
         flight.pace_at = Instant::MAX;
         flight.reduced_at = Instant::ZERO;
+        flight.delivery = Measurement::default();
         flight
     }
 

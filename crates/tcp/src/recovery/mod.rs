@@ -7,6 +7,7 @@
 //! | `tlp` | tail loss probes: TLP and its PTO (RFC 8985 §7) |
 //! | `prr` | how much may be sent during a recovery (RFC 6937) |
 //! | `undo` | spurious loss: Eifel (RFC 3522), F-RTO (RFC 5682), DSACK (RFC 3708) |
+//! | `delivery` | how fast the peer acknowledges |
 //! | `flight` | all of these together, which exist only while something is in flight |
 //! | `clock` | when something is due, and at which pace it leaves |
 //! | `rtt` | round trips and the retransmission timeout (RFC 6298) |
@@ -22,6 +23,7 @@
 //! something is in flight is borrowed from a pool of the stack and goes back there.
 
 mod clock;
+pub(crate) mod delivery;
 mod flight;
 mod outstanding;
 mod prr;
@@ -379,6 +381,12 @@ impl Recovery {
             None if una != nxt => Err("data in flight that recovery does not know"),
             None => Ok(()),
         }
+    }
+
+    /// What is being measured of the delivery rate, while something is in flight.
+    #[inline]
+    pub(crate) fn delivery(&mut self) -> Option<&mut delivery::Measurement> {
+        self.flight.as_mut().map(|flight| &mut flight.delivery)
     }
 
     /// The connection is over.

@@ -209,8 +209,8 @@ impl Stack {
         self.with_connection(now, id, |c, cx| c.on_unreachable(failure, cx));
     }
 
-    /// Changes how much of the peer's stream may wait for the owner. What was offered already stays
-    /// offered.
+    /// Changes how much of the peer's stream may wait for the owner, and fixes it there. What was
+    /// offered already stays offered.
     pub fn set_receive_buffer(&mut self, now: Instant, id: ConnId, bytes: u32) {
         let bytes = bytes.min(self.common.config.max_receive_buffer);
         self.with_connection(now, id, |c, _| c.set_receive_buffer(bytes));
@@ -246,7 +246,8 @@ impl Stack {
                     if let Some(c) = self.connections.get_mut(id.index, id.generation) {
                         c.in_events = false;
                         c.changed = false;
-                        return Some(Event::Connection(id, c.update()));
+                        let update = c.update(&self.common.config);
+                        return Some(Event::Connection(id, update));
                     }
                 }
             }

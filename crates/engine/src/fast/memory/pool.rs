@@ -48,11 +48,12 @@ impl Pool {
     }
 
     /// The largest window that a stream should be promised now, in bytes. Windows promise more than
-    /// there is; when less than half is left, no single one may promise more than an eighth of it.
+    /// there is, but no single one more than a quarter of what is left, and when that is less than
+    /// half of all, an eighth.
     pub fn window_limit(&self) -> u32 {
         let left = self.available().saturating_sub(self.reserved);
         if left >= self.chunks / 2 {
-            return u32::MAX;
+            return left.saturating_mul(CHUNK / 4);
         }
         left.saturating_mul(CHUNK / 8)
     }
@@ -114,7 +115,9 @@ mod tests {
         let mut pool = Pool::new(Area::private("test", 16 * CHUNK as usize));
         for _ in 0..8 {
             assert!(pool.take(true).is_some());
-            assert_eq!(pool.window_limit() == u32::MAX, pool.available() >= 8);
+            let left = pool.available();
+            let share = if left >= 8 { 4 } else { 8 };
+            assert_eq!(pool.window_limit(), left * CHUNK / share);
         }
         assert!(pool.take(true).is_some());
         assert_eq!(pool.window_limit(), 7 * CHUNK / 8);

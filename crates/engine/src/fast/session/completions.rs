@@ -99,7 +99,7 @@ impl Session {
         let all = self.tell_reader(conn, &mut told);
         conn.told_acked = told.told_acked;
         conn.flags.told_closed = told.told_closed;
-        if !all? {
+        if !all? || !self.tell_send_buffer(name, conn.send_buffer, &mut conn.told_send_buffer)? {
             return Ok(false);
         }
         if conn.failure != 0 && !conn.flags.told_failed {
@@ -209,6 +209,9 @@ impl Session {
                 holder.told_closed = conn.flags.peer_closed;
             }
         }
+        if !self.tell_send_buffer(name, conn.send_buffer, &mut holder.told_send_buffer)? {
+            return Ok(false);
+        }
         if conn.failure != 0 && !holder.told_failed {
             let failed = Completion::Failed {
                 conn: name,
@@ -265,6 +268,27 @@ impl Session {
             told.told_acked = told.acked;
             told.told_closed = conn.flags.peer_closed;
         }
+        Ok(true)
+    }
+
+    /// Says how much is worth submitting, if that is not what the host was `told`. What moves with
+    /// every acknowledgement is said when it makes a difference: an eighth more, or half as much.
+    fn tell_send_buffer(
+        &mut self,
+        conn: ConnRef,
+        bytes: u32,
+        told: &mut u32,
+    ) -> Result<bool, Violation> {
+        let more = bytes > *told && bytes - *told >= *told / 8;
+        if !more && bytes >= *told / 2 {
+            return Ok(true);
+        }
+        if !self.post(&Completion::SendBuffer { conn, bytes })? {
+            return Ok(false);
+        }
+        *told = bytes;
+        // Who waits to send has less than that in flight, and hears of its acknowledgements.
+        self.wants_ring(false);
         Ok(true)
     }
 

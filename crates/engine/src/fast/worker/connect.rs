@@ -103,8 +103,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             ..self.connection_options()
         };
         if block.receive_buffer != 0 {
-            let limit = self.config.tcp.receive_buffer;
+            let limit = self.config.tcp.most_receive_buffer();
             options.receive_buffer = block.receive_buffer.clamp(4096.min(limit), limit);
+            options.tune_receive_buffer = false;
         }
         if block.local.port() != 0 {
             let port = if self.take_lent(id, block.local, source)? {

@@ -52,6 +52,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.paths.progress(path);
         }
         conn.received = update.received;
+        conn.send_buffer = update.send_buffer;
         match conn.family.as_mut() {
             Some(family) => family.acknowledged(update.acked),
             None => conn.acked = update.acked - conn.acked_for_others,

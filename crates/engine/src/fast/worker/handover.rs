@@ -145,6 +145,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         conn.announced = conn.stream.consumed();
         conn.said = 0;
         conn.told_acked = conn.acked;
+        conn.told_send_buffer = queue_pair::Completion::SEND_BUFFER;
         conn.flags.tell_accepted = true;
         conn.flags.taken = false;
         conn.flags.told_closed = false;

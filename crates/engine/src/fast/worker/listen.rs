@@ -121,6 +121,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 Congestion::Reno => tcp::Algorithm::Reno,
             },
             receive_buffer: self.config.tcp.receive_buffer,
+            tune_receive_buffer: true,
             ..ConnOptions::default()
         }
     }

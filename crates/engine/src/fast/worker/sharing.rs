@@ -387,6 +387,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         conn.acked = holder.acked;
         conn.acked_for_others = acked - holder.acked;
         conn.told_acked = holder.told_acked;
+        conn.told_send_buffer = holder.told_send_buffer;
         conn.flags.told_closed = holder.told_closed;
         conn.flags.told_failed = holder.told_failed;
         conn.flags.queued = holder.queued;

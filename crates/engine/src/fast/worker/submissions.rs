@@ -384,7 +384,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 tcp::Algorithm::Cubic
             }),
             OptionKind::ReceiveBuffer => {
-                let limit = u64::from(self.config.tcp.receive_buffer);
+                let limit = u64::from(self.config.tcp.most_receive_buffer());
                 // At most the limit, which is a u32.
                 let bytes = value.clamp(4096, limit) as u32;
                 self.stack.set_receive_buffer(self.now, conn, bytes);

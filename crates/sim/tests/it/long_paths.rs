@@ -1,0 +1,166 @@
+//! Long fast paths: buffers that tune themselves to them, and those that do not.
+
+use core::time::Duration;
+
+use sim::{LinkConfig, Pair, PairConfig, Plan, Reading, SocketId};
+
+use crate::{ms, run_until_empty};
+
+/// As many bytes as are never sent.
+const ENDLESS: u64 = 1 << 40;
+
+/// A path of 100 ms with so many megabits a second, and buffers that grow to 32 MiB.
+fn long(megabits: u64) -> PairConfig {
+    let mut config = PairConfig {
+        link: LinkConfig {
+            delay: ms(50),
+            bandwidth: Some(megabits * 1_000_000),
+            queue: (megabits * 6_250) as usize,
+            ..LinkConfig::default()
+        },
+        burst: 40,
+        ..PairConfig::default()
+    };
+    for stack in [&mut config.client, &mut config.server] {
+        stack.max_receive_buffer = 32 << 20;
+        stack.max_send_buffer = 32 << 20;
+    }
+    config.options.receive_buffer = 128 << 10;
+    config.options.tune_receive_buffer = true;
+    config
+}
+
+/// Sends as much as the stack says, without end.
+fn bulk() -> Plan {
+    Plan {
+        send_buffer: 0,
+        chunk: 64 << 10,
+        ..Plan::transfer(ENDLESS)
+    }
+}
+
+/// Megabits a second of payload over the next so many seconds.
+fn rate(pair: &mut Pair, server: SocketId, seconds: u64) -> f64 {
+    let before = pair.socket(server).consumed;
+    pair.run_for(Duration::from_secs(seconds));
+    let bytes = pair.socket(server).consumed - before;
+    bytes as f64 * 8.0 / 1e6 / seconds as f64
+}
+
+fn receive_window(pair: &Pair, server: SocketId) -> u32 {
+    let conn = pair.socket(server).conn;
+    let info = pair.host(pair.server).stack.info(pair.now(), conn);
+    info.expect("it lives").receive_window
+}
+
+#[test]
+fn a_single_connection_fills_a_long_fast_path() {
+    let mut pair = Pair::with(1, long(1_000));
+    let (client, server) = pair.establish(bulk(), Plan::LISTEN);
+    // Slow start is over, and the buffers are as large as the path wants them.
+    pair.run_for(Duration::from_secs(3));
+    let got = rate(&mut pair, server, 3);
+    assert!(got >= 950.0, "{got} Mbit/s");
+    let window = receive_window(&pair, server);
+    assert!((12_500_000..=32 << 20).contains(&window), "{window}");
+    let credit = pair.socket(client).update.send_buffer;
+    assert!((12_500_000..=32 << 20).contains(&credit), "{credit}");
+}
+
+#[test]
+fn a_fixed_receive_buffer_is_what_a_path_gets() {
+    let mut config = long(1_000);
+    config.options.tune_receive_buffer = false;
+    let mut pair = Pair::with(1, config);
+    let (_, server) = pair.establish(bulk(), Plan::LISTEN);
+    pair.run_for(Duration::from_secs(2));
+    // 128 KiB each 100 ms.
+    let got = rate(&mut pair, server, 3);
+    assert!((9.0..11.0).contains(&got), "{got} Mbit/s");
+}
+
+#[test]
+fn an_owner_that_sets_its_buffer_keeps_it() {
+    let mut pair = Pair::with(1, long(1_000));
+    let (_, server) = pair.establish(bulk(), Plan::LISTEN);
+    let (host, conn) = (pair.server, pair.socket(server).conn);
+    let now = pair.now();
+    pair.host_mut(host)
+        .stack
+        .set_receive_buffer(now, conn, 256 << 10);
+    pair.run_for(Duration::from_secs(2));
+    let got = rate(&mut pair, server, 3);
+    assert!((18.0..22.0).contains(&got), "{got} Mbit/s");
+}
+
+#[test]
+fn without_timestamps_the_handshake_tells_the_round_trip() {
+    let mut config = long(200);
+    config.server.timestamps = false;
+    let mut pair = Pair::with(1, config);
+    let (_, server) = pair.establish(bulk(), Plan::LISTEN);
+    pair.run_for(Duration::from_secs(3));
+    let got = rate(&mut pair, server, 3);
+    assert!(got >= 185.0, "{got} Mbit/s");
+}
+
+#[test]
+fn a_path_that_becomes_longer_gets_a_larger_buffer() {
+    let mut config = long(200);
+    config.link.delay = ms(5);
+    config.link.queue = 2_000_000;
+    let mut pair = Pair::with(1, config);
+    let (_, server) = pair.establish(bulk(), Plan::LISTEN);
+    pair.run_for(Duration::from_secs(2));
+    let short = receive_window(&pair, server);
+    let (a, b) = (pair.client, pair.server);
+    pair.link_mut(a, b).delay = ms(50);
+    pair.link_mut(b, a).delay = ms(50);
+    pair.run_for(Duration::from_secs(20));
+    let got = rate(&mut pair, server, 5);
+    assert!(got >= 185.0, "{got} Mbit/s, from a window of {short}");
+}
+
+#[test]
+fn who_receives_little_or_does_not_read_is_offered_little() {
+    let mut pair = Pair::with(1, long(1_000));
+    // A few bytes at a time, for long.
+    let trickle = Plan {
+        chunk: 5_000,
+        send_buffer: 5_000,
+        ..Plan::transfer(ENDLESS)
+    };
+    let (_, server) = pair.establish(trickle, Plan::LISTEN);
+    pair.run_for(Duration::from_secs(20));
+    let window = receive_window(&pair, server);
+    assert!(window <= 129 << 10, "{window}");
+
+    let mut pair = Pair::with(2, long(1_000));
+    let slow = Plan {
+        reading: Reading::Slow(10_000, ms(100)),
+        ..Plan::LISTEN
+    };
+    let (client, server) = pair.establish(bulk(), slow);
+    pair.run_for(Duration::from_secs(20));
+    let socket = pair.socket(server);
+    let unread = socket.update.received - socket.consumed;
+    assert!(unread <= 129 << 10, "{unread}");
+    // And of its sender no more is wanted than it can use.
+    let credit = pair.socket(client).update.send_buffer;
+    assert!(credit <= 600_000, "{credit}");
+}
+
+#[test]
+fn buffers_that_grow_lose_nothing() {
+    let mut config = long(300);
+    config.link.loss = sim::Chance::per_million(500);
+    config.exhaustion = sim::Chance::per_million(500);
+    let mut pair = Pair::with(3, config);
+    let plan = Plan {
+        send_buffer: 0,
+        ..Plan::transfer(30_000_000)
+    };
+    let (client, _) = pair.establish(plan, Plan::LISTEN);
+    run_until_empty(&mut pair);
+    pair.check_delivered(client);
+}
