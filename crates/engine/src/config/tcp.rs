@@ -45,6 +45,8 @@ pub enum Congestion {
     Cubic,
     /// RFC 5681.
     Reno,
+    /// Version 3 (draft-ietf-ccwg-bbr).
+    Bbr,
 }
 
 /// Explicit congestion notification (RFC 3168), as Linux's `tcp_ecn`.

@@ -304,11 +304,7 @@ pub fn conn_info(info: &tcp::ConnInfo, age: core::time::Duration) -> ConnInfo {
         receive_mss: info.receive_mss.into(),
         announced_mss: info.announced_mss.into(),
         path_mtu: info.path_mtu.into(),
-        congestion: match info.congestion {
-            tcp::Algorithm::Reno => "reno",
-            tcp::Algorithm::Cubic => "cubic",
-        }
-        .to_owned(),
+        congestion: info.congestion.name().to_owned(),
         timestamps: info.timestamps,
         selective_acks: info.selective_acks,
         window_scales: info.window_scales,

@@ -94,7 +94,7 @@ impl Options {
             OptionKind::KeepIdle | OptionKind::KeepInterval => within(1, 32_767)?,
             OptionKind::KeepCount => within(1, 127)?,
             OptionKind::MaxSegment => within(88, 32_767)?,
-            OptionKind::Congestion => within(0, 1)?,
+            OptionKind::Congestion => within(0, 2)?,
             OptionKind::ReceiveBuffer => value.max(2304),
             // The ECN bits are the transport's.
             OptionKind::TrafficClass => within(0, 255)? & !0b11,

@@ -6,6 +6,7 @@ pub fn congestion_code(name: &[u8]) -> Option<u32> {
     match name {
         b"reno" => Some(0),
         b"cubic" => Some(1),
+        b"bbr" => Some(2),
         _ => None,
     }
 }
@@ -13,7 +14,11 @@ pub fn congestion_code(name: &[u8]) -> Option<u32> {
 /// The name of a congestion control, as long as the kernel's buffer for it.
 pub fn congestion_name(code: Option<u32>) -> [u8; 16] {
     let mut name = [0; 16];
-    let given: &[u8] = if code == Some(0) { b"reno" } else { b"cubic" };
+    let given: &[u8] = match code {
+        Some(0) => b"reno",
+        Some(2) => b"bbr",
+        _ => b"cubic",
+    };
     name[..given.len()].copy_from_slice(given);
     name
 }

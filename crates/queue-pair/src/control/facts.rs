@@ -46,7 +46,7 @@ pub struct ConnInfo {
     pub announced_mss: u32,
     /// The largest packet that the path is known to carry, in bytes.
     pub path_mtu: u32,
-    /// Congestion control: `reno` or `cubic`.
+    /// Congestion control: `reno`, `cubic` or `bbr`.
     pub congestion: String,
     /// Timestamps are in use.
     pub timestamps: bool,

@@ -140,7 +140,7 @@ pub enum OptionKind {
     QuickAck = 11,
     /// TCP_LINGER2: seconds in FIN-WAIT-2, 0 for the default.
     FinWait2 = 12,
-    /// TCP_CONGESTION: 0 Reno, 1 CUBIC.
+    /// TCP_CONGESTION: 0 Reno, 1 CUBIC, 2 BBR.
     Congestion = 13,
     /// IP_TOS or IPV6_TCLASS: the byte; its ECN bits are not the program's to set.
     TrafficClass = 14,

@@ -131,7 +131,7 @@ fn stack(rng: &mut Rng) -> Config {
 fn options(rng: &mut Rng) -> ConnOptions {
     let no_delay = rng.happens(Chance::percent(50));
     ConnOptions {
-        congestion: rng.pick(&[Algorithm::Cubic, Algorithm::Cubic, Algorithm::Reno]),
+        congestion: rng.pick(&[Algorithm::Cubic, Algorithm::Bbr, Algorithm::Reno]),
         no_delay,
         receive_buffer: rng.pick(&[4_096, 16_384, 65_535, 262_144, 1 << 20]),
         // One of two; the two have nothing to do with each other.

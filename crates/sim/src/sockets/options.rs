@@ -159,13 +159,9 @@ impl Sockets {
             (IPPROTO_TCP, TCP_USER_TIMEOUT) => {
                 integer(options.user_timeout.map_or(0, |t| t.as_millis() as i32))
             }
-            (IPPROTO_TCP, TCP_CONGESTION) => Ok(OptionValue::Name(
-                match options.congestion {
-                    Algorithm::Reno => "reno",
-                    _ => "cubic",
-                }
-                .into(),
-            )),
+            (IPPROTO_TCP, TCP_CONGESTION) => {
+                Ok(OptionValue::Name(options.congestion.name().into()))
+            }
             (IPPROTO_TCP, TCP_MAXSEG) => {
                 let Role::Connection(connection) = &socket.role else {
                     return integer(options.max_segment.unwrap_or(536).into());
@@ -211,6 +207,7 @@ pub(super) fn algorithm(name: &str) -> Option<Algorithm> {
     match name.trim_end_matches('\0') {
         "cubic" => Some(Algorithm::Cubic),
         "reno" => Some(Algorithm::Reno),
+        "bbr" => Some(Algorithm::Bbr),
         _ => None,
     }
 }

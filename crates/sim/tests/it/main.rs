@@ -1,6 +1,7 @@
 //! The TCP under simulation, by topic. Each test is a small world; where it reads like a packet
 //! trace, the lines are what `sim::Trace` prints.
 
+mod bbr;
 mod closing;
 mod ecn;
 mod flow_control;

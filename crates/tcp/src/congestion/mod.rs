@@ -5,6 +5,7 @@
 //! of congestion signals, not of duplicate acknowledgements or SACK blocks, so that how loss is
 //! detected (RFC 6582, 6675, 8985) and how recovery paces itself (RFC 6937) stay on the other side.
 
+mod bbr;
 mod cubic;
 mod hystart;
 mod reno;
@@ -12,6 +13,8 @@ mod usage;
 mod validation;
 mod window;
 
+pub use bbr::Bbr;
+pub(crate) use bbr::Delivery;
 pub use cubic::Cubic;
 pub use reno::Reno;
 pub(crate) use usage::CwndUse;
@@ -74,6 +77,8 @@ pub enum Algorithm {
     Cubic,
     /// RFC 5681.
     Reno,
+    /// BBR, version 3 (draft-ietf-ccwg-bbr).
+    Bbr,
 }
 
 impl Algorithm {
@@ -82,24 +87,38 @@ impl Algorithm {
         match self {
             Algorithm::Cubic => "cubic",
             Algorithm::Reno => "reno",
+            Algorithm::Bbr => "bbr",
         }
     }
 
     /// The algorithm that TCP_CONGESTION knows by that name.
     pub fn from_name(name: &str) -> Option<Algorithm> {
-        [Algorithm::Cubic, Algorithm::Reno]
+        [Algorithm::Cubic, Algorithm::Reno, Algorithm::Bbr]
             .into_iter()
             .find(|algorithm| algorithm.name() == name)
     }
 }
 
-/// Either algorithm, in the place that a connection has for it.
-#[derive(Clone, Copy, Debug)]
+/// Any of the algorithms, in the place that a connection has for it.
+#[derive(Clone, Debug)]
 pub enum Controller {
     /// RFC 9438.
     Cubic(Cubic),
     /// RFC 5681.
     Reno(Reno),
+    /// draft-ietf-ccwg-bbr. It remembers much more than the others.
+    Bbr(Box<Bbr>),
+}
+
+/// What a controller was before it responded to congestion.
+#[derive(Clone, Copy, Debug)]
+pub enum Before {
+    /// RFC 9438.
+    Cubic(Cubic),
+    /// RFC 5681.
+    Reno(Reno),
+    /// BBR keeps this itself.
+    Bbr,
 }
 
 impl Controller {
@@ -108,6 +127,7 @@ impl Controller {
         match algorithm {
             Algorithm::Cubic => Controller::Cubic(Cubic::new(mss)),
             Algorithm::Reno => Controller::Reno(Reno::new(mss)),
+            Algorithm::Bbr => Controller::Bbr(Box::new(Bbr::new(mss))),
         }
     }
 
@@ -116,6 +136,7 @@ impl Controller {
         match self {
             Controller::Cubic(_) => Algorithm::Cubic,
             Controller::Reno(_) => Algorithm::Reno,
+            Controller::Bbr(_) => Algorithm::Bbr,
         }
     }
 
@@ -124,7 +145,11 @@ impl Controller {
         if algorithm != self.algorithm() {
             let state = *self.state();
             *self = Controller::new(algorithm, state.mss());
-            *self.state_mut() = state;
+            match self {
+                // It knows no threshold.
+                Controller::Bbr(_) => self.set_cwnd(state.cwnd()),
+                _ => *self.state_mut() = state,
+            }
         }
     }
 
@@ -143,7 +168,25 @@ impl Controller {
     /// Whether the window grows by slow start.
     #[inline]
     pub fn in_slow_start(&self) -> bool {
-        self.state().in_slow_start()
+        !matches!(self, Controller::Bbr(_)) && self.state().in_slow_start()
+    }
+
+    /// BBR, if that is what it is.
+    #[inline]
+    pub(crate) fn bbr(&mut self) -> Option<&mut Bbr> {
+        match self {
+            Controller::Bbr(bbr) => Some(bbr),
+            _ => None,
+        }
+    }
+
+    /// What it is now, to go back to.
+    pub fn before(&self) -> Before {
+        match self {
+            Controller::Cubic(cubic) => Before::Cubic(*cubic),
+            Controller::Reno(reno) => Before::Reno(*reno),
+            Controller::Bbr(_) => Before::Bbr,
+        }
     }
 
     /// Sets the window; at least one segment.
@@ -155,9 +198,16 @@ impl Controller {
     /// The last response to congestion was for nothing: everything is as it was before, except that
     /// the window is no smaller than now (RFC 9438 §4.9, RFC 4015 §3.2).
     //= RFC 9438 §4.9
-    pub fn undo(&mut self, before: &Controller) {
+    ///
+    /// If the algorithm is another by now, nothing changes.
+    pub fn undo(&mut self, before: &Before) {
         let (window, mss) = (self.cwnd(), self.state().mss());
-        *self = *before;
+        match (&mut *self, before) {
+            (Controller::Cubic(now), Before::Cubic(before)) => *now = *before,
+            (Controller::Reno(now), Before::Reno(before)) => *now = *before,
+            (Controller::Bbr(now), Before::Bbr) => return now.undo(),
+            _ => return,
+        }
         self.set_mss(mss);
         self.set_cwnd(self.cwnd().max(window));
     }
@@ -174,6 +224,7 @@ impl CongestionControl for Controller {
         match self {
             Controller::Cubic(cubic) => cubic.state(),
             Controller::Reno(reno) => reno.state(),
+            Controller::Bbr(bbr) => bbr.state(),
         }
     }
 
@@ -182,6 +233,7 @@ impl CongestionControl for Controller {
         match self {
             Controller::Cubic(cubic) => cubic.state_mut(),
             Controller::Reno(reno) => reno.state_mut(),
+            Controller::Bbr(bbr) => bbr.state_mut(),
         }
     }
 
@@ -190,6 +242,7 @@ impl CongestionControl for Controller {
         match self {
             Controller::Cubic(cubic) => cubic.on_ack(acked),
             Controller::Reno(reno) => reno.on_ack(acked),
+            Controller::Bbr(bbr) => bbr.on_ack(acked),
         }
     }
 
@@ -197,6 +250,7 @@ impl CongestionControl for Controller {
         match self {
             Controller::Cubic(cubic) => cubic.on_restart(now),
             Controller::Reno(reno) => reno.on_restart(now),
+            Controller::Bbr(bbr) => bbr.on_restart(now),
         }
     }
 
@@ -204,6 +258,7 @@ impl CongestionControl for Controller {
         match self {
             Controller::Cubic(cubic) => cubic.on_congestion(now, in_flight),
             Controller::Reno(reno) => reno.on_congestion(now, in_flight),
+            Controller::Bbr(bbr) => bbr.on_congestion(now, in_flight),
         }
     }
 
@@ -211,6 +266,7 @@ impl CongestionControl for Controller {
         match self {
             Controller::Cubic(cubic) => cubic.on_rto(now, in_flight, first),
             Controller::Reno(reno) => reno.on_rto(now, in_flight, first),
+            Controller::Bbr(bbr) => bbr.on_rto(now, in_flight, first),
         }
     }
 }

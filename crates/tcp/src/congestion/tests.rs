@@ -126,7 +126,7 @@ fn a_timeout_collapses_the_window_and_only_the_first_lowers_the_threshold() {
         );
         assert!(controller.in_slow_start());
         // An acknowledgement of much counts for eight segments at most.
-        let mut jump = controller;
+        let mut jump = controller.clone();
         ack(&mut jump, Instant::ZERO, 18_000);
         assert_eq!(jump.cwnd(), 9_000);
         // Slow start stops at the threshold, and what is left counts for congestion avoidance.
@@ -199,7 +199,7 @@ fn time_in_which_the_window_was_not_the_limit_does_not_count() {
     cubic.on_congestion(Instant::ZERO, 1_000_000);
     let mut now = Instant::ZERO;
     round_trips(&mut cubic, &mut now, 10);
-    let mut idle = cubic;
+    let mut idle = cubic.clone();
     let mut idle_now = now;
     for _ in 0..100 {
         idle_now += Duration::from_secs(1);
@@ -233,7 +233,14 @@ fn the_algorithm_can_change_under_way() {
     controller.set_algorithm(Algorithm::from_name("reno").unwrap());
     assert_eq!(controller.algorithm().name(), "reno");
     assert_eq!((controller.cwnd(), controller.ssthresh()), (35_000, 35_000));
-    assert_eq!(Algorithm::from_name("bbr"), None);
+    controller.set_algorithm(Algorithm::Bbr);
+    assert_eq!(
+        (controller.cwnd(), controller.ssthresh()),
+        (35_000, u32::MAX)
+    );
+    controller.set_algorithm(Algorithm::Cubic);
+    assert_eq!(controller.cwnd(), 35_000);
+    assert_eq!(Algorithm::from_name("bbr2"), None);
 }
 
 #[test]

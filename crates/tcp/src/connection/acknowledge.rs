@@ -83,6 +83,7 @@ impl Connection {
         let flight = self.in_flight();
         let echo = self.take_echo(tcp.flags, ack);
         let mut outcome = self.recovery.on_ack(&arrival, &self.congestion);
+        let newly_lost = self.recovery.take_newly_lost();
         cx.common.counters.duplicates_reported += u64::from(outcome.dsack);
         self.excuse_mtu_probe(&mut outcome, cx);
         let (mut bytes, mut round, mut rtt) = (0, false, None);
@@ -104,7 +105,10 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
-        if echo && outcome.loss.is_none() && before == self.recovery.phase() {
+        if self.is_bbr() {
+            let echo = echo && outcome.loss.is_none();
+            self.respond_by_bbr(before, &outcome, newly_lost, cwnd_limited, echo, cx);
+        } else if echo && outcome.loss.is_none() && before == self.recovery.phase() {
             self.respond_to_mark(measured.flight, cx);
         } else {
             self.respond(before, &measured, &outcome, cx);
@@ -165,6 +169,10 @@ impl Connection {
     ) {
         match loss {
             None => return,
+            Some(_) if self.is_bbr() => {
+                // What it means, the model says.
+                cx.common.counters.fast_recoveries += u64::from(loss == Some(Loss::Entered));
+            }
             Some(Loss::Entered) => {
                 cx.common.counters.fast_recoveries += 1;
                 if self.is_reduced_for_mark() {

@@ -128,10 +128,15 @@ impl Connection {
 
     /// Reduces the window for a mark. `flight` is what was in flight.
     pub(super) fn respond_to_mark(&mut self, flight: u32, cx: &mut Context<'_>) {
+        self.note_mark(cx);
+        self.congestion.on_congestion(cx.now, flight);
+    }
+
+    /// A mark is responded to, which the peer is told.
+    pub(super) fn note_mark(&mut self, cx: &mut Context<'_>) {
         cx.common.counters.congestion_echoes += 1;
         self.ecn.until = self.snd.nxt;
         self.ecn.reduced = true;
-        self.congestion.on_congestion(cx.now, flight);
     }
 
     /// Whether the data that is acknowledged next was covered by a reduction for a mark: then a loss

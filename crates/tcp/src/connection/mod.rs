@@ -13,6 +13,7 @@
 //! | `ecn` | explicit congestion notification (RFC 3168) |
 //! | `tlp` | tail loss probes (TLP, RFC 8985 §7.3) |
 //! | `pacing` | how fast it may be sent |
+//! | `bbr` | what BBR is told |
 //! | `buffers` | how much is worth buffering, received and to be sent |
 //! | `header` | the header of a segment about to leave, and the window that it offers |
 //! | `timeout` | what each timer does |
@@ -28,6 +29,7 @@
 mod acknowledge;
 mod audit;
 mod bare;
+mod bbr;
 mod buffers;
 mod ecn;
 mod header;

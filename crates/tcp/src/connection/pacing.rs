@@ -17,6 +17,7 @@
 use super::Connection;
 use crate::Instant;
 use crate::config::Config;
+use crate::congestion::Controller;
 use crate::time::Nanos;
 
 /// Round trips that are not worth spreading a window over: two ticks of the timer wheel.
@@ -29,6 +30,9 @@ impl Connection {
     #[inline]
     pub(super) fn pacing_rate(&self, config: &Config) -> Option<u64> {
         let rtt = self.rtt.srtt().filter(|&rtt| rtt >= LEAST_RTT)?;
+        if let Controller::Bbr(bbr) = &self.congestion {
+            return Some(bbr.pacing_rate(rtt).max(1));
+        }
         if config.pacing_burst == 0 {
             return None;
         }

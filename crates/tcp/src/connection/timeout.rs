@@ -112,7 +112,12 @@ impl Connection {
         let first = self
             .recovery
             .on_rto(cx.now, srtt, min_rtt, &self.congestion);
-        self.congestion.on_rto(cx.now, self.in_flight(), first);
+        let in_flight = if self.is_bbr() {
+            self.recovery.pipe(self.snd.mss)
+        } else {
+            self.in_flight()
+        };
+        self.congestion.on_rto(cx.now, in_flight, first);
         self.ecn.reduced = true;
         self.back_off(cx.now);
     }
@@ -144,7 +149,7 @@ impl Connection {
                     &self.congestion,
                 );
                 self.respond_to_loss(loss, self.in_flight(), cx);
-                if self.recovery.phase() == Phase::Fast {
+                if self.recovery.phase() == Phase::Fast && !self.is_bbr() {
                     // Nothing has arrived that would let anything go but the first segment.
                     let threshold = self.congestion.ssthresh();
                     let window = self.recovery.window(0, threshold, mss, false);

@@ -95,7 +95,9 @@ impl Connection {
         if self.in_flight() == 0 {
             //= RFC 5681 §4.1
             // RFC 7661 has another answer to idle times.
-            self.validation.on_restart(cx.now, &mut self.congestion);
+            if !self.is_bbr() {
+                self.validation.on_restart(cx.now, &mut self.congestion);
+            }
             self.congestion.on_restart(cx.now);
         }
         let burst = sink.burst_limit(cx.id, self.snd.mss);
@@ -163,6 +165,9 @@ impl Connection {
         let filled = self.congestion_room() < u32::from(self.snd.mss);
         let range = (self.snd.una, self.snd.nxt);
         self.recovery.note_cwnd_use(range, filled);
+        if !filled && self.is_bbr() {
+            self.note_app_limited();
+        }
     }
 
     /// The same while something is lost; and whether it is new.
@@ -368,6 +373,10 @@ impl Connection {
         if new {
             if self.in_flight() == 0 {
                 self.stalled_since = cx.now;
+            }
+            if let Some(bbr) = self.congestion.bbr() {
+                let bytes = end.distance_from(seq) as u32;
+                bbr.on_sent(end, bytes, self.recovery.pipe(mss), cx.now);
             }
             let srtt = self.rtt.srtt();
             let timeout = self.rto();

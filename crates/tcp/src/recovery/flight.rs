@@ -110,8 +110,9 @@ impl Recovery {
             outcome.delivered += piece.len;
             outcome.retransmitted |= piece.retransmitted;
             unlost |= piece.lost && !piece.retransmitted;
-            if !piece.retransmitted {
-                outcome.sent_at = outcome.sent_at.max(Some(piece.at));
+            if !piece.retransmitted && outcome.sent_at <= Some(piece.at) {
+                outcome.sent_at = Some(piece.at);
+                outcome.newest = Some(piece.right);
             }
             rack.on_arrived(&piece, arrival, &mut self.reordering);
         };
@@ -200,6 +201,7 @@ impl Recovery {
         if outcome.retransmitted {
             // When the rest of it arrived, nobody knows.
             outcome.sent_at = None;
+            outcome.newest = None;
         }
     }
 
@@ -293,7 +295,7 @@ impl Recovery {
                 let (una, max) = (outstanding.una(), outstanding.max());
                 let flying = max.distance_from(una) as u32 - outstanding.sacked();
                 flight.prr = Prr::new(flying + delivered);
-                flight.undo = Some(Undo::new(*congestion, una, max));
+                flight.undo = Some(Undo::new(congestion.before(), una, max));
                 flight.reduced_at = arrival.now;
                 self.phase = Phase::Fast;
                 self.recover = max;

@@ -39,7 +39,7 @@ use wire::seq::SeqNumber;
 use wire::tcp::SackBlock;
 
 use crate::Instant;
-use crate::congestion::Controller;
+use crate::congestion::{Before, Controller};
 use crate::time::Nanos;
 use flight::Flight;
 use rack::Reordering;
@@ -89,6 +89,8 @@ pub(crate) struct Outcome {
     pub(crate) delivered: u32,
     /// When the latest of them was sent that was sent but once.
     pub(crate) sent_at: Option<Instant>,
+    /// Where that ends.
+    pub(crate) newest: Option<SeqNumber>,
     /// Some of them had been sent again.
     pub(crate) retransmitted: bool,
     /// DSACK: the peer has received something twice.
@@ -97,7 +99,7 @@ pub(crate) struct Outcome {
     pub(crate) safe: bool,
     pub(crate) loss: Option<Loss>,
     /// The last response to loss was for nothing: the congestion control as it was before.
-    pub(crate) spurious: Option<Controller>,
+    pub(crate) spurious: Option<Before>,
 }
 
 pub(crate) struct Recovery {
@@ -153,6 +155,12 @@ impl Recovery {
     /// Bytes that the peer has reported beyond its acknowledgement.
     pub(crate) fn sacked(&self) -> u32 {
         self.flight.as_ref().map_or(0, |f| f.outstanding.sacked())
+    }
+
+    /// Bytes that were found lost since this was last asked.
+    pub(crate) fn take_newly_lost(&mut self) -> u32 {
+        let flight = self.flight.as_mut();
+        flight.map_or(0, |flight| flight.outstanding.take_newly_lost())
     }
 
     /// Bytes that were sent again and are not acknowledged.
@@ -273,7 +281,7 @@ impl Recovery {
         let (una, max) = (flight.outstanding.una(), flight.outstanding.max());
         if first {
             // What a fast recovery had taken from the window stays taken if that is undone.
-            flight.undo = Some(undo::Undo::new(*congestion, una, max));
+            flight.undo = Some(undo::Undo::new(congestion.before(), una, max));
         } else {
             // Not even the retransmission came through; the reports may be void (RFC 2018 §8).
             flight.outstanding.on_reneging();

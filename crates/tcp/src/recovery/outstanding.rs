@@ -120,6 +120,8 @@ pub(super) struct Outstanding {
     missing: u32,
     /// Of these, bytes in holes that are lost.
     lost: u32,
+    /// Bytes that were found lost, until somebody asks.
+    newly_lost: u32,
     /// No hole before this one is lost.
     first_lost: usize,
     /// No hole before this one is flying. Those that are lie in the order in which they were sent,
@@ -147,7 +149,7 @@ impl Outstanding {
         self.sendings.shrink_to(KEPT);
         self.retransmissions.shrink_to(KEPT);
         (self.una, self.edge, self.max) = (start, start, start);
-        (self.missing, self.lost) = (0, 0);
+        (self.missing, self.lost, self.newly_lost) = (0, 0, 0);
         (self.first_lost, self.first_flying) = (0, 0);
     }
 
@@ -173,6 +175,10 @@ impl Outstanding {
     /// Bytes that are lost and have not been sent again.
     pub(super) fn lost(&self) -> u32 {
         self.lost
+    }
+
+    pub(super) fn take_newly_lost(&mut self) -> u32 {
+        core::mem::take(&mut self.newly_lost)
     }
 
     /// Bytes that the network is thought to hold (the pipe of RFC 6675 §4).

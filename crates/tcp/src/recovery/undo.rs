@@ -20,13 +20,13 @@ use wire::tcp::SackBlock;
 
 use super::Phase;
 use crate::Instant;
-use crate::congestion::Controller;
+use crate::congestion::Before;
 
 /// The beginning of a recovery, to go back to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undo {
     /// The congestion control as it was.
-    pub(super) congestion: Controller,
+    pub(super) congestion: Before,
     /// What was in doubt: from SND.UNA to SND.NXT when it began.
     start: SeqNumber,
     end: SeqNumber,
@@ -44,7 +44,7 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    pub(super) fn new(congestion: Controller, start: SeqNumber, end: SeqNumber) -> Undo {
+    pub(super) fn new(congestion: Before, start: SeqNumber, end: SeqNumber) -> Undo {
         Undo {
             congestion,
             start,
@@ -145,11 +145,11 @@ impl Undo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::congestion::Algorithm;
+    use crate::congestion::{Algorithm, Controller};
 
     /// A recovery in which the first of ten segments was sent again after 100 ms.
     fn undo() -> Undo {
-        let congestion = Controller::new(Algorithm::Reno, 1_000);
+        let congestion = Controller::new(Algorithm::Reno, 1_000).before();
         let mut undo = Undo::new(congestion, SeqNumber(0), SeqNumber(10_000));
         undo.on_retransmitted(1_000, Instant::from_millis(100));
         undo

@@ -119,6 +119,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             congestion: match self.config.tcp.congestion {
                 Congestion::Cubic => tcp::Algorithm::Cubic,
                 Congestion::Reno => tcp::Algorithm::Reno,
+                Congestion::Bbr => tcp::Algorithm::Bbr,
             },
             receive_buffer: self.config.tcp.receive_buffer,
             tune_receive_buffer: true,

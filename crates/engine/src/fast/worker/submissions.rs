@@ -378,10 +378,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             OptionKind::UserTimeout => ConnOption::UserTimeout(Duration::from_millis(value)),
             OptionKind::FinWait2 => ConnOption::FinWait2Timeout(Duration::from_secs(value)),
             OptionKind::MaxSegment => ConnOption::MaxSegment(short),
-            OptionKind::Congestion => ConnOption::Congestion(if value == 0 {
-                tcp::Algorithm::Reno
-            } else {
-                tcp::Algorithm::Cubic
+            OptionKind::Congestion => ConnOption::Congestion(match value {
+                0 => tcp::Algorithm::Reno,
+                2 => tcp::Algorithm::Bbr,
+                _ => tcp::Algorithm::Cubic,
             }),
             OptionKind::ReceiveBuffer => {
                 let limit = u64::from(self.config.tcp.most_receive_buffer());

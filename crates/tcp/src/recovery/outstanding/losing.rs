@@ -21,6 +21,7 @@ impl Outstanding {
         if hole.state != State::Lost {
             hole.state = State::Lost;
             self.lost += hole.len();
+            self.newly_lost = self.newly_lost.saturating_add(hole.len());
             self.first_lost = self.first_lost.min(i);
         }
     }

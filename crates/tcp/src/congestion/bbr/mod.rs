@@ -1,0 +1,195 @@
+//! BBR, version 3: sends at the rate of the bottleneck and not by its queue (draft-ietf-ccwg-bbr).
+//!
+//! CUBIC and Reno fill a queue until it overflows and take each loss for congestion. BBR measures what
+//! the path delivers (`rate`) and how long it takes when no queue is in the way, keeps a model of both
+//! (`model`), and sends at that rate with about twice that much in flight (`control`). Every few seconds
+//! it probes for more, and drains what that left behind (`cycle`). Loss counts when there is much of it:
+//! more than two in a hundred say that what is in flight is too much, a few say nothing.
+//!
+//! | draft | here |
+//! | --- | --- |
+//! | Delivery Rate Samples | `rate` |
+//! | Updating Network Path Model Parameters | `model` |
+//! | State Machine | `cycle` |
+//! | Updating Control Parameters | `control` |
+//!
+//! Three things differ. Losses count when an acknowledgement has told them, not packet by packet. What
+//! is sent again takes no sample of its own. And an echo of a mark (RFC 3168) counts as too much loss,
+//! since the draft leaves ECN open and RFC 3168 §5 wants a response as to a loss.
+//!
+//! Where round trips are below two milliseconds nothing is paced, and the window alone holds it.
+
+mod control;
+mod cycle;
+mod model;
+mod rate;
+
+use wire::seq::SeqNumber;
+
+use super::{Acked, CongestionControl, Window};
+use crate::Instant;
+use crate::time::Nanos;
+use model::Model;
+use rate::{Sample, Sampler};
+
+/// What an acknowledgement, or the passing of time, has told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivery {
+    pub(crate) now: Instant,
+    /// Bytes that have arrived, acknowledged or reported.
+    pub(crate) bytes: u32,
+    /// Where the latest of them ends that was sent but once.
+    pub(crate) newest: Option<SeqNumber>,
+    /// SND.UNA.
+    pub(crate) una: SeqNumber,
+    /// Bytes that were found lost.
+    pub(crate) lost: u32,
+    /// The round trip of the latest.
+    pub(crate) rtt: Option<Nanos>,
+    /// Bytes that the network holds now.
+    pub(crate) in_flight: u32,
+    /// The window was filled in the last round trip.
+    pub(crate) cwnd_limited: bool,
+    /// It echoes a mark.
+    pub(crate) marked: bool,
+    /// A loss is being repaired.
+    pub(crate) recovering: bool,
+}
+
+/// Where BBR is in its life (BBR.state).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Doubles each round trip until the rate grows no further.
+    Startup,
+    /// Lets the queue go that Startup has left.
+    Drain,
+    /// ProbeBW: sends less, so that a queue goes.
+    Down,
+    /// ProbeBW: sends at the rate.
+    Cruise,
+    /// ProbeBW: fills the pipe before it asks for more.
+    Refill,
+    /// ProbeBW: sends more, to see whether there is more.
+    Up,
+    /// Sends little for a moment, to see how long the path is without a queue.
+    ProbeRtt,
+}
+
+/// The state of BBR. Rates in bytes a second, amounts in bytes.
+#[derive(Clone, Debug)]
+pub struct Bbr {
+    window: Window,
+    sampler: Sampler,
+    model: Model,
+    state: State,
+    cycle: cycle::Cycle,
+    /// BBR.pacing_rate; 0 until there was a round trip.
+    pacing_rate: u64,
+    /// The window before a recovery or ProbeRTT.
+    prior_cwnd: u32,
+    /// Data leaves after a pause.
+    idle_restart: bool,
+}
+
+impl Bbr {
+    /// A connection's beginning.
+    pub fn new(mss: u16) -> Self {
+        Self {
+            window: Window::new(mss),
+            sampler: Sampler::new(),
+            model: Model::new(),
+            state: State::Startup,
+            cycle: cycle::Cycle::new(),
+            pacing_rate: 0,
+            prior_cwnd: 0,
+            idle_restart: false,
+        }
+    }
+
+    fn mss(&self) -> u32 {
+        self.window.mss().into()
+    }
+
+    /// Everything up to `end` has left for the first time, on top of `in_flight` bytes.
+    pub(crate) fn on_sent(&mut self, end: SeqNumber, bytes: u32, in_flight: u32, now: Instant) {
+        self.sampler.on_sent(end, bytes, in_flight, now);
+    }
+
+    /// There is nothing more to send, and room for it.
+    pub(crate) fn on_app_limited(&mut self, in_flight: u32) {
+        self.sampler.on_app_limited(in_flight);
+    }
+
+    /// Something was heard: the model, the state, and then what follows for the sender.
+    pub(crate) fn on_delivery(&mut self, ack: &Delivery) {
+        let sample = self.sampler.on_ack(ack, self.model.min_rtt);
+        if let Some(rtt) = ack.rtt {
+            self.model.note_rtt(rtt, ack.now);
+        }
+        self.update_model_and_state(ack, &sample);
+        self.set_pacing_rate();
+        self.set_window(ack, &sample);
+    }
+
+    /// A loss is to be repaired: what the window was is remembered, and stays as it is.
+    pub(crate) fn on_recovery(&mut self) {
+        self.prior_cwnd = self.prior_cwnd.max(self.window.cwnd());
+        self.model.remember();
+    }
+
+    /// It is repaired.
+    pub(crate) fn on_recovered(&mut self) {
+        let prior = core::mem::take(&mut self.prior_cwnd);
+        self.window.set_cwnd(self.window.cwnd().max(prior));
+    }
+
+    /// It was none: what was concluded from it is taken back.
+    pub(super) fn undo(&mut self) {
+        self.model.undo();
+        self.on_recovered();
+    }
+
+    /// The retransmission timer has expired, and `in_flight` bytes are still thought to be on their way.
+    pub(crate) fn on_timeout(&mut self, in_flight: u32) {
+        self.on_recovery();
+        self.window.set_cwnd(in_flight.saturating_add(self.mss()));
+    }
+}
+
+impl CongestionControl for Bbr {
+    fn state(&self) -> &Window {
+        &self.window
+    }
+
+    fn state_mut(&mut self) -> &mut Window {
+        &mut self.window
+    }
+
+    /// Says too little: [`on_delivery`](Bbr::on_delivery) is told everything.
+    fn on_ack(&mut self, _: &Acked) {}
+
+    fn on_restart(&mut self, now: Instant) {
+        if !self.sampler.is_app_limited() {
+            return;
+        }
+        self.idle_restart = true;
+        self.model.restart_aggregation(now, &self.sampler);
+        if self.is_probing_bw() {
+            self.set_pacing_rate_with_gain(100);
+        } else if self.state == State::ProbeRtt {
+            self.end_probe_rtt_if_due(now);
+        }
+    }
+
+    /// The model decides what loss means.
+    fn on_congestion(&mut self, _: Instant, _: u32) {
+        self.on_recovery();
+    }
+
+    fn on_rto(&mut self, _: Instant, in_flight: u32, _first: bool) {
+        self.on_timeout(in_flight);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! What is known of the path: its rate, its length, and how much in flight is too much
+//! (draft-ietf-ccwg-bbr, "Updating Network Path Model Parameters").
+
+use super::Delivery;
+use super::rate::{Sample, Sampler};
+use crate::Instant;
+use crate::time::Nanos;
+
+/// BBR.MinRTTFilterLen: how long the least round trip is believed.
+const MIN_RTT_FILTER: Nanos = Nanos::from_secs(10);
+/// BBR.ProbeRTTInterval: after so long without a lower one it is looked for.
+const PROBE_RTT_INTERVAL: Nanos = Nanos::from_secs(5);
+/// BBR.ExtraAckedFilterLen is ten rounds: those of this bucket and of the one before.
+const EXTRA_ACKED_ROUNDS: u32 = 5;
+/// No limit.
+pub(super) const NONE: u32 = u32::MAX;
+/// BBR.Beta, in percent.
+pub(super) const BETA: u64 = 70;
+
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    /// BBR.max_bw: the highest rate of this probing cycle, and of the one before.
+    max_bw: [u64; 2],
+    /// BBR.bw_shortterm: what loss has left of it; `u64::MAX` for all.
+    bw_shortterm: u64,
+    /// BBR.inflight_longterm and BBR.inflight_shortterm: what proved to be too much.
+    pub(super) inflight_longterm: u32,
+    pub(super) inflight_shortterm: u32,
+    /// Of this round: the highest rate, and the most delivered.
+    bw_latest: u64,
+    inflight_latest: u64,
+    /// BBR.min_rtt, and when it was measured; zero before.
+    pub(super) min_rtt: Nanos,
+    min_rtt_at: Instant,
+    /// The least since the last ProbeRTT.
+    probe_rtt_min: Nanos,
+    pub(super) probe_rtt_min_at: Instant,
+    /// That is old.
+    pub(super) probe_rtt_expired: bool,
+    /// A round trip ends when so much is delivered.
+    next_round_delivered: u64,
+    /// One begins with this acknowledgement.
+    pub(super) round_start: bool,
+    pub(super) rounds: u32,
+    /// The same for rounds in which loss is counted.
+    loss_round_delivered: u64,
+    loss_round_start: bool,
+    pub(super) loss_in_round: bool,
+    /// Acknowledgements of this round that told of a loss, and how much was lost when it began.
+    loss_events: u32,
+    round_lost: u64,
+    round_delivered: u64,
+    /// BBR.full_bw and what belongs to it: whether the rate has stopped growing.
+    full_bw: u64,
+    full_bw_count: u8,
+    pub(super) full_bw_now: bool,
+    pub(super) full_bw_reached: bool,
+    /// BBR.extra_acked: how much more comes at once than the rate explains.
+    extra_acked: [u32; 2],
+    extra_acked_rounds: u32,
+    aggregation_at: Instant,
+    aggregation_from: u64,
+    /// What stood before the last loss.
+    before: Option<(u64, u32, u32)>,
+}
+
+impl Model {
+    pub(super) const fn new() -> Self {
+        Self {
+            max_bw: [0; 2],
+            bw_shortterm: u64::MAX,
+            inflight_longterm: NONE,
+            inflight_shortterm: NONE,
+            bw_latest: 0,
+            inflight_latest: 0,
+            min_rtt: Nanos::ZERO,
+            min_rtt_at: Instant::ZERO,
+            probe_rtt_min: Nanos::ZERO,
+            probe_rtt_min_at: Instant::ZERO,
+            probe_rtt_expired: false,
+            next_round_delivered: 0,
+            round_start: false,
+            rounds: 0,
+            loss_round_delivered: 0,
+            loss_round_start: false,
+            loss_in_round: false,
+            loss_events: 0,
+            round_lost: 0,
+            round_delivered: 0,
+            full_bw: 0,
+            full_bw_count: 0,
+            full_bw_now: false,
+            full_bw_reached: false,
+            extra_acked: [0; 2],
+            extra_acked_rounds: 0,
+            aggregation_at: Instant::ZERO,
+            aggregation_from: 0,
+            before: None,
+        }
+    }
+
+    /// BBR.max_bw.
+    pub(super) fn max_bw(&self) -> u64 {
+        self.max_bw[0].max(self.max_bw[1])
+    }
+
+    /// BBR.bw: the rate to send at.
+    pub(super) fn bw(&self) -> u64 {
+        self.max_bw().min(self.bw_shortterm)
+    }
+
+    /// BBR.extra_acked.
+    pub(super) fn extra_acked(&self) -> u32 {
+        self.extra_acked[0].max(self.extra_acked[1])
+    }
+
+    /// A rate times the least round trip, in bytes; `None` while there is no round trip.
+    pub(super) fn bdp(&self, bw: u64) -> Option<u32> {
+        let micros = self.min_rtt.as_micros();
+        let bytes = bw.saturating_mul(micros) / 1_000_000;
+        (micros > 0).then(|| u32::try_from(bytes).unwrap_or(u32::MAX))
+    }
+
+    /// BBRUpdateMinRTT.
+    pub(super) fn note_rtt(&mut self, rtt: Nanos, now: Instant) {
+        let old = |at: Instant, span: Nanos| now.since(at) > span;
+        self.probe_rtt_expired = old(self.probe_rtt_min_at, PROBE_RTT_INTERVAL);
+        if self.probe_rtt_min == Nanos::ZERO || rtt < self.probe_rtt_min || self.probe_rtt_expired {
+            // The first one begins the interval.
+            self.probe_rtt_expired &= self.probe_rtt_min != Nanos::ZERO;
+            self.probe_rtt_min = rtt;
+            self.probe_rtt_min_at = now;
+        }
+        if self.min_rtt == Nanos::ZERO
+            || self.probe_rtt_min < self.min_rtt
+            || old(self.min_rtt_at, MIN_RTT_FILTER)
+        {
+            self.min_rtt = self.probe_rtt_min;
+            self.min_rtt_at = self.probe_rtt_min_at;
+        }
+    }
+
+    /// BBRStartRound.
+    pub(super) fn start_round(&mut self, delivered: u64) {
+        self.next_round_delivered = delivered;
+    }
+
+    /// BBRUpdateLatestDeliverySignals and BBRUpdateCongestionSignals. `is_probing`: what is lost now is
+    /// looked for, and does not bind the model.
+    pub(super) fn take(
+        &mut self,
+        ack: &Delivery,
+        sample: &Sample,
+        sampler: &Sampler,
+        cwnd: u32,
+        is_probing: bool,
+    ) {
+        self.loss_round_start = false;
+        self.round_start = false;
+        if sample.is_valid {
+            self.bw_latest = self.bw_latest.max(sample.rate);
+            self.inflight_latest = self.inflight_latest.max(sample.delivered);
+            if sample.prior_delivered >= self.loss_round_delivered {
+                self.loss_round_delivered = sampler.delivered;
+                self.loss_round_start = true;
+            }
+            if sample.prior_delivered >= self.next_round_delivered {
+                self.start_round(sampler.delivered);
+                self.rounds = self.rounds.wrapping_add(1);
+                self.round_start = true;
+            }
+            if sample.rate >= self.max_bw() || !sample.app_limited {
+                self.max_bw[0] = self.max_bw[0].max(sample.rate);
+            }
+        }
+        let is_lossy = ack.lost > 0 || ack.marked;
+        self.loss_in_round |= is_lossy;
+        self.loss_events += u32::from(is_lossy);
+        if self.loss_round_start {
+            if self.loss_in_round && !is_probing {
+                self.lower_bounds(cwnd);
+            }
+            self.loss_in_round = false;
+        }
+        self.note_aggregation(ack, sampler, cwnd);
+    }
+
+    /// BBRAdaptLowerBoundsFromCongestion.
+    fn lower_bounds(&mut self, cwnd: u32) {
+        let bw = self.bw();
+        self.bw_shortterm = self.bw_latest.max(bw / 100 * BETA);
+        let inflight = u64::from(self.inflight_shortterm.min(cwnd));
+        let inflight = self.inflight_latest.max(inflight * BETA / 100);
+        self.inflight_shortterm = u32::try_from(inflight).unwrap_or(NONE);
+    }
+
+    /// BBRAdvanceLatestDeliverySignals; the counts of a round begin anew.
+    pub(super) fn advance(&mut self, sample: &Sample, sampler: &Sampler) {
+        if self.loss_round_start {
+            self.bw_latest = sample.rate;
+            self.inflight_latest = sample.delivered;
+        }
+        if self.round_start {
+            self.loss_events = 0;
+            self.round_lost = sampler.lost;
+            self.round_delivered = sampler.delivered;
+        }
+    }
+
+    /// BBRResetCongestionSignals.
+    pub(super) fn reset_congestion_signals(&mut self) {
+        self.loss_in_round = false;
+        self.bw_latest = 0;
+        self.inflight_latest = 0;
+    }
+
+    /// BBRResetShortTermModel.
+    pub(super) fn reset_short_term(&mut self) {
+        self.bw_shortterm = u64::MAX;
+        self.inflight_shortterm = NONE;
+    }
+
+    /// BBRAdvanceMaxBwFilter: another probing cycle.
+    pub(super) fn advance_max_bw(&mut self) {
+        // A cycle that has measured nothing leaves what is known.
+        if self.max_bw[0] > 0 {
+            self.max_bw = [0, self.max_bw[0]];
+        }
+    }
+
+    /// BBRResetFullBW: growth is looked for from `bw` on.
+    pub(super) fn reset_full_bw(&mut self, bw: u64) {
+        self.full_bw = bw;
+        self.full_bw_count = 0;
+        self.full_bw_now = false;
+    }
+
+    /// BBRCheckFullBWReached: three rounds in which the rate has not grown by a quarter.
+    pub(super) fn check_full_bw(&mut self, sample: &Sample) {
+        if self.full_bw_now || !sample.is_valid || sample.app_limited {
+            return;
+        }
+        if sample.rate >= self.full_bw + self.full_bw / 4 && sample.rate > 0 {
+            self.reset_full_bw(sample.rate);
+            return;
+        }
+        if self.round_start {
+            self.full_bw_count += 1;
+            self.full_bw_now = self.full_bw_count >= 3;
+            self.full_bw_reached |= self.full_bw_now;
+        }
+    }
+
+    /// BBRCheckStartupHighLoss: a round of repair in which more than two in a hundred were lost, in six
+    /// places at least; or it was marked.
+    pub(super) fn is_startup_lossy(&self, ack: &Delivery, sampler: &Sampler) -> bool {
+        let lost = sampler.lost - self.round_lost;
+        let delivered = sampler.delivered - self.round_delivered;
+        let lossy = ack.recovering && self.loss_events >= 6 && lost * 50 > lost + delivered;
+        ack.marked || (self.round_start && lossy)
+    }
+
+    /// The most in flight that a round has delivered.
+    pub(super) fn most_delivered(&self) -> u32 {
+        u32::try_from(self.inflight_latest).unwrap_or(NONE)
+    }
+
+    /// What comes from now on is compared with the rate anew.
+    pub(super) fn restart_aggregation(&mut self, now: Instant, sampler: &Sampler) {
+        self.aggregation_at = now;
+        self.aggregation_from = sampler.delivered;
+    }
+
+    /// BBRUpdateACKAggregation.
+    fn note_aggregation(&mut self, ack: &Delivery, sampler: &Sampler, cwnd: u32) {
+        let micros = ack.now.since(self.aggregation_at).as_micros();
+        let expected = self.bw().saturating_mul(micros) / 1_000_000;
+        let before = sampler.delivered - u64::from(ack.bytes);
+        let mut extra = (sampler.delivered - self.aggregation_from).saturating_sub(expected);
+        if before.saturating_sub(self.aggregation_from) <= expected {
+            self.aggregation_at = ack.now;
+            self.aggregation_from = before;
+            extra = ack.bytes.into();
+        }
+        if self.round_start {
+            self.extra_acked_rounds += 1;
+            let rounds = if self.full_bw_reached {
+                EXTRA_ACKED_ROUNDS
+            } else {
+                1
+            };
+            if self.extra_acked_rounds >= rounds {
+                self.extra_acked = [0, self.extra_acked[0]];
+                self.extra_acked_rounds = 0;
+            }
+        }
+        let extra = u32::try_from(extra).unwrap_or(u32::MAX).min(cwnd);
+        self.extra_acked[0] = self.extra_acked[0].max(extra);
+    }
+
+    /// BBRSaveStateUponLoss.
+    pub(super) fn remember(&mut self) {
+        self.before = Some((
+            self.bw_shortterm,
+            self.inflight_shortterm,
+            self.inflight_longterm,
+        ));
+    }
+
+    /// BBRHandleSpuriousLossDetection.
+    pub(super) fn undo(&mut self) {
+        let Some((bw, short, long)) = self.before.take() else {
+            return;
+        };
+        self.loss_in_round = false;
+        self.reset_full_bw(0);
+        self.bw_shortterm = self.bw_shortterm.max(bw);
+        self.inflight_shortterm = self.inflight_shortterm.max(short);
+        self.inflight_longterm = self.inflight_longterm.max(long);
+    }
+}

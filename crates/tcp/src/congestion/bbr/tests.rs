@@ -1,0 +1,144 @@
+use super::*;
+
+const MSS: u32 = 1_000;
+const RTT: u64 = 100;
+
+fn at(millis: u64) -> Instant {
+    Instant::from_millis(millis)
+}
+
+fn delivery(now: Instant, una: u32, bytes: u32, in_flight: u32) -> Delivery {
+    Delivery {
+        now,
+        bytes,
+        newest: Some(SeqNumber(una)),
+        una: SeqNumber(una),
+        lost: 0,
+        rtt: Some(Nanos::from_millis(RTT as u32)),
+        in_flight,
+        cwnd_limited: false,
+        marked: false,
+        recovering: false,
+    }
+}
+
+#[test]
+fn a_sample_is_what_was_delivered_over_the_longer_of_two_times() {
+    let mut sampler = Sampler::new();
+    // Ten segments in 9 ms; they are acknowledged within 18 ms, 100 ms later.
+    for i in 0..10 {
+        sampler.on_sent(SeqNumber((i + 1) * MSS), MSS, i * MSS, at(u64::from(i)));
+    }
+    let mut last = Sample::default();
+    for i in 0..10 {
+        let ack = delivery(at(RTT + 2 * u64::from(i)), (i + 1) * MSS, MSS, 0);
+        last = sampler.on_ack(&ack, Nanos::ZERO);
+    }
+    // All ten since the first had left, and 118 ms.
+    assert_eq!(last.delivered, 10_000);
+    assert_eq!(last.rate, 10_000 * 1_000 / 118);
+    assert!(!last.app_limited);
+    // What is measured in less than a round trip is no measurement.
+    sampler.on_sent(SeqNumber(11_000), MSS, 0, at(200));
+    let sample = sampler.on_ack(&delivery(at(210), 11_000, MSS, 0), Nanos::from_millis(100));
+    assert_eq!((sample.is_valid, sample.rate), (true, 0));
+}
+
+#[test]
+fn what_is_sent_without_enough_to_send_is_marked_until_it_is_delivered() {
+    let mut sampler = Sampler::new();
+    sampler.on_sent(SeqNumber(1_000), MSS, 0, at(0));
+    sampler.on_app_limited(MSS);
+    sampler.on_sent(SeqNumber(2_000), MSS, MSS, at(1));
+    let first = sampler.on_ack(&delivery(at(100), 1_000, MSS, MSS), Nanos::ZERO);
+    assert!(!first.app_limited, "it left before");
+    let second = sampler.on_ack(&delivery(at(101), 2_000, MSS, 0), Nanos::ZERO);
+    assert!(second.app_limited);
+    assert!(!sampler.is_app_limited());
+    sampler.on_sent(SeqNumber(3_000), MSS, 0, at(102));
+    let third = sampler.on_ack(&delivery(at(202), 3_000, MSS, 0), Nanos::ZERO);
+    assert!(!third.app_limited);
+}
+
+#[test]
+fn what_was_lost_since_something_left_is_told_with_it() {
+    let mut sampler = Sampler::new();
+    for i in 0..4 {
+        sampler.on_sent(SeqNumber((i + 1) * MSS), MSS, i * MSS, at(u64::from(i)));
+    }
+    let mut ack = delivery(at(100), 0, MSS, 2 * MSS);
+    // The first is lost, the second reported.
+    (ack.newest, ack.lost) = (Some(SeqNumber(2_000)), MSS);
+    let sample = sampler.on_ack(&ack, Nanos::ZERO);
+    assert_eq!((sample.lost, sample.in_flight), (1_000, 2_000));
+}
+
+/// A path of 100 ms that carries 10 segments a millisecond, and drops what is beyond `most` in flight:
+/// rounds of it, each told by ten acknowledgements. Returns what it delivered.
+fn rounds(bbr: &mut Bbr, clock: &mut Clock, count: u32, most: u32) -> u64 {
+    let before = bbr.sampler.delivered;
+    for _ in 0..count {
+        let window = bbr.window.cwnd();
+        let carried = window.min(most).min(10 * MSS * RTT as u32);
+        let lost = window - window.min(most);
+        let begin = clock.now;
+        for part in 0..10 {
+            clock.seq += carried / 10;
+            let now = at(begin + part * RTT / 10);
+            bbr.on_sent(SeqNumber(clock.seq), carried / 10, window, now);
+        }
+        clock.now += RTT;
+        for part in 0..10 {
+            let una = clock.seq - (9 - part) * (carried / 10);
+            let now = at(clock.now + u64::from(part) * RTT / 10);
+            let mut ack = delivery(now, una, carried / 10, carried);
+            ack.lost = lost / 10;
+            ack.recovering = lost > 0;
+            ack.cwnd_limited = true;
+            bbr.on_delivery(&ack);
+        }
+    }
+    bbr.sampler.delivered - before
+}
+
+struct Clock {
+    now: u64,
+    seq: u32,
+}
+
+#[test]
+fn it_starts_up_drains_and_cruises() {
+    let mut bbr = Bbr::new(MSS as u16);
+    let mut clock = Clock { now: 1, seq: 0 };
+    rounds(&mut bbr, &mut clock, 4, u32::MAX);
+    assert_eq!(bbr.state, State::Startup);
+    assert!(bbr.window.cwnd() > 100_000, "it doubles");
+    rounds(&mut bbr, &mut clock, 12, u32::MAX);
+    assert!(bbr.model.full_bw_reached);
+    assert_ne!(bbr.state, State::Startup);
+    let rate = bbr.model.max_bw();
+    assert!((8_000_000..=11_000_000).contains(&rate), "{rate}");
+}
+
+#[test]
+fn much_loss_ends_the_start_and_a_little_does_not() {
+    let mut clock = Clock { now: 1, seq: 0 };
+    let mut bbr = Bbr::new(MSS as u16);
+    // A path that holds little.
+    rounds(&mut bbr, &mut clock, 8, 50_000);
+    assert!(bbr.model.full_bw_reached);
+    let limit = bbr.model.inflight_longterm;
+    assert!((40_000..=110_000).contains(&limit), "{limit}");
+}
+
+#[test]
+fn a_timeout_leaves_one_segment_and_an_undo_brings_the_window_back() {
+    let mut bbr = Bbr::new(MSS as u16);
+    let mut clock = Clock { now: 1, seq: 0 };
+    rounds(&mut bbr, &mut clock, 6, u32::MAX);
+    let before = bbr.window.cwnd();
+    bbr.on_timeout(0);
+    assert_eq!(bbr.window.cwnd(), MSS);
+    bbr.undo();
+    assert_eq!(bbr.window.cwnd(), before);
+}
