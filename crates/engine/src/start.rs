@@ -97,12 +97,14 @@ fn step<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> StartError
     }
 }
 
-/// Takes as many descriptors as this process may have: each session and each leased port needs some.
-fn raise_descriptor_limit() {
+/// Takes as many descriptors as this process may have, and says how many that is: each session and
+/// each leased port needs some.
+fn raise_descriptor_limit() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     // With fewer, fewer programs attach and fewer ports are leased; each of them is told.
     let _ = setrlimit(Resource::Nofile, limit);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// Runs an engine on this thread until `stop` becomes readable and its connections have ended, or
@@ -126,7 +128,7 @@ pub fn run(
     let interface = Interface::find(&config.interface).map_err(named)?;
     check_netfilter(&config)?;
     pin(&config)?;
-    raise_descriptor_limit();
+    let descriptors = raise_descriptor_limit();
     // First, because if somebody is there already, this says who.
     let mut steering = Steering::attach(&interface, Placement::Auto)?;
     let queues = config.queues.of(interface.receive_queues);
@@ -138,7 +140,8 @@ pub fn run(
     let path = config.socket_path();
     let control = Control::listen_at(&path, &config.limits)
         .map_err(|error| StartError::Control { path, error })?;
-    let leased = config.limits.leased_ports as usize;
+    // Most are for the programs.
+    let leased = u64::from(config.limits.leased_ports).min(descriptors / 4) as usize;
     let network = KernelNetwork::of_interface(interface, leased, SteeringTable::of(steering))
         .map_err(step("ask the kernel about the network"))?;
     let cookie = std::net::UdpSocket::bind("127.0.0.1:0")

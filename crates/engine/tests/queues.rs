@@ -11,7 +11,7 @@ use std::time::Instant;
 use beside::{Engine, Host, LIMIT, connect, listener, on, read};
 use engine::config::Queues;
 use lab::{Side, World};
-use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
+use queue_pair::{Completion, ConnRef, ConnectBlock, Opening, Submission};
 
 /// So many connections leave none of four queues without one, but for one time in thousands; which
 /// queue is the choice of the sender, and he is asked again until all have had a frame.
@@ -188,6 +188,7 @@ fn a_queue_that_is_not_served_is_the_kernels_and_nothing_fails() {
     let unsupported = rustix::io::Errno::OPNOTSUPP.raw_os_error();
     let remote = server.local_addr().expect("bound");
     assert_eq!(program.refused(remote), unsupported);
+    assert_eq!(program.host.region.opening.get(), Opening::UnservedQueue);
     // Whoever a client belongs to, it is served by that from its first segment to its last.
     let (mut of_engine, mut of_kernel) = (0, 0);
     for _ in 0..ROUNDS * CONNECTIONS {

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use queue_pair::control::{Reply, Request};
-use queue_pair::{CONNECT_BLOCK_LEN, ConnectBlock, OptionKind, Submission};
+use queue_pair::{CONNECT_BLOCK_LEN, ConnectBlock, Opening, OptionKind, Submission};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, SocketType};
@@ -115,6 +115,10 @@ pub(crate) fn connect(
             "the way there is not by the engine's interface",
         ));
     }
+    let names_port = options.local.is_some_and(|local| local.port() != 0);
+    if let Some(reason) = not_opened(attachment.opening.get(), here, names_port) {
+        return Err(ConnectError::KernelsJob(reason));
+    }
     let mut block = ConnectBlock::new(remote);
     if let Some(local) = options.local {
         if local.is_ipv6() != remote.is_ipv6() {
@@ -149,6 +153,21 @@ pub(crate) fn connect(
 
 /// Why what stays on this machine is the kernel's.
 const HERE: &str = "the address is of this machine";
+
+/// Why the engine opens no connection just now: one that stays on this machine, or from a port that the
+/// program names, does not need all that others need.
+fn not_opened(opening: Opening, here: bool, names_port: bool) -> Option<&'static str> {
+    match opening {
+        Opening::NoPorts if !names_port => Some(
+            "the engine has too few ports for so many connections a second (limits.leased_ports)",
+        ),
+        Opening::UnservedQueue if !here => {
+            Some("the engine does not serve every receive queue, and answers may come to any")
+        }
+        Opening::Stopping => Some("the engine is being stopped"),
+        _ => None,
+    }
+}
 
 /// Whom the kernel takes an unspecified address for: this machine, by the address that the program is
 /// bound to, or by loopback.

@@ -27,7 +27,7 @@
 
 /* Layouts and numbers below are repeated in src/steering/layout.rs. */
 
-#define MAX_ENDPOINTS 16384
+#define MAX_ENDPOINTS 65536
 #define MAX_QUEUES 256
 #define MAX_VLAN_TAGS 2
 /* Of IPv6, before TCP. */

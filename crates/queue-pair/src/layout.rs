@@ -8,6 +8,7 @@
 //!   1408  completion ring: consumed        (host writes)
 //!   1536  the engine's armed word          (engine arms, host takes)
 //!   1664  the host's armed word            (host arms, engine takes)
+//!   1792  who opens connections           (engine writes)
 //!   4096  submission entries, completion entries, positions, send area, receive area, each on a page
 //!         of its own
 //! ```
@@ -47,6 +48,7 @@ pub(crate) const COMPLETION_PRODUCED_AT: usize = 1280;
 pub(crate) const COMPLETION_CONSUMED_AT: usize = 1408;
 pub(crate) const ENGINE_ARMED_AT: usize = 1536;
 pub(crate) const HOST_ARMED_AT: usize = 1664;
+pub(crate) const OPENING_AT: usize = 1792;
 
 const ENTRY_LEN: u64 = 32;
 const WORD_LEN: u64 = 8;

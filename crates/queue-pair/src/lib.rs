@@ -44,6 +44,8 @@ pub mod memfd;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]
+mod opening;
+#[cfg(not(loom))]
 pub mod region;
 #[cfg(not(loom))]
 mod sum;
@@ -59,5 +61,7 @@ pub use area::Area;
 pub use copy::{copy_in, copy_out, copy_out_sum, read_in};
 #[cfg(not(loom))]
 pub use layout::{Layout, LayoutError, RECEIVE_CHUNK, Sizes};
+#[cfg(not(loom))]
+pub use opening::{Opening, OpeningWord};
 #[cfg(not(loom))]
 pub use region::{EngineSide, HostSide};

@@ -11,6 +11,7 @@ use crate::descriptor::{Completion, Submission};
 use crate::layout::{self, Layout};
 use crate::memfd::{self, MemfdError};
 use crate::memory::Memory;
+use crate::opening::OpeningWord;
 use crate::ring::{Cells, Consumer, Producer};
 use crate::violation::Violation;
 use core::ptr::NonNull;
@@ -36,6 +37,8 @@ pub struct EngineSide {
     pub armed: Armed<RegionWord>,
     /// The host's threads that sleep: one bit for each waker it was given.
     pub sleepers: Sleepers<RegionWord>,
+    /// Who opens connections, for the host to read.
+    pub opening: OpeningWord,
     /// Where everything lies.
     pub layout: Layout,
 }
@@ -57,6 +60,8 @@ pub struct HostSide {
     pub armed: Armed<RegionWord>,
     /// The engine, if it sleeps: not zero means ring.
     pub sleepers: Sleepers<RegionWord>,
+    /// Who opens connections.
+    pub opening: OpeningWord,
     /// Where everything lies.
     pub layout: Layout,
 }
@@ -124,6 +129,7 @@ impl EngineSide {
             ),
             armed: Armed::new(RegionWord::new(memory, layout::ENGINE_ARMED_AT)),
             sleepers: Sleepers::new(RegionWord::new(memory, layout::HOST_ARMED_AT)),
+            opening: OpeningWord::new(RegionWord::new(memory, layout::OPENING_AT)),
             layout,
         }
     }
@@ -153,6 +159,7 @@ impl HostSide {
             ),
             armed: Armed::new(RegionWord::new(memory, layout::HOST_ARMED_AT)),
             sleepers: Sleepers::new(RegionWord::new(memory, layout::ENGINE_ARMED_AT)),
+            opening: OpeningWord::new(RegionWord::new(memory, layout::OPENING_AT)),
             layout,
         }
     }

@@ -79,7 +79,7 @@ impl Default for Limits {
             held_frames: 256,
             paths: 16_384,
             control_connections: 8_192,
-            leased_ports: 1_024,
+            leased_ports: 8_192,
             reports: 256,
         }
     }

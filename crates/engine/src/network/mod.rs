@@ -143,6 +143,12 @@ pub trait Network {
     /// Of the leased ports that which was used least recently, if that is `rest` ago.
     fn reuse_port(&mut self, now: Instant, rest: Duration) -> Option<u16>;
 
+    /// Whether no more ports can be leased, and those that are have all been used a moment ago.
+    fn ports_are_scarce(&self, now: Instant) -> bool {
+        let _ = now;
+        false
+    }
+
     /// How many ports are leased.
     fn leased_ports(&self) -> usize;
 

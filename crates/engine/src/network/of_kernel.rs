@@ -296,10 +296,19 @@ impl<S: Steer> Network for KernelNetwork<S> {
     fn lease_port(&mut self, now: Instant, wanted: Option<u16>) -> Result<u16, Errno> {
         let known = wanted.is_some_and(|port| self.ports.contains(port));
         let port = self.ports.lease(now, wanted)?;
-        if !known {
-            self.steer_everywhere(port)?;
+        if !known && let Err(error) = self.steer_everywhere(port) {
+            for &address in self.addresses.list() {
+                // Some of them were not steered.
+                let _ = self.steering.unsteer(address, port);
+            }
+            self.ports.give_back();
+            return Err(error);
         }
         Ok(port)
+    }
+
+    fn ports_are_scarce(&self, now: Instant) -> bool {
+        self.ports.is_scarce(now)
     }
 
     fn reuse_port(&mut self, now: Instant, rest: Duration) -> Option<u16> {

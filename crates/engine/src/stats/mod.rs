@@ -51,6 +51,9 @@ reasons! {
     RequestRefused = "request_refused",
     /// A connection that could not be opened because every leased port is in use to its peer.
     PortsFull = "ports_full",
+    /// Times that programs were told to leave connections to the kernel for a moment, because the
+    /// leased ports went round so fast that hardly any was to spare.
+    PortsScarce = "ports_scarce",
     /// A control connection beyond the limit.
     ControlFull = "control_full",
     /// A control connection for which the engine had no descriptor.
@@ -70,7 +73,7 @@ impl Drop {
     const fn remedy(self) -> Option<&'static str> {
         match self {
             Self::HeldFull => Some("raise limits.held_frames"),
-            Self::PortsFull => Some("raise limits.leased_ports"),
+            Self::PortsFull | Self::PortsScarce => Some("raise limits.leased_ports"),
             Self::PathsFull => Some("raise limits.paths"),
             Self::ControlFull => Some("raise limits.control_connections"),
             Self::NoDescriptor => Some("raise LimitNOFILE= of the engine's unit, or ulimit -n"),

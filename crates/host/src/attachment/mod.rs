@@ -20,7 +20,7 @@ use queue_pair::control::{self, Channel, ChannelError, Fds, Reply, Request};
 use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::memfd::MemfdError;
 use queue_pair::region::{Positions, RegionWord};
-use queue_pair::{Area, ConnRef, HostSide, position, region};
+use queue_pair::{Area, ConnRef, HostSide, OpeningWord, position, region};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
@@ -57,6 +57,8 @@ pub(crate) struct Attachment {
     positions: Positions,
     armed: Armed<RegionWord>,
     engine: Sleepers<RegionWord>,
+    /// Who opens connections just now.
+    pub(crate) opening: OpeningWord,
     doorbell: Private<Ringer>,
     /// Wakers that the engine has given and no thread sleeps by.
     spare_wakers: Mutex<Vec<Waker>>,
@@ -134,6 +136,7 @@ impl Attachment {
             positions,
             armed,
             sleepers,
+            opening,
             ..
         } = region::attach(&fds[0]).map_err(|error| match error {
             MemfdError::Violation(_) => Errno::PROTO,
@@ -151,6 +154,7 @@ impl Attachment {
             positions,
             armed,
             engine: sleepers,
+            opening,
             doorbell: Private::new(doorbell),
             spare_wakers: Mutex::new(vec![Waker {
                 index: 0,

@@ -12,7 +12,7 @@ pub(super) const PROGRAM: &str = "steer";
 pub(super) const PROGRAM_AGAIN: &str = "steer_again";
 
 /// Most endpoints that can be steered at once.
-pub const MAX_ENDPOINTS: u32 = 16_384;
+pub const MAX_ENDPOINTS: u32 = 65_536;
 
 /// Receive queues of an interface that can be connected: 0 up to, not including, this.
 pub const MAX_QUEUES: u32 = 256;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use netdev::Device;
-use queue_pair::{CONNECT_BLOCK_LEN, Completion, ConnectBlock, position};
+use queue_pair::{CONNECT_BLOCK_LEN, Completion, ConnectBlock, Opening, position};
 use rustix::io::Errno;
 use tcp::{ConnId, ConnOptions, ConnectError};
 
@@ -36,7 +36,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         session.region.send.copy_out(addr, &mut bytes)?;
         let block = ConnectBlock::decode(&bytes)?;
-        match self.open(id, &block) {
+        let opened = self.open(id, &block);
+        self.tell_opening();
+        match opened {
             Ok(conn_id) => {
                 let (conn, new) = self.connections.enter(conn_id);
                 if !new {
@@ -68,6 +70,35 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
         }
         Ok(())
+    }
+
+    /// Who opens connections now.
+    pub(super) fn opening(&self) -> Opening {
+        if self.stopping {
+            Opening::Stopping
+        } else if !self.serves_all_queues {
+            Opening::UnservedQueue
+        } else if self.network.ports_are_scarce(self.now) {
+            Opening::NoPorts
+        } else {
+            Opening::Engine
+        }
+    }
+
+    /// Tells every program if that has changed: what the engine could not open is then opened by the
+    /// kernel.
+    pub(super) fn tell_opening(&mut self) {
+        let opening = self.opening();
+        if opening == self.told_opening {
+            return;
+        }
+        self.told_opening = opening;
+        if opening == Opening::NoPorts {
+            self.counters.drop(Drop::PortsScarce);
+        }
+        for (_, session) in self.sessions.iter() {
+            session.region.opening.set(opening);
+        }
     }
 
     fn open(&mut self, id: SessionId, block: &ConnectBlock) -> Result<ConnId, Errno> {

@@ -70,6 +70,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             );
         }
         self.serves_all_queues = all;
+        self.tell_opening();
     }
 
     /// `NODEV` if the interface is gone.

@@ -36,7 +36,7 @@ mod transmit;
 use std::hash::{BuildHasher, RandomState};
 
 use netdev::{Device, Loopback};
-use queue_pair::Area;
+use queue_pair::{Area, Opening};
 use tcp::{Instant, Stack};
 use wire::icmp;
 use wire::segment::{ChecksumPolicy, Malformed, parse};
@@ -124,6 +124,8 @@ pub struct Worker<D, N> {
     interface_gone: bool,
     /// Frames of every receive queue come here.
     serves_all_queues: bool,
+    /// Who opens connections, as programs were told.
+    told_opening: Opening,
     /// The cookie of the network namespace that the engine is in.
     namespace: u64,
     /// Reads the configuration again.
@@ -178,6 +180,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             link_up: true,
             interface_gone: false,
             serves_all_queues: true,
+            told_opening: Opening::Engine,
             namespace: 0,
             reread: None,
             tokens: RandomState::new(),
@@ -194,6 +197,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// States whether the device receives from every receive queue of its interface.
     pub fn serving_all_queues(mut self, all: bool) -> Self {
         self.serves_all_queues = all;
+        self.tell_opening();
         self
     }
 

@@ -203,6 +203,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.recheck_closing();
         }
         self.recheck_proofs();
+        self.tell_opening();
         self.paths.tick(&mut self.network);
         self.control.resume();
         if self.captures.is_on() {
@@ -308,6 +309,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         self.stopping = true;
         self.yield_listeners();
+        self.tell_opening();
         let connections = self.stack.connection_count();
         tracing::info!(connections, "stopping: new connections are the kernel's");
     }

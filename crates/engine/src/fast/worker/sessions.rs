@@ -129,6 +129,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             Some((_, fork)) => fork.listeners.clone(),
             None => Vec::new(),
         };
+        engine_side.opening.set(self.told_opening);
         self.counters.sessions += 1;
         // Never reused within an engine's life, short of four billion attachments.
         let number = self.counters.sessions as u32;

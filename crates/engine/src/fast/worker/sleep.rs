@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use netdev::{Device, Loopback};
+use queue_pair::Opening;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use tcp::Instant;
@@ -103,6 +104,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             || !self.closing.is_empty()
             || !self.listeners.is_empty()
             || self.lent.any_used()
+            || self.told_opening == Opening::NoPorts
             || self.paths.needs_tick()
             || self.control.is_paused();
         let tick = (ticking || self.backed_up()).then_some(due.tick);

@@ -24,7 +24,13 @@ pub struct Ports {
     /// In the order in which they were used last.
     leases: VecDeque<Lease>,
     limit: usize,
+    /// The kernel, or the steering, had no place for another one.
+    exhausted: bool,
 }
+
+/// A pool that goes round in less than this has hardly any port to spare: a pair in TIME-WAIT can be
+/// used again after a second (RFC 6191), and some must be left while programs learn of it.
+const SCARCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 struct Lease {
@@ -40,6 +46,7 @@ impl Ports {
         Self {
             leases: VecDeque::new(),
             limit,
+            exhausted: false,
         }
     }
 
@@ -57,7 +64,11 @@ impl Ports {
         if self.leases.len() >= self.limit {
             return Err(Errno::ADDRNOTAVAIL);
         }
-        let socket = bound(wanted.unwrap_or(0))?;
+        let socket = bound(wanted.unwrap_or(0));
+        if wanted.is_none() {
+            self.exhausted = socket.is_err();
+        }
+        let socket = socket?;
         let port = local_port(&socket)?;
         self.leases.push_back(Lease {
             port,
@@ -65,6 +76,21 @@ impl Ports {
             _socket: socket,
         });
         Ok(port)
+    }
+
+    /// Gives back the port that was leased last, which nobody can be reached on.
+    pub fn give_back(&mut self) {
+        self.leases.pop_back();
+        self.exhausted = true;
+    }
+
+    /// Whether the pool cannot grow, and its ports have all been used within two seconds.
+    pub fn is_scarce(&self, now: Instant) -> bool {
+        if self.leases.len() < self.limit && !self.exhausted {
+            return false;
+        }
+        let oldest = self.leases.front();
+        oldest.is_none_or(|lease| now.saturating_duration_since(lease.used_at) < SCARCE)
     }
 
     /// Whether `port` is leased.
@@ -170,6 +196,31 @@ mod tests {
         let port = ports.lease(NOW, None).expect("the kernel has ports");
         assert_eq!(ports.lease(NOW, None), Err(Errno::ADDRNOTAVAIL));
         assert_eq!(ports.lease(NOW, Some(port)), Ok(port), "leased already");
+    }
+
+    #[test]
+    fn ports_are_scarce_while_all_were_used_a_moment_ago() {
+        let later = |ms| NOW + Duration::from_millis(ms);
+        let mut ports = Ports::with_limit(2);
+        assert!(!ports.is_scarce(NOW), "there will be more");
+        for _ in 0..2 {
+            assert!(!ports.is_scarce(NOW));
+            ports.lease(NOW, None).expect("a port");
+        }
+        assert!(ports.is_scarce(later(1999)));
+        assert!(!ports.is_scarce(later(2000)));
+        ports.reuse(later(2000), Duration::ZERO).expect("a port");
+        assert!(!ports.is_scarce(later(2000)), "one is left");
+        ports.reuse(later(2000), Duration::ZERO).expect("a port");
+        assert!(ports.is_scarce(later(2000)));
+        // One that nobody can be reached on is not counted on again, and the pool ends there.
+        let mut ports = Ports::with_limit(2);
+        ports.lease(NOW, None).expect("a port");
+        ports.lease(NOW, None).expect("a port");
+        ports.give_back();
+        assert_eq!(ports.len(), 1);
+        assert!(ports.is_scarce(NOW));
+        assert!(Ports::with_limit(0).is_scarce(NOW), "there are none");
     }
 
     #[test]
