@@ -13,7 +13,7 @@ share := $(DESTDIR)$(PREFIX)/share
 doc := $(share)/doc/outboard
 generated := $(TARGET)/generated
 
-.PHONY: all build test demo install install-files uninstall deb install-deps help
+.PHONY: all build test demo install install-files uninstall deb pages site install-deps help
 
 all: build
 
@@ -34,13 +34,14 @@ install: build install-files ## Build, and install below PREFIX (/usr/local); DE
 
 install-files: # What was built before, for packagers
 	install -d $(bin) $(lib)/outboard $(lib)/systemd/system $(lib)/sysusers.d $(lib)/tmpfiles.d \
-		$(share)/man/man1 $(share)/bash-completion/completions $(share)/zsh/vendor-completions \
+		$(share)/man/man1 $(share)/man/man5 $(share)/bash-completion/completions $(share)/zsh/vendor-completions \
 		$(share)/fish/vendor_completions.d $(doc)/examples
 	install -m 755 $(BUILT)/outboard $(bin)/outboard
 	install -m 644 $(BUILT)/liboutboard_preload.so $(lib)/outboard/liboutboard_preload.so
 	rm -rf $(generated)
 	$(BUILT)/outboard generate $(generated)
 	install -m 644 $(generated)/man1/*.1 $(share)/man/man1/
+	install -m 644 $(generated)/man5/*.5 $(share)/man/man5/
 	install -m 644 $(generated)/bash/outboard.bash $(share)/bash-completion/completions/outboard
 	install -m 644 $(generated)/zsh/_outboard $(share)/zsh/vendor-completions/_outboard
 	install -m 644 $(generated)/fish/outboard.fish $(share)/fish/vendor_completions.d/outboard.fish
@@ -55,6 +56,7 @@ install-files: # What was built before, for packagers
 
 uninstall: ## Remove what `make install` with the same PREFIX and DESTDIR put there
 	rm -f $(bin)/outboard $(share)/man/man1/outboard.1 $(share)/man/man1/outboard-*.1 \
+		$(share)/man/man5/outboard.toml.5 \
 		$(share)/bash-completion/completions/outboard $(share)/zsh/vendor-completions/_outboard \
 		$(share)/fish/vendor_completions.d/outboard.fish $(lib)/systemd/system/outboard@.service \
 		$(lib)/sysusers.d/outboard.conf $(lib)/tmpfiles.d/outboard.conf
@@ -66,6 +68,18 @@ deb: build ## Build a Debian package into target/debian (needs debhelper)
 	BUILT=$(BUILT) debian/rules binary
 	debian/rules clean
 	@ls $(TARGET)/debian/*.deb
+
+pages: ## Write docs/commands anew, from the definitions of the commands
+	$(CARGO) run --quiet -- generate $(generated)
+	cp $(generated)/commands/*.md docs/commands/
+	rm -rf $(generated)
+
+site: ## Build the documentation as a site with search into target/site (needs mdbook)
+	@command -v mdbook >/dev/null || { echo "mdbook is not there: cargo install mdbook" >&2; exit 1; }
+	rm -rf $(TARGET)/book $(TARGET)/site && mkdir -p $(TARGET) && cp -r docs $(TARGET)/book
+	cd docs && for page in decisions/[a-z]*.md; do \
+		sed -n "1s|^# \(.*\)|  - [\1]($$page)|p" $$page; done >>$(abspath $(TARGET))/book/SUMMARY.md
+	mdbook build --dest-dir $(abspath $(TARGET))/site $(TARGET)/book
 
 install-deps: ## Install the Debian packages that are missing (as root), or say how
 	@scripts/deps.sh test

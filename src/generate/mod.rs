@@ -1,5 +1,8 @@
-//! `outboard generate`: manual pages and completions, from the same definitions as the parser and the
-//! help. Not shown: packagers call it (`make install`).
+//! `outboard generate`: manual pages, pages of the documentation and completions, from the same
+//! definitions as the parser and the help. Not shown: packagers call it (`make install`, `make pages`).
+
+mod pages;
+mod settings;
 
 use anyhow::{Context, Result};
 use clap::CommandFactory;
@@ -7,7 +10,8 @@ use clap_complete::Shell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Write manual pages (DIR/man1) and completions (DIR/bash, DIR/zsh, DIR/fish)
+/// Write manual pages (DIR/man1, DIR/man5), pages of the documentation (DIR/commands) and completions
+/// (DIR/bash, DIR/zsh, DIR/fish)
 #[derive(clap::Args)]
 pub struct Args {
     /// Where to; it is made if it is not there
@@ -21,6 +25,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     // Of every command, those of commands included; not of what is hidden.
     clap_mangen::generate_to(crate::Cli::command(), &pages)
         .with_context(|| format!("cannot write to {}", pages.display()))?;
+    let configuration = made(&args.directory.join("man5"))?.join("outboard.toml.5");
+    write(&configuration, &settings::page())?;
+    let documentation = made(&args.directory.join("commands"))?;
+    for (name, page) in pages::of(crate::Cli::command()) {
+        write(&documentation.join(name + ".md"), &page)?;
+    }
     for (name, shell) in [
         ("bash", Shell::Bash),
         ("zsh", Shell::Zsh),
@@ -31,6 +41,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
             .with_context(|| format!("cannot write to {}", directory.display()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn made(directory: &Path) -> Result<PathBuf> {

@@ -1,0 +1,89 @@
+# Run under systemd as process 1: an engine, nginx on it, and what can happen to them.
+trap 'echo "failed in line $LINENO"; systemctl --no-pager status "outboard@default" nginx; journalctl --no-pager -n 60' ERR
+
+# What may take a while; the limit only ends a hang.
+await() {
+    local n=0
+    until "$@"; do
+        n=$((n + 1))
+        [ $n -lt 600 ] || { echo "in vain: $*"; return 1; }
+        sleep 0.1
+    done
+}
+fetch() { ip netns exec client curl -sf --max-time 5 http://10.79.0.1/ >/dev/null; }
+is_offloaded() { outboard ss -a sport = :80 | grep -q LISTEN; }
+answers() { outboard stats >/dev/null 2>&1; }
+pid() { systemctl show -P MainPID "$1"; }
+
+ip link set lo up
+ip netns add client
+ip link add eth1 type veth peer name eth1 netns client
+ip addr add 10.79.0.1/24 dev eth1
+ip link set eth1 up
+ip -n client addr add 10.79.0.2/24 dev eth1
+ip -n client link set eth1 up
+
+systemd-sysusers
+systemd-tmpfiles --create outboard.conf
+systemctl daemon-reload
+mkdir -p /etc/outboard
+echo 'interface = "eth1"' >/etc/outboard/default.toml
+systemd-analyze verify outboard@default.service
+systemd-analyze security --threshold=30 --no-pager outboard@default.service | tail -1
+
+echo "-- ready when it says so, as a user of its own"
+systemctl enable --now outboard@default
+answers
+[ "$(ps -o user= -p "$(pid outboard@default)")" = outboard ]
+[ "$(systemctl show -P WatchdogUSec outboard@default)" = 30s ]
+
+echo "-- a service on it"
+outboard service enable nginx
+systemctl daemon-reload
+systemctl restart nginx
+await is_offloaded
+await fetch
+outboard explain "$(pid nginx)"
+systemctl is-active nginx
+
+echo "-- reload"
+echo 'drain_seconds = 1' >>/etc/outboard/default.toml
+systemctl reload outboard@default
+journalctl --no-pager -u outboard@default | grep 'changed: drain_seconds'
+echo 'drain_seconds = "x"' >/etc/outboard/default.toml
+if systemctl reload outboard@default; then echo "a wrong file was taken"; exit 1; fi
+systemctl is-active outboard@default
+printf 'interface = "eth1"\ndrain_seconds = 1\n' >/etc/outboard/default.toml
+
+echo "-- killed, it comes back, and the kernel serves meanwhile"
+before=$(pid outboard@default)
+systemctl kill --signal=KILL outboard@default
+await fetch
+comes_back() { [ "$(pid outboard@default)" != "$before" ] && answers; }
+await comes_back
+await is_offloaded
+await fetch
+
+echo "-- stopped by a signal, it is missed by the watchdog and started anew"
+sed 's/WatchdogSec=30/WatchdogSec=2/' /lib/systemd/system/outboard@.service >/etc/systemd/system/outboard@.service
+systemctl daemon-reload
+systemctl restart outboard@default
+await answers
+before=$(pid outboard@default)
+kill -STOP "$before"
+await comes_back
+journalctl --no-pager -u outboard@default | grep -i watchdog
+rm /etc/systemd/system/outboard@.service
+systemctl daemon-reload
+
+echo "-- taken back"
+await is_offloaded
+outboard service disable nginx
+systemctl daemon-reload
+systemctl restart nginx
+systemctl disable --now outboard@default
+[ ! -e /etc/systemd/system/nginx.service.d ]
+await fetch
+[ "$(systemctl is-failed outboard@default)" != failed ]
+systemctl stop nginx
+echo "all done"
