@@ -6,6 +6,8 @@
 //! | --- | --- |
 //! | [`fast`] | what a core does for each packet and each submission |
 //! | [`slow`] | what is rare: the control socket, and what the kernel is asked |
+//! | [`exchange`] | what the two halves say to each other |
+//! | [`poller`] | what each half sleeps on |
 //! | [`network`] | next hops, own addresses, steering; asked of the [`kernel`](slow::kernel) |
 //! | [`capture`], [`stats`], [`sockets`] | what people see |
 //! | [`config`] | what can be set, and every limit |
@@ -19,8 +21,10 @@
 pub mod capture;
 pub mod clock;
 pub mod config;
+pub mod exchange;
 pub mod fast;
 pub mod network;
+pub mod poller;
 pub mod slow;
 pub mod sockets;
 pub mod start;

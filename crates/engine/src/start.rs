@@ -5,17 +5,20 @@ mod table;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::thread::JoinHandle;
 
 use netdev::steering::{MAX_QUEUES, Placement, Steering};
 use netdev::syscalls::{netns_cookie, schedule_as_batch};
 use netdev::{Device, Interface, Offloads, XdpDevice, xdp};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
+use rustix::thread::{CapabilitySet, CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::config::{Config, ConfigError, Queues, Reload};
+use crate::exchange;
 use crate::fast::worker::Worker;
 use crate::network::KernelNetwork;
 use crate::slow::control::Control;
+use crate::slow::desk::{Desk, Facts};
 use crate::slow::kernel::{netfilter, privileges};
 
 use table::SteeringTable;
@@ -127,6 +130,7 @@ pub fn run(
     };
     let interface = Interface::find(&config.interface).map_err(named)?;
     check_netfilter(&config)?;
+    let everywhere = sched_getaffinity(None).map_err(step("ask for the cores"))?;
     pin(&config)?;
     let descriptors = raise_descriptor_limit();
     // First, because if somebody is there already, this says who.
@@ -140,6 +144,7 @@ pub fn run(
     let path = config.socket_path();
     let control = Control::listen_at(&path, &config.limits)
         .map_err(|error| StartError::Control { path, error })?;
+    let index = interface.index;
     // Most are for the programs.
     let leased = u64::from(config.limits.leased_ports).min(descriptors / 4) as usize;
     let network = KernelNetwork::of_interface(interface, leased, SteeringTable::of(steering))
@@ -163,15 +168,45 @@ pub fn run(
         "engine running"
     );
     let name = config.interface.clone();
-    let mut worker = Worker::new(config, device, network, control, seed)
-        .in_namespace(cookie)
-        .serving_all_queues(serves_all)
-        .reloading(reread);
+    let (to_fast, to_slow) = exchange::pair(&config.limits).map_err(step("join its halves"))?;
+    let facts = Facts::new(&config, index, cookie);
+    let desk = Desk::new(facts, control, to_fast).map_err(step("poll the control socket"))?;
+    let desk = desk.reloading(reread);
+    let slow = run_aside(desk, everywhere).map_err(step("start a thread"))?;
+    let mut worker =
+        Worker::new(config, device, network, to_slow, seed).serving_all_queues(serves_all);
     ready();
-    worker.run(stop).map_err(|error| match error {
+    let ended = worker.run(stop).map_err(|error| match error {
         rustix::io::Errno::NODEV => StartError::InterfaceGone(name),
         error => step("poll")(error),
-    })
+    });
+    // The slow half ends with the fast one.
+    drop(worker);
+    let _ = slow.join();
+    ended
+}
+
+/// Runs the slow half on a thread of its own, on any core of `cores`.
+fn run_aside(desk: Desk, cores: CpuSet) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name("slow".to_owned())
+        .spawn(move || {
+            let _both_or_none = AbortOnPanic;
+            // Where it may not leave the fast half's core, it shares it.
+            let _ = sched_setaffinity(None, &cores);
+            desk.run();
+        })
+}
+
+/// An engine of which one half has ended would keep what it has from the kernel for nothing.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
 }
 
 /// Frames that can wait on a queue however many queues there are, if so many may wait at all.

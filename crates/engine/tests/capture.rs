@@ -1,7 +1,7 @@
 //! Captures: what a reader finds in the stream, and that it can neither block nor exhaust the
 //! engine.
 
-use engine::capture::{CaptureError, Captures, Direction, Frame, MAX_CAPTURES};
+use engine::capture::{Capture, CaptureError, Captures, Direction, Frame, MAX_CAPTURES};
 use std::io::{ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -33,14 +33,8 @@ fn frame(head: &[u8]) -> Frame<'_> {
 fn begin(filter: &str) -> (Captures, UnixStream) {
     let (reader, writer) = UnixStream::pair().unwrap();
     let mut captures = Captures::default();
-    captures
-        .begin(
-            filter,
-            OwnedFd::from(writer),
-            "eth7",
-            Instant::from_nanos(5),
-        )
-        .unwrap();
+    let capture = Capture::new(filter, OwnedFd::from(writer), "eth7").unwrap();
+    captures.begin(capture, Instant::from_nanos(5)).unwrap();
     reader.set_nonblocking(true).unwrap();
     (captures, reader)
 }
@@ -238,8 +232,10 @@ fn a_capture_ends_with_its_reader() {
 #[test]
 fn what_cannot_be_captured_is_refused() {
     let mut captures = Captures::default();
-    let mut begin =
-        |filter: &str, socket: OwnedFd| captures.begin(filter, socket, "eth7", Instant::ZERO);
+    let mut begin = |filter: &str, socket: OwnedFd| {
+        let capture = Capture::new(filter, socket, "eth7")?;
+        captures.begin(capture, Instant::ZERO)
+    };
     let socket = || OwnedFd::from(UnixStream::pair().unwrap().1);
     assert!(matches!(
         begin("prot 80", socket()),

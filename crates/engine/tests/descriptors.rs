@@ -59,7 +59,7 @@ fn turned_away() {
         })
         .collect();
     world.attend();
-    let turned_away = world.worker.counters().dropped(Drop::NoDescriptor);
+    let turned_away = world.desk.counters().dropped(Drop::NoDescriptor);
     assert_eq!(turned_away, CLIENTS as u64 - LEFT);
     // Who was taken is answered; who was not knows at once.
     for (at, client) in clients.iter_mut().enumerate() {

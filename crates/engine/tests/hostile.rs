@@ -605,7 +605,7 @@ fn who_is_one_session_too_many_is_told_which_limit_it_met() {
         panic!("{reply:?}");
     };
     assert!(message.contains("limits.sessions_per_user"), "{message}");
-    assert_eq!(world.worker.counters().dropped(Drop::SessionsOfUser), 1);
+    assert_eq!(world.desk.counters().dropped(Drop::SessionsOfUser), 1);
     assert_eq!(world.worker.sessions(), 3);
 }
 

@@ -66,9 +66,17 @@ pub enum CaptureError {
 }
 
 /// All captures of a worker; nearly always none.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Captures {
     running: Vec<Capture>,
+}
+
+impl Default for Captures {
+    fn default() -> Self {
+        Self {
+            running: Vec::with_capacity(MAX_CAPTURES),
+        }
+    }
 }
 
 impl Captures {
@@ -78,36 +86,16 @@ impl Captures {
         !self.running.is_empty()
     }
 
-    /// Begins a capture of the frames that pass `filter`, written to `socket`. `interface` is the
-    /// name that the reader sees; `now` is the time of the frames that follow.
+    /// Begins a capture; `now` is the time of the frames that follow.
     ///
     /// # Errors
-    /// The filter does not parse, the socket is none, or there are [`MAX_CAPTURES`].
-    pub fn begin(
-        &mut self,
-        filter: &str,
-        socket: OwnedFd,
-        interface: &str,
-        now: Instant,
-    ) -> Result<(), CaptureError> {
-        let filter = filter.parse()?;
-        let is_stream = sockopt::socket_type(&socket) == Ok(SocketType::STREAM);
-        if !is_stream || sockopt::socket_domain(&socket) != Ok(AddressFamily::UNIX) {
-            return Err(CaptureError::NotASocket);
-        }
+    /// There are [`MAX_CAPTURES`].
+    pub fn begin(&mut self, mut capture: Capture, now: Instant) -> Result<(), CaptureError> {
         if self.running.len() == MAX_CAPTURES {
             return Err(CaptureError::TooMany);
         }
-        let mut buffer = Vec::with_capacity(BUFFER);
-        pcapng::begin(&mut buffer, interface);
-        self.running.push(Capture {
-            filter,
-            socket,
-            buffer,
-            sent: 0,
-            lost: 0,
-            zero: wall_clock().saturating_sub(now.as_nanos()),
-        });
+        capture.zero = wall_clock().saturating_sub(now.as_nanos());
+        self.running.push(capture);
         Ok(())
     }
 
@@ -139,7 +127,7 @@ impl Captures {
 
 /// One capture.
 #[derive(Debug)]
-struct Capture {
+pub struct Capture {
     filter: Filter,
     socket: OwnedFd,
     /// What is to be sent, and before `sent` what was.
@@ -152,6 +140,29 @@ struct Capture {
 }
 
 impl Capture {
+    /// Of the frames that pass `filter`, written to `socket`. `interface` is the name that the reader
+    /// sees.
+    ///
+    /// # Errors
+    /// The filter does not parse, or the socket is none.
+    pub fn new(filter: &str, socket: OwnedFd, interface: &str) -> Result<Self, CaptureError> {
+        let filter = filter.parse()?;
+        let is_stream = sockopt::socket_type(&socket) == Ok(SocketType::STREAM);
+        if !is_stream || sockopt::socket_domain(&socket) != Ok(AddressFamily::UNIX) {
+            return Err(CaptureError::NotASocket);
+        }
+        let mut buffer = Vec::with_capacity(BUFFER);
+        pcapng::begin(&mut buffer, interface);
+        Ok(Self {
+            filter,
+            socket,
+            buffer,
+            sent: 0,
+            lost: 0,
+            zero: 0,
+        })
+    }
+
     fn write(&mut self, now: Instant, frame: &Frame<'_>) {
         let packet = pcapng::Packet {
             time: self.zero.saturating_add(now.as_nanos()),

@@ -3,8 +3,10 @@
 //!
 //! | module | what |
 //! | --- | --- |
-//! | [`control`] | the control socket, and everything else that is rare and polled |
+//! | [`control`] | the control socket and its connections |
+//! | [`desk`] | what is asked there, and answered |
 //! | [`kernel`] | what is asked of the kernel and told to it |
 
 pub mod control;
+pub mod desk;
 pub mod kernel;

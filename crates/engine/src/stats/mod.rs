@@ -185,6 +185,13 @@ impl Counters {
         *count += 1;
     }
 
+    /// Adds what another counted as dropped or refused.
+    pub fn add_drops(&mut self, other: &Self) {
+        for (count, more) in self.drops.iter_mut().zip(other.drops) {
+            *count += more;
+        }
+    }
+
     /// Counts a frame that is no segment.
     pub fn malformed(&mut self, reason: Malformed) {
         self.malformed[reason as usize] += 1;

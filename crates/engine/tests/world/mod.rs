@@ -10,9 +10,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use engine::config::Config;
+use engine::exchange;
 use engine::fast::worker::Worker;
 use engine::network::FixedNetwork;
 use engine::slow::control::Control;
+use engine::slow::desk::{Desk, Facts};
 use netdev::Device;
 use netdev::sim::{LinkConfig, SimDevice, link};
 use netdev::syscalls::netns_cookie;
@@ -409,6 +411,7 @@ impl Host {
 /// The whole of it.
 pub struct World {
     pub worker: Worker<SimDevice, FixedNetwork>,
+    pub desk: Desk,
     pub peer: Peer,
     pub now: Instant,
 }
@@ -439,9 +442,13 @@ impl World {
         };
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
         let cookie = netns_cookie(&socket).expect("a cookie");
-        let worker = Worker::new(config, near, network, control, [7; 32]).in_namespace(cookie);
+        let (to_fast, to_slow) = exchange::pair(&config.limits).expect("descriptors");
+        let facts = Facts::new(&config, 1, cookie);
+        let desk = Desk::new(facts, control, to_fast).expect("descriptors");
+        let worker = Worker::new(config, near, network, to_slow, [7; 32]);
         Self {
             worker,
+            desk,
             peer: Peer {
                 stack: Stack::new(tcp::Config::default(), [9; 32]),
                 conns: HashMap::new(),
@@ -463,6 +470,7 @@ impl World {
             let engine = self.worker.turn(self.now);
             let peer = self.peer.turn(self.now);
             if !engine && !peer {
+                self.desk.attend();
                 return;
             }
         }
@@ -479,9 +487,16 @@ impl World {
         self.settle();
     }
 
-    /// Has the worker look at its control connections.
+    /// Has both halves see to the control connections, until there is nothing more to do.
     pub fn attend(&mut self) {
-        self.worker.attend(self.now);
+        for _ in 0..10_000 {
+            let asked = self.desk.attend();
+            self.worker.attend(self.now);
+            let answered = self.desk.attend();
+            if !asked && !answered {
+                break;
+            }
+        }
         self.settle();
     }
 
@@ -490,7 +505,7 @@ impl World {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .expect("descriptors");
-        self.worker.add_client(theirs).expect("room");
+        self.desk.add_client(theirs).expect("room");
         Channel::new(ours)
     }
 

@@ -3,12 +3,13 @@
 mod completions;
 
 use std::collections::{HashSet, VecDeque};
-use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::{Completion, EngineSide, Submission, Violation};
 use tcp::ConnId;
 
+use crate::exchange::ClientKey;
 use crate::fast::connections::SessionId;
 
 pub use completions::{Ends, conn_ref};
@@ -66,7 +67,7 @@ pub struct Process {
     /// Its user.
     pub uid: u32,
     /// What it calls itself.
-    pub program: String,
+    pub program: Arc<str>,
 }
 
 /// An attached process, or what is left of one until its connections have ended.
@@ -74,6 +75,8 @@ pub struct Process {
 pub struct Session {
     /// For people; never reused.
     pub number: u32,
+    /// Its control connection.
+    pub client: ClientKey,
     /// Who it is.
     pub process: Process,
     /// The engine's side of the shared memory.
@@ -82,8 +85,6 @@ pub struct Session {
     pub bell: Bell,
     /// The host's doorbells, by bit of its armed word.
     pub wakers: Vec<Ringer>,
-    /// Becomes readable when the process ends.
-    pub pidfd: Option<OwnedFd>,
     /// Connections with something to tell.
     pub ready: VecDeque<ConnId>,
     /// Completions that belong to no connection any more, or not yet.
@@ -117,6 +118,41 @@ pub struct Session {
 }
 
 impl Session {
+    /// That of a process which has just attached.
+    pub fn new(
+        number: u32,
+        client: ClientKey,
+        process: Process,
+        region: EngineSide,
+        bell: Bell,
+        waker: Ringer,
+    ) -> Self {
+        let mut wakers = Vec::with_capacity(MAX_WAKERS);
+        wakers.push(waker);
+        Self {
+            number,
+            client,
+            process,
+            region,
+            bell,
+            wakers,
+            ready: VecDeque::new(),
+            notices: VecDeque::new(),
+            held: 0,
+            extents: 0,
+            connections: HashSet::new(),
+            shared: 0,
+            forks: 0,
+            peeked: None,
+            broken: false,
+            inherited_listeners: Vec::new(),
+            urgent: false,
+            unhurried: false,
+            ended: None,
+            counters: SessionCounters::default(),
+        }
+    }
+
     /// The next submission.
     pub fn next_submission(&mut self) -> Result<Option<Submission>, Violation> {
         match self.peeked.take() {
@@ -153,13 +189,21 @@ pub struct SessionCounters {
 }
 
 /// All sessions, by slot.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sessions {
     slots: Vec<Option<Box<Session>>>,
     live: usize,
 }
 
 impl Sessions {
+    /// None yet, and room for `limit`.
+    pub fn with_room(limit: usize) -> Self {
+        Self {
+            slots: Vec::with_capacity(limit),
+            live: 0,
+        }
+    }
+
     /// The slot that [`insert`](Self::insert) will use, if there are fewer than `limit`.
     pub fn vacancy(&self, limit: usize) -> Option<SessionId> {
         let slot = self.slots.iter().position(Option::is_none);
@@ -168,12 +212,12 @@ impl Sessions {
     }
 
     /// Puts a session in a vacant slot.
-    pub fn insert(&mut self, id: SessionId, session: Session) {
+    pub fn insert(&mut self, id: SessionId, session: Box<Session>) {
         while self.slots.len() <= id.index() {
             self.slots.push(None);
         }
         debug_assert!(self.slots[id.index()].is_none(), "a vacant slot");
-        self.slots[id.index()] = Some(Box::new(session));
+        self.slots[id.index()] = Some(session);
         self.live += 1;
     }
 

@@ -1,243 +1,139 @@
-//! What the engine tells people: metrics and sockets.
+//! What the engine tells people, as the fast half knows it: it fills room that others made.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 use netdev::Device;
-use queue_pair::control::{Explanation, Metric, MetricKind, SocketRow};
 
 use super::{SessionId, Worker};
+use crate::exchange::{Page, Row, RowKind, SESSIONS, Snapshot};
 use crate::fast::connections::Conn;
 use crate::fast::listeners::Listener;
-use crate::fast::session::{SessionCounters, conn_ref};
+use crate::fast::session::Session;
 use crate::network::{Network, scoped};
-use crate::sockets::SocketFilter;
-use crate::stats::{Metrics, conn_info, state_name};
-
-/// Sockets in one answer: a control message has room for so many.
-const ROWS: usize = 24;
 
 /// Slots of connections that are looked at for one answer.
-const LOOKS: u32 = 1024;
+const LOOKS: u32 = 256;
 
 /// Where connections begin among what an answer ends at; listeners are below.
 const FIRST_CONNECTION: u64 = 1 << 32;
 
-/// Receive queues whose counts fit in an answer.
-const QUEUES: usize = 64;
-
-/// One of the counts of a session.
-type Count = fn(&SessionCounters) -> u64;
-
-/// One of the counts of a receive queue.
-type CountOfQueue = fn(&netdev::Counters) -> u64;
-
-/// Sessions whose counts fit in an answer.
-const SESSIONS: usize = 32;
-
 impl<D: Device, N: Network> Worker<D, N> {
-    /// Every counter and gauge.
-    pub(super) fn metrics(&mut self) -> Vec<Metric> {
-        let mut metrics = Metrics::default();
-        metrics.worker(&self.counters);
-        metrics.tcp(self.stack.counters());
-        let device = self.device.counters();
-        for (name, value) in device.iter() {
-            let help = "Counts of the device";
-            metrics.labelled("device", help, ("count", name), value);
-        }
-        let queues = self.device.queues();
-        let of_queues: [(_, _, CountOfQueue); 2] = [
-            ("queue_frames", "Frames received by a receive queue", |c| {
-                c.received_frames
-            }),
-            (
-                "queue_dropped",
-                "Frames to a receive queue that were lost before the engine saw them",
-                netdev::Counters::receive_dropped,
-            ),
-        ];
-        for (name, help, count) in of_queues {
-            for (queue, counters) in queues.iter().take(QUEUES) {
-                let queue = queue.to_string();
-                metrics.labelled(name, help, ("queue", queue.as_str()), count(counters));
+    /// All counts at this time.
+    pub(super) fn fill(&mut self, snapshot: &mut Snapshot) {
+        snapshot.worker.clone_from(&self.counters);
+        snapshot.tcp.clone_from(self.stack.counters());
+        snapshot.device = self.device.counters();
+        snapshot.queues = self.device.queues();
+        snapshot.steering = self.network.steering_counts();
+        snapshot.connections = self.stack.connection_count().into();
+        snapshot.half_open = self.stack.half_open_count().into();
+        snapshot.time_wait = self.stack.time_wait_count().into();
+        snapshot.mtu = self.stack.config().mtu.into();
+        snapshot.listeners = self.listeners.len() as u64;
+        snapshot.paths = self.paths.len() as u64;
+        snapshot.held_frames = self.held.len() as u64;
+        let live = self.sessions.iter().map(|(_, session)| session);
+        for session in live.filter(|session| session.ended.is_none()) {
+            snapshot.attached += 1;
+            if snapshot.sessions.len() < SESSIONS {
+                let counts = (session.number, session.process.pid, session.counters);
+                snapshot.sessions.push(counts);
             }
         }
-        for (reason, count) in self.network.steering_counts() {
-            let help = "Frames seen by the steering program, by what became of them and why";
-            metrics.labelled("steering", help, ("reason", reason), count);
-        }
-        let connections = u64::from(self.stack.connection_count());
-        let sessions = self.sessions.iter().filter(|(_, s)| s.ended.is_none());
-        metrics.gauge("connections", "Connections, orphans included", connections);
-        metrics.gauge(
-            "half_open",
-            "Handshakes under way",
-            self.stack.half_open_count().into(),
-        );
-        metrics.gauge(
-            "time_wait",
-            "Pairs in TIME-WAIT",
-            self.stack.time_wait_count().into(),
-        );
-        let mtu = self.stack.config().mtu.into();
-        metrics.gauge("mtu", "Bytes of the largest packet that is sent", mtu);
-        metrics.gauge("listeners", "Listeners", self.listeners.len() as u64);
-        metrics.gauge("attached", "Sessions attached now", sessions.count() as u64);
-        metrics.gauge("paths", "Destinations remembered", self.paths.len() as u64);
-        metrics.gauge(
-            "held_frames",
-            "Frames waiting for a neighbour",
-            self.held.len() as u64,
-        );
-        let attached = || {
-            let live = self.sessions.iter().map(|(_, session)| session);
-            live.filter(|session| session.ended.is_none())
-                .take(SESSIONS)
-        };
-        // All of one name together, as readers of metrics want it.
-        let of_sessions: [(_, _, Count); 4] = [
-            ("session_submissions", "Submissions taken", |c| {
-                c.submissions
-            }),
-            ("session_completions", "Completions posted", |c| {
-                c.completions
-            }),
-            ("session_doorbells", "Doorbells rung", |c| c.doorbells),
-            ("session_refused", "Requests refused", |c| c.refused),
-        ];
-        for (name, help, count) in of_sessions {
-            for session in attached() {
-                let (number, pid) = (session.number.to_string(), session.process.pid.to_string());
-                let labels = [("session", number.as_str()), ("pid", pid.as_str())];
-                let value = count(&session.counters) as f64;
-                metrics.add(name, help, MetricKind::Counter, &labels, value);
-            }
-        }
-        metrics.into_vec()
     }
 
     /// Some sockets, from where the last answer ended: listeners first, then connections by slot. An
     /// answer looks at a bounded number of slots, so it can be empty and yet not the last.
-    pub(super) fn socket_rows(
-        &self,
-        after: Option<u64>,
-        filter: &SocketFilter,
-    ) -> (Vec<SocketRow>, Option<u64>) {
+    pub(super) fn socket_rows(&self, after: Option<u64>, page: &mut Page) {
         let start = after.unwrap_or(0);
-        let wanted = |row: &SocketRow| filter.wants(row);
-        let mut rows = Vec::new();
         if start < FIRST_CONNECTION {
             let skip = usize::try_from(start).unwrap_or(usize::MAX);
-            let some = self.listeners.iter().skip(skip).take(ROWS);
-            let some: Vec<SocketRow> = some.map(|l| self.listener_row(l)).collect();
-            let looked_at = some.len();
-            rows.extend(some.into_iter().filter(wanted));
-            if looked_at == ROWS {
-                return (rows, Some(start + ROWS as u64));
+            let some = self.listeners.iter().skip(skip).take(page.room);
+            page.rows
+                .extend(some.map(|listener| self.listener_row(listener)));
+            if page.rows.len() == page.room {
+                page.next = Some(start + page.room as u64);
+                return;
             }
         }
         let first = start.saturating_sub(FIRST_CONNECTION);
         let first = u32::try_from(first).unwrap_or(u32::MAX);
         let end = self.connections.slots().min(first.saturating_add(LOOKS));
         for slot in first..end {
-            if rows.len() == ROWS {
-                return (rows, Some(FIRST_CONNECTION + u64::from(slot)));
+            if page.rows.len() == page.room {
+                page.next = Some(FIRST_CONNECTION + u64::from(slot));
+                return;
             }
-            rows.extend(
+            page.rows.extend(
                 self.connections
                     .at(slot)
-                    .and_then(|c| self.connection_row(c))
-                    .filter(wanted),
+                    .and_then(|c| self.connection_row(c)),
             );
         }
         let more = end < self.connections.slots();
-        (rows, more.then(|| FIRST_CONNECTION + u64::from(end)))
+        page.next = more.then(|| FIRST_CONNECTION + u64::from(end));
     }
 
-    fn listener_row(&self, listener: &Listener) -> SocketRow {
-        let session = self.listener_process(listener);
-        SocketRow {
-            conn: None,
-            session: session.map(|s| s.number),
-            pid: session.map(|s| s.process.pid),
-            program: session.map_or_else(String::new, |s| s.process.program.clone()),
-            local: listener.local,
-            peer: None,
-            within: false,
-            state: "LISTEN".to_owned(),
-            receive_queue: self.stack.waiting(listener.id) as u64,
-            send_queue: listener.backlog.into(),
-            info: None,
+    fn listener_row(&self, listener: &Listener) -> Row {
+        Row {
+            owner: self.listener_process(listener).map(owner),
+            kind: RowKind::Listener {
+                local: listener.local,
+                waiting: self.stack.waiting(listener.id) as u64,
+                backlog: listener.backlog,
+            },
         }
     }
 
-    fn connection_row(&self, conn: &Conn) -> Option<SocketRow> {
-        let info = self.stack.info(self.now, conn.id)?;
+    fn connection_row(&self, conn: &Conn) -> Option<Row> {
+        let mut info = self.stack.info(self.now, conn.id)?;
+        let within = self.is_here(info.remote.ip());
+        info.local = scoped(info.local, self.network.index());
+        info.remote = scoped(info.remote, self.network.index());
         let session = conn.owner.and_then(|owner| self.sessions.get(owner));
-        Some(SocketRow {
-            conn: Some(conn_ref(conn.id)),
-            session: session.map(|s| s.number),
-            pid: session.map(|s| s.process.pid),
-            program: session.map_or_else(String::new, |s| s.process.program.clone()),
-            local: scoped(info.local, self.network.index()),
-            peer: Some(scoped(info.remote, self.network.index())),
-            within: self.is_here(info.remote.ip()),
-            state: state_name(info.state).to_owned(),
-            receive_queue: info.receive_queue,
-            send_queue: info.send_queue,
-            info: Some(conn_info(&info, self.age(conn.id))),
+        Some(Row {
+            owner: session.map(owner),
+            kind: RowKind::Connection {
+                conn: conn.id,
+                within,
+                info,
+                age: self.age(conn.id),
+            },
         })
     }
 
-    /// What became of a process's sockets: what the engine has of it (with the descriptors that the
-    /// process has told), then what the process reported as left to the kernel.
-    pub(super) fn explanations(&self, pid: u32) -> Vec<Explanation> {
+    /// What the engine has of a process: listeners, as many as there is room for, and the number of
+    /// connections with other machines and within this one.
+    pub(super) fn explain(&self, pid: u32, listeners: &mut Vec<SocketAddr>) -> [usize; 2] {
         let theirs = |session: SessionId| {
             self.sessions
                 .get(session)
                 .is_some_and(|s| s.process.pid == pid)
         };
-        let offloaded = |kind: String| Explanation {
-            fd: Explanation::NO_DESCRIPTOR,
-            kind,
-            reason: String::new(),
-        };
-        let (accepting, mut told): (Vec<_>, Vec<_>) = self
-            .control
-            .explanations(pid)
-            .into_iter()
-            .partition(Explanation::is_offloaded_listener);
-        let listeners = self
+        let room = listeners.capacity();
+        let own = self
             .listeners
             .iter()
-            .filter(|listener| listener.members.iter().any(|member| theirs(member.session)))
-            .take(ROWS)
-            .map(|listener| {
-                // The process has said which descriptor it is. What it said of others is past: they
-                // are closed, or the engine that had them is.
-                let kind = Explanation::listener(listener.local);
-                let known = accepting.iter().find(|told| told.kind == kind).cloned();
-                known.unwrap_or_else(|| offloaded(kind))
-            });
-        let mut explained: Vec<Explanation> = listeners.collect();
-        let connections = self.stack.connections().filter(|id| {
-            let owner = self.connections.get(*id).and_then(|conn| conn.owner);
-            owner.is_some_and(theirs)
-        });
-        let (within, across): (Vec<_>, Vec<_>) = connections.partition(|id| {
-            let info = self.stack.info(self.now, *id);
+            .filter(|listener| listener.members.iter().any(|member| theirs(member.session)));
+        listeners.extend(own.take(room).map(|listener| listener.local));
+        let sessions = || {
+            let all = self.sessions.iter().map(|(_, session)| session);
+            all.filter(|s| s.process.pid == pid && s.ended.is_none())
+        };
+        let all: usize = sessions().map(|session| session.connections.len()).sum();
+        let is_within = |id: &&tcp::ConnId| {
+            let info = self.stack.info(self.now, **id);
             info.is_some_and(|info| self.is_here(info.remote.ip()))
-        });
-        for (kind, count) in [
-            ("connection", across.len()),
-            ("local connection", within.len()),
-        ] {
-            match count {
-                0 => {}
-                1 => explained.push(offloaded(format!("1 {kind}"))),
-                count => explained.push(offloaded(format!("{count} {kind}s"))),
-            }
-        }
-        explained.append(&mut told);
-        explained
+        };
+        let within = match self.local {
+            Some(_) => sessions()
+                .flat_map(|session| &session.connections)
+                .filter(is_within)
+                .count(),
+            None => 0,
+        };
+        [all - within, within]
     }
 
     /// How long ago the engine first had to do with a connection.
@@ -248,8 +144,13 @@ impl<D: Device, N: Network> Worker<D, N> {
         })
     }
 
-    fn listener_process(&self, listener: &Listener) -> Option<&crate::fast::session::Session> {
+    fn listener_process(&self, listener: &Listener) -> Option<&Session> {
         // Of several processes (a master and its workers) the one that joined last: it accepts.
         self.sessions.get(listener.members.last()?.session)
     }
+}
+
+fn owner(session: &Session) -> (u32, u32, Arc<str>) {
+    let process = &session.process;
+    (session.number, process.pid, Arc::clone(&process.program))
 }

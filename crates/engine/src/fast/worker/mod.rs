@@ -9,8 +9,8 @@
 //! 5. transmit what is ready and flush the device;
 //! 6. ring the doorbells that are armed.
 //!
-//! Nothing on this way allocates, searches or waits. What is rare (the control socket, the
-//! kernel's notifications, the end of a process) is looked at between turns, by [`run`](Worker::run).
+//! Nothing on this way allocates, searches or waits. What is rare (the orders of the slow half, the
+//! kernel's notifications) is looked at between turns, by [`run`](Worker::run).
 
 mod connect;
 mod events;
@@ -23,17 +23,15 @@ mod listen;
 mod local;
 mod moderation;
 mod order;
+mod orders;
 mod pressure;
 mod reload;
-mod requests;
 mod run;
 mod sessions;
 mod sharing;
 mod sleep;
 mod submissions;
 mod transmit;
-
-use std::hash::{BuildHasher, RandomState};
 
 use netdev::{Device, Loopback};
 use queue_pair::{Area, Opening};
@@ -43,19 +41,20 @@ use wire::segment::{ChecksumPolicy, Malformed, parse};
 use wire::tcp::Flags;
 
 use crate::capture::{Captures, Direction, Frame};
-use crate::config::{Config, Reload};
+use crate::config::Config;
+use crate::exchange::ToSlow;
 use crate::fast::connections::{Connections, SessionId};
 use crate::fast::listeners::Listeners;
 use crate::fast::memory::{Memory, Store};
 use crate::fast::session::{EndReason, Sessions};
 use crate::network::{HeldFrames, Network, Paths};
-use crate::slow::control::Control;
 use crate::stats::{Counters, Drop};
 
 use self::lent::Lent;
 use self::listen::Closing;
 use self::local::is_martian;
 use self::moderation::Moderation;
+use self::orders::Waiting;
 use self::sessions::Forks;
 use self::transmit::Sink;
 
@@ -96,7 +95,9 @@ pub struct Worker<D, N> {
     listeners: Listeners,
     closing: Closing,
     lent: Lent,
-    control: Control,
+    slow: ToSlow,
+    /// An order that waits for what was submitted before it.
+    waiting: Option<Waiting>,
     counters: Counters,
     moderation: Moderation,
     scratch: Area,
@@ -126,23 +127,17 @@ pub struct Worker<D, N> {
     serves_all_queues: bool,
     /// Who opens connections, as programs were told.
     told_opening: Opening,
-    /// The cookie of the network namespace that the engine is in.
-    namespace: u64,
-    /// Reads the configuration again.
-    reread: Option<Reload>,
-    /// Makes fork tokens that nobody can guess.
-    tokens: RandomState,
-    forked: u64,
 }
 
 impl<D: Device, N: Network> Worker<D, N> {
     /// A worker with nothing to do yet. `seed` makes its sequence numbers unpredictable.
-    pub fn new(config: Config, device: D, network: N, control: Control, seed: [u8; 32]) -> Self {
+    pub fn new(config: Config, device: D, network: N, slow: ToSlow, seed: [u8; 32]) -> Self {
         let checksum = if device.offloads().receive_partial_checksum {
             ChecksumPolicy::AcceptPartial
         } else {
             ChecksumPolicy::Verify
         };
+        let sessions = Sessions::with_room(config.limits.sessions as usize);
         let mtu = u16::try_from(device.limits().mtu).unwrap_or(u16::MAX);
         Self {
             stack: Stack::new(stack_config(&config, mtu), seed),
@@ -159,12 +154,13 @@ impl<D: Device, N: Network> Worker<D, N> {
             network,
             checksum,
             connections: Connections::default(),
-            sessions: Sessions::default(),
+            sessions,
             forks: Forks::default(),
             listeners: Listeners::default(),
             closing: Closing::default(),
             lent: Lent::default(),
-            control,
+            slow,
+            waiting: None,
             counters: Counters::default(),
             scratch: Area::private("scratch", SCRATCH),
             captures: Captures::default(),
@@ -181,17 +177,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             interface_gone: false,
             serves_all_queues: true,
             told_opening: Opening::Engine,
-            namespace: 0,
-            reread: None,
-            tokens: RandomState::new(),
-            forked: 0,
         }
-    }
-
-    /// States the network namespace that listeners must be of, by its cookie.
-    pub fn in_namespace(mut self, cookie: u64) -> Self {
-        self.namespace = cookie;
-        self
     }
 
     /// States whether the device receives from every receive queue of its interface.
@@ -199,11 +185,6 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.serves_all_queues = all;
         self.tell_opening();
         self
-    }
-
-    fn next_token(&mut self) -> u64 {
-        self.forked += 1;
-        self.tokens.hash_one(self.forked)
     }
 
     /// One turn at the time `now`; true if there was anything to do.

@@ -3,50 +3,24 @@
 use netdev::Device;
 
 use super::{Moderation, Worker};
-use crate::config::{Changes, Reload};
+use crate::config::{Changes, Config};
 use crate::network::{Network, Steered};
 
 impl<D: Device, N: Network> Worker<D, N> {
-    /// With a way to read the configuration again.
-    #[must_use]
-    pub fn reloading(mut self, reread: Reload) -> Self {
-        self.reread = Some(reread);
-        self
-    }
-
-    /// Reads the configuration again, and changes what can change at no cost to connections. A
-    /// configuration that is wrong changes nothing.
-    pub(super) fn reload(&mut self) -> Result<Changes, String> {
-        let Some(reread) = &mut self.reread else {
-            return Err("this engine was started without a file to read again".to_owned());
-        };
-        let new = reread().inspect_err(|error| {
-            tracing::warn!(
-                error,
-                "the configuration is wrong: everything stays as it was"
-            );
-        })?;
-        let changes = self.config.changes(&new);
+    /// Changes what can change at no cost to connections.
+    pub(super) fn reload(&mut self, new: &Config) -> Changes {
+        let changes = self.config.changes(new);
         let moderation = self.config.moderation();
-        self.config.take_live(&new);
+        self.config.take_live(new);
         if self.config.moderation() != moderation {
             self.moderation = Moderation::new(self.config.moderation());
         }
-        self.control.set_limits(&self.config.limits);
         let tcp = &self.config.tcp;
         let orphans = self.config.limits.orphans;
         self.stack
             .retune(orphans, tcp.pacing_burst, tcp.syn_cookies);
         self.apply_access();
-        let (changed, at_start) = (changes.live.join(" "), changes.at_start.join(" "));
-        tracing::info!(changed, "configuration read again");
-        if !at_start.is_empty() {
-            tracing::warn!(
-                settings = at_start,
-                "changed in the file, and used after a new start only"
-            );
-        }
-        Ok(changes)
+        changes
     }
 
     /// Leaves the listeners that are no longer admitted to the kernel, and takes up again those that

@@ -8,8 +8,6 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use netdev::Device;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
 use tcp::{Failure, Instant};
 
 use super::Worker;
@@ -18,7 +16,7 @@ use crate::clock::Clock;
 use crate::fast::connections::{Conn, SessionId};
 use crate::fast::session::EndReason;
 use crate::network::{Network, NetworkChange, Paths};
-use crate::slow::control::Source;
+use crate::poller::Source;
 use crate::stats::Drop;
 
 /// How long, at most, what is rare waits while there is work.
@@ -53,9 +51,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// # Errors
     /// `NODEV`: the interface is gone, and all connections with it. Others: nothing can be polled.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> rustix::io::Result<()> {
-        self.control.poller.add(stop, Source::Stop)?;
+        self.slow.poller.add(stop, Source::Stop)?;
         for fd in self.network.fds() {
-            self.control.poller.add(fd, Source::Network)?;
+            self.slow.poller.add(fd, Source::Network)?;
         }
         // What has changed while it was started.
         self.network_changed();
@@ -125,11 +123,6 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// Takes on a control connection that was not accepted by the control socket.
-    pub fn add_client(&mut self, connection: std::os::fd::OwnedFd) -> rustix::io::Result<()> {
-        self.control.add_client(connection).map(drop)
-    }
-
     /// Looks at everything rare once, at the time `now`: for who drives the turns himself.
     pub fn attend(&mut self, now: Instant) {
         let mut state = Loop {
@@ -141,31 +134,41 @@ impl<D: Device, N: Network> Worker<D, N> {
             ended: false,
         };
         self.look(&mut state, now);
+        while self.waiting.is_some() {
+            self.look(&mut state, now);
+        }
     }
 
     /// Looks at everything rare; true if anything was there.
     fn look(&mut self, state: &mut Loop, now: Instant) -> bool {
         let mut found = false;
+        let mut orders = false;
         self.now = now;
         self.connections.set_now(now);
         self.counters.polls += 1;
         self.ring_later();
-        for source in self.control.poller.ready() {
+        for source in self.slow.poller.ready() {
             found = true;
             match source {
-                Source::Listener => self.accept_clients(),
-                Source::Client(slot) => self.serve_client(slot),
+                Source::Orders => orders = true,
                 Source::Bell(id) => {
                     if let Some(bell) = self.bell(id) {
                         // What it was rung for is found in the ring.
                         let _ = bell.drain();
                     }
                 }
-                Source::Process(id) => self.process_ended(id),
-                Source::Lifeline(slot) => self.lifeline_readable(slot),
                 Source::Network => self.network_changed(),
                 Source::Stop => self.begin_stop(),
+                // The slow half's own.
+                Source::Listener
+                | Source::Client(_)
+                | Source::Process(_)
+                | Source::Lifeline(_)
+                | Source::Tales => {}
             }
+        }
+        if orders || self.waiting.is_some() {
+            self.take_orders();
         }
         if self.offers_due().is_some_and(|due| due <= now) {
             self.renew_offers(now);
@@ -179,22 +182,6 @@ impl<D: Device, N: Network> Worker<D, N> {
         found
     }
 
-    /// A process descriptor is readable. The slot may have a new tenant by now, so it is asked
-    /// again.
-    fn process_ended(&mut self, id: SessionId) {
-        let ended = self
-            .sessions
-            .get(id)
-            .and_then(|s| s.pidfd.as_ref())
-            .is_some_and(|pidfd| {
-                let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
-                poll(&mut fds, Some(&Timespec::default())) == Ok(1)
-            });
-        if ended {
-            self.end_session(id, EndReason::Gone);
-        }
-    }
-
     fn tick(&mut self) {
         if self.has_mixed() {
             self.recheck_mixed();
@@ -205,7 +192,6 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.recheck_proofs();
         self.tell_opening();
         self.paths.tick(&mut self.network);
-        self.control.resume();
         if self.captures.is_on() {
             self.captures.reap();
         }

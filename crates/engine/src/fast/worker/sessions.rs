@@ -1,25 +1,23 @@
 //! The life of sessions: a process attaches, forks, ends.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::os::fd::OwnedFd;
+use std::collections::{HashMap, HashSet};
+use std::os::fd::AsFd;
 
 use netdev::Device;
 use queue_pair::control::Farewell;
-use queue_pair::doorbell::{self, Bell};
-use queue_pair::{Layout, Sizes, region};
+use queue_pair::doorbell::{Bell, Ringer};
 use rustix::io::Errno;
 use tcp::{ConnId, Request};
 
 use super::Worker;
 use super::order::CATCH_UP;
+use crate::exchange::{Refused, SessionKey, Tale};
 use crate::fast::connections::SessionId;
 use crate::fast::family::Who;
-use crate::fast::session::{EndReason, MAX_WAKERS, Process, Session, SessionCounters};
+use crate::fast::session::{EndReason, MAX_WAKERS, Session};
 use crate::network::Network;
-use crate::stats::Drop;
+use crate::poller::Source;
 
-/// Of all sessions, the last quarter (one in so many) is for users that have less than their share.
-const SCARCE: usize = 4;
 /// Most forks of which the child has neither attached nor ended.
 const MAX_FORKS: usize = 1024;
 
@@ -39,132 +37,39 @@ pub(super) struct Forks {
     by_token: HashMap<u64, Fork>,
 }
 
-/// Why a process cannot attach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NoSession {
-    /// The engine is about to end.
-    #[error("the engine is stopping")]
-    Stopping,
-    /// Its user has as many as one may have.
-    #[error(
-        "most places are taken, and its user has as many sessions as limits.sessions_per_user allows"
-    )]
-    OfUser,
-    /// All places are taken.
-    #[error("there are as many sessions as limits.sessions allows")]
-    Full,
-    /// The kernel gives no memory, or no descriptors.
-    #[error("the kernel gives no memory for a session: {0}")]
-    Kernel(Errno),
-}
-
-impl NoSession {
-    /// The errno to answer with.
-    pub(super) fn errno(self) -> Errno {
-        match self {
-            Self::Stopping | Self::OfUser | Self::Full => Errno::AGAIN,
-            Self::Kernel(errno) => errno,
-        }
-    }
-}
-
-/// What a process that attaches is given.
-#[derive(Debug)]
-pub(super) struct Attachment {
-    /// Its slot.
-    pub id: SessionId,
-    /// For people.
-    pub number: u32,
-    /// The region.
-    pub region: OwnedFd,
-    /// The engine's doorbell, to ring.
-    pub doorbell: OwnedFd,
-    /// Its own first doorbell, to hear.
-    pub waker: OwnedFd,
-}
-
 impl<D: Device, N: Network> Worker<D, N> {
-    /// A process attaches. `fork_token` names the references that its parent took for it.
+    /// A process attaches, with all that a session consists of. `fork_token` names the references that
+    /// its parent took for it.
     pub(super) fn attach(
         &mut self,
-        process: Process,
-        pidfd: Option<OwnedFd>,
+        mut session: Box<Session>,
         fork_token: Option<u64>,
-    ) -> Result<Attachment, NoSession> {
-        let limits = &self.config.limits;
-        // Those that have ended count while they hold memory: else a user could have any number.
-        let of_user = |s: &Session| s.process.uid == process.uid;
-        let sessions_of_user = self.sessions.iter().filter(|(_, s)| of_user(s)).count();
-        if self.stopping {
-            return Err(NoSession::Stopping);
-        }
-        // A share binds only when others may need what is left.
-        let left = (limits.sessions as usize).saturating_sub(self.sessions.len());
-        let scarce = left <= limits.sessions as usize / SCARCE;
-        if scarce && sessions_of_user >= limits.sessions_per_user as usize {
-            self.counters.drop(Drop::SessionsOfUser);
-            return Err(NoSession::OfUser);
-        }
-        let Some(id) = self.sessions.vacancy(limits.sessions as usize) else {
-            self.counters.drop(Drop::SessionsFull);
-            return Err(NoSession::Full);
+    ) -> Result<SessionKey, Refused> {
+        let limit = self.config.limits.sessions as usize;
+        let vacancy = self.sessions.vacancy(limit).filter(|_| !self.stopping);
+        let Some(id) = vacancy else {
+            if let Some(token) = fork_token {
+                // Nobody hears its lifeline any more.
+                self.forget_fork(token);
+            }
+            self.slow.tell(Tale::Spent(session));
+            return Err(match self.stopping {
+                true => Refused::Stopping,
+                false => Refused::Errno(Errno::AGAIN),
+            });
         };
-        let page = u64::from(queue_pair::RECEIVE_CHUNK);
-        let layout = Layout::new(Sizes {
-            submission_entries: limits.ring_entries,
-            completion_entries: limits.ring_entries,
-            positions: limits.connections,
-            send_len: u64::from(limits.send_area).next_multiple_of(page),
-            receive_len: u64::from(limits.receive_area).next_multiple_of(page),
-        })
-        .map_err(|_| NoSession::Kernel(Errno::INVAL))?;
-        let io = |error: std::io::Error| {
-            NoSession::Kernel(Errno::from_io_error(&error).unwrap_or(Errno::NOMEM))
-        };
-        let (region, engine_side) = region::create(&layout).map_err(io)?;
-        let (doorbell, bell) = doorbell::pair().map_err(io)?;
-        let (waker, hears) = doorbell::pair().map_err(io)?;
         let fork = fork_token.and_then(|token| Some((token, self.forks.by_token.remove(&token)?)));
-        let inherited_listeners = match &fork {
-            Some((_, fork)) => fork.listeners.clone(),
-            None => Vec::new(),
-        };
-        engine_side.opening.set(self.told_opening);
+        session.region.opening.set(self.told_opening);
         self.counters.sessions += 1;
-        // Never reused within an engine's life, short of four billion attachments.
-        let number = self.counters.sessions as u32;
-        self.memory.add(id, &engine_side);
-        tracing::info!(
-            session = number,
-            pid = process.pid,
-            program = process.program,
-            "attached"
-        );
-        self.sessions.insert(
-            id,
-            Session {
-                number,
-                process,
-                region: engine_side,
-                bell,
-                wakers: vec![waker],
-                pidfd,
-                ready: VecDeque::new(),
-                notices: VecDeque::new(),
-                held: 0,
-                extents: 0,
-                connections: HashSet::new(),
-                shared: 0,
-                forks: 0,
-                peeked: None,
-                broken: false,
-                inherited_listeners,
-                urgent: false,
-                unhurried: false,
-                ended: None,
-                counters: SessionCounters::default(),
-            },
-        );
+        self.memory.add(id, &session.region);
+        let number = session.number;
+        if let Err(error) = self.slow.poller.add(session.bell.as_fd(), Source::Bell(id)) {
+            tracing::warn!(%error, "a session's doorbell cannot be polled");
+        }
+        if let Some((_, fork)) = &fork {
+            session.inherited_listeners.clone_from(&fork.listeners);
+        }
+        self.sessions.insert(id, session);
         if let Some((token, fork)) = fork {
             let connections: Vec<ConnId> = fork.connections.into_iter().collect();
             self.inherit(token, id, connections);
@@ -173,25 +78,17 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.breaches.push((id, reason));
             }
         }
-        Ok(Attachment {
-            id,
-            number,
-            region,
-            doorbell: doorbell.into(),
-            waker: hears.into(),
-        })
+        Ok(SessionKey { id, number })
     }
 
-    /// One more doorbell for a host; its bit and what the host hears it by.
-    pub(super) fn add_waker(&mut self, id: SessionId) -> Result<(u32, OwnedFd), Errno> {
+    /// One more doorbell for a host; its bit.
+    pub(super) fn add_waker(&mut self, id: SessionId, waker: Ringer) -> Result<u32, Errno> {
         let session = self.sessions.get_mut(id).ok_or(Errno::BADF)?;
         if session.wakers.len() >= MAX_WAKERS {
             return Err(Errno::MFILE);
         }
-        let (ringer, hears) = doorbell::pair()
-            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOMEM))?;
-        session.wakers.push(ringer);
-        Ok((session.wakers.len() as u32 - 1, hears.into()))
+        session.wakers.push(waker);
+        Ok(session.wakers.len() as u32 - 1)
     }
 
     /// A process is about to fork: its child gets a reference on everything it has.
@@ -364,18 +261,13 @@ impl<D: Device, N: Network> Worker<D, N> {
         session.ended = Some(reason);
         session.ready.clear();
         session.notices.clear();
-        session.pidfd = None;
         session.peeked = None;
         self.lent.forget(id);
         let inherited_listeners = core::mem::take(&mut session.inherited_listeners);
-        let (number, pid) = (session.number, session.process.pid);
-        if reason.is_breach() {
-            self.counters.violations += 1;
-            tracing::warn!(session = number, pid, %reason, "session ended");
-        } else {
-            tracing::info!(session = number, pid, %reason, "session ended");
-        }
-        self.control.session_ended(id);
+        let (number, client) = (session.number, session.client);
+        self.counters.violations += u64::from(reason.is_breach());
+        let key = SessionKey { id, number };
+        self.slow.tell(Tale::Ended(client, key, reason));
         // The session must not vanish before all of this is done.
         self.hold(id);
         for conn in self.unaccepted(id, None) {
@@ -449,7 +341,8 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn free_session(&mut self, id: SessionId) {
         if let Some(session) = self.sessions.remove(id) {
             self.memory.remove(id);
-            tracing::debug!(session = session.number, "memory freed");
+            // To unmap it takes its time.
+            self.slow.tell(Tale::Spent(session));
         }
     }
 

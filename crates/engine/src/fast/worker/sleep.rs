@@ -68,13 +68,15 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Everything but the device that can wake the worker.
     fn bells(&self) -> PollFd<'_> {
-        let epoll: BorrowedFd<'_> = self.control.poller.as_fd();
+        let epoll: BorrowedFd<'_> = self.slow.poller.as_fd();
         PollFd::from_borrowed_fd(epoll, PollFlags::IN)
     }
 
     /// Arms the doorbells, then looks once more; true if there is nothing to do.
     fn arm(&mut self) -> bool {
-        let mut quiet = self.local.as_ref().is_none_or(Loopback::is_empty);
+        // An order that waits is seen to without sleeping.
+        let local = self.local.as_ref().is_none_or(Loopback::is_empty);
+        let mut quiet = local && self.waiting.is_none();
         self.ring_later();
         for slot in 0..self.sessions.slots() {
             let id = SessionId(slot);
@@ -105,8 +107,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             || !self.listeners.is_empty()
             || self.lent.any_used()
             || self.told_opening == Opening::NoPorts
-            || self.paths.needs_tick()
-            || self.control.is_paused();
+            || self.paths.needs_tick();
         let tick = (ticking || self.backed_up()).then_some(due.tick);
         let times = [timer, tick, due.deadline, self.offers_due()];
         times.into_iter().flatten().min()

@@ -1,24 +1,30 @@
-//! The control socket: who is connected to it, and everything else that is rare and polled.
+//! The control socket: who is connected to it.
 
-mod poller;
 mod proof;
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use netdev::syscalls::{PeerCredentials, netns_cookie, peer_credentials};
-use queue_pair::control::{Channel, ChannelError, Explanation, Farewell, Fds, Reply, Request};
+use queue_pair::control::{
+    Channel, ChannelError, Explanation, Farewell, Fds, Reply, Request, SocketRow,
+};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, chmod};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
+use rustix::time::Timespec;
 
 use crate::config::Limits;
-use crate::fast::connections::SessionId;
+use crate::exchange::{ClientKey, SessionKey};
+use crate::fast::session::Process;
+use crate::poller::{Poller, Source};
+use crate::sockets::SocketFilter;
 
-pub use poller::{Poller, Source};
 pub use proof::{Proof, Refusal, prove_bound, prove_listener};
 
 /// Of the control connections one in so many is for root alone, who has to be able to look at an
@@ -50,11 +56,71 @@ pub struct Client {
     pub uid: u32,
     /// The cookie of the network namespace that it was in.
     pub namespace: u64,
+    /// Which one it is of those that had its slot.
+    pub serial: u32,
     /// The session that it became.
-    pub session: Option<SessionId>,
+    pub session: Option<SessionKey>,
     /// It is that of a responder, whose program is called while it lasts.
     pub responds: bool,
-    watching_writable: bool,
+    /// What it has asked for and was not answered.
+    pub pending: Option<Pending>,
+    /// Of its process once it is a session: readable when that ends.
+    pidfd: Option<OwnedFd>,
+    /// It is not read until it has been answered.
+    muted: bool,
+    watching: (bool, bool),
+}
+
+/// A request that the fast half has not answered, and what was made for the answer.
+#[derive(Debug)]
+pub enum Pending {
+    /// To be a session.
+    Attach {
+        /// Who.
+        process: Process,
+        /// The shared memory.
+        region: OwnedFd,
+        /// The engine's doorbell, to ring.
+        doorbell: OwnedFd,
+        /// Its own first doorbell, to hear.
+        waker: OwnedFd,
+    },
+    /// To listen there.
+    Listen(SocketAddr),
+    /// To open a connection from there.
+    Bound(SocketAddr),
+    /// To know whether the engine is at that address of this machine.
+    Local,
+    /// To leave this listener.
+    Unlisten(u32),
+    /// One more doorbell, to hear.
+    Waker(OwnedFd),
+    /// To fork.
+    Fork {
+        /// Its name.
+        token: u64,
+        /// The lifeline: theirs, ours.
+        ends: Option<(OwnedFd, OwnedFd)>,
+    },
+    /// To accept from a listener that came through a fork.
+    Adopt,
+    /// The facts of a connection.
+    Info,
+    /// Some sockets.
+    Sockets {
+        /// Those that are wanted.
+        filter: SocketFilter,
+        /// Those that were found.
+        rows: Vec<SocketRow>,
+        /// How often more are asked for before this is answered.
+        left: u32,
+    },
+    /// What a process has.
+    Explain(u32),
+    /// To call a responder's program.
+    Respond,
+    /// Anything for which the answer is enough.
+    Facts,
 }
 
 /// A fork whose child has not attached.
@@ -85,6 +151,7 @@ pub struct Control {
     /// The kernel refuses to accept for a reason that takes time to pass.
     paused: bool,
     clients: Vec<Option<Client>>,
+    serials: u32,
     lifelines: Vec<Option<Lifeline>>,
     reports: HashMap<u32, Vec<Explanation>>,
     max_clients: usize,
@@ -100,6 +167,7 @@ impl Control {
             spare: None,
             paused: false,
             clients: Vec::new(),
+            serials: 0,
             lifelines: Vec::new(),
             reports: HashMap::new(),
             max_clients: limits.control_connections as usize,
@@ -202,7 +270,7 @@ impl Control {
         };
         let watched = self
             .poller
-            .watch_readable(socket.as_fd(), Source::Listener, readable);
+            .watch(socket.as_fd(), Source::Listener, readable, false);
         match watched {
             Ok(()) => self.paused = !readable,
             Err(error) => tracing::warn!(%error, "the control socket cannot be polled"),
@@ -223,14 +291,19 @@ impl Control {
         }
         let source = Source::Client(slot as u32);
         self.poller.add(connection.as_fd(), source)?;
+        self.serials = self.serials.wrapping_add(1);
         let client = Client {
             channel: Channel::new(connection),
             pid,
             uid,
             namespace,
+            serial: self.serials,
             session: None,
             responds: false,
-            watching_writable: false,
+            pending: None,
+            pidfd: None,
+            muted: false,
+            watching: (true, false),
         };
         if slot == self.clients.len() {
             self.clients.push(Some(client));
@@ -252,6 +325,12 @@ impl Control {
     /// The connection in a slot.
     pub fn client(&mut self, slot: u32) -> Option<&mut Client> {
         self.clients.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// The connection of this name, if it is still there.
+    pub fn client_named(&mut self, key: ClientKey) -> Option<&mut Client> {
+        self.client(key.slot)
+            .filter(|client| client.serial == key.serial)
     }
 
     /// The next request of a connection.
@@ -281,20 +360,59 @@ impl Control {
         Ok(())
     }
 
-    /// Watches a connection for room exactly while something waits for it.
+    /// Does not look for requests of a connection until it has been answered.
+    ///
+    /// # Errors
+    /// `Closed`: it is gone, which is all that is still heard of it.
+    pub fn mute(&mut self, slot: u32) -> Result<(), ChannelError> {
+        if let Some(client) = self.client(slot) {
+            let mut fds = [PollFd::new(&client.channel, PollFlags::empty())];
+            if poll(&mut fds, Some(&Timespec::default())) == Ok(1) {
+                return Err(ChannelError::Closed);
+            }
+            client.muted = true;
+        }
+        self.watch(slot);
+        Ok(())
+    }
+
+    /// Watches a connection for room exactly while something waits for it, and for requests while it
+    /// may ask.
     fn watch(&mut self, slot: u32) {
         let Some(client) = self.clients.get_mut(slot as usize).and_then(Option::as_mut) else {
             return;
         };
-        let wanted = client.channel.has_unsent();
-        if wanted != client.watching_writable {
-            client.watching_writable = wanted;
+        client.muted &= client.pending.is_some();
+        let wanted = (!client.muted, client.channel.has_unsent());
+        if wanted != client.watching {
+            client.watching = wanted;
             let source = Source::Client(slot);
             let fd = client.channel.as_fd();
-            if let Err(error) = self.poller.watch_writable(fd, source, wanted) {
+            if let Err(error) = self.poller.watch(fd, source, wanted.0, wanted.1) {
                 tracing::warn!(%error, "a control connection cannot be polled");
             }
         }
+    }
+
+    /// A connection is that of a session, which ends with the process of this descriptor.
+    pub fn watch_process(&mut self, slot: u32, pidfd: OwnedFd) -> Result<(), Errno> {
+        let source = Source::Process(slot);
+        self.poller.add(pidfd.as_fd(), source)?;
+        if let Some(client) = self.client(slot) {
+            client.pidfd = Some(pidfd);
+        }
+        Ok(())
+    }
+
+    /// Whether the process of a session's connection has ended.
+    pub fn process_has_ended(&self, slot: u32) -> bool {
+        let client = self.clients.get(slot as usize).and_then(Option::as_ref);
+        client
+            .and_then(|client| client.pidfd.as_ref())
+            .is_some_and(|pidfd| {
+                let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+                poll(&mut fds, Some(&Timespec::default())) == Ok(1)
+            })
     }
 
     /// Whether a responder is connected.
@@ -302,22 +420,14 @@ impl Control {
         self.clients.iter().flatten().any(|client| client.responds)
     }
 
-    /// Closes a connection; the session that it was.
-    pub fn close(&mut self, slot: u32) -> Option<SessionId> {
+    /// Closes a connection; what it was.
+    pub fn close(&mut self, slot: u32) -> Option<Client> {
         let client = self.clients.get_mut(slot as usize)?.take()?;
         let last = |pid| !self.clients.iter().flatten().any(|c| c.pid == pid);
         if last(client.pid) {
             self.reports.remove(&client.pid);
         }
-        client.session
-    }
-
-    /// A session has ended: its connection is closed, which its process notices.
-    pub fn session_ended(&mut self, id: SessionId) {
-        let of_session = |c: &Option<Client>| c.as_ref().is_some_and(|c| c.session == Some(id));
-        if let Some(slot) = self.clients.iter().position(of_session) {
-            self.close(slot as u32);
-        }
+        Some(client)
     }
 
     /// Watches the lifeline of a fork.
@@ -446,9 +556,13 @@ mod tests {
                 pid: 1,
                 uid,
                 namespace: 0,
+                serial: 0,
                 session: None,
                 responds: false,
-                watching_writable: false,
+                pending: None,
+                pidfd: None,
+                muted: false,
+                watching: (true, false),
             })
         };
         let mut taken = Vec::new();

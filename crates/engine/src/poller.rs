@@ -1,9 +1,11 @@
-//! One epoll set over everything that is rare: the control socket and its connections, doorbells,
-//! processes, the kernel's notifications, signals.
+//! An epoll set over what is rare; each half of the engine has one.
 
+use core::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use arrayvec::ArrayVec;
 use rustix::event::epoll;
+use rustix::time::Timespec;
 
 use crate::fast::connections::SessionId;
 
@@ -16,14 +18,18 @@ pub enum Source {
     Client(u32),
     /// A session's doorbell was rung.
     Bell(SessionId),
-    /// A session's process has ended.
-    Process(SessionId),
+    /// The process of a control connection has ended, by slot.
+    Process(u32),
     /// All copies of a fork's lifeline are closed; by slot.
     Lifeline(u32),
     /// The kernel has something to say about the network.
     Network,
     /// The engine is asked to stop.
     Stop,
+    /// The slow half has orders.
+    Orders,
+    /// The fast half has something to tell.
+    Tales,
 }
 
 impl Source {
@@ -32,10 +38,12 @@ impl Source {
             Self::Listener => (0, 0),
             Self::Client(slot) => (1, slot),
             Self::Bell(id) => (2, id.0.into()),
-            Self::Process(id) => (3, id.0.into()),
+            Self::Process(slot) => (3, slot),
             Self::Lifeline(slot) => (4, slot),
             Self::Network => (5, 0),
             Self::Stop => (6, 0),
+            Self::Orders => (7, 0),
+            Self::Tales => (8, 0),
         };
         kind << 32 | u64::from(value)
     }
@@ -46,10 +54,12 @@ impl Source {
             0 => Self::Listener,
             1 => Self::Client(value),
             2 => Self::Bell(SessionId(value as u16)),
-            3 => Self::Process(SessionId(value as u16)),
+            3 => Self::Process(value),
             4 => Self::Lifeline(value),
             5 => Self::Network,
             6 => Self::Stop,
+            7 => Self::Orders,
+            8 => Self::Tales,
             _ => return None,
         })
     }
@@ -58,18 +68,16 @@ impl Source {
 /// The set.
 pub struct Poller {
     epoll: OwnedFd,
-    events: Vec<epoll::Event>,
 }
 
 /// Sources looked at in one go.
-const BATCH: usize = 64;
+pub const BATCH: usize = 64;
 
 impl Poller {
     /// An empty set.
     pub fn new() -> rustix::io::Result<Self> {
         Ok(Self {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            events: Vec::with_capacity(BATCH),
         })
     }
 
@@ -79,41 +87,36 @@ impl Poller {
         epoll::add(&self.epoll, fd, data, epoll::EventFlags::IN)
     }
 
-    /// Sets whether a descriptor in the set is also waited for to become writable.
-    pub fn watch_writable(
+    /// Sets whether a descriptor in the set is waited for to become readable, writable, both or
+    /// neither. That its other end is closed is told in any case.
+    pub fn watch(
         &self,
         fd: BorrowedFd<'_>,
         source: Source,
+        readable: bool,
         writable: bool,
     ) -> rustix::io::Result<()> {
-        let mut flags = epoll::EventFlags::IN;
+        let mut flags = epoll::EventFlags::empty();
+        flags.set(epoll::EventFlags::IN, readable);
         flags.set(epoll::EventFlags::OUT, writable);
         let data = epoll::EventData::new_u64(source.to_word());
         epoll::modify(&self.epoll, fd, data, flags)
     }
 
-    /// Sets whether a descriptor in the set is waited for at all.
-    pub fn watch_readable(
-        &self,
-        fd: BorrowedFd<'_>,
-        source: Source,
-        readable: bool,
-    ) -> rustix::io::Result<()> {
-        let mut flags = epoll::EventFlags::empty();
-        flags.set(epoll::EventFlags::IN, readable);
-        let data = epoll::EventData::new_u64(source.to_word());
-        epoll::modify(&self.epoll, fd, data, flags)
+    /// What is ready now; never waits.
+    pub fn ready(&self) -> ArrayVec<Source, BATCH> {
+        self.wait(Some(&Timespec::default()))
     }
 
-    /// What is ready now; never waits.
-    pub fn ready(&mut self) -> Vec<Source> {
-        self.events.clear();
-        let spare = rustix::buffer::spare_capacity(&mut self.events);
-        let now = rustix::time::Timespec::default();
+    /// What is ready, at last after `limit`; without a limit as long as it takes.
+    pub fn wait(&self, limit: Option<&Timespec>) -> ArrayVec<Source, BATCH> {
+        let mut events = [const { MaybeUninit::uninit() }; BATCH];
         // Interrupted or not, what is ready stays ready.
-        let _ = epoll::wait(&self.epoll, spare, Some(&now));
-        self.events
-            .iter()
+        let Ok((ready, _)) = epoll::wait(&self.epoll, &mut events, limit) else {
+            return ArrayVec::new();
+        };
+        let sources = ready.iter();
+        sources
             .filter_map(|event| Source::from_word(event.data.u64()))
             .collect()
     }
@@ -133,15 +136,15 @@ mod tests {
 
     #[test]
     fn a_source_is_reported_while_it_is_ready_and_gone_when_closed() {
-        let mut poller = Poller::new().expect("a set");
+        let poller = Poller::new().expect("a set");
         let (reader, mut writer) = UnixStream::pair().expect("a pair");
         let source = Source::Bell(SessionId(513));
         poller.add(reader.as_fd(), source).expect("added");
-        assert_eq!(poller.ready(), []);
+        assert!(poller.ready().is_empty());
         writer.write_all(&[1]).expect("written");
-        assert_eq!(poller.ready(), [source]);
-        assert_eq!(poller.ready(), [source], "until it is read");
+        assert_eq!(poller.ready().as_slice(), [source]);
+        assert_eq!(poller.ready().as_slice(), [source], "until it is read");
         drop(reader);
-        assert_eq!(poller.ready(), []);
+        assert!(poller.ready().is_empty());
     }
 }

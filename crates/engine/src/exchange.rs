@@ -1,0 +1,471 @@
+//! What the two halves of the engine say to each other: bounded queues of small messages.
+//!
+//! The slow half sends [`Order`]s, which the fast half takes between its turns, a few at a time. It
+//! brings whatever they need: memory, descriptors, room for the answer; so the fast half only puts
+//! things into its tables. What it has to say goes back as a [`Tale`]. An order is taken only while
+//! there is room for its answer, so the fast half never waits; the slow half keeps what it cannot send
+//! yet.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+
+use netdev::steering::Endpoint;
+use queue_pair::control::Farewell;
+use queue_pair::doorbell::Ringer;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use tcp::ConnId;
+
+use crate::capture::Capture;
+use crate::config::{Changes, Config, Limits};
+use crate::fast::connections::SessionId;
+use crate::fast::session::{EndReason, Session, SessionCounters};
+use crate::poller::{Poller, Source};
+use crate::slow::control::Proof;
+use crate::stats::Counters;
+
+/// Orders that can be under way.
+const ORDERS: usize = 1024;
+/// Tales that are no answers: a session's end, and its memory. Ten times the largest number of sessions
+/// leaves it to nobody's luck.
+const ROOM_BESIDE_ANSWERS: usize = 40_960;
+/// Sockets in one answer: a control message has room for so many.
+pub const ROWS: usize = 24;
+/// Sessions whose counts fit in an answer.
+pub const SESSIONS: usize = 32;
+
+/// A control connection: its slot, and which one of those that had this slot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClientKey {
+    /// The slot.
+    pub slot: u32,
+    /// Never reused, short of four billion connections.
+    pub serial: u32,
+}
+
+/// A session: its slot, and which one of those that had this slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionKey {
+    /// The slot.
+    pub id: SessionId,
+    /// Never reused, short of four billion attachments.
+    pub number: u32,
+}
+
+/// What the fast half is to do.
+#[derive(Debug)]
+pub enum Order {
+    /// A control connection asks for something; the answer is [`Tale::Answer`].
+    Ask {
+        /// Who asks.
+        client: ClientKey,
+        /// The session that it is.
+        session: Option<SessionKey>,
+        /// For what.
+        what: Ask,
+    },
+    /// A session's process is gone, or its control connection.
+    End(SessionKey, EndReason),
+    /// The child of a fork has closed something without having attached.
+    ChildClosed {
+        /// The fork.
+        token: u64,
+        /// What it closed.
+        what: Farewell,
+    },
+    /// The child of a fork has ended without having attached.
+    ChildEnded(u64),
+    /// The responder is gone.
+    EndResponding,
+}
+
+/// What a control connection asks of the fast half.
+#[derive(Debug)]
+pub enum Ask {
+    /// Take this session in.
+    Attach {
+        /// All of it but what comes through a fork.
+        session: Box<Session>,
+        /// The fork out of which its process came.
+        fork_token: Option<u64>,
+    },
+    /// Take connections for a listening socket of the kernel's.
+    Listen {
+        /// Its address.
+        local: SocketAddr,
+        /// What it has proven.
+        proof: Proof,
+        /// Connections that may wait.
+        backlog: u32,
+    },
+    /// Open the next connection from this socket's port.
+    Bound {
+        /// What it is bound to.
+        local: SocketAddr,
+        /// To be kept for as long as the port is used.
+        socket: OwnedFd,
+    },
+    /// Whether a listener of the engine's is at this address of this machine.
+    Local(SocketAddr),
+    /// Accept from this listener no longer.
+    Unlisten(u32),
+    /// One more doorbell of the host's.
+    Waker(Ringer),
+    /// The process is about to fork; without a token only that is counted.
+    Fork(Option<u64>),
+    /// Accept from a listener that came through a fork, too.
+    AdoptListener(u32),
+    /// The facts of a connection.
+    Info {
+        /// Which one.
+        conn: ConnId,
+        /// Room for them.
+        room: Box<Facts>,
+    },
+    /// All counts.
+    Stats(Box<Snapshot>),
+    /// Some sockets.
+    Sockets {
+        /// Where the last answer ended.
+        after: Option<u64>,
+        /// Room for them.
+        page: Box<Page>,
+    },
+    /// What a process has.
+    Explain {
+        /// Its number.
+        pid: u32,
+        /// Room for its listeners: [`ROWS`] of them.
+        listeners: Vec<SocketAddr>,
+    },
+    /// Copy the packets that pass.
+    Capture(Box<Capture>),
+    /// Call a responder's program.
+    Respond {
+        /// The interface that is meant.
+        interface: u32,
+        /// It comes with the first such request.
+        program: Option<OwnedFd>,
+        /// For these.
+        endpoints: Vec<Endpoint>,
+    },
+    /// Work by this configuration, as far as that is possible without a new start.
+    Reload(Box<Config>),
+    /// Drain and end.
+    Stop,
+}
+
+/// What the fast half has to say.
+#[derive(Debug)]
+pub enum Tale {
+    /// What it answers to a control connection.
+    Answer(ClientKey, Result<Told, Refused>),
+    /// A session has ended; its control connection is to be closed.
+    Ended(ClientKey, SessionKey, EndReason),
+    /// Nothing refers to an ended session's memory any more: it can be given back.
+    Spent(Box<Session>),
+}
+
+/// What the fast half answers.
+#[derive(Debug)]
+pub enum Told {
+    /// The session is there.
+    Attached(SessionKey),
+    /// The listener's name in the session.
+    Listening(u32),
+    /// The bit of a doorbell.
+    Waker(u32),
+    /// The facts of a connection, and its age.
+    Info(Box<Facts>),
+    /// All counts.
+    Stats(Box<Snapshot>),
+    /// Some sockets.
+    Sockets(Box<Page>),
+    /// What a process has.
+    Explained {
+        /// Its listeners.
+        listeners: Vec<SocketAddr>,
+        /// How many connections with other machines, and within this one.
+        connections: [usize; 2],
+    },
+    /// What has changed, and the limits that hold now.
+    Reloaded(Box<(Changes, Limits)>),
+    /// As asked.
+    Done,
+}
+
+/// The facts of a connection, and how long it is known.
+pub type Facts = Option<(tcp::ConnInfo, core::time::Duration)>;
+
+/// Why the fast half does not do what was asked.
+#[derive(Debug)]
+pub enum Refused {
+    /// For this reason.
+    Errno(Errno),
+    /// The engine is about to end.
+    Stopping,
+    /// The session has broken the rules before it asked.
+    Breach(EndReason),
+    /// What the steering said.
+    Steering(std::io::Error),
+    /// There are as many captures as there may be.
+    TooManyCaptures,
+}
+
+impl From<Errno> for Refused {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
+}
+
+/// All counts of a worker at one time.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// The worker's.
+    pub worker: Counters,
+    /// The TCP's.
+    pub tcp: tcp::Counters,
+    /// The device's.
+    pub device: netdev::Counters,
+    /// Those of each receive queue.
+    pub queues: Vec<(u32, netdev::Counters)>,
+    /// The steering's, by what became of a frame and why.
+    pub steering: Vec<(&'static str, u64)>,
+    /// Connections, orphans included.
+    pub connections: u64,
+    /// Handshakes under way.
+    pub half_open: u64,
+    /// Pairs in TIME-WAIT.
+    pub time_wait: u64,
+    /// Bytes of the largest packet that is sent.
+    pub mtu: u64,
+    /// Listeners.
+    pub listeners: u64,
+    /// Sessions that have not ended.
+    pub attached: u64,
+    /// Destinations remembered.
+    pub paths: u64,
+    /// Frames that wait for a neighbour.
+    pub held_frames: u64,
+    /// Number, process and counts of some sessions.
+    pub sessions: Vec<(u32, u32, SessionCounters)>,
+}
+
+impl Snapshot {
+    /// With room for [`SESSIONS`].
+    pub fn with_room() -> Box<Self> {
+        Box::new(Self {
+            sessions: Vec::with_capacity(SESSIONS),
+            ..Self::default()
+        })
+    }
+}
+
+/// Some sockets as the fast half knows them.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// At most `room`.
+    pub rows: Vec<Row>,
+    /// How many there may be, not more than [`ROWS`].
+    pub room: usize,
+    /// Where to go on.
+    pub next: Option<u64>,
+}
+
+impl Page {
+    /// With room for so many.
+    pub fn with_room(room: usize) -> Box<Self> {
+        Box::new(Self {
+            rows: Vec::with_capacity(room),
+            room,
+            next: None,
+        })
+    }
+}
+
+/// One socket.
+#[derive(Debug)]
+pub struct Row {
+    /// Whose it is: the session's number, the process, the program.
+    pub owner: Option<(u32, u32, Arc<str>)>,
+    /// What it is.
+    pub kind: RowKind,
+}
+
+/// What a socket is.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a page of them is allocated at once"
+)]
+#[derive(Debug)]
+pub enum RowKind {
+    /// A listener.
+    Listener {
+        /// Its address.
+        local: SocketAddr,
+        /// Connections that wait.
+        waiting: u64,
+        /// Connections that may wait.
+        backlog: u32,
+    },
+    /// A connection.
+    Connection {
+        /// Its name.
+        conn: ConnId,
+        /// Its other end is on this machine, and the engine's too.
+        within: bool,
+        /// Its facts.
+        info: tcp::ConnInfo,
+        /// How long it is known.
+        age: core::time::Duration,
+    },
+}
+
+/// An end of the wire by which one half wakes the other. It belongs to this process alone, so that
+/// nobody can make its writer wait.
+#[derive(Debug, Clone)]
+struct Wire(Arc<OwnedFd>);
+
+impl Wire {
+    fn new() -> rustix::io::Result<Self> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Self(Arc::new(eventfd(0, flags)?)))
+    }
+
+    fn ring(&self) {
+        // Full is rung.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+
+    fn clear(&self) {
+        let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
+    }
+}
+
+/// The slow half's end.
+#[derive(Debug)]
+pub struct ToFast {
+    orders: SyncSender<Order>,
+    tales: Receiver<Tale>,
+    unheard: Arc<AtomicUsize>,
+    wakes_fast: Wire,
+    wakes_slow: Wire,
+}
+
+/// The fast half's end, and what it polls.
+pub struct ToSlow {
+    /// Everything that wakes the fast half but its device.
+    pub poller: Poller,
+    orders: Receiver<Order>,
+    tales: SyncSender<Tale>,
+    wakes_fast: Wire,
+    wakes_slow: Wire,
+    /// Tales that were not heard yet.
+    unheard: Arc<AtomicUsize>,
+    /// With more of them no order is taken.
+    answers: usize,
+}
+
+/// Both ends, with room for all tales that there can be within `limits`.
+pub fn pair(limits: &Limits) -> rustix::io::Result<(ToFast, ToSlow)> {
+    let (sends_orders, orders) = sync_channel(ORDERS);
+    let room = limits.control_connections as usize + ROOM_BESIDE_ANSWERS;
+    let (sends_tales, tales) = sync_channel(room);
+    let (wakes_fast, wakes_slow) = (Wire::new()?, Wire::new()?);
+    let poller = Poller::new()?;
+    poller.add(wakes_fast.0.as_fd(), Source::Orders)?;
+    let unheard = Arc::new(AtomicUsize::new(0));
+    let to_fast = ToFast {
+        orders: sends_orders,
+        tales,
+        unheard: Arc::clone(&unheard),
+        wakes_fast: wakes_fast.clone(),
+        wakes_slow: wakes_slow.clone(),
+    };
+    let to_slow = ToSlow {
+        poller,
+        orders,
+        tales: sends_tales,
+        wakes_fast,
+        wakes_slow,
+        unheard,
+        answers: limits.control_connections as usize,
+    };
+    Ok((to_fast, to_slow))
+}
+
+impl ToFast {
+    /// Sends an order, or gives it back if there is no room. Nobody hears one once the fast half has
+    /// ended.
+    pub fn send(&self, order: Order) -> Result<(), Order> {
+        match self.orders.try_send(order) {
+            Ok(()) => {
+                self.wakes_fast.ring();
+                Ok(())
+            }
+            Err(TrySendError::Full(order)) => Err(order),
+            Err(TrySendError::Disconnected(_)) => Ok(()),
+        }
+    }
+
+    /// The next tale; `Err` if the fast half has ended.
+    pub fn hear(&self) -> Result<Option<Tale>, Ended> {
+        let heard = self.tales.try_recv().or_else(|_| {
+            // What comes after this wakes again.
+            self.wakes_slow.clear();
+            self.tales.try_recv()
+        });
+        match heard {
+            Ok(tale) => {
+                self.unheard.fetch_sub(1, Ordering::Relaxed);
+                Ok(Some(tale))
+            }
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(Ended),
+        }
+    }
+
+    /// Readable when there is a tale.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wakes_slow.0.as_fd()
+    }
+}
+
+/// The other half has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended;
+
+impl ToSlow {
+    /// The next order, if there is one, and room for its answer.
+    pub fn order(&mut self) -> Option<Order> {
+        if self.unheard.load(Ordering::Relaxed) >= self.answers {
+            return None;
+        }
+        self.orders.try_recv().ok().or_else(|| {
+            // What comes after this wakes again.
+            self.wakes_fast.clear();
+            self.orders.try_recv().ok()
+        })
+    }
+
+    /// Tells the slow half something. Never waits.
+    pub fn tell(&mut self, tale: Tale) {
+        // There is room, unless the slow half has ended: then nobody needs to know.
+        self.unheard.fetch_add(1, Ordering::Relaxed);
+        let told = self.tales.try_send(tale);
+        debug_assert!(!matches!(told, Err(TrySendError::Full(_))), "room for all");
+        self.wakes_slow.ring();
+    }
+}
+
+impl Drop for ToSlow {
+    fn drop(&mut self) {
+        // The slow half hears that nobody is here any more, once this is gone.
+        let (nobody, _) = sync_channel(0);
+        self.tales = nobody;
+        self.wakes_slow.ring();
+    }
+}

@@ -1,0 +1,233 @@
+//! Orders of the slow half: what programs and people ask for, with everything that it takes.
+
+use std::os::fd::AsFd;
+
+use netdev::Device;
+use rustix::io::Errno;
+
+use super::Worker;
+use super::order::CATCH_UP;
+use super::submissions::BUDGET;
+use crate::capture::CaptureError;
+use crate::clock::Clock;
+use crate::exchange::{Ask, ClientKey, Order, Refused, SessionKey, Tale, Told};
+use crate::fast::connections::SessionId;
+use crate::fast::session::EndReason;
+use crate::network::Network;
+
+/// How long orders are taken in one go, in nanoseconds: the one that is begun when this is over is
+/// done, what a session has submitted before it can wait.
+const BUDGET_NS: u64 = 50_000;
+
+/// An order whose turn it is as soon as what its session had submitted before is taken.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    order: Order,
+    /// Submissions that are taken before it, at most.
+    left: usize,
+}
+
+/// Whose submissions come before an order.
+fn precedes(order: &Order) -> Option<SessionKey> {
+    match order {
+        Order::Ask { session, .. } => *session,
+        _ => None,
+    }
+}
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// Takes orders for a bounded time; true if there were any.
+    pub(super) fn take_orders(&mut self) -> bool {
+        let clock = Clock::start();
+        let mut any = false;
+        while let Some(waiting) = self.next_order() {
+            any = true;
+            let over = clock.now().as_nanos() >= BUDGET_NS;
+            if over {
+                self.waiting = Some(waiting);
+                break;
+            }
+            self.take_order(waiting);
+        }
+        any
+    }
+
+    fn next_order(&mut self) -> Option<Waiting> {
+        self.waiting.take().or_else(|| {
+            let order = self.slow.order()?;
+            let session = precedes(&order).and_then(|key| self.session_named(key));
+            let ring = session
+                .and_then(|id| self.sessions.get(id))
+                .map_or(0, |session| session.region.submissions.capacity());
+            Some(Waiting {
+                order,
+                left: ring as usize,
+            })
+        })
+    }
+
+    /// Takes an order, or some of the submissions that come before it.
+    fn take_order(&mut self, mut waiting: Waiting) {
+        if let Order::Ask {
+            client, session, ..
+        } = &waiting.order
+            && let Some(session) = *session
+        {
+            let client = *client;
+            // Submissions that were made before the request may be seen only after it. They come
+            // first: a connection that was accepted would be taken for one that was not.
+            match self.take_before(session, waiting.left) {
+                Ok(Some(taken)) if taken != 0 => {
+                    waiting.left -= taken;
+                    self.waiting = Some(waiting);
+                    return;
+                }
+                Ok(_) => {}
+                Err(reason) => {
+                    self.breaches.push((session.id, reason));
+                    let refused = Err(Refused::Breach(reason));
+                    self.slow.tell(Tale::Answer(client, refused));
+                    return;
+                }
+            }
+        }
+        self.carry_out(waiting.order);
+    }
+
+    /// Takes some of what a session has submitted: how many, if it is there.
+    fn take_before(&mut self, key: SessionKey, left: usize) -> Result<Option<usize>, EndReason> {
+        let Some(id) = self.session_named(key) else {
+            return Ok(None);
+        };
+        self.catch_up_left = CATCH_UP;
+        self.take_submissions_of(id, left.min(BUDGET)).map(Some)
+    }
+
+    /// The slot of a session, if it is still there.
+    fn session_named(&self, key: SessionKey) -> Option<SessionId> {
+        let session = self.sessions.get(key.id)?;
+        (session.number == key.number && session.ended.is_none()).then_some(key.id)
+    }
+
+    fn carry_out(&mut self, order: Order) {
+        match order {
+            Order::Ask {
+                client,
+                session,
+                what,
+            } => {
+                let session = session.and_then(|key| self.session_named(key));
+                let answer = self.answer(client, session, what);
+                self.slow.tell(Tale::Answer(client, answer));
+            }
+            Order::End(key, reason) => {
+                if let Some(id) = self.session_named(key) {
+                    self.end_session(id, reason);
+                }
+            }
+            Order::ChildClosed { token, what } => self.child_closed(token, what),
+            Order::ChildEnded(token) => self.forget_fork(token),
+            Order::EndResponding => self.network.end_responding(),
+        }
+    }
+
+    fn answer(
+        &mut self,
+        client: ClientKey,
+        session: Option<SessionId>,
+        what: Ask,
+    ) -> Result<Told, Refused> {
+        let attached = session.ok_or(Errno::NOTCONN);
+        Ok(match what {
+            Ask::Attach {
+                session,
+                fork_token,
+            } => {
+                debug_assert_eq!(session.client, client, "its own");
+                Told::Attached(self.attach(session, fork_token)?)
+            }
+            Ask::Listen {
+                local,
+                proof,
+                backlog,
+            } => Told::Listening(self.listen(attached?, local, proof, backlog)?),
+            Ask::Bound { local, socket } => {
+                self.lend_port(attached?, local, socket)?;
+                Told::Done
+            }
+            Ask::Local(remote) => {
+                attached?;
+                if !self.listens_here(remote) {
+                    return Err(Errno::OPNOTSUPP.into());
+                }
+                Told::Done
+            }
+            Ask::Unlisten(listener) => {
+                self.unlisten(attached?, listener)?;
+                Told::Done
+            }
+            Ask::Waker(waker) => Told::Waker(self.add_waker(attached?, waker)?),
+            Ask::Fork(token) => {
+                let id = attached?;
+                // The process counts it too, whatever comes of it.
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.forks = session.forks.wrapping_add(1);
+                }
+                self.fork(id, token.ok_or(Errno::MFILE)?)?;
+                Told::Done
+            }
+            Ask::AdoptListener(listener) => {
+                Told::Listening(self.adopt_listener(attached?, listener)?)
+            }
+            Ask::Info { conn, mut room } => {
+                let id = attached?;
+                let name = crate::fast::session::conn_ref(conn);
+                let own = self.named(id, name).is_ok();
+                let info = self.stack.info(self.now, conn).filter(|_| own);
+                *room = Some((info.ok_or(Errno::NOTCONN)?, self.age(conn)));
+                Told::Info(room)
+            }
+            Ask::Stats(mut snapshot) => {
+                self.fill(&mut snapshot);
+                Told::Stats(snapshot)
+            }
+            Ask::Sockets { after, mut page } => {
+                self.socket_rows(after, &mut page);
+                Told::Sockets(page)
+            }
+            Ask::Explain { pid, mut listeners } => {
+                let connections = self.explain(pid, &mut listeners);
+                Told::Explained {
+                    listeners,
+                    connections,
+                }
+            }
+            Ask::Capture(capture) => match self.captures.begin(*capture, self.now) {
+                Ok(()) => Told::Done,
+                Err(CaptureError::TooMany) => return Err(Refused::TooManyCaptures),
+                Err(_) => return Err(Errno::INVAL.into()),
+            },
+            Ask::Respond {
+                interface,
+                program,
+                endpoints,
+            } => {
+                let program = program.as_ref().map(AsFd::as_fd);
+                if let Err(error) = self.network.respond(interface, program, &endpoints) {
+                    self.network.end_responding();
+                    return Err(Refused::Steering(error));
+                }
+                Told::Done
+            }
+            Ask::Reload(new) => {
+                let changes = self.reload(&new);
+                Told::Reloaded(Box::new((changes, self.config.limits.clone())))
+            }
+            Ask::Stop => {
+                tracing::info!("asked to stop by the control socket");
+                self.begin_stop();
+                Told::Done
+            }
+        })
+    }
+}

@@ -1,0 +1,201 @@
+//! What the fast half has answered, put into words, and sent with what was made for it.
+
+use queue_pair::control::{Fds, Reply};
+use rustix::io::Errno;
+
+use super::Desk;
+use super::requests::{Refusal, errno_of};
+use crate::capture::CaptureError;
+use crate::exchange::{Ask, ClientKey, Order, Page, ROWS, Refused, SessionKey, Told};
+use crate::fast::session::EndReason;
+use crate::slow::control::Pending;
+use crate::stats::conn_info;
+
+impl Desk {
+    /// The fast half has answered what a control connection asked.
+    pub(super) fn answered(&mut self, key: ClientKey, answer: Result<Told, Refused>) {
+        let slot = key.slot;
+        let pending = self
+            .control
+            .client_named(key)
+            .and_then(|client| client.pending.take());
+        let Some(pending) = pending else {
+            // It is gone; what was made for it goes, too.
+            if let Ok(Told::Attached(session)) = answer {
+                self.order(Order::End(session, EndReason::Gone));
+            }
+            return;
+        };
+        let (pending, answer) = match (pending, answer) {
+            (
+                Pending::Sockets {
+                    filter,
+                    mut rows,
+                    left,
+                },
+                Ok(Told::Sockets(page)),
+            ) => {
+                let found = page.rows.into_iter().map(super::facts::row);
+                rows.extend(found.filter(|row| filter.wants(row)));
+                let room = ROWS - rows.len();
+                if page.next.is_some() && room > 0 && left > 0 {
+                    let what = Ask::Sockets {
+                        after: page.next,
+                        page: Page::with_room(room),
+                    };
+                    let left = left - 1;
+                    let pending = Pending::Sockets { filter, rows, left };
+                    self.ask(key, what, pending);
+                    return;
+                }
+                let reply = Reply::Sockets {
+                    rows,
+                    next: page.next,
+                };
+                if let Err(error) = self.control.reply(slot, &reply, Fds::new()) {
+                    self.failed(slot, &error);
+                }
+                return;
+            }
+            other => other,
+        };
+        let replied = match self.in_words(slot, pending, answer) {
+            Ok((reply, fds)) => self.control.reply(slot, &reply, fds),
+            Err((errno, message)) => {
+                let errno = errno.raw_os_error();
+                let reply = Reply::Error { errno, message };
+                self.control.reply(slot, &reply, Fds::new())
+            }
+        };
+        if let Err(error) = replied {
+            self.failed(slot, &error);
+        }
+    }
+
+    /// Somebody is gone who waited for an answer.
+    pub(super) fn abandon(&mut self, pending: Pending) {
+        if let Pending::Fork { token, .. } = pending {
+            self.order(Order::ChildEnded(token));
+        }
+    }
+
+    fn in_words(
+        &mut self,
+        slot: u32,
+        pending: Pending,
+        answer: Result<Told, Refused>,
+    ) -> Result<(Reply, Fds), Refusal> {
+        let told = match answer {
+            Ok(told) => told,
+            Err(refused) => {
+                if matches!(pending, Pending::Respond)
+                    && let Some(client) = self.control.client(slot)
+                {
+                    client.responds = false;
+                }
+                return Err(why(&pending, refused));
+            }
+        };
+        let mut fds = Fds::new();
+        let reply = match (told, pending) {
+            (Told::Attached(session), pending @ Pending::Attach { .. }) => {
+                return Ok(self.attached(slot, session, pending));
+            }
+            (Told::Listening(listener), _) => Reply::Listening { listener },
+            (Told::Waker(waker), Pending::Waker(hears)) => {
+                fds.push(hears);
+                Reply::Waker { waker }
+            }
+            (Told::Done, Pending::Fork { token, ends }) => {
+                let failed = |errno| (errno, "the fork cannot be followed".to_owned());
+                let (theirs, ours) = ends.ok_or_else(|| failed(Errno::MFILE))?;
+                if let Err(errno) = self.control.watch_lifeline(token, ours) {
+                    self.order(Order::ChildEnded(token));
+                    return Err(failed(errno));
+                }
+                fds.push(theirs);
+                Reply::Forked { token }
+            }
+            (Told::Info(room), _) => match *room {
+                Some((info, age)) => Reply::Info(Box::new(conn_info(&info, age))),
+                None => return Err((Errno::NOTCONN, "no such connection of yours".to_owned())),
+            },
+            (Told::Stats(snapshot), _) => Reply::Stats(self.metrics(&snapshot)),
+            (Told::Reloaded(changed), _) => {
+                let (changes, limits) = *changed;
+                self.reloaded(&changes, limits);
+                Reply::Reloaded {
+                    changed: changes.live,
+                    at_start: changes.at_start,
+                }
+            }
+            (
+                Told::Explained {
+                    listeners,
+                    connections,
+                },
+                Pending::Explain(pid),
+            ) => Reply::Explained(self.explanations(pid, &listeners, connections)),
+            _ => Reply::Done,
+        };
+        Ok((reply, fds))
+    }
+
+    fn attached(&mut self, slot: u32, session: SessionKey, pending: Pending) -> (Reply, Fds) {
+        let Pending::Attach {
+            process,
+            region,
+            doorbell,
+            waker,
+        } = pending
+        else {
+            return (Reply::Done, Fds::new());
+        };
+        let number = session.number;
+        tracing::info!(
+            session = number,
+            pid = process.pid,
+            program = &*process.program,
+            "attached"
+        );
+        if let Some(client) = self.control.client(slot) {
+            client.session = Some(session);
+        }
+        let pidfd = self.process_descriptor(slot, process.pid);
+        if let Some(pidfd) = pidfd
+            && let Err(error) = self.control.watch_process(slot, pidfd)
+        {
+            tracing::warn!(%error, "a session's process cannot be polled");
+        }
+        let reply = Reply::Attached {
+            session: number,
+            engine: self.facts.name.clone(),
+            interface: self.facts.index,
+            local: self.facts.local,
+        };
+        (reply, [region, doorbell, waker].into_iter().collect())
+    }
+}
+
+/// Why something was not done.
+fn why(pending: &Pending, refused: Refused) -> Refusal {
+    let errno = match refused {
+        Refused::Errno(errno) => errno,
+        Refused::Stopping => return (Errno::AGAIN, "the engine is stopping".to_owned()),
+        Refused::Breach(reason) => return (Errno::CONNRESET, reason.to_string()),
+        Refused::Steering(error) => return (Errno::INVAL, error.to_string()),
+        Refused::TooManyCaptures => return (Errno::BUSY, CaptureError::TooMany.to_string()),
+    };
+    let message = match pending {
+        Pending::Listen(addr) => format!("{addr} is not offloaded: {errno}"),
+        Pending::Bound(local) => format!("{local} is not used: {errno}"),
+        Pending::Unlisten(listener) => format!("listener {listener} is not yours"),
+        Pending::Waker(_) => "no further waker".to_owned(),
+        Pending::Fork { .. } => "the fork cannot be followed".to_owned(),
+        Pending::Local => "nothing on the engine listens there".to_owned(),
+        Pending::Adopt => "the listener did not come through a fork".to_owned(),
+        Pending::Info => "no such connection of yours".to_owned(),
+        _ => errno_of(&errno.into()).to_string(),
+    };
+    (errno, message)
+}

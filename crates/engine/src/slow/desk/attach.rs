@@ -1,0 +1,119 @@
+//! What a process is given that attaches: memory, doorbells, a place.
+
+use std::os::fd::OwnedFd;
+
+use queue_pair::{EngineSide, Layout, Sizes, doorbell, region};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::Desk;
+use crate::exchange::{Ask, ClientKey};
+use crate::fast::session::{Process, Session};
+use crate::slow::control::Pending;
+use crate::stats::Drop;
+
+/// Of all sessions, the last quarter (one in so many) is for users that have less than their share.
+const SCARCE: usize = 4;
+
+/// Why a process cannot attach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoSession {
+    /// Its user has as many as one may have.
+    #[error(
+        "most places are taken, and its user has as many sessions as limits.sessions_per_user allows"
+    )]
+    OfUser,
+    /// All places are taken.
+    #[error("there are as many sessions as limits.sessions allows")]
+    Full,
+    /// The kernel gives no memory, or no descriptors.
+    #[error("the kernel gives no memory for a session: {0}")]
+    Kernel(Errno),
+}
+
+impl NoSession {
+    /// The errno to answer with.
+    pub(super) fn errno(self) -> Errno {
+        match self {
+            Self::OfUser | Self::Full => Errno::AGAIN,
+            Self::Kernel(errno) => errno,
+        }
+    }
+}
+
+fn of_kernel(error: std::io::Error) -> NoSession {
+    NoSession::Kernel(Errno::from_io_error(&error).unwrap_or(Errno::NOMEM))
+}
+
+impl Desk {
+    /// Makes all of a session, to be taken in.
+    pub(super) fn make_session(
+        &mut self,
+        client: ClientKey,
+        process: Process,
+        fork_token: Option<u64>,
+    ) -> Result<(Ask, Pending), NoSession> {
+        self.has_place(process.uid)?;
+        let (region, engine_side) = self.make_region()?;
+        let (doorbell, bell) = doorbell::pair().map_err(of_kernel)?;
+        let (waker, hears) = doorbell::pair().map_err(of_kernel)?;
+        self.numbers = self.numbers.wrapping_add(1);
+        *self.sessions.entry(process.uid).or_default() += 1;
+        let pending = Pending::Attach {
+            process: process.clone(),
+            region,
+            doorbell: doorbell.into(),
+            waker: hears.into(),
+        };
+        let session = Session::new(self.numbers, client, process, engine_side, bell, waker);
+        let ask = Ask::Attach {
+            session: Box::new(session),
+            fork_token,
+        };
+        Ok((ask, pending))
+    }
+
+    /// Whether there is a place for one more session of a user. Those that have ended count while they
+    /// hold memory: else a user could have any number.
+    fn has_place(&mut self, uid: u32) -> Result<(), NoSession> {
+        let limits = &self.facts.limits;
+        let taken: usize = self.sessions.values().sum();
+        // A share binds only when others may need what is left.
+        let left = (limits.sessions as usize).saturating_sub(taken);
+        let scarce = left <= limits.sessions as usize / SCARCE;
+        let of_user = self.sessions.get(&uid).copied().unwrap_or(0);
+        if scarce && of_user >= limits.sessions_per_user as usize {
+            self.counters.drop(Drop::SessionsOfUser);
+            return Err(NoSession::OfUser);
+        }
+        if left == 0 {
+            self.counters.drop(Drop::SessionsFull);
+            return Err(NoSession::Full);
+        }
+        Ok(())
+    }
+
+    fn make_region(&self) -> Result<(OwnedFd, EngineSide), NoSession> {
+        let limits = &self.facts.limits;
+        let page = u64::from(queue_pair::RECEIVE_CHUNK);
+        let layout = Layout::new(Sizes {
+            submission_entries: limits.ring_entries,
+            completion_entries: limits.ring_entries,
+            positions: limits.connections,
+            send_len: u64::from(limits.send_area).next_multiple_of(page),
+            receive_len: u64::from(limits.receive_area).next_multiple_of(page),
+        })
+        .map_err(|_| NoSession::Kernel(Errno::INVAL))?;
+        region::create(&layout).map_err(of_kernel)
+    }
+
+    /// A descriptor of the process at the other end: from the socket itself, or, on kernels that
+    /// cannot say, by its number.
+    pub(super) fn process_descriptor(&mut self, slot: u32, pid: u32) -> Option<OwnedFd> {
+        let fd = self.control.client_fd(slot)?;
+        netdev::syscalls::peer_pidfd(fd).ok().or_else(|| {
+            let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+            pidfd_open(pid, PidfdFlags::empty()).ok()
+        })
+    }
+}

@@ -1,0 +1,176 @@
+//! What people are told: metrics, sockets, explanations.
+
+use std::net::SocketAddr;
+
+use queue_pair::control::{Explanation, Metric, MetricKind, SocketRow};
+
+use super::Desk;
+use crate::exchange::{Row, RowKind, Snapshot};
+use crate::fast::session::{SessionCounters, conn_ref};
+use crate::stats::{Metrics, conn_info, state_name};
+
+/// Receive queues whose counts fit in an answer.
+const QUEUES: usize = 64;
+
+/// One of the counts of a receive queue.
+type CountOfQueue = fn(&netdev::Counters) -> u64;
+
+/// One of the counts of a session.
+type Count = fn(&SessionCounters) -> u64;
+
+impl Desk {
+    /// Every counter and gauge.
+    pub(super) fn metrics(&self, of: &Snapshot) -> Vec<Metric> {
+        let mut metrics = Metrics::default();
+        let mut counters = of.worker.clone();
+        counters.add_drops(&self.counters);
+        metrics.worker(&counters);
+        metrics.tcp(&of.tcp);
+        for (name, value) in of.device.iter() {
+            let help = "Counts of the device";
+            metrics.labelled("device", help, ("count", name), value);
+        }
+        let of_queues: [(_, _, CountOfQueue); 2] = [
+            ("queue_frames", "Frames received by a receive queue", |c| {
+                c.received_frames
+            }),
+            (
+                "queue_dropped",
+                "Frames to a receive queue that were lost before the engine saw them",
+                netdev::Counters::receive_dropped,
+            ),
+        ];
+        for (name, help, count) in of_queues {
+            for (queue, counters) in of.queues.iter().take(QUEUES) {
+                let queue = queue.to_string();
+                metrics.labelled(name, help, ("queue", queue.as_str()), count(counters));
+            }
+        }
+        for (reason, count) in &of.steering {
+            let help = "Frames seen by the steering program, by what became of them and why";
+            metrics.labelled("steering", help, ("reason", reason), *count);
+        }
+        for (name, help, value) in [
+            (
+                "connections",
+                "Connections, orphans included",
+                of.connections,
+            ),
+            ("half_open", "Handshakes under way", of.half_open),
+            ("time_wait", "Pairs in TIME-WAIT", of.time_wait),
+            ("mtu", "Bytes of the largest packet that is sent", of.mtu),
+            ("listeners", "Listeners", of.listeners),
+            ("attached", "Sessions attached now", of.attached),
+            ("paths", "Destinations remembered", of.paths),
+            (
+                "held_frames",
+                "Frames waiting for a neighbour",
+                of.held_frames,
+            ),
+        ] {
+            metrics.gauge(name, help, value);
+        }
+        // All of one name together, as readers of metrics want it.
+        let of_sessions: [(_, _, Count); 4] = [
+            ("session_submissions", "Submissions taken", |c| {
+                c.submissions
+            }),
+            ("session_completions", "Completions posted", |c| {
+                c.completions
+            }),
+            ("session_doorbells", "Doorbells rung", |c| c.doorbells),
+            ("session_refused", "Requests refused", |c| c.refused),
+        ];
+        for (name, help, count) in of_sessions {
+            for (number, pid, counters) in &of.sessions {
+                let (number, pid) = (number.to_string(), pid.to_string());
+                let labels = [("session", number.as_str()), ("pid", pid.as_str())];
+                let value = count(counters) as f64;
+                metrics.add(name, help, MetricKind::Counter, &labels, value);
+            }
+        }
+        metrics.into_vec()
+    }
+
+    /// What became of a process's sockets: what the engine has of it (with the descriptors that the
+    /// process has told), then what the process reported as left to the kernel.
+    pub(super) fn explanations(
+        &self,
+        pid: u32,
+        listeners: &[SocketAddr],
+        [across, within]: [usize; 2],
+    ) -> Vec<Explanation> {
+        let offloaded = |kind: String| Explanation {
+            fd: Explanation::NO_DESCRIPTOR,
+            kind,
+            reason: String::new(),
+        };
+        let (accepting, mut told): (Vec<_>, Vec<_>) = self
+            .control
+            .explanations(pid)
+            .into_iter()
+            .partition(Explanation::is_offloaded_listener);
+        let listeners = listeners.iter().map(|local| {
+            // The process has said which descriptor it is. What it said of others is past: they
+            // are closed, or the engine that had them is.
+            let kind = Explanation::listener(*local);
+            let known = accepting.iter().find(|told| told.kind == kind).cloned();
+            known.unwrap_or_else(|| offloaded(kind))
+        });
+        let mut explained: Vec<Explanation> = listeners.collect();
+        for (kind, count) in [("connection", across), ("local connection", within)] {
+            match count {
+                0 => {}
+                1 => explained.push(offloaded(format!("1 {kind}"))),
+                count => explained.push(offloaded(format!("{count} {kind}s"))),
+            }
+        }
+        explained.append(&mut told);
+        explained
+    }
+}
+
+/// A socket as people see it.
+pub(super) fn row(row: Row) -> SocketRow {
+    let (session, pid, program) = match row.owner {
+        Some((number, pid, program)) => (Some(number), Some(pid), program.as_ref().to_owned()),
+        None => (None, None, String::new()),
+    };
+    match row.kind {
+        RowKind::Listener {
+            local,
+            waiting,
+            backlog,
+        } => SocketRow {
+            conn: None,
+            session,
+            pid,
+            program,
+            local,
+            peer: None,
+            within: false,
+            state: "LISTEN".to_owned(),
+            receive_queue: waiting,
+            send_queue: backlog.into(),
+            info: None,
+        },
+        RowKind::Connection {
+            conn,
+            within,
+            info,
+            age,
+        } => SocketRow {
+            conn: Some(conn_ref(conn)),
+            session,
+            pid,
+            program,
+            local: info.local,
+            peer: Some(info.remote),
+            within,
+            state: state_name(info.state).to_owned(),
+            receive_queue: info.receive_queue,
+            send_queue: info.send_queue,
+            info: Some(conn_info(&info, age)),
+        },
+    }
+}

@@ -1,0 +1,291 @@
+//! The desk: where programs attach and people ask. It reads what control connections want, checks it,
+//! makes what it takes (memory, descriptors, room for the answer) and gives the fast half an
+//! [`Order`]; what that has to say it puts into words.
+//!
+//! A connection has one request under way at most; its next one is read when that is answered. So
+//! nobody fills the queue for the others.
+
+mod answers;
+mod attach;
+mod facts;
+mod lifelines;
+mod reload;
+mod requests;
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use queue_pair::control::ChannelError;
+use rustix::time::Timespec;
+
+use crate::config::{Config, Limits, Reload};
+use crate::exchange::{ClientKey, Ended, Order, Tale, ToFast};
+use crate::fast::session::EndReason;
+use crate::poller::Source;
+use crate::slow::control::{Accepted, Control};
+use crate::stats::{Counters, Drop};
+
+/// Connections that are accepted in one go.
+const ACCEPT_BUDGET: usize = 64;
+/// When what could not be sent to the fast half is tried again.
+const AGAIN: Duration = Duration::from_millis(1);
+/// When what the kernel refused is tried again.
+const RESUME: Duration = Duration::from_secs(1);
+
+/// What the desk knows of the engine.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// What programs call it.
+    pub name: String,
+    /// The name of the interface that it works on.
+    pub interface: String,
+    /// The index of that.
+    pub index: u32,
+    /// The cookie of the network namespace that it is in.
+    pub namespace: u64,
+    /// It is the wire between programs on this machine.
+    pub local: bool,
+    /// What one can have of it.
+    pub limits: Limits,
+}
+
+impl Facts {
+    /// Of an engine with this configuration, on the interface with this index, in the network namespace
+    /// with this cookie.
+    pub fn new(config: &Config, index: u32, namespace: u64) -> Self {
+        Self {
+            name: config.name.clone(),
+            interface: config.interface.clone(),
+            index,
+            namespace,
+            local: config.local,
+            limits: config.limits.clone(),
+        }
+    }
+}
+
+/// The desk.
+pub struct Desk {
+    facts: Facts,
+    control: Control,
+    fast: ToFast,
+    /// Orders that the fast half had no room for.
+    backlog: VecDeque<Order>,
+    /// Sessions whose memory has not come back, of each user.
+    sessions: HashMap<u32, usize>,
+    /// The number of the last session.
+    numbers: u32,
+    /// Makes fork tokens that nobody can guess.
+    tokens: RandomState,
+    forked: u64,
+    counters: Counters,
+    /// Reads the configuration again.
+    reread: Option<Reload>,
+}
+
+impl Desk {
+    /// With what `control` brings, in front of the fast half behind `fast`.
+    ///
+    /// # Errors
+    /// It cannot be polled.
+    pub fn new(facts: Facts, control: Control, fast: ToFast) -> rustix::io::Result<Self> {
+        control.poller.add(fast.as_fd(), Source::Tales)?;
+        Ok(Self {
+            facts,
+            control,
+            fast,
+            backlog: VecDeque::new(),
+            sessions: HashMap::new(),
+            numbers: 0,
+            tokens: RandomState::new(),
+            forked: 0,
+            counters: Counters::default(),
+            reread: None,
+        })
+    }
+
+    /// Works until the fast half has ended.
+    pub fn run(mut self) {
+        let mut resumed = Instant::now();
+        loop {
+            let limit = match () {
+                () if !self.backlog.is_empty() => Some(AGAIN),
+                () if self.control.is_paused() => Some(RESUME),
+                () => None,
+            };
+            let limit = limit.map(|limit| Timespec::try_from(limit).unwrap_or_default());
+            let ready = self.control.poller.wait(limit.as_ref());
+            if self.see_to(&ready).is_err() {
+                return;
+            }
+            if resumed.elapsed() >= RESUME {
+                resumed = Instant::now();
+                self.control.resume();
+            }
+        }
+    }
+
+    /// Does what there is to do now, and never waits: for who drives both halves himself. True if there
+    /// was anything.
+    pub fn attend(&mut self) -> bool {
+        self.control.resume();
+        let ready = self.control.poller.ready();
+        let heard = self.see_to(&ready);
+        !ready.is_empty() || heard == Ok(true)
+    }
+
+    /// Takes on a control connection that was not accepted by the control socket.
+    pub fn add_client(&mut self, connection: OwnedFd) -> rustix::io::Result<()> {
+        self.control.add_client(connection).map(drop)
+    }
+
+    /// What was counted so far: refusals, above all.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn see_to(&mut self, ready: &[Source]) -> Result<bool, Ended> {
+        let heard = self.hear()?;
+        self.send_backlog();
+        for source in ready {
+            match *source {
+                Source::Listener => self.accept_clients(),
+                Source::Client(slot) => self.serve_client(slot),
+                Source::Process(slot) => self.process_ended(slot),
+                Source::Lifeline(slot) => self.lifeline_readable(slot),
+                // Heard already; the others are the fast half's.
+                Source::Tales
+                | Source::Bell(_)
+                | Source::Network
+                | Source::Stop
+                | Source::Orders => {}
+            }
+        }
+        Ok(heard)
+    }
+
+    /// Hears what the fast half has to say.
+    fn hear(&mut self) -> Result<bool, Ended> {
+        let mut heard = false;
+        while let Some(tale) = self.fast.hear()? {
+            heard = true;
+            match tale {
+                Tale::Answer(client, answer) => self.answered(client, answer),
+                Tale::Ended(client, session, reason) => {
+                    let number = session.number;
+                    let pid = self.control.client_named(client).map(|client| client.pid);
+                    if reason.is_breach() {
+                        tracing::warn!(session = number, pid, %reason, "session ended");
+                    } else {
+                        tracing::info!(session = number, pid, %reason, "session ended");
+                    }
+                    if pid.is_some() {
+                        self.close(client.slot);
+                    }
+                }
+                Tale::Spent(session) => {
+                    let uid = session.process.uid;
+                    if let Some(count) = self.sessions.get_mut(&uid) {
+                        *count -= 1;
+                        if *count == 0 {
+                            self.sessions.remove(&uid);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(heard)
+    }
+
+    fn order(&mut self, order: Order) {
+        self.backlog.push_back(order);
+        self.send_backlog();
+    }
+
+    fn send_backlog(&mut self) {
+        while let Some(order) = self.backlog.pop_front() {
+            if let Err(order) = self.fast.send(order) {
+                self.backlog.push_front(order);
+                return;
+            }
+        }
+    }
+
+    /// Accepts the control connections that wait.
+    fn accept_clients(&mut self) {
+        for _ in 0..ACCEPT_BUDGET {
+            match self.control.accept() {
+                Ok(Accepted::Client) => {}
+                Ok(Accepted::Nobody) => return,
+                Ok(Accepted::BeyondLimit) => self.counters.drop(Drop::ControlFull),
+                Ok(Accepted::NoDescriptor) => self.counters.drop(Drop::NoDescriptor),
+                Err(error) => {
+                    tracing::warn!(%error, "the control socket does not accept for a second");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Reads what a control connection asks; ends it, and its session, if it is over.
+    fn serve_client(&mut self, slot: u32) {
+        if let Err(error) = self.serve(slot) {
+            self.failed(slot, &error);
+        }
+    }
+
+    fn failed(&mut self, slot: u32, error: &ChannelError) {
+        if !matches!(error, ChannelError::Closed) {
+            tracing::warn!(%error, "control connection closed");
+        }
+        let reason = match error {
+            ChannelError::Violation(violation) => EndReason::Violation(*violation),
+            _ => EndReason::Gone,
+        };
+        self.end_client(slot, reason);
+    }
+
+    /// A process has ended. Its connection may be open all the same, in its children.
+    fn process_ended(&mut self, slot: u32) {
+        // The slot may have a new tenant by now.
+        if self.control.process_has_ended(slot) {
+            self.end_client(slot, EndReason::Gone);
+        }
+    }
+
+    /// Closes a control connection, and ends what was its.
+    fn end_client(&mut self, slot: u32, reason: EndReason) {
+        let Some(client) = self.control.client(slot) else {
+            return;
+        };
+        let (session, responds) = (client.session, client.responds);
+        self.close(slot);
+        if let Some(session) = session {
+            self.order(Order::End(session, reason));
+        }
+        if responds {
+            self.order(Order::EndResponding);
+        }
+    }
+
+    fn close(&mut self, slot: u32) {
+        if let Some(pending) = self.control.close(slot).and_then(|client| client.pending) {
+            self.abandon(pending);
+        }
+    }
+
+    fn next_token(&mut self) -> u64 {
+        self.forked += 1;
+        self.tokens.hash_one(self.forked)
+    }
+
+    fn key_of(&mut self, slot: u32) -> Option<ClientKey> {
+        let client = self.control.client(slot)?;
+        Some(ClientKey {
+            slot,
+            serial: client.serial,
+        })
+    }
+}

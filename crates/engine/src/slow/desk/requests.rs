@@ -1,0 +1,316 @@
+//! Requests on the control socket: who may ask, what they show, and what goes with the order.
+
+use std::os::fd::AsFd;
+
+use netdev::steering::Endpoint;
+use queue_pair::control::{self, ChannelError, Explanation, Fds, Reply, Request};
+use queue_pair::doorbell;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::Desk;
+use super::attach::NoSession;
+use crate::capture::Capture;
+use crate::exchange::{Ask, ClientKey, Order, Page, ROWS, SessionKey, Snapshot};
+use crate::fast::session::Process;
+use crate::slow::control::{Pending, prove_bound, prove_listener};
+use crate::sockets::SocketFilter;
+use crate::stats::Drop;
+
+/// Requests of one connection that are answered in one go.
+const BUDGET: usize = 16;
+/// How many times the fast half is asked for some sockets until one answer is sent.
+const PAGES: u32 = 64;
+/// The longest name of a program, or reason, that is kept.
+const MAX_TEXT: usize = 256;
+
+/// Why something is not done, with the errno for it.
+pub(super) type Refusal = (Errno, String);
+
+/// What the fast half is to do, and what waits for its answer.
+type Prepared = Result<(Ask, Pending), Refusal>;
+
+fn refuse<T>(errno: Errno, message: impl Into<String>) -> Result<T, Refusal> {
+    Err((errno, message.into()))
+}
+
+impl Desk {
+    pub(super) fn serve(&mut self, slot: u32) -> Result<(), ChannelError> {
+        self.control.flush(slot)?;
+        for _ in 0..BUDGET {
+            let Some(client) = self.control.client(slot) else {
+                return Ok(());
+            };
+            if client.pending.is_some() {
+                // What it asks next has to wait, unless it is not there any more.
+                return self.control.mute(slot);
+            }
+            let Some((request, fds)) = self.control.receive(slot)? else {
+                return Ok(());
+            };
+            if let Request::Report { fd, kind, reason } = request {
+                self.report(slot, fd, kind, reason);
+                continue;
+            }
+            let Some(client) = self.key_of(slot) else {
+                return Ok(());
+            };
+            match self.prepare(client, request, fds) {
+                Ok((what, pending)) => self.ask(client, what, pending),
+                Err((errno, message)) => {
+                    let errno = errno.raw_os_error();
+                    let reply = Reply::Error { errno, message };
+                    self.control.reply(slot, &reply, Fds::new())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the fast half asked for a control connection.
+    pub(super) fn ask(&mut self, client: ClientKey, what: Ask, pending: Pending) {
+        let Some(asks) = self.control.client_named(client) else {
+            return;
+        };
+        asks.pending = Some(pending);
+        let session = asks.session;
+        self.order(Order::Ask {
+            client,
+            session,
+            what,
+        });
+    }
+
+    fn prepare(&mut self, client: ClientKey, request: Request, mut fds: Fds) -> Prepared {
+        let slot = client.slot;
+        Ok(match request {
+            Request::Attach {
+                version,
+                program,
+                fork_token,
+            } => self.prepare_attach(client, version, program, fork_token)?,
+            Request::Listen { addr, backlog, .. } => {
+                self.session_of(slot)?;
+                let Some(shown) = fds.pop() else {
+                    return refuse(Errno::INVAL, "show the kernel's listening socket");
+                };
+                let (namespace, index) = (self.facts.namespace, self.facts.index);
+                let proof = prove_listener(shown.as_fd(), addr, namespace, index)
+                    .map_err(|refusal| (refusal.errno(), refusal.to_string()))?;
+                let local = addr;
+                let ask = Ask::Listen {
+                    local,
+                    proof,
+                    backlog,
+                };
+                (ask, Pending::Listen(addr))
+            }
+            Request::Bound { local } => {
+                self.session_of(slot)?;
+                let Some(socket) = fds.pop() else {
+                    return refuse(Errno::INVAL, "show the kernel's bound socket");
+                };
+                prove_bound(
+                    socket.as_fd(),
+                    local,
+                    self.facts.namespace,
+                    self.facts.index,
+                )
+                .map_err(|refusal| (refusal.errno(), refusal.to_string()))?;
+                (Ask::Bound { local, socket }, Pending::Bound(local))
+            }
+            Request::Local { remote } => {
+                self.session_of(slot)?;
+                (Ask::Local(remote), Pending::Local)
+            }
+            Request::Unlisten { listener } => {
+                self.session_of(slot)?;
+                (Ask::Unlisten(listener), Pending::Unlisten(listener))
+            }
+            Request::Waker => {
+                self.session_of(slot)?;
+                let made = doorbell::pair();
+                let (ringer, hears) =
+                    made.map_err(|error| (errno_of(&error), "no further waker".to_owned()))?;
+                (Ask::Waker(ringer), Pending::Waker(hears.into()))
+            }
+            Request::Fork => {
+                self.session_of(slot)?;
+                let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+                let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+                let token = self.next_token();
+                (
+                    Ask::Fork(pair.is_ok().then_some(token)),
+                    Pending::Fork {
+                        token,
+                        ends: pair.ok(),
+                    },
+                )
+            }
+            Request::AdoptListener { listener } => {
+                self.session_of(slot)?;
+                (Ask::AdoptListener(listener), Pending::Adopt)
+            }
+            Request::Info { conn } => {
+                self.session_of(slot)?;
+                let conn = tcp::ConnId {
+                    index: conn.index,
+                    generation: conn.generation,
+                };
+                let room = Box::default();
+                (Ask::Info { conn, room }, Pending::Info)
+            }
+            Request::Stats => (Ask::Stats(Snapshot::with_room()), Pending::Facts),
+            Request::Sockets { after, filter } => {
+                let filter = SocketFilter::parse(&filter)
+                    .map_err(|error| (Errno::INVAL, format!("filter: {error}")))?;
+                let page = Page::with_room(ROWS);
+                let pending = Pending::Sockets {
+                    filter,
+                    rows: Vec::with_capacity(ROWS),
+                    left: PAGES,
+                };
+                (Ask::Sockets { after, page }, pending)
+            }
+            Request::Explain { pid } => {
+                let listeners = Vec::with_capacity(ROWS);
+                (Ask::Explain { pid, listeners }, Pending::Explain(pid))
+            }
+            Request::Capture { filter } => {
+                self.privileged(slot)?;
+                let Some(socket) = fds.pop() else {
+                    return refuse(Errno::INVAL, "send the end of a stream socket along");
+                };
+                let capture = Capture::new(&filter, socket, &self.facts.interface)
+                    .map_err(|error| (Errno::INVAL, error.to_string()))?;
+                (Ask::Capture(Box::new(capture)), Pending::Facts)
+            }
+            Request::Respond {
+                interface,
+                endpoints,
+            } => {
+                self.privileged(slot)?;
+                let program = fds.pop();
+                let responds = self.control.client(slot).is_some_and(|c| c.responds);
+                if !responds && self.control.has_responder() {
+                    return refuse(Errno::BUSY, "another responder is there already");
+                }
+                if !responds && program.is_none() {
+                    return refuse(Errno::INVAL, "send the responder's program along");
+                }
+                if let Some(client) = self.control.client(slot) {
+                    client.responds = true;
+                }
+                let endpoint = |(address, port, vlan)| Endpoint {
+                    vlan,
+                    ..Endpoint::new(address, port)
+                };
+                let ask = Ask::Respond {
+                    interface,
+                    program,
+                    endpoints: endpoints.into_iter().map(endpoint).collect(),
+                };
+                (ask, Pending::Respond)
+            }
+            Request::Reload => {
+                self.privileged(slot)?;
+                let new = self.reread().map_err(|error| (Errno::INVAL, error))?;
+                (Ask::Reload(Box::new(new)), Pending::Facts)
+            }
+            Request::Shutdown => {
+                self.privileged(slot)?;
+                (Ask::Stop, Pending::Facts)
+            }
+            // Answered already.
+            Request::Report { .. } => return refuse(Errno::INVAL, "it wants no answer"),
+        })
+    }
+
+    fn prepare_attach(
+        &mut self,
+        key: ClientKey,
+        version: u32,
+        program: String,
+        fork_token: Option<u64>,
+    ) -> Prepared {
+        if version != control::VERSION {
+            let own = control::VERSION;
+            let message = format!("the engine speaks version {own}, the program {version}");
+            return refuse(Errno::PROTONOSUPPORT, message);
+        }
+        let Some(client) = self.control.client(key.slot) else {
+            return refuse(Errno::BADF, "the connection is gone");
+        };
+        if client.session.is_some() {
+            return refuse(Errno::ALREADY, "attached already");
+        }
+        if client.namespace != self.facts.namespace {
+            // What its own kernel sockets would not reach it must not reach through the engine.
+            self.counters.drop(Drop::OtherNamespace);
+            return refuse(Errno::PERM, "the program is in another network namespace");
+        }
+        let process = Process {
+            pid: client.pid,
+            uid: client.uid,
+            program: shortened(program).into(),
+        };
+        if let Some(token) = fork_token {
+            // What the child has closed before it attached it does not have.
+            self.listen_to_lifeline(token);
+            self.control.forget_lifeline(token);
+        }
+        let pid = process.pid;
+        self.make_session(key, process, fork_token)
+            .map_err(|error| {
+                if let Some(token) = fork_token {
+                    // Nobody hears its lifeline any more.
+                    self.order(Order::ChildEnded(token));
+                }
+                if matches!(error, NoSession::Kernel(_)) {
+                    tracing::warn!(pid, %error, "a program is left to the kernel");
+                }
+                (error.errno(), error.to_string())
+            })
+    }
+
+    fn report(&mut self, slot: u32, fd: i32, kind: String, reason: String) {
+        let Some(client) = self.control.client(slot) else {
+            return;
+        };
+        let explanation = Explanation {
+            fd,
+            kind: shortened(kind),
+            reason: shortened(reason),
+        };
+        let pid = client.pid;
+        if !self.control.report(pid, explanation) {
+            self.counters.drop(Drop::ReportsFull);
+        }
+    }
+
+    fn session_of(&mut self, slot: u32) -> Result<SessionKey, Refusal> {
+        let session = self.control.client(slot).and_then(|client| client.session);
+        session.ok_or_else(|| (Errno::NOTCONN, "attach first".to_owned()))
+    }
+
+    /// Refuses who is neither root nor the engine's own user.
+    fn privileged(&mut self, slot: u32) -> Result<(), Refusal> {
+        let own = rustix::process::geteuid().as_raw();
+        match self.control.client(slot) {
+            Some(client) if client.uid == 0 || client.uid == own => Ok(()),
+            _ => refuse(Errno::PERM, "for root and the engine's own user"),
+        }
+    }
+}
+
+pub(super) fn errno_of(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::NOMEM)
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
+    }
+    text
+}
