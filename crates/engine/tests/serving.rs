@@ -176,6 +176,23 @@ fn ten_thousand_connections_in_sequence_leave_nothing_behind() {
     assert_eq!(world.worker.stack().connection_count(), 0);
 }
 
+#[test]
+fn what_was_sent_leaves_before_a_reset() {
+    let mut world = World::new();
+    let (mut host, conn, peer) = world.connected();
+    // Both are in the ring before the engine looks.
+    host.send(conn, b"last words", 0);
+    host.submit(Submission::Close {
+        conn,
+        abort: true,
+        at: 0,
+    });
+    world.settle();
+    assert_eq!(world.peer.conns[&peer].bytes, b"last words");
+    let failed = world.peer.conns[&peer].update.failed;
+    assert_eq!(failed, Some(tcp::Failure::Reset));
+}
+
 //~ RFC 9293 MUST-44
 #[test]
 fn a_connection_is_opened_from_a_leased_port() {

@@ -343,6 +343,14 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Ends a connection whose owner is done with it.
     pub(super) fn finish(&mut self, conn: ConnId, request: Request) {
+        if request == Request::Abort && self.stack.wants_transmit() {
+            // What a program sends and the peer has room for has left when it closes, as on the
+            // kernel: a reset drops what has not.
+            let info = self.stack.info(self.now, conn);
+            if info.is_some_and(|info| info.send_queue > 0) {
+                self.transmit();
+            }
+        }
         if self.stack.on_request(self.now, conn, request).is_err() {
             // It has failed already: now nobody holds its name any more.
             let _ = self.stack.on_request(self.now, conn, Request::Abort);
