@@ -35,10 +35,10 @@ fn a_program_talks_to_itself_on_the_engine() {
     assert!(said(&program, "refused"), "{}", program.printed());
 
     let stats = outboard.stats().unwrap();
-    // Ten ways, one that was bound, one that stays; the one that was refused was the kernel's.
+    // Ten ways, one that was bound, one that was reset, one that stays; the one that was refused was the kernel's.
     let opens = total(&stats, "tcp_active_opens");
-    assert_eq!(opens, 12.0, "{}", program.printed());
-    assert_eq!(total(&stats, "tcp_passive_opens"), 12.0);
+    assert_eq!(opens, 13.0, "{}", program.printed());
+    assert_eq!(total(&stats, "tcp_passive_opens"), 13.0);
     assert!(total(&stats, "local_frames") > 100.0);
 
     let explained = outboard
@@ -62,5 +62,5 @@ fn a_program_talks_to_itself_on_the_engine() {
         .unwrap();
     assert!(answer.contains("by the kernel"), "{answer}");
     let after = outboard.stats().unwrap();
-    assert_eq!(total(&after, "tcp_passive_opens"), 12.0);
+    assert_eq!(total(&after, "tcp_passive_opens"), 13.0);
 }

@@ -1,8 +1,11 @@
 """One process is both ends of every connection, as in most test suites: blocking calls of one
 thread, and of two."""
+import errno
 import socket
+import struct
 import sys
 import threading
+import time
 
 OWN = sys.argv[1]
 AMOUNT = 3_000_000
@@ -61,6 +64,30 @@ with socket.create_server(("127.0.0.1", 0)) as listener:
     near.close()
     far.close()
 print("done bound", flush=True)
+
+# A reset overtakes nothing, and is known without a call that reads.
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    near = socket.create_connection(listener.getsockname())
+    far, _ = listener.accept()
+    near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    near.send(b"last words")
+    near.close()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            far.getpeername()
+        except OSError as error:
+            assert error.errno == errno.ENOTCONN
+            break
+    else:
+        sys.exit("the reset is not noticed")
+    assert far.recv(100) == b"last words"
+    try:
+        far.recv(100)
+        sys.exit("no reset")
+    except ConnectionResetError:
+        print("reset", flush=True)
+    far.close()
 
 # Nobody listens there: the kernel says so.
 with socket.socket() as unused:

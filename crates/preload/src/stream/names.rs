@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::StreamRef;
 use crate::raw::{result, sys};
+use crate::session;
 
 impl StreamRef {
     /// getsockname.
@@ -33,6 +34,8 @@ impl StreamRef {
         address: *mut sockaddr,
         length: *mut socklen_t,
     ) -> Result<(), Errno> {
+        // The engine may have said that the connection is over.
+        session::pump();
         if !self.socket.is_connected() {
             return Err(Errno::NOTCONN);
         }
