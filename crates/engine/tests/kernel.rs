@@ -187,3 +187,42 @@ fn a_next_hop_is_resolved_by_the_kernel_and_a_missing_one_is_said() {
     let unreachable = rustix::io::Errno::HOSTUNREACH.raw_os_error();
     assert_eq!(i32::from(errno), unreachable);
 }
+
+#[test]
+fn a_host_that_reads_nothing_lets_the_engine_sleep() {
+    const RING: u32 = 256;
+    if lab::skip_without_root("a_host_that_reads_nothing_lets_the_engine_sleep") {
+        return;
+    }
+    let world = World::new().expect("namespaces");
+    let engine = Engine::start(&world, |config| config.limits.ring_entries = RING);
+    let mut host = engine.attach(&world);
+    // Each is refused, which is a notice: a ring full of them, then more than are kept for later, and
+    // what is not taken any more.
+    let block = ConnectBlock::new(SocketAddr::from((Side::Server.ipv4(), 80)));
+    host.region
+        .send
+        .copy_in(0, &block.encode())
+        .expect("inside");
+    let begin = Instant::now();
+    for token in 0..u64::from(3 * RING) {
+        while !host.try_submit(Submission::Connect { token, addr: 0 }) {
+            assert!(
+                begin.elapsed() < LIMIT,
+                "the engine takes what there is room for"
+            );
+            std::thread::yield_now();
+        }
+    }
+    let before = engine.metric("sleeps");
+    while engine.metric("sleeps") < before + 3.0 {
+        assert!(begin.elapsed() < LIMIT, "it looks for work all the time");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // And when the host reads, it goes on.
+    let last = u64::from(3 * RING - 1);
+    host.wait_for(|completion| match completion {
+        Completion::OpenFailed { token, .. } if *token == last => Some(()),
+        _ => None,
+    });
+}

@@ -165,11 +165,17 @@ pub struct Host {
 
 impl Host {
     pub fn submit(&mut self, submission: Submission) {
-        assert!(self.region.submissions.post(&submission).expect("honest"));
+        assert!(self.try_submit(submission), "room in the ring");
+    }
+
+    /// Whether there was room for it.
+    pub fn try_submit(&mut self, submission: Submission) -> bool {
+        let posted = self.region.submissions.post(&submission).expect("honest");
         self.region.submissions.publish();
         if self.region.sleepers.take() != 0 {
             self.doorbell.ring();
         }
+        posted
     }
 
     /// Waits until a completion satisfies `wanted`.

@@ -59,6 +59,9 @@ impl EndReason {
     }
 }
 
+/// Notices that wait for room in the ring before a session is not heard any more.
+const NOTICES: usize = 256;
+
 /// Who is attached.
 #[derive(Debug, Clone)]
 pub struct Process {
@@ -167,6 +170,12 @@ impl Session {
             self.peeked = self.region.submissions.take()?;
         }
         Ok(self.peeked)
+    }
+
+    /// Whether submissions are taken of it: a host that does not read its notices is not asked for more
+    /// of them.
+    pub fn is_heard(&self) -> bool {
+        self.notices.len() < NOTICES
     }
 
     /// Whether nothing has been submitted that was not taken.

@@ -14,7 +14,7 @@ use queue_pair::{ConnRef, position};
 use tcp::{ConnId, Instant, Request};
 
 use super::Worker;
-use super::submissions::{BUDGET, Whose};
+use super::submissions::Whose;
 use crate::fast::connections::{PoolId, SessionId};
 use crate::fast::listeners::Offer;
 use crate::fast::session::{EndReason, Session};
@@ -434,5 +434,5 @@ impl<D: Device, N: Network> Worker<D, N> {
 
 /// Whether a session takes in what it is told: one that does not is offered nothing.
 fn reads_along(session: &Session) -> bool {
-    session.ended.is_none() && session.notices.len() < BUDGET
+    session.ended.is_none() && session.is_heard()
 }

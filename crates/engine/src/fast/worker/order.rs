@@ -11,7 +11,6 @@
 use netdev::Device;
 
 use super::Worker;
-use super::submissions::BUDGET;
 use crate::fast::connections::SessionId;
 use crate::network::Network;
 
@@ -70,7 +69,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             };
             // One that does not read what it is told is not asked for more, and one that has broken
             // the rules is not asked at all.
-            if session.ended.is_some() || session.broken || session.notices.len() >= BUDGET {
+            if session.ended.is_some() || session.broken || !session.is_heard() {
                 continue;
             }
             match session.peek() {

@@ -13,7 +13,6 @@ use rustix::io::Errno;
 use tcp::{ConnId, Request};
 
 use super::Worker;
-use super::submissions::BUDGET;
 use crate::fast::connections::{Conn, PoolId, SessionId};
 use crate::fast::family::{Family, Who};
 use crate::fast::memory::Memory;
@@ -401,7 +400,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let reads_along = self
             .sessions
             .get(last)
-            .is_some_and(|session| session.notices.len() < BUDGET);
+            .is_some_and(|session| session.is_heard());
         if !told_alone && reads_along {
             // It reads and writes as one that shares with nobody from here on.
             if let Err(breach) = self.revoke(conn_id) {

@@ -31,7 +31,7 @@ impl Whose {
 }
 
 /// Submissions taken from one session in a turn.
-pub(super) const BUDGET: usize = 256;
+const BUDGET: usize = 256;
 
 /// [`OptionKind::Linger`]: on, and no second.
 const LINGER_FOR_NO_TIME: u64 = 1;
@@ -61,8 +61,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             let Some(session) = self.sessions.get_mut(id) else {
                 return Ok(0);
             };
-            // A host that does not read its notices is not asked for more of them.
-            if session.ended.is_some() || session.broken || session.notices.len() >= BUDGET {
+            if session.ended.is_some() || session.broken || !session.is_heard() {
                 break;
             }
             let Some(submission) = session.next_submission()? else {
