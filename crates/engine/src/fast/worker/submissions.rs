@@ -31,7 +31,7 @@ impl Whose {
 }
 
 /// Submissions taken from one session in a turn.
-const BUDGET: usize = 256;
+pub(super) const BUDGET: usize = 256;
 
 /// [`OptionKind::Linger`]: on, and no second.
 const LINGER_FOR_NO_TIME: u64 = 1;
