@@ -125,3 +125,38 @@ fn rules_of_iptables_are_named() {
         .unwrap();
     bench.refuses(&["ip6tables, table raw: :PREROUTING DROP"]);
 }
+
+#[test]
+fn rules_that_come_later_are_told() {
+    let test = "rules_that_come_later_are_told";
+    if skip_without_root(test) {
+        return;
+    }
+    let bench = Bench::new();
+    if let Err(why) = bench.rules("nft add table inet guard") {
+        return skipped(test, &format!("nft: {why}"));
+    }
+    let mut engine = bench.outboard.start_engine(&bench.world, None).unwrap();
+    let mut chains = |count: f64| {
+        let told = engine.wait_until(LIMIT, || {
+            let stats = bench.outboard.stats().unwrap_or_default();
+            !stats.is_empty() && lab::outboard::total(&stats, "netfilter_chains") == count
+        });
+        told.unwrap_or_else(|error| panic!("{count} chains: {error:#}"));
+    };
+    chains(0.0);
+    for (hook, count) in [("input", 1.0), ("output", 2.0)] {
+        let chain =
+            format!("nft add chain inet guard {hook} {{ type filter hook {hook} priority 0 ; }}");
+        bench.rules(&chain).unwrap();
+        let rule = format!("nft add rule inet guard {hook} tcp dport 80 drop");
+        bench.rules(&rule).unwrap();
+        chains(count);
+    }
+    bench.rules("nft delete table inet guard").unwrap();
+    chains(0.0);
+    let said = engine.printed();
+    for hook in ["input", "output"] {
+        assert!(said.contains(&format!("at the {hook} hook")), "{said}");
+    }
+}

@@ -24,6 +24,8 @@ pub enum Source {
     Lifeline(u32),
     /// The kernel has something to say about the network.
     Network,
+    /// The kernel has something to say about netfilter.
+    Netfilter,
     /// The engine is asked to stop.
     Stop,
     /// The slow half has orders.
@@ -44,6 +46,7 @@ impl Source {
             Self::Stop => (6, 0),
             Self::Orders => (7, 0),
             Self::Tales => (8, 0),
+            Self::Netfilter => (9, 0),
         };
         kind << 32 | u64::from(value)
     }
@@ -60,6 +63,7 @@ impl Source {
             6 => Self::Stop,
             7 => Self::Orders,
             8 => Self::Tales,
+            9 => Self::Netfilter,
             _ => return None,
         })
     }

@@ -171,7 +171,7 @@ pub fn run(
     let (to_fast, to_slow) = exchange::pair(&config.limits).map_err(step("join its halves"))?;
     let facts = Facts::new(&config, index, cookie);
     let desk = Desk::new(facts, control, to_fast).map_err(step("poll the control socket"))?;
-    let desk = desk.reloading(reread);
+    let desk = desk.reloading(reread).watching_netfilter();
     let slow = run_aside(desk, everywhere).map_err(step("start a thread"))?;
     let mut worker =
         Worker::new(config, device, network, to_slow, seed).serving_all_queues(serves_all);

@@ -86,6 +86,18 @@ impl Metrics {
             cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
         );
         self.counter("turns", "Turns of the worker's loop", counters.turns);
+        let help = "Turns, and looks between them, by the microseconds that they took at most";
+        for (limit, count) in counters.turn_times.classes() {
+            let limit = limit.map_or("more".to_owned(), |limit| limit.to_string());
+            self.labelled("turns_by_time", help, ("microseconds", &limit), count);
+        }
+        self.add(
+            "longest_turn_seconds",
+            "The longest turn, with what the core was taken away for",
+            MetricKind::Gauge,
+            &[],
+            seconds(counters.turn_times.longest_ns()),
+        );
         self.counter(
             "empty_turns",
             "Turns that found nothing",

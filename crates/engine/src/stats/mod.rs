@@ -1,6 +1,9 @@
 //! What the engine counts: above all, everything that it dropped or refused, by reason.
 
 mod metrics;
+mod turn_times;
+
+pub use turn_times::TurnTimes;
 
 pub use metrics::{Metrics, conn_info, state_name};
 
@@ -136,6 +139,8 @@ pub struct Counters {
     pub grants_moved: u64,
     /// Connections that were offered to a process, not accepted, and offered to another.
     pub offers_retracted: u64,
+    /// How long turns, and looks between them, took.
+    pub turn_times: TurnTimes,
     drops: [u64; Drop::ALL.len()],
     malformed: [u64; Malformed::ALL.len()],
 }
@@ -166,6 +171,7 @@ impl Default for Counters {
             shared_sends: 0,
             grants_moved: 0,
             offers_retracted: 0,
+            turn_times: TurnTimes::default(),
             drops: [0; Drop::ALL.len()],
             malformed: [0; Malformed::ALL.len()],
         }

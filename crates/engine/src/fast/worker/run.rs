@@ -78,11 +78,13 @@ impl<D: Device, N: Network> Worker<D, N> {
             } else {
                 self.counters.spin_ns += spent;
             }
+            self.counters.turn_times.took(spent);
             now = after;
             let mut looked = false;
             if now.saturating_duration_since(state.last_look) >= LOOK_INTERVAL {
                 state.last_look = now;
                 looked = self.look(&mut state, now);
+                self.look_took(&state.clock, now);
                 self.still_there()?;
                 if self.finished(&mut state, now) {
                     return Ok(());
@@ -116,6 +118,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             now = self.sleep(&state.clock, due, now);
             state.last_look = now;
             self.look(&mut state, now);
+            self.look_took(&state.clock, now);
             self.still_there()?;
             if self.finished(&mut state, now) {
                 return Ok(());
@@ -137,6 +140,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         while self.waiting.is_some() {
             self.look(&mut state, now);
         }
+    }
+
+    fn look_took(&mut self, clock: &Clock, since: Instant) {
+        let spent = clock.now().saturating_duration_since(since);
+        self.counters.turn_times.took(spent.as_nanos() as u64);
     }
 
     /// Looks at everything rare; true if anything was there.
@@ -164,6 +172,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 | Source::Client(_)
                 | Source::Process(_)
                 | Source::Lifeline(_)
+                | Source::Netfilter
                 | Source::Tales => {}
             }
         }

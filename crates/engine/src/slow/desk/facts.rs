@@ -70,6 +70,9 @@ impl Desk {
         ] {
             metrics.gauge(name, help, value);
         }
+        let chains = self.bypassed_chains().len() as u64;
+        let help = "Chains of netfilter with rules that what is offloaded does not pass";
+        metrics.gauge("netfilter_chains", help, chains);
         // All of one name together, as readers of metrics want it.
         let of_sessions: [(_, _, Count); 4] = [
             ("session_submissions", "Submissions taken", |c| {
@@ -118,6 +121,7 @@ impl Desk {
             known.unwrap_or_else(|| offloaded(kind))
         });
         let mut explained: Vec<Explanation> = listeners.collect();
+        let listeners_or_connections = !explained.is_empty() || across + within > 0;
         for (kind, count) in [("connection", across), ("local connection", within)] {
             match count {
                 0 => {}
@@ -126,6 +130,9 @@ impl Desk {
             }
         }
         explained.append(&mut told);
+        if listeners_or_connections {
+            explained.extend(self.explain_netfilter());
+        }
         explained
     }
 }

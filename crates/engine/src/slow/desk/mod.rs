@@ -9,6 +9,7 @@ mod answers;
 mod attach;
 mod facts;
 mod lifelines;
+mod netfilter;
 mod reload;
 mod requests;
 
@@ -25,6 +26,7 @@ use crate::exchange::{ClientKey, Ended, Order, Tale, ToFast};
 use crate::fast::session::EndReason;
 use crate::poller::Source;
 use crate::slow::control::{Accepted, Control};
+use crate::slow::kernel::netfilter::Watch;
 use crate::stats::{Counters, Drop};
 
 /// Connections that are accepted in one go.
@@ -83,6 +85,8 @@ pub struct Desk {
     counters: Counters,
     /// Reads the configuration again.
     reread: Option<Reload>,
+    /// Tells of rules that offloaded packets do not pass.
+    netfilter: Option<Watch>,
 }
 
 impl Desk {
@@ -103,6 +107,7 @@ impl Desk {
             forked: 0,
             counters: Counters::default(),
             reread: None,
+            netfilter: None,
         })
     }
 
@@ -155,6 +160,7 @@ impl Desk {
                 Source::Client(slot) => self.serve_client(slot),
                 Source::Process(slot) => self.process_ended(slot),
                 Source::Lifeline(slot) => self.lifeline_readable(slot),
+                Source::Netfilter => self.netfilter_changed(),
                 // Heard already; the others are the fast half's.
                 Source::Tales
                 | Source::Bell(_)

@@ -6,6 +6,7 @@
 //! kernel lists which tables exist, `iptables-legacy-save` what is in them; a table that exists
 //! and cannot be read counts as having rules.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Command, Stdio};
 
 use super::netlink::{Attributes, NETFILTER, Netlink, Request};
@@ -24,6 +25,10 @@ const NFPROTO_ARP: u8 = 3;
 const NFPROTO_NETDEV: u8 = 5;
 const NF_PREROUTING: u32 = 0;
 const NF_INPUT: u32 = 1;
+const NF_OUTPUT: u32 = 3;
+const NF_POSTROUTING: u32 = 4;
+/// `NFNLGRP_NFTABLES`, as a mask.
+const NFTABLES_GROUP: u32 = 1 << 6;
 /// Of an `inet` table, which can have one as well.
 const NF_INET_INGRESS: u32 = 5;
 const POLICY_DROP: u32 = 0;
@@ -64,7 +69,63 @@ pub fn rules_in_the_way() -> rustix::io::Result<Vec<String>> {
     Ok(found)
 }
 
+/// Says which chains there are that offloaded packets do not pass, as they come and go.
+#[derive(Debug)]
+pub struct Watch {
+    notifications: Netlink,
+    known: Vec<String>,
+}
+
+impl Watch {
+    /// Of the chains that come from now on, and, at the first [`update`](Self::update), of those that
+    /// are there.
+    ///
+    /// # Errors
+    /// The kernel has no nf_tables, or does not tell of them.
+    pub fn open() -> rustix::io::Result<Self> {
+        Ok(Self {
+            notifications: Netlink::subscribe(NETFILTER, NFTABLES_GROUP)?,
+            known: Vec::new(),
+        })
+    }
+
+    /// Reads what the kernel has announced, and asks if that was anything: the chains that are there,
+    /// and how many of them, at the front, were not.
+    ///
+    /// # Errors
+    /// The kernel does not answer.
+    pub fn update(&mut self) -> rustix::io::Result<(&[String], usize)> {
+        self.notifications.notifications(|_| {})?;
+        let mut there = chains(|family, hook| {
+            bypassed(family, hook).or_else(|| bypassed_on_the_way_out(family, hook))
+        })?;
+        there.sort_by_key(|chain| self.known.contains(chain));
+        let new = there.iter().filter(|chain| !self.known.contains(chain));
+        let new = new.count();
+        self.known = there;
+        Ok((&self.known, new))
+    }
+
+    /// The chains that were there at the last update.
+    pub fn known(&self) -> &[String] {
+        &self.known
+    }
+}
+
+impl AsFd for Watch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.notifications.as_fd()
+    }
+}
+
 fn nf_tables() -> rustix::io::Result<Vec<String>> {
+    chains(bypassed)
+}
+
+/// The chains that hold rules, or drop by policy, at hooks that `named` names.
+fn chains(
+    named: impl Fn(u8, Option<u32>) -> Option<&'static str>,
+) -> rustix::io::Result<Vec<String>> {
     let mut found = Vec::new();
     let mut netlink = match Netlink::open(NETFILTER) {
         Ok(netlink) => netlink,
@@ -86,7 +147,7 @@ fn nf_tables() -> rustix::io::Result<Vec<String>> {
         let number = Attributes::nested(hook)
             .find(NFTA_HOOK_HOOKNUM)
             .and_then(big_endian_u32);
-        let Some(hook) = bypassed(header[0], number) else {
+        let Some(hook) = named(header[0], number) else {
             return;
         };
         let rules = attributes.find(NFTA_CHAIN_USE).and_then(big_endian_u32);
@@ -120,6 +181,17 @@ fn bypassed(family: u8, number: Option<u32>) -> Option<&'static str> {
         (_, Some(NF_INPUT)) => Some("input"),
         (_, Some(_)) => None,
         (_, None) => Some("(unknown)"),
+    }
+}
+
+/// The same of hooks that only what is sent would pass. Who has rules there seldom means a server's
+/// answers, so they do not keep an engine from starting.
+fn bypassed_on_the_way_out(family: u8, number: Option<u32>) -> Option<&'static str> {
+    match (family, number) {
+        (NFPROTO_ARP | NFPROTO_NETDEV, _) => None,
+        (_, Some(NF_OUTPUT)) => Some("output"),
+        (_, Some(NF_POSTROUTING)) => Some("postrouting"),
+        _ => None,
     }
 }
 
@@ -202,6 +274,13 @@ mod tests {
         assert_eq!(bypassed(1, Some(NF_INET_INGRESS)), Some("ingress"));
         assert_eq!(bypassed(2, Some(3)), None, "output");
         assert_eq!(bypassed(NFPROTO_ARP, Some(0)), None);
+    }
+
+    #[test]
+    fn what_is_sent_does_not_pass_the_hooks_on_the_way_out() {
+        assert_eq!(bypassed_on_the_way_out(2, Some(NF_OUTPUT)), Some("output"));
+        assert_eq!(bypassed_on_the_way_out(1, Some(2)), None, "forward");
+        assert_eq!(bypassed_on_the_way_out(NFPROTO_ARP, Some(NF_OUTPUT)), None);
     }
 
     #[test]
