@@ -56,7 +56,7 @@ impl FlowHasher {
 const MAX_FLOW_BYTES: usize = 36;
 
 /// Writes a flow to the front of `bytes`; returns its length.
-#[inline]
+#[inline(always)]
 fn write_flow(flow: &FlowKey, bytes: &mut [u8; MAX_FLOW_BYTES]) -> usize {
     bytes[0..2].copy_from_slice(&flow.local_port.to_be_bytes());
     bytes[2..4].copy_from_slice(&flow.remote_port.to_be_bytes());

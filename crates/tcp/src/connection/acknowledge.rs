@@ -53,8 +53,11 @@ impl Connection {
             self.set_window(u32::from(tcp.window) << scale, tcp.seq, ack);
         }
 
-        let blocks = tcp.options.sack.as_slice();
         let progress = ack.after(self.snd.una);
+        if progress && self.take_whole_flight(segment, ack, cx) {
+            return;
+        }
+        let blocks = tcp.options.sack.as_slice();
         // RFC 5681 2: a duplicate carries nothing and changes nothing.
         let duplicate = ack == self.snd.una
             && segment.payload.is_empty()
@@ -229,7 +232,7 @@ impl Connection {
 
     /// The cumulative acknowledgement has moved to `ack`. Returns how many bytes of the stream that
     /// were.
-    fn on_progress(&mut self, ack: SeqNumber, cx: &mut Context<'_>) -> u32 {
+    pub(super) fn on_progress(&mut self, ack: SeqNumber, cx: &mut Context<'_>) -> u32 {
         let bytes = ack.distance_from(self.snd.una) as u32;
         let fin_acked = self.fin_in_flight() && ack == self.snd.nxt;
         let data = bytes - u32::from(fin_acked);

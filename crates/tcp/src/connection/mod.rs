@@ -5,6 +5,7 @@
 //! | `state` | the states, and what each permits |
 //! | `open` | how a connection begins: actively, or out of a half-open one |
 //! | `receive` | SEGMENT ARRIVES (RFC 9293 3.10.7), in its order of checks |
+//! | `prediction` | the same, briefly, for the segments that are most of all |
 //! | `synsent` | the same for a connection whose SYN is out |
 //! | `acknowledge` | what an acceptable ACK means: send queue, round trip, congestion, recovery |
 //! | `payload` | payload and FIN: reassembly, the received stream |
@@ -38,6 +39,7 @@ mod open;
 mod pacing;
 mod path_mtu;
 mod payload;
+mod prediction;
 mod receive;
 mod report;
 mod request;

@@ -83,7 +83,7 @@ impl Connection {
         result
     }
 
-    fn place_in_order<S: PayloadStore>(
+    pub(super) fn place_in_order<S: PayloadStore>(
         &mut self,
         bytes: &[u8],
         store: &mut S,

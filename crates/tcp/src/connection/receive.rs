@@ -35,6 +35,9 @@ impl Connection {
             State::Closed => return Err(DropReason::Closed),
             _ => {}
         }
+        if let Some(result) = self.take_predicted_data(segment, store, cx) {
+            return result;
+        }
         let tcp = &segment.tcp;
         let reset = tcp.flags.contains(Flags::RST);
 

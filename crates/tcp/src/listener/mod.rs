@@ -4,7 +4,7 @@ pub(crate) mod cookie;
 pub(crate) mod half_open;
 pub(crate) mod withheld;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -33,7 +33,7 @@ impl Listener {
 }
 
 /// Which addresses a listener answers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Scope {
     One(IpAddr),
     AnyV4,
@@ -56,7 +56,8 @@ impl Scope {
 
 pub(crate) struct Listeners {
     slab: Slab<Listener>,
-    by_scope: HashMap<(Scope, u16), ListenerId>,
+    /// Nobody on the network chooses what is in it, so a secret hash would buy nothing.
+    by_scope: BTreeMap<(u16, Scope), ListenerId>,
     limit: u32,
 }
 
@@ -64,7 +65,7 @@ impl Listeners {
     pub(crate) fn new(limit: u32) -> Self {
         Self {
             slab: Slab::new(),
-            by_scope: HashMap::new(),
+            by_scope: BTreeMap::new(),
             limit,
         }
     }
@@ -75,7 +76,7 @@ impl Listeners {
             return Err(ListenError::BadAddress);
         }
         let scopes = Scope::of(&spec).ok_or(ListenError::BadAddress)?;
-        let taken = |scope| self.by_scope.contains_key(&(scope, spec.port));
+        let taken = |scope| self.by_scope.contains_key(&(spec.port, scope));
         if scopes.iter().copied().any(taken) {
             return Err(ListenError::AddressInUse);
         }
@@ -91,7 +92,7 @@ impl Listeners {
         });
         let id = ListenerId { index, generation };
         for scope in scopes {
-            self.by_scope.insert((scope, spec.port), id);
+            self.by_scope.insert((spec.port, scope), id);
         }
         Ok(id)
     }
@@ -122,8 +123,8 @@ impl Listeners {
             Scope::AnyV6
         };
         self.by_scope
-            .get(&(Scope::One(addr), port))
-            .or_else(|| self.by_scope.get(&(any, port)))
+            .get(&(port, Scope::One(addr)))
+            .or_else(|| self.by_scope.get(&(port, any)))
             .copied()
     }
 }

@@ -102,6 +102,16 @@ pub(crate) struct Outcome {
     pub(crate) spurious: Option<Before>,
 }
 
+/// A flight that is acknowledged as a whole.
+pub(crate) struct WholeFlight {
+    /// When the last of it was sent.
+    pub(crate) sent_at: Instant,
+    /// A round trip begins with this.
+    pub(crate) round: bool,
+    /// The congestion window was what kept more from being in flight.
+    pub(crate) cwnd_limited: bool,
+}
+
 pub(crate) struct Recovery {
     flight: Option<Box<Flight>>,
     /// Recovery ends when this is acknowledged.
@@ -262,6 +272,34 @@ impl Recovery {
         }
         self.flight = Some(flight);
         outcome
+    }
+
+    /// What there is to know of a flight that `ack`, which is SND.NXT, acknowledges as a whole. `None`
+    /// if not all of it was sent but once and is thought to be on its way.
+    #[inline]
+    pub(crate) fn whole_flight(
+        &mut self,
+        ack: SeqNumber,
+        congestion: &Controller,
+    ) -> Option<WholeFlight> {
+        let flight = self.flight.as_mut()?;
+        let is_plain = self.phase == Phase::Open
+            && self.duplicates == 0
+            && flight.tlp.is_none()
+            && flight.undo.is_none();
+        if !is_plain {
+            return None;
+        }
+        let sent_at = flight.outstanding.sent_plainly()?;
+        if ack.after(self.recover) {
+            // So that it never lies half the sequence space behind.
+            self.recover = ack - 1;
+        }
+        Some(WholeFlight {
+            sent_at,
+            round: ack.after(flight.round_end),
+            cwnd_limited: flight.cwnd_use.is_limited(congestion),
+        })
     }
 
     /// The retransmission timer has expired (RFC 6298 §5.4). Returns whether this begins a new

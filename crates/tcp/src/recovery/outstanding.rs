@@ -145,9 +145,12 @@ impl Outstanding {
         self.holes.clear();
         self.sendings.clear();
         self.retransmissions.clear();
-        self.holes.shrink_to(KEPT);
-        self.sendings.shrink_to(KEPT);
-        self.retransmissions.shrink_to(KEPT);
+        let most = self.holes.capacity() | self.sendings.capacity();
+        if most | self.retransmissions.capacity() > KEPT {
+            self.holes.shrink_to(KEPT);
+            self.sendings.shrink_to(KEPT);
+            self.retransmissions.shrink_to(KEPT);
+        }
         (self.una, self.edge, self.max) = (start, start, start);
         (self.missing, self.lost, self.newly_lost) = (0, 0, 0);
         (self.first_lost, self.first_flying) = (0, 0);
@@ -165,6 +168,14 @@ impl Outstanding {
 
     pub(super) fn max(&self) -> SeqNumber {
         self.max
+    }
+
+    /// When the last of what is in flight was sent, if all of it was sent but once and nothing was
+    /// reported.
+    #[inline]
+    pub(super) fn sent_plainly(&self) -> Option<Instant> {
+        let last = self.sendings.back()?;
+        (self.holes.is_empty() && self.edge == self.una).then_some(last.at)
     }
 
     /// Bytes that were SACKed, beyond the cumulative acknowledgement.

@@ -39,15 +39,26 @@ impl Stack {
         segment: &Segment<'_>,
         store: &mut S,
     ) -> Result<(), DropReason> {
-        let key = segment.flow();
         // Segments come in trains: the connection that got the last one is asked first.
         let recent = self.recent;
-        if let Some((_, c)) = self.connections.at_mut(recent)
-            && c.key == key
+        if let Some((generation, c)) = self.connections.at_mut(recent)
+            && c.key.remote_port == segment.tcp.src_port
+            && c.key.local_port == segment.tcp.dst_port
+            && c.key.remote == segment.src
+            && c.key.local == segment.dst
             && c.in_flows
         {
-            return self.pass_to_connection(now, recent, segment, store);
+            let index = recent;
+            let id = ConnId { index, generation };
+            let common = &mut self.common;
+            let result = c.on_segment(segment, store, &mut Context { now, id, common });
+            let lives = self.lists.settle(id, c, &mut self.common);
+            if lives && result != Err(DropReason::BadHandshakeAck) {
+                return result;
+            }
+            return self.after_segment(now, id, segment, lives, result);
         }
+        let key = segment.flow();
         //= RFC 9293 MUST-41
         match self.flows.get(&key).map(Flow::unpack) {
             Some(Flow::Connection(index)) => {
@@ -74,7 +85,24 @@ impl Stack {
         let id = ConnId { index, generation };
         let common = &mut self.common;
         let result = c.on_segment(segment, store, &mut Context { now, id, common });
-        if !self.lists.settle(id, c, &mut self.common) {
+        let lives = self.lists.settle(id, c, &mut self.common);
+        if lives && result != Err(DropReason::BadHandshakeAck) {
+            return result;
+        }
+        self.after_segment(now, id, segment, lives, result)
+    }
+
+    /// What is rare follows when a connection has taken a segment.
+    #[cold]
+    fn after_segment(
+        &mut self,
+        now: Instant,
+        id: ConnId,
+        segment: &Segment<'_>,
+        lives: bool,
+        result: Result<(), DropReason>,
+    ) -> Result<(), DropReason> {
+        if !lives {
             self.settle_over(now, id);
         }
         if result == Err(DropReason::BadHandshakeAck) {
