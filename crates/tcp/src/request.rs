@@ -84,7 +84,8 @@ pub enum RequestError {
     BadConsumed,
     /// An extent of no length, or one that runs past the end of addresses.
     BadExtent,
-    /// The connection holds [`max_send_extents`](crate::Config::max_send_extents) pieces.
+    /// The connection holds [`max_send_extents`](crate::Config::max_send_extents) pieces, or would hold
+    /// more than two gigabytes.
     TooManyExtents,
     /// The value of an option is out of its range.
     BadOption,

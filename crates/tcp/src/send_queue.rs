@@ -17,17 +17,26 @@ use crate::Extent;
 /// idle connections hold little.
 const KEPT_CAPACITY: usize = 4;
 
+/// The most that is ever queued, in bytes: two places in the queue are told apart by the low bits of
+/// their offsets. Windows are half of it at most.
+pub(crate) const MOST_QUEUED: u64 = 1 << 31;
+
+/// An extent, and where it ends.
+#[derive(Clone, Copy)]
+struct Piece {
+    addr: u64,
+    len: u32,
+    /// The low bits of the offset after it.
+    end: u32,
+}
+
 #[derive(Default)]
 pub(crate) struct SendQueue {
-    extents: VecDeque<Extent>,
+    pieces: VecDeque<Piece>,
     /// Offset of the first byte that is not acknowledged.
     start: u64,
     /// Offset after the last byte.
     end: u64,
-    /// An extent in the middle and how far behind `start` it begins, so that new data is found
-    /// without walking over what is in flight.
-    hint_index: u32,
-    hint_at: u32,
 }
 
 impl SendQueue {
@@ -44,31 +53,31 @@ impl SendQueue {
     }
 
     pub(crate) fn extents(&self) -> usize {
-        self.extents.len()
+        self.pieces.len()
     }
 
-    /// Appends. An extent that begins where the last one ends only lengthens that.
+    /// Appends, up to [`MOST_QUEUED`]. An extent that begins where the last one ends only lengthens
+    /// that.
     pub(crate) fn push(&mut self, extent: Extent) {
         self.end += u64::from(extent.len);
-        if let Some(last) = self.extents.back_mut()
-            && last.addr + u64::from(last.len) == extent.addr
-            && let Some(len) = last.len.checked_add(extent.len)
+        let Extent { addr, len } = extent;
+        let end = self.end as u32;
+        if let Some(last) = self.pieces.back_mut()
+            && last.addr + u64::from(last.len) == addr
+            && let Some(len) = last.len.checked_add(len)
         {
             last.len = len;
+            last.end = end;
             return;
         }
-        if self.extents.is_empty() {
-            (self.hint_index, self.hint_at) = (0, 0);
-        }
-        self.extents.push_back(extent);
+        self.pieces.push_back(Piece { addr, len, end });
     }
 
     /// Forgets everything before `offset`, which the peer has.
     pub(crate) fn acknowledge(&mut self, offset: u64) {
         let mut left = offset.min(self.end).saturating_sub(self.start);
         self.start += left;
-        self.hint_at = u64::from(self.hint_at).saturating_sub(left) as u32;
-        while let Some(first) = self.extents.front_mut() {
+        while let Some(first) = self.pieces.front_mut() {
             if u64::from(first.len) > left {
                 // What is left is smaller than a u32.
                 first.addr += left;
@@ -76,29 +85,38 @@ impl SendQueue {
                 break;
             }
             left -= u64::from(first.len);
-            self.extents.pop_front();
-            self.hint_index = self.hint_index.saturating_sub(1);
+            self.pieces.pop_front();
         }
-        // The head may have been cut, and the hint may have named it.
-        if self.hint_index == 0 {
-            self.hint_at = 0;
-        }
-        if self.extents.is_empty() && self.extents.capacity() > KEPT_CAPACITY {
-            self.extents = VecDeque::new();
+        if self.pieces.is_empty() && self.pieces.capacity() > KEPT_CAPACITY {
+            self.pieces = VecDeque::new();
         }
     }
 
     /// Lets go of everything; what was acknowledged stays so. Nothing may follow.
     pub(crate) fn abandon(&mut self) {
-        self.extents = VecDeque::new();
+        self.pieces = VecDeque::new();
         self.end = self.start;
-        (self.hint_index, self.hint_at) = (0, 0);
+    }
+
+    /// The piece with the byte at `offset`: the first, or else the one that a search among all finds, so
+    /// that it costs the same whether new data leaves or what was lost, and in whatever turn.
+    #[inline]
+    fn find(&self, offset: u64) -> usize {
+        let behind = (offset - self.start) as u32;
+        match self.pieces.front() {
+            Some(first) if behind < first.len => 0,
+            _ => {
+                let start = self.start as u32;
+                let before = |piece: &Piece| piece.end.wrapping_sub(start) <= behind;
+                self.pieces.partition_point(before)
+            }
+        }
     }
 
     /// Writes the pieces of `offset .. offset + len` to `parts`, as many as it may hold. Returns
     /// how many bytes they have.
     pub(crate) fn slice(
-        &mut self,
+        &self,
         offset: u64,
         len: usize,
         max_parts: usize,
@@ -106,34 +124,21 @@ impl SendQueue {
     ) -> usize {
         parts.clear();
         debug_assert!(offset >= self.start && offset + len as u64 <= self.end);
-        let hint = self.start + u64::from(self.hint_at);
-        let (mut index, mut at) = if offset >= hint {
-            (self.hint_index as usize, hint)
-        } else {
-            (0, self.start)
-        };
+        let first = self.find(offset);
         let mut left = len;
-        while left > 0 && parts.len() < max_parts {
-            let Some(extent) = self.extents.get(index) else {
+        for piece in self.pieces.range(first..).take(max_parts) {
+            if left == 0 {
                 break;
-            };
-            let end = at + u64::from(extent.len);
-            let from = offset + (len - left) as u64;
-            if from < end {
-                let skip = from - at;
-                let take = ((end - from) as usize).min(left);
-                parts.push(Extent {
-                    addr: extent.addr + skip,
-                    len: take as u32,
-                });
-                left -= take;
-                // Nothing that far behind is ever in flight.
-                if let Ok(hint_at) = u32::try_from(at - self.start) {
-                    (self.hint_index, self.hint_at) = (index as u32, hint_at);
-                }
             }
-            at = end;
-            index += 1;
+            // Only of the first one something may lie before.
+            let from = (offset + (len - left) as u64) as u32;
+            let rest = piece.end.wrapping_sub(from).min(piece.len);
+            let take = (rest as usize).min(left);
+            parts.push(Extent {
+                addr: piece.addr + u64::from(piece.len - rest),
+                len: take as u32,
+            });
+            left -= take;
         }
         len - left
     }
@@ -147,7 +152,7 @@ mod tests {
         Extent { addr, len }
     }
 
-    fn slice(q: &mut SendQueue, offset: u64, len: usize) -> Vec<Extent> {
+    fn slice(q: &SendQueue, offset: u64, len: usize) -> Vec<Extent> {
         let mut parts = Vec::new();
         let n = q.slice(offset, len, 64, &mut parts);
         assert_eq!(n, len);
@@ -161,7 +166,7 @@ mod tests {
         q.push(e(110, 5));
         q.push(e(200, 1));
         assert_eq!(q.extents(), 2);
-        assert_eq!(slice(&mut q, 8, 8), [e(108, 7), e(200, 1)]);
+        assert_eq!(slice(&q, 8, 8), [e(108, 7), e(200, 1)]);
     }
 
     #[test]
@@ -170,18 +175,18 @@ mod tests {
         q.push(e(100, 10));
         q.push(e(200, 10));
         q.push(e(300, 10));
-        assert_eq!(slice(&mut q, 20, 10), [e(300, 10)]);
+        assert_eq!(slice(&q, 20, 10), [e(300, 10)]);
         q.acknowledge(15);
-        assert_eq!(slice(&mut q, 15, 10), [e(205, 5), e(300, 5)]);
-        assert_eq!(slice(&mut q, 25, 5), [e(305, 5)]);
+        assert_eq!(slice(&q, 15, 10), [e(205, 5), e(300, 5)]);
+        assert_eq!(slice(&q, 25, 5), [e(305, 5)]);
         q.acknowledge(30);
         assert_eq!((q.len(), q.extents()), (0, 0));
         q.push(e(7, 3));
-        assert_eq!(slice(&mut q, 30, 3), [e(7, 3)]);
+        assert_eq!(slice(&q, 30, 3), [e(7, 3)]);
     }
 
     #[test]
-    fn the_hint_never_lies() {
+    fn every_piece_is_found() {
         // Every order of slicing and acknowledging gives what a plain byte map gives.
         let mut seed = 1u64;
         let mut next = |n: u64| {
@@ -207,7 +212,7 @@ mod tests {
                     _ => {
                         let offset = q.start() + next(q.len() + 1);
                         let len = next(q.end() - offset + 1);
-                        let bytes: Vec<u64> = slice(&mut q, offset, len as usize)
+                        let bytes: Vec<u64> = slice(&q, offset, len as usize)
                             .iter()
                             .flat_map(|x| x.addr..x.addr + u64::from(x.len))
                             .collect();
@@ -216,5 +221,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn many_small_pieces_are_found_from_either_end_in_turn() {
+        let mut q = SendQueue::default();
+        // Beyond 2^32, where the low bits begin anew.
+        let base = (1 << 32) - 40_000;
+        (q.start, q.end) = (base, base);
+        let pieces = 16_384;
+        for i in 0..pieces {
+            q.push(e(i * 10, 5));
+        }
+        for i in 0..pieces / 2 {
+            let (near, far) = (i, pieces - 1 - i);
+            assert_eq!(slice(&q, base + near * 5 + 1, 4), [e(near * 10 + 1, 4)]);
+            assert_eq!(slice(&q, base + far * 5, 5), [e(far * 10, 5)]);
+        }
+        q.acknowledge(base + 8_001 * 5 + 2);
+        assert_eq!(slice(&q, q.start(), 3), [e(80_012, 3)]);
+        assert_eq!(slice(&q, q.end() - 2, 2), [e((pieces - 1) * 10 + 3, 2)]);
     }
 }

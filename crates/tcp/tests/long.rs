@@ -41,7 +41,9 @@ fn more_bytes_than_sequence_numbers_are_sent() {
     b.sink.burst = 7;
     let (mut acked, mut timeouts) = (0, 0);
     while acked < BYTES {
-        b.send(64 << 20);
+        if b.info().send_queue < 1 << 30 {
+            b.send(64 << 20);
+        }
         while b.stack.wants_transmit() {
             b.turn();
         }

@@ -7,6 +7,7 @@ use crate::Instant;
 use crate::event::Failure;
 use crate::info::State;
 use crate::request::{ConnOption, Extent, Request, RequestError};
+use crate::send_queue::MOST_QUEUED;
 
 impl Connection {
     /// `may_orphan` says whether the stack can keep one more orphan.
@@ -52,7 +53,8 @@ impl Connection {
         if extent.len == 0 || extent.addr.checked_add(extent.len.into()).is_none() {
             return Err(RequestError::BadExtent);
         }
-        if self.queue.extents() >= cx.common.config.max_send_extents as usize {
+        let many = self.queue.extents() >= cx.common.config.max_send_extents as usize;
+        if many || self.queue.len() + u64::from(extent.len) > MOST_QUEUED {
             return Err(RequestError::TooManyExtents);
         }
         self.queue.push(extent);
