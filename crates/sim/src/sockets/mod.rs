@@ -305,8 +305,9 @@ impl Sockets {
                 if connection.update.failed.is_none()
                     && let Some(failure) = update.failed
                 {
-                    // As Linux: a reset after the peer's FIN is a broken pipe.
-                    let broken = failure == Failure::Reset && update.peer_closed;
+                    // As Linux: a reset after the peer's FIN is a broken pipe to who could still write.
+                    let half_closed = update.peer_closed && !connection.shut_write;
+                    let broken = failure == Failure::Reset && half_closed;
                     connection.error = Some(if broken {
                         Errno::EPIPE
                     } else {

@@ -37,7 +37,11 @@ impl Sockets {
                 None => Set::Refused(format!("{last}: no such congestion control")),
             };
         }
-        let Ok(number) = last.parse::<u32>() else {
+        let number = match last.strip_prefix("0x") {
+            Some(digits) => u32::from_str_radix(digits, 16),
+            None => last.parse(),
+        };
+        let Ok(number) = number else {
             return Set::Refused(format!("{name}: {last} is no number"));
         };
         self.set_number(short, number, value)
@@ -86,5 +90,21 @@ impl Sockets {
             _ => return Set::Unknown,
         }
         Set::Done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_may_be_hexadecimal_as_in_linux() {
+        let mut sockets = Sockets::new(Vec::new(), 1);
+        assert_eq!(sockets.set("net.ipv4.tcp_syn_retries", "0x1f"), Set::Done);
+        assert_eq!(sockets.config.syn_retries, 31);
+        assert_eq!(sockets.set("tcp_syn_retries", "12"), Set::Done);
+        assert_eq!(sockets.config.syn_retries, 12);
+        let refused = sockets.set("tcp_syn_retries", "0xg");
+        assert!(matches!(refused, Set::Refused(_)), "{refused:?}");
     }
 }
