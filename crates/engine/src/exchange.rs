@@ -118,6 +118,8 @@ pub enum Ask {
     Fork(Option<u64>),
     /// Accept from a listener that came through a fork, too.
     AdoptListener(u32),
+    /// Tell every process what follows from what the one that asks has submitted.
+    Settle,
     /// The facts of a connection.
     Info {
         /// Which one.

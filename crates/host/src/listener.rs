@@ -128,7 +128,8 @@ impl Listener {
     }
 
     /// This process is about to wait for connections: the engine may hand some over. Accepting
-    /// implies it, adding the listener to a ready set too.
+    /// implies it, adding the listener to a ready set too. The first time it asks the engine, which
+    /// takes some microseconds: what had come before is here then.
     pub fn want(&self) {
         self.core.want();
     }

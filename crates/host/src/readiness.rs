@@ -36,6 +36,10 @@ impl Readiness {
     /// The peer has acknowledged as much as [`Socket::tell_when_acknowledged`](crate::Socket::tell_when_acknowledged)
     /// was told. Not one of the kernel's bits.
     pub const ACKED: Readiness = Readiness(1 << 26);
+    /// Interest flag: of the sets that watch, wake not all (`EPOLLEXCLUSIVE`).
+    pub const EXCLUSIVE: Readiness = Readiness(1 << 28);
+    /// Interest flag: `EPOLLWAKEUP`, which is the kernel's alone.
+    const WAKEUP: Readiness = Readiness(1 << 29);
     /// Interest flag: report once, then not until the interest is set anew.
     pub const ONESHOT: Readiness = Readiness(1 << 30);
     /// Interest flag: report changes, not states.
@@ -43,6 +47,13 @@ impl Readiness {
 
     /// What is reported whether asked for or not.
     pub(crate) const ALWAYS: Readiness = Readiness(0x018);
+
+    /// Whether an interest in this can be added: with `EXCLUSIVE` only few others go (epoll_ctl(2)).
+    pub(crate) fn can_be_wanted(self) -> bool {
+        let beside = Self::EXCLUSIVE | Self::IN | Self::OUT | Self::ALWAYS;
+        let beside = beside | Self::WAKEUP | Self::EDGE;
+        !self.intersects(Self::EXCLUSIVE) || self & !beside == Self::NONE
+    }
 
     /// Whether any bit of `other` is set.
     pub fn intersects(self, other: Readiness) -> bool {

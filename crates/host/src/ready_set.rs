@@ -43,6 +43,8 @@ struct Interest {
     wanted: Readiness,
     edge: bool,
     one_shot: bool,
+    /// It cannot be changed.
+    exclusive: bool,
     /// It stands in the list of those that may be ready.
     listed: bool,
 }
@@ -155,7 +157,8 @@ impl ReadySet {
     /// [`ONESHOT`](Readiness::ONESHOT) as flags. What is ready already is reported.
     ///
     /// # Errors
-    /// `EEXIST`: the set has an interest in this source under this key.
+    /// `EEXIST`: the set has an interest in this source under this key. `EINVAL`: what is wanted
+    /// does not go with [`EXCLUSIVE`](Readiness::EXCLUSIVE).
     pub fn add(
         &self,
         what: &impl Watchable,
@@ -163,6 +166,9 @@ impl ReadySet {
         wanted: Readiness,
         data: u64,
     ) -> Result<(), Errno> {
+        if !wanted.can_be_wanted() {
+            return Err(Errno::INVAL);
+        }
         let source = &what.readiness_source().0;
         let ready = source.with_watches(|watches| {
             if self.find(watches, key).is_some() {
@@ -176,6 +182,7 @@ impl ReadySet {
                 wanted: effective(wanted),
                 edge: wanted.intersects(Readiness::EDGE),
                 one_shot: wanted.intersects(Readiness::ONESHOT),
+                exclusive: wanted.intersects(Readiness::EXCLUSIVE),
                 listed: false,
             });
             watches.push(Watch {
@@ -195,7 +202,7 @@ impl ReadySet {
     /// Replaces what an interest wants and carries, and arms a one-shot one again.
     ///
     /// # Errors
-    /// `ENOENT`: there is no such interest.
+    /// `ENOENT`: there is no such interest. `EINVAL`: it is, or was to be, exclusive.
     pub fn modify(
         &self,
         what: &impl Watchable,
@@ -203,6 +210,9 @@ impl ReadySet {
         wanted: Readiness,
         data: u64,
     ) -> Result<(), Errno> {
+        if wanted.intersects(Readiness::EXCLUSIVE) {
+            return Err(Errno::INVAL);
+        }
         let source = &what.readiness_source().0;
         let ready = source.with_watches(|watches| {
             let at = self.find(watches, key).ok_or(Errno::NOENT)?;
@@ -211,6 +221,9 @@ impl ReadySet {
             let interest = members.interests[slot as usize]
                 .as_mut()
                 .ok_or(Errno::NOENT)?;
+            if interest.exclusive {
+                return Err(Errno::INVAL);
+            }
             interest.data = data;
             interest.wanted = effective(wanted);
             interest.edge = wanted.intersects(Readiness::EDGE);

@@ -8,6 +8,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::Mutex;
 
 use host::{Listener, Readiness, Socket};
 use libc::{sockaddr, socklen_t};
@@ -15,8 +16,9 @@ use rustix::io::Errno;
 
 use crate::deadline::{Deadline, Patience};
 use crate::description::Content;
+use crate::lock::lock;
 use crate::raw::{result, sys};
-use crate::stream::{Stream, inherited, kernel_name, kernel_value, write_address};
+use crate::stream::{Stream, Values, inherited, kernel_name, kernel_value, write_address};
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
 use crate::{epoll, numbers, pool, report, session, signals, start, stdio, tcp};
@@ -35,6 +37,8 @@ pub struct Listening {
     receive_timeout: AtomicU64,
     /// SO_SNDTIMEO likewise.
     send_timeout: AtomicU64,
+    /// Options that are without effect on what is accepted, and are read back there.
+    kept: Mutex<Option<Values>>,
 }
 
 impl Listening {
@@ -157,6 +161,7 @@ fn become_listener(fd: c_int, tcp: &Tcp, listener: Listener) -> Result<(), Errno
         told_by: AtomicU32::new(std::process::id()),
         receive_timeout: AtomicU64::new(0),
         send_timeout: AtomicU64::new(0),
+        kept: Mutex::default(),
     };
     inherit(fd, tcp, &listening);
     tcp.become_listener(listening);
@@ -188,6 +193,7 @@ fn inherit(fd: c_int, tcp: &Tcp, listening: &Listening) {
     let (receive, send) = (settings.receive_timeout, settings.send_timeout);
     listening.receive_timeout.store(receive, Ordering::Relaxed);
     listening.send_timeout.store(send, Ordering::Relaxed);
+    *lock(&listening.kept) = settings.kept;
 }
 
 /// A listening socket was shut down for reading: the kernel has stopped listening.
@@ -268,7 +274,9 @@ fn offloaded(
     session::pump();
     if !listening.listener.readiness().intersects(Readiness::IN) {
         listening.listener.want();
-        return Err(Errno::AGAIN);
+        if !listening.listener.readiness().intersects(Readiness::IN) {
+            return Err(Errno::AGAIN);
+        }
     }
     // The number first: without one the connection stays where it is, as in the kernel.
     let number = Number(placeholder(tcp.family, flags & libc::SOCK_CLOEXEC != 0)?);
@@ -280,6 +288,7 @@ fn offloaded(
         listening.receive_timeout.load(Ordering::Relaxed),
         listening.send_timeout.load(Ordering::Relaxed),
     );
+    stream.take_kept(lock(&listening.kept).clone());
     let accepted = Tcp::accepted(tcp.family, flags & libc::SOCK_NONBLOCK != 0, stream);
     let held = pool::make(Content::Tcp(accepted));
     let new = number.keep();

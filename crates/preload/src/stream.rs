@@ -27,7 +27,7 @@ mod tcp_info;
 mod transfer;
 
 pub use names::{kernel_name, read_address, write_address};
-pub use options::{ChosenBuffers, Settings, inherited, kernel_value};
+pub use options::{ChosenBuffers, Settings, Values, inherited, kernel_value};
 
 /// See the [module](self).
 pub struct Stream {
@@ -39,6 +39,8 @@ pub struct Stream {
     receive_timeout: AtomicU64,
     /// SO_SNDTIMEO likewise.
     send_timeout: AtomicU64,
+    /// Options without effect, as the program reads them back.
+    kept: options::Kept,
 }
 
 impl Stream {
@@ -49,7 +51,13 @@ impl Stream {
             opening: AtomicBool::new(false),
             receive_timeout: AtomicU64::new(0),
             send_timeout: AtomicU64::new(0),
+            kept: options::Kept::default(),
         }
+    }
+
+    /// Takes over the listener's options that are without effect here.
+    pub fn take_kept(&self, values: Option<Values>) {
+        self.kept.take(values);
     }
 
     /// Takes over the time limits, in nanoseconds, that were set before it was connected, or on the

@@ -93,6 +93,7 @@ fn completion() -> impl Strategy<Value = Completion> {
         ),
         (conn(), any::<u16>()).prop_map(|(conn, errno)| Completion::Failed { conn, errno }),
         conn().prop_map(|conn| Completion::Released { conn }),
+        conn().prop_map(|conn| Completion::Shut { conn }),
         (conn(), any::<(u16, u64, Option<u32>)>()).prop_map(
             |(conn, (grant, consumed, alone_since))| Completion::Granted {
                 conn,

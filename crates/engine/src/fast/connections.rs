@@ -67,6 +67,8 @@ pub struct Flags {
     pub closed: bool,
     /// It was opened by a process, not accepted.
     pub active: bool,
+    /// A process has ended this side's direction.
+    pub shut: bool,
     /// The owner's grant said that nobody else has the connection.
     pub told_alone: bool,
     /// Its owner lingers for no time: when it goes, the connection is reset (SO_LINGER).

@@ -274,6 +274,13 @@ impl Attachment {
         self.local && matches!(ask(), Ok((Reply::Done, _)))
     }
 
+    /// Waits until the engine has taken what this process has submitted, and has told every process what
+    /// follows from it.
+    pub(crate) fn settle(&self) {
+        // Of an engine that does not answer nothing is to be expected.
+        let _ = self.request(&Request::Settle, Fds::new());
+    }
+
     /// Says something on the control socket that wants no answer. What an engine is too busy to read
     /// is lost.
     pub(crate) fn tell(&self, request: &Request) {

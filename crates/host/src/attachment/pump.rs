@@ -159,6 +159,12 @@ impl Attachment {
                 }
                 Ok(())
             }
+            Completion::Shut { conn } => {
+                if let Some(socket) = pump.connections.get(conn) {
+                    socket.shut_elsewhere();
+                }
+                Ok(())
+            }
             Completion::NotGranted { conn, errno } => {
                 if let Some(socket) = pump.connections.get(conn) {
                     socket.not_granted(errno_from(errno).unwrap_or(Errno::AGAIN));

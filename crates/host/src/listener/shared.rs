@@ -46,6 +46,8 @@ pub(super) struct State {
     taken: u32,
     /// The engine knows that this process has found nothing and waits.
     waits: bool,
+    /// The engine has been waited for since the first credit: what it had then is here.
+    settled: bool,
     /// Accepts from the engine since the kernel had its turn.
     pub(super) turns: u32,
     closed: bool,
@@ -151,6 +153,7 @@ impl ListenerCore {
         attachment.know_listener(listener, Arc::clone(self));
         state.link = Some((Arc::clone(attachment), listener));
         (state.credit, state.taken, state.waits) = (0, 0, false);
+        state.settled = false;
         state.give_credit();
         Ok(())
     }
@@ -209,10 +212,27 @@ impl ListenerCore {
         let mut state = self.attach_and_lock();
         state.willing = true;
         state.give_credit();
+        if state.settled {
+            return;
+        }
+        state.settled = true;
+        let attachment = state.link.as_ref().map(|(attachment, _)| attachment);
+        let attachment = attachment.map(Arc::clone);
+        drop(state);
+        if let Some(attachment) = attachment {
+            // A client that waits already is found by the very next look, as in the kernel.
+            attachment.settle();
+            attachment.pump_surely(&self.session);
+        }
     }
 
     pub(super) fn accept(self: &Arc<Self>) -> Result<Socket, Errno> {
         let mut state = self.attach_and_lock();
+        if !state.settled {
+            drop(state);
+            self.want();
+            state = lock(&self.state);
+        }
         if state.queue.is_empty()
             && let Some((attachment, _)) = &state.link
         {

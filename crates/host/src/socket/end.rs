@@ -21,7 +21,8 @@ pub enum Shutdown {
 }
 
 impl Socket {
-    /// Ends one direction, or both.
+    /// Ends one direction, or both. If other processes have the connection, too, the engine is asked to
+    /// tell them, which takes some microseconds.
     ///
     /// # Errors
     /// `ENOTCONN`: there is no connection.
@@ -35,6 +36,7 @@ impl Socket {
         if how != Shutdown::Write {
             state.read_shut = true;
         }
+        let mut concerns_others = None;
         if how != Shutdown::Read && !state.write_shut {
             state.write_shut = true;
             // Of one that is still being opened, `opened` sees to it.
@@ -43,9 +45,14 @@ impl Socket {
                     conn: link.conn,
                     at: state.posting_time(),
                 });
+                concerns_others = state.is_shared().then(|| Arc::clone(&link.attachment));
             }
         }
         self.core.changed_here(state);
+        if let Some(attachment) = concerns_others {
+            // Whoever writes after this has returned is refused.
+            attachment.settle();
+        }
         Ok(())
     }
 

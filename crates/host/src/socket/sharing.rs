@@ -180,6 +180,18 @@ impl SocketCore {
         self.refresh(&state);
     }
 
+    /// Another process has ended this side's direction.
+    pub(crate) fn shut_elsewhere(&self) {
+        let mut state = lock(&self.state);
+        state.write_shut = true;
+        if state.closed {
+            return;
+        }
+        let news = self.refresh(&state);
+        drop(state);
+        self.source.0.happened(news | Readiness::OUT);
+    }
+
     /// The engine cannot make this process the reader now.
     pub(crate) fn not_granted(&self, errno: Errno) {
         let mut state = lock(&self.state);

@@ -5,8 +5,10 @@
 //! feature refuses it, and noted. Asking for what is not known here asks the kernel's socket behind
 //! the number, which has the defaults.
 
+mod kept;
 mod value;
 
+pub use kept::{Kept, Values};
 pub use value::kernel_value;
 
 use core::ffi::{c_int, c_void};
@@ -106,6 +108,8 @@ pub struct Settings {
     pub receive_timeout: u64,
     /// SO_SNDTIMEO in nanoseconds, 0 for none.
     pub send_timeout: u64,
+    /// What is without effect on a connection, and only read back.
+    pub kept: Option<Values>,
 }
 
 /// Which buffers of a kernel socket have the size that the program wanted; the others are as large
@@ -157,6 +161,7 @@ pub fn inherited(fd: c_int, buffers: ChosenBuffers) -> Settings {
     };
     settings.receive_timeout = timeout(libc::SO_RCVTIMEO);
     settings.send_timeout = timeout(libc::SO_SNDTIMEO);
+    settings.kept = kept::of_listener(fd);
     settings
 }
 
@@ -211,7 +216,8 @@ impl StreamRef {
                     self.socket.set_option(OptionKind::Congestion, code)
                 }
                 _ if WITHOUT_EFFECT.contains(&(level, name)) => {
-                    read::<c_int>(value, length).map(drop)
+                    self.kept.set(level, name, read(value, length)?);
+                    Ok(())
                 }
                 _ => match plain(level, name) {
                     Some(known) => {
@@ -288,9 +294,11 @@ impl StreamRef {
                         let number = self.socket.option(known.kind).unwrap_or(known.default);
                         write(&(number as c_int), value, length)
                     }
-                    None => {
-                        result(sys!(libc::SYS_getsockopt, fd, level, name, value, length)).map(drop)
-                    }
+                    None => match self.kept.get(level, name) {
+                        Some(kept) => write(&kept, value, length),
+                        None => result(sys!(libc::SYS_getsockopt, fd, level, name, value, length))
+                            .map(drop),
+                    },
                 },
             }
         }

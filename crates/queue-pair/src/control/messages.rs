@@ -62,6 +62,9 @@ pub enum Request {
         /// Its name in the session that it came from.
         listener: u32,
     },
+    /// What this process has submitted takes effect before the answer, which is [`Reply::Done`], and
+    /// every process that it concerns is told by then.
+    Settle,
     /// The facts of a connection, as TCP_INFO has them. The answer is [`Reply::Info`].
     Info {
         /// The connection.

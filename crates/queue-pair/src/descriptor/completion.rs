@@ -75,6 +75,12 @@ pub enum Completion {
         /// How many.
         bytes: u32,
     },
+    /// Another process that has the connection has ended its direction for all: nothing more can be
+    /// sent on it.
+    Shut {
+        /// The connection.
+        conn: ConnRef,
+    },
     /// A connection was accepted and is offered to this process. Both addresses are of one family.
     Accepted {
         /// The connection.
@@ -126,6 +132,7 @@ const GRANTED: u8 = 8;
 const NOT_GRANTED: u8 = 9;
 const ELSEWHERE: u8 = 10;
 const SEND_BUFFER: u8 = 11;
+const SHUT: u8 = 12;
 
 const FLAG_PEER_CLOSED: u8 = 1;
 const FLAG_V6: u8 = 1;
@@ -158,6 +165,7 @@ impl Descriptor for Completion {
             Self::Released { conn } => {
                 ([Head::new(RELEASED).to_word(), conn.to_word(), 0, 0], None)
             }
+            Self::Shut { conn } => ([Head::new(SHUT).to_word(), conn.to_word(), 0, 0], None),
             Self::Granted {
                 conn,
                 grant,
@@ -275,6 +283,11 @@ impl Descriptor for Completion {
                 head.check(0, false, false)?;
                 check_unused(head.kind, entry, &[2, 3])?;
                 Ok(Self::Released { conn })
+            }
+            SHUT => {
+                head.check(0, false, false)?;
+                check_unused(head.kind, entry, &[2, 3])?;
+                Ok(Self::Shut { conn })
             }
             GRANTED => {
                 let alone = head.flags & FLAG_ALONE != 0;

@@ -92,6 +92,8 @@ pub struct Session {
     pub ready: VecDeque<ConnId>,
     /// Completions that belong to no connection any more, or not yet.
     pub notices: VecDeque<Completion>,
+    /// The last connections that were not to be had, as it was told.
+    pub failed_opens: VecDeque<Completion>,
     /// Connections whose memory lies in the region: it stays until there are none.
     pub held: u32,
     /// Pieces of its send memory that are under way.
@@ -141,6 +143,7 @@ impl Session {
             wakers,
             ready: VecDeque::new(),
             notices: VecDeque::new(),
+            failed_opens: VecDeque::new(),
             held: 0,
             extents: 0,
             connections: HashSet::new(),

@@ -11,6 +11,10 @@ use crate::fast::family::Who;
 use crate::fast::session::{EndReason, Session};
 use crate::network::{Network, scoped};
 
+/// Failures of a process to open a connection that are remembered for its children: more than one
+/// has not read yet when it forks.
+const FAILED_OPENS: usize = 64;
+
 impl<D: Device, N: Network> Worker<D, N> {
     /// Takes what the TCP has to say; true if there was anything.
     pub(super) fn take_events(&mut self) -> bool {
@@ -93,6 +97,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             errno: conn.failure,
         };
         if conn.family.is_some() {
+            self.remember_failed(id, failed);
             for who in self.leave_family(id) {
                 self.tell_failed(who, failed);
                 self.let_go(who);
@@ -112,6 +117,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             && session.ended.is_none()
         {
             session.notices.push_back(failed);
+            // The process may fork before it has read this.
+            if session.failed_opens.len() == FAILED_OPENS {
+                session.failed_opens.pop_front();
+            }
+            session.failed_opens.push_back(failed);
         }
     }
 

@@ -211,7 +211,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         worked
     }
 
-    fn receive(&mut self) -> bool {
+    pub(super) fn receive(&mut self) -> bool {
         let cookies = self.stack.counters().cookies_sent;
         let mut count = self.receive_frames(RECEIVE_BUDGET);
         let flooded = self.stack.counters().cookies_sent != cookies;

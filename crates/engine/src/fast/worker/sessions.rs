@@ -1,9 +1,10 @@
 //! The life of sessions: a process attaches, forks, ends.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::AsFd;
 
 use netdev::Device;
+use queue_pair::Completion;
 use queue_pair::control::Farewell;
 use queue_pair::doorbell::{Bell, Ringer};
 use rustix::io::Errno;
@@ -29,6 +30,8 @@ struct Fork {
     connections: HashSet<ConnId>,
     /// The names of listeners in the parent's session, and the listeners.
     listeners: Vec<(u32, u32)>,
+    /// What its parent wanted opened and could not be, as far as the child may not know of it.
+    failed_opens: VecDeque<Completion>,
 }
 
 /// All such children.
@@ -72,6 +75,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.sessions.insert(id, session);
         if let Some((token, fork)) = fork {
             let connections: Vec<ConnId> = fork.connections.into_iter().collect();
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.notices.extend(fork.failed_opens);
+            }
             self.inherit(token, id, connections);
             // It looks at once whether there is anything to read.
             if let Err(reason) = self.post_completions_of(id) {
@@ -107,6 +113,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             );
             return Err(Errno::AGAIN);
         }
+        let failed_opens = session.failed_opens.clone();
         let connections: HashSet<ConnId> = session
             .connections
             .iter()
@@ -130,6 +137,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             uid,
             connections,
             listeners,
+            failed_opens,
         };
         self.forks.by_token.insert(token, fork);
         Ok(())
@@ -145,6 +153,16 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         for (_, number) in fork.listeners {
             self.drop_hold(number);
+        }
+    }
+
+    /// A connection that was being opened failed: children that have not attached hear of it when they
+    /// do.
+    pub(super) fn remember_failed(&mut self, conn: ConnId, failed: Completion) {
+        for fork in self.forks.by_token.values_mut() {
+            if fork.connections.remove(&conn) {
+                fork.failed_opens.push_back(failed);
+            }
         }
     }
 

@@ -67,14 +67,50 @@ impl<D: Device, N: Network> Worker<D, N> {
             if !family.rename(token, session) {
                 continue;
             }
+            let shut = conn.flags.shut;
             self.hold(session);
             self.shares_more(session);
             if let Some(heir) = self.sessions.get_mut(session) {
                 heir.connections.insert(conn_id);
             }
+            if shut {
+                self.notice_shut(session, conn_id);
+            }
             // Its parent may have closed it meanwhile: then it reads alone.
             self.settle_reader(conn_id);
             self.tell_family(conn_id);
+        }
+    }
+
+    /// A process has ended the direction of a connection: the others that have it learn that they
+    /// cannot write any more.
+    pub(super) fn tell_shut(&mut self, by: SessionId, conn_id: ConnId) {
+        let conn = self.connections.get(conn_id);
+        let Some(family) = conn.and_then(|conn| conn.family.as_ref()) else {
+            return;
+        };
+        let others: Vec<SessionId> = family
+            .holders()
+            .iter()
+            .filter(|holder| !holder.closed)
+            .filter_map(|holder| match holder.who {
+                Who::Session(session) => (session != by).then_some(session),
+                // It is told when it attaches.
+                Who::Fork(_) => None,
+            })
+            .collect();
+        for session in others {
+            self.notice_shut(session, conn_id);
+        }
+    }
+
+    fn notice_shut(&mut self, id: SessionId, conn_id: ConnId) {
+        if let Some(session) = self.sessions.get_mut(id)
+            && session.ended.is_none()
+        {
+            session.notices.push_back(Completion::Shut {
+                conn: conn_ref(conn_id),
+            });
         }
     }
 

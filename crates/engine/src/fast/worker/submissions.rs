@@ -138,8 +138,12 @@ impl<D: Device, N: Network> Worker<D, N> {
             },
             Submission::Shutdown { conn, .. } => {
                 // It ends the direction for everybody who has the connection.
-                let conn = self.taken(id, conn)?.conn();
-                self.request(id, conn, Request::ShutdownWrite);
+                let whose = self.taken(id, conn)?;
+                self.request(id, whose.conn(), Request::ShutdownWrite);
+                if let Some(conn) = self.connections.get_mut(whose.conn()) {
+                    conn.flags.shut = true;
+                }
+                self.tell_shut(id, whose.conn());
                 Ok(())
             }
             Submission::Close { conn, abort, .. } => self.close(id, conn, abort),

@@ -151,6 +151,10 @@ impl Desk {
                 self.session_of(slot)?;
                 (Ask::AdoptListener(listener), Pending::Adopt)
             }
+            Request::Settle => {
+                self.session_of(slot)?;
+                (Ask::Settle, Pending::Facts)
+            }
             Request::Info { conn } => {
                 self.session_of(slot)?;
                 let conn = tcp::ConnId {

@@ -3,6 +3,7 @@
 mod connecting;
 mod ending;
 mod events;
+mod family;
 mod numbers;
 mod options;
 mod receiving;
@@ -155,6 +156,7 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("status flags", numbers::flags),
     ("close a range", numbers::close_range),
     ("fork", numbers::fork),
+    ("shut down in a child", family::shut_down_elsewhere),
     ("what a number is", numbers::nature),
     ("wrong arguments", numbers::wrong),
     ("buffered files", stdio::files),
@@ -183,6 +185,11 @@ const ALONE: &[(&str, Alone)] = &[
     ("accept with flags", connecting::accept_flags),
     ("accept through a set", connecting::accept_through_set),
     ("accept with a time limit", connecting::accept_time_limit),
+    ("look once for a client", family::looks_once),
+    (
+        "refused before a child looks",
+        family::refused_before_a_look,
+    ),
     ("listen twice", connecting::listen_twice),
     ("inherited options", connecting::inherited),
     ("options set before connect", connecting::options_before),

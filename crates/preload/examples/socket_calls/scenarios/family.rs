@@ -1,0 +1,123 @@
+//! What a child has to know at its first look.
+
+use std::ffi::c_int;
+use std::mem::zeroed;
+
+use super::{Stage, agents_listener};
+use crate::calls::{self, HANG};
+
+/// Runs `child` in a child, and notes what it returns: 0 to 255.
+fn in_a_child(stage: &mut Stage<'_>, child: impl FnOnce() -> c_int) {
+    // SAFETY: the child makes a few calls and ends.
+    let status = unsafe {
+        let pid = libc::fork();
+        if pid == 0 {
+            libc::_exit(child());
+        }
+        let mut status = 0;
+        libc::waitpid(pid, &raw mut status, 0);
+        status
+    };
+    let ended = (libc::WIFEXITED(status), libc::WEXITSTATUS(status));
+    stage.transcript.note(format_args!("the child: {ended:?}"));
+}
+
+/// A client waits before anybody has asked for one: whoever looks once, without waiting, sees it.
+pub fn looks_once(stage: &mut Stage<'_>) {
+    for fork in [false, true] {
+        let (listener, address) = calls::listening(stage.here, 0);
+        stage.agent.tell(&format!("connect {address}"));
+        let look = || {
+            // SAFETY: own descriptors, a whole set and a whole time.
+            unsafe {
+                let mut set: libc::fd_set = zeroed();
+                libc::FD_SET(listener, &raw mut set);
+                let mut time: libc::timeval = zeroed();
+                let none = std::ptr::null_mut();
+                libc::select(listener + 1, &raw mut set, none, none, &raw mut time)
+            }
+        };
+        if fork {
+            in_a_child(stage, look);
+        } else {
+            let found = look();
+            stage.transcript.call("select", found as isize);
+        }
+        stage.agent.tell("close");
+        stage.transcript.close(listener);
+    }
+}
+
+/// A connection cannot be opened, which turns out before a child has looked at it.
+pub fn refused_before_a_look(stage: &mut Stage<'_>) {
+    let nobody = agents_listener(stage.agent);
+    stage.agent.tell("unlisten");
+    for fork_first in [true, false] {
+        let fd = calls::socket(nobody.ip(), libc::SOCK_NONBLOCK);
+        let mut pipe = [0; 2];
+        // SAFETY: room for two numbers.
+        unsafe { libc::pipe(pipe.as_mut_ptr()) };
+        let connect = || {
+            calls::with_address(nobody, |name, length| {
+                // SAFETY: the address is whole.
+                unsafe { libc::connect(fd, name, length) }
+            })
+        };
+        // SAFETY: own descriptors; the child makes a few calls and ends.
+        unsafe {
+            stage.transcript.call("connect", connect() as isize);
+            let mut hung_up = zeroed::<libc::pollfd>();
+            (hung_up.fd, hung_up.events) = (fd, libc::POLLIN);
+            if !fork_first {
+                libc::poll(&raw mut hung_up, 1, HANG);
+            }
+            let pid = libc::fork();
+            if pid == 0 {
+                // Not before the parent has seen it.
+                let mut byte = 0u8;
+                libc::read(pipe[0], (&raw mut byte).cast(), 1);
+                libc::poll(&raw mut hung_up, 1, HANG);
+                let mut error: c_int = 0;
+                let mut length = 4;
+                let error_at = (&raw mut error).cast();
+                libc::getsockopt(
+                    fd,
+                    libc::SOL_SOCKET,
+                    libc::SO_ERROR,
+                    error_at,
+                    &raw mut length,
+                );
+                libc::_exit(error);
+            }
+            libc::poll(&raw mut hung_up, 1, HANG);
+            stage
+                .transcript
+                .note(format_args!("poll: {:#x}", hung_up.revents));
+            libc::write(pipe[1], c"x".as_ptr().cast(), 1);
+            let mut status = 0;
+            libc::waitpid(pid, &raw mut status, 0);
+            stage
+                .transcript
+                .note(format_args!("the child's error: {}", status >> 8));
+            libc::close(pipe[0]);
+            libc::close(pipe[1]);
+        }
+        stage.transcript.close(fd);
+    }
+}
+
+/// What one process shuts down is shut for the other, from the moment on at which it has.
+pub fn shut_down_elsewhere(stage: &mut Stage<'_>, fd: c_int) {
+    // SAFETY: ignores a signal: the number of the error is what is looked at.
+    let before = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    in_a_child(stage, || {
+        // SAFETY: an own descriptor.
+        unsafe { libc::shutdown(fd, libc::SHUT_WR) }
+    });
+    stage.transcript.send(fd, "late", 0);
+    stage.transcript.settle(fd, libc::POLLOUT, libc::POLLOUT);
+    stage.agent.tell("send still-open");
+    stage.transcript.recv(fd, 10, libc::MSG_WAITALL);
+    // SAFETY: as it was before.
+    unsafe { libc::signal(libc::SIGPIPE, before) };
+}

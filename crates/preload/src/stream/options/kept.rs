@@ -1,0 +1,79 @@
+//! Options that change nothing on a connection of the engine's, and whose values are kept: a program
+//! reads back what it has set, or what its listener had.
+
+use core::ffi::c_int;
+use std::sync::{Arc, Mutex};
+
+use libc::{IPPROTO_IP, IPPROTO_TCP, SOL_SOCKET};
+
+use super::kernel_value;
+use crate::lock::lock;
+
+/// An option: its level and its name.
+type Name = (c_int, c_int);
+
+/// Of these the kernel keeps only whether they are set.
+const SWITCHES: [Name; 5] = [
+    (SOL_SOCKET, libc::SO_REUSEADDR),
+    (SOL_SOCKET, libc::SO_REUSEPORT),
+    (SOL_SOCKET, libc::SO_BROADCAST),
+    (SOL_SOCKET, libc::SO_OOBINLINE),
+    (IPPROTO_IP, libc::IP_RECVERR),
+];
+
+/// Those that a connection has of its listener.
+const INHERITED: [Name; 7] = [
+    (SOL_SOCKET, libc::SO_REUSEADDR),
+    (SOL_SOCKET, libc::SO_REUSEPORT),
+    (SOL_SOCKET, libc::SO_BROADCAST),
+    (SOL_SOCKET, libc::SO_OOBINLINE),
+    (SOL_SOCKET, libc::SO_PRIORITY),
+    (IPPROTO_TCP, libc::TCP_SYNCNT),
+    (IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
+];
+
+/// Values of options, shared by a listener and what it accepts.
+pub type Values = Arc<[(Name, c_int)]>;
+
+/// What is kept of one connection.
+#[derive(Default)]
+pub struct Kept(Mutex<Option<Values>>);
+
+impl Kept {
+    /// Takes over what its listener has.
+    pub fn take(&self, values: Option<Values>) {
+        *lock(&self.0) = values;
+    }
+
+    /// The program sets one.
+    pub fn set(&self, level: c_int, name: c_int, value: c_int) {
+        let name = (level, name);
+        let value = if SWITCHES.contains(&name) {
+            c_int::from(value != 0)
+        } else {
+            value
+        };
+        let mut kept = lock(&self.0);
+        let others = kept.iter().flat_map(|values| values.iter().copied());
+        let others = others.filter(|(other, _)| *other != name);
+        *kept = Some(others.chain([(name, value)]).collect());
+    }
+
+    /// What was set, here or on the listener.
+    pub fn get(&self, level: c_int, name: c_int) -> Option<c_int> {
+        let kept = lock(&self.0);
+        let mut values = kept.iter().flat_map(|values| values.iter());
+        let found = values.find(|(other, _)| *other == (level, name));
+        found.map(|(_, value)| *value)
+    }
+}
+
+/// What a connection has of the kernel's listening socket `fd`, if its program has set any.
+pub fn of_listener(fd: c_int) -> Option<Values> {
+    let set = INHERITED.iter().filter_map(|&(level, name)| {
+        let value = kernel_value::<c_int>(fd, level, name).ok()?;
+        Some(((level, name), value))
+    });
+    let set: Values = set.collect();
+    (!set.is_empty()).then_some(set)
+}
