@@ -35,6 +35,7 @@
 
 #![forbid(unsafe_code)]
 
+mod around;
 mod attachment;
 mod connect;
 mod connections;
@@ -55,6 +56,7 @@ mod session;
 mod sleep;
 mod socket;
 
+pub use around::{Around, around_sleeps};
 pub use connect::{ConnectError, ConnectOptions};
 pub use fork::ForkToken;
 pub use listener::{Accepted, Listener};

@@ -119,6 +119,11 @@ impl Session {
         self.core().pump();
     }
 
+    /// Ends every sleep in this session: whoever sleeps looks around once more.
+    pub fn wake_all(&self) {
+        self.core().nudges.nudge_all();
+    }
+
     /// Whether an engine is attached.
     pub fn is_attached(&self) -> bool {
         lock(&self.core().link)
@@ -197,10 +202,17 @@ impl SessionCore {
     /// came out of a fork.
     pub(crate) fn attachment(self: &Arc<Self>) -> Option<Arc<Attachment>> {
         let mut link = lock(&self.link);
-        if let Some(attachment) = &link.attachment
-            && attachment.is_live()
-        {
-            return Some(Arc::clone(attachment));
+        if let Some(attachment) = &link.attachment {
+            if attachment.is_live() {
+                return Some(Arc::clone(attachment));
+            }
+            if attachment.is_parents() && !self.is_heir() {
+                // The process was made by a system call of the program's own, of which nobody was told:
+                // it inherits nothing.
+                self.lineage.fetch_add(1, Ordering::Relaxed);
+                self.nudges.forget_all();
+                self.inherits(&mut link, None);
+            }
         }
         if link.looked.is_some_and(|looked| looked.elapsed() < RETRY) {
             return None;
@@ -349,7 +361,10 @@ impl SessionCore {
     pub(crate) fn become_child(&self, inheritance: Option<Inheritance>) {
         self.lineage.fetch_add(1, Ordering::Relaxed);
         self.nudges.forget_all();
-        let mut link = lock(&self.link);
+        self.inherits(&mut lock(&self.link), inheritance);
+    }
+
+    fn inherits(&self, link: &mut Link, inheritance: Option<Inheritance>) {
         link.inheritance = inheritance;
         link.looked = None;
         if let Some(attachment) = &link.attachment {

@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 
+use crate::around::sleeping;
 use crate::attachment::{Attachment, Waker};
 use crate::nudge::Nudge;
 use crate::session::SessionCore;
@@ -225,7 +226,7 @@ fn poll(
         .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
         .collect();
     let timeout = limit.and_then(|limit| Timespec::try_from(limit).ok());
-    rustix::event::poll(&mut polls, timeout.as_ref())?;
+    sleeping(|| rustix::event::poll(&mut polls, timeout.as_ref()))?;
     let ready = |poll: &PollFd<'_>| !poll.revents().is_empty();
     let own = polls.len() - usize::from(fd.is_some());
     Ok(Polled {

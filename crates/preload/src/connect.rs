@@ -5,13 +5,12 @@ use core::sync::atomic::Ordering;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use host::{ConnectError, ConnectOptions, Readiness};
+use host::{ConnectError, ConnectOptions, Readiness, Session};
 use libc::{sockaddr, socklen_t};
 use rustix::io::Errno;
 
 use crate::deadline::Patience;
 use crate::listener::duplicate;
-use crate::raw::{result, sys};
 use crate::stream::{Settings, Stream, inherited, kernel_name, kernel_value, read_address};
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
@@ -20,7 +19,7 @@ use crate::{epoll, report, session, signals, start, stdio};
 /// The reason that `host` gives for connections within this machine.
 const LOCAL: &str = "the address is of this machine";
 
-/// connect on a TCP socket of the program.
+/// connect on a TCP socket of the program. `None`: it is the kernel's to connect.
 ///
 /// # Safety
 /// `length` bytes at `address` are readable.
@@ -29,25 +28,31 @@ pub unsafe fn connect(
     held: &Held,
     address: *const sockaddr,
     length: socklen_t,
-) -> Result<usize, Errno> {
-    // SAFETY: as the caller promises.
-    let kernel = || result(unsafe { sys!(libc::SYS_connect, fd, address, length) });
-    let Some(tcp) = held.tcp() else {
-        return kernel();
-    };
+) -> Option<Result<usize, Errno>> {
+    let tcp = held.tcp()?;
     if let Some(stream) = tcp.stream() {
-        return again(tcp, stream);
+        return Some(again(tcp, stream));
     }
     if !tcp.is_undecided() {
-        return kernel();
+        return None;
     }
     // SAFETY: as the caller promises.
-    let Some(remote) = (unsafe { read_address(address, length) }) else {
-        return kernel();
-    };
-    let Some(session) = session::begin() else {
-        return kernel();
-    };
+    let remote = unsafe { read_address(address, length) }?;
+    let session = session::begin()?;
+    match begin(fd, tcp, session, remote) {
+        Ok(true) => {}
+        Ok(false) => return None,
+        Err(error) => return Some(Err(error)),
+    }
+    Some(match tcp.stream() {
+        Some(_) if tcp.is_nonblocking() => Err(Errno::INPROGRESS),
+        Some(stream) => wait_until_open(stream),
+        None => Err(Errno::INVAL),
+    })
+}
+
+/// Has the engine begin to open a connection. False: it is the kernel's to connect.
+fn begin(fd: c_int, tcp: &Tcp, session: &Session, remote: SocketAddr) -> Result<bool, Errno> {
     // An IPv6 socket reaches IPv4 by mapped addresses.
     let remote = canonical(remote);
     let mut options = ConnectOptions::default();
@@ -85,6 +90,7 @@ pub unsafe fn connect(
             tcp.become_stream(stream);
             epoll::move_watches(tcp);
             (0..3).for_each(stdio::number_changed);
+            Ok(true)
         }
         Err(ConnectError::KernelsJob(reason)) => {
             report::left_to_kernel(fd, "connection", reason);
@@ -96,14 +102,9 @@ pub unsafe fn connect(
             if tcp.is_unwatched() {
                 drop(table::remove(fd));
             }
-            return kernel();
+            Ok(false)
         }
-        Err(ConnectError::Failed(error)) => return Err(error),
-    }
-    match tcp.stream() {
-        Some(_) if tcp.is_nonblocking() => Err(Errno::INPROGRESS),
-        Some(stream) => wait_until_open(stream),
-        None => Err(Errno::INVAL),
+        Err(ConnectError::Failed(error)) => Err(error),
     }
 }
 
@@ -130,7 +131,7 @@ fn wait_until_open(stream: &Stream) -> Result<usize, Errno> {
         match stream.socket.wait(Readiness::OUT, deadline.time_left()) {
             Ok(_) => break,
             Err(Errno::TIMEDOUT) => return Err(Errno::INPROGRESS),
-            Err(Errno::INTR) if !deadline.is_bounded() && signals::all_restart() => {}
+            Err(Errno::INTR) if !deadline.is_bounded() && signals::goes_on() => {}
             Err(error) => return Err(error),
         }
     }

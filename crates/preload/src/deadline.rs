@@ -78,6 +78,11 @@ impl Deadline {
     /// One that has come.
     pub const NOW: Self = Self(Some(Duration::ZERO));
 
+    /// Whether it is [`NOW`](Self::NOW): nothing is waited for.
+    pub fn is_now(self) -> bool {
+        self.0 == Some(Duration::ZERO)
+    }
+
     /// This one, or `span` from now, if that comes first.
     pub fn or_after(self, span: Option<Duration>) -> Self {
         match (self.0, span) {

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use host::ForkToken;
 
-use crate::{pool, report, session, wait};
+use crate::{inside, pool, report, session, wait};
 
 /// What is carried from before a fork to after it.
 struct Crossing {
@@ -38,6 +38,8 @@ pub fn register() {
 }
 
 extern "C" fn before() {
+    // A handler would wait for what is locked here.
+    inside::enter();
     HAPPENED.store(true, Ordering::Relaxed);
     // Before the session's locks, as where something is said.
     let reports = report::quiet();
@@ -53,6 +55,19 @@ extern "C" fn before() {
 
 extern "C" fn after_in_parent() {
     drop(CROSSING.take());
+    inside::leave();
+}
+
+/// Makes a new process by `fork`, which is one of the ways that call no handlers.
+pub fn through(fork: impl FnOnce() -> isize) -> isize {
+    before();
+    let child = fork();
+    if child == 0 {
+        after_in_child();
+    } else {
+        after_in_parent();
+    }
+    child
 }
 
 extern "C" fn after_in_child() {
@@ -62,4 +77,5 @@ extern "C" fn after_in_child() {
     }
     wait::forget_all();
     crate::epoll::next_generation();
+    inside::leave();
 }

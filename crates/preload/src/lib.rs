@@ -15,7 +15,9 @@
 //! standard library and `rustix` do on our behalf comes back through `exports` or goes by number,
 //! and finds descriptors that are not in the table. How it all starts is listed in [`start`].
 
+mod actions;
 mod buffers;
+mod cancel;
 mod connect;
 mod control;
 mod deadline;
@@ -24,6 +26,7 @@ mod epoll;
 mod exec;
 mod exports;
 mod fork;
+mod inside;
 mod io_uring;
 mod listener;
 mod lock;

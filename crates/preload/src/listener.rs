@@ -259,7 +259,7 @@ pub unsafe fn accept(
         match listening.listener.wait(deadline.time_left()) {
             Ok(()) => {}
             Err(Errno::TIMEDOUT) => return Err(Errno::AGAIN),
-            Err(Errno::INTR) if !deadline.is_bounded() && signals::all_restart() => {}
+            Err(Errno::INTR) if !deadline.is_bounded() && signals::goes_on() => {}
             Err(error) => return Err(error),
         }
     }

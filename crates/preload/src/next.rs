@@ -57,4 +57,42 @@ macro_rules! next {
         }
     }};
 }
-pub(crate) use next;
+/// As `next!`, for functions of libc's in which a thread may be cancelled: its stack is unwound from
+/// there, through frames that must have nothing to tidy up.
+macro_rules! next_unwinding {
+    ($name:ident($($argument:expr => $kind:ty),* $(,)?) -> $result:ty, $missing:expr) => {{
+        const NAME: &str = concat!(stringify!($name), "\0");
+        static NEXT: $crate::next::Next = $crate::next::Next::new(
+            match core::ffi::CStr::from_bytes_with_nul(NAME.as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("a name has one end"),
+            },
+        );
+        let address = NEXT.address();
+        if address.is_null() {
+            $crate::raw::set_errno(libc::ENOSYS);
+            $missing
+        } else {
+            // SAFETY: libc's function of that name takes these types and returns that one; the
+            // program vouches for the values, as it would to libc.
+            unsafe {
+                core::mem::transmute::<
+                    *mut libc::c_void,
+                    unsafe extern "C-unwind" fn($($kind),*) -> $result,
+                >(address)($($argument),*)
+            }
+        }
+    }};
+}
+
+unsafe extern "C" {
+    static __libc_single_threaded: core::ffi::c_char;
+}
+
+/// Whether the process may have several threads: then one of them may be cancelled.
+pub fn has_threads() -> bool {
+    // SAFETY: a variable of libc's, which only it writes.
+    unsafe { (&raw const __libc_single_threaded).read_volatile() == 0 }
+}
+
+pub(crate) use {next, next_unwinding};

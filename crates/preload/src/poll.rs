@@ -7,15 +7,30 @@ use rustix::io::Errno;
 
 use crate::deadline::{Deadline, Patience};
 use crate::raw::{result, sys};
-use crate::session;
 use crate::table::{self, Held};
 use crate::wait::Sleep;
+use crate::{inside, session};
 
 /// An entry whose descriptor is ours: where it stands in the program's array, and what it says.
 struct Ours {
     index: usize,
     held: Held,
     found: c_short,
+}
+
+/// Whether none of the descriptors is ours.
+///
+/// # Safety
+/// `fds` points to `count` entries.
+pub unsafe fn is_kernels(fds: *const pollfd, count: nfds_t) -> bool {
+    if fds.is_null() {
+        return true;
+    }
+    (0..count as usize).all(|index| {
+        // SAFETY: as the caller promises.
+        let fd = unsafe { (*fds.add(index)).fd };
+        table::get(fd).is_none_or(|held| !held.enter_poll())
+    })
 }
 
 /// # Safety
@@ -114,17 +129,24 @@ fn look(entries: &[pollfd], ours: &mut [Ours]) -> bool {
 fn kernel(asked: &mut [pollfd], until: Deadline, mask: *const sigset_t) -> Result<usize, Errno> {
     let left = until.left();
     let left = left.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
-    // SAFETY: the array is whole; the mask is the program's; the time is a copy.
-    result(unsafe {
-        sys!(
-            libc::SYS_ppoll,
-            asked.as_mut_ptr(),
-            asked.len(),
-            left,
-            mask,
-            8usize
-        )
-    })
+    let mut ask = || {
+        // SAFETY: the array is whole; the mask is the program's; the time is a copy.
+        result(unsafe {
+            sys!(
+                libc::SYS_ppoll,
+                asked.as_mut_ptr(),
+                asked.len(),
+                left,
+                mask,
+                8usize
+            )
+        })
+    };
+    if until.is_now() {
+        ask()
+    } else {
+        inside::sleeping(ask)
+    }
 }
 
 /// Puts both answers into the program's array; how many entries have something to say.

@@ -63,9 +63,7 @@ pub unsafe fn pselect(
 ) -> Result<usize, Errno> {
     let words = sets.map(|set| set.cast::<u64>());
     // SAFETY: as the caller promises.
-    let any = (0..count)
-        .any(|fd| unsafe { asks(&words, fd) != 0 } && table::get(fd).is_some_and(|held| held.enter_poll()));
-    if !any {
+    if unsafe { is_kernels(count, sets) } {
         // SAFETY: as the caller promises; the kernel changes the time, so it gets a copy, and the
         // mask comes with its size.
         return unsafe {
@@ -120,6 +118,19 @@ pub unsafe fn pselect(
         }
     }
     Ok(found)
+}
+
+/// Whether none of the descriptors is ours.
+///
+/// # Safety
+/// Each set is null or has `count` bits.
+pub unsafe fn is_kernels(count: c_int, sets: [*mut fd_set; 3]) -> bool {
+    let words = sets.map(|set| set.cast::<u64>());
+    !(0..count).any(|fd| {
+        // SAFETY: as the caller promises.
+        let asked = unsafe { asks(&words, fd) != 0 };
+        asked && table::get(fd).is_some_and(|held| held.enter_poll())
+    })
 }
 
 /// What the program wants to know of `fd`, as poll's events.

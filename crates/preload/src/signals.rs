@@ -2,6 +2,7 @@
 
 use rustix::io::Errno;
 
+use crate::inside;
 use crate::raw::{result, sys};
 
 /// The kernel's `struct sigaction`.
@@ -25,13 +26,18 @@ const SYNCHRONOUS: [i32; 5] = [
     libc::SIGTRAP,
 ];
 
+/// After a wait that a signal has ended: whether the call goes on, because its handler says so.
+pub fn goes_on() -> bool {
+    inside::goes_on().unwrap_or_else(all_restart)
+}
+
 /// Whether every signal that the program handles is handled with SA_RESTART.
 ///
-/// The kernel restarts a blocking call after such a handler, but what we block in, ppoll, it never
-/// restarts; and which signal it was, nobody tells. So this is exact where all handlers agree, and
-/// EINTR, which a program with a handler that does not restart must expect, where they differ.
-/// Asking costs some microseconds, once a signal.
-pub fn all_restart() -> bool {
+/// For handlers that were set by system calls of the program's own, and that we do not hear of. The
+/// kernel restarts a blocking call after a handler with that flag, but what we block in, ppoll, it never
+/// restarts. So this is exact where all handlers agree, and EINTR, which a program with a handler that
+/// does not restart must expect, where they differ. Asking costs some microseconds, once a signal.
+fn all_restart() -> bool {
     let mut waited_for = (1..=SIGNALS).filter(|signal| !SYNCHRONOUS.contains(signal));
     waited_for.all(|signal| {
         let mut action = Action {

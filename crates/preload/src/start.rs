@@ -23,6 +23,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use crate::inside;
+
 /// What the environment says.
 pub struct Settings {
     /// The engine's control socket.
@@ -103,6 +105,10 @@ extern "C" fn initialise() {
     crate::fork::register();
     if settings().is_some() {
         host::private_fds::set_floor(hidden_floor());
+        host::around_sleeps(host::Around {
+            before: inside::sleeps,
+            after: inside::wakes,
+        });
         crate::listener::inherited_listeners();
     }
 }

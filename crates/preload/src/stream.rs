@@ -162,7 +162,7 @@ impl StreamRef {
                 Ok(_) => Ok(()),
                 Err(Errno::TIMEDOUT) => Err(Errno::AGAIN),
                 // A call without a time limit goes on after a signal, if its handler says so.
-                Err(Errno::INTR) if !deadline.is_bounded() && signals::all_restart() => continue,
+                Err(Errno::INTR) if !deadline.is_bounded() && signals::goes_on() => continue,
                 Err(error) => Err(error),
             };
         }

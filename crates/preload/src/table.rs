@@ -14,7 +14,7 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::description::Description;
-use crate::pool;
+use crate::{inside, pool};
 
 /// Numbers from here on are never ours: a socket that gets one stays with the kernel.
 pub const CAPACITY: usize = 1 << 20;
@@ -28,16 +28,25 @@ static END: AtomicUsize = AtomicUsize::new(0);
 pub struct Held(&'static Description);
 
 impl Held {
-    /// Takes over a reference that was already counted.
+    /// Takes over a reference that was already counted. The thread is [inside] until it is dropped.
     pub fn from_counted(description: &'static Description) -> Self {
+        inside::enter();
         Self(description)
+    }
+
+    /// Leaves the reference to the table.
+    fn into_table(self) -> usize {
+        let address = core::ptr::from_ref(self.0) as usize;
+        core::mem::forget(self);
+        inside::leave();
+        address
     }
 }
 
 impl Clone for Held {
     fn clone(&self) -> Self {
         self.0.references.acquire();
-        Self(self.0)
+        Self::from_counted(self.0)
     }
 }
 
@@ -54,6 +63,7 @@ impl Drop for Held {
         if self.0.references.release() {
             pool::recycle(self.0);
         }
+        inside::leave();
     }
 }
 
@@ -73,11 +83,15 @@ fn hold(word: &'static AtomicUsize) -> Option<Held> {
         // Acquire: pairs with the swap in `install`, so the description is seen as it was made.
         let address = word.load(Ordering::Acquire);
         let description = at(address)?;
+        // Before there is a reference: a handler that ended the thread would keep it.
+        inside::enter();
         if !description.references.try_acquire() {
+            inside::leave();
             // It was closed between the two loads; the number means something else by now.
             core::hint::spin_loop();
             continue;
         }
+        // Inside already.
         let held = Held(description);
         if word.load(Ordering::Acquire) == address {
             return Some(held);
@@ -92,17 +106,15 @@ pub fn install(fd: c_int, held: Held) -> bool {
         return false;
     };
     END.fetch_max(fd as usize + 1, Ordering::Relaxed);
-    let address = core::ptr::from_ref(held.0) as usize;
-    core::mem::forget(held);
-    let before = word.swap(address, Ordering::AcqRel);
-    drop(at(before).map(Held));
+    let before = word.swap(held.into_table(), Ordering::AcqRel);
+    drop(at(before).map(Held::from_counted));
     true
 }
 
 /// Takes `fd` out of the table. The reference that the table held comes back.
 pub fn remove(fd: c_int) -> Option<Held> {
     let word = TABLE.get(fd as u32 as usize)?;
-    at(word.swap(0, Ordering::AcqRel)).map(Held)
+    at(word.swap(0, Ordering::AcqRel)).map(Held::from_counted)
 }
 
 /// As [`remove`], if `fd` still refers to `held`'s description: whoever asks was told that the
@@ -112,7 +124,7 @@ pub fn remove_if(fd: c_int, held: &Held) -> Option<Held> {
     let address = core::ptr::from_ref(held.0) as usize;
     word.compare_exchange(address, 0, Ordering::AcqRel, Ordering::Relaxed)
         .ok()
-        .and_then(|address| at(address).map(Held))
+        .and_then(|address| at(address).map(Held::from_counted))
 }
 
 /// The kernel has just handed out `fd`, so whatever the table says of it is over: it was closed

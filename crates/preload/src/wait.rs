@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::deadline::Deadline;
 use crate::lock::lock;
 use crate::raw::{result, sys};
-use crate::session;
+use crate::{inside, session};
 
 /// Sleepers that no thread uses at the moment.
 static IDLE: Mutex<Vec<Sleeper>> = Mutex::new(Vec::new());
@@ -80,5 +80,6 @@ pub fn pause(span: Duration) -> Result<(), Errno> {
         tv_nsec: i64::from(span.subsec_nanos()),
     };
     // SAFETY: sleeps.
-    result(unsafe { sys!(libc::SYS_nanosleep, &raw const span, 0usize) }).map(drop)
+    let sleep = || result(unsafe { sys!(libc::SYS_nanosleep, &raw const span, 0usize) });
+    inside::sleeping(sleep).map(drop)
 }

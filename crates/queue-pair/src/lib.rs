@@ -32,6 +32,8 @@ mod violation;
 #[cfg(not(loom))]
 mod area;
 #[cfg(not(loom))]
+mod born_here;
+#[cfg(not(loom))]
 pub mod control;
 #[cfg(not(loom))]
 mod copy;
@@ -57,6 +59,8 @@ pub use violation::Violation;
 
 #[cfg(not(loom))]
 pub use area::Area;
+#[cfg(not(loom))]
+pub use born_here::BornHere;
 #[cfg(not(loom))]
 pub use copy::{copy_in, copy_out, copy_out_sum, read_in};
 #[cfg(not(loom))]

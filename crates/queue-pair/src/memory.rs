@@ -55,6 +55,38 @@ impl Memory {
         })
     }
 
+    /// Private memory of this process, on pages of its own. `len` is not zero.
+    pub(crate) fn anonymous(len: usize) -> io::Result<Self> {
+        // SAFETY: a new mapping at an address of the kernel's choice disturbs nobody.
+        let base = unsafe {
+            rustix::mm::mmap_anonymous(
+                ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        }?;
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self {
+            base,
+            len,
+            backing: Backing::Mapping,
+        })
+    }
+
+    /// Children have zeros here. For anonymous memory alone.
+    pub(crate) fn wipe_in_children(&self) -> io::Result<()> {
+        // SAFETY: the range is exactly our own mapping, and nothing changes in this process.
+        unsafe {
+            rustix::mm::madvise(
+                self.base.as_ptr().cast::<c_void>(),
+                self.len,
+                Advice::LinuxWipeOnFork,
+            )
+        }?;
+        Ok(())
+    }
+
     /// Zeroed heap memory. `len` is not zero.
     pub(crate) fn heap(len: usize) -> Self {
         let layout = AllocLayout::from_size_align(len, PAGE).expect("a size that memory can have");

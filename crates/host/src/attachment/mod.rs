@@ -20,7 +20,7 @@ use queue_pair::control::{self, Channel, ChannelError, Fds, Reply, Request};
 use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::memfd::MemfdError;
 use queue_pair::region::{Positions, RegionWord};
-use queue_pair::{Area, ConnRef, HostSide, OpeningWord, position, region};
+use queue_pair::{Area, BornHere, ConnRef, HostSide, OpeningWord, position, region};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
@@ -79,6 +79,8 @@ pub(crate) struct Attachment {
     /// through one are shared until the engine says otherwise.
     forks: AtomicU32,
     state: AtomicU8,
+    /// A child that was made without a fork handler has not got it.
+    born_here: BornHere,
 }
 
 /// How often a thread that is about to sleep yields its core to an engine that is awake. On a core
@@ -140,7 +142,7 @@ impl Attachment {
             ..
         } = region::attach(&fds[0]).map_err(|error| match error {
             MemfdError::Violation(_) => Errno::PROTO,
-            MemfdError::Io(error) => Errno::from_io_error(&error).unwrap_or(Errno::IO),
+            MemfdError::Io(error) => from_io(&error),
         })?;
         Ok(Self {
             interface,
@@ -169,17 +171,18 @@ impl Attachment {
             owes_many: AtomicBool::new(false),
             forks: AtomicU32::new(0),
             state: AtomicU8::new(LIVE),
+            born_here: BornHere::new().map_err(|error| from_io(&error))?,
         })
     }
 
     /// Whether connections on it can be used.
     pub(crate) fn is_live(&self) -> bool {
-        self.state.load(Ordering::Relaxed) <= CONDEMNED
+        self.state.load(Ordering::Relaxed) <= CONDEMNED && self.born_here.is_still()
     }
 
-    /// Whether it is the parent's of this process.
+    /// Whether it is the parent's of this process, however that has come to be.
     pub(crate) fn is_parents(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == PARENTS
+        self.state.load(Ordering::Relaxed) == PARENTS || !self.born_here.is_still()
     }
 
     /// This process is the child of the one that attached.
@@ -373,6 +376,10 @@ impl Attachment {
             || self.deferred.load(Ordering::Relaxed)
             || self.starving.load(Ordering::Relaxed)
     }
+}
+
+fn from_io(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
 /// Connects to the engine that listens at `path`.

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::{Ours, Set};
 use crate::deadline::{Deadline, Patience};
 use crate::raw::{result, sys};
-use crate::session;
+use crate::{inside, session};
 
 /// Waits that may pass in which only our part is looked at.
 const TURNS_WITHOUT_KERNEL: u32 = 8;
@@ -139,7 +139,9 @@ impl Room {
         let reported = match set.ours.get() {
             Some(_) => Ok(0),
             // SAFETY: the program's own array and mask.
-            None => unsafe { kernel_wait(self.number, events, most, patience, mask) },
+            None => inside::sleeping(|| unsafe {
+                kernel_wait(self.number, events, most, patience, mask)
+            }),
         };
         set.unaware.leave();
         let ours = set.ours.get();
@@ -164,18 +166,25 @@ impl Room {
         if left == 0 {
             return Ok(false);
         }
-        // SAFETY: within the program's array; the mask is the program's.
-        let reported = result(unsafe {
-            sys!(
-                libc::SYS_epoll_pwait,
-                self.number,
-                self.events.add(self.filled),
-                left as c_int,
-                deadline.milliseconds(),
-                mask,
-                8usize,
-            )
-        })?;
+        let ask = || {
+            // SAFETY: within the program's array; the mask is the program's.
+            result(unsafe {
+                sys!(
+                    libc::SYS_epoll_pwait,
+                    self.number,
+                    self.events.add(self.filled),
+                    left as c_int,
+                    deadline.milliseconds(),
+                    mask,
+                    8usize,
+                )
+            })
+        };
+        let reported = if deadline.is_now() {
+            ask()
+        } else {
+            inside::sleeping(ask)
+        }?;
         // A listener may be reported by both parts: each then has a client of its own waiting.
         Ok(self.keep(reported, Some(mark)))
     }

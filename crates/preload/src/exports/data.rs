@@ -4,16 +4,19 @@ use core::ffi::{c_int, c_void};
 use libc::{iovec, off_t, size_t, ssize_t};
 use rustix::io::Errno;
 
-use super::{exports, kernel};
+use super::{blocking, kernel, points};
 use crate::buffers::{Parts, PartsMut};
 use crate::raw::libc_return;
 use crate::stream;
 use crate::table;
 
-exports! {
+points! {
     fn read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t {
         match stream::of(fd) {
-            None => kernel!(SYS_read, fd, buffer, length),
+            None => blocking!(
+                read(fd => c_int, buffer => *mut c_void, length => size_t) -> ssize_t,
+                kernel!(SYS_read, fd, buffer, length)
+            ),
             // As in System V, reading nothing does nothing.
             Some(_) if length == 0 => 0,
             // SAFETY: the program gives `length` writable bytes at `buffer`.
@@ -34,7 +37,10 @@ exports! {
 
     fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
         let Some(stream) = stream::of(fd) else {
-            return kernel!(SYS_readv, fd, parts, count);
+            return blocking!(
+                readv(fd => c_int, parts => *const iovec, count => c_int) -> ssize_t,
+                kernel!(SYS_readv, fd, parts, count)
+            );
         };
         // SAFETY: the program gives `count` parts, each of writable bytes.
         match unsafe { PartsMut::list(parts, count) } {
@@ -46,7 +52,10 @@ exports! {
 
     fn recv(fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int) -> ssize_t {
         match stream::of(fd) {
-            None => kernel!(SYS_recvfrom, fd, buffer, length, flags, 0usize, 0usize),
+            None => blocking!(
+                recv(fd => c_int, buffer => *mut c_void, length => size_t, flags => c_int) -> ssize_t,
+                kernel!(SYS_recvfrom, fd, buffer, length, flags, 0usize, 0usize)
+            ),
             // SAFETY: the program gives `length` writable bytes at `buffer`.
             Some(stream) => libc_return(unsafe { stream.receive_into(buffer, length, flags) }),
         }
@@ -65,7 +74,10 @@ exports! {
 
     fn write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t {
         match stream::of(fd) {
-            None => kernel!(SYS_write, fd, buffer, length),
+            None => blocking!(
+                write(fd => c_int, buffer => *const c_void, length => size_t) -> ssize_t,
+                kernel!(SYS_write, fd, buffer, length)
+            ),
             // SAFETY: the program gives `length` readable bytes at `buffer`.
             Some(stream) => libc_return(unsafe { stream.send_from(buffer, length, 0) }),
         }
@@ -78,7 +90,10 @@ exports! {
 
     fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
         let Some(stream) = stream::of(fd) else {
-            return kernel!(SYS_writev, fd, parts, count);
+            return blocking!(
+                writev(fd => c_int, parts => *const iovec, count => c_int) -> ssize_t,
+                kernel!(SYS_writev, fd, parts, count)
+            );
         };
         // SAFETY: the program gives `count` parts, each of readable bytes.
         match unsafe { Parts::list(parts, count) } {
@@ -89,7 +104,10 @@ exports! {
 
     fn send(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t {
         match stream::of(fd) {
-            None => kernel!(SYS_sendto, fd, buffer, length, flags, 0usize, 0usize),
+            None => blocking!(
+                send(fd => c_int, buffer => *const c_void, length => size_t, flags => c_int) -> ssize_t,
+                kernel!(SYS_sendto, fd, buffer, length, flags, 0usize, 0usize)
+            ),
             // SAFETY: the program gives `length` readable bytes at `buffer`.
             Some(stream) => libc_return(unsafe { stream.send_from(buffer, length, flags) }),
         }

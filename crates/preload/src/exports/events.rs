@@ -3,8 +3,9 @@
 use core::ffi::c_int;
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
-use super::{exports, kernel};
+use super::{blocking, exports, kernel, points};
 use crate::deadline::Patience;
+use crate::next::next_unwinding;
 use crate::raw::libc_return;
 use crate::{epoll, poll, select, table};
 
@@ -35,7 +36,9 @@ exports! {
             Some(held) => libc_return(unsafe { epoll::control(set, operation, fd, &held, event) }.map(|()| 0)) as c_int,
         }
     }
+}
 
+points! {
     fn epoll_wait(set: c_int, events: *mut epoll_event, most: c_int, milliseconds: c_int) -> c_int {
         // SAFETY: as `epoll_pwait`.
         unsafe { epoll_pwait(set, events, most, milliseconds, core::ptr::null()) }
@@ -45,7 +48,13 @@ exports! {
         set: c_int, events: *mut epoll_event, most: c_int, milliseconds: c_int, mask: *const sigset_t,
     ) -> c_int {
         match table::get(set).as_ref().and_then(|held| held.epoll()) {
-            None => kernel!(SYS_epoll_pwait, set, events, most, milliseconds, mask, SIGSET_BYTES) as c_int,
+            None => blocking!(
+                epoll_pwait(
+                    set => c_int, events => *mut epoll_event, most => c_int, milliseconds => c_int,
+                    mask => *const sigset_t
+                ) -> c_int,
+                kernel!(SYS_epoll_pwait, set, events, most, milliseconds, mask, SIGSET_BYTES)
+            ),
             // SAFETY: the program gives room for `most` events.
             Some(members) => libc_return(unsafe {
                 epoll::wait(set, members, events, most, Patience::milliseconds(milliseconds), mask)
@@ -68,6 +77,13 @@ exports! {
 
     fn poll(fds: *mut pollfd, count: nfds_t, milliseconds: c_int) -> c_int {
         // SAFETY: the program gives `count` entries.
+        if unsafe { poll::is_kernels(fds, count) } {
+            return blocking!(
+                poll(fds => *mut pollfd, count => nfds_t, milliseconds => c_int) -> c_int,
+                kernel!(SYS_poll, fds, count, milliseconds)
+            );
+        }
+        // SAFETY: the program gives `count` entries.
         libc_return(unsafe { poll::poll(fds, count, Patience::milliseconds(milliseconds), core::ptr::null()) }) as c_int
     }
 
@@ -83,6 +99,16 @@ exports! {
     }
 
     fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
+        // SAFETY: the program gives `count` entries.
+        if unsafe { poll::is_kernels(fds, count) } && crate::next::has_threads() {
+            return next_unwinding!(
+                ppoll(
+                    fds => *mut pollfd, count => nfds_t, timeout => *const timespec,
+                    mask => *const sigset_t
+                ) -> c_int,
+                -1
+            );
+        }
         // SAFETY: the program gives `count` entries; `timeout` is null or its own.
         libc_return(unsafe {
             Patience::timespec(timeout.as_ref()).and_then(|patience| poll::poll(fds, count, patience, mask))
@@ -101,6 +127,16 @@ exports! {
         count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval,
     ) -> c_int {
         // SAFETY: each set is null or the program's own, with `count` bits.
+        if unsafe { select::is_kernels(count, [read, write, except]) } {
+            return blocking!(
+                select(
+                    count => c_int, read => *mut fd_set, write => *mut fd_set,
+                    except => *mut fd_set, timeout => *mut timeval
+                ) -> c_int,
+                kernel!(SYS_select, count, read, write, except, timeout)
+            );
+        }
+        // SAFETY: each set is null or the program's own, with `count` bits.
         libc_return(unsafe { select::select(count, [read, write, except], timeout) }) as c_int
     }
 
@@ -115,6 +151,16 @@ exports! {
         count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
         timeout: *const timespec, mask: *const sigset_t,
     ) -> c_int {
+        // SAFETY: each set is null or the program's own, with `count` bits.
+        if unsafe { select::is_kernels(count, [read, write, except]) } && crate::next::has_threads() {
+            return next_unwinding!(
+                pselect(
+                    count => c_int, read => *mut fd_set, write => *mut fd_set,
+                    except => *mut fd_set, timeout => *const timespec, mask => *const sigset_t
+                ) -> c_int,
+                -1
+            );
+        }
         // SAFETY: each set is null or the program's own, with `count` bits.
         libc_return(unsafe { select::pselect(count, [read, write, except], timeout, mask) }) as c_int
     }

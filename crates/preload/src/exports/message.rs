@@ -4,19 +4,25 @@ use core::ffi::{c_int, c_uint, c_void};
 use libc::{mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use rustix::io::Errno;
 
-use super::{exports, kernel};
+use super::{blocking, kernel, points};
 use crate::buffers::{Parts, PartsMut};
 use crate::numbers;
 use crate::raw::libc_return;
 use crate::stream::{self, StreamRef};
 
-exports! {
+points! {
     fn recvfrom(
         fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int,
         address: *mut sockaddr, address_length: *mut socklen_t,
     ) -> ssize_t {
         match stream::of(fd) {
-            None => kernel!(SYS_recvfrom, fd, buffer, length, flags, address, address_length),
+            None => blocking!(
+                recvfrom(
+                    fd => c_int, buffer => *mut c_void, length => size_t, flags => c_int,
+                    address => *mut sockaddr, address_length => *mut socklen_t
+                ) -> ssize_t,
+                kernel!(SYS_recvfrom, fd, buffer, length, flags, address, address_length)
+            ),
             Some(stream) => {
                 // SAFETY: the program gives `length` writable bytes at `buffer`.
                 let received = unsafe { stream.receive_into(buffer, length, flags) };
@@ -44,7 +50,13 @@ exports! {
         address: *const sockaddr, address_length: socklen_t,
     ) -> ssize_t {
         match stream::of(fd) {
-            None => kernel!(SYS_sendto, fd, buffer, length, flags, address, address_length),
+            None => blocking!(
+                sendto(
+                    fd => c_int, buffer => *const c_void, length => size_t, flags => c_int,
+                    address => *const sockaddr, address_length => socklen_t
+                ) -> ssize_t,
+                kernel!(SYS_sendto, fd, buffer, length, flags, address, address_length)
+            ),
             // A connected stream ignores the address, as TCP does in the kernel.
             // SAFETY: the program gives `length` readable bytes at `buffer`.
             Some(stream) => libc_return(unsafe { stream.send_from(buffer, length, flags) }),
@@ -54,7 +66,10 @@ exports! {
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
         match stream::of(fd) {
             None => {
-                let received = kernel!(SYS_recvmsg, fd, message, flags);
+                let received = blocking!(
+                    recvmsg(fd => c_int, message => *mut msghdr, flags => c_int) -> ssize_t,
+                    kernel!(SYS_recvmsg, fd, message, flags)
+                );
                 if received >= 0 {
                     // SAFETY: the kernel has just filled the program's header.
                     unsafe { numbers_came(message) };
@@ -68,7 +83,10 @@ exports! {
 
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
         match stream::of(fd) {
-            None => kernel!(SYS_sendmsg, fd, message, flags),
+            None => blocking!(
+                sendmsg(fd => c_int, message => *const msghdr, flags => c_int) -> ssize_t,
+                kernel!(SYS_sendmsg, fd, message, flags)
+            ),
             // SAFETY: the program's own message header.
             Some(stream) => libc_return(unsafe { send_message(&stream, message, flags) }),
         }

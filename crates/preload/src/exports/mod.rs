@@ -16,9 +16,11 @@ mod makers;
 mod message;
 mod option;
 mod process;
+mod signals;
 mod socket;
 mod stdio;
 mod syscall;
+mod threads;
 
 /// The system call, with the arguments that the program gave.
 macro_rules! kernel {
@@ -39,4 +41,35 @@ macro_rules! exports {
     )*};
 }
 
-use {exports, kernel};
+/// As `exports!`, for calls that may wait: points at which a thread may be cancelled, before it has begun
+/// or instead of waiting on. Each consists of an inner part, which tidies up, and an outer one, which has
+/// nothing to tidy up when the thread ends there.
+macro_rules! points {
+    ($($(#[$attribute:meta])* fn $name:ident($($argument:ident: $kind:ty),* $(,)?) -> $result:ty $body:block)*) => {$(
+        $(#[$attribute])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name($($argument: $kind),*) -> $result {
+            #[inline(always)]
+            unsafe fn call($($argument: $kind),*) -> $result $body
+            $crate::cancel::call_begins();
+            // SAFETY: as the program called it.
+            let result = unsafe { call($($argument),*) };
+            $crate::cancel::call_ends();
+            result
+        }
+    )*};
+}
+
+/// A call on a descriptor that is the kernel's alone, by libc's function if a thread may be cancelled in
+/// it, or else by the system call at once.
+macro_rules! blocking {
+    ($name:ident($($argument:expr => $kind:ty),* $(,)?) -> $result:ty, $kernel:expr) => {
+        if $crate::next::has_threads() {
+            $crate::next::next_unwinding!($name($($argument => $kind),*) -> $result, -1)
+        } else {
+            $kernel as $result
+        }
+    };
+}
+
+use {blocking, exports, kernel, points};

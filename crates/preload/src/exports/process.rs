@@ -9,7 +9,7 @@ use core::ffi::{c_char, c_int};
 use super::exports;
 use crate::next::next;
 use crate::raw::libc_return;
-use crate::{exec, numbers};
+use crate::{exec, fork, numbers};
 
 unsafe extern "C" {
     static environ: *const *const c_char;
@@ -26,6 +26,11 @@ exports! {
     fn __vfork() -> c_int {
         // SAFETY: as above.
         unsafe { libc::fork() }
+    }
+
+    /// Calls no handlers of its own accord.
+    fn _Fork() -> c_int {
+        fork::through(|| next!(_Fork() -> c_int, -1) as isize) as c_int
     }
 
     /// libc duplicates over the standard numbers without a call of ours.

@@ -3,9 +3,53 @@
 use core::ffi::c_int;
 use libc::{sockaddr, socklen_t};
 
-use super::{exports, kernel};
+use super::{blocking, exports, kernel, points};
 use crate::raw::libc_return;
 use crate::{connect, control, listener, numbers, stream, table, tcp};
+
+points! {
+    fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+        // SAFETY: as `accept4`.
+        unsafe { accept4(fd, address, length, 0) }
+    }
+
+    fn accept4(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int {
+        if let Some(held) = table::get(fd)
+            && held.listener().is_some()
+        {
+            // SAFETY: the program's own address buffer, or null.
+            return libc_return(unsafe { listener::accept(fd, &held, address, length, flags) }) as c_int;
+        }
+        let accepted = blocking!(
+            accept4(
+                fd => c_int, address => *mut sockaddr, length => *mut socklen_t, flags => c_int
+            ) -> c_int,
+            kernel!(SYS_accept4, fd, address, length, flags)
+        );
+        if accepted >= 0 {
+            numbers::handed_out(accepted);
+        }
+        accepted
+    }
+
+    fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+        if let Some(held) = table::get(fd)
+            // SAFETY: the program gives `length` bytes of address.
+            && let Some(connected) = unsafe { connect::connect(fd, &held, address, length) }
+        {
+            return libc_return(connected) as c_int;
+        }
+        blocking!(
+            connect(fd => c_int, address => *const sockaddr, length => socklen_t) -> c_int,
+            kernel!(SYS_connect, fd, address, length)
+        )
+    }
+
+    fn __connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+        // SAFETY: as `connect`.
+        unsafe { connect(fd, address, length) }
+    }
+}
 
 exports! {
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
@@ -38,38 +82,6 @@ exports! {
             None => kernel!(SYS_listen, fd, backlog) as c_int,
             Some(held) => libc_return(listener::listen(fd, &held, backlog).map(|()| 0)) as c_int,
         }
-    }
-
-    fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
-        // SAFETY: as `accept4`.
-        unsafe { accept4(fd, address, length, 0) }
-    }
-
-    fn accept4(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int {
-        if let Some(held) = table::get(fd)
-            && held.listener().is_some()
-        {
-            // SAFETY: the program's own address buffer, or null.
-            return libc_return(unsafe { listener::accept(fd, &held, address, length, flags) }) as c_int;
-        }
-        let accepted = kernel!(SYS_accept4, fd, address, length, flags) as c_int;
-        if accepted >= 0 {
-            numbers::handed_out(accepted);
-        }
-        accepted
-    }
-
-    fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
-        match table::get(fd) {
-            None => kernel!(SYS_connect, fd, address, length) as c_int,
-            // SAFETY: the program gives `length` bytes of address.
-            Some(held) => libc_return(unsafe { connect::connect(fd, &held, address, length) }) as c_int,
-        }
-    }
-
-    fn __connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
-        // SAFETY: as `connect`.
-        unsafe { connect(fd, address, length) }
     }
 
     fn shutdown(fd: c_int, how: c_int) -> c_int {

@@ -4,11 +4,11 @@ use core::ffi::{c_int, c_long, c_ulong};
 
 use super::exports;
 use super::{data, descriptor, events, makers, message, option, socket};
-use crate::{numbers, raw};
+use crate::{fork, numbers, raw};
 
 exports! {
-    /// Calls that make a process, and may return twice or on another stack, must not pass through
-    /// a frame of ours: they are made by the few instructions here. All others go on to
+    /// Calls that make a process or thread which shares our memory, or begins on another stack, must not
+    /// pass through a frame of ours: they are made by the few instructions here. All others go on to
     /// [`by_number`], with the arguments where they are.
     #[unsafe(naked)]
     fn syscall(
@@ -16,11 +16,25 @@ exports! {
     ) -> c_long {
         core::arch::naked_asm!(
             "cmp rdi, {clone3}",
+            "je 4f",
+            "cmp rdi, {vfork}",
             "je 2f",
-            // clone, fork and vfork are neighbours.
-            "lea rax, [rdi - {clone}]",
-            "cmp rax, {vfork} - {clone}",
-            "ja {by_number}",
+            "cmp rdi, {clone}",
+            "jne {by_number}",
+            // Flags and stack are arguments.
+            "test esi, {shares_memory}",
+            "jnz 2f",
+            "test rdx, rdx",
+            "jz {by_number}",
+            "jmp 2f",
+            // Here they are in a structure, or there is none, and the kernel says so.
+            "4:",
+            "test rsi, rsi",
+            "jz 2f",
+            "test dword ptr [rsi], {shares_memory}",
+            "jnz 2f",
+            "cmp qword ptr [rsi + 40], 0",
+            "je {by_number}",
             "2:",
             "mov rax, rdi",
             "mov rdi, rsi",
@@ -39,6 +53,7 @@ exports! {
             clone3 = const libc::SYS_clone3,
             clone = const libc::SYS_clone,
             vfork = const libc::SYS_vfork,
+            shares_memory = const libc::CLONE_VM,
             by_number = sym by_number,
             failed = sym failed,
         )
@@ -80,7 +95,7 @@ extern "C" fn failed(value: isize) -> c_long {
 
 /// # Safety
 /// As the call of that number.
-unsafe extern "C" fn by_number(
+unsafe extern "C-unwind" fn by_number(
     number: c_long,
     a: usize,
     b: usize,
@@ -152,6 +167,10 @@ unsafe extern "C" fn by_number(
             libc::SYS_pipe => makers::pipe(a as _) as c_long,
             libc::SYS_pipe2 => makers::pipe2(a as _, second) as c_long,
             libc::SYS_socketpair => socket::socketpair(fd, second, c as c_int, d as _) as c_long,
+            libc::SYS_fork | libc::SYS_clone | libc::SYS_clone3 => {
+                let made = fork::through(|| raw::call(number, [a, b, c, d, e, f]));
+                raw::libc_result(made) as c_long
+            }
             libc::SYS_io_uring_setup if crate::io_uring::is_refused() => {
                 raw::set_errno(libc::ENOSYS);
                 -1

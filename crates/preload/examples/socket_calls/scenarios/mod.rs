@@ -4,6 +4,7 @@ mod connecting;
 mod ending;
 mod events;
 mod family;
+mod interruptions;
 mod numbers;
 mod options;
 mod receiving;
@@ -157,6 +158,12 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("close a range", numbers::close_range),
     ("fork", numbers::fork),
     ("shut down in a child", family::shut_down_elsewhere),
+    ("cancelled while it waits", interruptions::cancelled),
+    ("cancelled anywhere", interruptions::cancelled_anywhere),
+    ("calls in a handler", interruptions::calls_in_a_handler),
+    ("handlers of two kinds", interruptions::two_kinds),
+    ("handlers, as they are asked for", interruptions::asked_for),
+    ("other ways to fork", interruptions::other_forks),
     ("what a number is", numbers::nature),
     ("wrong arguments", numbers::wrong),
     ("buffered files", stdio::files),
@@ -186,6 +193,10 @@ const ALONE: &[(&str, Alone)] = &[
     ("accept through a set", connecting::accept_through_set),
     ("accept with a time limit", connecting::accept_time_limit),
     ("look once for a client", family::looks_once),
+    (
+        "cancelled while it accepts",
+        interruptions::cancelled_in_accept,
+    ),
     (
         "refused before a child looks",
         family::refused_before_a_look,

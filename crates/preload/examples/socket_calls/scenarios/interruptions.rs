@@ -1,0 +1,453 @@
+//! What interrupts a call: signals, cancellation, and processes that are made within.
+
+use std::ffi::{c_int, c_void};
+use std::mem::{size_of, zeroed};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use super::Stage;
+use crate::calls;
+
+type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+// A thread that is cancelled in these unwinds.
+unsafe extern "C-unwind" {
+    fn read(fd: c_int, buffer: *mut c_void, length: usize) -> isize;
+    fn recv(fd: c_int, buffer: *mut c_void, length: usize, flags: c_int) -> isize;
+    fn send(fd: c_int, buffer: *const c_void, length: usize, flags: c_int) -> isize;
+    fn accept(fd: c_int, address: *mut libc::sockaddr, length: *mut libc::socklen_t) -> c_int;
+    fn poll(fds: *mut libc::pollfd, count: libc::nfds_t, milliseconds: c_int) -> c_int;
+    fn select(
+        count: c_int,
+        read: *mut libc::fd_set,
+        write: *mut libc::fd_set,
+        except: *mut libc::fd_set,
+        timeout: *mut libc::timeval,
+    ) -> c_int;
+    fn epoll_wait(set: c_int, events: *mut libc::epoll_event, most: c_int, limit: c_int) -> c_int;
+    fn pthread_setcanceltype(kind: c_int, before: *mut c_int) -> c_int;
+}
+
+unsafe extern "C" {
+    fn pthread_cancel(thread: libc::pthread_t) -> c_int;
+    fn _Fork() -> c_int;
+}
+
+const CANCELED: usize = usize::MAX;
+const ASYNCHRONOUS: c_int = 1;
+
+/// The thread that was started last, by the kernel's number.
+static THREAD: AtomicI32 = AtomicI32::new(0);
+
+/// What a thread works with.
+#[repr(C)]
+struct Work {
+    fd: c_int,
+    set: c_int,
+}
+
+fn started() {
+    // SAFETY: asks for a number.
+    THREAD.store(unsafe { libc::gettid() }, Ordering::SeqCst);
+}
+
+extern "C-unwind" fn receives(work: *mut c_void) -> *mut c_void {
+    started();
+    // SAFETY: the starter's work; one byte of room.
+    unsafe {
+        let mut byte = 0u8;
+        recv((*work.cast::<Work>()).fd, (&raw mut byte).cast(), 1, 0) as *mut c_void
+    }
+}
+
+extern "C-unwind" fn reads(work: *mut c_void) -> *mut c_void {
+    started();
+    // SAFETY: the starter's work; one byte of room.
+    unsafe {
+        let mut byte = 0u8;
+        read((*work.cast::<Work>()).fd, (&raw mut byte).cast(), 1) as *mut c_void
+    }
+}
+
+extern "C-unwind" fn sends(work: *mut c_void) -> *mut c_void {
+    started();
+    let bytes = [b'x'; 4096];
+    loop {
+        // SAFETY: the starter's work, and whole bytes.
+        let sent = unsafe { send((*work.cast::<Work>()).fd, bytes.as_ptr().cast(), 4096, 0) };
+        if sent < 0 {
+            return sent as *mut c_void;
+        }
+    }
+}
+
+extern "C-unwind" fn polls(work: *mut c_void) -> *mut c_void {
+    started();
+    // SAFETY: the starter's work; one entry.
+    unsafe {
+        let mut entry: libc::pollfd = zeroed();
+        (entry.fd, entry.events) = ((*work.cast::<Work>()).fd, libc::POLLIN);
+        poll(&raw mut entry, 1, -1) as usize as *mut c_void
+    }
+}
+
+extern "C-unwind" fn selects(work: *mut c_void) -> *mut c_void {
+    started();
+    let none = std::ptr::null_mut();
+    // SAFETY: the starter's work; a whole set.
+    unsafe {
+        let fd = (*work.cast::<Work>()).fd;
+        let mut set: libc::fd_set = zeroed();
+        libc::FD_SET(fd, &raw mut set);
+        select(fd + 1, &raw mut set, none, none, none.cast()) as usize as *mut c_void
+    }
+}
+
+extern "C-unwind" fn waits_in_a_set(work: *mut c_void) -> *mut c_void {
+    started();
+    // SAFETY: the starter's work; room for an event.
+    unsafe {
+        let mut event: libc::epoll_event = zeroed();
+        epoll_wait((*work.cast::<Work>()).set, &raw mut event, 1, -1) as usize as *mut c_void
+    }
+}
+
+extern "C-unwind" fn accepts(work: *mut c_void) -> *mut c_void {
+    started();
+    let none = std::ptr::null_mut();
+    // SAFETY: the starter's work; no address is asked for.
+    unsafe { accept((*work.cast::<Work>()).fd, none, none.cast()) as usize as *mut c_void }
+}
+
+/// Looks without waiting, over and over, and may be cancelled at any instruction of it.
+extern "C-unwind" fn looks_for_ever(work: *mut c_void) -> *mut c_void {
+    started();
+    // SAFETY: the starter's work; one byte of room.
+    unsafe {
+        let mut before = 0;
+        pthread_setcanceltype(ASYNCHRONOUS, &raw mut before);
+        let fd = (*work.cast::<Work>()).fd;
+        loop {
+            let mut byte = 0u8;
+            recv(fd, (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT);
+        }
+    }
+}
+
+fn start(thread: Start, work: &mut Work) -> libc::pthread_t {
+    THREAD.store(0, Ordering::SeqCst);
+    // SAFETY: the work outlives the thread, which is joined. Unwinding stays within the thread.
+    unsafe {
+        let thread =
+            std::mem::transmute::<Start, extern "C" fn(*mut c_void) -> *mut c_void>(thread);
+        let mut id: libc::pthread_t = zeroed();
+        let work = std::ptr::from_mut(work).cast();
+        libc::pthread_create(&raw mut id, std::ptr::null(), thread, work);
+        id
+    }
+}
+
+/// Waits until the thread that was started last sleeps.
+fn until_it_sleeps() {
+    loop {
+        let thread = THREAD.load(Ordering::SeqCst);
+        let state = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+        let state = state.unwrap_or_default();
+        // The state comes after the name, which stands in parentheses.
+        if thread != 0
+            && state
+                .rsplit(')')
+                .next()
+                .is_some_and(|rest| rest.starts_with(" S"))
+        {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+fn cancel(stage: &mut Stage<'_>, name: &str, thread: Start, work: &mut Work, asleep: bool) {
+    let id = start(thread, work);
+    if asleep {
+        until_it_sleeps();
+    }
+    // SAFETY: a thread that was started and not joined.
+    let ended = unsafe {
+        pthread_cancel(id);
+        let mut ended = std::ptr::null_mut();
+        libc::pthread_join(id, &raw mut ended);
+        ended as usize
+    };
+    stage
+        .transcript
+        .note(format_args!("{name}: cancelled {}", ended == CANCELED));
+}
+
+pub fn cancelled(stage: &mut Stage<'_>, fd: c_int) {
+    // SAFETY: own descriptors and events.
+    let set = unsafe {
+        let set = libc::epoll_create1(0);
+        let mut event: libc::epoll_event = zeroed();
+        event.events = libc::EPOLLIN as u32;
+        libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &raw mut event);
+        set
+    };
+    let mut work = Work { fd, set };
+    for asleep in [true, false] {
+        cancel(stage, "recv", receives, &mut work, asleep);
+        cancel(stage, "poll", polls, &mut work, asleep);
+        cancel(stage, "select", selects, &mut work, asleep);
+        cancel(stage, "epoll_wait", waits_in_a_set, &mut work, asleep);
+        cancel(stage, "read", reads, &mut work, asleep);
+    }
+    // A pipe is the kernel's alone.
+    let mut pipe = [0; 2];
+    // SAFETY: room for two numbers.
+    unsafe { libc::pipe(pipe.as_mut_ptr()) };
+    work.fd = pipe[0];
+    cancel(stage, "read from a pipe", reads, &mut work, true);
+    cancel(stage, "poll of a pipe", polls, &mut work, true);
+    // Nothing was taken, and nothing is locked.
+    stage.agent.tell("send after");
+    calls::await_bytes(fd, 5);
+    stage.transcript.recv(fd, 10, 0);
+    stage.transcript.send(fd, "works", 0);
+    let got = stage.agent.tell("receive 5");
+    stage.transcript.note(got);
+    work.fd = fd;
+    cancel(stage, "send", sends, &mut work, true);
+    for other in [set, pipe[0], pipe[1]] {
+        // SAFETY: own descriptors.
+        unsafe { libc::close(other) };
+    }
+}
+
+pub fn cancelled_in_accept(stage: &mut Stage<'_>) {
+    let (listener, address) = calls::listening(stage.here, 0);
+    let mut work = Work {
+        fd: listener,
+        set: -1,
+    };
+    for asleep in [true, false] {
+        cancel(stage, "accept", accepts, &mut work, asleep);
+    }
+    stage.agent.tell(&format!("connect {address}"));
+    let none = std::ptr::null_mut::<libc::sockaddr>();
+    // SAFETY: an own listener; no address is asked for.
+    let fd = unsafe { libc::accept(listener, none, std::ptr::null_mut()) };
+    stage.transcript.fd("accept", fd);
+    stage.transcript.close(fd);
+    stage.transcript.close(listener);
+}
+
+pub fn cancelled_anywhere(stage: &mut Stage<'_>, fd: c_int) {
+    for _ in 0..50 {
+        let mut work = Work { fd, set: -1 };
+        let id = start(looks_for_ever, &mut work);
+        while THREAD.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        // SAFETY: a thread that was started and not joined.
+        unsafe {
+            pthread_cancel(id);
+            libc::pthread_join(id, std::ptr::null_mut());
+        }
+    }
+    stage.agent.tell("send after");
+    calls::await_bytes(fd, 5);
+    stage.transcript.recv(fd, 10, 0);
+    stage.transcript.send(fd, "works", 0);
+    let got = stage.agent.tell("receive 5");
+    stage.transcript.note(got);
+}
+
+static HANDLED: AtomicU32 = AtomicU32::new(0);
+static CONNECTION: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn counts(_signal: c_int) {
+    HANDLED.fetch_add(1, Ordering::SeqCst);
+}
+
+extern "C" fn makes_calls(_signal: c_int) {
+    let fd = CONNECTION.load(Ordering::SeqCst);
+    let mut byte = 0u8;
+    // SAFETY: an own descriptor; one byte.
+    unsafe {
+        libc::send(fd, c"h".as_ptr().cast(), 1, libc::MSG_DONTWAIT);
+        libc::recv(fd, (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT);
+        let second = libc::dup(fd);
+        libc::close(second);
+    }
+    HANDLED.fetch_add(1, Ordering::SeqCst);
+}
+
+fn handle(signal: c_int, handler: extern "C" fn(c_int), flags: c_int) {
+    // SAFETY: a handler of the type that goes with the flags.
+    unsafe {
+        let mut action: libc::sigaction = zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = flags;
+        libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+    }
+}
+
+fn every(microseconds: i64) {
+    // SAFETY: a whole time.
+    unsafe {
+        let mut time: libc::itimerval = zeroed();
+        time.it_interval.tv_usec = microseconds;
+        time.it_value.tv_usec = microseconds;
+        libc::setitimer(libc::ITIMER_REAL, &raw const time, std::ptr::null_mut());
+    }
+}
+
+/// A handler makes the same calls on the same connection as what it interrupts, wherever that is.
+pub fn calls_in_a_handler(stage: &mut Stage<'_>, fd: c_int) {
+    CONNECTION.store(fd, Ordering::SeqCst);
+    HANDLED.store(0, Ordering::SeqCst);
+    handle(libc::SIGALRM, makes_calls, libc::SA_RESTART);
+    every(100);
+    while HANDLED.load(Ordering::SeqCst) < 1000 {
+        let mut byte = 0u8;
+        // SAFETY: an own descriptor; one byte; one entry.
+        unsafe {
+            libc::send(fd, c"m".as_ptr().cast(), 1, libc::MSG_DONTWAIT);
+            libc::recv(fd, (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT);
+            let mut entry: libc::pollfd = zeroed();
+            (entry.fd, entry.events) = (fd, libc::POLLIN);
+            libc::poll(&raw mut entry, 1, 0);
+        }
+    }
+    every(0);
+    stage.transcript.note("a thousand times");
+    stage.agent.tell("send after");
+    calls::await_bytes(fd, 5);
+    stage.transcript.recv(fd, 10, 0);
+}
+
+/// One handler lets calls go on, another one ends them: it matters which of them was called.
+pub fn two_kinds(stage: &mut Stage<'_>, fd: c_int) {
+    handle(libc::SIGUSR1, counts, libc::SA_RESTART);
+    handle(libc::SIGUSR2, counts, 0);
+    HANDLED.store(0, Ordering::SeqCst);
+    let mut work = Work { fd, set: -1 };
+    let id = start(receives, &mut work);
+    until_it_sleeps();
+    // SAFETY: a thread that was started and not joined.
+    unsafe { libc::pthread_kill(id, libc::SIGUSR1) };
+    while HANDLED.load(Ordering::SeqCst) < 1 {
+        std::thread::yield_now();
+    }
+    until_it_sleeps();
+    // SAFETY: as above.
+    let ended = unsafe {
+        libc::pthread_kill(id, libc::SIGUSR2);
+        let mut ended = std::ptr::null_mut();
+        libc::pthread_join(id, &raw mut ended);
+        ended as isize
+    };
+    let handled = HANDLED.load(Ordering::SeqCst);
+    stage
+        .transcript
+        .note(format_args!("{handled} handled, recv: {ended}"));
+}
+
+pub fn asked_for(stage: &mut Stage<'_>, _fd: c_int) {
+    // SAFETY: handlers of the types that go with the flags.
+    unsafe {
+        let counts_at = counts as *const () as usize;
+        handle(libc::SIGUSR1, counts, libc::SA_RESTART | libc::SA_RESETHAND);
+        let mut action: libc::sigaction = zeroed();
+        let asked = |action: &mut libc::sigaction| {
+            libc::sigaction(libc::SIGUSR1, std::ptr::null(), action);
+            // The kernel's own flag is of no interest.
+            (
+                action.sa_sigaction == counts_at,
+                action.sa_flags & !0x0400_0000,
+            )
+        };
+        let told = asked(&mut action);
+        stage.transcript.note(format_args!("once: {told:x?}"));
+        HANDLED.store(0, Ordering::SeqCst);
+        libc::raise(libc::SIGUSR1);
+        let told = (HANDLED.load(Ordering::SeqCst), asked(&mut action));
+        stage.transcript.note(format_args!("raised: {told:x?}"));
+        let before = libc::signal(libc::SIGUSR1, counts_at);
+        let told = (before == libc::SIG_DFL, asked(&mut action));
+        stage.transcript.note(format_args!("signal: {told:x?}"));
+        libc::raise(libc::SIGUSR1);
+        libc::raise(libc::SIGUSR1);
+        let before = libc::signal(libc::SIGUSR1, libc::SIG_IGN);
+        let told = (HANDLED.load(Ordering::SeqCst), before == counts_at);
+        stage
+            .transcript
+            .note(format_args!("raised twice: {told:x?}"));
+    }
+}
+
+/// Children that are made by other ways than fork.
+pub fn other_forks(stage: &mut Stage<'_>, fd: c_int) {
+    let clone_flags = u64::from(libc::SIGCHLD as u32);
+    let mut arguments = [0u64; 11];
+    arguments[4] = clone_flags;
+    let size = size_of::<[u64; 11]>();
+    let ways: [(&str, &dyn Fn() -> i64); 4] = [
+        // SAFETY: the child makes a few calls and ends.
+        ("_Fork", &|| unsafe { _Fork() }.into()),
+        // SAFETY: as above.
+        ("fork by number", &|| unsafe {
+            libc::syscall(libc::SYS_fork)
+        }),
+        // SAFETY: as above.
+        ("clone by number", &|| unsafe {
+            libc::syscall(libc::SYS_clone, clone_flags, 0usize, 0usize, 0usize, 0usize)
+        }),
+        // SAFETY: as above.
+        ("clone3 by number", &|| unsafe {
+            libc::syscall(libc::SYS_clone3, arguments.as_ptr(), size)
+        }),
+    ];
+    for (name, way) in ways {
+        stage.agent.tell("send for-the-child");
+        calls::await_bytes(fd, 13);
+        let child = way();
+        if child == 0 {
+            let mut bytes = [0u8; 32];
+            // SAFETY: an own descriptor and whole bytes.
+            unsafe {
+                let said = libc::write(fd, c"child".as_ptr().cast(), 5);
+                let read = libc::read(fd, bytes.as_mut_ptr().cast(), 32);
+                libc::_exit(if said == 5 && read == 13 { 0 } else { 1 });
+            }
+        }
+        let mut status = 0;
+        // SAFETY: an own child.
+        unsafe { libc::waitpid(child as c_int, &raw mut status, 0) };
+        let got = stage.agent.tell("receive 5");
+        stage
+            .transcript
+            .note(format_args!("{name}: {status}, the agent got {got}"));
+    }
+    // A child of which nobody could be told: it may not have the connection, but it lives.
+    let child: i64;
+    // SAFETY: a fork: the child makes a few calls and ends.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_fork => child,
+            lateout("rcx") _, lateout("r11") _,
+        );
+        if child == 0 {
+            let mut byte = 0u8;
+            libc::send(fd, c"x".as_ptr().cast(), 0, libc::MSG_NOSIGNAL);
+            libc::recv(fd, (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT);
+            libc::close(fd);
+            libc::_exit(0);
+        }
+        let mut status = 0;
+        libc::waitpid(child as c_int, &raw mut status, 0);
+        stage.transcript.note(format_args!("by hand: {status}"));
+    }
+    stage.transcript.send(fd, "parent", 0);
+    let got = stage.agent.tell("receive 6");
+    stage.transcript.note(got);
+}
