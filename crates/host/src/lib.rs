@@ -25,7 +25,7 @@
 //! Everything may be used from any thread. A call on one socket may wait for another thread's call
 //! on the same socket, never for one that sleeps. A signal handler may use [`private_fds`], and
 //! nothing else here: a handler that interrupts a call on a socket and calls into the same socket
-//! would wait for itself. What to do about forks stands at [`Session::before_fork`].
+//! would wait for itself (whoever cannot choose keeps handlers away: [`around_sleeps`]). What to do about forks stands at [`Session::before_fork`].
 //!
 //! # Without copies
 //!

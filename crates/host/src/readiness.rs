@@ -121,11 +121,13 @@ impl Source {
     }
 
     /// Tells the sets that watch that something of `what` has happened: new data, new room, an
-    /// end. This is what an edge-triggered interest sees.
-    pub(crate) fn happened(&self, what: Readiness) {
-        for watch in lock(&self.watches).iter() {
+    /// end. This is what an edge-triggered interest sees. Whether any set watches.
+    pub(crate) fn happened(&self, what: Readiness) -> bool {
+        let watches = lock(&self.watches);
+        for watch in watches.iter() {
             watch.set.happened(watch.slot, what);
         }
+        !watches.is_empty()
     }
 
     /// Takes the lock, for a fork.

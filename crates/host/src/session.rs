@@ -122,6 +122,9 @@ impl Session {
     /// Ends every sleep in this session: whoever sleeps looks around once more.
     pub fn wake_all(&self) {
         self.core().nudges.nudge_all();
+        if let Some(attachment) = self.core().present() {
+            attachment.wake_all_parked();
+        }
     }
 
     /// Whether an engine is attached.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use queue_pair::doorbell::Rung;
+use queue_pair::parked::Wants;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 
 use crate::around::sleeping;
-use crate::attachment::{Attachment, Waker};
+use crate::attachment::{Attachment, Waker, Watch};
 use crate::nudge::Nudge;
 use crate::session::SessionCore;
 
@@ -112,6 +113,12 @@ impl Sleeper {
         self.epoch
     }
 
+    /// It keeps watch for those who are parked, while this is held.
+    fn watch(&self) -> Option<Watch> {
+        let (attachment, waker) = self.bed.as_ref()?;
+        waker.is_some().then(|| Watch::begin(attachment))
+    }
+
     /// The longest that step 3 may take now; `None` if there is no such bound.
     pub fn limit(&self) -> Option<Duration> {
         match &self.bed {
@@ -177,9 +184,11 @@ pub(crate) fn wait<T>(
     }
     let start = Instant::now();
     let mut sleeper = session.borrow_sleeper()?;
+    let mut watch = None;
     let found = loop {
         sleeper.hesitate();
         sleeper.arm();
+        watch.get_or_insert_with(|| sleeper.watch());
         if let Some(found) = look(false) {
             sleeper.disarm(false);
             break Ok(found);
@@ -205,7 +214,60 @@ pub(crate) fn wait<T>(
         }
     };
     session.return_sleeper(sleeper);
+    // Not before the sleeper can be had again: one who is parked may need it now.
+    drop(watch);
     found
+}
+
+/// As [`wait`], for one who waits for news of one connection alone, whose attachment and place `at`
+/// tells if it has any: the engine wakes this thread and no other for it.
+pub(crate) fn wait_at<T>(
+    session: &Arc<SessionCore>,
+    at: impl Fn() -> Option<(Arc<Attachment>, u32)>,
+    wants: Wants,
+    limit: Option<Duration>,
+    mut look: impl FnMut() -> Option<T>,
+) -> Result<T, Errno> {
+    session.pump();
+    if let Some(found) = look() {
+        return Ok(found);
+    }
+    let start = Instant::now();
+    loop {
+        let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
+        let Some((attachment, place)) = at() else {
+            return wait(session, None, left, |_| look());
+        };
+        attachment.hesitate();
+        if !attachment.park(place, wants, session) {
+            return wait(session, None, left, |_| look());
+        }
+        if let Some(found) = look() {
+            attachment.unpark(place, wants, session);
+            return Ok(found);
+        }
+        let slice = attachment.needs_attention().then_some(SLICE);
+        let sleep = match (left, slice) {
+            (Some(left), Some(slice)) => Some(left.min(slice)),
+            (left, slice) => left.or(slice),
+        };
+        let slept = if left == Some(Duration::ZERO) {
+            Err(Errno::TIMEDOUT)
+        } else {
+            sleeping(|| attachment.sleep_parked(place, sleep))
+        };
+        attachment.unpark(place, wants, session);
+        if let Some(found) = look() {
+            return Ok(found);
+        }
+        match slept {
+            Err(Errno::TIMEDOUT) if left.is_some_and(|left| sleep == Some(left)) => {
+                return Err(Errno::TIMEDOUT);
+            }
+            Ok(()) | Err(Errno::TIMEDOUT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
 }
 
 struct Polled {

@@ -2,11 +2,13 @@
 
 use core::ffi::c_short;
 
+use host::Readiness;
 use libc::{nfds_t, pollfd, sigset_t};
 use rustix::io::Errno;
 
 use crate::deadline::{Deadline, Patience};
 use crate::raw::{result, sys};
+use crate::stream::Stream;
 use crate::table::{self, Held};
 use crate::wait::Sleep;
 use crate::{inside, session};
@@ -16,6 +18,27 @@ struct Ours {
     index: usize,
     held: Held,
     found: c_short,
+}
+
+impl Ours {
+    fn new(index: usize, held: Held) -> Self {
+        if let Some(stream) = held.stream() {
+            stream.socket.poll_begins();
+        }
+        Self {
+            index,
+            held,
+            found: 0,
+        }
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        if let Some(stream) = self.held.stream() {
+            stream.socket.poll_ends();
+        }
+    }
 }
 
 /// Whether none of the descriptors is ours.
@@ -47,15 +70,18 @@ pub unsafe fn poll(
         _ => unsafe { core::slice::from_raw_parts_mut(fds, count as usize) },
     };
     let mut ours: Vec<Ours> = Vec::new();
-    for (index, entry) in entries.iter().enumerate() {
+    for (index, entry) in entries.iter_mut().enumerate() {
         if let Some(held) = table::get(entry.fd)
             && held.enter_poll()
         {
-            ours.push(Ours {
-                index,
-                held,
-                found: 0,
-            });
+            if count == 1
+                && mask.is_null()
+                && !patience.is_zero()
+                && let Some(stream) = held.stream()
+            {
+                return alone(entry, stream, patience);
+            }
+            ours.push(Ours::new(index, held));
         }
     }
     if ours.is_empty() {
@@ -67,6 +93,20 @@ pub unsafe fn poll(
         return result(unsafe { sys!(libc::SYS_ppoll, fds, count, timeout, mask, 8usize) });
     }
     mixed(entries, &mut ours, patience, mask)
+}
+
+/// Waits for one connection alone, as calls do that read or write it.
+fn alone(entry: &mut pollfd, stream: &Stream, patience: Patience) -> Result<usize, Errno> {
+    let wanted = Readiness(u32::from(entry.events as u16));
+    let deadline = patience.begin();
+    let ready = match stream.socket.wait(wanted, deadline.time_left()) {
+        Ok(ready) => ready,
+        Err(Errno::TIMEDOUT) => Readiness::NONE,
+        Err(error) => return Err(error),
+    };
+    // The bits are those of poll.
+    entry.revents = (ready.0 & 0x7fff) as c_short;
+    Ok(usize::from(entry.revents != 0))
 }
 
 fn mixed(

@@ -51,7 +51,8 @@ pub(crate) const HOST_ARMED_AT: usize = 1664;
 pub(crate) const OPENING_AT: usize = 1792;
 
 const ENTRY_LEN: u64 = 32;
-const WORD_LEN: u64 = 8;
+/// A position, and how a thread sleeps on that connection.
+const PLACE_LEN: u64 = 16;
 
 /// What an engine chooses about a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,7 +152,7 @@ impl Layout {
                 rule: "it must be from 1 to 16777216",
             });
         }
-        let send_at = positions_at + pages(u64::from(sizes.positions) * WORD_LEN);
+        let send_at = positions_at + pages(u64::from(sizes.positions) * PLACE_LEN);
         let receive_at = send_at + area("send_len", sizes.send_len)?;
         let total_len = receive_at + area("receive_len", sizes.receive_len)?;
         Ok(Self {

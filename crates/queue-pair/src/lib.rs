@@ -48,6 +48,8 @@ mod memory;
 #[cfg(not(loom))]
 mod opening;
 #[cfg(not(loom))]
+pub mod parked;
+#[cfg(not(loom))]
 pub mod region;
 #[cfg(not(loom))]
 mod sum;

@@ -230,34 +230,51 @@ impl Cells for RingCells {
     }
 }
 
-/// The [position](crate::position) words of a region, one for each place in the engine's table of
-/// connections.
+/// What a region has for each place in the engine's table of connections: a
+/// [position](crate::position) and a word by which threads [sleep](crate::parked).
 #[derive(Debug)]
 pub struct Positions {
-    words: RegionPointer<AtomicU64>,
+    places: RegionPointer<Place>,
     count: u32,
+}
+
+#[repr(C)]
+#[derive(Debug)]
+struct Place {
+    position: AtomicU64,
+    sleeper: AtomicU32,
+    _unused: AtomicU32,
 }
 
 impl Positions {
     fn new(memory: &Arc<Memory>, layout: &Layout) -> Self {
         let at = usize::try_from(layout.positions_at).expect("a layout that fits its memory");
         let count = layout.sizes.positions;
-        // Both ends must be inside; `word` relies on it.
-        let _ = memory.word_at::<AtomicU64>(at + (count as usize - 1) * size_of::<AtomicU64>());
+        // Both ends must be inside; `place` relies on it.
+        let _ = memory.word_at::<Place>(at + (count as usize - 1) * size_of::<Place>());
         Self {
-            words: RegionPointer::new(memory, at),
+            places: RegionPointer::new(memory, at),
             count,
         }
     }
 
-    /// The word of the connection at `place`; `None` if there is no such place.
+    /// The position of the connection at `place`; `None` if there is no such place.
     pub fn word(&self, place: u32) -> Option<&AtomicU64> {
+        self.place(place).map(|place| &place.position)
+    }
+
+    /// The word by which threads sleep on the connection at `place`; `None` if there is no such place.
+    pub fn sleeper(&self, place: u32) -> Option<&AtomicU32> {
+        self.place(place).map(|place| &place.sleeper)
+    }
+
+    fn place(&self, place: u32) -> Option<&Place> {
         if place >= self.count {
             return None;
         }
-        // SAFETY: all `count` words are inside the memory, as `new` has checked, the first is aligned
-        // and so are the others; any bits are a valid atomic; the memory outlives `self`.
-        Some(unsafe { self.words.at.add(place as usize).as_ref() })
+        // SAFETY: all `count` places are inside the memory, as `new` has checked, the first is aligned
+        // and so are the others; any bits are valid atomics; the memory outlives `self`.
+        Some(unsafe { self.places.at.add(place as usize).as_ref() })
     }
 }
 

@@ -6,7 +6,9 @@
 //!
 //! - `submit`: what goes to the engine, and who waits for room
 //! - `pump`: what comes from the engine, and whom it concerns
+//! - `park`: threads that sleep each on its own connection
 
+mod park;
 mod pump;
 mod submit;
 
@@ -31,6 +33,8 @@ use crate::send_pool::SendPool;
 use crate::session::SessionCore;
 use crate::socket::SocketCore;
 
+use park::Parked;
+pub(crate) use park::Watch;
 use pump::Pump;
 use submit::Submissions;
 
@@ -62,6 +66,8 @@ pub(crate) struct Attachment {
     doorbell: Private<Ringer>,
     /// Wakers that the engine has given and no thread sleeps by.
     spare_wakers: Mutex<Vec<Waker>>,
+    /// Threads that sleep each on its own connection.
+    parked: Parked,
     /// The last pump has left something in the ring.
     unfinished: AtomicBool,
     /// Submissions wait because the ring was full.
@@ -162,6 +168,7 @@ impl Attachment {
                 index: 0,
                 bell: Private::new(bell),
             }]),
+            parked: Parked::default(),
             unfinished: AtomicBool::new(false),
             deferred: AtomicBool::new(false),
             starved: Mutex::default(),
@@ -215,6 +222,7 @@ impl Attachment {
         locks.take(&self.spare_wakers);
         locks.take(&self.starved);
         locks.take(&self.unannounced);
+        self.parked.lock_all(locks);
     }
 
     /// Forks of this process: connections that are older than the last are shared.
@@ -348,6 +356,11 @@ impl Attachment {
         if let Some(index) = waker {
             self.armed.arm(index);
         }
+        self.take_in(session)
+    }
+
+    /// Takes in all that the engine has said. Whether the attachment still works.
+    fn take_in(self: &Arc<Self>, session: &Arc<SessionCore>) -> bool {
         // A pump leaves the rest of a very long list for the next; nobody rings for that.
         for _ in 0..PUMPS {
             if !self.pump_surely(session) {

@@ -271,6 +271,7 @@ impl Attachment {
         lock(&self.starved).clear();
         lock(&self.unannounced).clear();
         session.nudges.nudge_all();
+        self.wake_all_parked();
     }
 
     /// Ends the attachment of a session that nobody uses any more.

@@ -45,7 +45,7 @@ impl SocketCore {
         news |= self.refresh(&state);
         drop(state);
         if !news.is_empty() {
-            self.source.0.happened(news);
+            self.happened(news);
         }
         Ok(())
     }
@@ -124,7 +124,7 @@ impl SocketCore {
         }
         let news = self.refresh(&state);
         drop(state);
-        self.source.0.happened(news);
+        self.happened(news);
     }
 
     /// The connection has failed, or never came to be. Its send memory is free: nothing of it will be
@@ -150,7 +150,7 @@ impl SocketCore {
         };
         self.refresh(&state);
         drop(state);
-        self.source.0.happened(Readiness(u32::MAX));
+        self.happened(Readiness(u32::MAX));
     }
 
     /// The last word of the engine on the connection. True if nobody had accepted it.
@@ -183,7 +183,7 @@ impl SocketCore {
         let news = self.refresh(&state);
         drop(state);
         if !news.is_empty() {
-            self.source.0.happened(news);
+            self.happened(news);
         }
     }
 }

@@ -23,10 +23,12 @@ mod sharing;
 mod view;
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use queue_pair::control::{ConnInfo, Fds, Reply, Request};
+use queue_pair::parked::Wants;
 use queue_pair::{ConnRef, Submission};
 use rustix::io::Errno;
 
@@ -58,7 +60,14 @@ pub(crate) struct SocketCore {
     session: Arc<SessionCore>,
     source: SourceHandle,
     state: Mutex<State>,
+    /// Threads have slept on it alone: then the engine wakes them for its news, and nobody else.
+    parks: AtomicBool,
+    /// Threads that wait for it together with others.
+    polls: AtomicU32,
 }
+
+/// What acknowledgements bring, which the engine reports in its own time.
+const FOR_ROOM: Readiness = Readiness(Readiness::OUT.0 | Readiness::WRNORM.0 | Readiness::ACKED.0);
 
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,7 +204,29 @@ impl SocketCore {
             session: Arc::clone(session),
             source: SourceHandle(Arc::new(Source::default())),
             state: Mutex::new(state),
+            parks: AtomicBool::new(false),
+            polls: AtomicU32::new(0),
         })
+    }
+
+    /// Where a thread that waits for it alone sleeps, if it is open.
+    fn place_to_park(&self) -> Option<(Arc<Attachment>, u32)> {
+        let state = lock(&self.state);
+        let link = state.link.as_ref()?;
+        let parks = state.phase == Phase::Open && link.attachment.is_live();
+        parks.then(|| {
+            self.parks.store(true, Ordering::SeqCst);
+            (Arc::clone(&link.attachment), link.conn.index)
+        })
+    }
+
+    /// Tells those who watch of news. Where the engine has woken only who sleeps on the connection, the
+    /// others are woken here.
+    fn happened(&self, news: Readiness) {
+        let watched = self.source.0.happened(news);
+        if self.parks.load(Ordering::SeqCst) && (watched || self.polls.load(Ordering::SeqCst) > 0) {
+            self.session.nudges.nudge_all();
+        }
     }
 
     /// Its readiness, and who watches it.
@@ -302,10 +333,18 @@ impl SocketCore {
     /// Lets go of the state and tells whoever watches what this process itself has changed.
     fn changed_here(&self, state: MutexGuard<'_, State>) {
         let news = self.refresh(&state);
+        let parked = state
+            .link
+            .as_ref()
+            .filter(|_| self.parks.load(Ordering::SeqCst));
+        let parked = parked.map(|link| (Arc::clone(&link.attachment), link.conn.index));
         drop(state);
         if !news.is_empty() {
             self.source.0.happened(news);
             self.session.nudges.nudge_all();
+            if let Some((attachment, place)) = parked {
+                attachment.wake_parked(place);
+            }
         }
     }
 }
@@ -327,10 +366,26 @@ impl Socket {
     /// `EINTR`: a signal was handled. `ETIMEDOUT`: the time is over.
     pub fn wait(&self, wanted: Readiness, limit: Option<Duration>) -> Result<Readiness, Errno> {
         let wanted = wanted | Readiness::ALWAYS;
-        crate::sleep::wait(&self.core.session, None, limit, |_| {
+        let at = || self.core.place_to_park();
+        let wants = if wanted.intersects(FOR_ROOM) {
+            Wants::All
+        } else {
+            Wants::Urgent
+        };
+        crate::sleep::wait_at(&self.core.session, at, wants, limit, || {
             let ready = self.readiness() & wanted;
             (!ready.is_empty()).then_some(ready)
         })
+    }
+
+    /// A thread begins to wait for it together with others, in a way of its own (poll).
+    pub fn poll_begins(&self) {
+        self.core.polls.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The inverse of [`poll_begins`](Self::poll_begins).
+    pub fn poll_ends(&self) {
+        self.core.polls.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// This end's address.

@@ -189,7 +189,7 @@ impl SocketCore {
         }
         let news = self.refresh(&state);
         drop(state);
-        self.source.0.happened(news | Readiness::OUT);
+        self.happened(news | Readiness::OUT);
     }
 
     /// The engine cannot make this process the reader now.
@@ -230,7 +230,7 @@ impl SocketCore {
         }
         drop(state);
         if !news.is_empty() {
-            self.source.0.happened(news);
+            self.happened(news);
         }
         Ok(())
     }
@@ -278,6 +278,6 @@ impl SocketCore {
         state.error = Some(Errno::CONNRESET);
         self.refresh(&state);
         drop(state);
-        self.source.0.happened(Readiness(u32::MAX));
+        self.happened(Readiness(u32::MAX));
     }
 }

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use queue_pair::parked::{self, Found};
 use queue_pair::{Completion, ConnRef, Violation};
 use tcp::ConnId;
 
@@ -21,6 +22,9 @@ pub fn conn_ref(id: ConnId) -> ConnRef {
 /// Acknowledged bytes that are worth waking a host for: enough room to send into. Less than that
 /// waits for company, since a host that is woken for nothing else goes back to sleep.
 const WORTH_WAKING: u64 = 16 << 10;
+
+/// Connections of which something was posted that can wait, at most: then nobody waits any longer.
+const TOLD_AT_MOST: usize = 1024;
 
 /// What a process that reads knows of a connection.
 struct Told {
@@ -48,7 +52,12 @@ impl Session {
             if !self.post(&notice)? {
                 return Ok(false);
             }
-            self.wants_ring(!matches!(notice, Completion::Released { .. }));
+            let place = match notice {
+                Completion::Shut { conn } | Completion::Released { conn } => Some(conn.index),
+                // The thread that asked does not sleep by the connection's word.
+                _ => None,
+            };
+            self.wants_ring(place, !matches!(notice, Completion::Released { .. }));
             self.notices.pop_front();
         }
         Ok(true)
@@ -89,7 +98,7 @@ impl Session {
             }
             conn.flags.tell_accepted = false;
             conn.flags.tell_opened = false;
-            self.wants_ring(true);
+            self.wants_ring(Some(conn.id.index), true);
         }
         let mut told = Told {
             acked: conn.acked,
@@ -111,7 +120,7 @@ impl Session {
                 return Ok(false);
             }
             conn.flags.told_failed = true;
-            self.wants_ring(true);
+            self.wants_ring(Some(conn.id.index), true);
         }
         Ok(true)
     }
@@ -172,7 +181,7 @@ impl Session {
                 return Ok(false);
             }
             holder.tell_opened = false;
-            self.wants_ring(true);
+            self.wants_ring(Some(conn.id.index), true);
         }
         if reads {
             let mut told = Told {
@@ -203,7 +212,10 @@ impl Session {
                     return Ok(false);
                 }
                 let acked = holder.acked - holder.told_acked;
-                self.wants_ring(news || close_news || acked >= WORTH_WAKING);
+                self.wants_ring(
+                    Some(conn.id.index),
+                    news || close_news || acked >= WORTH_WAKING,
+                );
                 holder.told_elsewhere = Some(now);
                 holder.told_acked = holder.acked;
                 holder.told_closed = conn.flags.peer_closed;
@@ -221,7 +233,7 @@ impl Session {
                 return Ok(false);
             }
             holder.told_failed = true;
-            self.wants_ring(true);
+            self.wants_ring(Some(conn.id.index), true);
         }
         Ok(true)
     }
@@ -247,7 +259,7 @@ impl Session {
             if !self.post(&update)? {
                 return Ok(false);
             }
-            self.wants_ring(true);
+            self.wants_ring(Some(conn.id.index), true);
             conn.announced = announced;
             told.told_acked = told.acked;
             told.told_closed |= peer_closed;
@@ -264,7 +276,10 @@ impl Session {
             if !self.post(&update)? {
                 return Ok(false);
             }
-            self.wants_ring(close_news || told.acked - told.told_acked >= WORTH_WAKING);
+            self.wants_ring(
+                Some(conn.id.index),
+                close_news || told.acked - told.told_acked >= WORTH_WAKING,
+            );
             told.told_acked = told.acked;
             told.told_closed = conn.flags.peer_closed;
         }
@@ -288,13 +303,19 @@ impl Session {
         }
         *told = bytes;
         // Who waits to send has less than that in flight, and hears of its acknowledgements.
-        self.wants_ring(false);
+        self.wants_ring(Some(conn.index), false);
         Ok(true)
     }
 
-    fn wants_ring(&mut self, urgent: bool) {
-        self.urgent |= urgent;
-        self.unhurried = true;
+    /// Something was posted that concerns the connection at `place`, or nobody in particular.
+    fn wants_ring(&mut self, place: Option<u32>, urgent: bool) {
+        match place {
+            Some(place) => self.told.push((place, urgent)),
+            None => {
+                self.urgent |= urgent;
+                self.unhurried = true;
+            }
+        }
     }
 
     /// Makes what was posted visible, and says whether anything was.
@@ -304,15 +325,56 @@ impl Session {
         anything
     }
 
-    /// Rings the wakers that are armed if something was posted that the host waits for, and
-    /// returns how many. To be called after [`publish`](Self::publish).
+    /// Wakes the threads that sleep on the connections of which something was posted that they wait for,
+    /// and rings the wakers that are armed if that concerns others; returns how many. To be called
+    /// after [`publish`](Self::publish).
     pub fn ring(&mut self) -> u64 {
-        if self.urgent { self.ring_later() } else { 0 }
+        let woken = self.wake_parked(true);
+        woken + if self.urgent { self.ring_bells() } else { 0 }
     }
 
     /// As [`ring`](Self::ring), also for what can wait: memory that has become free. To be called
     /// now and then, and before the engine sleeps.
     pub fn ring_later(&mut self) -> u64 {
+        self.wake_parked(false) + self.ring_bells()
+    }
+
+    /// Wakes who sleeps on the connections that something was posted of. Of the others somebody may be
+    /// told by his bell.
+    fn wake_parked(&mut self, urgent_alone: bool) -> u64 {
+        let all = !urgent_alone || self.told.len() >= TOLD_AT_MOST;
+        if self.told.is_empty() || !(all || self.told.iter().any(|(_, urgent)| *urgent)) {
+            return 0;
+        }
+        // Partner: the fence in `parked::park`.
+        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+        let mut told = core::mem::take(&mut self.told);
+        // The urgent ones first, of which the first is kept.
+        told.sort_unstable_by_key(|(place, urgent)| (*place, !*urgent));
+        told.dedup_by_key(|(place, _)| *place);
+        let mut woken = 0;
+        told.retain(|&(place, urgent)| {
+            if !(all || urgent) {
+                return true;
+            }
+            let sleeper = self.region.positions.sleeper(place);
+            match sleeper.map(|word| parked::wake(word, urgent)) {
+                Some(Found::Parked) => woken += 1,
+                Some(Found::NothingToDo) => {}
+                Some(Found::Nobody) | None => {
+                    self.urgent |= urgent;
+                    self.unhurried = true;
+                }
+            }
+            false
+        });
+        self.told = told;
+        self.counters.doorbells += woken;
+        woken
+    }
+
+    /// Rings the wakers that are armed, if there is anything to tell.
+    fn ring_bells(&mut self) -> u64 {
         if !self.unhurried {
             return 0;
         }

@@ -111,7 +111,10 @@ pub struct Session {
     /// Listeners that came through a fork and were not adopted: their names in the session from which
     /// they came, and the listeners.
     pub inherited_listeners: Vec<(u32, u32)>,
-    /// Something was posted since the last ring that the host waits for.
+    /// The places of connections of which something was posted since the last ring, and whether
+    /// somebody waits for it.
+    pub told: Vec<(u32, bool)>,
+    /// Something else was posted since the last ring that the host waits for.
     pub urgent: bool,
     /// Something was posted since the last ring that can wait a little: see
     /// [`ring_later`](Self::ring_later).
@@ -152,6 +155,7 @@ impl Session {
             peeked: None,
             broken: false,
             inherited_listeners: Vec::new(),
+            told: Vec::new(),
             urgent: false,
             unhurried: false,
             ended: None,

@@ -1,0 +1,134 @@
+//! How threads sleep on one connection, however many sleep on others: each by a word of its own, in
+//! which the other side wakes it by the kernel's futex. No descriptor is needed, and nobody else wakes.
+//!
+//! | the thread | the other side |
+//! | --- | --- |
+//! | S1: [`set`]: the word says `PARKED` | W1: publishes news of the connection |
+//! | S2: `fence(SeqCst)` | W2: `fence(SeqCst)`, once for all that it has published |
+//! | S3: looks for news once more | W3: [`wake`]: `PARKED` becomes `WOKEN`, and the futex is woken |
+//! | S4: [`sleep`]: only while the word says `PARKED` | |
+//! | S5: [`set`]: the word says `NOBODY`; fence; it looks once more | |
+//!
+//! That no wake-up is lost up to S4 is the argument at [`crate::armed`]. A word that says `WOKEN` means
+//! that its thread is on its way to S5, where it looks for what was published meanwhile: so the other
+//! side has nothing to do. If it says `NOBODY`, others may have to be woken, by the armed word.
+//!
+//! A hostile side can lose the other's wake-ups, or wake it for nothing: that hurts its own connection
+//! alone.
+
+use core::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::thread::futex;
+use rustix::time::Timespec;
+
+const NOBODY: u32 = 0;
+const PARKED: u32 = 1;
+const WOKEN: u32 = 2;
+const PARKED_FOR_URGENT: u32 = 3;
+
+/// What those who sleep by a word are to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wants {
+    /// Nobody sleeps.
+    Nothing,
+    /// Data, an end, much room: not for room that can wait for more.
+    Urgent,
+    /// Whatever there is.
+    All,
+}
+
+impl Wants {
+    fn word(self) -> u32 {
+        match self {
+            Self::Nothing => NOBODY,
+            Self::Urgent => PARKED_FOR_URGENT,
+            Self::All => PARKED,
+        }
+    }
+}
+
+/// Says what those who sleep, or are about to, are to be woken for. Whoever is about to sleep looks for
+/// news once more, and sleeps only if there is none; whoever is awake looks afterwards, too.
+pub fn set(word: &AtomicU32, wants: Wants) {
+    word.store(wants.word(), Ordering::Relaxed);
+    fence(Ordering::SeqCst);
+}
+
+/// Sleeps until [`wake`], at most `limit`.
+///
+/// # Errors
+/// `EINTR`: a signal was handled. `ETIMEDOUT`: the time is over.
+pub fn sleep(word: &AtomicU32, limit: Option<Duration>) -> Result<(), Errno> {
+    let asleep = word.load(Ordering::Relaxed);
+    if asleep != PARKED && asleep != PARKED_FOR_URGENT {
+        return Ok(());
+    }
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    // Not private: the other side is another process.
+    match futex::wait(word, futex::Flags::empty(), asleep, limit.as_ref()) {
+        Ok(()) | Err(Errno::AGAIN) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// What [`wake`] has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nobody sleeps by this word.
+    Nobody,
+    /// Those who do were woken.
+    Parked,
+    /// They were woken before, and will look; or they sleep on, for this is not what they wait for.
+    NothingToDo,
+}
+
+/// Wakes who sleeps by this word, if he wants to be for news that are `urgent` or not. A `fence(SeqCst)`
+/// stands between what it is woken for and this.
+pub fn wake(word: &AtomicU32, urgent: bool) -> Found {
+    match word.load(Ordering::Relaxed) {
+        WOKEN => Found::NothingToDo,
+        PARKED_FOR_URGENT if !urgent => Found::NothingToDo,
+        // Who has changed it since is awake, and looks.
+        PARKED | PARKED_FOR_URGENT => match word.swap(WOKEN, Ordering::Relaxed) {
+            PARKED | PARKED_FOR_URGENT => {
+                // It fails for no word of ours.
+                let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+                Found::Parked
+            }
+            WOKEN => Found::NothingToDo,
+            before => {
+                let _ = word.compare_exchange(WOKEN, before, Ordering::Relaxed, Ordering::Relaxed);
+                Found::Nobody
+            }
+        },
+        _ => Found::Nobody,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_sleeps_is_woken_once_and_whoever_is_on_his_way_is_left_alone() {
+        let word = AtomicU32::new(NOBODY);
+        assert_eq!(wake(&word, true), Found::Nobody);
+        set(&word, Wants::All);
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| sleep(&word, None));
+            assert_eq!(wake(&word, false), Found::Parked);
+            assert_eq!(sleeper.join().unwrap(), Ok(()));
+        });
+        assert_eq!(wake(&word, true), Found::NothingToDo);
+        set(&word, Wants::Nothing);
+        assert_eq!(wake(&word, true), Found::Nobody);
+        set(&word, Wants::Urgent);
+        assert_eq!(wake(&word, false), Found::NothingToDo);
+        let limit = Some(Duration::from_millis(1));
+        assert_eq!(sleep(&word, limit), Err(Errno::TIMEDOUT));
+        assert_eq!(wake(&word, true), Found::Parked);
+        assert_eq!(sleep(&word, limit), Ok(()), "it was woken before it slept");
+    }
+}
