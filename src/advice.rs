@@ -57,6 +57,15 @@ pub fn process(text: &str) -> Result<u32, String> {
     }
 }
 
+/// A process, as an argument: its number, or the name of its program.
+pub fn process_or_name(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        process(text)?;
+    }
+    Ok(text.to_owned())
+}
+
 /// A name of an engine, as an option's value: it is part of a path.
 pub fn engine_name(text: &str) -> Result<String, String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);

@@ -152,3 +152,43 @@ fn a_connection_that_goes_through_exec_is_told_of() {
         .filter(|line| line.contains("through exec"));
     assert_eq!(passed.count(), 1, "not the one that was kept: {explained}");
 }
+
+#[test]
+fn a_wrapper_is_explained_with_what_it_has_started() {
+    let name = "a_wrapper_is_explained_with_what_it_has_started";
+    if lab::skip_without(name, &["python3"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let serve = format!(
+        "nice python3 -m http.server 7000 --bind {}; true",
+        lab::Side::Server.ipv4()
+    );
+    let mut wrapper = outboard
+        .on_engine(&world, "sh")
+        .args(["-c", &serve])
+        .log(world.scratch().join("wrapper"))
+        .start()
+        .expect("a shell starts");
+    let pid = wrapper.id().to_string();
+    await_line(&outboard, &world, &mut wrapper, |line| {
+        line.starts_with("process ") && line.ends_with(&format!("child of {pid}"))
+    });
+    await_line(&outboard, &world, &mut wrapper, |line| {
+        line.contains("listener") && line.ends_with("engine")
+    });
+    let explain = outboard.command(&world, "explain").args(["--json", &pid]);
+    let json = explain.output().expect("explained");
+    let explained: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let family = explained.as_array().expect("processes");
+    assert_eq!(family[0]["pid"].to_string(), pid);
+    assert_eq!(family[0]["explanations"].as_array().map(Vec::len), Some(0));
+    let child = family.last().expect("a child");
+    let listener = &child["sockets"][0];
+    assert_eq!(listener["state"], "LISTEN", "{json}");
+    assert!(listener["local"].to_string().contains(":7000"), "{json}");
+}

@@ -40,11 +40,15 @@ pub fn check(path: &Path) -> Result<()> {
             None => break,
         }
     }
-    let why = privileged(&path)?.or(not_interposable(&path)?);
-    match why {
+    match cannot_be_interposed(&path)? {
         None => Ok(()),
         Some(why) => bail!("cannot run {} on the engine: {why}", path.display()),
     }
+}
+
+/// Why the calls of the program in this file would not pass through the interposer, if they would not.
+pub fn cannot_be_interposed(path: &Path) -> Result<Option<&'static str>> {
+    Ok(privileged(path)?.or(not_interposable(path)?))
 }
 
 fn interpreter_of_script(path: &Path) -> Result<Option<PathBuf>> {

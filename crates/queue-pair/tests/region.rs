@@ -97,7 +97,7 @@ fn a_header_that_lies_is_refused() {
         violation(&page),
         Violation::WrongVersion {
             found: 0,
-            wanted: 4
+            wanted: 5
         }
     );
     let empty = memfd::create("test", 0).unwrap();
@@ -117,7 +117,7 @@ fn a_header_that_lies_is_refused() {
         lie(8, 1),
         Violation::WrongVersion {
             found: 1,
-            wanted: 4
+            wanted: 5
         }
     );
     let field = "submission_entries";

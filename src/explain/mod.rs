@@ -1,0 +1,240 @@
+//! `outboard explain NAME|PID`: what became of each socket of a process and of its children, and why.
+
+mod processes;
+
+use crate::control::{Control, Engine, out_of_place};
+use crate::run::program;
+use ::lab::table::Table;
+use anyhow::{Result, bail};
+use processes::Process;
+use queue_pair::control::{Explanation, Reply, Request, SocketRow};
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// Say which sockets of a process and its children are offloaded, and why the others are not
+///
+/// What a wrapper (sh -c, env, nice) has started is among its children.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  outboard explain nginx")]
+pub struct Args {
+    #[command(flatten)]
+    engine: Engine,
+    /// Print JSON: each process with what was said of its sockets, and its connections as `ss` has them
+    #[arg(long)]
+    json: bool,
+    /// The process, by its number or by its program's name
+    #[arg(value_name = "NAME|PID", value_parser = crate::advice::process_or_name)]
+    process: String,
+}
+
+/// One process, explained.
+#[derive(Serialize)]
+struct Explained {
+    #[serde(flatten)]
+    process: Process,
+    /// Why the interposer is not in it, if it was meant to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_interposed: Option<String>,
+    explanations: Vec<Explanation>,
+    sockets: Vec<SocketRow>,
+}
+
+/// Prints the explanations.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let processes = processes::all();
+    let roots = match args.process.parse() {
+        Ok(pid) if processes.iter().any(|process| process.pid == pid) => vec![pid],
+        Ok(pid) => bail!("there is no process {pid}"),
+        Err(_) => processes::named(&processes, &args.process),
+    };
+    if roots.is_empty() {
+        bail!("no process runs a program called {}", args.process);
+    }
+    let mut control = args.engine.connect()?;
+    let rows = sockets(&mut control)?;
+    let mut explained = Vec::new();
+    for process in processes::families(&processes, &roots) {
+        let pid = process.pid;
+        let explanations = match control.ask(&Request::Explain { pid })? {
+            Reply::Explained(explanations) => explanations,
+            other => return Err(out_of_place(&other)),
+        };
+        let own = rows.iter().filter(|row| row.pid == Some(pid));
+        explained.push(Explained {
+            not_interposed: not_interposed(pid),
+            explanations,
+            sockets: own.cloned().collect(),
+            process,
+        });
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&explained)?);
+    } else {
+        print!("{}", render(&explained));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All sockets of the engine.
+fn sockets(control: &mut Control) -> Result<Vec<SocketRow>> {
+    let mut rows = Vec::new();
+    let mut after = None;
+    loop {
+        let request = Request::Sockets {
+            after,
+            filter: String::new(),
+        };
+        match control.ask(&request)? {
+            Reply::Sockets { rows: some, next } => {
+                rows.extend(some);
+                after = next;
+            }
+            other => return Err(out_of_place(&other)),
+        }
+        if after.is_none() {
+            return Ok(rows);
+        }
+    }
+}
+
+/// Why a process that was started on the engine is not: its program cannot be interposed.
+fn not_interposed(pid: u32) -> Option<String> {
+    if !processes::was_meant_for_an_engine(pid) || processes::is_interposed(pid) {
+        return None;
+    }
+    let executable = processes::executable(pid);
+    let why = program::cannot_be_interposed(&executable).ok().flatten();
+    Some(why.unwrap_or("the interposer was not loaded").to_owned())
+}
+
+fn render(explained: &[Explained]) -> String {
+    let told: Vec<&Explained> = explained
+        .iter()
+        .filter(|one| !one.explanations.is_empty() || one.not_interposed.is_some())
+        .collect();
+    let Some(first) = told.first() else {
+        let (one, pid) = (
+            explained.len() == 1,
+            explained.first().map(|it| it.process.pid),
+        );
+        return format!(
+            "process {} {} no socket to the engine: {} sockets are the kernel's, \
+             or it was not started with: outboard run\n",
+            pid.unwrap_or_default(),
+            if one {
+                "has shown"
+            } else {
+                "and its children have shown"
+            },
+            if one { "its" } else { "their" },
+        );
+    };
+    // Whoever asks for one process and is told of that alone knows which it is.
+    let asked = explained.first().map(|it| it.process.pid);
+    if told.len() == 1 && Some(first.process.pid) == asked {
+        return table(first);
+    }
+    let parts = told.iter().map(|one| {
+        let Process { pid, parent, name } = &one.process;
+        format!("process {pid} ({name}), child of {parent}\n{}", table(one))
+    });
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+fn table(explained: &Explained) -> String {
+    let mut table = Table::new(["Descriptor", "Kind", "Handled by", "Because"]);
+    for explanation in &explained.explanations {
+        let (by, reason) = if explanation.reason.is_empty() {
+            ("engine", queued(explanation, &explained.sockets))
+        } else {
+            ("kernel", explanation.reason.clone())
+        };
+        let fd = match explanation.fd {
+            Explanation::NO_DESCRIPTOR => "-".to_owned(),
+            fd => fd.to_string(),
+        };
+        table.row([fd.as_str(), &explanation.kind, by, &reason]);
+    }
+    if let Some(why) = &explained.not_interposed {
+        table.row(["-", "program", "kernel", why]);
+    }
+    for column in 1..4 {
+        table.left(column);
+    }
+    table.to_string()
+}
+
+/// What lies in the queues of the connections that an explanation speaks of, if anything does.
+fn queued(explanation: &Explanation, sockets: &[SocketRow]) -> String {
+    if !explanation.kind.contains("connection") {
+        return String::new();
+    }
+    let local = explanation.kind.contains("local");
+    let rows = sockets
+        .iter()
+        .filter(|row| row.peer.is_some() && row.within == local);
+    let (unread, unsent) = rows.fold((0, 0), |(unread, unsent), row| {
+        (unread + row.receive_queue, unsent + row.send_queue)
+    });
+    match (unread, unsent) {
+        (0, 0) => String::new(),
+        _ => format!("{unread} bytes to be read, {unsent} to be acknowledged"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explained(pid: u32, explanations: Vec<Explanation>) -> Explained {
+        Explained {
+            process: Process {
+                pid,
+                parent: 1,
+                name: "server".into(),
+            },
+            not_interposed: None,
+            explanations,
+            sockets: Vec::new(),
+        }
+    }
+
+    fn explanation(fd: i32, kind: &str, reason: &str) -> Explanation {
+        Explanation {
+            fd,
+            kind: kind.into(),
+            reason: reason.into(),
+        }
+    }
+
+    #[test]
+    fn each_socket_has_its_line() {
+        let text = render(&[explained(
+            7,
+            vec![
+                explanation(6, "listener", ""),
+                explanation(Explanation::NO_DESCRIPTOR, "2 connections", ""),
+                explanation(11, "datagram", "only TCP is offloaded"),
+            ],
+        )]);
+        let expected = "Descriptor  Kind           Handled by  Because\n\
+            6           listener       engine\n\
+            -           2 connections  engine\n\
+            11          datagram       kernel      only TCP is offloaded\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn children_are_named_with_what_they_have() {
+        let mut child = explained(8, vec![explanation(6, "listener", "")]);
+        child.not_interposed = Some("it is a Go program".into());
+        let text = render(&[explained(7, vec![]), child]);
+        let expected = "process 8 (server), child of 1\n\
+            Descriptor  Kind      Handled by  Because\n\
+            6           listener  engine\n\
+            -           program   kernel      it is a Go program\n";
+        assert_eq!(text, expected);
+        let none = render(&[explained(7, vec![]), explained(8, vec![])]);
+        assert!(none.starts_with("process 7 and its children have shown no socket"));
+    }
+}
