@@ -7,6 +7,7 @@ mod gate;
 mod instructions;
 mod lengths;
 mod machines;
+mod others;
 mod requirements;
 mod shell;
 mod simulate;
@@ -60,6 +61,8 @@ enum Chore {
     },
     /// Try the engine on other kernels and drivers, in emulated machines (takes minutes each)
     Machines(machines::Options),
+    /// Run the test suites of other projects on the kernel and on the engine (as root, for minutes)
+    Suites(others::Options),
     /// Run simulated scenarios until one fails, and say how to have it again
     Simulate(simulate::Options),
 }
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         ),
         Chore::Differ { arguments } => report(differ::run(&arguments)),
         Chore::Machines(options) => report(machines::run(&options)),
+        Chore::Suites(options) => report(others::run(&options)),
         Chore::Simulate(options) => report(simulate::run(&options)),
     }
 }
