@@ -6,9 +6,13 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BUILT ?= $(TARGET)/release
 PREFIX ?= /usr/local
 DESTDIR ?=
+# Where the libraries to link with go.
+LIBDIR ?= $(PREFIX)/lib
 
 bin := $(DESTDIR)$(PREFIX)/bin
 lib := $(DESTDIR)$(PREFIX)/lib
+libdir := $(DESTDIR)$(LIBDIR)
+include := $(DESTDIR)$(PREFIX)/include
 share := $(DESTDIR)$(PREFIX)/share
 doc := $(share)/doc/outboard
 generated := $(TARGET)/generated
@@ -38,6 +42,16 @@ install-files: # What was built before, for packagers
 		$(share)/fish/vendor_completions.d $(doc)/examples
 	install -m 755 $(BUILT)/outboard $(bin)/outboard
 	install -m 644 $(BUILT)/liboutboard_preload.so $(lib)/outboard/liboutboard_preload.so
+	install -D -m 644 crates/capi/include/outboard.h $(include)/outboard.h
+	install -D -m 644 $(BUILT)/liboutboard.a $(libdir)/liboutboard.a
+	$(CC) $(LDFLAGS) -shared -o $(libdir)/liboutboard.so.0 -Wl,-soname,liboutboard.so.0 -Wl,--gc-sections \
+		-Wl,-z,relro,-z,now -Wl,--version-script=crates/capi/outboard.map \
+		-Wl,--whole-archive $(BUILT)/liboutboard.a -Wl,--no-whole-archive \
+		-lpthread -ldl -lm -lgcc_s
+	ln -sf liboutboard.so.0 $(libdir)/liboutboard.so
+	install -d $(libdir)/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|' packaging/outboard.pc >$(libdir)/pkgconfig/outboard.pc
+	chmod 644 $(libdir)/pkgconfig/outboard.pc
 	rm -rf $(generated)
 	$(BUILT)/outboard generate $(generated)
 	install -m 644 $(generated)/man1/*.1 $(share)/man/man1/
@@ -60,6 +74,8 @@ uninstall: ## Remove what `make install` with the same PREFIX and DESTDIR put th
 		$(share)/bash-completion/completions/outboard $(share)/zsh/vendor-completions/_outboard \
 		$(share)/fish/vendor_completions.d/outboard.fish $(lib)/systemd/system/outboard@.service \
 		$(lib)/sysusers.d/outboard.conf $(lib)/tmpfiles.d/outboard.conf
+	rm -f $(include)/outboard.h $(libdir)/liboutboard.a $(libdir)/liboutboard.so \
+		$(libdir)/liboutboard.so.0 $(libdir)/pkgconfig/outboard.pc
 	rm -rf $(lib)/outboard $(share)/outboard $(doc)
 
 deb: build ## Build a Debian package into target/debian (needs debhelper)

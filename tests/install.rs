@@ -121,6 +121,11 @@ fn everything_is_in_its_place_and_works_there() {
     for file in [
         "usr/bin/outboard",
         "usr/lib/outboard/liboutboard_preload.so",
+        "usr/include/outboard.h",
+        "usr/lib/liboutboard.a",
+        "usr/lib/liboutboard.so",
+        "usr/lib/liboutboard.so.0",
+        "usr/lib/pkgconfig/outboard.pc",
         "usr/lib/systemd/system/outboard@.service",
         "usr/lib/sysusers.d/outboard.conf",
         "usr/lib/tmpfiles.d/outboard.conf",
@@ -157,6 +162,38 @@ fn everything_is_in_its_place_and_works_there() {
         !output.status.success() && text(&output).contains("lib/outboard"),
         "{output:?}"
     );
+
+    // A program is linked with the shared library, and finds every name in its version.
+    let program = root.path("program");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/capi/tests/conformance.c");
+    run(Command::new("cc")
+        .args(["-std=c99", "-I"])
+        .arg(root.path("usr/include"))
+        .arg(&source)
+        .arg("-L")
+        .arg(root.path("usr/lib"))
+        .args(["-loutboard", "-lpthread", "-o"])
+        .arg(&program));
+    let used = run(Command::new("readelf")
+        .arg("-W")
+        .arg("--dyn-syms")
+        .arg(&program));
+    assert!(used.contains("ob_attach@OUTBOARD_0.1"), "{used}");
+    let library = root.path("usr/lib/liboutboard.so.0");
+    let given = run(Command::new("readelf")
+        .args(["-W", "--dyn-syms"])
+        .arg(&library));
+    let others: Vec<&str> = given
+        .lines()
+        .filter(|line| line.contains(" GLOBAL ") && !line.contains(" UND "))
+        .filter(|line| !line.contains(" ob_") && !line.contains(" OUTBOARD_0.1"))
+        .collect();
+    assert_eq!(
+        others,
+        Vec::<&str>::new(),
+        "names of others' are given away"
+    );
+    std::fs::remove_file(&program).expect("it is there");
 
     run(&mut make("uninstall", &built, destdir));
     assert_eq!(root.files(), BTreeSet::new(), "nothing is left");

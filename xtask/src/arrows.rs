@@ -24,6 +24,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("outboard-host", &["outboard-queue-pair"]),
     ("outboard-preload", &["outboard-host"]),
+    ("outboard-native", &["outboard-host", "outboard-queue-pair"]),
+    ("outboard-capi", &["outboard-native"]),
     ("outboard-stateless", &["outboard-wire", "outboard-netdev"]),
     // Packet scripts on Linux, by a TUN device.
     (

@@ -68,12 +68,15 @@ impl ConnectOptions {
     }
 }
 
-/// Begins to open a connection; see [`Session::connect`](crate::Session::connect).
-pub(crate) fn connect(
+/// Who would open a connection to `remote`: the engine, or else why it does not.
+///
+/// # Errors
+/// It is the kernel's to open, or cannot be opened at all.
+pub(crate) fn judge(
     session: &Arc<SessionCore>,
     remote: SocketAddr,
-    options: ConnectOptions,
-) -> Result<Socket, ConnectError> {
+    options: &ConnectOptions,
+) -> Result<Arc<Attachment>, ConnectError> {
     let remote = specified(remote, options.local);
     let mut here = remote.ip().is_loopback();
     let by = match route::to(remote, options.local, options.interface) {
@@ -119,6 +122,17 @@ pub(crate) fn connect(
     if let Some(reason) = not_opened(attachment.opening.get(), here, names_port) {
         return Err(ConnectError::KernelsJob(reason));
     }
+    Ok(attachment)
+}
+
+/// Begins to open a connection; see [`Session::connect`](crate::Session::connect).
+pub(crate) fn connect(
+    session: &Arc<SessionCore>,
+    remote: SocketAddr,
+    options: ConnectOptions,
+) -> Result<Socket, ConnectError> {
+    let attachment = judge(session, remote, &options)?;
+    let remote = specified(remote, options.local);
     let mut block = ConnectBlock::new(remote);
     if let Some(local) = options.local {
         if local.is_ipv6() != remote.is_ipv6() {

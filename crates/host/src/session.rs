@@ -176,6 +176,19 @@ impl Session {
         connect::connect(self.core(), remote, options)
     }
 
+    /// Whether the engine would be asked to open a connection to `remote`. It costs two questions to
+    /// the kernel; the engine itself may still refuse.
+    ///
+    /// # Errors
+    /// As for [`connect`](Self::connect): the reason why not.
+    pub fn can_offload(
+        &self,
+        remote: std::net::SocketAddr,
+        options: &ConnectOptions,
+    ) -> Result<(), ConnectError> {
+        connect::judge(self.core(), remote, options).map(drop)
+    }
+
     /// An empty set for sockets and listeners of this session.
     pub fn ready_set(&self) -> ReadySet {
         ReadySet::new(Arc::clone(&self.core().nudges))

@@ -40,6 +40,8 @@ mod copy;
 #[cfg(not(loom))]
 pub mod doorbell;
 #[cfg(not(loom))]
+mod kernel_socket;
+#[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
 pub mod memfd;
@@ -65,6 +67,8 @@ pub use area::Area;
 pub use born_here::BornHere;
 #[cfg(not(loom))]
 pub use copy::{copy_in, copy_out, copy_out_sum, read_in};
+#[cfg(not(loom))]
+pub use kernel_socket::{send_out, unacknowledged};
 #[cfg(not(loom))]
 pub use layout::{Layout, LayoutError, RECEIVE_CHUNK, Sizes};
 #[cfg(not(loom))]

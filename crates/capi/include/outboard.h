@@ -1,0 +1,271 @@
+/*
+ * outboard.h: TCP connections by completions, the same on an outboard engine and on the kernel.
+ *
+ * Calls return 0, a count, or a negative error number of <errno.h>; errno itself is not touched.
+ * A pointer that must not be NULL and is gives -EINVAL, a handle that is closed -EBADF.
+ *
+ * Threads: a context may be used from any thread. A queue, and all that was made in it, belongs to
+ * one thread at a time; a call that finds another under way in the same queue returns -EBUSY. Only
+ * ob_wake may be called at any time. Nothing here may be called from a signal handler.
+ *
+ * Forks: the child must not use what its parent made, and makes a context of its own.
+ */
+#ifndef OUTBOARD_H
+#define OUTBOARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of this interface. A library with the same first number has all of it. */
+#define OB_VERSION_MAJOR 0
+#define OB_VERSION_MINOR 1
+
+/* The relation of the program to an engine, or to the kernel alone. */
+typedef struct ob_context ob_context;
+/* Connections, listeners and descriptors, and what has happened to them. */
+typedef struct ob_queue ob_queue;
+/* Registered memory. */
+typedef struct ob_memory ob_memory;
+/* A connection, a listener or a watched descriptor of one queue. 0 is none. A handle that was
+ * closed is never given again. */
+typedef uint64_t ob_handle;
+
+/* Where connections may be: an argument of ob_attach. */
+enum ob_mode {
+    OB_ANY = 0,    /* the engine where it can be, otherwise the kernel */
+    OB_ENGINE = 1, /* the engine; without one ob_attach fails */
+    OB_KERNEL = 2  /* the kernel, whatever engine there is */
+};
+
+/* What an event tells. */
+enum ob_kind {
+    OB_ACCEPT = 1,  /* a listener has connections: ob_accept until -EAGAIN */
+    OB_OPEN = 2,    /* a connection that was being opened is there, or error says why not */
+    OB_RECEIVE = 3, /* data has come, bytes of it unread, or the stream's end: receive until
+                       -EAGAIN or 0 */
+    OB_ROOM = 4,    /* there is room again after a send that returned -EAGAIN */
+    OB_SENT = 5,    /* a send of bytes with this cookie was acknowledged by the peer; with error:
+                       the connection ended before that was known */
+    OB_END = 6,     /* both directions have ended, by agreement or by error; what came before can
+                       still be received; close it */
+    OB_READY = 7,   /* a watched descriptor is ready; bytes are the bits of epoll */
+    OB_WAKE = 8     /* ob_wake was called */
+};
+
+/* One event: 32 bytes on every machine. */
+typedef struct ob_event {
+    uint32_t kind;    /* enum ob_kind */
+    int32_t error;    /* a positive error number, or 0 */
+    ob_handle handle; /* to whom it happened */
+    uint64_t cookie;  /* the send's for OB_SENT, otherwise the handle's */
+    uint64_t bytes;   /* as the kind says */
+} ob_event;
+
+/* Options of connections and listeners, in the units of the kernel's: see tcp(7) and socket(7). */
+enum ob_option {
+    OB_NODELAY = 1,        /* TCP_NODELAY, 0 or 1 */
+    OB_CORK = 2,           /* TCP_CORK, 0 or 1 */
+    OB_QUICKACK = 3,       /* TCP_QUICKACK, 0 or 1 */
+    OB_KEEPALIVE = 4,      /* SO_KEEPALIVE, 0 or 1 */
+    OB_KEEPIDLE = 5,       /* TCP_KEEPIDLE, seconds */
+    OB_KEEPINTVL = 6,      /* TCP_KEEPINTVL, seconds */
+    OB_KEEPCNT = 7,        /* TCP_KEEPCNT, probes */
+    OB_USER_TIMEOUT = 8,   /* TCP_USER_TIMEOUT, milliseconds, 0 for the default */
+    OB_SEND_BUFFER = 9,    /* bytes that may be sent and not acknowledged */
+    OB_RECEIVE_BUFFER = 10, /* bytes that may arrive and not be received */
+    OB_RESET_ON_CLOSE = 11 /* SO_LINGER without time, 0 or 1 */
+};
+
+/* An option and its value, for ob_connect. */
+typedef struct ob_setting {
+    uint32_t option; /* enum ob_option */
+    uint32_t value;
+} ob_setting;
+
+/* Flags of sends and receives. */
+enum ob_flags {
+    OB_MORE = 1,  /* more follows at once: a last segment that is not full may wait */
+    OB_PEEK = 2,  /* what is received stays to be received again */
+    OB_ASYNC = 4  /* the send comes back as OB_SENT with its cookie */
+};
+
+/* What is known of a connection. Of the kernel's the TCP's own facts are 0: ask TCP_INFO there. */
+typedef struct ob_info {
+    uint32_t offloaded;       /* 1: the engine has it; 0: the kernel */
+    uint32_t rtt_us;          /* smoothed round-trip time in microseconds */
+    uint32_t rttvar_us;       /* its variation in microseconds */
+    uint32_t rto_us;          /* retransmission timeout in microseconds */
+    uint32_t cwnd;            /* congestion window in bytes */
+    uint32_t send_mss;        /* largest segment that is sent, in bytes */
+    uint64_t unacknowledged;  /* bytes sent and not known to be acknowledged */
+    uint64_t unread;          /* bytes that wait to be received */
+    uint64_t bytes_acked;     /* all bytes that the peer has acknowledged */
+    uint64_t bytes_received;  /* all bytes received in order */
+    uint64_t retransmits;     /* all segments sent again */
+    char why_not[96];         /* why the kernel has it, in words; empty if that is not known */
+} ob_info;
+
+/* What a view or a room shows. */
+typedef struct ob_span {
+    void *data;
+    size_t len;
+    uint64_t id; /* for ob_release, ob_commit and ob_abandon */
+} ob_span;
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+/* Attaches to the engine called `engine` (NULL: "default"), or to that which the environment
+ * variable OUTBOARD_SOCKET names; `program` is shown to people (NULL: none). With OB_ANY an engine
+ * that is away is found when it comes.
+ * -ENOENT, -ECONNREFUSED: there is no engine (OB_ENGINE only). -EACCES: it is not for this user.
+ * -EPROTO: it is of another version. */
+int ob_attach(ob_context **out, const char *engine, const char *program, int mode);
+
+/* Ends the relation. Queues and memory made with it stay usable until they are freed themselves. */
+void ob_detach(ob_context *context);
+
+/* 1 if an engine is attached now, otherwise 0. */
+int ob_is_attached(const ob_context *context);
+
+/* Whether a connection to this address would be the engine's: 1, or 0 with the reason in `why`
+ * (`size` bytes with the final 0; may be NULL). -ENETUNREACH and the like: there is no way. */
+int ob_can_offload(const ob_context *context, const struct sockaddr *address, socklen_t len,
+                   char *why, size_t size);
+
+/* A queue without anything in it. -EMFILE, -ENFILE: there are no more descriptors. */
+int ob_queue_new(const ob_context *context, ob_queue **out);
+
+/* Closes all that a queue has, and frees it. NULL is nothing. */
+void ob_queue_free(ob_queue *queue);
+
+/* Listens on an address with room for `backlog` connections that were not accepted; SO_REUSEADDR is
+ * set. Errors are those of bind(2) and listen(2), and the engine's. */
+int ob_listen(ob_queue *queue, const struct sockaddr *address, socklen_t len, unsigned backlog,
+              uint64_t cookie, ob_handle *out);
+
+/* The next connection of a listener, open, with the listener's options. -EAGAIN: there is none. */
+int ob_accept(ob_queue *queue, ob_handle listener, uint64_t cookie, ob_handle *out);
+
+/* Begins to open a connection with `count` settings; OB_OPEN tells how it went. Errors are what is
+ * known at once. -EOPNOTSUPP: it is the kernel's to open, and the context is OB_ENGINE. */
+int ob_connect(ob_queue *queue, const struct sockaddr *address, socklen_t len,
+               const ob_setting *settings, size_t count, uint64_t cookie, ob_handle *out);
+
+/* Ends directions as shutdown(2): SHUT_RD, SHUT_WR or SHUT_RDWR. -ENOTCONN: it is over, or not
+ * open. -EAGAIN: what was committed before has not left yet. */
+int ob_shutdown(ob_queue *queue, ob_handle handle, int how);
+
+/* Closes a connection, a listener or a watch. What was sent is still delivered; asynchronous sends
+ * do not come back any more, and the connection's views and rooms are void. */
+int ob_close(ob_queue *queue, ob_handle handle);
+
+/* --- options and facts ----------------------------------------------------------------------- */
+
+/* Sets an option of a connection, or of a listener for what it accepts from then on. -EINVAL: there
+ * is no such option, or the value cannot be. */
+int ob_set(ob_queue *queue, ob_handle handle, uint32_t option, uint32_t value);
+
+/* What is known of a connection. It may ask the engine, which takes some microseconds. */
+int ob_get_info(ob_queue *queue, ob_handle handle, ob_info *out);
+
+/* This end's and the other end's address, as getsockname(2) and getpeername(2) give them. */
+int ob_local(ob_queue *queue, ob_handle handle, struct sockaddr *address, socklen_t *len);
+int ob_peer(ob_queue *queue, ob_handle handle, struct sockaddr *address, socklen_t *len);
+
+/* --- registered memory ----------------------------------------------------------------------- */
+
+/* Registers `len` bytes of new memory: sends from it are not copied at the host. The engine's if
+ * there is one, otherwise the program's own. -ENOBUFS: there is no free piece of that length. */
+int ob_register(const ob_context *context, size_t len, ob_memory **out);
+
+/* Where it is, and how long. */
+void *ob_memory_data(const ob_memory *memory);
+size_t ob_memory_len(const ob_memory *memory);
+
+/* Gives it back. -EBUSY: a send that names it has not come back; nothing changes. */
+int ob_unregister(ob_memory *memory);
+
+/* --- sending --------------------------------------------------------------------------------- */
+
+/* Sends of any kind return how many bytes were taken, which may be less than asked.
+ * -EAGAIN: there is no room; OB_ROOM tells when there is. -ENOTCONN: it is still being opened.
+ * -EPIPE: this end is closed, or the connection over. Otherwise what ended the connection, so that
+ * the errors of earlier sends are told.
+ * With OB_ASYNC what was taken comes back as OB_SENT with `cookie`; without, `cookie` is ignored. */
+
+/* Copies. */
+ssize_t ob_send(ob_queue *queue, ob_handle handle, const void *data, size_t len, unsigned flags,
+                uint64_t cookie);
+ssize_t ob_sendv(ob_queue *queue, ob_handle handle, const struct iovec *parts, int count,
+                 unsigned flags, uint64_t cookie);
+
+/* Does not copy: what is named must not change until it has come back. -EINVAL: it is not all inside
+ * the memory. -ESTALE: the memory is of an engine that is gone. */
+ssize_t ob_send_registered(ob_queue *queue, ob_handle handle, const ob_memory *memory,
+                           size_t offset, size_t len, unsigned flags, uint64_t cookie);
+
+/* From a file, from `offset` on. 0: the end of the file. */
+ssize_t ob_send_file(ob_queue *queue, ob_handle handle, int fd, uint64_t offset, size_t len,
+                     unsigned flags, uint64_t cookie);
+
+/* Lends up to `want` bytes (at most 64 KiB) to be filled in place. -EBUSY: a room of this connection
+ * is lent already. */
+int ob_room(ob_queue *queue, ob_handle handle, size_t want, ob_span *out);
+
+/* Sends the first `len` bytes of a room, all of them. -EAGAIN: the room stays lent, and is to be
+ * committed later; any other result ends it. */
+int ob_commit(ob_queue *queue, uint64_t room, size_t len, unsigned flags, uint64_t cookie);
+
+/* Gives a room back without sending. */
+int ob_abandon(ob_queue *queue, uint64_t room);
+
+/* --- receiving ------------------------------------------------------------------------------- */
+
+/* Copies into `data`. 0: the end of the stream. -EAGAIN: there is nothing yet. -EBUSY: a view is not
+ * released. Otherwise what ended the connection. */
+ssize_t ob_recv(ob_queue *queue, ob_handle handle, void *data, size_t len, unsigned flags);
+
+/* Shows the next stretch of what has come, at most `limit` bytes: 1, or 0 at the end of the stream.
+ * The peer cannot send what is not released. Errors as for ob_recv. */
+int ob_view(ob_queue *queue, ob_handle handle, size_t limit, ob_span *out);
+
+/* Gives a view back; views come back in any order. */
+int ob_release(ob_queue *queue, uint64_t view);
+
+/* --- completion ------------------------------------------------------------------------------ */
+
+/* What has happened: at most `most` events; the count is returned. ob_poll never waits. ob_wait
+ * waits up to `milliseconds` (negative: without end) until there is one. -EINTR: a signal came. */
+int ob_poll(ob_queue *queue, ob_event *events, int most);
+int ob_wait(ob_queue *queue, ob_event *events, int most, int milliseconds);
+
+/* Ends a wait of this queue, or the next one, with OB_WAKE. From any thread. */
+int ob_wake(const ob_queue *queue);
+
+/* Watches a descriptor of the program's own for EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP and EPOLLET.
+ * The queue keeps a duplicate; ob_close ends it. */
+int ob_watch(ob_queue *queue, int fd, uint32_t events, uint64_t cookie, ob_handle *out);
+
+/* For a loop of the program's own: the descriptor to wait for (EPOLLIN) between ob_arm and
+ * ob_disarm. ob_arm returns how many milliseconds the loop may wait at most (-1: as long as it likes,
+ * 0: something has happened already) or a negative error below -1. The order is: ob_arm, wait if it
+ * says so, ob_disarm, ob_poll. Nothing that happens in between is lost. */
+int ob_queue_fd(const ob_queue *queue);
+int ob_arm(ob_queue *queue);
+int ob_disarm(ob_queue *queue);
+
+/* The library's version: major * 1000 + minor. */
+unsigned ob_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,45 @@
+//! The C interface, over [`native`]. What the calls do stands in `include/outboard.h`, which is their
+//! documentation; here is only the way from C's types to Rust's.
+//!
+//! # What makes it sound
+//!
+//! What a C program passes is believed where nothing else is possible: a pointer that is not NULL
+//! points to as much as the header says, and contexts, queues and memory are those that were made
+//! here and not freed. Everything else is checked: handles, spans and enumerations are looked up, and
+//! two calls at once in one queue are told apart by a flag.
+
+mod address;
+mod context;
+mod memory;
+mod queue;
+mod receive;
+mod send;
+mod things;
+mod wait;
+
+use libc::{c_int, ssize_t};
+use native::Errno;
+
+/// A negative error number.
+fn number(errno: Errno) -> c_int {
+    -errno.raw_os_error()
+}
+
+/// 0, or a negative error number.
+fn code(result: Result<(), Errno>) -> c_int {
+    result.map_or_else(number, |()| 0)
+}
+
+/// A count, or a negative error number.
+fn count(result: Result<usize, Errno>) -> ssize_t {
+    match result {
+        Ok(count) => ssize_t::try_from(count).unwrap_or(ssize_t::MAX),
+        Err(errno) => number(errno) as ssize_t,
+    }
+}
+
+/// `OB_VERSION_MAJOR` and `OB_VERSION_MINOR`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ob_version() -> libc::c_uint {
+    1
+}

@@ -1,0 +1,102 @@
+//! Registered memory.
+
+use std::ptr;
+use std::sync::Mutex;
+
+use libc::{c_int, c_void, size_t};
+use native::{Errno, Memory};
+
+use crate::context::ObContext;
+use crate::{code, number};
+
+/// `ob_memory`. Empty only while it is being given back.
+pub struct ObMemory {
+    memory: Mutex<Option<Memory>>,
+    data: *mut c_void,
+    len: usize,
+}
+
+impl ObMemory {
+    /// Does something with it.
+    pub(crate) fn with<R>(
+        &self,
+        act: impl FnOnce(&Memory) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let memory = self.memory.lock().map_err(|_| Errno::INVAL)?;
+        memory.as_ref().ok_or(Errno::INVAL).and_then(act)
+    }
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// `context` is NULL or a context, `out` NULL or room for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_register(
+    context: *const ObContext,
+    len: size_t,
+    out: *mut *mut ObMemory,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let Some(context) = (unsafe { context.as_ref() }).filter(|_| !out.is_null()) else {
+        return number(Errno::INVAL);
+    };
+    let registered = context.0.register(len).and_then(|memory| {
+        let data = memory.bytes()?.as_ptr().cast_mut().cast::<c_void>();
+        let memory = ObMemory {
+            memory: Mutex::new(Some(memory)),
+            data,
+            len,
+        };
+        // SAFETY: `out` is room for a pointer.
+        unsafe { out.write(Box::into_raw(Box::new(memory))) };
+        Ok(())
+    });
+    code(registered)
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// `memory` is NULL or was registered and not given back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_memory_data(memory: *const ObMemory) -> *mut c_void {
+    // SAFETY: as the caller promises.
+    unsafe { memory.as_ref() }.map_or(ptr::null_mut(), |memory| memory.data)
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// As for [`ob_memory_data`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_memory_len(memory: *const ObMemory) -> size_t {
+    // SAFETY: as the caller promises.
+    unsafe { memory.as_ref() }.map_or(0, |memory| memory.len)
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// As for [`ob_memory_data`]; it is not used again unless the result is `-EBUSY`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_unregister(memory: *mut ObMemory) -> c_int {
+    // SAFETY: as the caller promises.
+    let Some(held) = (unsafe { memory.as_ref() }) else {
+        return number(Errno::INVAL);
+    };
+    {
+        let Ok(mut place) = held.memory.lock() else {
+            return number(Errno::INVAL);
+        };
+        if let Some(given) = place.take()
+            && let Err((back, errno)) = given.unregister()
+        {
+            *place = Some(back);
+            return number(errno);
+        }
+    }
+    // SAFETY: it was made by `ob_register`, and is not used again.
+    drop(unsafe { Box::from_raw(memory) });
+    0
+}

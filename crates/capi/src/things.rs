@@ -1,0 +1,298 @@
+//! Listeners, connections and watches: their making, options, facts and end.
+
+use std::os::fd::BorrowedFd;
+
+use libc::{c_char, c_int, c_uint, size_t, sockaddr, socklen_t};
+use native::{Errno, Setting, Shutdown};
+
+use crate::queue::{Inside, ObQueue, handle, of_handle, within};
+use crate::{address, code};
+
+/// `ob_setting`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ObSetting {
+    option: u32,
+    value: u32,
+}
+
+/// `ob_info`.
+#[repr(C)]
+pub struct ObInfo {
+    offloaded: u32,
+    rtt_us: u32,
+    rttvar_us: u32,
+    rto_us: u32,
+    cwnd: u32,
+    send_mss: u32,
+    unacknowledged: u64,
+    unread: u64,
+    bytes_acked: u64,
+    bytes_received: u64,
+    retransmits: u64,
+    why_not: [c_char; 96],
+}
+
+impl TryFrom<ObSetting> for Setting {
+    type Error = Errno;
+    fn try_from(ObSetting { option, value }: ObSetting) -> Result<Self, Errno> {
+        let on = value != 0;
+        Ok(match option {
+            1 => Setting::NoDelay(on),
+            2 => Setting::Cork(on),
+            3 => Setting::QuickAck(on),
+            4 => Setting::KeepAlive(on),
+            5 => Setting::KeepIdle(value),
+            6 => Setting::KeepInterval(value),
+            7 => Setting::KeepCount(value),
+            8 => Setting::UserTimeout(value),
+            9 => Setting::SendBuffer(value),
+            10 => Setting::ReceiveBuffer(value),
+            11 => Setting::ResetOnClose(on),
+            _ => return Err(Errno::INVAL),
+        })
+    }
+}
+
+/// Makes something in a queue and gives C its handle.
+///
+/// # Safety
+/// `queue` is NULL or a queue, `out` NULL or room for a handle.
+unsafe fn make(
+    queue: *mut ObQueue,
+    out: *mut u64,
+    make: impl FnOnce(&mut Inside) -> Result<native::Handle, Errno>,
+) -> c_int {
+    if out.is_null() {
+        return crate::number(Errno::INVAL);
+    }
+    // SAFETY: as the caller promises.
+    let made = unsafe { within(queue, make) };
+    // SAFETY: `out` is room for a handle.
+    code(made.map(|made| unsafe { out.write(of_handle(made)) }))
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// `queue` is NULL or a queue, `address` points to `len` bytes, `out` is NULL or room for a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_listen(
+    queue: *mut ObQueue,
+    address: *const sockaddr,
+    len: socklen_t,
+    backlog: c_uint,
+    cookie: u64,
+    out: *mut u64,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        make(queue, out, |inside| {
+            inside
+                .queue
+                .listen(address::read(address, len)?, backlog, cookie)
+        })
+    }
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// `queue` is NULL or a queue, `out` NULL or room for a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_accept(
+    queue: *mut ObQueue,
+    listener: u64,
+    cookie: u64,
+    out: *mut u64,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        make(queue, out, |inside| {
+            inside.queue.accept(handle(listener), cookie)
+        })
+    }
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// As for [`ob_listen`]; `settings` is NULL or points to `count` settings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_connect(
+    queue: *mut ObQueue,
+    address: *const sockaddr,
+    len: socklen_t,
+    settings: *const ObSetting,
+    count: size_t,
+    cookie: u64,
+    out: *mut u64,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        make(queue, out, |inside| {
+            let remote = address::read(address, len)?;
+            let given = match (settings.is_null(), count) {
+                (_, 0) => &[],
+                (true, _) => return Err(Errno::INVAL),
+                (false, _) => std::slice::from_raw_parts(settings, count),
+            };
+            let settings: Result<Vec<_>, _> = given.iter().map(|one| (*one).try_into()).collect();
+            inside.queue.connect(remote, &settings?, cookie)
+        })
+    }
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// `queue` is NULL or a queue, `out` NULL or room for a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_watch(
+    queue: *mut ObQueue,
+    fd: c_int,
+    events: u32,
+    cookie: u64,
+    out: *mut u64,
+) -> c_int {
+    if fd < 0 {
+        return crate::number(Errno::BADF);
+    }
+    // SAFETY: as the caller promises. A number that is no descriptor is refused by the kernel; the
+    // borrow ends in the call.
+    unsafe {
+        make(queue, out, |inside| {
+            inside
+                .queue
+                .watch(BorrowedFd::borrow_raw(fd), events, cookie)
+        })
+    }
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// `queue` is NULL or a queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_close(queue: *mut ObQueue, number: u64) -> c_int {
+    // SAFETY: as the caller promises.
+    let closed = unsafe {
+        within(queue, |inside| {
+            let closed = handle(number);
+            inside.spans.retain(|_, (owner, _)| *owner != closed);
+            inside.queue.close(closed)
+        })
+    };
+    code(closed)
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// `queue` is NULL or a queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_shutdown(queue: *mut ObQueue, number: u64, how: c_int) -> c_int {
+    let how = match how {
+        libc::SHUT_RD => Shutdown::Read,
+        libc::SHUT_WR => Shutdown::Write,
+        libc::SHUT_RDWR => Shutdown::Both,
+        _ => return crate::number(Errno::INVAL),
+    };
+    // SAFETY: as the caller promises.
+    code(unsafe { within(queue, |inside| inside.queue.shutdown(handle(number), how)) })
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// `queue` is NULL or a queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_set(
+    queue: *mut ObQueue,
+    number: u64,
+    option: u32,
+    value: u32,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let set = unsafe {
+        within(queue, |inside| {
+            let setting = ObSetting { option, value }.try_into()?;
+            inside.queue.set(handle(number), setting)
+        })
+    };
+    code(set)
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// `queue` is NULL or a queue, `out` NULL or room for the facts.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_get_info(queue: *mut ObQueue, number: u64, out: *mut ObInfo) -> c_int {
+    if out.is_null() {
+        return crate::number(Errno::INVAL);
+    }
+    // SAFETY: as the caller promises.
+    let facts = unsafe { within(queue, |inside| inside.queue.facts(handle(number))) };
+    code(facts.map(|facts| {
+        let tcp = facts.tcp.as_ref();
+        let fact = |get: fn(&native::ConnInfo) -> u32| tcp.map_or(0, get);
+        let mut why_not = [0; 96];
+        let reason = facts.why_not.unwrap_or_default().bytes();
+        for (to, from) in why_not[..95].iter_mut().zip(reason) {
+            *to = from as c_char;
+        }
+        let info = ObInfo {
+            offloaded: facts.is_offloaded.into(),
+            rtt_us: fact(|tcp| tcp.rtt_us),
+            rttvar_us: fact(|tcp| tcp.rtt_var_us),
+            rto_us: fact(|tcp| tcp.rto_us),
+            cwnd: fact(|tcp| tcp.congestion_window),
+            send_mss: fact(|tcp| tcp.send_mss),
+            unacknowledged: facts.unacknowledged,
+            unread: facts.unread,
+            bytes_acked: tcp.map_or(0, |tcp| tcp.bytes_acked),
+            bytes_received: tcp.map_or(0, |tcp| tcp.bytes_received),
+            retransmits: tcp.map_or(0, |tcp| tcp.retransmits),
+            why_not,
+        };
+        // SAFETY: `out` is room for the facts.
+        unsafe { out.write(info) };
+    }))
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// `queue` is NULL or a queue, `len` NULL or a length, `address` NULL or points to so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_local(
+    queue: *mut ObQueue,
+    number: u64,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    code(unsafe {
+        within(queue, |inside| inside.queue.local(handle(number)))
+            .and_then(|local| address::write(local, address, len))
+    })
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// As for [`ob_local`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_peer(
+    queue: *mut ObQueue,
+    number: u64,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    code(unsafe {
+        within(queue, |inside| inside.queue.peer(handle(number)))
+            .and_then(|peer| address::write(peer, address, len))
+    })
+}

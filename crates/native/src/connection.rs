@@ -1,0 +1,209 @@
+//! One connection of a queue, and what its readiness means to the program.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use host::{Errno, Readiness};
+use queue_pair::Area;
+
+use crate::event::{Event, Handle, Kind};
+use crate::stream::Stream;
+
+/// A connection.
+pub(crate) struct Connection {
+    pub(crate) stream: Stream,
+    pub(crate) cookie: u64,
+    pub(crate) life: Life,
+    /// What ended it, once that is known.
+    failed: Option<Errno>,
+    /// A send found no room.
+    pub(crate) wants_room: bool,
+    /// Asynchronous sends that have not come back.
+    sends: VecDeque<Send>,
+    /// It stands in the queue's list of those whose kernel is asked for acknowledgements.
+    pub(crate) is_awaited: bool,
+    /// Views that are not released.
+    pub(crate) views: u64,
+    /// Why the kernel has it.
+    pub(crate) why_not: Option<&'static str>,
+}
+
+/// Where it is in its life, as the program has been told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    Opening,
+    Open,
+    /// [`Kind::End`] was told.
+    Over,
+    /// The program has closed it, and the kernel has yet to take what was committed.
+    Closing,
+}
+
+/// An asynchronous send that is under way.
+struct Send {
+    /// Where in the stream it ends.
+    end: u64,
+    cookie: u64,
+    bytes: u64,
+    /// The registered memory that it names, if that is the program's own.
+    _memory: Option<Arc<Area>>,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        stream: Stream,
+        life: Life,
+        cookie: u64,
+        why_not: Option<&'static str>,
+    ) -> Self {
+        Self {
+            stream,
+            cookie,
+            life,
+            failed: None,
+            wants_room: false,
+            sends: VecDeque::new(),
+            is_awaited: false,
+            views: 0,
+            why_not,
+        }
+    }
+
+    /// Takes note of an error that a call met, and passes it on.
+    pub(crate) fn note(&mut self, errno: Errno) -> Errno {
+        let of_the_call = matches!(
+            errno,
+            Errno::AGAIN | Errno::BUSY | Errno::INVAL | Errno::STALE | Errno::PIPE | Errno::FAULT
+        );
+        if !of_the_call && matches!(self.stream, Stream::Engine(_)) {
+            // The error is told once, and this was it.
+            self.failed.get_or_insert(errno);
+        }
+        errno
+    }
+
+    /// Takes note of `bytes` that were just sent and come back under `cookie`.
+    pub(crate) fn remember(&mut self, cookie: u64, bytes: usize, memory: Option<Arc<Area>>) {
+        let end = self.stream.written();
+        self.sends.push_back(Send {
+            end,
+            cookie,
+            bytes: bytes as u64,
+            _memory: memory,
+        });
+        if self.sends.len() == 1
+            && let Stream::Engine(socket) = &self.stream
+        {
+            socket.tell_when_acknowledged(Some(end));
+        }
+    }
+
+    /// Bytes that were sent and are not known to be acknowledged.
+    pub(crate) fn unacknowledged(&mut self) -> u64 {
+        match &self.stream {
+            Stream::Engine(socket) => socket.unsent(),
+            Stream::Kernel(stream) => stream.written() - stream.acknowledged(),
+        }
+    }
+
+    /// Tells what its readiness means. `handle` is its own.
+    pub(crate) fn tell(&mut self, handle: Handle, ready: Readiness, mut tell: impl FnMut(Event)) {
+        let cookie = self.cookie;
+        let event = |kind, error: Option<Errno>, bytes| Event {
+            kind,
+            error: error.map_or(0, Errno::raw_os_error),
+            handle,
+            cookie,
+            bytes,
+        };
+        if self.life == Life::Opening {
+            if !ready.intersects(Readiness::OUT | Readiness::ERR | Readiness::HUP) {
+                return;
+            }
+            self.failed = self.opened().err();
+            self.life = if self.failed.is_some() {
+                Life::Over
+            } else {
+                Life::Open
+            };
+            tell(event(Kind::Open, self.failed, 0));
+        }
+        if ready.intersects(Readiness::ERR)
+            && let Some(errno) = self.stream.take_error()
+        {
+            self.failed.get_or_insert(errno);
+        }
+        if ready.intersects(Readiness::OUT)
+            && let Stream::Kernel(stream) = &mut self.stream
+            && let Err(errno) = stream.flush()
+            && errno != Errno::AGAIN
+        {
+            self.failed.get_or_insert(errno);
+        }
+        self.tell_sends(handle, &mut tell);
+        if matches!(self.life, Life::Over | Life::Closing) {
+            return;
+        }
+        if ready.intersects(Readiness::IN | Readiness::RDHUP) {
+            tell(event(Kind::Receive, None, self.stream.available()));
+        }
+        if self.failed.is_some() || ready.intersects(Readiness::HUP) {
+            self.life = Life::Over;
+            tell(event(Kind::End, self.failed, 0));
+        } else if self.wants_room && ready.intersects(Readiness::OUT) {
+            self.wants_room = false;
+            tell(event(Kind::Room, None, 0));
+        }
+    }
+
+    /// Whether what was being opened is open.
+    fn opened(&mut self) -> Result<(), Errno> {
+        if let Some(errno) = self.stream.take_error() {
+            return Err(errno);
+        }
+        match &self.stream {
+            Stream::Engine(socket) if socket.is_connected() => Ok(()),
+            Stream::Engine(_) => Err(Errno::CONNREFUSED),
+            Stream::Kernel(_) => Ok(()),
+        }
+    }
+
+    /// Tells which asynchronous sends have come back.
+    pub(crate) fn tell_sends(&mut self, handle: Handle, mut tell: impl FnMut(Event)) {
+        if self.sends.is_empty() {
+            return;
+        }
+        // Of a connection of the engine's that has failed it is not known any more.
+        let known = self.failed.is_none() || matches!(self.stream, Stream::Kernel(_));
+        let acknowledged = if known { self.stream.acknowledged() } else { 0 };
+        while let Some(first) = self.sends.front()
+            && (first.end <= acknowledged || self.failed.is_some())
+            && let Some(send) = self.sends.pop_front()
+        {
+            let error = self.failed.filter(|_| send.end > acknowledged);
+            tell(Event {
+                kind: Kind::Sent,
+                error: error.map_or(0, Errno::raw_os_error),
+                handle,
+                cookie: send.cookie,
+                bytes: send.bytes,
+            });
+        }
+        if let Stream::Engine(socket) = &self.stream {
+            socket.tell_when_acknowledged(self.sends.front().map(|send| send.end));
+        }
+    }
+
+    /// Whether asynchronous sends on a socket of the kernel's have not come back.
+    pub(crate) fn awaits_kernel(&self) -> bool {
+        !self.sends.is_empty() && matches!(self.stream, Stream::Kernel(_))
+    }
+
+    /// Whether the kernel has all that the program has committed, or wants no more.
+    pub(crate) fn is_flushed(&mut self) -> bool {
+        match &mut self.stream {
+            Stream::Engine(_) => true,
+            Stream::Kernel(stream) => stream.flush() != Err(Errno::AGAIN),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The relation of a program to an engine, or to the kernel alone.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use host::{ConnectError, ConnectOptions, Errno, Session};
+
+use crate::memory::Memory;
+use crate::queue::Queue;
+
+/// Where connections may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// On the engine where it can be, otherwise on the kernel. An engine that is away is found when
+    /// it comes.
+    #[default]
+    Any,
+    /// On the engine: without one, attaching fails.
+    Engine,
+    /// On the kernel, whatever engine there is.
+    Kernel,
+}
+
+/// The relation of a program to an engine. Clones are the same.
+#[derive(Clone)]
+pub struct Context {
+    pub(crate) session: Session,
+    pub(crate) mode: Mode,
+}
+
+impl Context {
+    /// Attaches to the engine called `engine`, or to the one that the environment variable
+    /// `OUTBOARD_SOCKET` names. `program` is shown to people.
+    ///
+    /// # Errors
+    /// Only with [`Mode::Engine`]. `ENOENT`, `ECONNREFUSED`: there is no engine. `EACCES`: it is not
+    /// for this user. `EPROTO`: it is of another version.
+    pub fn attach(engine: &str, program: &str, mode: Mode) -> Result<Self, Errno> {
+        Self::attach_at(&queue_pair::control::socket_path(engine), program, mode)
+    }
+
+    /// As [`attach`](Self::attach), by the path of the engine's socket.
+    ///
+    /// # Errors
+    /// As for `attach`.
+    pub fn attach_at(path: &Path, program: &str, mode: Mode) -> Result<Self, Errno> {
+        let session = match mode {
+            Mode::Engine => Session::attach_at(path, program)?,
+            Mode::Any => Session::attach_at(path, program)
+                .unwrap_or_else(|_| Session::unattached(path, program)),
+            // No engine listens at no path.
+            Mode::Kernel => Session::unattached(Path::new(""), program),
+        };
+        Ok(Self { session, mode })
+    }
+
+    /// Whether an engine is there now.
+    pub fn is_attached(&self) -> bool {
+        self.session.is_attached()
+    }
+
+    /// A queue without anything in it.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`: there are no more descriptors.
+    pub fn queue(&self) -> Result<Queue, Errno> {
+        Queue::new(self)
+    }
+
+    /// Registers `len` bytes of new memory, from which connections send without a copy: the engine's
+    /// if there is one, otherwise the program's own.
+    ///
+    /// # Errors
+    /// `EINVAL`: `len` is 0. `ENOBUFS`: the engine has no free piece of that length.
+    pub fn register(&self, len: usize) -> Result<Memory, Errno> {
+        Memory::new(self, len)
+    }
+
+    /// Whether a connection to `remote` would be the engine's; otherwise why not, in words.
+    ///
+    /// # Errors
+    /// There is no way to `remote` at all, such as `ENETUNREACH`.
+    pub fn can_offload(&self, remote: SocketAddr) -> Result<Result<(), &'static str>, Errno> {
+        if self.mode == Mode::Kernel {
+            return Ok(Err("the program has chosen the kernel"));
+        }
+        match self.session.can_offload(remote, &ConnectOptions::default()) {
+            Ok(()) => Ok(Ok(())),
+            Err(ConnectError::KernelsJob(why)) => Ok(Err(why)),
+            Err(ConnectError::Failed(errno)) => Err(errno),
+        }
+    }
+}

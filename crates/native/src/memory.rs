@@ -1,0 +1,73 @@
+//! Registered memory.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+
+use host::{Errno, Registered};
+use queue_pair::Area;
+
+use crate::context::Context;
+
+/// Memory that a program fills and sends from. On the engine nothing of it is copied at the host; on
+/// the kernel it is as good as any. What an asynchronous send names must not change until it has come
+/// back.
+pub struct Memory {
+    pub(crate) place: Place,
+}
+
+pub(crate) enum Place {
+    Engine(Registered),
+    /// Clones are held by sends that are under way.
+    Own(Arc<Area>),
+}
+
+impl Memory {
+    pub(crate) fn new(context: &Context, len: usize) -> Result<Self, Errno> {
+        let place = match context.session.register(len) {
+            Ok(registered) => Place::Engine(registered),
+            Err(Errno::NOTCONN) => Place::Own(Arc::new(Area::private("registered", len))),
+            Err(errno) => return Err(errno),
+        };
+        Ok(Self { place })
+    }
+
+    /// Its length in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> usize {
+        match &self.place {
+            Place::Engine(registered) => registered.len(),
+            Place::Own(area) => area.len() as usize,
+        }
+    }
+
+    /// Its bytes, at the same place for as long as it lives.
+    ///
+    /// # Errors
+    /// `ESTALE`: this process is the child of a fork.
+    pub fn bytes(&self) -> Result<&[AtomicU8], Errno> {
+        match &self.place {
+            Place::Engine(registered) => registered.bytes(),
+            Place::Own(area) => area.slice(0, self.len()).map_err(|_| Errno::FAULT),
+        }
+    }
+
+    /// Gives it back.
+    ///
+    /// # Errors
+    /// It comes back with `EBUSY`: a send that names it has not come back yet.
+    pub fn unregister(self) -> Result<(), (Self, Errno)> {
+        match self.place {
+            Place::Engine(registered) => registered
+                .unregister()
+                .map_err(|(registered, errno)| (Self::at(Place::Engine(registered)), errno)),
+            Place::Own(area) if Arc::strong_count(&area) > 1 => {
+                Err((Self::at(Place::Own(area)), Errno::BUSY))
+            }
+            Place::Own(_) => Ok(()),
+        }
+    }
+
+    fn at(place: Place) -> Self {
+        Self { place }
+    }
+}

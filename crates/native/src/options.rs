@@ -1,0 +1,113 @@
+//! What can be set on a connection, in the units of the kernel's options.
+
+use std::time::Duration;
+
+use host::{Errno, OptionKind};
+use rustix::fd::BorrowedFd;
+use rustix::net::sockopt;
+
+/// An option and its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// TCP_NODELAY: send small segments at once.
+    NoDelay(bool),
+    /// TCP_CORK: send full segments only.
+    Cork(bool),
+    /// TCP_QUICKACK: acknowledge at once.
+    QuickAck(bool),
+    /// SO_KEEPALIVE: ask whether a silent peer is there.
+    KeepAlive(bool),
+    /// TCP_KEEPIDLE: after so many seconds of silence.
+    KeepIdle(u32),
+    /// TCP_KEEPINTVL: every so many seconds.
+    KeepInterval(u32),
+    /// TCP_KEEPCNT: so many times.
+    KeepCount(u32),
+    /// TCP_USER_TIMEOUT: milliseconds that data may stay unacknowledged, 0 for the default.
+    UserTimeout(u32),
+    /// Bytes that may be sent and not acknowledged.
+    SendBuffer(u32),
+    /// Bytes that may arrive and not be received.
+    ReceiveBuffer(u32),
+    /// SO_LINGER with no time: closing resets the connection.
+    ResetOnClose(bool),
+}
+
+/// Sets it on a connection of the engine's, or on what one will be made with.
+pub(crate) trait Engine {
+    fn option(&mut self, option: OptionKind, value: u32) -> Result<(), Errno>;
+    fn send_buffer(&mut self, bytes: u64);
+}
+
+impl Engine for &host::Socket {
+    fn option(&mut self, option: OptionKind, value: u32) -> Result<(), Errno> {
+        self.set_option(option, value)
+    }
+    fn send_buffer(&mut self, bytes: u64) {
+        self.set_send_buffer(bytes);
+    }
+}
+
+impl Engine for &mut host::ConnectOptions {
+    fn option(&mut self, option: OptionKind, value: u32) -> Result<(), Errno> {
+        self.set_option(option, value)
+    }
+    fn send_buffer(&mut self, bytes: u64) {
+        self.set_send_buffer(bytes);
+    }
+}
+
+impl Engine for &host::Listener {
+    fn option(&mut self, option: OptionKind, value: u32) -> Result<(), Errno> {
+        self.set_option(option, value)
+    }
+    fn send_buffer(&mut self, bytes: u64) {
+        self.set_send_buffer(bytes);
+    }
+}
+
+impl Setting {
+    pub(crate) fn on_engine(self, mut to: impl Engine) -> Result<(), Errno> {
+        let (option, value) = match self {
+            Setting::NoDelay(on) => (OptionKind::NoDelay, on.into()),
+            Setting::Cork(on) => (OptionKind::Cork, on.into()),
+            Setting::QuickAck(on) => (OptionKind::QuickAck, on.into()),
+            Setting::KeepAlive(on) => (OptionKind::KeepAlive, on.into()),
+            Setting::KeepIdle(seconds) => (OptionKind::KeepIdle, seconds),
+            Setting::KeepInterval(seconds) => (OptionKind::KeepInterval, seconds),
+            Setting::KeepCount(probes) => (OptionKind::KeepCount, probes),
+            Setting::UserTimeout(milliseconds) => (OptionKind::UserTimeout, milliseconds),
+            Setting::ReceiveBuffer(bytes) => (OptionKind::ReceiveBuffer, bytes),
+            Setting::ResetOnClose(on) => (OptionKind::Linger, on.into()),
+            Setting::SendBuffer(bytes) => {
+                to.send_buffer(bytes.into());
+                return Ok(());
+            }
+        };
+        to.option(option, value)
+    }
+
+    pub(crate) fn on_kernel(self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+        let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+        match self {
+            Setting::NoDelay(on) => sockopt::set_tcp_nodelay(fd, on),
+            Setting::Cork(on) => sockopt::set_tcp_cork(fd, on),
+            Setting::QuickAck(on) => sockopt::set_tcp_quickack(fd, on),
+            Setting::KeepAlive(on) => sockopt::set_socket_keepalive(fd, on),
+            Setting::KeepIdle(idle) => sockopt::set_tcp_keepidle(fd, seconds(idle)),
+            Setting::KeepInterval(every) => sockopt::set_tcp_keepintvl(fd, seconds(every)),
+            Setting::KeepCount(probes) => sockopt::set_tcp_keepcnt(fd, probes),
+            Setting::UserTimeout(milliseconds) => sockopt::set_tcp_user_timeout(fd, milliseconds),
+            // The kernel doubles what it is told, for its own books.
+            Setting::SendBuffer(bytes) => {
+                sockopt::set_socket_send_buffer_size(fd, bytes as usize / 2)
+            }
+            Setting::ReceiveBuffer(bytes) => {
+                sockopt::set_socket_recv_buffer_size(fd, bytes as usize / 2)
+            }
+            Setting::ResetOnClose(on) => {
+                sockopt::set_socket_linger(fd, on.then_some(Duration::ZERO))
+            }
+        }
+    }
+}

@@ -1,0 +1,467 @@
+//! A queue: what a program has, and what has happened to it.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use host::{Accepted, ConnectError, ConnectOptions, Errno, Listener, Poller, Readiness, Shutdown};
+use host::{Event as Ready, Source};
+use rustix::event::EventfdFlags;
+use rustix::fd::{BorrowedFd, OwnedFd};
+use slotmap::{Key, KeyData, SlotMap};
+
+use crate::connection::{Connection, Life};
+use crate::context::{Context, Mode};
+use crate::event::{Event, Handle, Kind};
+use crate::kernel;
+use crate::options::Setting;
+use crate::stream::{Facts, Stream};
+
+/// What a connection's interest is: every change of anything.
+const EVERYTHING: Readiness =
+    Readiness(Readiness::IN.0 | Readiness::OUT.0 | Readiness::RDHUP.0 | Readiness::EDGE.0);
+
+/// Bits of the kernel's that a program may wait for on a descriptor of its own.
+const DESCRIPTORS: u32 =
+    Readiness::IN.0 | Readiness::OUT.0 | Readiness::RDHUP.0 | 0x002 | Readiness::EDGE.0;
+
+/// How often the kernel is asked for acknowledgements of which it has not told.
+const ASK_KERNEL: Duration = Duration::from_millis(50);
+
+/// Connections, listeners and descriptors, and what has happened to them.
+pub struct Queue {
+    // Before the objects that it watches.
+    poller: Poller,
+    objects: SlotMap<Handle, Object>,
+    context: Context,
+    /// What has happened and was not taken yet.
+    happened: VecDeque<Event>,
+    /// What is ready, between two waits.
+    ready: Vec<Ready>,
+    wake: Arc<OwnedFd>,
+    /// Connections of the kernel's with asynchronous sends under way.
+    awaiting: Vec<Handle>,
+    asked: Instant,
+}
+
+enum Object {
+    Connection(Box<Connection>),
+    Listener {
+        listener: Listener,
+        cookie: u64,
+    },
+    /// A duplicate of a descriptor of the program's.
+    Descriptor {
+        fd: OwnedFd,
+        cookie: u64,
+    },
+    /// The queue's own [`Waker`].
+    Waker,
+}
+
+/// Ends a queue's wait, from any thread.
+#[derive(Clone)]
+pub struct Waker {
+    wake: Arc<OwnedFd>,
+}
+
+impl Waker {
+    /// The wait that goes on, or the next one, ends with [`Kind::Wake`].
+    pub fn wake(&self) {
+        // It fails when it is rung already.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+}
+
+impl Queue {
+    pub(crate) fn new(context: &Context) -> Result<Self, Errno> {
+        let mut poller = Poller::new(&context.session)?;
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let wake = rustix::event::eventfd(0, flags)?;
+        let mut objects = SlotMap::with_key();
+        let handle = objects.insert(Object::Waker);
+        poller.add(Source::Kernel(wake.as_fd()), key(handle), Readiness::IN)?;
+        Ok(Self {
+            poller,
+            objects,
+            context: context.clone(),
+            happened: VecDeque::new(),
+            ready: Vec::new(),
+            wake: Arc::new(wake),
+            awaiting: Vec::new(),
+            asked: Instant::now(),
+        })
+    }
+
+    /// What ends a wait of this queue.
+    pub fn waker(&self) -> Waker {
+        Waker {
+            wake: Arc::clone(&self.wake),
+        }
+    }
+
+    /// Listens on `addr` with room for `backlog` connections that were not accepted. SO_REUSEADDR is
+    /// set, as servers do. `cookie` comes with its events.
+    ///
+    /// # Errors
+    /// The kernel's for bind and listen, and the engine's.
+    pub fn listen(&mut self, addr: SocketAddr, backlog: u32, cookie: u64) -> Result<Handle, Errno> {
+        let listener = self.context.session.listen(addr, backlog)?;
+        let handle = self.objects.insert(Object::Listener { listener, cookie });
+        let Some(Object::Listener { listener, .. }) = self.objects.get(handle) else {
+            return Err(Errno::BADF);
+        };
+        let added = self
+            .poller
+            .add(Source::Listener(listener), key(handle), Readiness::IN);
+        self.or_forget(handle, added)
+    }
+
+    /// The next connection of a listener, with `cookie` for its events.
+    ///
+    /// # Errors
+    /// `EBADF`: there is no such listener. `EAGAIN`: there is no connection. Otherwise the kernel's
+    /// for accept.
+    pub fn accept(&mut self, listener: Handle, cookie: u64) -> Result<Handle, Errno> {
+        let stream = match self.listener(listener)?.accept()? {
+            Accepted::Offloaded(socket) => Stream::Engine(socket),
+            Accepted::Kernel(fd) => Stream::Kernel(kernel::Stream::new(fd)),
+        };
+        self.add(Connection::new(stream, Life::Open, cookie, None))
+    }
+
+    /// Begins to open a connection to `remote` with `settings`; [`Kind::Open`] tells how it went.
+    ///
+    /// # Errors
+    /// It is known now that it cannot be opened. `EOPNOTSUPP`: it is the kernel's to open, and the
+    /// program wants the engine.
+    pub fn connect(
+        &mut self,
+        remote: SocketAddr,
+        settings: &[Setting],
+        cookie: u64,
+    ) -> Result<Handle, Errno> {
+        let mut options = ConnectOptions::default();
+        for setting in settings {
+            setting.on_engine(&mut options)?;
+        }
+        let opened = match self.context.mode {
+            Mode::Kernel => Err(ConnectError::KernelsJob(
+                "the program has chosen the kernel",
+            )),
+            Mode::Any | Mode::Engine => self.context.session.connect(remote, options),
+        };
+        let (stream, why_not) = match opened {
+            Ok(socket) => (Stream::Engine(socket), None),
+            Err(ConnectError::Failed(errno)) => return Err(errno),
+            Err(ConnectError::KernelsJob(_)) if self.context.mode == Mode::Engine => {
+                return Err(Errno::OPNOTSUPP);
+            }
+            Err(ConnectError::KernelsJob(why)) => {
+                let stream = kernel::Stream::connect(remote, |fd| {
+                    settings
+                        .iter()
+                        .try_for_each(|setting| setting.on_kernel(fd))
+                })?;
+                (Stream::Kernel(stream), Some(why))
+            }
+        };
+        self.add(Connection::new(stream, Life::Opening, cookie, why_not))
+    }
+
+    /// Watches a descriptor of the program's own for `wanted`, which are epoll's bits (EPOLLIN,
+    /// EPOLLOUT, EPOLLPRI, EPOLLRDHUP, EPOLLET). The queue keeps a duplicate.
+    ///
+    /// # Errors
+    /// `EINVAL`: another bit. Otherwise the kernel's, as `EPERM` for a file.
+    pub fn watch(&mut self, fd: BorrowedFd<'_>, wanted: u32, cookie: u64) -> Result<Handle, Errno> {
+        if wanted & !DESCRIPTORS != 0 {
+            return Err(Errno::INVAL);
+        }
+        let fd = rustix::io::fcntl_dupfd_cloexec(fd, 0)?;
+        let handle = self.objects.insert(Object::Descriptor { fd, cookie });
+        let Some(Object::Descriptor { fd, .. }) = self.objects.get(handle) else {
+            return Err(Errno::BADF);
+        };
+        let source = Source::Kernel(fd.as_fd());
+        let added = self.poller.add(source, key(handle), Readiness(wanted));
+        self.or_forget(handle, added)
+    }
+
+    /// Closes a connection, a listener or the watch on a descriptor. What was sent on a connection is
+    /// still delivered; asynchronous sends do not come back any more, and views are void.
+    ///
+    /// # Errors
+    /// `EBADF`: there is no such thing.
+    pub fn close(&mut self, handle: Handle) -> Result<(), Errno> {
+        match self.objects.get_mut(handle) {
+            None | Some(Object::Waker) => return Err(Errno::BADF),
+            Some(Object::Connection(connection)) => {
+                if connection.life == Life::Closing {
+                    return Err(Errno::BADF);
+                }
+                if !connection.is_flushed() {
+                    connection.life = Life::Closing;
+                    return Ok(());
+                }
+            }
+            Some(Object::Descriptor { fd, .. }) => {
+                let _ = self.poller.remove(Source::Kernel(fd.as_fd()), key(handle));
+            }
+            Some(Object::Listener { .. }) => {}
+        }
+        self.objects.remove(handle);
+        Ok(())
+    }
+
+    /// Ends one direction of a connection, or both.
+    ///
+    /// # Errors
+    /// `EBADF`: there is no such connection. `ENOTCONN`: it is over, or not open yet. `EAGAIN`: what
+    /// was committed before has not left yet (kernel only).
+    pub fn shutdown(&mut self, handle: Handle, how: Shutdown) -> Result<(), Errno> {
+        self.connection(handle)?.stream.shutdown(how)
+    }
+
+    /// Sets an option of a connection, or of a listener for what it accepts from then on.
+    ///
+    /// # Errors
+    /// `EBADF`: there is no such thing. `EINVAL`: the value cannot be.
+    pub fn set(&mut self, handle: Handle, setting: Setting) -> Result<(), Errno> {
+        if let Some(Object::Listener { listener, .. }) = self.objects.get(handle) {
+            setting.on_engine(listener)?;
+            return setting.on_kernel(listener.kernel_socket());
+        }
+        self.connection(handle)?.stream.set(setting)
+    }
+
+    /// This end's address, of a connection or a listener.
+    ///
+    /// # Errors
+    /// `EBADF`: there is no such thing.
+    pub fn local(&mut self, handle: Handle) -> Result<SocketAddr, Errno> {
+        if let Some(Object::Listener { listener, .. }) = self.objects.get(handle) {
+            return Ok(listener.local());
+        }
+        self.connection(handle)?.stream.local()
+    }
+
+    /// The other end's address.
+    ///
+    /// # Errors
+    /// `EBADF`: there is no such connection. `ENOTCONN`: it has no other end.
+    pub fn peer(&mut self, handle: Handle) -> Result<SocketAddr, Errno> {
+        self.connection(handle)?.stream.peer()
+    }
+
+    /// Who has a connection, and what is known of it. Asks the engine, which costs some microseconds.
+    ///
+    /// # Errors
+    /// `EBADF`: there is no such connection.
+    pub fn facts(&mut self, handle: Handle) -> Result<Facts, Errno> {
+        let connection = self.connection(handle)?;
+        let unacknowledged = connection.unacknowledged();
+        let unread = connection.stream.available();
+        let (is_offloaded, tcp) = match &connection.stream {
+            Stream::Engine(socket) => (true, socket.info().ok()),
+            Stream::Kernel(_) => (false, None),
+        };
+        Ok(Facts {
+            is_offloaded,
+            why_not: connection.why_not,
+            unacknowledged,
+            unread,
+            tcp,
+        })
+    }
+
+    /// Takes what has happened, at most `most` events, into `events`, which is emptied first. Never
+    /// waits.
+    ///
+    /// # Errors
+    /// The kernel's for waiting.
+    pub fn poll(&mut self, events: &mut Vec<Event>, most: usize) -> Result<(), Errno> {
+        self.wait(events, most, Some(Duration::ZERO))
+    }
+
+    /// As [`poll`](Self::poll), but waits until something has happened or `limit` is over (`None`:
+    /// without end).
+    ///
+    /// # Errors
+    /// `EINTR`: a signal was handled.
+    pub fn wait(
+        &mut self,
+        events: &mut Vec<Event>,
+        most: usize,
+        limit: Option<Duration>,
+    ) -> Result<(), Errno> {
+        events.clear();
+        let start = Instant::now();
+        let mut left = limit;
+        loop {
+            if self.happened.is_empty() {
+                let mut ready = std::mem::take(&mut self.ready);
+                let slice = match left {
+                    _ if self.awaiting.is_empty() => left,
+                    None => Some(ASK_KERNEL),
+                    Some(left) => Some(left.min(ASK_KERNEL)),
+                };
+                let waited = self.poller.wait(&mut ready, slice);
+                for event in ready.drain(..) {
+                    self.tell(event);
+                }
+                self.ready = ready;
+                self.ask_kernel();
+                waited?;
+            }
+            let count = most.min(self.happened.len());
+            events.extend(self.happened.drain(..count));
+            left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
+            if !events.is_empty() || left == Some(Duration::ZERO) || most == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The descriptor by which another event loop waits for this queue: while it is
+    /// [armed](Self::arm) it is readable when something may have happened.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.poller.fd()
+    }
+
+    /// Before the program sleeps on [`fd`](Self::fd): from now on that tells of everything. Returns
+    /// how long it may sleep at most; zero: not at all, something has happened. Afterwards
+    /// [`disarm`](Self::disarm) comes first.
+    ///
+    /// # Errors
+    /// The kernel's for changing an epoll set.
+    pub fn arm(&mut self) -> Result<Option<Duration>, Errno> {
+        let mut limit = self.poller.arm()?;
+        if !self.awaiting.is_empty() {
+            limit = Some(limit.map_or(ASK_KERNEL, |limit| limit.min(ASK_KERNEL)));
+        }
+        Ok(if self.happened.is_empty() {
+            limit
+        } else {
+            Some(Duration::ZERO)
+        })
+    }
+
+    /// The inverse of [`arm`](Self::arm).
+    pub fn disarm(&mut self) {
+        self.poller.disarm();
+    }
+
+    /// Sees to it that asynchronous sends on a connection of the kernel's come back.
+    pub(crate) fn await_kernel(&mut self, handle: Handle) {
+        if let Ok(connection) = self.connection(handle)
+            && connection.awaits_kernel()
+            && !std::mem::replace(&mut connection.is_awaited, true)
+        {
+            self.awaiting.push(handle);
+        }
+    }
+
+    /// Asks the kernel for acknowledgements of which it may have failed to tell.
+    fn ask_kernel(&mut self) {
+        if self.awaiting.is_empty() || self.asked.elapsed() < ASK_KERNEL {
+            return;
+        }
+        self.asked = Instant::now();
+        let (objects, happened) = (&mut self.objects, &mut self.happened);
+        self.awaiting
+            .retain(|handle| match objects.get_mut(*handle) {
+                Some(Object::Connection(connection)) if connection.life != Life::Closing => {
+                    connection.tell_sends(*handle, |event| happened.push_back(event));
+                    connection.awaits_kernel()
+                }
+                _ => false,
+            });
+    }
+
+    /// What the readiness of one object means.
+    fn tell(&mut self, ready: Ready) {
+        let handle = Handle::from(KeyData::from_ffi(ready.key));
+        let happened = &mut self.happened;
+        let event = |kind, cookie, bytes| Event {
+            kind,
+            error: 0,
+            handle,
+            cookie,
+            bytes,
+        };
+        match self.objects.get_mut(handle) {
+            None => {}
+            Some(Object::Waker) => {
+                let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+                happened.push_back(event(Kind::Wake, 0, 0));
+            }
+            Some(Object::Listener { cookie, .. }) => {
+                happened.push_back(event(Kind::Accept, *cookie, 0));
+            }
+            Some(Object::Descriptor { cookie, .. }) => {
+                let bits = ready.readiness.0.into();
+                happened.push_back(event(Kind::Ready, *cookie, bits));
+            }
+            Some(Object::Connection(connection)) => {
+                let is_closing = connection.life == Life::Closing;
+                connection.tell(handle, ready.readiness, |event| {
+                    if !is_closing {
+                        happened.push_back(event);
+                    }
+                });
+                if is_closing && connection.is_flushed() {
+                    self.objects.remove(handle);
+                }
+            }
+        }
+    }
+
+    /// Takes a connection in.
+    fn add(&mut self, connection: Connection) -> Result<Handle, Errno> {
+        let handle = self
+            .objects
+            .insert(Object::Connection(Box::new(connection)));
+        let Some(Object::Connection(connection)) = self.objects.get(handle) else {
+            return Err(Errno::BADF);
+        };
+        let (source, wanted) = match &connection.stream {
+            Stream::Engine(socket) => (Source::Socket(socket), EVERYTHING | Readiness::ACKED),
+            Stream::Kernel(stream) => (Source::Kernel(stream.fd()), EVERYTHING),
+        };
+        let added = self.poller.add(source, key(handle), wanted);
+        self.or_forget(handle, added)
+    }
+
+    /// Takes out again what could not be watched.
+    fn or_forget(&mut self, handle: Handle, added: Result<(), Errno>) -> Result<Handle, Errno> {
+        if let Err(errno) = added {
+            self.objects.remove(handle);
+            return Err(errno);
+        }
+        Ok(handle)
+    }
+
+    pub(crate) fn connection(&mut self, handle: Handle) -> Result<&mut Connection, Errno> {
+        match self.objects.get_mut(handle) {
+            Some(Object::Connection(connection)) if connection.life != Life::Closing => {
+                Ok(connection)
+            }
+            _ => Err(Errno::BADF),
+        }
+    }
+
+    fn listener(&self, handle: Handle) -> Result<&Listener, Errno> {
+        match self.objects.get(handle) {
+            Some(Object::Listener { listener, .. }) => Ok(listener),
+            _ => Err(Errno::BADF),
+        }
+    }
+}
+
+/// The handle as the poller's key.
+fn key(handle: Handle) -> u64 {
+    handle.data().as_ffi()
+}

@@ -1,0 +1,340 @@
+//! Every call of a queue over sockets of the kernel's, both ends in one process.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use native::{Context, Errno, Event, Handle, Kind, Mode, Queue, Setting, Shutdown};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// How long anything may take before it counts as a hang.
+const HANG: Duration = Duration::from_secs(60);
+
+const LISTENER: u64 = 1;
+const CLIENT: u64 = 2;
+const SERVER: u64 = 3;
+
+/// A queue with both ends of a connection.
+struct Pair {
+    context: Context,
+    queue: Queue,
+    listener: Handle,
+    client: Handle,
+    server: Handle,
+    /// What was seen and not asked for yet.
+    seen: Vec<Event>,
+}
+
+fn bytes(place: &[AtomicU8]) -> Vec<u8> {
+    place
+        .iter()
+        .map(|byte| byte.load(Ordering::Relaxed))
+        .collect()
+}
+
+fn fill(place: &[AtomicU8], with: &[u8]) {
+    queue_pair::copy_in(place, with);
+}
+
+impl Pair {
+    fn new() -> Self {
+        let context = Context::attach("nobody", "test", Mode::Kernel).unwrap();
+        let mut queue = context.queue().unwrap();
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let listener = queue.listen(any, 16, LISTENER).unwrap();
+        let at = queue.local(listener).unwrap();
+        let client = queue
+            .connect(at, &[Setting::NoDelay(true)], CLIENT)
+            .unwrap();
+        let mut pair = Self {
+            context,
+            queue,
+            listener,
+            client,
+            server: client,
+            seen: Vec::new(),
+        };
+        let open = pair.until(Kind::Open, CLIENT);
+        assert_eq!((open.error, open.handle), (0, client));
+        pair.until(Kind::Accept, LISTENER);
+        pair.server = pair.queue.accept(listener, SERVER).unwrap();
+        let none = pair.queue.accept(listener, SERVER);
+        assert_eq!(none, Err(Errno::AGAIN));
+        pair
+    }
+
+    /// The first event of `kind` with `cookie`; others are kept.
+    fn until(&mut self, kind: Kind, cookie: u64) -> Event {
+        loop {
+            let found = self
+                .seen
+                .iter()
+                .position(|event| event.kind == kind && event.cookie == cookie);
+            if let Some(at) = found {
+                return self.seen.remove(at);
+            }
+            let mut events = Vec::new();
+            self.queue.wait(&mut events, 16, Some(HANG)).unwrap();
+            assert!(
+                !events.is_empty(),
+                "no {kind:?} for {cookie}: {:?}",
+                self.seen
+            );
+            self.seen.extend(events);
+        }
+    }
+
+    /// Receives exactly as much as `expected` and holds it against that.
+    fn expect(&mut self, at: Handle, cookie: u64, expected: &[u8]) {
+        let mut all = Vec::new();
+        while all.len() < expected.len() {
+            let mut out = vec![0; expected.len() - all.len()];
+            match self.queue.recv(at, &mut out) {
+                Ok(0) => panic!("the end after {} bytes", all.len()),
+                Ok(read) => all.extend_from_slice(&out[..read]),
+                Err(Errno::AGAIN) => drop(self.until(Kind::Receive, cookie)),
+                Err(errno) => panic!("{errno}"),
+            }
+        }
+        assert!(all == expected, "other bytes");
+    }
+}
+
+#[test]
+fn what_is_sent_arrives_and_comes_back_when_it_is_acknowledged() {
+    let mut pair = Pair::new();
+    let (client, server) = (pair.client, pair.server);
+    assert_eq!(pair.queue.send(client, b"plain ", false), Ok(6));
+    let sent = pair.queue.send_async(client, b"with a cookie", false, 77);
+    assert_eq!(sent, Ok(13));
+    pair.expect(server, SERVER, b"plain with a cookie");
+    let back = pair.until(Kind::Sent, 77);
+    assert_eq!((back.bytes, back.error, back.handle), (13, 0, client));
+    // And again, on a connection that tells already.
+    pair.queue.send_async(client, b"x", false, 78).unwrap();
+    pair.until(Kind::Sent, 78);
+    assert_eq!(pair.queue.recv(server, &mut [0; 4]), Ok(1));
+    assert_eq!(pair.queue.recv(server, &mut [0; 4]), Err(Errno::AGAIN));
+}
+
+#[test]
+fn more_than_the_socket_takes_waits_for_room() {
+    let mut pair = Pair::new();
+    let (client, server) = (pair.client, pair.server);
+    let piece = vec![5; 1 << 20];
+    let mut sent = 0;
+    loop {
+        match pair.queue.send(client, &piece, false) {
+            Ok(more) => sent += more,
+            Err(errno) => {
+                assert_eq!(errno, Errno::AGAIN);
+                break;
+            }
+        }
+    }
+    let all = vec![5; sent];
+    pair.expect(server, SERVER, &all);
+    pair.until(Kind::Room, CLIENT);
+    assert!(pair.queue.send(client, b"again", false).is_ok());
+}
+
+#[test]
+fn registered_memory_is_the_programs_again_when_it_has_come_back() {
+    let mut pair = Pair::new();
+    let memory = pair.context.register(1 << 16).unwrap();
+    fill(&memory.bytes().unwrap()[100..], b"registered");
+    let send = |pair: &mut Pair, offset, len, cookie| {
+        let client = pair.client;
+        pair.queue
+            .send_registered(client, &memory, offset, len, false, cookie)
+    };
+    assert_eq!(send(&mut pair, 100, 10, Some(5)), Ok(10));
+    assert_eq!(send(&mut pair, 65_530, 7, None), Err(Errno::INVAL));
+    assert_eq!(send(&mut pair, usize::MAX, 2, None), Err(Errno::INVAL));
+    let (memory, errno) = memory.unregister().err().unwrap();
+    assert_eq!(errno, Errno::BUSY);
+    pair.expect(pair.server, SERVER, b"registered");
+    pair.until(Kind::Sent, 5);
+    assert!(memory.unregister().is_ok());
+    assert_eq!(pair.context.register(0).err(), Some(Errno::INVAL));
+}
+
+#[test]
+fn a_room_is_sent_as_a_whole_also_beyond_what_the_socket_takes() {
+    let mut pair = Pair::new();
+    let (client, server) = (pair.client, pair.server);
+    let mut sent = 0;
+    let mut cookie = 0;
+    // Until the socket is full, and one more.
+    loop {
+        match pair.queue.room(client, 1 << 20) {
+            Ok(room) => {
+                assert_eq!(room.bytes().unwrap().len(), 64 * 1024);
+                fill(room.bytes().unwrap(), &[9; 64 * 1024]);
+                let done = pair.queue.commit(room, 60_000, false, Some(cookie));
+                assert!(done.is_ok());
+                cookie += 1;
+                sent += 60_000;
+            }
+            Err(errno) => {
+                assert_eq!(errno, Errno::AGAIN);
+                break;
+            }
+        }
+    }
+    pair.expect(server, SERVER, &vec![9; sent]);
+    let last = pair.until(Kind::Sent, cookie - 1);
+    assert_eq!((last.bytes, last.error), (60_000, 0));
+    let room = pair.queue.room(client, 10).unwrap();
+    let refused = pair.queue.commit(room, 11, false, None).err().unwrap();
+    assert_eq!(refused.1, Errno::INVAL);
+}
+
+#[test]
+fn what_was_committed_leaves_after_the_close() {
+    let mut pair = Pair::new();
+    let (client, server) = (pair.client, pair.server);
+    let mut sent = 0;
+    while let Ok(room) = pair.queue.room(client, 1 << 16) {
+        assert!(pair.queue.commit(room, 1 << 16, false, None).is_ok());
+        sent += 1 << 16;
+    }
+    pair.queue.close(client).unwrap();
+    assert_eq!(pair.queue.close(client), Err(Errno::BADF));
+    assert_eq!(pair.queue.send(client, b"x", false), Err(Errno::BADF));
+    pair.expect(server, SERVER, &vec![0; sent]);
+    // The end may have come with the last of it.
+    loop {
+        match pair.queue.recv(server, &mut [0; 1]) {
+            Err(Errno::AGAIN) => drop(pair.until(Kind::Receive, SERVER)),
+            end => break assert_eq!(end, Ok(0)),
+        }
+    }
+}
+
+#[test]
+fn views_show_what_arrived() {
+    let mut pair = Pair::new();
+    let (client, server) = (pair.client, pair.server);
+    assert_eq!(pair.queue.view(server, 9).err(), Some(Errno::AGAIN));
+    pair.queue.send(client, b"to be seen", false).unwrap();
+    pair.until(Kind::Receive, SERVER);
+    let first = pair.queue.view(server, 6).unwrap().unwrap();
+    assert_eq!(bytes(first.bytes().unwrap()), b"to be ");
+    let second = pair.queue.view(server, 600).unwrap().unwrap();
+    assert_eq!(pair.queue.recv(server, &mut [0; 4]), Err(Errno::BUSY));
+    pair.queue.release(first).unwrap();
+    assert_eq!(bytes(second.bytes().unwrap()), b"seen");
+    pair.queue.release(second).unwrap();
+    assert_eq!(pair.queue.view(server, 0).err(), Some(Errno::INVAL));
+    pair.queue.shutdown(client, Shutdown::Write).unwrap();
+    pair.until(Kind::Receive, SERVER);
+    assert!(pair.queue.view(server, 9).unwrap().is_none());
+}
+
+#[test]
+fn an_end_by_agreement_and_one_by_reset_are_told_apart() {
+    let mut pair = Pair::new();
+    let (client, server) = (pair.client, pair.server);
+    pair.queue.shutdown(client, Shutdown::Write).unwrap();
+    pair.queue.shutdown(server, Shutdown::Write).unwrap();
+    assert_eq!(pair.until(Kind::End, CLIENT).error, 0);
+    assert_eq!(pair.queue.send(client, b"x", false), Err(Errno::PIPE));
+
+    let mut pair = Pair::new();
+    let (client, server) = (pair.client, pair.server);
+    pair.queue.set(server, Setting::ResetOnClose(true)).unwrap();
+    pair.queue
+        .set(server, Setting::ReceiveBuffer(4096))
+        .unwrap();
+    let piece = vec![1; 1 << 20];
+    while pair.queue.send_async(client, &piece, false, 9).is_ok() {}
+    pair.queue.close(server).unwrap();
+    let reset = Errno::CONNRESET.raw_os_error();
+    assert_eq!(pair.until(Kind::End, CLIENT).error, reset);
+    // What was not acknowledged comes back with the error.
+    assert!(
+        pair.seen
+            .iter()
+            .any(|event| event.kind == Kind::Sent && event.error == reset),
+        "{:?}",
+        pair.seen
+    );
+}
+
+#[test]
+fn a_connection_that_is_refused_says_so() {
+    let mut pair = Pair::new();
+    let at = pair.queue.local(pair.listener).unwrap();
+    pair.queue.close(pair.listener).unwrap();
+    let refused = pair.queue.connect(at, &[], 40).unwrap();
+    assert_eq!(pair.queue.send(refused, b"x", false), Err(Errno::NOTCONN));
+    let open = pair.until(Kind::Open, 40);
+    assert_eq!(open.error, Errno::CONNREFUSED.raw_os_error());
+}
+
+#[test]
+fn files_descriptors_wakers_and_facts() {
+    let mut pair = Pair::new();
+    let (client, server) = (pair.client, pair.server);
+    let path = std::env::temp_dir().join(format!("outboard-native-{}", std::process::id()));
+    std::fs::write(&path, b"from a file").unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let sent = pair
+        .queue
+        .send_file(client, file.as_fd(), 5, 100, false, Some(8));
+    assert_eq!(sent, Ok(6));
+    pair.expect(server, SERVER, b"a file");
+    pair.until(Kind::Sent, 8);
+
+    let facts = pair.queue.facts(client).unwrap();
+    assert!(!facts.is_offloaded && facts.tcp.is_none());
+    assert_eq!(facts.why_not, Some("the program has chosen the kernel"));
+    assert_eq!((facts.unread, facts.unacknowledged), (0, 0));
+    let (here, there) = (pair.queue.local(client), pair.queue.peer(server));
+    assert_eq!(here.unwrap(), there.unwrap());
+
+    let waker = pair.queue.waker();
+    std::thread::spawn(move || waker.wake()).join().unwrap();
+    pair.until(Kind::Wake, 0);
+
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let watched = pair.queue.watch(ours.as_fd(), 1, 60).unwrap();
+    assert_eq!(
+        pair.queue.watch(ours.as_fd(), 1 << 30, 0),
+        Err(Errno::INVAL)
+    );
+    std::io::Write::write_all(&mut &theirs, b"x").unwrap();
+    let ready = pair.until(Kind::Ready, 60);
+    assert_eq!((ready.handle, ready.bytes), (watched, 1));
+    pair.queue.close(watched).unwrap();
+    assert_eq!(pair.queue.send(watched, b"x", false), Err(Errno::BADF));
+}
+
+#[test]
+fn another_loop_waits_by_the_queues_descriptor() {
+    let mut pair = Pair::new();
+    let (client, server) = (pair.client, pair.server);
+    let mut events = Vec::new();
+    loop {
+        pair.queue.poll(&mut events, 16).unwrap();
+        if events.is_empty() {
+            break;
+        }
+    }
+    pair.queue.arm().unwrap();
+    pair.queue.send(client, b"x", false).unwrap();
+    let mut polls = [rustix::event::PollFd::from_borrowed_fd(
+        pair.queue.fd(),
+        rustix::event::PollFlags::IN,
+    )];
+    let limit = rustix::event::Timespec {
+        tv_sec: 60,
+        tv_nsec: 0,
+    };
+    assert_eq!(rustix::event::poll(&mut polls, Some(&limit)), Ok(1));
+    pair.queue.disarm();
+    pair.until(Kind::Receive, SERVER);
+    assert_eq!(pair.queue.recv(server, &mut [0; 4]), Ok(1));
+}
