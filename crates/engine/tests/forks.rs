@@ -541,3 +541,15 @@ fn a_child_that_is_refused_holds_nothing() {
     world.pass(Duration::from_millis(100));
     assert!(world.peer.conns[&peer].update.peer_closed);
 }
+
+#[test]
+fn who_has_asked_to_read_is_given_it_though_it_is_his_alone_by_then() {
+    let mut world = World::new();
+    let (mut host, conn, peer) = world.connected();
+    world.peer.send(world.now, peer, b"data");
+    world.settle();
+    // It was asked when somebody else had the connection, too.
+    host.submit(Submission::Acquire { conn });
+    world.settle();
+    assert_eq!(host.read(conn, 0, 9).as_deref(), Some(&b"data"[..]));
+}

@@ -114,12 +114,13 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// Puts a connection on the list of every holder that is to be told something.
+    /// Puts a connection on the list of every holder that is to be told something; or of its owner, who
+    /// may have asked for it when others had it, too.
     pub(super) fn tell_family(&mut self, conn_id: ConnId) {
         let Some(conn) = self.connections.get_mut(conn_id) else {
             return;
         };
-        Self::queue_family(&mut self.sessions, conn);
+        Self::queue(&mut self.sessions, conn);
     }
 
     /// As [`tell_family`](Self::tell_family), for whoever has the connection at hand.
