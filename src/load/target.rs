@@ -48,7 +48,11 @@ pub fn find(url: &Url, args: &Args) -> Result<Target> {
         .map(|name| Interface::find(name).with_context(|| format!("no interface {name}")))
         .transpose()?;
     let route = routes
-        .to(server, chosen.as_ref().map(|interface| interface.index))
+        .to(
+            server,
+            None,
+            chosen.as_ref().map(|interface| interface.index),
+        )
         .with_context(|| format!("there is no route to {server}"))?;
     if route.local || server.is_loopback() {
         if args.sockets {

@@ -7,9 +7,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Instant;
 
-use beside::{Engine, Host, LIMIT, connect, listener, read};
+use beside::{Engine, Host, LIMIT, connect, listener, on, read};
 use lab::{Side, World};
-use queue_pair::{Completion, ConnRef};
+use queue_pair::control::{Fds, Reply, Request};
+use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
 
 /// Bytes of a transfer: some hundred segments.
 const MUCH: usize = 200_000;
@@ -149,4 +150,96 @@ fn connections_of_an_address_that_left_end_and_new_ones_begin_when_it_is_back() 
     }
     // Nobody else has noticed.
     exchange(&mut host, conn, &mut client);
+}
+
+#[test]
+fn what_has_a_route_of_its_own_by_its_source_is_sent_along_that() {
+    if lab::skip_without_root("what_has_a_route_of_its_own_by_its_source") {
+        return;
+    }
+    let world = World::new().expect("namespaces");
+    let (ours, theirs) = (Ipv4Addr::new(10, 77, 0, 11), Ipv4Addr::new(10, 99, 0, 2));
+    let (server, gateway) = (Side::Server.interface(), Side::Client.ipv4());
+    let gateway_interface = Side::Client.interface();
+    ip(
+        &world,
+        Side::Client,
+        &format!("address add {theirs}/32 dev lo"),
+    );
+    let route = format!("route add {ours}/32 dev {gateway_interface} src {theirs}");
+    ip(&world, Side::Client, &route);
+    ip(
+        &world,
+        Side::Server,
+        &format!("address add {ours}/24 dev {server}"),
+    );
+    // Nobody is there.
+    ip(&world, Side::Server, "route add default via 10.77.0.253");
+    let own = format!("route add default via {gateway} table 100");
+    ip(&world, Side::Server, &own);
+    ip(
+        &world,
+        Side::Server,
+        &format!("rule add from {ours} lookup 100"),
+    );
+    let engine = Engine::start(&world, |_| ());
+    let mut host = engine.attach(&world);
+    let (kernel, address) = listener(&world);
+    host.listen(&kernel);
+    // As accepted ...
+    let to = SocketAddr::from((ours, address.port()));
+    let mut client = connect(&world, to);
+    assert_eq!(client.local_addr().expect("a socket").ip(), theirs);
+    client.write_all(b"first").expect("sent");
+    let conn = host.accepted();
+    assert_eq!(host.receive(conn), b"first");
+    host.send(conn, b"there", 5);
+    assert_eq!(read(&mut client, 5), b"there");
+    // ... and as opened from there.
+    let target = on(&world, Side::Client, || {
+        TcpListener::bind((theirs, 0)).expect("a port")
+    });
+    let mut block = ConnectBlock::new(target.local_addr().expect("bound"));
+    block.local = SocketAddr::from((ours, 0));
+    host.region
+        .send
+        .copy_in(0, &block.encode())
+        .expect("inside");
+    host.submit(Submission::Connect { token: 1, addr: 0 });
+    host.wait_for(|completion| match completion {
+        Completion::Opened { token: 1, .. } => Some(()),
+        _ => None,
+    });
+}
+
+#[test]
+fn segments_fit_a_route_that_carries_less() {
+    if lab::skip_without_root("segments_fit_a_route_that_carries_less") {
+        return;
+    }
+    let world = World::new().expect("namespaces");
+    let interface = Side::Server.interface();
+    let route = format!(
+        "route add {}/32 dev {interface} mtu 1000",
+        Side::Client.ipv4()
+    );
+    ip(&world, Side::Server, &route);
+    let (engine, mut host, _, mut client, conn) = connected(&world);
+    host.send(conn, &vec![7; MUCH], 5);
+    assert_eq!(read(&mut client, MUCH), vec![7; MUCH]);
+    // Nothing had to be found out.
+    assert_eq!(engine.metric("tcp_path_mtu_black_holes"), 0.0);
+    let everything = Request::Sockets {
+        after: None,
+        filter: String::new(),
+    };
+    let (reply, _) = host
+        .channel
+        .request(&everything, Fds::new(), LIMIT)
+        .expect("answered");
+    let Reply::Sockets { rows, .. } = reply else {
+        panic!("{reply:?}");
+    };
+    let infos = rows.iter().filter_map(|row| row.info.as_ref());
+    assert!(infos.map(|info| info.path_mtu).eq([1000]), "{rows:?}");
 }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use tcp::Instant;
 use wire::ethernet::MacAddr;
 
-use super::{Network, NetworkChange, Steered};
+use super::{Network, NetworkChange, NextHop, Steered};
 use crate::slow::kernel::neighbours::Knowledge;
 
 /// Every destination is on the link and has the same hardware address.
@@ -40,17 +40,20 @@ impl Network for FixedNetwork {
         &self.addresses
     }
 
-    fn next_hop(&mut self, destination: IpAddr) -> Result<IpAddr, Errno> {
-        Ok(destination)
+    fn next_hop(&mut self, _: IpAddr, destination: IpAddr) -> Result<NextHop, Errno> {
+        Ok(NextHop {
+            address: destination,
+            mtu: None,
+        })
     }
 
-    fn source_for(&mut self, destination: IpAddr) -> Result<IpAddr, Errno> {
+    fn source_for(&mut self, destination: IpAddr, wanted: Option<IpAddr>) -> Result<IpAddr, Errno> {
         if self.addresses.contains(&destination) || destination.is_loopback() {
             return Err(Errno::OPNOTSUPP);
         }
         let same_family = |address: &&IpAddr| address.is_ipv4() == destination.is_ipv4();
         let source = self.addresses.iter().find(same_family).copied();
-        source.ok_or(Errno::NETUNREACH)
+        wanted.or(source).ok_or(Errno::NETUNREACH)
     }
 
     fn neighbour(&mut self, _: IpAddr) -> Knowledge {

@@ -38,6 +38,15 @@ pub enum Steered {
     Closing,
 }
 
+/// The first of the machines on the way to a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextHop {
+    /// Whose hardware address frames carry.
+    pub address: IpAddr,
+    /// Bytes of the largest packet on this way, if its route states it.
+    pub mtu: Option<u16>,
+}
+
 /// Something about the network changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkChange {
@@ -72,12 +81,12 @@ pub trait Network {
         address.is_loopback() || self.addresses().contains(&address)
     }
 
-    /// Whose hardware address frames to `destination` carry. Errors are those of connect(2).
-    fn next_hop(&mut self, destination: IpAddr) -> Result<IpAddr, Errno>;
+    /// Where frames from `source` to `destination` go first. Errors are those of connect(2).
+    fn next_hop(&mut self, source: IpAddr, destination: IpAddr) -> Result<NextHop, Errno>;
 
-    /// The source address for a connection to `destination`: an error if it is this machine, or
+    /// The source address for a connection to `destination`, `wanted` if that is given: an error if it is this machine, or
     /// not reached through the engine's interface (`OPNOTSUPP`: the kernel must do it).
-    fn source_for(&mut self, destination: IpAddr) -> Result<IpAddr, Errno>;
+    fn source_for(&mut self, destination: IpAddr, wanted: Option<IpAddr>) -> Result<IpAddr, Errno>;
 
     /// What is known about a next hop.
     fn neighbour(&mut self, next_hop: IpAddr) -> Knowledge;

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use tcp::Instant;
 use wire::ethernet::MacAddr;
 
-use super::{Network, NetworkChange, Steered};
+use super::{Network, NetworkChange, NextHop, Steered};
 use crate::slow::kernel::addresses::Addresses;
 use crate::slow::kernel::link::Link;
 use crate::slow::kernel::neighbours::{Knowledge, Neighbours};
@@ -131,25 +131,29 @@ impl<S: Steer> Network for KernelNetwork<S> {
         self.addresses.list()
     }
 
-    fn next_hop(&mut self, destination: IpAddr) -> Result<IpAddr, Errno> {
+    fn next_hop(&mut self, source: IpAddr, destination: IpAddr) -> Result<NextHop, Errno> {
         // What came in by this interface is answered through it, whatever the table prefers.
-        let route = self.routes.to(destination, Some(self.interface.index))?;
+        let index = self.interface.index;
+        let route = self.routes.to(destination, Some(source), Some(index))?;
         if route.local {
             return Err(Errno::OPNOTSUPP);
         }
-        Ok(route.next_hop)
+        Ok(NextHop {
+            address: route.next_hop,
+            mtu: route.mtu.and_then(|mtu| u16::try_from(mtu).ok()),
+        })
     }
 
-    fn source_for(&mut self, destination: IpAddr) -> Result<IpAddr, Errno> {
+    fn source_for(&mut self, destination: IpAddr, wanted: Option<IpAddr>) -> Result<IpAddr, Errno> {
         // A link-local address is on every link; which one is meant has been checked.
         let link = super::is_link_local(destination).then_some(self.interface.index);
-        let route = self.routes.to(destination, link)?;
+        let route = self.routes.to(destination, wanted, link)?;
         if route.local || route.interface != self.interface.index {
             return Err(Errno::OPNOTSUPP);
         }
         let same_family = |address: &&IpAddr| address.is_ipv4() == destination.is_ipv4();
-        let source = route
-            .source
+        let source = wanted
+            .or(route.source)
             .filter(|source| self.addresses.contains(*source))
             .or_else(|| self.addresses.list().iter().find(same_family).copied());
         source.ok_or(Errno::ADDRNOTAVAIL)

@@ -1,4 +1,4 @@
-//! Paths: for each destination its next hop, for each next hop its hardware address. Connections
+//! Paths: for each source and destination its next hop, for each next hop its hardware address. Connections
 //! keep the number of their path, so that a packet costs two array accesses; what has changed is
 //! asked for again when it is next needed.
 
@@ -27,11 +27,20 @@ pub enum Reach {
     Unreachable,
 }
 
+/// From where to where: what is sent from another address may have another route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Ends {
+    source: IpAddr,
+    destination: IpAddr,
+}
+
 #[derive(Debug)]
 struct Path {
-    destination: IpAddr,
+    ends: Ends,
     /// Number of the next hop's neighbour; none if there is no route.
     neighbour: Option<u32>,
+    /// Bytes of the largest packet, if the route states it.
+    mtu: Option<u16>,
     /// The destination is of this machine.
     here: bool,
     /// The routes that it was found with.
@@ -57,7 +66,7 @@ struct Neighbour {
 #[derive(Debug)]
 pub struct Paths {
     paths: Vec<Path>,
-    by_destination: HashMap<IpAddr, u32>,
+    by_ends: HashMap<Ends, u32>,
     neighbours: Vec<Neighbour>,
     by_address: HashMap<IpAddr, u32>,
     limit: usize,
@@ -74,7 +83,7 @@ impl Paths {
     pub fn with_limit(limit: usize) -> Self {
         Self {
             paths: Vec::new(),
-            by_destination: HashMap::new(),
+            by_ends: HashMap::new(),
             neighbours: Vec::new(),
             by_address: HashMap::new(),
             limit: limit.max(1),
@@ -94,15 +103,25 @@ impl Paths {
         self.paths.is_empty()
     }
 
-    /// The path to `destination`; `None` if the table is full of paths in use.
-    pub fn find(&mut self, network: &mut impl Network, destination: IpAddr) -> Option<PathId> {
-        if let Some(&index) = self.by_destination.get(&destination) {
+    /// The path from `source` to `destination`; `None` if the table is full of paths in use.
+    pub fn find(
+        &mut self,
+        network: &mut impl Network,
+        source: IpAddr,
+        destination: IpAddr,
+    ) -> Option<PathId> {
+        let ends = Ends {
+            source,
+            destination,
+        };
+        if let Some(&index) = self.by_ends.get(&ends) {
             return Some(PathId(index));
         }
         let index = self.room()?;
         let path = Path {
-            destination,
+            ends,
             neighbour: None,
+            mtu: None,
             here: false,
             epoch: self.epoch,
             users: 0,
@@ -110,11 +129,11 @@ impl Paths {
         if index == self.paths.len() {
             self.paths.push(path);
         } else {
-            self.by_destination.remove(&self.paths[index].destination);
+            self.by_ends.remove(&self.paths[index].ends);
             self.leave_neighbour(index);
             self.paths[index] = path;
         }
-        self.by_destination.insert(destination, index as u32);
+        self.by_ends.insert(ends, index as u32);
         self.route(network, index);
         Some(PathId(index as u32))
     }
@@ -133,13 +152,17 @@ impl Paths {
     }
 
     fn route(&mut self, network: &mut impl Network, index: usize) {
-        let destination = self.paths[index].destination;
+        let Ends {
+            source,
+            destination,
+        } = self.paths[index].ends;
         self.leave_neighbour(index);
         self.paths[index].here = network.is_here(destination);
         if !self.paths[index].here
-            && let Ok(address) = network.next_hop(destination)
+            && let Ok(hop) = network.next_hop(source, destination)
         {
-            let neighbour = self.neighbour_at(network, address);
+            let neighbour = self.neighbour_at(network, hop.address);
+            self.paths[index].mtu = hop.mtu;
             self.neighbours[neighbour as usize].paths += 1;
             self.paths[index].neighbour = Some(neighbour);
         }
@@ -226,6 +249,11 @@ impl Paths {
             }
             Knowledge::Failed => Reach::Unreachable,
         }
+    }
+
+    /// Bytes of the largest packet on a path, as it was last looked up, if its route states it.
+    pub fn mtu(&self, path: PathId) -> Option<u16> {
+        self.paths[path.0 as usize].mtu
     }
 
     /// Whether a path, as it was last [looked up](Self::reach), leads to this machine.
@@ -316,22 +344,30 @@ mod tests {
     fn a_path_in_use_is_not_evicted() {
         let mut network = network();
         let mut paths = Paths::with_limit(2);
-        let kept = paths.find(&mut network, address(2)).expect("room");
+        let kept = paths
+            .find(&mut network, address(1), address(2))
+            .expect("room");
         paths.acquire(kept);
         for last in 3..20 {
-            assert!(paths.find(&mut network, address(last)).is_some());
+            assert!(
+                paths
+                    .find(&mut network, address(1), address(last))
+                    .is_some()
+            );
             assert_eq!(paths.len(), 2.min(usize::from(last) - 1));
         }
-        assert_eq!(paths.find(&mut network, address(2)), Some(kept));
-        let other = paths.find(&mut network, address(30)).expect("room");
+        assert_eq!(paths.find(&mut network, address(1), address(2)), Some(kept));
+        let other = paths
+            .find(&mut network, address(1), address(30))
+            .expect("room");
         paths.acquire(other);
         assert_eq!(
-            paths.find(&mut network, address(31)),
+            paths.find(&mut network, address(1), address(31)),
             None,
             "all are in use"
         );
         paths.release(other);
-        assert!(paths.find(&mut network, address(31)).is_some());
+        assert!(paths.find(&mut network, address(1), address(31)).is_some());
     }
 
     #[test]
@@ -340,13 +376,19 @@ mod tests {
         let mut paths = Paths::with_limit(4);
         let kept: Vec<_> = (2..5)
             .map(|last| {
-                let path = paths.find(&mut network, address(last)).expect("room");
+                let path = paths
+                    .find(&mut network, address(1), address(last))
+                    .expect("room");
                 paths.acquire(path);
                 (last, path)
             })
             .collect();
         for last in 10..250 {
-            assert!(paths.find(&mut network, address(last)).is_some());
+            assert!(
+                paths
+                    .find(&mut network, address(1), address(last))
+                    .is_some()
+            );
             assert!(paths.neighbours.len() <= 5);
         }
         for (last, path) in kept {
@@ -361,7 +403,9 @@ mod tests {
     fn a_change_is_seen_by_every_path_through_that_neighbour() {
         let mut network = network();
         let mut paths = Paths::with_limit(4);
-        let path = paths.find(&mut network, address(2)).expect("room");
+        let path = paths
+            .find(&mut network, address(1), address(2))
+            .expect("room");
         assert_eq!(paths.reach(&mut network, path), Reach::At(MacAddr([4; 6])));
         let number = paths.neighbour_changed(address(2), Knowledge::Unresolved);
         assert_eq!(

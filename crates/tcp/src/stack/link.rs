@@ -16,6 +16,13 @@ impl Stack {
         }
     }
 
+    /// The route of a connection says that it carries packets of up to `mtu` bytes, or of
+    /// [`min_path_mtu`](crate::Config::min_path_mtu) if that is more.
+    pub fn limit_path_mtu(&mut self, now: Instant, id: ConnId, mtu: u16) {
+        let mtu = mtu.max(self.common.config.min_path_mtu);
+        self.with_connection(now, id, |c, _| c.learn_path_mtu(mtu, now));
+    }
+
     /// From now on, for what comes: how many connections that nobody has any more are kept
     /// ([`max_orphans`](crate::Config::max_orphans)), how many segments leave at once, and whether a
     /// flood of SYNs is answered by cookies.

@@ -188,14 +188,13 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     //= RFC 9293 MUST-44
     fn source(&mut self, wanted: IpAddr, remote: IpAddr) -> Result<IpAddr, Errno> {
-        let source = self.network.source_for(remote)?;
         if wanted.is_unspecified() {
-            return Ok(source);
+            return self.network.source_for(remote, None);
         }
         if !self.network.addresses().contains(&wanted) {
             return Err(Errno::OPNOTSUPP);
         }
-        Ok(wanted)
+        self.network.source_for(remote, Some(wanted))
     }
 
     fn lease_named(&mut self, id: SessionId, port: u16) -> Result<u16, Errno> {

@@ -102,6 +102,8 @@ pub struct Worker<D, N> {
     moderation: Moderation,
     scratch: Area,
     captures: Captures,
+    /// Connections whose route has just been found to carry less than the link.
+    narrow: Vec<(tcp::ConnId, u16)>,
     /// Connections for whose data there was no memory in this turn.
     starved: Vec<tcp::ConnId>,
     /// Listeners whose connections wait for memory of the processes that accept from them.
@@ -164,6 +166,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             counters: Counters::default(),
             scratch: Area::private("scratch", SCRATCH),
             captures: Captures::default(),
+            narrow: Vec::new(),
             starved: Vec::new(),
             lacking_memory: Vec::new(),
             lacked_at: 0,
@@ -301,6 +304,24 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     fn transmit(&mut self) -> bool {
+        let mut sent = self.transmit_once();
+        // The first segments on a route that carries less have been refused until now.
+        while !self.narrow.is_empty() {
+            for (id, mtu) in self.narrow.drain(..) {
+                self.stack.limit_path_mtu(self.now, id, mtu);
+            }
+            sent += self.transmit_once();
+        }
+        if sent != 0 {
+            self.device.flush();
+        }
+        if self.captures.is_on() {
+            self.captures.flush();
+        }
+        sent != 0
+    }
+
+    fn transmit_once(&mut self) -> usize {
         let mut sink = Sink {
             device: &mut self.device,
             local: self.local.as_mut(),
@@ -312,18 +333,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             counters: &mut self.counters,
             scratch: &self.scratch,
             captures: &mut self.captures,
+            narrow: &mut self.narrow,
             hop_limit: self.config.tcp.hop_limit,
         };
-        let sent = self
-            .stack
-            .poll_transmit(self.now, &mut sink, TRANSMIT_BUDGET);
-        if sent != 0 {
-            self.device.flush();
-        }
-        if self.captures.is_on() {
-            self.captures.flush();
-        }
-        sent != 0
+        self.stack
+            .poll_transmit(self.now, &mut sink, TRANSMIT_BUDGET)
     }
 
     /// What was counted so far.

@@ -49,6 +49,8 @@ pub(super) struct Sink<'a, D, N> {
     /// Where the pieces of a large send that are too many are put together.
     pub scratch: &'a Area,
     pub captures: &'a mut Captures,
+    /// Connections whose route states the largest packet, to be told to the TCP.
+    pub narrow: &'a mut Vec<(ConnId, u16)>,
     /// What a segment starts with as its hop limit.
     pub hop_limit: u8,
 }
@@ -57,7 +59,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
     /// The path of a segment: the connection's own, or looked up by its destination.
     fn path(&mut self, out: &Outgoing<'_>) -> Option<PathId> {
         let Some(id) = out.conn else {
-            return self.paths.find(self.network, out.dst);
+            return self.paths.find(self.network, out.src, out.dst);
         };
         let (conn, new) = self.connections.enter(id);
         if new {
@@ -66,9 +68,12 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         if let Some(path) = conn.path {
             return Some(path);
         }
-        let path = self.paths.find(self.network, out.dst)?;
+        let path = self.paths.find(self.network, out.src, out.dst)?;
         self.paths.acquire(path);
         conn.path = Some(path);
+        if let Some(mtu) = self.paths.mtu(path) {
+            self.narrow.push((id, mtu));
+        }
         Some(path)
     }
 
@@ -308,7 +313,10 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
     }
 
     fn emit(&mut self, now: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
+        let narrow = self.narrow.len();
         let way = match self.way_out(out) {
+            // Not before the TCP knows how much fits.
+            Ok(_) if self.narrow.len() > narrow && out.payload_len > 0 => return Err(SinkFull),
             Ok(way) => way,
             Err(reason) => {
                 self.counters.drop(reason);

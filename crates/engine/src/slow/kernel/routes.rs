@@ -11,6 +11,7 @@ const RTM_NEWROUTE: u16 = 24;
 const RTM_DELROUTE: u16 = 25;
 const RTM_GETROUTE: u16 = 26;
 const RTA_DST: u16 = 1;
+const RTA_SRC: u16 = 2;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 const RTA_PREFSRC: u16 = 7;
@@ -56,15 +57,25 @@ impl Routes {
         })
     }
 
-    /// The route to `destination`: the kernel's free choice, or the one through `interface`.
+    /// The route to `destination`: the kernel's free choice, or the one through `interface`. What is
+    /// sent from `source` may have rules of its own (`ip rule`).
     ///
-    /// Errors are the kernel's: `NETUNREACH`, `HOSTUNREACH`, `ACCESS` for prohibited ones.
-    pub fn to(&mut self, destination: IpAddr, interface: Option<u32>) -> rustix::io::Result<Route> {
+    /// Errors are the kernel's: `NETUNREACH`, `HOSTUNREACH`, `ACCESS` for prohibited ones, `INVAL` for
+    /// a source that is not this machine's.
+    pub fn to(
+        &mut self,
+        destination: IpAddr,
+        source: Option<IpAddr>,
+        interface: Option<u32>,
+    ) -> rustix::io::Result<Route> {
         let mut header = [0u8; RTMSG_LEN];
         header[0] = family(destination);
         header[1] = if destination.is_ipv4() { 32 } else { 128 };
         let mut request = Request::new(RTM_GETROUTE, &header);
         request.address(RTA_DST, destination);
+        if let Some(source) = source {
+            request.address(RTA_SRC, source);
+        }
         if let Some(index) = interface {
             request.attribute(RTA_OIF, &index.to_ne_bytes());
         }
@@ -128,7 +139,7 @@ mod tests {
     #[test]
     fn loopback_is_local() {
         let mut routes = Routes::open().expect("netlink answers");
-        if let Ok(route) = routes.to("127.0.0.1".parse().unwrap(), None) {
+        if let Ok(route) = routes.to("127.0.0.1".parse().unwrap(), None, None) {
             assert!(route.local);
             assert_eq!(route.interface, 1);
         }
