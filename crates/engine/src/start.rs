@@ -1,5 +1,6 @@
 //! Starting an engine on an interface, and running it until it is told to stop.
 
+mod open;
 mod table;
 
 use std::io;
@@ -7,13 +8,13 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 
-use netdev::steering::{MAX_QUEUES, Placement, Steering};
+use netdev::steering::Steering;
 use netdev::syscalls::{netns_cookie, schedule_as_batch};
-use netdev::{Device, Interface, Offloads, XdpDevice, xdp};
+use netdev::{Device, Interface, Offloads, xdp};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::config::{Config, ConfigError, Queues, Reload};
+use crate::config::{Config, ConfigError, Reload};
 use crate::exchange;
 use crate::fast::worker::Worker;
 use crate::network::KernelNetwork;
@@ -21,6 +22,7 @@ use crate::slow::control::Control;
 use crate::slow::desk::{Desk, Facts};
 use crate::slow::kernel::{netfilter, privileges};
 
+use open::{open_device, placement};
 use table::SteeringTable;
 
 /// The oldest kernel that has what the engine is built on, and that it is tried on.
@@ -53,6 +55,28 @@ pub enum StartError {
     /// It was there.
     #[error("{0} is gone, and its connections with it: the engine ends")]
     InterfaceGone(String),
+    /// Its frames are none of Ethernet.
+    #[error(
+        "{interface} is a tunnel{}: its packets have no Ethernet header. Name the interface by which \
+         they leave, or leave what comes by it to the kernel",
+        .kind.as_ref().map_or_else(String::new, |kind| format!(" ({kind})"))
+    )]
+    Tunnel {
+        /// Its name.
+        interface: String,
+        /// What the kernel calls it.
+        kind: Option<String>,
+    },
+    /// It is a part of another one.
+    #[error("{interface} is a port of the {kind} {master}, which has the addresses: name {master}")]
+    Port {
+        /// Its name.
+        interface: String,
+        /// The name of that which it is a port of.
+        master: String,
+        /// What that is.
+        kind: String,
+    },
     /// Not allowed.
     #[error(
         "an engine needs to be started as root, or with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, \
@@ -134,7 +158,7 @@ pub fn run(
     pin(&config)?;
     let descriptors = raise_descriptor_limit();
     // First, because if somebody is there already, this says who.
-    let mut steering = Steering::attach(&interface, Placement::Auto)?;
+    let mut steering = Steering::attach(&interface, placement(&interface)?)?;
     let queues = config.queues.of(interface.receive_queues);
     let serves_all = queues.len() >= interface.receive_queues as usize;
     let device = open_device(&interface, &config, &queues, &mut steering)?;
@@ -209,59 +233,6 @@ impl Drop for AbortOnPanic {
     }
 }
 
-/// Frames that can wait on a queue however many queues there are, if so many may wait at all.
-const FRAMES_A_QUEUE: u32 = 1024;
-
-/// Opens the queues, and what it takes to open those that may be added later; the steering leads to
-/// them from now on.
-fn open_device(
-    interface: &Interface,
-    config: &Config,
-    queues: &[u32],
-    steering: &mut Steering,
-) -> Result<XdpDevice, StartError> {
-    let there = interface.receive_queues;
-    let missing = queues.iter().find(|queue| **queue >= there);
-    if let Some(&queue) = missing {
-        return Err(StartError::Device(xdp::OpenError::NoSuchQueue {
-            interface: interface.name.clone(),
-            queue,
-            queues: there,
-        }));
-    }
-    let count = queues.len() as u32;
-    let share = config.receive_frames / count.max(1);
-    let mut device = XdpDevice::open(
-        interface,
-        xdp::Config {
-            queue: queues.first().copied().unwrap_or(0),
-            receive_frames: share.max(FRAMES_A_QUEUE.min(config.receive_frames)),
-            offloads: offloads(config),
-            ..xdp::Config::default()
-        },
-    )?;
-    steering.connect_queue(device.queue(), &device)?;
-    for &queue in queues.iter().skip(1) {
-        let socket = device.open_queue(queue)?;
-        steering.connect_queue(queue, socket)?;
-    }
-    if count < there {
-        let name = &interface.name;
-        tracing::warn!(
-            interface = name,
-            queues = there,
-            served = ?queues,
-            "not all receive queues are served: new clients whose frames come to another one are \
-             the kernel's, and so are all connections that programs open"
-        );
-    }
-    if config.queues == Queues::All {
-        let most = interface.most_receive_queues().min(MAX_QUEUES);
-        device.reserve(most.saturating_sub(count))?;
-    }
-    Ok(device)
-}
-
 fn check_kernel(release: &str) -> Result<(), StartError> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     let mut number = || numbers.next().and_then(|text| text.parse::<u32>().ok());
@@ -334,15 +305,6 @@ fn pin(config: &Config) -> Result<(), StartError> {
         rustix::io::Errno::INVAL => StartError::NoSuchCore(core),
         error => step("run on this core")(error),
     })
-}
-
-fn offloads(config: &Config) -> Offloads {
-    Offloads {
-        transmit_checksum: config.offload.transmit_checksum,
-        receive_partial_checksum: config.offload.receive_checksum,
-        segmentation: config.offload.segmentation,
-        scatter_gather: config.offload.scatter_gather,
-    }
 }
 
 #[cfg(test)]

@@ -61,9 +61,9 @@ impl Interface {
     /// Whether frames from a local peer can arrive on it with only a partial checksum.
     ///
     /// Such frames were never on a wire: the other end is a kernel on this machine, which left the
-    /// checksum to a device that never was.
+    /// checksum to a device that never was. A bridge passes them on from its ports.
     pub fn delivers_partial_checksums(&self) -> bool {
-        matches!(self.driver.as_str(), "veth" | "tun")
+        matches!(self.driver.as_str(), "veth" | "tun" | "bridge")
     }
 
     /// Whether it is the loopback.

@@ -6,6 +6,7 @@
 
 pub mod addresses;
 pub mod link;
+pub mod nature;
 pub mod neighbours;
 pub mod netfilter;
 pub mod netlink;
