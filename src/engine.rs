@@ -50,7 +50,7 @@ pub struct Args {
     /// How long a stop waits for connections to end by themselves, in seconds
     #[arg(long, value_name = "S")]
     drain: Option<u32>,
-    /// How the log is written: text, or json (an object a line)
+    /// How the log is written: text, json (an object a line), or journald (to systemd's journal)
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     log_format: crate::log::Format,
     /// Read the configuration, say what is wrong with it, and start nothing
@@ -66,7 +66,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.check {
         return check(args);
     }
-    crate::log::start("info", args.log_format);
+    crate::log::start("info", args.log_format)?;
     let config = configuration(args.clone())?;
     let stop = crate::stop::signals()?;
     let hangups = crate::reload::hangups()?;
@@ -74,6 +74,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let scrape = config.metrics.listen.map(Scrape::listen).transpose()?;
     let reread = Box::new(move || reread(&args));
     ::engine::run(config, stop.as_fd(), reread, || {
+        crate::log::sum_up();
         crate::reload::on_hangup(hangups, socket.clone());
         if let Some(scrape) = scrape {
             scrape.serve(socket.clone());

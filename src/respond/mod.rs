@@ -92,7 +92,7 @@ pub struct Args {
     /// textfile collector, say); "-" prints them at the end
     #[arg(long, value_name = "FILE")]
     prometheus: Option<PathBuf>,
-    /// How the log is written: text, or json (an object a line)
+    /// How the log is written: text, json (an object a line), or journald (to systemd's journal)
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     log_format: crate::log::Format,
     /// The engine to ask if one runs on the interface
@@ -123,7 +123,8 @@ enum Close {
 
 /// Answers until a signal.
 pub fn run(args: Args) -> Result<ExitCode> {
-    crate::log::start("warn", args.log_format);
+    crate::log::start("warn", args.log_format)?;
+    crate::log::sum_up();
     let stop = crate::stop::signals()?;
     let options = options(&args)?;
     let _peer = args.peer.as_deref().map(peer::wake).transpose()?;

@@ -1,0 +1,50 @@
+//! The log of what runs in the foreground: on standard error, for people in colour on a terminal, or
+//! for programs, a JSON object a line; or in systemd's journal, with its fields. docs/metrics.md says
+//! what is at which level.
+
+mod calm;
+
+pub use calm::sum_up;
+
+use anyhow::{Context, Result};
+use calm::Calm;
+use std::io::IsTerminal;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
+
+/// For whom it is written.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// A JSON object a line.
+    Json,
+    /// To systemd's journal, each field as one of its fields.
+    Journald,
+}
+
+/// Begins to log what `OUTBOARD_LOG` names, or, without it, from the level `from` on.
+///
+/// # Errors
+/// There is no journal.
+pub fn start(from: &str, format: Format) -> Result<()> {
+    let filter = EnvFilter::try_from_env("OUTBOARD_LOG").unwrap_or_else(|_| EnvFilter::new(from));
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(format == Format::Text && std::io::stderr().is_terminal())
+        // It would say on standard error that it cannot write to standard error, and panic.
+        .log_internal_errors(false);
+    let layer: Box<dyn Layer<Registry> + Send + Sync> = match format {
+        Format::Text => lines.boxed(),
+        Format::Json => lines.json().flatten_event(true).boxed(),
+        Format::Journald => tracing_journald::layer()
+            .context("--log-format journald: systemd's journal does not run here")?
+            .with_syslog_identifier("outboard".to_owned())
+            .boxed(),
+    };
+    let layer = layer.with_filter(Calm).with_filter(filter);
+    tracing_subscriber::registry().with(layer).init();
+    Ok(())
+}
