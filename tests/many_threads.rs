@@ -37,7 +37,7 @@ fn of_a_thousand_threads_the_right_one_is_woken() {
     let _engine = outboard.start_engine(&world, None).expect("an engine");
     let address = SocketAddr::new(Side::Server.ipv4().into(), 7000);
     let server = outboard
-        .on_engine(&world, &example::build("thread_echo"))
+        .on_engine(&world, example::build("thread_echo"))
         .arg(address.to_string())
         .start()
         .expect("the server starts");

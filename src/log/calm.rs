@@ -85,7 +85,6 @@ fn beyond(seen: HashMap<&'static str, Seen>) -> Vec<(u64, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write as _;
     use std::sync::Arc;
     use tracing_subscriber::Layer;
     use tracing_subscriber::layer::SubscriberExt;
