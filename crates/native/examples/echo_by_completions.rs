@@ -1,5 +1,5 @@
 //! An echo server on the engine, or on the kernel where there is none:
-//! `cargo run -p outboard-native --example echo -- 0.0.0.0:7000`.
+//! `cargo run -p outboard-native --example echo_by_completions -- 0.0.0.0:7000`.
 
 use std::collections::HashMap;
 
