@@ -30,37 +30,22 @@ impl Next {
     }
 }
 
-/// `next!(name(arguments: types…) -> result)`: calls libc's function behind a name of ours. Where
-/// libc has none, the result is `$missing` and `errno` ENOSYS.
+/// `next!(name(arguments: types…) -> result, missing)`: calls libc's function behind a name of ours.
+/// Where libc has none, the result is `missing` and `errno` ENOSYS.
 macro_rules! next {
-    ($name:ident($($argument:expr => $kind:ty),* $(,)?) -> $result:ty, $missing:expr) => {{
-        const NAME: &str = concat!(stringify!($name), "\0");
-        static NEXT: $crate::next::Next = $crate::next::Next::new(
-            match core::ffi::CStr::from_bytes_with_nul(NAME.as_bytes()) {
-                Ok(name) => name,
-                Err(_) => panic!("a name has one end"),
-            },
-        );
-        let address = NEXT.address();
-        if address.is_null() {
-            $crate::raw::set_errno(libc::ENOSYS);
-            $missing
-        } else {
-            // SAFETY: libc's function of that name takes these types and returns that one; the
-            // program vouches for the values, as it would to libc.
-            unsafe {
-                core::mem::transmute::<
-                    *mut libc::c_void,
-                    unsafe extern "C" fn($($kind),*) -> $result,
-                >(address)($($argument),*)
-            }
-        }
-    }};
+    ($($call:tt)*) => { $crate::next::next_by!("C", $($call)*) };
 }
 /// As `next!`, for functions of libc's in which a thread may be cancelled: its stack is unwound from
 /// there, through frames that must have nothing to tidy up.
 macro_rules! next_unwinding {
-    ($name:ident($($argument:expr => $kind:ty),* $(,)?) -> $result:ty, $missing:expr) => {{
+    ($($call:tt)*) => { $crate::next::next_by!("C-unwind", $($call)*) };
+}
+/// The body of both, by the ABI of the call.
+macro_rules! next_by {
+    (
+        $abi:literal,
+        $name:ident($($argument:expr => $kind:ty),* $(,)?) -> $result:ty, $missing:expr
+    ) => {{
         const NAME: &str = concat!(stringify!($name), "\0");
         static NEXT: $crate::next::Next = $crate::next::Next::new(
             match core::ffi::CStr::from_bytes_with_nul(NAME.as_bytes()) {
@@ -78,7 +63,7 @@ macro_rules! next_unwinding {
             unsafe {
                 core::mem::transmute::<
                     *mut libc::c_void,
-                    unsafe extern "C-unwind" fn($($kind),*) -> $result,
+                    unsafe extern $abi fn($($kind),*) -> $result,
                 >(address)($($argument),*)
             }
         }
@@ -95,4 +80,4 @@ pub fn has_threads() -> bool {
     unsafe { (&raw const __libc_single_threaded).read_volatile() == 0 }
 }
 
-pub(crate) use {next, next_unwinding};
+pub(crate) use {next, next_by, next_unwinding};
