@@ -1,5 +1,6 @@
 //! Listeners, connections and watches: their making, options, facts and end.
 
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use libc::{c_char, c_int, c_uint, size_t, sockaddr, socklen_t};
@@ -261,6 +262,20 @@ pub unsafe extern "C" fn ob_get_info(queue: *mut ObQueue, number: u64, out: *mut
     }))
 }
 
+/// Gives C one of a connection's addresses.
+///
+/// # Safety
+/// As for [`ob_local`].
+unsafe fn tell_address(
+    queue: *mut ObQueue,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+    get: impl FnOnce(&mut Inside) -> Result<SocketAddr, Errno>,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    code(unsafe { within(queue, get).and_then(|told| address::write(told, address, len)) })
+}
+
 /// See outboard.h.
 ///
 /// # Safety
@@ -273,10 +288,11 @@ pub unsafe extern "C" fn ob_local(
     len: *mut socklen_t,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    code(unsafe {
-        within(queue, |inside| inside.queue.local(handle(number)))
-            .and_then(|local| address::write(local, address, len))
-    })
+    unsafe {
+        tell_address(queue, address, len, |inside| {
+            inside.queue.local(handle(number))
+        })
+    }
 }
 
 /// See outboard.h.
@@ -291,8 +307,9 @@ pub unsafe extern "C" fn ob_peer(
     len: *mut socklen_t,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    code(unsafe {
-        within(queue, |inside| inside.queue.peer(handle(number)))
-            .and_then(|peer| address::write(peer, address, len))
-    })
+    unsafe {
+        tell_address(queue, address, len, |inside| {
+            inside.queue.peer(handle(number))
+        })
+    }
 }
