@@ -5,6 +5,7 @@
 //! its owner ends: on drop, on Ctrl-C, on SIGKILL.
 #![forbid(unsafe_code)]
 
+pub mod experiment;
 pub mod faults;
 pub mod flood;
 pub mod goodput;

@@ -1,0 +1,143 @@
+//! Two runs of the same experiment: what differs, and whether their machines did.
+
+use super::analysis::{Interval, analyse, values};
+use super::directory::Directory;
+use super::order::{Cell, cells};
+use crate::statistics::median;
+use crate::table::{Table, figure};
+use anyhow::{Result, bail};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// How often rounds are drawn anew for an interval.
+const RESAMPLES: usize = 2_000;
+/// With fewer rounds than this on either side no interval is worth its name.
+const ENOUGH: usize = 3;
+
+/// The second run beside the first, as text.
+///
+/// # Errors
+/// They are of different experiments.
+pub fn compare(first: &Directory, second: &Directory) -> Result<String> {
+    let experiment = &first.header().experiment;
+    let other = &second.header().experiment;
+    if experiment.name != other.name {
+        bail!(
+            "{} and {} are different experiments",
+            experiment.name,
+            other.name
+        );
+    }
+    let mut text = String::new();
+    for (name, directory) in [("first", first), ("second", second)] {
+        for warning in analyse(directory).warnings {
+            text += &format!("{name}: {warning}\n");
+        }
+    }
+    text += &differences(first, second);
+    if experiment.axes != other.axes || experiment.subjects != other.subjects {
+        text +=
+            "The two runs measured different combinations; those that both have are compared.\n";
+    }
+    let mut table = Table::new(["", "first", "second", "", "second / first", ""]);
+    table.left(3);
+    for measure in &experiment.measures {
+        table.row([measure.name.clone()]);
+        for cell in cells(experiment) {
+            let name = cell.describe(experiment);
+            let there = cells(other)
+                .into_iter()
+                .find(|cell| cell.describe(other) == name);
+            let before = all(first, &cell, &measure.name);
+            let after = there.map_or_else(Vec::new, |cell| all(second, &cell, &measure.name));
+            let (Some(old), Some(new)) = (median(&before), median(&after)) else {
+                continue;
+            };
+            let ratio = ratio(&before, &after);
+            let is_other = ratio.is_some_and(|ratio| ratio.low > 1.0 || ratio.high < 1.0);
+            table.row([
+                format!("  {name}"),
+                figure(Some(old)),
+                figure(Some(new)),
+                measure.unit.clone(),
+                ratio.map_or_else(String::new, |ratio| {
+                    format!(
+                        "{:.2} ({:.2} to {:.2})",
+                        ratio.median, ratio.low, ratio.high
+                    )
+                }),
+                if is_other { "differs" } else { "" }.into(),
+            ]);
+        }
+    }
+    Ok(text + &table.to_string())
+}
+
+/// The values of every round.
+fn all(directory: &Directory, cell: &Cell, measure: &str) -> Vec<f64> {
+    let found = values(directory.records(), cell, measure);
+    found.into_iter().map(|(_, value)| value).collect()
+}
+
+/// The settings that are not the same.
+fn differences(first: &Directory, second: &Directory) -> String {
+    let (one, other) = (first.header(), second.header());
+    let mut text = String::new();
+    let mut tell = |name: &str, one: &str, other: &str| {
+        if one != other {
+            text += &format!("{name}: {one}, then {other}\n");
+        }
+    };
+    tell("outboard", &one.version, &other.version);
+    let window = |header: &super::directory::Header| format!("{:?}", header.rules.window);
+    tell("a measurement", &window(one), &window(other));
+    let settings = one.settings.as_object().into_iter().flatten();
+    for (name, value) in settings {
+        let there = &other.settings[name];
+        tell(name, &value.to_string(), &there.to_string());
+    }
+    text
+}
+
+/// The ratio of medians of rounds that are not paired, with its 95 % bootstrap interval; the same for
+/// the same values.
+fn ratio(before: &[f64], after: &[f64]) -> Option<Interval> {
+    let middle = median(after)? / median(before).filter(|value| *value != 0.0)?;
+    if before.len().min(after.len()) < ENOUGH {
+        return None;
+    }
+    let mut random = ChaCha8Rng::seed_from_u64(0);
+    let mut drawn = |values: &[f64]| {
+        let again: Vec<f64> = values
+            .iter()
+            .map(|_| values[random.random_range(0..values.len())])
+            .collect();
+        median(&again)
+    };
+    let mut ratios: Vec<f64> = (0..RESAMPLES)
+        .filter_map(|_| Some(drawn(after)? / drawn(before).filter(|value| *value != 0.0)?))
+        .collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    Some(Interval {
+        median: middle,
+        low: *ratios.get(ratios.len() * 25 / 1_000)?,
+        high: *ratios.get((ratios.len() * 975 / 1_000).checked_sub(1)?)?,
+        rounds: before.len().min(after.len()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ratio;
+
+    #[test]
+    fn runs_differ_only_beyond_their_noise() {
+        let noisy = [100.0, 110.0, 90.0, 105.0, 95.0];
+        let same = ratio(&noisy, &noisy).unwrap();
+        assert!(same.low < 1.0 && same.high > 1.0, "{same:?}");
+        let twice = noisy.map(|value| value * 2.0);
+        let other = ratio(&noisy, &twice).unwrap();
+        assert!(other.low > 1.5 && other.high < 2.5, "{other:?}");
+        assert!(ratio(&noisy[..2], &twice).is_none());
+    }
+}

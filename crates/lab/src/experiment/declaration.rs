@@ -1,0 +1,223 @@
+//! What an experiment says of itself. It is stored with its results, so that a report can be made
+//! of them when the experiment has changed.
+
+use serde::{Deserialize, Serialize};
+
+/// An experiment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Experiment {
+    /// What commands call it: lower case, without blanks.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// What it asks, and what of the source it repeats.
+    pub question: String,
+    /// What is asked of the subjects: the client, its requests, its connections.
+    pub workload: String,
+    /// What each core does.
+    pub roles: String,
+    /// What varies, besides the subject. Every combination is measured.
+    pub axes: Vec<Axis>,
+    /// What is compared.
+    pub subjects: Vec<String>,
+    /// What is measured of each. The first is the one whose interval has to be narrow.
+    pub measures: Vec<Measure>,
+    /// How it is drawn.
+    pub pictures: Vec<Picture>,
+    /// The source's own figures.
+    pub findings: Vec<Finding>,
+    /// What is to hold, by the source or by a goal of this project.
+    pub claims: Vec<Claim>,
+}
+
+/// Something that varies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Axis {
+    /// Its name.
+    pub name: String,
+    /// Its unit; empty if it has none.
+    pub unit: String,
+    /// Its values.
+    pub levels: Vec<Level>,
+}
+
+impl Axis {
+    /// An axis of numbers.
+    pub fn of_numbers(name: &str, unit: &str, values: &[f64]) -> Self {
+        let level = |value: &f64| Level {
+            name: value.to_string(),
+            value: Some(*value),
+        };
+        Self {
+            name: name.into(),
+            unit: unit.into(),
+            levels: values.iter().map(level).collect(),
+        }
+    }
+
+    /// An axis of words.
+    pub fn of_words(name: &str, words: &[&str]) -> Self {
+        let level = |word: &&str| Level {
+            name: (*word).into(),
+            value: None,
+        };
+        Self {
+            name: name.into(),
+            unit: String::new(),
+            levels: words.iter().map(level).collect(),
+        }
+    }
+}
+
+/// One value of an axis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Level {
+    /// What tables call it.
+    pub name: String,
+    /// Its number, if it has one.
+    pub value: Option<f64>,
+}
+
+/// A quantity that is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measure {
+    /// What tables call it.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+}
+
+impl Measure {
+    /// A quantity in a unit.
+    pub fn new(name: &str, unit: &str) -> Self {
+        Self {
+            name: name.into(),
+            unit: unit.into(),
+        }
+    }
+}
+
+/// A plot: a measure over an axis, a line for each subject and each combination of other axes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Picture {
+    /// What stands above it.
+    pub title: String,
+    /// The axis to the right, by name.
+    pub x: String,
+    /// The measure upwards, by name.
+    pub y: String,
+    /// A logarithmic scale to the right: steps of the same factor have the same width.
+    pub log_x: bool,
+    /// A logarithmic scale upwards.
+    pub log_y: bool,
+}
+
+/// Where a figure of a source stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Citation {
+    /// The document, by its number in `docs/sources.md`.
+    pub document: String,
+    /// The table, the figure or the section.
+    pub place: String,
+}
+
+/// Figures of a source: one line of one of its plots, or a column of a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What was measured there, on what.
+    pub name: String,
+    /// The axis, by name.
+    pub axis: String,
+    /// The measure, by name; the figures are in its unit.
+    pub measure: String,
+    /// Values of the axis and of the measure.
+    pub points: Vec<(f64, f64)>,
+    /// Where it stands.
+    pub citation: Citation,
+}
+
+/// A statement about the ratio of two subjects.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    /// In words.
+    pub says: String,
+    /// Who says so.
+    pub citation: Citation,
+    /// What is compared, by name.
+    pub measure: String,
+    /// The subject above the line.
+    pub subject: String,
+    /// The subject below it.
+    pub to: String,
+    /// At these levels only: names of an axis and of a level of it. At any, where an axis is not
+    /// named.
+    pub at: Vec<(String, String)>,
+    /// What the ratio is to be.
+    pub ratio: Bound,
+}
+
+/// What a ratio is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Bound {
+    /// No more than this.
+    AtMost(f64),
+    /// No less than this.
+    AtLeast(f64),
+}
+
+impl Experiment {
+    /// The axis called `name`.
+    pub fn axis(&self, name: &str) -> Option<&Axis> {
+        self.axes.iter().find(|axis| axis.name == name)
+    }
+
+    /// The measure called `name`.
+    pub fn measure(&self, name: &str) -> Option<&Measure> {
+        self.measures.iter().find(|measure| measure.name == name)
+    }
+
+    /// What is wrong with it: names that nothing has, axes without levels. Nothing, if it is right.
+    pub fn mistakes(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut need = |right: bool, what: String| {
+            if !right {
+                found.push(what);
+            }
+        };
+        need(!self.subjects.is_empty(), "no subject".into());
+        need(!self.measures.is_empty(), "no measure".into());
+        for axis in &self.axes {
+            need(!axis.levels.is_empty(), format!("nothing in {}", axis.name));
+        }
+        let named = self.pictures.iter().map(|p| (&p.x, &p.y));
+        let named = named.chain(self.findings.iter().map(|f| (&f.axis, &f.measure)));
+        for (axis, measure) in named {
+            need(self.axis(axis).is_some(), format!("no axis {axis}"));
+            need(
+                self.measure(measure).is_some(),
+                format!("no measure {measure}"),
+            );
+        }
+        for claim in &self.claims {
+            let measure = &claim.measure;
+            need(
+                self.measure(measure).is_some(),
+                format!("no measure {measure}"),
+            );
+            for subject in [&claim.subject, &claim.to] {
+                need(
+                    self.subjects.contains(subject),
+                    format!("no subject {subject}"),
+                );
+            }
+            for (axis, level) in &claim.at {
+                let has = |axis: &Axis| axis.levels.iter().any(|known| known.name == *level);
+                need(
+                    self.axis(axis).is_some_and(has),
+                    format!("no {axis} {level}"),
+                );
+            }
+        }
+        found
+    }
+}

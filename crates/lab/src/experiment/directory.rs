@@ -1,0 +1,172 @@
+//! Where a run keeps what it measures, line by line as it comes, so that nothing is lost when it is
+//! cut short and it can go on later.
+//!
+//! `run.json` says what is run and on what; `rounds.jsonl` has a line for each measurement. A line
+//! that was not written to its end is what the machine lost when it went down, and is left out.
+
+use super::bench::Sample;
+use super::declaration::Experiment;
+use super::order::Cell;
+use super::runner::{End, Rules};
+use super::surroundings::Conditions;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const RUN: &str = "run.json";
+const ROUNDS: &str = "rounds.jsonl";
+
+/// What is run, and on what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// What is run.
+    pub experiment: Experiment,
+    /// How.
+    pub rules: Rules,
+    /// The version of outboard that measures, with its commit if it knows it.
+    pub version: String,
+    /// The settings of the machine.
+    pub settings: Value,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The round, from 1.
+    pub round: u32,
+    /// Of what.
+    pub cell: Cell,
+    /// What came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sample>,
+    /// Why nothing came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// What the machine did meanwhile.
+    pub conditions: Conditions,
+    /// How long it took, everything around it included, in seconds.
+    pub took: f64,
+}
+
+/// A line of `rounds.jsonl`.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Measured(Record),
+    Ended(End),
+}
+
+/// The directory of a run.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    header: Header,
+    records: Vec<Record>,
+    end: Option<End>,
+    file: File,
+}
+
+impl Directory {
+    /// Makes it, for a new run.
+    ///
+    /// # Errors
+    /// It cannot be made, or there is a run in it already.
+    pub fn create(path: &Path, header: Header) -> Result<Self> {
+        let shown = path.display();
+        std::fs::create_dir_all(path).with_context(|| format!("cannot make {shown}"))?;
+        if path.join(RUN).exists() {
+            bail!("there is a run in {shown} already");
+        }
+        let text = serde_json::to_string_pretty(&header)?;
+        std::fs::write(path.join(RUN), text).with_context(|| format!("cannot write in {shown}"))?;
+        Self::open(path)
+    }
+
+    /// Opens that of a run that was made before.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub fn open(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path.join(RUN))
+            .with_context(|| format!("there is no run in {shown}"))?;
+        let header = serde_json::from_str(&text).with_context(|| format!("{RUN} in {shown}"))?;
+        let rounds = path.join(ROUNDS);
+        let text = std::fs::read_to_string(&rounds).unwrap_or_default();
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let (mut records, mut end) = (Vec::new(), None);
+        for line in text[..whole].lines() {
+            let line =
+                serde_json::from_str(line).with_context(|| format!("{ROUNDS} in {shown}"))?;
+            match line {
+                Line::Measured(record) => records.push(record),
+                Line::Ended(how) => end = Some(how),
+            }
+        }
+        let open = || -> std::io::Result<File> {
+            let options = OpenOptions::new().create(true).append(true).open(&rounds)?;
+            options.set_len(whole as u64)?;
+            Ok(options)
+        };
+        let file = open().with_context(|| format!("cannot write in {shown}"))?;
+        Ok(Self {
+            path: path.to_owned(),
+            header,
+            records,
+            end,
+            file,
+        })
+    }
+
+    /// Adds a measurement.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn add(&mut self, record: Record) -> Result<()> {
+        let line = Line::Measured(record);
+        self.write(&line)?;
+        if let Line::Measured(record) = line {
+            self.records.push(record);
+        }
+        Ok(())
+    }
+
+    /// Notes how the run ended, this time.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn finish(&mut self, end: End) -> Result<()> {
+        self.end = Some(end);
+        self.write(&Line::Ended(end))
+    }
+
+    fn write(&mut self, line: &Line) -> Result<()> {
+        let mut text = serde_json::to_string(line)?;
+        text.push('\n');
+        let written = self.file.write_all(text.as_bytes());
+        written.with_context(|| format!("cannot write in {}", self.path.display()))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is run, and on what.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Every measurement so far.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// How it ended the last time; not at all, if it was killed.
+    pub fn end(&self) -> Option<End> {
+        self.end
+    }
+}

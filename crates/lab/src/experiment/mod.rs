@@ -1,0 +1,36 @@
+//! The one shape of experiments: what varies, what is compared, what is measured, and what a source
+//! found; apart from that, how it is measured.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `declaration` | what an experiment says of itself |
+//! | `bench` | what measures, and what comes of one measurement |
+//! | `surroundings` | the clock, and what the machine did meanwhile |
+//! | `order` | which measurements there are, and in which order |
+//! | `runner` | measures until the intervals are narrow, or the time is up, or someone interrupts |
+//! | `directory` | where a run keeps every measurement, so that it can go on |
+//! | `analysis` | estimates, what holds of the source's findings, what makes a run doubtful |
+//! | `document` | a report as parts, written as Markdown and as HTML |
+//! | `picture` | plots |
+//! | `report` | the files that a run leaves |
+//! | `comparison` | two runs of the same experiment |
+//!
+//! A [`Bench`] knows nothing of rounds, and the runner nothing of networks: it is tested with a
+//! bench that answers from a table.
+
+pub mod analysis;
+pub mod bench;
+pub mod comparison;
+pub mod declaration;
+pub mod directory;
+pub mod document;
+pub mod order;
+pub mod picture;
+pub mod report;
+pub mod runner;
+pub mod surroundings;
+
+pub use bench::{At, Bench, Sample};
+pub use declaration::Experiment;
+pub use directory::Directory;
+pub use runner::{End, Rules, Runner};

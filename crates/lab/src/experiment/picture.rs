@@ -1,0 +1,337 @@
+//! Plots that survive a black-and-white printer: lines differ by dash and mark, not by colour. The
+//! source's own figures are in the same plot, in grey.
+
+use super::analysis::{Analysis, Found};
+use super::declaration::{Axis, Experiment, Level, Picture};
+use crate::table;
+use anyhow::{Result, anyhow};
+use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
+use plotters::prelude::*;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A place in a picture, in pixels.
+type Pixels = (i32, i32);
+
+const SIZE: (u32, u32) = (900, 520);
+const TITLE: u32 = 20;
+const TEXT: u32 = 15;
+/// Room above the greatest value, for the names of the lines.
+const HEADROOM: f64 = 1.35;
+
+/// One line: what it is called, and its points with the ends of their intervals.
+struct Line {
+    name: String,
+    points: Vec<Point>,
+    is_source: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Point {
+    x: f64,
+    y: f64,
+    low: f64,
+    high: f64,
+}
+
+/// Draws a picture as SVG; `None` if there is nothing to draw.
+///
+/// # Errors
+/// It cannot be drawn.
+pub fn draw(
+    experiment: &Experiment,
+    analysis: &Analysis,
+    picture: &Picture,
+) -> Result<Option<String>> {
+    let lines = lines(experiment, analysis, picture);
+    let all = || lines.iter().flat_map(|line| &line.points);
+    let Some(axis) = experiment.axis(&picture.x) else {
+        return Ok(None);
+    };
+    if all().next().is_none() {
+        return Ok(None);
+    }
+    let across = range(all().map(|point| point.x), picture.log_x, 1.0);
+    let across = if axis.levels.iter().all(|level| level.value.is_none()) {
+        -0.5..axis.levels.len() as f64 - 0.5
+    } else {
+        across
+    };
+    let up = range(
+        all().flat_map(|point| [point.low, point.high]),
+        picture.log_y,
+        HEADROOM,
+    );
+    let mut svg = String::new();
+    let frame = Frame {
+        experiment,
+        picture,
+        axis,
+        lines: &lines,
+    };
+    match (picture.log_x, picture.log_y) {
+        (false, false) => frame.draw(&mut svg, across, up),
+        (true, false) => frame.draw(&mut svg, across.log_scale(), up),
+        (false, true) => frame.draw(&mut svg, across, up.log_scale()),
+        (true, true) => frame.draw(&mut svg, across.log_scale(), up.log_scale()),
+    }?;
+    Ok(Some(svg))
+}
+
+/// The range of an axis that has all values in it.
+fn range(values: impl Iterator<Item = f64>, log: bool, headroom: f64) -> Range<f64> {
+    let usable = values.filter(|value| value.is_finite() && (!log || *value > 0.0));
+    let (least, most) = usable.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+        (low.min(value), high.max(value))
+    });
+    if !least.is_finite() {
+        return 1.0..10.0;
+    }
+    if log {
+        let step = if headroom > 1.0 { 2.0 } else { 1.05 };
+        let top = if most > least { most } else { least * 2.0 };
+        return least / 1.05..top * step;
+    }
+    let low = least.min(0.0);
+    let high = if most > low { most } else { low + 1.0 };
+    low..low + (high - low) * headroom.max(1.02)
+}
+
+/// Where a level stands on its axis: at its number or, for words, at its place.
+fn place(axis: &Axis, index: usize, level: &Level) -> Option<f64> {
+    let words = axis.levels.iter().all(|level| level.value.is_none());
+    if words {
+        Some(index as f64)
+    } else {
+        level.value
+    }
+}
+
+fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec<Line> {
+    let Some(at) = experiment.axes.iter().position(|a| a.name == picture.x) else {
+        return Vec::new();
+    };
+    let axis = &experiment.axes[at];
+    let is_shown = |x: f64, y: f64| (!picture.log_x || x > 0.0) && (!picture.log_y || y > 0.0);
+    let mut found: BTreeMap<(usize, Vec<usize>), Vec<Point>> = BTreeMap::new();
+    for Found { cell, values } in &analysis.found {
+        let (Some(value), Some(&index)) = (values.get(&picture.y), cell.levels.get(at)) else {
+            continue;
+        };
+        let Some(x) = place(axis, index, &axis.levels[index]) else {
+            continue;
+        };
+        if !is_shown(x, value.median) {
+            continue;
+        }
+        let mut others = cell.levels.clone();
+        others.remove(at);
+        found
+            .entry((cell.subject, others))
+            .or_default()
+            .push(Point {
+                x,
+                y: value.median,
+                low: value.low,
+                high: value.high,
+            });
+    }
+    let name = |subject: usize, others: &[usize]| {
+        let axes = experiment.axes.iter().enumerate();
+        let axes = axes.filter(|(index, _)| *index != at).map(|(_, axis)| axis);
+        let mut words = vec![experiment.subjects[subject].clone()];
+        words.extend(
+            axes.zip(others)
+                .map(|(axis, &index)| axis.levels[index].name.clone()),
+        );
+        words.join(", ")
+    };
+    let mut lines: Vec<Line> = found
+        .into_iter()
+        .map(|((subject, others), mut points)| {
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            Line {
+                name: name(subject, &others),
+                points,
+                is_source: false,
+            }
+        })
+        .collect();
+    for finding in &experiment.findings {
+        if finding.axis != picture.x || finding.measure != picture.y {
+            continue;
+        }
+        let points = finding.points.iter().filter(|(x, y)| is_shown(*x, *y));
+        lines.push(Line {
+            name: format!("{} ({})", finding.name, finding.citation.document),
+            points: points
+                .map(|&(x, y)| Point {
+                    x,
+                    y,
+                    low: y,
+                    high: y,
+                })
+                .collect(),
+            is_source: true,
+        });
+    }
+    lines
+}
+
+struct Frame<'a> {
+    experiment: &'a Experiment,
+    picture: &'a Picture,
+    axis: &'a Axis,
+    lines: &'a [Line],
+}
+
+impl Frame<'_> {
+    fn draw<X, Y>(&self, svg: &mut String, across: X, up: Y) -> Result<()>
+    where
+        X: AsRangedCoord<Value = f64>,
+        X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+        Y: AsRangedCoord<Value = f64>,
+        Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        self.chart(svg, across, up)
+            .map_err(|error| anyhow!("cannot draw {}: {error}", self.picture.title))
+    }
+
+    fn chart<'s, X, Y>(
+        &self,
+        svg: &'s mut String,
+        across: X,
+        up: Y,
+    ) -> Result<(), DrawingAreaErrorKind<<SVGBackend<'s> as DrawingBackend>::ErrorType>>
+    where
+        X: AsRangedCoord<Value = f64>,
+        X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+        Y: AsRangedCoord<Value = f64>,
+        Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+        root.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&root)
+            .caption(&self.picture.title, ("sans-serif", TITLE))
+            .margin(12)
+            .margin_right(30)
+            .x_label_area_size(46)
+            .y_label_area_size(90)
+            .build_cartesian_2d(across, up)?;
+        let unit = self.experiment.measure(&self.picture.y);
+        let unit = unit.map_or("", |measure| measure.unit.as_str());
+        let words = self.axis.levels.iter().all(|level| level.value.is_none());
+        let across = |x: &f64| {
+            if !words {
+                return short(*x);
+            }
+            let near = (x - x.round()).abs() < 1e-6 && *x >= 0.0;
+            let level = near.then(|| self.axis.levels.get(x.round() as usize));
+            level
+                .flatten()
+                .map_or_else(String::new, |level| level.name.clone())
+        };
+        chart
+            .configure_mesh()
+            .x_desc(with_unit(&self.axis.name, &self.axis.unit))
+            .y_desc(with_unit(&self.picture.y, unit))
+            .x_label_formatter(&across)
+            .y_label_formatter(&|y| short(*y))
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(BLACK.mix(0.15))
+            .label_style(("sans-serif", TEXT))
+            .draw()?;
+        let (mut ours, mut theirs) = (0, 0);
+        for line in self.lines {
+            let (number, ink) = if line.is_source {
+                theirs += 1;
+                (MARKS - theirs.min(MARKS), BLACK.mix(0.55))
+            } else {
+                ours += 1;
+                (ours - 1, BLACK.mix(1.0))
+            };
+            let stroke = ink.stroke_width(if line.is_source { 1 } else { 2 });
+            let points = line.points.iter().map(|point| (point.x, point.y));
+            let (dash, gap) = DASHES[number % DASHES.len()];
+            let drawn = if gap == 0 {
+                chart.draw_series(LineSeries::new(points.clone(), stroke))?
+            } else {
+                chart.draw_series(DashedLineSeries::new(points.clone(), dash, gap, stroke))?
+            };
+            drawn.label(&line.name).legend(move |at| {
+                let line = PathElement::new(vec![(0, 0), (28, 0)], ink.stroke_width(1));
+                let (fill, edge) = shape(number, ink, 14);
+                EmptyElement::at(at) + line + fill + edge
+            });
+            for point in line.points.iter().filter(|point| point.high > point.low) {
+                let ends = vec![(point.x, point.low), (point.x, point.high)];
+                chart.draw_series([PathElement::new(ends, ink.stroke_width(1))])?;
+            }
+            chart.draw_series(points.map(|at| {
+                let (fill, edge) = shape(number, ink, 0);
+                EmptyElement::at(at) + fill + edge
+            }))?;
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .background_style(WHITE.mix(0.9))
+            .border_style(BLACK.mix(0.4))
+            .legend_area_size(36)
+            .label_font(("sans-serif", TEXT))
+            .draw()?;
+        root.present()
+    }
+}
+
+/// Lengths of dashes and of what is between them; no gap: a whole line.
+const DASHES: [(u32, u32); 4] = [(1, 0), (10, 5), (4, 4), (2, 6)];
+/// Marks that there are.
+const MARKS: usize = 8;
+
+/// The mark with a number, so many pixels to the right: its inside and its edge. Marks are filled and
+/// open in turn.
+fn shape(number: usize, ink: RGBAColor, right: i32) -> (Polygon<Pixels>, PathElement<Pixels>) {
+    let corners: &[(i32, i32)] = match number / 2 % (MARKS / 2) {
+        0 => &[
+            (-2, -4),
+            (2, -4),
+            (4, -2),
+            (4, 2),
+            (2, 4),
+            (-2, 4),
+            (-4, 2),
+            (-4, -2),
+        ],
+        1 => &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
+        2 => &[(0, -5), (5, 4), (-5, 4)],
+        _ => &[(0, -6), (6, 0), (0, 6), (-6, 0)],
+    };
+    let mut corners: Vec<Pixels> = corners.iter().map(|(x, y)| (x + right, *y)).collect();
+    let fill = if number.is_multiple_of(2) {
+        ink
+    } else {
+        WHITE.mix(1.0)
+    };
+    let inside = Polygon::new(corners.clone(), fill.filled());
+    corners.extend(corners.first().copied());
+    (inside, PathElement::new(corners, ink.stroke_width(1)))
+}
+
+fn with_unit(name: &str, unit: &str) -> String {
+    if unit.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name} ({unit})")
+    }
+}
+
+/// A number at an axis.
+fn short(value: f64) -> String {
+    if value.abs() >= 1_000.0 {
+        return table::figure(Some(value));
+    }
+    // Without the noise of binary fractions, and without zeros at the end.
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

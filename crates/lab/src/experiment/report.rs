@@ -1,0 +1,376 @@
+//! The files that a run leaves: `results.json`, `results.csv`, `report.md`, `report.html` and the
+//! plots.
+
+use super::analysis::{Analysis, Interval, Outcome, analyse, ratio};
+use super::declaration::{Bound, Experiment, Finding};
+use super::directory::Directory;
+use super::document::{self, Part};
+use super::order::{Cell, points};
+use super::picture;
+use crate::table::figure;
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Writes them, and returns what it found and where the report for people is.
+///
+/// # Errors
+/// They cannot be written.
+pub fn write(directory: &Directory) -> Result<(Analysis, PathBuf)> {
+    let analysis = analyse(directory);
+    let parts = parts(directory, &analysis)?;
+    for part in &parts {
+        if let Part::Picture { file, svg, .. } = part {
+            put(directory, file, svg)?;
+        }
+    }
+    put(directory, "report.md", &document::markdown(&parts))?;
+    put(directory, "report.html", &document::html(&parts))?;
+    put(directory, "results.csv", &csv(directory))?;
+    let all = json!({
+        "run": directory.header(),
+        "end": directory.end(),
+        "records": directory.records(),
+        "analysis": analysis,
+    });
+    put(
+        directory,
+        "results.json",
+        &serde_json::to_string_pretty(&all)?,
+    )?;
+    Ok((analysis, directory.path().join("report.md")))
+}
+
+fn put(directory: &Directory, file: &str, text: &str) -> Result<()> {
+    let path = directory.path().join(file);
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The report in parts.
+///
+/// # Errors
+/// A plot cannot be drawn.
+pub fn parts(directory: &Directory, analysis: &Analysis) -> Result<Vec<Part>> {
+    let header = directory.header();
+    let experiment = &header.experiment;
+    let mut parts = vec![
+        Part::Title(experiment.title.clone()),
+        Part::Warnings(analysis.warnings.clone()),
+        Part::Text(experiment.question.clone()),
+        Part::Heading("What came of it".into()),
+        Part::Text(words(experiment, analysis)),
+    ];
+    for (index, picture) in experiment.pictures.iter().enumerate() {
+        if let Some(svg) = picture::draw(experiment, analysis, picture)? {
+            parts.push(Part::Picture {
+                title: picture.title.clone(),
+                file: format!("plot-{}.svg", index + 1),
+                svg,
+            });
+        }
+    }
+    if !experiment.claims.is_empty() {
+        parts.push(Part::Heading("What was to hold".into()));
+        parts.push(claims(experiment, analysis));
+    }
+    for (index, measure) in experiment.measures.iter().enumerate() {
+        let first = index == 0;
+        if let Some(table) = measured(directory, analysis, &measure.name) {
+            parts.push(Part::Heading(format!("{}, {}", measure.name, measure.unit)));
+            if first {
+                parts.push(Part::Text(MEANING.into()));
+            }
+            parts.push(table);
+        }
+    }
+    if !experiment.findings.is_empty() {
+        parts.push(Part::Heading("The source's figures beside ours".into()));
+        for finding in &experiment.findings {
+            parts.push(Part::Text(format!(
+                "{}: {}, {}, {}",
+                finding.name, finding.measure, finding.citation.document, finding.citation.place
+            )));
+            parts.push(beside(experiment, analysis, finding));
+        }
+    }
+    parts.push(Part::Heading("How it was measured".into()));
+    parts.push(Part::List(how(directory)));
+    if !analysis.notes.is_empty() {
+        parts.push(Part::Heading("Notes".into()));
+        parts.push(Part::List(analysis.notes.clone()));
+    }
+    Ok(parts)
+}
+
+const MEANING: &str = "Medians over the rounds with their 95 % bootstrap intervals (of fewer than six \
+    rounds: the range). Ratios are of the two measured one after the other in the same round.";
+
+/// A paragraph: what holds, what does not, was the client the limit.
+fn words(experiment: &Experiment, analysis: &Analysis) -> String {
+    let mut sentences = Vec::new();
+    for (index, claim) in experiment.claims.iter().enumerate() {
+        let of = |outcome| {
+            let verdicts = analysis.verdicts.iter().filter(|v| v.claim == index);
+            verdicts.filter(|v| v.outcome == outcome).count()
+        };
+        let [holds, fails, open] = [Outcome::Holds, Outcome::Fails, Outcome::Undecided].map(of);
+        let says = format!("“{}” ({})", claim.says, claim.citation.document);
+        let all = holds + fails + open;
+        sentences.push(if all == 0 {
+            format!("Of {says} nothing was measured.")
+        } else if holds == all {
+            format!("{says} holds.")
+        } else if fails == all {
+            format!("{says} does not hold.")
+        } else if all == 1 {
+            format!("{says} is undecided.")
+        } else {
+            format!(
+                "{says} holds at {holds} of {all} points, does not at {fails}, and is undecided at \
+                 {open}."
+            )
+        });
+    }
+    if experiment.claims.is_empty() {
+        sentences.push("Nothing was to hold: these are figures to look at.".into());
+    }
+    let (limited, all) = analysis.limited;
+    sentences.push(match limited {
+        0 => "The client was nowhere the limit, as far as it is known.".into(),
+        limited => format!("The client was the limit in {limited} of {all} measurements."),
+    });
+    sentences.join(" ")
+}
+
+fn claims(experiment: &Experiment, analysis: &Analysis) -> Part {
+    let rows = analysis.verdicts.iter().map(|verdict| {
+        let claim = &experiment.claims[verdict.claim];
+        let bound = match claim.ratio {
+            Bound::AtLeast(least) => format!("≥ {least}"),
+            Bound::AtMost(most) => format!("≤ {most}"),
+        };
+        vec![
+            format!(
+                "{} ({}, {})",
+                claim.says, claim.citation.document, claim.citation.place
+            ),
+            point_name(experiment, &verdict.levels),
+            format!("{} / {}, {}", claim.subject, claim.to, claim.measure),
+            shown(Some(&verdict.ratio)),
+            bound,
+            match verdict.outcome {
+                Outcome::Holds => "holds",
+                Outcome::Fails => "does not hold",
+                Outcome::Undecided => "undecided",
+            }
+            .into(),
+        ]
+    });
+    let head = ["", "at", "ratio of", "ratio", "to be", ""];
+    Part::Table {
+        head: head.map(String::from).to_vec(),
+        rows: rows.collect(),
+    }
+}
+
+/// The name of a combination of levels.
+fn point_name(experiment: &Experiment, levels: &[usize]) -> String {
+    let axes = experiment.axes.iter().zip(levels);
+    let names: Vec<String> = axes
+        .map(|(axis, &index)| {
+            let name = &axis.levels[index].name;
+            match axis.unit.as_str() {
+                "" => name.clone(),
+                unit => format!("{name} {unit}"),
+            }
+        })
+        .collect();
+    names.join(", ")
+}
+
+fn shown(value: Option<&Interval>) -> String {
+    match value {
+        None => "–".into(),
+        Some(value) => format!(
+            "{} ({} to {})",
+            figure(Some(value.median)),
+            figure(Some(value.low)),
+            figure(Some(value.high))
+        ),
+    }
+}
+
+/// A measure at every point: each subject, and each beside the first.
+fn measured(directory: &Directory, analysis: &Analysis, measure: &str) -> Option<Part> {
+    let experiment = &directory.header().experiment;
+    let subjects = &experiment.subjects;
+    let mut head = vec![String::new()];
+    head.extend(subjects.iter().cloned());
+    head.extend(
+        subjects
+            .iter()
+            .skip(1)
+            .map(|subject| format!("{subject} / {}", subjects[0])),
+    );
+    let mut rows = Vec::new();
+    for levels in points(experiment) {
+        let cells: Vec<Cell> = (0..subjects.len())
+            .map(|subject| Cell {
+                levels: levels.clone(),
+                subject,
+            })
+            .collect();
+        let values: Vec<Option<&Interval>> = cells
+            .iter()
+            .map(|cell| value(analysis, cell, measure))
+            .collect();
+        if values.iter().all(Option::is_none) {
+            continue;
+        }
+        let mut row = vec![point_name(experiment, &levels)];
+        row.extend(values.into_iter().map(shown));
+        row.extend(cells.iter().skip(1).map(|cell| {
+            let ratio = ratio(directory.records(), cell, &cells[0], measure);
+            shown(ratio.as_ref())
+        }));
+        rows.push(row);
+    }
+    (!rows.is_empty()).then_some(Part::Table { head, rows })
+}
+
+fn value<'a>(analysis: &'a Analysis, cell: &Cell, measure: &str) -> Option<&'a Interval> {
+    let found = analysis.found.iter().find(|found| found.cell == *cell)?;
+    found.values.get(measure)
+}
+
+/// A source's figures, with ours at the same level of the axis where we have it.
+fn beside(experiment: &Experiment, analysis: &Analysis, finding: &Finding) -> Part {
+    let at = experiment.axes.iter().position(|a| a.name == finding.axis);
+    let ours = |x: f64, subject: usize| -> Vec<String> {
+        let here = analysis.found.iter().filter(|found| {
+            let level = at.and_then(|at| {
+                let index = *found.cell.levels.get(at)?;
+                experiment.axes[at].levels[index].value
+            });
+            found.cell.subject == subject && level == Some(x)
+        });
+        here.filter_map(|found| {
+            let value = found.values.get(&finding.measure)?;
+            let mut others = found.cell.levels.clone();
+            let mut axes: Vec<&str> = Vec::new();
+            for (index, axis) in experiment.axes.iter().enumerate() {
+                if Some(index) != at {
+                    axes.push(&axis.levels[others[index]].name);
+                }
+            }
+            others.clear();
+            let figure = figure(Some(value.median));
+            Some(if axes.is_empty() {
+                figure
+            } else {
+                format!("{}: {figure}", axes.join(", "))
+            })
+        })
+        .collect()
+    };
+    let mut head = vec![finding.axis.clone(), "source".into()];
+    head.extend(experiment.subjects.iter().cloned());
+    let rows = finding.points.iter().map(|&(x, y)| {
+        let mut row = vec![x.to_string(), figure(Some(y))];
+        row.extend((0..experiment.subjects.len()).map(|subject| {
+            let ours = ours(x, subject);
+            if ours.is_empty() {
+                "–".into()
+            } else {
+                ours.join("; ")
+            }
+        }));
+        row
+    });
+    Part::Table {
+        head,
+        rows: rows.collect(),
+    }
+}
+
+fn how(directory: &Directory) -> Vec<String> {
+    let header = directory.header();
+    let rules = header.rules;
+    let mut points = vec![
+        format!("Workload: {}", header.experiment.workload),
+        format!("Cores: {}", header.experiment.roles),
+        format!(
+            "Rounds in random order from seed {}, {} to {} of them, until no interval reaches further \
+             from its median than {} %; {} s a measurement; {} measurements.",
+            rules.seed,
+            rules.least_rounds,
+            rules.most_rounds,
+            rules.precision * 100.0,
+            rules.window.as_secs_f64(),
+            directory.records().len()
+        ),
+        format!("outboard {}", header.version),
+    ];
+    if let Some(settings) = header.settings.as_object() {
+        for (name, value) in settings {
+            let value = value
+                .as_str()
+                .map_or_else(|| value.to_string(), String::from);
+            points.push(format!("{}: {value}", name.replace('_', " ")));
+        }
+    }
+    points
+}
+
+/// A line for each value of each measurement.
+fn csv(directory: &Directory) -> String {
+    let experiment = &directory.header().experiment;
+    let quoted = |text: &str| {
+        if text.contains([',', '"', '\n']) {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        } else {
+            text.to_owned()
+        }
+    };
+    let mut head: Vec<String> = vec!["round".into(), "subject".into()];
+    head.extend(experiment.axes.iter().map(|axis| quoted(&axis.name)));
+    head.extend(
+        [
+            "measure",
+            "unit",
+            "value",
+            "client_is_limit",
+            "stolen",
+            "stood_still_s",
+        ]
+        .map(String::from),
+    );
+    let mut text = head.join(",") + "\n";
+    for record in directory.records() {
+        let Some(sample) = &record.sample else {
+            continue;
+        };
+        for measure in &experiment.measures {
+            let Some(value) = sample.values.get(&measure.name) else {
+                continue;
+            };
+            let mut line = vec![
+                record.round.to_string(),
+                quoted(&experiment.subjects[record.cell.subject]),
+            ];
+            let levels = record.cell.levels(experiment);
+            line.extend(levels.iter().map(|level| quoted(&level.name)));
+            line.extend([
+                quoted(&measure.name),
+                quoted(&measure.unit),
+                value.to_string(),
+                sample.client.is_the_limit().to_string(),
+                record.conditions.stolen.to_string(),
+                record.conditions.stood_still.to_string(),
+            ]);
+            text += &line.join(",");
+            text.push('\n');
+        }
+    }
+    text
+}

@@ -1,0 +1,161 @@
+//! The clock of a run, and what the machine did while something was measured.
+
+use crate::sampler::Machine;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The clock, and the state of the machine. Tests have one of their own.
+pub trait Surroundings {
+    /// The time since the run began.
+    fn elapsed(&self) -> Duration;
+    /// A measurement begins.
+    fn begin(&mut self);
+    /// It has ended: what the machine did meanwhile.
+    fn end(&mut self) -> Conditions;
+}
+
+/// What the machine did during a measurement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// The part of all cores' time that the hypervisor gave to others, from 0 to 1.
+    pub stolen: f64,
+    /// The longest time that a thread which wanted to run every [`BEAT`] did not, in seconds.
+    pub stood_still: f64,
+}
+
+/// The share of stolen time from which on the machine was not ours.
+const STOLEN: f64 = 0.05;
+/// The time from which on the machine stood still, in seconds. Less than this the scheduler does by
+/// itself on a core that is in use.
+const STOOD_STILL: f64 = 0.25;
+
+impl Conditions {
+    /// Whether a measurement under them can be trusted.
+    pub fn are_fair(&self) -> bool {
+        self.stolen <= STOLEN && self.stood_still <= STOOD_STILL
+    }
+}
+
+/// How often the watch looks at the clock.
+pub const BEAT: Duration = Duration::from_millis(10);
+
+/// This machine.
+#[derive(Debug)]
+pub struct Here {
+    started: Instant,
+    before: Option<(Machine, Instant)>,
+    watch: Watch,
+}
+
+impl Here {
+    /// Begins to watch the machine.
+    pub fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            before: None,
+            watch: Watch::start(),
+        }
+    }
+}
+
+impl Default for Here {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Surroundings for Here {
+    fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn begin(&mut self) {
+        self.watch.worst();
+        self.before = Machine::now().ok().map(|machine| (machine, Instant::now()));
+    }
+
+    fn end(&mut self) -> Conditions {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let stolen = self.before.take().zip(Machine::now().ok());
+        let stolen = stolen.map_or(0.0, |((before, began), after)| {
+            let stolen = after.stolen.saturating_sub(before.stolen).as_secs_f64();
+            stolen / (began.elapsed().as_secs_f64() * cores as f64).max(1e-9)
+        });
+        Conditions {
+            stolen,
+            stood_still: self.watch.worst().as_secs_f64(),
+        }
+    }
+}
+
+/// A thread that wants to run every [`BEAT`], and notes the longest time that it did not.
+#[derive(Debug)]
+struct Watch {
+    worst: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    fn start() -> Self {
+        let (worst, stop) = (Arc::default(), Arc::default());
+        let thread = std::thread::Builder::new()
+            .name("watch".into())
+            .spawn({
+                let (worst, stop): (Arc<AtomicU64>, Arc<AtomicBool>) =
+                    (Arc::clone(&worst), Arc::clone(&stop));
+                move || {
+                    let mut last = Instant::now();
+                    while !stop.load(Ordering::Relaxed) {
+                        std::thread::sleep(BEAT);
+                        let now = Instant::now();
+                        let late = now.duration_since(last).saturating_sub(BEAT);
+                        let late = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+                        worst.fetch_max(late, Ordering::Relaxed);
+                        last = now;
+                    }
+                }
+            })
+            // Without it a run is as good as its steal time says.
+            .ok();
+        Self {
+            worst,
+            stop,
+            thread,
+        }
+    }
+
+    /// The longest time since this was asked before.
+    fn worst(&self) -> Duration {
+        Duration::from_nanos(self.worst.swap(0, Ordering::Relaxed))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It cannot panic, and nothing depends on it.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Conditions;
+
+    #[test]
+    fn conditions_have_limits() {
+        let conditions = |stolen, stood_still| Conditions {
+            stolen,
+            stood_still,
+        };
+        assert!(conditions(0.0, 0.02).are_fair());
+        assert!(!conditions(0.2, 0.0).are_fair());
+        assert!(!conditions(0.0, 0.9).are_fair());
+    }
+}

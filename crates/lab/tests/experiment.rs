@@ -1,0 +1,353 @@
+//! The shape of experiments, with a bench that answers from a table and a clock that goes on by
+//! itself: the answers are known.
+
+#[path = "experiment/fake.rs"]
+mod fake;
+
+use fake::{Fake, Fixed, experiment, header, rules, scratch};
+use lab::experiment::analysis::{Outcome, analyse, interval};
+use lab::experiment::bench::{Client, Sample};
+use lab::experiment::surroundings::Conditions;
+use lab::experiment::{Directory, End, Rules, Runner, comparison, report};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+fn run(directory: &mut Directory, bench: &mut Fake, clock: &mut Fixed) -> End {
+    let stop = AtomicBool::new(false);
+    let mut runner = Runner {
+        directory,
+        surroundings: clock,
+        stop: &stop,
+    };
+    runner.run(bench, |_| ()).unwrap()
+}
+
+/// 100 a second on the kernel for every size, 150 on the engine.
+fn steady() -> Fake {
+    Fake::new(|at, _| {
+        let rate = if at.subject == "engine" { 150.0 } else { 100.0 };
+        Ok(Sample::default()
+            .with("rate", rate)
+            .with("time", 1.0 / rate))
+    })
+}
+
+#[test]
+fn what_is_known_comes_out_and_steady_rounds_end_early() {
+    let scratch = scratch();
+    let mut directory = Directory::create(scratch.path(), header(rules())).unwrap();
+    let (mut bench, mut clock) = (steady(), Fixed::default());
+    assert_eq!(run(&mut directory, &mut bench, &mut clock), End::Narrow);
+    // Three sizes, two subjects, and no more than the least number of rounds.
+    assert_eq!(bench.asked.len(), 6 * 5);
+    let analysis = analyse(&directory);
+    assert_eq!(analysis.warnings, Vec::<String>::new());
+    assert_eq!(analysis.found.len(), 6);
+    for found in &analysis.found {
+        let expected = [100.0, 150.0][found.cell.subject];
+        let rate = found.values["rate"];
+        assert_eq!(
+            (rate.median, rate.low, rate.high),
+            (expected, expected, expected)
+        );
+    }
+    // "faster" holds at every size; "twice as fast" at none.
+    let outcomes = |claim| -> Vec<Outcome> {
+        let of = analysis.verdicts.iter().filter(|v| v.claim == claim);
+        of.map(|verdict| verdict.outcome).collect()
+    };
+    assert_eq!(outcomes(0), vec![Outcome::Holds; 3]);
+    assert_eq!(outcomes(1), vec![Outcome::Fails; 1], "at one size only");
+}
+
+#[test]
+fn the_report_says_what_the_rounds_say() {
+    let scratch = scratch();
+    let mut directory = Directory::create(scratch.path(), header(rules())).unwrap();
+    let mut bench = Fake::new(|at, round| {
+        let base = if at.subject == "engine" {
+            1_500.0
+        } else {
+            1_000.0
+        };
+        let rate = base + at.number("size").unwrap() + f64::from(round);
+        Ok(Sample::default().with("rate", rate))
+    });
+    run(&mut directory, &mut bench, &mut Fixed::default());
+    let (_, file) = report::write(&directory).unwrap();
+    let text = std::fs::read_to_string(file).unwrap();
+    // Rounds 1 to 5 of size 4: from 1,005 to 1,009, with the median 1,007.
+    assert!(text.contains("1,007 (1,005 to 1,009)"), "{text}");
+    assert!(
+        text.contains("“The engine is faster” (000) holds."),
+        "{text}"
+    );
+    assert!(
+        text.contains("| 4 | 270 | 1,007 | 1,507 |"),
+        "the source's beside ours: {text}"
+    );
+    let page = std::fs::read_to_string(scratch.path().join("report.html")).unwrap();
+    assert!(page.contains("1,007 (1,005 to 1,009)") && page.contains("<svg"));
+    let plot = std::fs::read_to_string(scratch.path().join("plot-1.svg")).unwrap();
+    for name in [
+        "kernel",
+        "engine",
+        "nginx on a testbed (000)",
+        "size (B)",
+        "rate (1/s)",
+    ] {
+        assert!(plot.contains(name), "{name} in {plot}");
+    }
+    // Readable in black and white: nothing but greys.
+    for colour in plot.split("=\"#").skip(1).map(|rest| &rest[..6]) {
+        assert!(
+            colour[..2] == colour[2..4] && colour[..2] == colour[4..],
+            "{colour}"
+        );
+    }
+    let lines = std::fs::read_to_string(scratch.path().join("results.csv")).unwrap();
+    assert_eq!(lines.lines().count(), 1 + directory.records().len());
+    let json = std::fs::read_to_string(scratch.path().join("results.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        json["records"].as_array().unwrap().len(),
+        directory.records().len()
+    );
+    assert_eq!(json["analysis"]["found"][0]["values"]["rate"]["rounds"], 5);
+}
+
+#[test]
+fn what_is_cut_short_keeps_what_it_has_and_goes_on() {
+    let whole = scratch();
+    let mut uncut = Directory::create(whole.path(), header(rules())).unwrap();
+    run(&mut uncut, &mut steady(), &mut Fixed::default());
+
+    let scratch = scratch();
+    let mut directory = Directory::create(scratch.path(), header(rules())).unwrap();
+    let stop = AtomicBool::new(false);
+    let mut bench = steady();
+    let mut runner = Runner {
+        directory: &mut directory,
+        surroundings: &mut Fixed::default(),
+        stop: &stop,
+    };
+    let end = runner.run(&mut bench, |progress| {
+        stop.store(progress.made == 7, Ordering::Relaxed);
+    });
+    assert_eq!(end.unwrap(), End::Interrupted);
+    // It was told while the eighth was about to begin, which is the last.
+    assert_eq!(directory.records().len(), 8);
+    assert!(analyse(&directory).warnings[0].contains("interrupted"));
+    report::write(&directory).unwrap();
+    drop(directory);
+
+    // A line that was being written when the machine went down.
+    let rounds = scratch.path().join("rounds.jsonl");
+    let mut text = std::fs::read_to_string(&rounds).unwrap();
+    text.push_str("{\"measured\":{\"round\":2,\"ce");
+    std::fs::write(&rounds, text).unwrap();
+
+    let mut directory = Directory::open(scratch.path()).unwrap();
+    assert_eq!(
+        run(&mut directory, &mut steady(), &mut Fixed::default()),
+        End::Narrow
+    );
+    let order = |directory: &Directory| -> Vec<_> {
+        let records = directory.records().iter();
+        records.map(|r| (r.round, r.cell.clone())).collect()
+    };
+    assert_eq!(
+        order(&directory),
+        order(&uncut),
+        "as if it had not been cut"
+    );
+    assert_eq!(analyse(&directory).warnings, Vec::<String>::new());
+    drop(directory);
+    let mut again = Directory::open(scratch.path()).unwrap();
+    let before = again.records().len();
+    assert_eq!(
+        run(&mut again, &mut steady(), &mut Fixed::default()),
+        End::Narrow
+    );
+    assert_eq!(again.records().len(), before, "nothing was left to do");
+}
+
+#[test]
+fn the_time_is_up_between_measurements() {
+    let scratch = scratch();
+    let limited = Rules {
+        limit: Duration::from_secs(10),
+        ..rules()
+    };
+    let mut directory = Directory::create(scratch.path(), header(limited)).unwrap();
+    let end = run(&mut directory, &mut steady(), &mut Fixed::default());
+    assert_eq!(end, End::Time);
+    // The clock goes on by a second a measurement.
+    assert_eq!(directory.records().len(), 10);
+    assert!(analyse(&directory).warnings[0].contains("time was up"));
+}
+
+#[test]
+fn rounds_that_disagree_are_repeated_and_said_to() {
+    let scratch = scratch();
+    let mut directory = Directory::create(scratch.path(), header(rules())).unwrap();
+    let mut bench = Fake::new(|at, round| {
+        let rate = match (at.subject, round % 2) {
+            ("engine", 0) => 300.0,
+            _ => 100.0,
+        };
+        Ok(Sample::default().with("rate", rate))
+    });
+    assert_eq!(
+        run(&mut directory, &mut bench, &mut Fixed::default()),
+        End::Rounds
+    );
+    let rounds = |subject| {
+        directory
+            .records()
+            .iter()
+            .filter(move |r| r.cell.subject == subject)
+    };
+    // Only what is not settled is measured again.
+    assert_eq!((rounds(0).count(), rounds(1).count()), (3 * 5, 3 * 8));
+    let warnings = analyse(&directory).warnings.join("\n");
+    assert!(
+        warnings.contains("Rounds disagree by more than 25 % about rate in 3 of 6"),
+        "{warnings}"
+    );
+}
+
+#[test]
+fn a_client_that_is_the_limit_is_on_top_of_the_report() {
+    let scratch = scratch();
+    let mut directory = Directory::create(scratch.path(), header(rules())).unwrap();
+    let mut bench = Fake::new(|at, _| {
+        let client = Client {
+            busy: Some(0.99),
+            server_busy: Some(if at.subject == "engine" { 0.5 } else { 0.98 }),
+            offered: None,
+        };
+        Ok(Sample::default().with("rate", 100.0).by(client))
+    });
+    run(&mut directory, &mut bench, &mut Fixed::default());
+    let analysis = analyse(&directory);
+    assert_eq!(analysis.limited, (15, 30));
+    assert!(
+        analysis.warnings[0].contains("limit in 15 of 30"),
+        "{:?}",
+        analysis.warnings
+    );
+    let (_, file) = report::write(&directory).unwrap();
+    let text = std::fs::read_to_string(file).unwrap();
+    let top = text.lines().nth(2).unwrap();
+    assert!(
+        top.contains("Doubtful") && top.contains("The client was the limit"),
+        "{top}"
+    );
+}
+
+#[test]
+fn a_machine_that_stood_still_is_on_top_of_the_report() {
+    let scratch = scratch();
+    let mut directory = Directory::create(scratch.path(), header(rules())).unwrap();
+    let mut clock = Fixed {
+        conditions: Conditions {
+            stolen: 0.2,
+            stood_still: 0.9,
+        },
+        ..Fixed::default()
+    };
+    run(&mut directory, &mut steady(), &mut clock);
+    let warnings = analyse(&directory).warnings;
+    assert!(warnings[0].contains("not ours in 30 of 30"), "{warnings:?}");
+    assert!(
+        warnings[0].contains("20 %") && warnings[0].contains("0.90 s"),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn what_fails_again_and_again_is_given_up_and_told() {
+    let scratch = scratch();
+    let mut directory = Directory::create(scratch.path(), header(rules())).unwrap();
+    let mut bench = Fake::new(|at, _| {
+        anyhow::ensure!(at.subject == "kernel", "no engine today");
+        Ok(Sample::default().with("rate", 100.0))
+    });
+    run(&mut directory, &mut bench, &mut Fixed::default());
+    let failed = directory.records().iter().filter(|r| r.failed.is_some());
+    assert_eq!(failed.count(), 3 * 3, "three times at each size");
+    let warnings = analyse(&directory).warnings.join("\n");
+    assert!(
+        warnings.contains("3 of 6 combinations have no value"),
+        "{warnings}"
+    );
+    assert!(warnings.contains("no engine today"), "{warnings}");
+    let (analysis, _) = report::write(&directory).unwrap();
+    assert!(analysis.verdicts.is_empty());
+}
+
+#[test]
+fn a_run_is_compared_with_another() {
+    let (one, two) = (scratch(), scratch());
+    let mut first = Directory::create(one.path(), header(rules())).unwrap();
+    run(&mut first, &mut steady(), &mut Fixed::default());
+    let mut second = Directory::create(two.path(), header(rules())).unwrap();
+    let mut bench = Fake::new(|at, _| {
+        let rate = if at.subject == "engine" { 300.0 } else { 100.0 };
+        Ok(Sample::default().with("rate", rate))
+    });
+    run(&mut second, &mut bench, &mut Fixed::default());
+    let text = comparison::compare(&first, &second).unwrap();
+    let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap();
+    assert!(
+        line("1 B, engine").contains("2.00 (2.00 to 2.00)  differs"),
+        "{text}"
+    );
+    assert!(
+        line("1 B, kernel").ends_with("1.00 (1.00 to 1.00)"),
+        "{text}"
+    );
+
+    let mut other = header(rules());
+    other.experiment.name = "another".into();
+    let three = scratch();
+    let third = Directory::create(three.path(), other).unwrap();
+    assert!(comparison::compare(&first, &third).is_err());
+}
+
+#[test]
+fn a_directory_has_one_run() {
+    let scratch = scratch();
+    Directory::create(scratch.path(), header(rules())).unwrap();
+    assert!(Directory::create(scratch.path(), header(rules())).is_err());
+    assert!(Directory::open(&scratch.path().join("none")).is_err());
+}
+
+#[test]
+fn a_declaration_that_names_what_is_not_there_is_mistaken() {
+    assert_eq!(experiment().mistakes(), Vec::<String>::new());
+    let mut wrong = experiment();
+    wrong.claims[0].subject = "nobody".into();
+    wrong.pictures[0].y = "nothing".into();
+    assert_eq!(wrong.mistakes().len(), 2, "{:?}", wrong.mistakes());
+}
+
+/// Intervals of normally distributed rounds have the true median in them about as often as they say.
+#[test]
+fn an_interval_has_the_truth_in_it_as_often_as_it_says() {
+    use rand::SeedableRng;
+    use rand_distr::{Distribution, Normal};
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+    let normal = Normal::new(100.0, 10.0).unwrap();
+    for (rounds, least, most) in [(3, 0.70, 0.80), (5, 0.91, 0.96), (9, 0.90, 0.98)] {
+        let trials = 1_000;
+        let hits = (0..trials).filter(|_| {
+            let values: Vec<f64> = (0..rounds).map(|_| normal.sample(&mut random)).collect();
+            let found = interval(&values).unwrap();
+            found.low <= 100.0 && 100.0 <= found.high
+        });
+        let share = hits.count() as f64 / f64::from(trials);
+        assert!((least..=most).contains(&share), "{rounds} rounds: {share}");
+    }
+}
