@@ -1,5 +1,8 @@
 //! What things cost: CPU time of processes and of the whole machine.
 
+pub mod account;
+pub mod cores;
+
 use anyhow::{Context, Result};
 use std::time::{Duration, Instant};
 

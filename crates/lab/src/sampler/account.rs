@@ -1,0 +1,189 @@
+//! The account of a measurement: what every core did, what the programs that matter used, and what
+//! the engine says of itself.
+
+use super::cores::{Cores, Times};
+use super::run_time;
+use crate::outboard::{Counter, Outboard};
+use anyhow::Result;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// What is watched.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// Processes, by what they are called. Several may have one name.
+    pub processes: Vec<(&'static str, u32)>,
+    /// The engine, if there is one.
+    pub engine: Option<Outboard>,
+}
+
+/// The state at a time.
+#[derive(Clone, Debug)]
+pub struct Account {
+    at: Instant,
+    cores: Cores,
+    processes: BTreeMap<&'static str, Duration>,
+    engine: Vec<Counter>,
+}
+
+/// What passed between two accounts.
+#[derive(Clone, Debug)]
+pub struct Spent {
+    /// How long it was.
+    pub passed: Duration,
+    /// What the cores did.
+    pub cores: Cores,
+    /// What the processes used, by their names.
+    pub processes: BTreeMap<&'static str, Duration>,
+    /// What the engine did, if there is one.
+    pub engine: Option<Engine>,
+}
+
+/// What an engine says of itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Engine {
+    /// Seconds in turns that found something to do.
+    pub busy: f64,
+    /// Seconds in looking for work.
+    pub looking: f64,
+    /// Seconds asleep.
+    pub asleep: f64,
+    /// Frames of a turn that received some, on average; 0 if there was none.
+    pub batch: f64,
+    /// The part of turns that found nothing, from 0 to 1.
+    pub empty: f64,
+}
+
+impl Account {
+    /// The state now.
+    ///
+    /// # Errors
+    /// A process is no more, or the engine does not answer.
+    pub fn now(watched: &Watched) -> Result<Self> {
+        let mut processes = BTreeMap::new();
+        for &(name, pid) in &watched.processes {
+            *processes.entry(name).or_default() += run_time(pid)?;
+        }
+        let engine = watched.engine.as_ref().map(Outboard::stats).transpose()?;
+        Ok(Self {
+            at: Instant::now(),
+            cores: Cores::now()?,
+            processes,
+            engine: engine.unwrap_or_default(),
+        })
+    }
+
+    /// What passed since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Spent {
+        let processes = self.processes.iter().map(|(name, now)| {
+            let then = earlier.processes.get(name).copied().unwrap_or_default();
+            (*name, now.saturating_sub(then))
+        });
+        Spent {
+            passed: self.at.saturating_duration_since(earlier.at),
+            cores: self.cores.since(&earlier.cores),
+            processes: processes.collect(),
+            engine: (!self.engine.is_empty()).then(|| engine(&self.engine, &earlier.engine)),
+        }
+    }
+}
+
+impl Spent {
+    /// What a process, or all of a name, used; nothing, if there was none.
+    pub fn of(&self, name: &str) -> Duration {
+        self.processes.get(name).copied().unwrap_or_default()
+    }
+
+    /// The part of a core that was used, from 0 to 1; `None` if there is no such core.
+    pub fn share_of_core(&self, core: usize) -> Option<f64> {
+        let times: Times = self.cores.core(core)?;
+        let total = times.total();
+        (total > 0.0).then(|| times.busy() / total)
+    }
+}
+
+fn engine(now: &[Counter], then: &[Counter]) -> Engine {
+    let sum = |counters: &[Counter], name: &str, label: Option<&str>| -> f64 {
+        let meant = counters.iter().filter(|counter| {
+            counter.name == name
+                && label.is_none_or(|label| counter.labels.iter().any(|known| known == label))
+        });
+        meant.map(|counter| counter.value).sum()
+    };
+    let since = |name: &str, label: Option<&str>| -> f64 {
+        (sum(now, name, label) - sum(then, name, label)).max(0.0)
+    };
+    let part = |of: f64, all: f64| if all > 0.0 { of / all } else { 0.0 };
+    Engine {
+        busy: since("worker_seconds", Some("busy")),
+        looking: since("worker_seconds", Some("spin")),
+        asleep: since("worker_seconds", Some("sleep")),
+        batch: part(since("rx_frames", None), since("rx_batches", None)),
+        empty: part(since("empty_turns", None), since("turns", None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Account, Watched, engine};
+    use crate::outboard::Counter;
+    use std::time::{Duration, Instant};
+
+    fn counter(name: &str, label: &str, value: f64) -> Counter {
+        Counter {
+            name: name.into(),
+            labels: vec![label.into()],
+            value,
+        }
+    }
+
+    #[test]
+    fn the_engine_is_told_by_differences() {
+        let at = |scale: f64| {
+            vec![
+                counter("worker_seconds", "busy", 1.0 * scale),
+                counter("worker_seconds", "spin", 2.0 * scale),
+                counter("worker_seconds", "sleep", 3.0 * scale),
+                counter("turns", "", 100.0 * scale),
+                counter("empty_turns", "", 25.0 * scale),
+                counter("rx_batches", "", 50.0 * scale),
+                counter("rx_frames", "0", 150.0 * scale),
+                counter("rx_frames", "1", 50.0 * scale),
+            ]
+        };
+        let found = engine(&at(3.0), &at(1.0));
+        assert_eq!((found.busy, found.looking, found.asleep), (2.0, 4.0, 6.0));
+        assert_eq!((found.batch, found.empty), (4.0, 0.25));
+        let idle = engine(&at(1.0), &at(1.0));
+        assert_eq!((idle.batch, idle.empty), (0.0, 0.0));
+    }
+
+    /// A shell that counts uses a core; what it used is what the kernel gives its parent to read.
+    #[test]
+    fn a_process_is_charged_what_it_used() {
+        let count = "while :; do :; done";
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", count])
+            .spawn()
+            .unwrap();
+        let watched = Watched {
+            processes: vec![("shell", child.id())],
+            engine: None,
+        };
+        let before = Account::now(&watched).unwrap();
+        let began = Instant::now();
+        let spent = loop {
+            let spent = Account::now(&watched).unwrap().since(&before);
+            if spent.of("shell") >= Duration::from_millis(100) {
+                break spent;
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "{spent:?}");
+        };
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(spent.of("shell") <= began.elapsed() + Duration::from_millis(20));
+        assert_eq!(spent.of("nobody"), Duration::ZERO);
+        assert!(spent.engine.is_none());
+        assert!(Account::now(&watched).is_err(), "it is no more");
+    }
+}
