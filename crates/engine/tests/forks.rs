@@ -420,7 +420,7 @@ fn a_process_that_claims_to_have_read_what_it_was_not_given_ends_alone() {
     parent.collect();
     let (grant, _) = parent.grant(conn).expect("the reader");
     let word = parent.region.positions.word(conn.index).expect("a place");
-    position::grant(word, grant, 11, false);
+    position::grant(word, grant, 11);
     acquire(&mut world, &mut child, conn);
     assert_eq!(world.worker.counters().violations, 1);
     assert_eq!(child.read(conn, 0, 99).as_deref(), Some(&b"0123456789"[..]));

@@ -372,6 +372,61 @@ fn packets_start_with_the_hop_limit_of_the_configuration() {
     assert_eq!(world.peer.hop_limit, 33);
 }
 
+/// A process that looks at an offer late finds it gone, though the place of that connection is by then a
+/// new one's, which it is offered under the same number of a grant: or that would be nobody's.
+#[test]
+fn an_offer_that_is_over_is_not_taken_for_the_next_in_its_place() {
+    let mut world = World::new();
+    let (mut late, mut quick) = (world.attach(None), world.attach(None));
+    let (port, listener) = world.listen(&mut late);
+    let other = world.join(&mut quick, &late);
+    let credit = |listener, total, waits| Submission::Credit {
+        listener,
+        total,
+        waits,
+    };
+    late.submit(credit(listener, 32, true));
+    world.settle();
+    let client = world.peer.connect(world.now, port);
+    world.settle();
+    late.collect();
+    let over = late.accepted()[0];
+    let (grant, _) = late.grant(over).expect("offered");
+    // Another takes it, and it ends.
+    quick.submit(credit(other, 1, true));
+    world.settle();
+    quick.collect_and_accept();
+    assert_eq!(quick.accepted(), [over]);
+    quick.submit(Submission::Close {
+        conn: over,
+        abort: true,
+        at: 0,
+    });
+    world.settle();
+    world.peer.request(world.now, client, tcp::Request::Abort);
+    world.settle();
+    world.peer.connect(world.now, port);
+    world.settle();
+    // What it has been told since, the late one has not read.
+    let word = late.region.positions.word(over.index).expect("a place");
+    assert!(
+        !position::accept(word, grant, over.generation),
+        "it is over"
+    );
+    late.collect_and_accept();
+    let new = late.accepted()[1];
+    assert_eq!(new.index, over.index, "the same place");
+    assert_eq!(
+        late.grant(new).expect("offered").0,
+        grant,
+        "the same number"
+    );
+    late.send(new, b"served", 0);
+    world.settle();
+    assert_eq!(world.worker.counters().violations, 0);
+    assert_eq!(world.worker.counters().host_sends, 1);
+}
+
 #[test]
 fn who_asks_gets_what_others_were_offered_and_have_not_accepted() {
     let mut world = World::new();
@@ -396,7 +451,11 @@ fn who_asks_gets_what_others_were_offered_and_have_not_accepted() {
     let grant = |host: &world::Host, conn| host.grant(conn).expect("offered").0;
     let first = offered[0];
     let word = busy.region.positions.word(first.index).expect("a place");
-    assert!(position::accept(word, grant(&busy, first), 0));
+    assert!(position::accept(
+        word,
+        grant(&busy, first),
+        first.generation
+    ));
     // The other one asks, finding nothing, again and again.
     for round in 1..=3 {
         idle.submit(credit(other, round, true));
@@ -407,7 +466,7 @@ fn who_asks_gets_what_others_were_offered_and_have_not_accepted() {
     // Back at its listener, the busy one finds that they are gone, and is told.
     for &conn in &offered[1..] {
         let word = busy.region.positions.word(conn.index).expect("a place");
-        assert!(!position::accept(word, grant(&busy, conn), 0));
+        assert!(!position::accept(word, grant(&busy, conn), conn.generation));
     }
     busy.collect();
     assert!(offered[1..].iter().all(|conn| busy.is_released(*conn)));

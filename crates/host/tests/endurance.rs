@@ -4,7 +4,7 @@ mod fake_engine;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fake_engine::{FakeEngine, GRANT, LOCAL, PEER};
+use fake_engine::{FakeEngine, LOCAL, PEER};
 use host::{Errno, Readiness};
 use queue_pair::{Completion, ConnRef, Sizes};
 
@@ -46,15 +46,7 @@ fn a_hundred_thousand_connections_in_turn_leave_nothing_behind() {
         };
         let mut inner = engine.lock();
         let host = &mut inner.attached[0];
-        host.know(conn);
-        host.begin_grant(conn, GRANT, 0, true);
-        host.post(Completion::Accepted {
-            conn,
-            grant: GRANT,
-            listener: 1,
-            peer: PEER.parse().unwrap(),
-            local: LOCAL.parse().unwrap(),
-        });
+        host.offer(1, conn);
         host.deliver(conn, b"request");
         drop(inner);
 

@@ -71,7 +71,7 @@ impl Scene {
             });
             self.await_submission(which, |one| *one == Submission::Acquire { conn });
             self.at(which, |host| {
-                host.begin_grant(conn, GRANT + 1, at, false);
+                host.begin_grant(conn, GRANT + 1, at);
                 host.post(Completion::Granted {
                     conn,
                     grant: GRANT + 1,
@@ -155,7 +155,7 @@ fn who_is_alone_again_says_no_times() {
         let conn = scene.conn;
         drop(scene.session.before_fork());
         scene.at(0, |host| {
-            host.begin_grant(conn, GRANT + 1, 0, false);
+            host.begin_grant(conn, GRANT + 1, 0);
             host.post(Completion::Granted {
                 conn,
                 grant: GRANT + 1,

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use fake_engine::{FakeEngine, HANG};
 use host::{Accepted, Errno, Listener, Poller, Readiness, Session, Source};
-use queue_pair::Submission;
 use queue_pair::control::Request;
+use queue_pair::{ConnRef, Submission};
 
 const ANY_PORT: &str = "127.0.0.1:0";
 
@@ -147,8 +147,7 @@ fn an_offer_that_the_engine_takes_back_is_not_accepted() {
         "it is accepted"
     );
     engine.host(|host| {
-        let word = host.side.positions.word(conns[2].index).unwrap();
-        assert!(queue_pair::position::retract(word, fake_engine::GRANT, 0));
+        assert!(host.retract_untold(conns[2]));
     });
     assert!(matches!(listener.accept_offloaded(), Err(Errno::AGAIN)));
     assert!(!listener.readiness().intersects(Readiness::IN));
@@ -168,6 +167,38 @@ fn an_offer_that_the_engine_takes_back_is_not_accepted() {
         });
     assert_eq!(credit, Some(16 + 32));
     drop(accepted);
+}
+
+/// The engine has taken an offer back and makes another in its place, of which the process has not
+/// read when it accepts.
+#[test]
+fn an_offer_that_is_over_is_not_taken_for_the_next_in_its_place() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 1000).unwrap();
+    listener.want();
+    let over = engine.host(|host| host.hand(1));
+    session.pump();
+    let next = ConnRef {
+        generation: over.generation + 1,
+        ..over
+    };
+    engine.host(|host| {
+        assert!(host.retract(over));
+        host.offer(1, next);
+    });
+    assert!(
+        matches!(listener.accept_offloaded(), Err(Errno::AGAIN)),
+        "it knows of the first alone"
+    );
+    let socket = listener.accept_offloaded().unwrap();
+    engine.host(|host| host.submissions());
+    drop(socket);
+    let closed = engine.host(|host| host.submissions());
+    assert!(
+        matches!(closed[..], [Submission::Close { conn, .. }] if conn == next),
+        "{closed:?}"
+    );
 }
 
 #[test]
@@ -209,8 +240,7 @@ fn an_offer_that_failed_and_was_taken_back_is_not_accepted() {
     });
     session.pump();
     engine.host(|host| {
-        let word = host.side.positions.word(conn.index).unwrap();
-        assert!(queue_pair::position::retract(word, fake_engine::GRANT, 0));
+        assert!(host.retract_untold(conn));
         host.submissions();
     });
     assert!(matches!(listener.accept_offloaded(), Err(Errno::AGAIN)));

@@ -30,7 +30,7 @@ pub const RECEIVE_CHUNK: u32 = 4096;
 /// The first word of every region: "outboard" in ASCII, first letter lowest.
 const MAGIC: u64 = u64::from_le_bytes(*b"outboard");
 /// The version of everything in this crate that two sides must agree on.
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 
 const MIN_ENTRIES: u32 = 2;
 const MAX_ENTRIES: u32 = 1 << 16;

@@ -6,7 +6,8 @@
 //! which bytes the reader has read is one word for each connection, in the reader's own region:
 //!
 //! ```text
-//! bits 0–47  where the next byte to be read is in the stream, modulo 2⁴⁸
+//! bits 0–47  where the next byte to be read is in the stream, modulo 2⁴⁸; of an offer, the generation
+//!            of the connection
 //! bits 48–61 the number of the grant
 //! bit 62     offered: nobody has accepted the connection yet
 //! bit 63     revoked: the grant is over
@@ -26,7 +27,10 @@
 //! has not read; one that is killed after R2 has, as in the kernel.
 //!
 //! Accepting a connection that the engine has *offered* works alike: the process clears the bit, or
-//! finds that the engine has taken the offer back.
+//! finds that the engine has taken the offer back. An offer names the generation, since a process may
+//! look at it long after: by then the connection can have been taken back, served by another process
+//! and be over, and its place be that of a new one, which is offered under the same number of a grant.
+//! Reading begins at 0: nobody has read what nobody has accepted.
 //!
 //! A hostile host can write what it likes: the engine believes a position only between what it knows
 //! was read and what it has pushed, so the host can only claim to have read what it was given.
@@ -49,10 +53,16 @@ pub struct Position {
 
 impl Position {
     /// The word of a grant that begins at `offset` of the stream.
-    fn begin(grant: u16, offset: u64, offered: bool) -> Self {
-        let word = offset & OFFSET_MASK | u64::from(grant % GRANTS) << OFFSET_BITS;
+    fn begin(grant: u16, offset: u64) -> Self {
         Self {
-            word: word | if offered { OFFERED } else { 0 },
+            word: offset & OFFSET_MASK | u64::from(grant % GRANTS) << OFFSET_BITS,
+        }
+    }
+
+    /// The word of an offer of the connection of this generation.
+    fn offer(grant: u16, generation: u32) -> Self {
+        Self {
+            word: Self::begin(grant, generation.into()).word | OFFERED,
         }
     }
 
@@ -67,8 +77,11 @@ impl Position {
     }
 
     /// The bytes read since the connection began, given that they are at least `least` and less than
-    /// 2⁴⁸ more.
+    /// 2⁴⁸ more. Of what is offered nothing was read.
     pub fn offset(self, least: u64) -> u64 {
+        if self.is_offered() {
+            return least;
+        }
         let ahead = self.word.wrapping_sub(least) & OFFSET_MASK;
         least.saturating_add(ahead)
     }
@@ -76,12 +89,15 @@ impl Position {
 
 /// The engine begins a grant: the reader reads from `offset` on. What the reader needs to know of it
 /// travels in a completion that is published afterwards.
-pub fn grant(word: &AtomicU64, grant: u16, offset: u64, offered: bool) {
+pub fn grant(word: &AtomicU64, grant: u16, offset: u64) {
     // Relaxed: the completion is published by a release.
-    word.store(
-        Position::begin(grant, offset, offered).word,
-        Ordering::Relaxed,
-    );
+    word.store(Position::begin(grant, offset).word, Ordering::Relaxed);
+}
+
+/// The engine offers the connection of this generation, of which nothing was read, under a grant.
+pub fn offer(word: &AtomicU64, grant: u16, generation: u32) {
+    // Relaxed: as for a grant.
+    word.store(Position::offer(grant, generation).word, Ordering::Relaxed);
 }
 
 /// The engine ends whatever grant there is and learns how far the reader has come (E1).
@@ -100,18 +116,18 @@ pub fn look(word: &AtomicU64) -> Position {
     }
 }
 
-/// A process accepts the connection that it was offered under `grant`. False: the engine has taken
-/// it back.
-pub fn accept(word: &AtomicU64, grant: u16, offset: u64) -> bool {
-    let offered = Position::begin(grant, offset, true).word;
-    let accepted = Position::begin(grant, offset, false).word;
+/// A process accepts the connection of this generation, which it was offered under `grant`. False: the
+/// engine has taken it back.
+pub fn accept(word: &AtomicU64, grant: u16, generation: u32) -> bool {
+    let offered = Position::offer(grant, generation).word;
+    let accepted = Position::begin(grant, 0).word;
     word.compare_exchange(offered, accepted, Ordering::AcqRel, Ordering::Relaxed)
         .is_ok()
 }
 
 /// The engine takes an offer back under `grant`. False: the process has accepted it.
-pub fn retract(word: &AtomicU64, grant: u16, offset: u64) -> bool {
-    let offered = Position::begin(grant, offset, true).word;
+pub fn retract(word: &AtomicU64, grant: u16, generation: u32) -> bool {
+    let offered = Position::offer(grant, generation).word;
     word.compare_exchange(
         offered,
         offered | REVOKED,
@@ -124,15 +140,15 @@ pub fn retract(word: &AtomicU64, grant: u16, offset: u64) -> bool {
 /// The reader, at `offset` under `grant`, has copied `count` bytes (R2). False: it is not the reader
 /// any more, and what it has copied is not its.
 pub fn advance(word: &AtomicU64, grant: u16, offset: u64, count: u64) -> bool {
-    let before = Position::begin(grant, offset, false).word;
-    let after = Position::begin(grant, offset.wrapping_add(count), false).word;
+    let before = Position::begin(grant, offset).word;
+    let after = Position::begin(grant, offset.wrapping_add(count)).word;
     word.compare_exchange(before, after, Ordering::AcqRel, Ordering::Relaxed)
         .is_ok()
 }
 
 /// Whether the grant is still the reader's, at `offset`.
 pub fn holds(word: &AtomicU64, grant: u16, offset: u64) -> bool {
-    word.load(Ordering::Acquire) == Position::begin(grant, offset, false).word
+    word.load(Ordering::Acquire) == Position::begin(grant, offset).word
 }
 
 #[cfg(all(test, not(loom)))]
@@ -142,7 +158,7 @@ mod tests {
     #[test]
     fn a_position_moves_only_under_its_own_grant() {
         let word = AtomicU64::new(0);
-        grant(&word, 5, 100, false);
+        grant(&word, 5, 100);
         assert!(!advance(&word, 4, 100, 1), "another grant");
         assert!(!advance(&word, 5, 99, 1), "another position");
         assert!(advance(&word, 5, 100, 7));
@@ -151,7 +167,7 @@ mod tests {
         assert_eq!((last.grant(), last.offset(100)), (5, 107));
         assert!(!advance(&word, 5, 107, 1), "revoked");
         assert!(!holds(&word, 5, 107));
-        grant(&word, 6, 107, false);
+        grant(&word, 6, 107);
         assert!(!advance(&word, 5, 107, 1), "the grant before");
         assert!(advance(&word, 6, 107, 1));
     }
@@ -159,23 +175,37 @@ mod tests {
     #[test]
     fn an_offer_is_accepted_or_taken_back_but_not_both() {
         let word = AtomicU64::new(0);
-        grant(&word, 1, 0, true);
+        offer(&word, 1, 7);
         assert!(!advance(&word, 1, 0, 1), "nobody has accepted it");
-        assert!(accept(&word, 1, 0));
-        assert!(!accept(&word, 1, 0), "twice");
+        assert_eq!(look(&word).offset(3), 3, "nor read");
+        assert!(accept(&word, 1, 7));
+        assert!(!accept(&word, 1, 7), "twice");
+        assert!(advance(&word, 1, 0, 1), "it is read from its beginning");
         assert!(!revoke(&word).is_offered());
-        assert!(!retract(&word, 1, 0), "it was accepted");
-        grant(&word, 2, 0, true);
-        assert!(!retract(&word, 1, 0), "another grant");
-        assert!(retract(&word, 2, 0));
-        assert!(!accept(&word, 2, 0));
+        assert!(!retract(&word, 1, 7), "it was accepted");
+        offer(&word, 2, 7);
+        assert!(!retract(&word, 1, 7), "another grant");
+        assert!(retract(&word, 2, 7));
+        assert!(!accept(&word, 2, 7));
+    }
+
+    #[test]
+    fn an_offer_is_not_accepted_in_the_name_of_one_that_is_over() {
+        let word = AtomicU64::new(0);
+        offer(&word, 1, u32::MAX - 1);
+        assert!(retract(&word, 1, u32::MAX - 1));
+        // Its place is another's, and its owner has not looked since.
+        offer(&word, 1, u32::MAX);
+        assert!(!accept(&word, 1, u32::MAX - 1));
+        assert!(!retract(&word, 1, u32::MAX - 1));
+        assert!(accept(&word, 1, u32::MAX));
     }
 
     #[test]
     fn streams_may_be_longer_than_the_word_counts() {
         let word = AtomicU64::new(0);
         let long = (3 << 48) + (1 << 48) - 5;
-        grant(&word, GRANTS + 3, long, false);
+        grant(&word, GRANTS + 3, long);
         assert!(advance(&word, 3, long, 10), "numbers of grants wrap");
         assert_eq!(look(&word).offset(long), long + 10);
         assert_eq!(look(&word).grant(), 3);

@@ -244,7 +244,7 @@ fn a_byte_is_read_by_one() {
     explore(|| {
         let word = Arc::new(AtomicU64::new(0));
         let memory = Arc::new(AtomicU64::new(7));
-        position::grant(&word, 1, 0, false);
+        position::grant(&word, 1, 0);
         let reader = {
             let (word, memory) = (Arc::clone(&word), Arc::clone(&memory));
             thread::spawn(move || {
@@ -257,7 +257,7 @@ fn a_byte_is_read_by_one() {
         let read = position::revoke(&word).offset(0);
         // The next reader has the bytes behind the position in its own memory by now.
         memory.store(8, Ordering::Relaxed);
-        position::grant(&word, 2, read, false);
+        position::grant(&word, 2, read);
         let mine = reader.join().unwrap();
         assert_eq!(read, u64::from(mine), "read by one, and by no other");
         assert!(!position::advance(&word, 1, read, 1), "the grant is over");
@@ -269,7 +269,7 @@ fn a_byte_is_read_by_one() {
 fn an_offer_is_accepted_by_one() {
     explore(|| {
         let word = Arc::new(AtomicU64::new(0));
-        position::grant(&word, 1, 0, true);
+        position::offer(&word, 1, 0);
         let process = {
             let word = Arc::clone(&word);
             thread::spawn(move || position::accept(&word, 1, 0))

@@ -290,7 +290,7 @@ impl Host {
         for completion in &self.completions[from..] {
             if let Completion::Accepted { conn, grant, .. } = completion {
                 let word = self.region.positions.word(conn.index).expect("a place");
-                position::accept(word, *grant, 0);
+                position::accept(word, *grant, conn.generation);
             }
         }
     }

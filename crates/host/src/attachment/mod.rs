@@ -242,7 +242,7 @@ impl Attachment {
             && self
                 .positions
                 .word(conn.index)
-                .is_some_and(|word| position::accept(word, grant, 0))
+                .is_some_and(|word| position::accept(word, grant, conn.generation))
     }
 
     /// This process has copied `count` bytes from `offset` of the stream on. False: another process

@@ -293,8 +293,15 @@ impl Attached {
             generation: 1,
         };
         self.next += 1;
+        self.offer(listener, conn);
+        conn
+    }
+
+    /// Hands over a connection of `listener` by this name.
+    pub fn offer(&mut self, listener: u32, conn: ConnRef) {
         self.connections.insert(conn, Connection::default());
-        self.begin_grant(conn, GRANT, 0, true);
+        let word = self.side.positions.word(conn.index).unwrap();
+        position::offer(word, GRANT, conn.generation);
         let (peer, local): (SocketAddr, SocketAddr) =
             (PEER.parse().unwrap(), LOCAL.parse().unwrap());
         self.post(Completion::Accepted {
@@ -304,19 +311,18 @@ impl Attached {
             peer,
             local,
         });
-        conn
     }
 
     /// Makes a connection known that was opened, or, in another process, that came through a fork.
     pub fn know(&mut self, conn: ConnRef) {
         self.connections.insert(conn, Connection::default());
-        self.begin_grant(conn, GRANT, 0, false);
+        self.begin_grant(conn, GRANT, 0);
     }
 
     /// Begins a grant, of which a completion is to tell.
-    pub fn begin_grant(&mut self, conn: ConnRef, grant: u16, offset: u64, offered: bool) {
+    pub fn begin_grant(&mut self, conn: ConnRef, grant: u16, offset: u64) {
         let word = self.side.positions.word(conn.index).unwrap();
-        position::grant(word, grant, offset, offered);
+        position::grant(word, grant, offset);
     }
 
     /// Ends the grant: how many bytes the host has read.
@@ -326,12 +332,17 @@ impl Attached {
 
     /// Takes the offer of a connection back; false if it was accepted.
     pub fn retract(&mut self, conn: ConnRef) -> bool {
-        let word = self.side.positions.word(conn.index).unwrap();
-        let retracted = position::retract(word, GRANT, 0);
+        let retracted = self.retract_untold(conn);
         if retracted {
             self.post(Completion::Released { conn });
         }
         retracted
+    }
+
+    /// As [`retract`](Self::retract), before it says so.
+    pub fn retract_untold(&mut self, conn: ConnRef) -> bool {
+        let word = self.side.positions.word(conn.index).unwrap();
+        position::retract(word, GRANT, conn.generation)
     }
 
     /// The inverse of [`know`](Self::know).

@@ -56,7 +56,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                     session.held += 1;
                     session.connections.insert(conn_id);
                     if let Some(word) = session.region.positions.word(conn_id.index) {
-                        position::grant(word, conn.grant, 0, false);
+                        position::grant(word, conn.grant, 0);
                     }
                 }
             }

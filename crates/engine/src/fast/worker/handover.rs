@@ -150,13 +150,13 @@ impl<D: Device, N: Network> Worker<D, N> {
         conn.flags.taken = false;
         conn.flags.told_closed = false;
         conn.flags.told_failed = false;
-        let (grant, consumed) = (conn.grant, conn.announced);
+        let grant = conn.grant;
         Self::queue(&mut self.sessions, conn);
         if let Some(session) = self.sessions.get_mut(session) {
             session.held += 1;
             session.connections.insert(id);
             if let Some(word) = session.region.positions.word(id.index) {
-                position::grant(word, grant, consumed, true);
+                position::offer(word, grant, id.generation);
             }
         }
         let at = self.now;
@@ -230,7 +230,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             .sessions
             .get(owner)
             .and_then(|session| session.region.positions.word(offer.conn.index))
-            .is_some_and(|word| position::retract(word, conn.grant, conn.stream.consumed()));
+            .is_some_and(|word| position::retract(word, conn.grant, conn.id.generation));
         if retracted {
             self.notice_released(owner, offer.conn);
             self.take_back(offer.conn);
@@ -381,9 +381,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             // The offer was taken back meanwhile.
             return Ok(());
         };
-        if self.connections.get(conn_id).is_some_and(|c| c.flags.taken) {
-            // Not an untouched one: there is no way back.
-            self.close_own(conn_id, Request::Close);
+        if self.is_accepted(conn_id) {
+            // What was meant is an offer from before, which was taken back; since then it was made
+            // again, to another listener of this process.
             return Ok(());
         }
         self.notice_released(id, conn_id);

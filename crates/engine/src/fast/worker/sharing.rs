@@ -256,7 +256,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         if let Some(session) = self.sessions.get_mut(id) {
             if let Some(word) = session.region.positions.word(conn_id.index) {
-                position::grant(word, grant, consumed, false);
+                position::grant(word, grant, consumed);
             }
             if session.ended.is_none() {
                 session.notices.push_back(Completion::Granted {
