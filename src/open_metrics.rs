@@ -47,11 +47,12 @@ impl Collector for Counted {
             let kind = match first.kind {
                 MetricKind::Counter => MetricType::Counter,
                 MetricKind::Gauge => MetricType::Gauge,
+                MetricKind::Histogram => MetricType::Histogram,
             };
             // The format puts `_total` behind the names of counters.
             let name = match first.kind {
                 MetricKind::Counter => first.name.strip_suffix("_total").unwrap_or(&first.name),
-                MetricKind::Gauge => &first.name,
+                MetricKind::Gauge | MetricKind::Histogram => &first.name,
             };
             let help = escaped(&first.help);
             let mut all = encoder.encode_descriptor(name, &help, None, kind)?;
@@ -84,6 +85,17 @@ fn value(encoder: &mut MetricEncoder<'_>, metric: &Metric) -> Result<(), Error> 
             encoder.encode_counter::<[(&str, &str); 0], f64, f64>(&metric.value, None)
         }
         MetricKind::Gauge => encoder.encode_gauge(&metric.value),
+        MetricKind::Histogram => {
+            let Some(histogram) = &metric.histogram else {
+                return Ok(());
+            };
+            let count = metric.value as u64;
+            let within: u64 = histogram.buckets.iter().map(|(_, count)| count).sum();
+            let beyond = (f64::MAX, count.saturating_sub(within));
+            let buckets: Vec<(f64, u64)> =
+                histogram.buckets.iter().copied().chain([beyond]).collect();
+            encoder.encode_histogram::<[(&str, &str); 0]>(histogram.sum, count, &buckets, None)
+        }
     }
 }
 
@@ -101,6 +113,7 @@ mod tests {
             kind,
             value,
             help: "Frames.".into(),
+            histogram: None,
         }
     }
 

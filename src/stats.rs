@@ -2,6 +2,7 @@
 
 use crate::control::{Engine, out_of_place};
 use crate::open_metrics;
+use crate::plan::written::duration;
 use ::lab::table::Table;
 use anyhow::Result;
 use queue_pair::control::{Metric, Reply, Request};
@@ -53,11 +54,22 @@ fn plain(metrics: &[Metric], all: bool) -> String {
         } else {
             format!("{} {}", metric.name, labels.join(" "))
         };
-        table.row([name, number(metric.value), metric.help.clone()]);
+        table.row([name, number(metric.value), described(metric)]);
     }
     // The last column is text: to the left.
     table.left(2);
     table.to_string()
+}
+
+/// What it counts, and of a histogram how it is distributed.
+fn described(metric: &Metric) -> String {
+    let Some(histogram) = metric.histogram.as_ref().filter(|_| metric.value > 0.0) else {
+        return metric.help.clone();
+    };
+    let quantile = |share| duration(histogram.quantile(share, metric.value));
+    let (half, most, longest) = (quantile(0.5), quantile(0.99), duration(histogram.longest));
+    let help = &metric.help;
+    format!("{help}: half at most {half}, 99 % at most {most}, the longest {longest}")
 }
 
 /// A whole number without a fraction, others as they are.
@@ -80,6 +92,7 @@ mod tests {
             kind: MetricKind::Counter,
             value,
             help: "Frames.".into(),
+            histogram: None,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,12 +13,13 @@ use lab::{Side, World};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Each sample's value by its name and labels. Panics where the text is not OpenMetrics as far as
-/// counters, gauges and infos go (specification, sections "Overall structure" and "Metric types").
+/// counters, gauges, histograms and infos go (specification, sections "Overall structure" and "Metric types").
 fn parse(text: &str) -> BTreeMap<String, f64> {
     let mut samples = BTreeMap::new();
     let mut families: BTreeSet<&str> = BTreeSet::new();
     let mut family: Option<(&str, &str)> = None;
     let mut said: BTreeSet<&str> = BTreeSet::new();
+    let mut histograms: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     assert!(text.ends_with("\n# EOF\n"), "the end is not marked");
     let body = text.strip_suffix("# EOF\n").expect("the mark");
     for line in body.lines() {
@@ -35,7 +36,10 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
             assert!(said.insert(kind), "{kind} of {name} twice");
             match kind {
                 "TYPE" => {
-                    assert!(["counter", "gauge", "info"].contains(&rest), "{line}");
+                    assert!(
+                        ["counter", "gauge", "info", "histogram"].contains(&rest),
+                        "{line}"
+                    );
                     family = Some((name, rest));
                 }
                 "HELP" => assert!(!rest.is_empty(), "{line}"),
@@ -44,15 +48,21 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
             continue;
         }
         let (name, kind) = family.expect("a sample has a family");
-        let suffix = match kind {
-            "counter" => "_total",
-            "info" => "_info",
-            "gauge" => "",
+        let suffixes: &[&str] = match kind {
+            "counter" => &["_total"],
+            "info" => &["_info"],
+            "gauge" => &[""],
+            "histogram" => &["_bucket", "_count", "_sum"],
             _ => panic!("{line}: its family has no type"),
         };
-        let expected = format!("{name}{suffix}");
-        let rest = line
-            .strip_prefix(&expected)
+        let (expected, rest) = suffixes
+            .iter()
+            .filter_map(|suffix| {
+                let name = format!("{name}{suffix}");
+                let rest = line.strip_prefix(&name)?;
+                rest.starts_with(['{', ' ']).then_some((name.clone(), rest))
+            })
+            .next()
             .unwrap_or_else(|| panic!("{line}"));
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
         assert!(name.chars().all(legal) && !name.starts_with(|c: char| c.is_ascii_digit()));
@@ -70,6 +80,33 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
         assert!(kind == "gauge" || number >= 0.0, "{line}");
         let before = samples.insert(format!("{expected}{{{labels}}}"), number);
         assert!(before.is_none(), "{line} comes twice");
+        if expected.ends_with("_bucket") && kind == "histogram" {
+            let (limits, others): (Vec<&str>, Vec<&str>) = labels
+                .split(',')
+                .partition(|label| label.starts_with("le=\""));
+            let [limit] = limits[..] else {
+                panic!("{line}: one limit");
+            };
+            let limit = limit[4..].strip_suffix('"').expect("a limit");
+            let others = others.join(",");
+            let limit = match limit {
+                "+Inf" => f64::INFINITY,
+                limit => limit.parse().expect("a limit in seconds"),
+            };
+            let buckets = histograms.entry(format!("{name}|{others}")).or_default();
+            if let Some((below, count)) = buckets.last() {
+                assert!(*below < limit && *count <= number, "{line}: not cumulative");
+            }
+            buckets.push((limit, number));
+        }
+    }
+    for (name, buckets) in histograms {
+        let (name, labels) = name.split_once('|').expect("as it was put together");
+        let (last, all) = *buckets.last().expect("not empty");
+        assert!(last.is_infinite(), "{name} has no last bucket");
+        assert_eq!(samples[&format!("{name}_count{{{labels}}}")], all);
+        assert!(samples[&format!("{name}_sum{{{labels}}}")] >= 0.0);
+        assert!(name.ends_with("_seconds"), "{name} says no unit");
     }
     samples
 }
@@ -122,6 +159,29 @@ fn an_engine_is_scraped_and_its_health_is_asked_for() {
             })
             .expect("an answer")
     };
+    // A server that is asked for something, and one that is gone.
+    let site = world.site(&[("index.html", b"hello\n")]).expect("a site");
+    let own = Side::Server.ipv4();
+    let serve = |port| outboard.start_serve(&world, &site, SocketAddr::new(own.into(), port));
+    let _server = serve(8080).expect("a server");
+    let gone = serve(8081).expect("a server");
+    gone.stop(LIMIT).expect("an end");
+    let accepts = format!("outboard_listener_accepts_total{{listener=\"{own}:8080\"}}");
+    let body = |answer: String| answer.split_once("\r\n\r\n").expect("a head").1.to_owned();
+    let before = parse(&body(get("/metrics")))[&accepts];
+    world
+        .on(Side::Client, || {
+            for _ in 0..3 {
+                let mut stream = TcpStream::connect((own, 8080))?;
+                stream.set_read_timeout(Some(LIMIT))?;
+                stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer)?;
+                assert!(answer.ends_with("hello\n"), "{answer}");
+            }
+            Ok(())
+        })
+        .expect("answers");
     let health = get("/health");
     assert!(
         health.starts_with("HTTP/1.1 200") && health.ends_with("\r\n\r\nok\n"),
@@ -143,6 +203,27 @@ fn an_engine_is_scraped_and_its_health_is_asked_for() {
         samples["outboard_process_cpu_seconds_total{}"] > 0.0,
         "{samples:#?}"
     );
+    let of = |name: &str| {
+        let sample = samples.get(name);
+        *sample.unwrap_or_else(|| panic!("{name} is missing: {samples:#?}"))
+    };
+    let listener = format!("listener=\"{own}:8080\"");
+    assert_eq!(of(&accepts), before + 3.0);
+    assert_eq!(of(&format!("outboard_listener_waiting{{{listener}}}")), 0.0);
+    let full = format!("{listener},reason=\"accept_queue_full\"");
+    assert_eq!(
+        of(&format!("outboard_listener_dropped_total{{{full}}}")),
+        0.0
+    );
+    assert!(!body.contains(":8081"), "what has ended is gone: {body}");
+    let sessions = samples
+        .keys()
+        .filter(|name| name.starts_with("outboard_session_submissions"));
+    assert_eq!(sessions.count(), 1, "{samples:#?}");
+    for name in ["turn", "wake_up", "accept_wait", "tcp_round_trip"] {
+        let name = format!("outboard_{name}_seconds_count{{worker=\"0\"}}");
+        assert!(of(&name) >= 1.0, "{name}");
+    }
     // What the dashboard shows is there.
     for name in dashboard() {
         let is_it = |sample: &String| sample.split('{').next() == Some(&name);

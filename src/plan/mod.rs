@@ -28,7 +28,7 @@ mod source;
 mod study;
 mod uncertain;
 mod verdict;
-mod written;
+pub(crate) mod written;
 
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;

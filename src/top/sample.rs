@@ -62,8 +62,10 @@ impl Sample {
         let mut labelled = BTreeMap::new();
         for metric in metrics {
             *totals.entry(metric.name.clone()).or_insert(0.0) += metric.value;
-            if let [(_, label)] = &metric.labels[..] {
-                labelled.insert((metric.name.clone(), label.clone()), metric.value);
+            // Of several workers together: which one it is comes first.
+            if let Some((_, label)) = metric.labels.last() {
+                let key = (metric.name.clone(), label.clone());
+                *labelled.entry(key).or_insert(0.0) += metric.value;
             }
         }
         Self {
@@ -192,6 +194,7 @@ pub mod tests {
             kind: MetricKind::Counter,
             value,
             help: String::new(),
+            histogram: None,
         }
     }
 
@@ -225,7 +228,16 @@ pub mod tests {
                 metric("tcp_bytes_out", &[], 4000.0 * of),
                 metric("dropped", &[("reason", "a")], of),
                 metric("dropped", &[("reason", "b")], 3.0 * of),
-                metric("worker_seconds", &[("state", "busy")], of),
+                metric(
+                    "worker_seconds",
+                    &[("worker", "0"), ("state", "busy")],
+                    of / 4.0,
+                ),
+                metric(
+                    "worker_seconds",
+                    &[("worker", "1"), ("state", "busy")],
+                    of * 0.75,
+                ),
                 metric("process_cpu_seconds", &[], of),
             ]
         };

@@ -36,6 +36,8 @@ const ROOM_BESIDE_ANSWERS: usize = 40_960;
 pub const ROWS: usize = 24;
 /// Sessions whose counts fit in an answer.
 pub const SESSIONS: usize = 32;
+/// Listeners whose counts fit in an answer.
+pub const LISTENERS: usize = 32;
 
 /// A control connection: its slot, and which one of those that had this slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -254,13 +256,16 @@ pub struct Snapshot {
     pub held_frames: u64,
     /// Number, process and counts of some sessions.
     pub sessions: Vec<(u32, u32, SessionCounters)>,
+    /// Address, backlog and counts of some listeners.
+    pub listening: Vec<(SocketAddr, u32, tcp::ListenerCounts)>,
 }
 
 impl Snapshot {
-    /// With room for [`SESSIONS`].
+    /// With room for [`SESSIONS`] and [`LISTENERS`].
     pub fn with_room() -> Box<Self> {
         Box::new(Self {
             sessions: Vec::with_capacity(SESSIONS),
+            listening: Vec::with_capacity(LISTENERS),
             ..Self::default()
         })
     }

@@ -1,5 +1,7 @@
 //! Everything that is counted; above all, every segment that was not used, by reason.
 
+use crate::Histogram;
+
 /// Declares the reasons once: the enum, the list and the stable names.
 macro_rules! drop_reasons {
     ($($(#[$doc:meta])+ $variant:ident = $name:literal,)+) => {
@@ -173,6 +175,8 @@ pub struct Counters {
     pub half_open_timeouts: u64,
     /// Orphans ended by RST or by time before both FINs were acknowledged.
     pub orphans_killed: u64,
+    /// Round-trip times as they count for the timeout: one a window at most (RFC 6298 §3).
+    pub round_trips: Histogram,
     drops: [u64; DropReason::ALL.len()],
 }
 

@@ -301,6 +301,16 @@ fn the_accept_queue_holds_one_more_than_the_backlog() {
     b.inject_dropped(seg(1, 0).ack(1).port(3), DropReason::AcceptQueueFull);
     b.inject_dropped(b.offer.port(4), DropReason::AcceptQueueFull);
     assert_eq!(b.stack.half_open_count(), 1);
+    // Both are counted where they happened, and what waits is known.
+    let listener = b.listener.unwrap();
+    let counts = b.stack.listener_counts(listener).unwrap();
+    assert_eq!(
+        (counts.accepts, counts.waiting, counts.half_open),
+        (2, 2, 1)
+    );
+    let drops: Vec<_> = counts.drops().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(drops, [(DropReason::AcceptQueueFull, 2)]);
+    assert_eq!(b.stack.waiting_since(listener), Some(b.now));
     // Its SYN-ACK comes again, and by then there is room.
     b.stack.accept(b.listener.unwrap()).unwrap();
     b.advance(secs(1));
@@ -501,4 +511,22 @@ fn a_final_ack_from_before_the_syn_completes_nothing() {
     assert_eq!(b.stack.connection_count(), 0);
     b.inject(seg(1, 0).ack(1).ts(100, ours));
     assert_eq!(b.stack.connection_count(), 1);
+}
+
+//~ RFC 6298 §3
+#[test]
+fn round_trips_are_counted_as_they_count_for_the_timeout() {
+    let mut b = Bench::listening(plain(), ConnOptions::default());
+    b.inject(b.offer);
+    b.expect("S. 0:0 ack 1");
+    b.advance(ms(30));
+    b.inject(seg(1, 0).ack(1));
+    b.conn = b.stack.accept(b.listener.unwrap());
+    b.send(100);
+    b.expect("P. 1:101 ack 1");
+    b.advance(ms(3));
+    b.inject(seg(1, 0).ack(101));
+    let trips = &b.stack.counters().round_trips;
+    assert_eq!((trips.count(), trips.sum()), (2, ms(33)));
+    assert_eq!(trips.longest(), ms(30));
 }

@@ -1,11 +1,16 @@
 //! Counters as metrics: name, labels, value, and what it counts in a sentence.
 
-use queue_pair::control::{ConnInfo, Metric, MetricKind};
+use std::net::SocketAddr;
+
+use queue_pair::control::{ConnInfo, Histogram, Metric, MetricKind};
 use rustix::time::{ClockId, clock_gettime};
 use tcp::State;
 use wire::segment::Malformed;
 
 use super::{Counters, Drop};
+
+/// The label of what one worker counts. There is one worker so far.
+const WORKER: &[(&str, &str)] = &[("worker", "0")];
 
 /// Collects metrics.
 #[derive(Debug, Default)]
@@ -51,7 +56,67 @@ impl Metrics {
             } else {
                 String::new()
             },
+            histogram: None,
         });
+    }
+
+    /// A count of the worker's.
+    fn of_worker(&mut self, name: &str, help: &str, value: u64) {
+        self.add(name, help, MetricKind::Counter, WORKER, value as f64);
+    }
+
+    /// Spans of time that the worker measured.
+    fn times(&mut self, name: &str, help: &str, of: &tcp::Histogram) {
+        let count = of.count() as f64;
+        self.add(name, help, MetricKind::Histogram, WORKER, count);
+        if let Some(metric) = self.0.last_mut() {
+            let buckets = of.classes();
+            metric.histogram = Some(Histogram {
+                sum: of.sum().as_secs_f64(),
+                longest: of.longest().as_secs_f64(),
+                buckets: buckets
+                    .map(|(limit, count)| (limit.as_secs_f64(), count))
+                    .collect(),
+            });
+        }
+    }
+
+    /// The counts of some of all listeners.
+    pub fn listeners(&mut self, some: &[(SocketAddr, u32, tcp::ListenerCounts)], all: u64) {
+        let names: Vec<String> = some.iter().map(|(local, ..)| local.to_string()).collect();
+        let mut each = |name, help, kind, value: fn(u32, &tcp::ListenerCounts) -> u64| {
+            for (listener, (_, backlog, counts)) in names.iter().zip(some) {
+                let labels = [("listener", listener.as_str())];
+                self.add(name, help, kind, &labels, value(*backlog, counts) as f64);
+            }
+        };
+        let help = "Connections made to a listener";
+        each("listener_accepts", help, MetricKind::Counter, |_, c| {
+            c.accepts
+        });
+        let help = "Connections that wait in a listener's queue";
+        each("listener_waiting", help, MetricKind::Gauge, |_, c| {
+            c.waiting.into()
+        });
+        let help = "Connections that may wait in a listener's queue";
+        each("listener_backlog", help, MetricKind::Gauge, |backlog, _| {
+            backlog.into()
+        });
+        let help = "Handshakes under way at a listener";
+        each("listener_half_open", help, MetricKind::Gauge, |_, c| {
+            c.half_open.into()
+        });
+        let help = "Segments that a listener refused, by reason";
+        for (listener, (_, _, counts)) in names.iter().zip(some) {
+            for (reason, count) in counts.drops() {
+                let labels = [("listener", listener.as_str()), ("reason", reason.name())];
+                let name = "listener_dropped";
+                self.add(name, help, MetricKind::Counter, &labels, count as f64);
+            }
+        }
+        let help = "Listeners whose counts are only in the totals, there being so many";
+        let left_out = all.saturating_sub(some.len() as u64);
+        self.gauge("listeners_left_out", help, left_out);
     }
 
     /// What was collected.
@@ -68,7 +133,7 @@ impl Metrics {
             ("spin", counters.spin_ns),
             ("sleep", counters.sleep_ns),
         ] {
-            let labels = [("state", state)];
+            let labels = [WORKER[0], ("state", state)];
             self.add(
                 "worker_seconds",
                 help,
@@ -85,20 +150,22 @@ impl Metrics {
             &[],
             cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
         );
-        self.counter("turns", "Turns of the worker's loop", counters.turns);
-        let help = "Turns, and looks between them, by the microseconds that they took at most";
-        for (limit, count) in counters.turn_times.classes() {
-            let limit = limit.map_or("more".to_owned(), |limit| limit.to_string());
-            self.labelled("turns_by_time", help, ("microseconds", &limit), count);
-        }
+        self.of_worker("turns", "Turns of the worker's loop", counters.turns);
+        let help = "How long turns took, with what the core was taken away for";
+        self.times("turn_seconds", help, &counters.turn_times);
+        let help = "How long the first frame had waited when the worker woke";
+        self.times("wake_up_seconds", help, &counters.wake_ups);
+        let help =
+            "How long connections stood in a listener's queue before a process was offered them";
+        self.times("accept_wait_seconds", help, &counters.accept_waits);
         self.add(
             "longest_turn_seconds",
             "The longest turn, with what the core was taken away for",
             MetricKind::Gauge,
-            &[],
-            seconds(counters.turn_times.longest_ns()),
+            WORKER,
+            counters.turn_times.longest().as_secs_f64(),
         );
-        self.counter(
+        self.of_worker(
             "empty_turns",
             "Turns that found nothing",
             counters.empty_turns,
@@ -112,13 +179,13 @@ impl Metrics {
         );
         self.counter("tx_frames", "Frames and large segments sent", counters.sent);
         self.counter("tx_large", "Large segments sent", counters.large_sends);
-        self.counter("sleeps", "Times the worker slept", counters.sleeps);
-        self.counter(
+        self.of_worker("sleeps", "Times the worker slept", counters.sleeps);
+        self.of_worker(
             "moderated_sleeps",
             "Sleeps that frames could not interrupt for a while",
             counters.moderated_sleeps,
         );
-        self.counter(
+        self.of_worker(
             "polls",
             "Looks at descriptors without sleeping",
             counters.polls,
@@ -283,6 +350,8 @@ impl Metrics {
         ] {
             self.counter(name, help, value);
         }
+        let help = "Round-trip times, one a window at most (RFC 6298)";
+        self.times("tcp_round_trip_seconds", help, &c.round_trips);
         let help = "Segments not used by the TCP, by reason";
         for (reason, count) in c.drops() {
             self.labelled("tcp_dropped", help, ("reason", reason.name()), count);

@@ -1,12 +1,10 @@
 //! What the engine counts: above all, everything that it dropped or refused, by reason.
 
 mod metrics;
-mod turn_times;
-
-pub use turn_times::TurnTimes;
 
 pub use metrics::{Metrics, conn_info, state_name};
 
+use tcp::Histogram;
 use wire::segment::Malformed;
 
 /// Declares the reasons once: the enum, the list and the stable names.
@@ -139,8 +137,13 @@ pub struct Counters {
     pub grants_moved: u64,
     /// Connections that were offered to a process, not accepted, and offered to another.
     pub offers_retracted: u64,
-    /// How long turns, and looks between them, took.
-    pub turn_times: TurnTimes,
+    /// How long turns, and looks between them, took, with what the core was taken away for: what a
+    /// frame waits for at most that has just missed one.
+    pub turn_times: Histogram,
+    /// How long the first frame had waited that was there when the worker woke.
+    pub wake_ups: Histogram,
+    /// How long connections stood in a listener's queue before a process was offered them.
+    pub accept_waits: Histogram,
     drops: [u64; Drop::ALL.len()],
     malformed: [u64; Malformed::ALL.len()],
 }
@@ -171,7 +174,9 @@ impl Default for Counters {
             shared_sends: 0,
             grants_moved: 0,
             offers_retracted: 0,
-            turn_times: TurnTimes::default(),
+            turn_times: Histogram::default(),
+            wake_ups: Histogram::default(),
+            accept_waits: Histogram::default(),
             drops: [0; Drop::ALL.len()],
             malformed: [0; Malformed::ALL.len()],
         }

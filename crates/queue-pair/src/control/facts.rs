@@ -160,7 +160,7 @@ impl Explanation {
     }
 }
 
-/// A counter or gauge.
+/// A counter, a gauge or a histogram.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
     /// Its name: snake_case, with its unit, such as `rx_dropped_frames`.
@@ -168,16 +168,45 @@ pub struct Metric {
     /// What distinguishes it from others of the name, such as `("reason", "bad_checksum")`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<(String, String)>,
-    /// Whether it only grows.
+    /// How it behaves.
     pub kind: MetricKind,
-    /// Its value.
+    /// Its value; of a histogram, how many there were.
     pub value: f64,
     /// What it counts, in a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub help: String,
+    /// How they are distributed, if it is a histogram.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<Histogram>,
 }
 
-/// Whether a metric only grows.
+/// How what a metric counts is distributed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// All of them together, in the unit that the metric's name ends in.
+    pub sum: f64,
+    /// The largest.
+    pub longest: f64,
+    /// How many were at most so large, and larger than the limit before. What is beyond the last limit
+    /// only the metric's value counts.
+    pub buckets: Vec<(f64, u64)>,
+}
+
+impl Histogram {
+    /// The limit that a part `share` of all `count` does not exceed, from 0 to 1; beyond the last one the
+    /// largest of all.
+    pub fn quantile(&self, share: f64, count: f64) -> f64 {
+        let mut so_far = 0.0;
+        let holds = |(_, within): &&(f64, u64)| {
+            so_far += *within as f64;
+            so_far >= share * count
+        };
+        let limit = self.buckets.iter().find(holds).map(|(limit, _)| *limit);
+        limit.unwrap_or(self.longest).min(self.longest)
+    }
+}
+
+/// How a metric behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MetricKind {
@@ -185,4 +214,6 @@ pub enum MetricKind {
     Counter,
     /// It goes up and down.
     Gauge,
+    /// It counts by size, and only grows.
+    Histogram,
 }

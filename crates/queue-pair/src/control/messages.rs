@@ -154,7 +154,7 @@ pub enum Reply {
     /// The facts of a connection.
     Info(Box<ConnInfo>),
     /// The counters.
-    Stats(Vec<Metric>),
+    Stats(#[serde(with = "super::families")] Vec<Metric>),
     /// Some of the sockets.
     Sockets {
         /// The sockets.

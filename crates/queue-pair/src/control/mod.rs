@@ -7,11 +7,12 @@
 
 mod channel;
 mod facts;
+mod families;
 mod farewell;
 mod messages;
 
 pub use channel::{Channel, ChannelError, Fds, MAX_FDS, MAX_MESSAGE, MAX_UNSENT};
-pub use facts::{ConnInfo, Explanation, Metric, MetricKind, SocketRow};
+pub use facts::{ConnInfo, Explanation, Histogram, Metric, MetricKind, SocketRow};
 pub use farewell::Farewell;
 pub use messages::{Reply, Request, VERSION};
 

@@ -93,7 +93,7 @@ impl Connection {
         let cwnd_limited = self.recovery.is_cwnd_limited(&self.congestion);
         if progress {
             round = self.recovery.begins_round(ack);
-            rtt = self.take_round_trip(round, &outcome, tcp.options.timestamps, cx.now);
+            rtt = self.take_round_trip(round, &outcome, tcp.options.timestamps, cx);
             bytes = self.on_progress(ack, cx);
             let window = self.congestion.cwnd();
             self.validation.on_ack(cx.now, bytes, round, srtt, window);
@@ -299,8 +299,9 @@ impl Connection {
         round: bool,
         outcome: &Outcome,
         timestamps: Option<Timestamps>,
-        now: Instant,
+        cx: &mut Context<'_>,
     ) -> Option<Nanos> {
+        let now = cx.now;
         let sample = match (outcome.sent_at, timestamps) {
             (Some(sent_at), _) => Some(now.since(sent_at)),
             (None, Some(t))
@@ -316,6 +317,7 @@ impl Connection {
         // One measurement a window counts for the timeout, as RFC 6298's gains suppose.
         if round || self.backoff > 0 {
             self.rtt.on_sample(now, sample);
+            cx.common.counters.round_trips.record(sample.get());
             self.backoff = 0;
         } else {
             self.rtt.note(now, sample);

@@ -92,6 +92,7 @@ impl Connection {
         // One measurement a window counts for the timeout, as RFC 6298's gains suppose.
         if flight.round {
             self.rtt.on_sample(cx.now, sample);
+            cx.common.counters.round_trips.record(sample.get());
         } else {
             self.rtt.note(cx.now, sample);
         }

@@ -96,7 +96,9 @@ impl Connection {
         if self.state == State::SynSent && self.retransmits == 0 {
             // Karn: a SYN that left twice is not timed.
             let sent_at = self.stalled_since;
-            self.rtt.on_sample(cx.now, cx.now.since(sent_at));
+            let sample = cx.now.since(sent_at);
+            self.rtt.on_sample(cx.now, sample);
+            cx.common.counters.round_trips.record(sample.get());
         }
         self.congestion = Controller::new(self.congestion.algorithm(), self.snd.mss);
         //= RFC 6298 §5.7

@@ -9,9 +9,37 @@ use std::collections::{BTreeMap, VecDeque};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::config::ListenSpec;
+use crate::counters::DropReason;
 use crate::request::ListenError;
 use crate::slab::Slab;
 use crate::{ConnId, Instant, ListenerId};
+
+/// What is counted of one listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListenerCounts {
+    /// Connections made there, since it began.
+    pub accepts: u64,
+    /// Connections that wait now to be accepted.
+    pub waiting: u32,
+    /// Handshakes under way now.
+    pub half_open: u32,
+    drops: [u64; ListenerCounts::REASONS.len()],
+}
+
+impl ListenerCounts {
+    /// Why a listener refuses who wants to connect.
+    const REASONS: [DropReason; 4] = [
+        DropReason::AcceptQueueFull,
+        DropReason::HalfOpenFull,
+        DropReason::CookieWithheld,
+        DropReason::ConnectionsFull,
+    ];
+
+    /// Segments that it refused, by reason, since it began.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
+        Self::REASONS.into_iter().zip(self.drops)
+    }
+}
 
 pub(crate) struct Listener {
     pub(crate) spec: ListenSpec,
@@ -20,15 +48,50 @@ pub(crate) struct Listener {
     /// Until when a cookie of this listener may come back.
     pub(crate) cookies_until: Instant,
     /// Complete connections that wait to be accepted.
-    pub(crate) queue: VecDeque<ConnId>,
+    pub(crate) queue: VecDeque<Waiting>,
     /// On the event list.
     pub(crate) in_events: bool,
+    accepts: u64,
+    drops: [u64; ListenerCounts::REASONS.len()],
+}
+
+/// A complete connection that nobody has accepted.
+#[derive(Clone, Copy)]
+pub(crate) struct Waiting {
+    pub(crate) conn: ConnId,
+    pub(crate) since: Instant,
 }
 
 impl Listener {
     /// As in the kernel, the queue is full when it holds more than the backlog.
     pub(crate) fn is_full(&self) -> bool {
         self.queue.len() > self.spec.backlog as usize
+    }
+
+    /// A connection is complete, and waits.
+    pub(crate) fn complete(&mut self, conn: ConnId, now: Instant) {
+        self.accepts += 1;
+        self.queue.push_back(Waiting { conn, since: now });
+    }
+
+    /// Counts somebody who could not connect; returns the reason.
+    pub(crate) fn refuse(&mut self, reason: DropReason) -> DropReason {
+        let place = ListenerCounts::REASONS.iter().position(|r| *r == reason);
+        debug_assert!(place.is_some(), "{reason:?} is no reason of a listener's");
+        if let Some(place) = place {
+            self.drops[place] += 1;
+        }
+        reason
+    }
+
+    pub(crate) fn counts(&self) -> ListenerCounts {
+        ListenerCounts {
+            accepts: self.accepts,
+            // Limits are of 32 bits.
+            waiting: self.queue.len() as u32,
+            half_open: self.half_open,
+            drops: self.drops,
+        }
     }
 }
 
@@ -89,6 +152,8 @@ impl Listeners {
             cookies_until: Instant::ZERO,
             queue: VecDeque::new(),
             in_events: false,
+            accepts: 0,
+            drops: Default::default(),
         });
         let id = ListenerId { index, generation };
         for scope in scopes {

@@ -52,7 +52,7 @@ impl Stack {
             return Err(DropReason::NoListener);
         };
         if listener.is_full() {
-            return Err(DropReason::AcceptQueueFull);
+            return Err(listener.refuse(DropReason::AcceptQueueFull));
         }
         if listener.half_open >= listener.spec.max_half_open
             || self.half_opens.len() >= self.common.config.max_half_open
@@ -64,11 +64,15 @@ impl Stack {
                 !old || tcp.options.timestamps.is_none()
             });
             if !self.common.config.syn_cookies || unsafe_pair {
-                return Err(DropReason::HalfOpenFull);
+                return Err(listener.refuse(DropReason::HalfOpenFull));
             }
             let options = listener.spec.options;
             if !self.may_answer(now, segment) {
-                return Err(DropReason::CookieWithheld);
+                let reason = DropReason::CookieWithheld;
+                if let Some(listener) = self.listeners.get_mut(id) {
+                    listener.refuse(reason);
+                }
+                return Err(reason);
             }
             if let Some((pair, _)) = reuse {
                 // The acknowledgement that brings the cookie has to come to the listener.
@@ -209,13 +213,14 @@ impl Stack {
     }
 
     /// What one more connection of a listener starts with, if there is room for it.
-    pub(super) fn room_at(&self, id: ListenerId) -> Result<ConnOptions, DropReason> {
-        if self.connections.len() >= self.common.config.max_connections {
-            return Err(DropReason::ConnectionsFull);
+    pub(super) fn room_at(&mut self, id: ListenerId) -> Result<ConnOptions, DropReason> {
+        let full = self.connections.len() >= self.common.config.max_connections;
+        let listener = self.listeners.get_mut(id).ok_or(DropReason::NoListener)?;
+        if full {
+            return Err(listener.refuse(DropReason::ConnectionsFull));
         }
-        let listener = self.listeners.get(id).ok_or(DropReason::NoListener)?;
         if listener.is_full() {
-            return Err(DropReason::AcceptQueueFull);
+            return Err(listener.refuse(DropReason::AcceptQueueFull));
         }
         Ok(listener.spec.options)
     }
@@ -229,10 +234,14 @@ impl Stack {
         options: &ConnOptions,
     ) -> ConnId {
         let c = Connection::passive(now, handshake, options, &self.common.config);
+        if let Some(sent_at) = handshake.sent_at {
+            let round_trip = now.since(sent_at).get();
+            self.common.counters.round_trips.record(round_trip);
+        }
         let conn = self.add_connection(now, c);
         self.common.counters.passive_opens += 1;
         if let Some(listener) = self.listeners.get_mut(id) {
-            listener.queue.push_back(conn);
+            listener.complete(conn, now);
         }
         self.note_acceptable(id);
         conn

@@ -2,6 +2,7 @@
 
 use super::Stack;
 use crate::config::ListenSpec;
+use crate::listener::{Listener, ListenerCounts, Waiting};
 use crate::request::ListenError;
 use crate::{ConnId, Instant, ListenerId};
 
@@ -40,15 +41,15 @@ impl Stack {
                 self.forget_half_open(index);
             }
         }
-        for conn in listener.queue {
-            self.with_connection(now, conn, |c, cx| c.discard(cx));
+        for waiting in listener.queue {
+            self.with_connection(now, waiting.conn, |c, cx| c.discard(cx));
         }
     }
 
     /// The connection that has waited longest, if any. Its state is told anew by the next events,
     /// for its new owner.
     pub fn accept(&mut self, id: ListenerId) -> Option<ConnId> {
-        let conn = self.listeners.get_mut(id)?.queue.pop_front()?;
+        let conn = self.listeners.get_mut(id)?.queue.pop_front()?.conn;
         if let Some(c) = self.connections.get_mut(conn.index, conn.generation) {
             c.accepted = true;
             c.changed = true;
@@ -72,9 +73,22 @@ impl Stack {
             return false;
         };
         c.accepted = false;
-        listener.queue.push_front(conn);
+        listener.queue.push_front(Waiting { conn, since: now });
         self.note_acceptable(id);
         true
+    }
+
+    /// Since when the connection that [`accept`](Self::accept) would take waits there; what was given
+    /// back waits anew.
+    #[must_use]
+    pub fn waiting_since(&self, id: ListenerId) -> Option<Instant> {
+        Some(self.listeners.get(id)?.queue.front()?.since)
+    }
+
+    /// What is counted of a listener.
+    #[must_use]
+    pub fn listener_counts(&self, id: ListenerId) -> Option<ListenerCounts> {
+        self.listeners.get(id).map(Listener::counts)
     }
 
     /// Connections that wait to be accepted.

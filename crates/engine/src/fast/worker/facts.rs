@@ -6,7 +6,7 @@ use std::sync::Arc;
 use netdev::Device;
 
 use super::{SessionId, Worker};
-use crate::exchange::{Page, Row, RowKind, SESSIONS, Snapshot};
+use crate::exchange::{LISTENERS, Page, Row, RowKind, SESSIONS, Snapshot};
 use crate::fast::connections::Conn;
 use crate::fast::listeners::Listener;
 use crate::fast::session::Session;
@@ -34,11 +34,24 @@ impl<D: Device, N: Network> Worker<D, N> {
         snapshot.paths = self.paths.len() as u64;
         snapshot.held_frames = self.held.len() as u64;
         let live = self.sessions.iter().map(|(_, session)| session);
+        let mut shares = Shares::of(SESSIONS);
         for session in live.filter(|session| session.ended.is_none()) {
             snapshot.attached += 1;
-            if snapshot.sessions.len() < SESSIONS {
+            if shares.take(session.process.uid) {
                 let counts = (session.number, session.process.pid, session.counters);
                 snapshot.sessions.push(counts);
+            }
+        }
+        let mut shares = Shares::of(LISTENERS);
+        for listener in self.listeners.iter() {
+            let session = self.listener_process(listener);
+            // One that waits for the child of a fork has nobody for a moment.
+            let user = session.map_or(u32::MAX, |session| session.process.uid);
+            if let Some(counts) = self.stack.listener_counts(listener.id)
+                && shares.take(user)
+            {
+                let row = (listener.local, listener.backlog, counts);
+                snapshot.listening.push(row);
             }
         }
     }
@@ -150,7 +163,65 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 }
 
+/// Places in an answer, of which one user can have two thirds: whoever makes many listeners does not take
+/// those of others' from where the operator looks.
+struct Shares {
+    left: usize,
+    each: u16,
+    taken: [(u32, u16); Self::USERS],
+}
+
+impl Shares {
+    /// Users that are told apart; all further ones are one.
+    const USERS: usize = 16;
+
+    fn of(places: usize) -> Self {
+        Self {
+            left: places,
+            each: (places * 2 / 3) as u16,
+            taken: [(0, 0); Self::USERS],
+        }
+    }
+
+    /// One more place for a user, if there is one.
+    fn take(&mut self, user: u32) -> bool {
+        let known = self
+            .taken
+            .iter()
+            .position(|(who, n)| *n == 0 || *who == user);
+        let (who, taken) = &mut self.taken[known.unwrap_or(Self::USERS - 1)];
+        if self.left == 0 || *taken == self.each {
+            return false;
+        }
+        *who = user;
+        *taken += 1;
+        self.left -= 1;
+        true
+    }
+}
+
 fn owner(session: &Session) -> (u32, u32, Arc<str>) {
     let process = &session.process;
     (session.number, process.pid, Arc::clone(&process.program))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Shares;
+
+    #[test]
+    fn one_user_leaves_places_to_others() {
+        let mut shares = Shares::of(6);
+        let took = |shares: &mut Shares, user| (0..9).filter(|_| shares.take(user)).count();
+        assert_eq!(took(&mut shares, 7), 4);
+        assert_eq!(took(&mut shares, 0), 2);
+        assert_eq!(took(&mut shares, 8), 0);
+    }
+
+    #[test]
+    fn more_users_than_are_told_apart_share_what_is_there() {
+        let mut shares = Shares::of(48);
+        let took = (0..100).filter(|user| shares.take(*user)).count();
+        assert_eq!(took, 15 + 32);
+    }
 }

@@ -37,10 +37,13 @@ impl<D: Device, N: Network> Worker<D, N> {
             let Some(first) = self.choose_member(number) else {
                 return;
             };
+            let since = self.stack.waiting_since(stack_id);
             let Some(conn) = self.stack.accept(stack_id) else {
                 return;
             };
-            if !self.offer_to_some(first, conn, number) {
+            if self.offer_to_some(first, conn, number) {
+                self.waited(since);
+            } else {
                 // Nobody has memory for what it has received: it waits until some is given back.
                 self.stack.give_back(self.now, stack_id, conn);
                 if let Some(listener) = self.listeners.get_mut(number)
@@ -54,6 +57,13 @@ impl<D: Device, N: Network> Worker<D, N> {
                 return;
             }
         }
+    }
+
+    /// A connection that was in a listener's queue has been offered.
+    fn waited(&mut self, since: Option<Instant>) {
+        let waited = since.map(|since| self.now.saturating_duration_since(since));
+        let waited = waited.unwrap_or_default().as_nanos() as u64;
+        self.counters.accept_waits.record(waited);
     }
 
     /// Tries once more where connections wait for memory of the processes, if some was given back
@@ -294,8 +304,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         if waits && willing && !alone {
             // It goes to the front of the queue, and from there to the one that has asked.
             let found = self.stack.waiting(stack_id) > 0 || self.retract_oldest(number, name);
+            let since = self.stack.waiting_since(stack_id);
             if found && let Some(conn) = self.stack.accept(stack_id) {
-                if !self.offer(id, conn, number, name) {
+                if self.offer(id, conn, number, name) {
+                    self.waited(since);
+                } else {
                     self.stack.give_back(self.now, stack_id, conn);
                 }
             } else if let Some(listener) = self.listeners.get_mut(number) {

@@ -78,7 +78,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             } else {
                 self.counters.spin_ns += spent;
             }
-            self.counters.turn_times.took(spent);
+            self.counters.turn_times.record(spent);
             now = after;
             let mut looked = false;
             if now.saturating_duration_since(state.last_look) >= LOOK_INTERVAL {
@@ -116,6 +116,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 deadline: state.deadline,
             };
             now = self.sleep(&state.clock, due, now);
+            self.woke();
             state.last_look = now;
             self.look(&mut state, now);
             self.look_took(&state.clock, now);
@@ -142,9 +143,18 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
+    /// What waited while the worker slept says how long it took to wake. After that turns do not wait for
+    /// anybody but each other.
+    fn woke(&mut self) {
+        let waited = self.network.waiting();
+        if !waited.is_zero() {
+            self.counters.wake_ups.record(waited.as_nanos() as u64);
+        }
+    }
+
     fn look_took(&mut self, clock: &Clock, since: Instant) {
         let spent = clock.now().saturating_duration_since(since);
-        self.counters.turn_times.took(spent.as_nanos() as u64);
+        self.counters.turn_times.record(spent.as_nanos() as u64);
     }
 
     /// Looks at everything rare; true if anything was there.

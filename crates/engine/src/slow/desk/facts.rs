@@ -7,7 +7,7 @@ use queue_pair::control::{Explanation, Metric, MetricKind, SocketRow};
 use super::Desk;
 use crate::exchange::{Row, RowKind, Snapshot};
 use crate::fast::session::{SessionCounters, conn_ref};
-use crate::stats::{Metrics, conn_info, state_name};
+use crate::stats::{Counters, Metrics, conn_info, state_name};
 
 /// Receive queues whose counts fit in an answer.
 const QUEUES: usize = 64;
@@ -21,78 +21,8 @@ type Count = fn(&SessionCounters) -> u64;
 impl Desk {
     /// Every counter and gauge.
     pub(super) fn metrics(&self, of: &Snapshot) -> Vec<Metric> {
-        let mut metrics = Metrics::default();
-        let mut counters = of.worker.clone();
-        counters.add_drops(&self.counters);
-        metrics.worker(&counters);
-        metrics.tcp(&of.tcp);
-        for (name, value) in of.device.iter() {
-            let help = "Counts of the device";
-            metrics.labelled("device", help, ("count", name), value);
-        }
-        let of_queues: [(_, _, CountOfQueue); 2] = [
-            ("queue_frames", "Frames received by a receive queue", |c| {
-                c.received_frames
-            }),
-            (
-                "queue_dropped",
-                "Frames to a receive queue that were lost before the engine saw them",
-                netdev::Counters::receive_dropped,
-            ),
-        ];
-        for (name, help, count) in of_queues {
-            for (queue, counters) in of.queues.iter().take(QUEUES) {
-                let queue = queue.to_string();
-                metrics.labelled(name, help, ("queue", queue.as_str()), count(counters));
-            }
-        }
-        for (reason, count) in &of.steering {
-            let help = "Frames seen by the steering program, by what became of them and why";
-            metrics.labelled("steering", help, ("reason", reason), *count);
-        }
-        for (name, help, value) in [
-            (
-                "connections",
-                "Connections, orphans included",
-                of.connections,
-            ),
-            ("half_open", "Handshakes under way", of.half_open),
-            ("time_wait", "Pairs in TIME-WAIT", of.time_wait),
-            ("mtu", "Bytes of the largest packet that is sent", of.mtu),
-            ("listeners", "Listeners", of.listeners),
-            ("attached", "Sessions attached now", of.attached),
-            ("paths", "Destinations remembered", of.paths),
-            (
-                "held_frames",
-                "Frames waiting for a neighbour",
-                of.held_frames,
-            ),
-        ] {
-            metrics.gauge(name, help, value);
-        }
         let chains = self.bypassed_chains().len() as u64;
-        let help = "Chains of netfilter with rules that what is offloaded does not pass";
-        metrics.gauge("netfilter_chains", help, chains);
-        // All of one name together, as readers of metrics want it.
-        let of_sessions: [(_, _, Count); 4] = [
-            ("session_submissions", "Submissions taken", |c| {
-                c.submissions
-            }),
-            ("session_completions", "Completions posted", |c| {
-                c.completions
-            }),
-            ("session_doorbells", "Doorbells rung", |c| c.doorbells),
-            ("session_refused", "Requests refused", |c| c.refused),
-        ];
-        for (name, help, count) in of_sessions {
-            for (number, pid, counters) in &of.sessions {
-                let (number, pid) = (number.to_string(), pid.to_string());
-                let labels = [("session", number.as_str()), ("pid", pid.as_str())];
-                let value = count(counters) as f64;
-                metrics.add(name, help, MetricKind::Counter, &labels, value);
-            }
-        }
-        metrics.into_vec()
+        metrics(of, &self.counters, chains)
     }
 
     /// What became of a process's sockets: what the engine has of it (with the descriptors that the
@@ -137,6 +67,86 @@ impl Desk {
     }
 }
 
+/// Every counter and gauge: of the fast half, what the slow half has refused, and how many of the
+/// kernel's chains nothing of it passes.
+fn metrics(of: &Snapshot, refused: &Counters, chains: u64) -> Vec<Metric> {
+    let mut metrics = Metrics::default();
+    let mut counters = of.worker.clone();
+    counters.add_drops(refused);
+    metrics.worker(&counters);
+    metrics.tcp(&of.tcp);
+    for (name, value) in of.device.iter() {
+        let help = "Counts of the device";
+        metrics.labelled("device", help, ("count", name), value);
+    }
+    let of_queues: [(_, _, CountOfQueue); 2] = [
+        ("queue_frames", "Frames received by a receive queue", |c| {
+            c.received_frames
+        }),
+        (
+            "queue_dropped",
+            "Frames to a receive queue that were lost before the engine saw them",
+            netdev::Counters::receive_dropped,
+        ),
+    ];
+    for (name, help, count) in of_queues {
+        for (queue, counters) in of.queues.iter().take(QUEUES) {
+            let queue = queue.to_string();
+            metrics.labelled(name, help, ("queue", queue.as_str()), count(counters));
+        }
+    }
+    for (reason, count) in &of.steering {
+        let help = "Frames seen by the steering program, by what became of them and why";
+        metrics.labelled("steering", help, ("reason", reason), *count);
+    }
+    for (name, help, value) in [
+        (
+            "connections",
+            "Connections, orphans included",
+            of.connections,
+        ),
+        ("half_open", "Handshakes under way", of.half_open),
+        ("time_wait", "Pairs in TIME-WAIT", of.time_wait),
+        ("mtu", "Bytes of the largest packet that is sent", of.mtu),
+        ("listeners", "Listeners", of.listeners),
+        ("attached", "Sessions attached now", of.attached),
+        ("paths", "Destinations remembered", of.paths),
+        (
+            "held_frames",
+            "Frames waiting for a neighbour",
+            of.held_frames,
+        ),
+    ] {
+        metrics.gauge(name, help, value);
+    }
+    metrics.listeners(&of.listening, of.listeners);
+    let help = "Sessions whose counts are only in the totals, there being so many";
+    let left_out = of.attached.saturating_sub(of.sessions.len() as u64);
+    metrics.gauge("sessions_left_out", help, left_out);
+    let help = "Chains of netfilter with rules that what is offloaded does not pass";
+    metrics.gauge("netfilter_chains", help, chains);
+    // All of one name together, as readers of metrics want it.
+    let of_sessions: [(_, _, Count); 4] = [
+        ("session_submissions", "Submissions taken", |c| {
+            c.submissions
+        }),
+        ("session_completions", "Completions posted", |c| {
+            c.completions
+        }),
+        ("session_doorbells", "Doorbells rung", |c| c.doorbells),
+        ("session_refused", "Requests refused", |c| c.refused),
+    ];
+    for (name, help, count) in of_sessions {
+        for (number, pid, counters) in &of.sessions {
+            let (number, pid) = (number.to_string(), pid.to_string());
+            let labels = [("session", number.as_str()), ("pid", pid.as_str())];
+            let value = count(counters) as f64;
+            metrics.add(name, help, MetricKind::Counter, &labels, value);
+        }
+    }
+    metrics.into_vec()
+}
+
 /// A socket as people see it.
 pub(super) fn row(row: Row) -> SocketRow {
     let (session, pid, program) = match row.owner {
@@ -179,5 +189,46 @@ pub(super) fn row(row: Row) -> SocketRow {
             send_queue: info.send_queue,
             info: Some(conn_info(&info, age)),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::{LISTENERS, SESSIONS};
+    use queue_pair::control::{Channel, Fds, Reply};
+
+    #[test]
+    fn whatever_there_is_to_tell_fits_in_a_message() {
+        let mut of = Snapshot::default();
+        let count = u64::MAX / 3;
+        for n in 0..SESSIONS as u32 {
+            let counts = SessionCounters {
+                submissions: count,
+                completions: count,
+                doorbells: count,
+                refused: count,
+            };
+            of.sessions.push((u32::MAX - n, u32::MAX, counts));
+        }
+        // More than there are make up for counts that are zero here and can grow.
+        for port in 0..LISTENERS as u16 * 3 / 2 {
+            let local = format!(
+                "[2001:db8:1111:2222:3333:4444:5555:6666%4294967295]:{}",
+                65_535 - port
+            );
+            let local = local.parse().expect("an address");
+            of.listening
+                .push((local, u32::MAX, tcp::ListenerCounts::default()));
+        }
+        for queue in 0..2 * QUEUES as u32 {
+            of.queues
+                .push((1_000_000 + queue, netdev::Counters::default()));
+        }
+        of.steering = vec![("a_reason_with_a_name_that_is_longer_than_others", count); 64];
+        let told = metrics(&of, &Counters::default(), count);
+        let (mut engine, _client) = Channel::pair().expect("a pair");
+        let said = engine.send(&Reply::Stats(told), Fds::new());
+        assert!(said.is_ok(), "{said:?}");
     }
 }
