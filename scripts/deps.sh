@@ -14,7 +14,7 @@ test="$demo wrk=wrk redis-server=redis-server redis-cli=redis-tools
       sockperf=sockperf tshark=tshark valgrind=valgrind
       ab=apache2-utils h2load=nghttp2-client httperf=httperf iptables-legacy=iptables nft=nftables
       apache2=apache2-bin haproxy=haproxy python3=python3 dh=debhelper lintian=lintian
-      zsh=zsh fish=fish man=man-db"
+      zsh=zsh fish=fish man=man-db memcached=memcached"
 
 case "${1:-}" in
     build) wanted=$build ;;

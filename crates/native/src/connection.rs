@@ -82,6 +82,15 @@ impl Connection {
         errno
     }
 
+    /// Nothing is left to be received: by agreement, or because of an error, which whoever told of it
+    /// has taken from the socket.
+    ///
+    /// # Errors
+    /// What ended the connection.
+    pub(crate) fn ended(&self) -> Result<(), Errno> {
+        self.failed.map_or(Ok(()), Err)
+    }
+
     /// Takes note of `bytes` that were just sent and come back under `cookie`.
     pub(crate) fn remember(&mut self, cookie: u64, bytes: usize, memory: Option<Arc<Area>>) {
         let end = self.stream.written();

@@ -1,6 +1,7 @@
 //! A connection, on either side.
 
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicU8;
 
 use host::{ConnInfo, Errno, Shutdown, Socket};
 use rustix::fd::BorrowedFd;
@@ -74,6 +75,21 @@ impl Stream {
         match self {
             Stream::Engine(socket) => socket.send(bytes, more),
             Stream::Kernel(stream) => stream.send(bytes, more),
+        }
+    }
+
+    pub(crate) fn send_from(&mut self, bytes: &[AtomicU8], more: bool) -> Result<usize, Errno> {
+        match self {
+            Stream::Engine(socket) => {
+                let mut left = bytes;
+                socket.send_with(bytes.len(), more, |to| {
+                    let (piece, rest) = left.split_at(to.len().min(left.len()));
+                    queue_pair::copy_across(to, piece);
+                    left = rest;
+                    Ok(piece.len())
+                })
+            }
+            Stream::Kernel(stream) => stream.send_from(bytes, more),
         }
     }
 

@@ -69,6 +69,22 @@ impl Queue {
         })
     }
 
+    /// As [`send`](Self::send), from bytes that others may write meanwhile, such as a [view's]: what a
+    /// proxy does.
+    ///
+    /// # Errors
+    /// As for `send`.
+    ///
+    /// [view's]: crate::View::bytes
+    pub fn send_from(
+        &mut self,
+        handle: Handle,
+        bytes: &[AtomicU8],
+        more: bool,
+    ) -> Result<usize, Errno> {
+        self.transfer(handle, None, None, |stream| stream.send_from(bytes, more))
+    }
+
     /// Sends `len` bytes of `memory` from `offset` on, or as many as there is room for, without a
     /// copy at the host. With a cookie they come back as with [`send_async`](Self::send_async); until
     /// then they must not change.
@@ -102,22 +118,8 @@ impl Queue {
                 (Stream::Engine(socket), Place::Engine(registered)) => {
                     socket.send_registered(registered, offset, len, more)
                 }
-                (Stream::Kernel(stream), _) => {
-                    let bytes = memory.bytes()?;
-                    stream.send_from(&bytes[offset..offset + len], more)
-                }
-                // Made while there was no engine: copied as any other.
-                (Stream::Engine(socket), Place::Own(area)) => {
-                    let mut at = offset as u64;
-                    socket.send_with(len, more, |to| {
-                        let piece = to.len().min(offset + len - at as usize);
-                        let mut bytes = vec![0; piece];
-                        area.copy_out(at, &mut bytes).map_err(|_| Errno::FAULT)?;
-                        queue_pair::copy_in(to, &bytes);
-                        at += piece as u64;
-                        Ok(piece)
-                    })
-                }
+                // The kernel's connection, or memory that was made while there was no engine.
+                (stream, _) => stream.send_from(&memory.bytes()?[offset..offset + len], more),
             }
         })
     }
@@ -230,8 +232,11 @@ impl Queue {
         if out.is_empty() {
             return Ok(0);
         }
-        let received = connection.stream.receive(out, peek);
-        received.map_err(|errno| connection.note(errno))
+        match connection.stream.receive(out, peek) {
+            Ok(0) => connection.ended().map(|()| 0),
+            Ok(received) => Ok(received),
+            Err(errno) => Err(connection.note(errno)),
+        }
     }
 
     /// Sends by `send`, and remembers what is to come back.

@@ -62,10 +62,10 @@ impl Queue {
             }
         };
         match seen {
-            Ok(seen) => {
-                let view = seen.map(|seen| View { handle, seen });
-                connection.views += u64::from(view.is_some());
-                Ok(view)
+            Ok(None) => connection.ended().map(|()| None),
+            Ok(Some(seen)) => {
+                connection.views += 1;
+                Ok(Some(View { handle, seen }))
             }
             Err(errno) => Err(connection.note(errno)),
         }

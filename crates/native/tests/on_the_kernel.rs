@@ -252,6 +252,10 @@ fn an_end_by_agreement_and_one_by_reset_are_told_apart() {
     pair.queue.close(server).unwrap();
     let reset = Errno::CONNRESET.raw_os_error();
     assert_eq!(pair.until(Kind::End, CLIENT).error, reset);
+    // Whoever receives is told, too: what was reset is not taken for an end by agreement.
+    assert_eq!(pair.queue.recv(client, &mut [0; 4]), Err(Errno::CONNRESET));
+    let viewed = pair.queue.view(client, 4).map(|view| view.is_some());
+    assert_eq!(viewed, Err(Errno::CONNRESET));
     // What was not acknowledged comes back with the error.
     assert!(
         pair.seen

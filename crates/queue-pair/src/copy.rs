@@ -45,6 +45,23 @@ pub fn copy_out(from: &[AtomicU8], out: &mut [u8]) {
     }
 }
 
+/// Copies all of `from` to the beginning of `to`; both may be memory that others write.
+///
+/// # Panics
+/// `to` is shorter than `from`.
+pub fn copy_across(to: &[AtomicU8], from: &[AtomicU8]) {
+    let to = &to[..from.len()];
+    // SAFETY: both ranges have `from.len()` bytes; atomics may be written through a shared reference;
+    // they may overlap. For what may access them at the same time, see the module's documentation.
+    unsafe {
+        core::ptr::copy(
+            from.as_ptr().cast::<u8>(),
+            to.as_ptr().cast::<u8>().cast_mut(),
+            from.len(),
+        );
+    }
+}
+
 /// Fills `out` from the beginning of `from` and returns the Internet checksum's sum (RFC 1071) of
 /// the bytes that `out` now holds: the ones' complement sum of them as 16-bit big-endian words, an
 /// odd last byte padded with a zero on its right, folded, not complemented.

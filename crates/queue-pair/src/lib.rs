@@ -66,7 +66,7 @@ pub use area::Area;
 #[cfg(not(loom))]
 pub use born_here::BornHere;
 #[cfg(not(loom))]
-pub use copy::{copy_in, copy_out, copy_out_sum, read_in};
+pub use copy::{copy_across, copy_in, copy_out, copy_out_sum, read_in};
 #[cfg(not(loom))]
 pub use kernel_socket::{send_out, unacknowledged};
 #[cfg(not(loom))]
