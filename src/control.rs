@@ -24,6 +24,11 @@ pub struct Control {
 }
 
 impl Engine {
+    /// What it is called, in words.
+    pub fn name(&self) -> String {
+        format!("engine {}", self.engine)
+    }
+
     /// Connects to it.
     pub fn connect(&self) -> Result<Control> {
         let path = socket_path(&self.engine);
@@ -44,6 +49,13 @@ impl Engine {
 }
 
 impl Control {
+    /// The engine's process, as this namespace numbers it; nothing if it is not seen from here.
+    pub fn engine_process(&self) -> Option<u32> {
+        let engine = netdev::syscalls::peer_credentials(&self.channel).ok()?;
+        // 0: it is in another PID namespace.
+        Some(engine.pid).filter(|pid| *pid > 0)
+    }
+
     /// Asks, and returns the answer; an error if the engine refuses.
     pub fn ask(&mut self, request: &Request) -> Result<Reply> {
         self.ask_with(request, Fds::new())

@@ -2,29 +2,50 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | here | options, and the loop |
+//! | here | options, and the loops |
 //! | `sample` | what the engine said at two moments, and what happened between them |
-//! | `screen` | that for people: a page on a terminal, a line elsewhere |
+//! | `served` | who is served: programs, or listeners |
+//! | `cores` | where the engine's threads ran |
+//! | `history` | how it was some time back |
+//! | `line` | what happened, as a line |
+//! | `view` | what the person before the terminal wants to see, and the keys that say so |
+//! | `page` | what happened, as a page |
 
+mod cores;
+mod history;
+mod line;
+mod page;
 mod sample;
-mod screen;
+mod served;
+mod view;
 
 use crate::control::{Control, Engine, out_of_place};
 use anyhow::Result;
+use cores::Threads;
+use history::History;
+use page::Page;
 use queue_pair::control::{Reply, Request};
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event};
 use sample::{Between, Sample};
-use screen::History;
-use std::io::{IsTerminal, Write};
+use served::{By, Sort};
+use std::io::{IsTerminal, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use view::{INTERVALS, View};
 
 /// Show who is served by the engine, how much, and what it costs
 ///
-/// A page on a terminal, refreshed until Ctrl-C; elsewhere a line each time, for logs and scripts.
-/// Rates of programs are of the connections that they have; the line above counts all.
+/// A page on a terminal, until q; the keys are told by h. Elsewhere a line each time, for logs and
+/// scripts. Rates of programs and listeners are of the connections that they have; the lines above
+/// count all. Accept, Unread and Unacked are what waits: connections to be accepted, bytes to be read
+/// by the program, and bytes to be acknowledged by the peer. What a program opened itself came to no
+/// listener.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  outboard top\n  outboard top --program nginx --sort retrans\n  \
+    after_help = "Examples:\n  outboard top\n  outboard top --filter nginx --sort retrans\n  \
+    outboard top --by listener --filter :443\n  \
     outboard top -n 10 --interval 5s | tee load.log"
 )]
 pub struct Args {
@@ -34,26 +55,30 @@ pub struct Args {
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
     /// End after so many times
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Which program stands first
+    /// Print lines, also on a terminal
+    #[arg(short, long)]
+    batch: bool,
+    /// What stands in a row
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    by: By,
+    /// Who stands first
     #[arg(long, value_enum, default_value_t, value_name = "BY")]
     sort: Sort,
-    /// Show programs with this in their name only
-    #[arg(long, value_name = "NAME")]
-    program: Option<String>,
-}
-
-/// Which program stands first.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sort {
-    /// That of the most bytes a second.
-    #[default]
-    Bytes,
-    /// That of the most connections.
-    Conns,
-    /// That of the most segments sent again a second.
-    Retrans,
+    /// The other way round
+    #[arg(short, long)]
+    reverse: bool,
+    /// Show those only with this in their program's name or in an address that they listen on, or
+    /// the process of this number
+    #[arg(
+        short,
+        long,
+        alias = "program",
+        value_name = "TEXT",
+        default_value = ""
+    )]
+    filter: String,
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -63,7 +88,10 @@ fn interval(text: &str) -> Result<Duration, String> {
         None => (text.strip_suffix('s').ok_or(wrong)?, 1.0),
     };
     match number.parse::<f64>() {
-        Ok(number) if (0.05..=3600.0).contains(&(number * scale)) => {
+        Ok(number)
+            if (INTERVALS[0].as_secs_f64()..=INTERVALS[1].as_secs_f64())
+                .contains(&(number * scale)) =>
+        {
             Ok(Duration::from_secs_f64(number * scale))
         }
         _ => Err(wrong.into()),
@@ -73,39 +101,131 @@ fn interval(text: &str) -> Result<Duration, String> {
 /// Looks until told to stop.
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut control = args.engine.connect()?;
-    let terminal = std::io::stdout().is_terminal();
-    let mut history = History::default();
-    let mut before = take(&mut control)?;
-    let mut lines = 0;
-    loop {
+    if args.batch || !std::io::stdout().is_terminal() {
+        lines(&args, &mut control)?;
+    } else {
+        // Before the terminal is ours: these must put it back.
+        let stop = crate::stop::signals()?;
+        stop.set_nonblocking(true)?;
+        let mut terminal = ratatui::try_init()?;
+        let ended = pages(&args, control, &mut terminal, &stop);
+        ratatui::restore();
+        ended?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line each time.
+fn lines(args: &Args, control: &mut Control) -> Result<()> {
+    let mut before = take(control)?;
+    for number in 0..args.count.unwrap_or(u64::MAX) {
         std::thread::sleep(args.interval);
-        let now = take(&mut control)?;
-        let mut between = Between::of(&before, &now);
+        let now = take(control)?;
+        let between = Between::of(&before, &now);
         before = now;
-        between.arrange(args.sort, args.program.as_deref());
-        history.add(between.bytes_in + between.bytes_out);
-        let text = if terminal {
-            screen::page(&between, &history)
-        } else {
-            screen::line(&between, lines)
-        };
+        let served = between.served(args.by, args.sort, args.reverse, &args.filter);
+        let text = line::line(&between, &served, number);
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())?;
         out.flush()?;
-        lines += 1;
-        if args.count.is_some_and(|count| lines >= count) {
-            return Ok(ExitCode::SUCCESS);
+    }
+    Ok(())
+}
+
+/// How long a key or a signal may wait.
+const ATTENTION: Duration = Duration::from_millis(100);
+
+/// A page, drawn anew each time and after each key.
+fn pages(
+    args: &Args,
+    control: Control,
+    terminal: &mut DefaultTerminal,
+    stop: &UnixStream,
+) -> Result<()> {
+    let mut view = args.view();
+    let mut control = Some(control);
+    let (mut before, mut trouble) = (None, None);
+    let (mut between, mut history) = (Between::default(), History::default());
+    let (mut looked, mut due) = (0, Instant::now());
+    let name = args.engine.name();
+    while !view.ends && !stopped(stop) {
+        if due <= Instant::now() {
+            match look(args, &mut control) {
+                Ok(now) => {
+                    trouble = None;
+                    let since = before.replace(now).zip(before.as_ref());
+                    if let Some((since, now)) = since.filter(|_| !view.paused) {
+                        between = Between::of(&since, now);
+                        history.add(&between);
+                        looked += 1;
+                    }
+                }
+                // It may be started again.
+                Err(error) => (control, before, trouble) = (None, None, Some(error.to_string())),
+            }
+            due = Instant::now() + view.interval;
+        }
+        let page = Page {
+            engine: &name,
+            between: &between,
+            history: &history,
+            view: &view,
+            trouble: trouble.as_deref(),
+        };
+        terminal.draw(|frame| page.draw(frame))?;
+        if args.count.is_some_and(|count| looked >= count) {
+            break;
+        }
+        let left = due.saturating_duration_since(Instant::now());
+        if event::poll(left.min(ATTENTION))?
+            && let Event::Key(key) = event::read()?
+        {
+            view.press(key);
+            due = due.min(Instant::now() + view.interval);
+        }
+    }
+    Ok(())
+}
+
+impl Args {
+    fn view(&self) -> View {
+        View {
+            by: self.by,
+            sort: self.sort,
+            reverse: self.reverse,
+            filter: self.filter.clone(),
+            writes: false,
+            paused: false,
+            help: false,
+            skipped: 0,
+            interval: self.interval,
+            ends: false,
         }
     }
 }
 
+fn stopped(mut stop: &UnixStream) -> bool {
+    matches!(stop.read(&mut [0]), Ok(1))
+}
+
+/// Asks the engine, and looks for it if it was gone.
+fn look(args: &Args, control: &mut Option<Control>) -> Result<Sample> {
+    let asked = match control {
+        Some(control) => control,
+        None => control.insert(args.engine.connect()?),
+    };
+    take(asked)
+}
+
 /// Asks the engine for all that is shown.
 fn take(control: &mut Control) -> Result<Sample> {
+    let threads = control.engine_process().map(Threads::read);
+    let threads = threads.unwrap_or_default();
     let metrics = match control.ask(&Request::Stats)? {
         Reply::Stats(metrics) => metrics,
         other => return Err(out_of_place(&other)),
     };
-    let mut sample = Sample::new(Instant::now(), &metrics);
+    let mut sample = Sample::new(Instant::now(), &metrics, threads);
     let mut after = None;
     loop {
         match control.ask(&Request::Sockets {

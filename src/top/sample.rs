@@ -1,16 +1,11 @@
 //! What the engine said at a moment, and what happened between two.
 
-use super::Sort;
+use super::cores::{Core, Threads};
+use super::served::{self, Amounts, By, Connection, Served, Sort, Who};
 use queue_pair::control::{Metric, SocketRow};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::time::Instant;
-
-/// Whose sockets: the program's name, and the number of its process.
-type Who = (String, Option<u32>);
-
-/// Bytes received and sent, and segments sent again, of one connection.
-type Amounts = [u64; 3];
 
 /// What the engine said.
 #[derive(Debug, Clone)]
@@ -20,8 +15,10 @@ pub struct Sample {
     totals: HashMap<String, f64>,
     /// By name and label.
     labelled: BTreeMap<(String, String), f64>,
-    connections: HashMap<(SocketAddr, SocketAddr), (Who, Amounts)>,
-    listeners: BTreeMap<Who, Vec<SocketAddr>>,
+    threads: Threads,
+    pub(super) connections: HashMap<(SocketAddr, SocketAddr), Connection>,
+    /// Who listens where, and how many connections wait there to be accepted.
+    pub(super) listeners: BTreeMap<(Who, SocketAddr), u64>,
 }
 
 /// What happened between two samples, a second.
@@ -32,32 +29,30 @@ pub struct Between {
     pub accepted: f64,
     pub failed: f64,
     pub exchanges: f64,
+    pub segments: f64,
     pub bytes_in: f64,
     pub bytes_out: f64,
     pub retransmits: f64,
     pub drops: f64,
+    /// Why, those of the most first.
+    pub reasons: Vec<(String, f64)>,
     /// Cores that the engine's process used.
     pub cpu: f64,
     /// The worker's time by its state, as shares.
     pub worker: Vec<(String, f64)>,
-    pub programs: Vec<Program>,
-}
-
-/// One program.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Program {
-    pub name: String,
-    pub pid: Option<u32>,
-    pub listens: Vec<SocketAddr>,
-    pub connections: u64,
-    pub bytes_in: f64,
-    pub bytes_out: f64,
-    pub retransmits: f64,
+    /// The core that the engine says its worker is on, where it says so.
+    pub worker_core: Option<u64>,
+    /// The longest turn of the worker since it started, in seconds.
+    pub longest_turn: f64,
+    /// Where the engine's threads ran.
+    pub cores: Vec<Core>,
+    programs: Vec<Served>,
+    listeners: Vec<Served>,
 }
 
 impl Sample {
-    /// With what is counted.
-    pub fn new(at: Instant, metrics: &[Metric]) -> Self {
+    /// With what is counted, and where the engine's threads were.
+    pub fn new(at: Instant, metrics: &[Metric], threads: Threads) -> Self {
         let mut totals = HashMap::new();
         let mut labelled = BTreeMap::new();
         for metric in metrics {
@@ -72,6 +67,7 @@ impl Sample {
             at,
             totals,
             labelled,
+            threads,
             connections: HashMap::new(),
             listeners: BTreeMap::new(),
         }
@@ -81,101 +77,86 @@ impl Sample {
     pub fn add(&mut self, row: &SocketRow) {
         let who = (row.program.clone(), row.pid);
         let Some(peer) = row.peer else {
-            self.listeners.entry(who).or_default().push(row.local);
+            self.listeners.insert((who, row.local), row.receive_queue);
             return;
         };
-        let amounts = row.info.as_ref().map_or([0; 3], |info| {
-            [info.bytes_received, info.bytes_sent, info.retransmits]
-        });
-        self.connections.insert((row.local, peer), (who, amounts));
+        let amounts = row
+            .info
+            .as_ref()
+            .map_or(Amounts::default(), |info| Amounts {
+                segments: u64::from(info.segments_in) + u64::from(info.segments_out),
+                bytes_in: info.bytes_received,
+                bytes_out: info.bytes_sent,
+                retransmits: info.retransmits,
+            });
+        let connection = Connection {
+            who,
+            amounts,
+            unread: row.receive_queue,
+            unacked: row.send_queue,
+        };
+        self.connections.insert((row.local, peer), connection);
     }
 }
 
 impl Between {
     /// From two samples.
     pub fn of(before: &Sample, after: &Sample) -> Self {
-        let seconds = after
-            .at
-            .saturating_duration_since(before.at)
-            .as_secs_f64()
-            .max(1e-3);
+        let elapsed = after.at.saturating_duration_since(before.at);
+        let seconds = elapsed.as_secs_f64().max(1e-3);
         let total = |sample: &Sample, name: &str| sample.totals.get(name).copied().unwrap_or(0.0);
         // An engine that was started anew begins at nothing.
         let rate = |name: &str| (total(after, name) - total(before, name)).max(0.0) / seconds;
-        let worker = after
-            .labelled
-            .iter()
-            .filter(|((name, _), _)| name == "worker_seconds")
-            .map(|((name, state), value)| {
-                let key = (name.clone(), state.clone());
-                let was = before.labelled.get(&key).copied().unwrap_or(0.0);
-                (state.clone(), (value - was).max(0.0) / seconds)
-            })
-            .collect();
+        let by_label = |wanted: &str| -> Vec<(String, f64)> {
+            let of_name = after
+                .labelled
+                .iter()
+                .filter(|((name, _), _)| name == wanted);
+            of_name
+                .map(|(key, value)| {
+                    let was = before.labelled.get(key).copied().unwrap_or(0.0);
+                    (key.1.clone(), (value - was).max(0.0) / seconds)
+                })
+                .collect()
+        };
+        let mut reasons = by_label("dropped");
+        reasons.extend(by_label("rx_malformed"));
+        reasons.retain(|(_, rate)| *rate > 0.0);
+        reasons.sort_by(|(_, one), (_, other)| other.total_cmp(one));
         Self {
             connections: total(after, "connections") as u64,
             accepted: rate("tcp_passive_opens"),
             failed: rate("tcp_failures"),
             exchanges: rate("host_exchanges"),
+            segments: rate("tcp_segments_in") + rate("tcp_segments_out"),
             bytes_in: rate("tcp_bytes_in"),
             bytes_out: rate("tcp_bytes_out"),
             retransmits: rate("tcp_retransmits"),
             drops: rate("dropped") + rate("rx_malformed"),
+            reasons,
             cpu: rate("process_cpu_seconds"),
-            worker,
-            programs: programs(before, after, seconds),
+            worker: by_label("worker_seconds"),
+            worker_core: after.totals.get("worker_core").map(|core| *core as u64),
+            longest_turn: total(after, "longest_turn_seconds"),
+            cores: Core::between(&before.threads, &after.threads, seconds),
+            programs: served::served(By::Program, before, after, seconds),
+            listeners: served::served(By::Listener, before, after, seconds),
         }
     }
 
-    /// Leaves out the programs that are not asked for, and orders the rest.
-    pub fn arrange(&mut self, by: Sort, name: Option<&str>) {
-        if let Some(name) = name {
-            self.programs.retain(|program| program.name.contains(name));
+    /// Those who are served and have `filter` in their names or addresses, in order.
+    pub fn served(&self, by: By, sort: Sort, reverse: bool, filter: &str) -> Vec<&Served> {
+        let all = match by {
+            By::Program => &self.programs,
+            By::Listener => &self.listeners,
+        };
+        let mut rows: Vec<&Served> = all.iter().filter(|row| row.has(filter)).collect();
+        rows.sort_by(|one, other| sort.order(one, other));
+        if reverse {
+            rows.reverse();
         }
-        let key = |program: &Program| match by {
-            Sort::Bytes => program.bytes_in + program.bytes_out,
-            Sort::Conns => program.connections as f64,
-            Sort::Retrans => program.retransmits,
-        };
-        self.programs.sort_by(|one, other| {
-            let order = key(other).total_cmp(&key(one));
-            order.then_with(|| (&one.name, one.pid).cmp(&(&other.name, other.pid)))
-        });
+        rows
     }
-}
-
-fn programs(before: &Sample, after: &Sample, seconds: f64) -> Vec<Program> {
-    let mut all: BTreeMap<&Who, Program> = BTreeMap::new();
-    let new = |who: &Who| Program {
-        name: who.0.clone(),
-        pid: who.1,
-        listens: Vec::new(),
-        connections: 0,
-        bytes_in: 0.0,
-        bytes_out: 0.0,
-        retransmits: 0.0,
-    };
-    for (who, listens) in &after.listeners {
-        let program = all.entry(who).or_insert_with(|| new(who));
-        program.listens.clone_from(listens);
-        program.listens.sort();
-    }
-    for (ends, (who, amounts)) in &after.connections {
-        let program = all.entry(who).or_insert_with(|| new(who));
-        program.connections += 1;
-        // Of a connection that is new, or another between the same ends, all is new.
-        let was = before.connections.get(ends).map_or([0; 3], |(_, was)| *was);
-        let was = if was.iter().zip(amounts).all(|(was, now)| was <= now) {
-            was
-        } else {
-            [0; 3]
-        };
-        let grown = |index: usize| (amounts[index] - was[index]) as f64 / seconds;
-        program.bytes_in += grown(0);
-        program.bytes_out += grown(1);
-        program.retransmits += grown(2);
-    }
-    all.into_values().collect()
 }
 
 #[cfg(test)]
@@ -198,22 +179,25 @@ pub mod tests {
         }
     }
 
-    fn row(program: &str, peer: Option<u16>, amounts: Amounts) -> SocketRow {
+    /// Bytes received and sent, and segments sent again.
+    fn row(program: &str, local: &str, peer: Option<u16>, amounts: [u64; 3]) -> SocketRow {
         SocketRow {
             conn: None,
             session: Some(1),
             pid: Some(7),
             program: program.into(),
-            local: "10.0.0.1:80".parse().unwrap(),
+            local: local.parse().unwrap(),
             peer: peer.map(|port| ([10, 0, 0, 2], port).into()),
             within: false,
             state: "ESTABLISHED".into(),
-            receive_queue: 0,
-            send_queue: 0,
+            receive_queue: 5,
+            send_queue: 9,
             info: Some(ConnInfo {
                 bytes_received: amounts[0],
                 bytes_sent: amounts[1],
                 retransmits: amounts[2],
+                segments_in: amounts[0] as u32 / 100,
+                segments_out: amounts[1] as u32 / 100,
                 ..ConnInfo::default()
             }),
         }
@@ -241,37 +225,81 @@ pub mod tests {
                 metric("process_cpu_seconds", &[], of),
             ]
         };
-        let mut before = Sample::new(at, &metrics(1.0));
-        let mut after = Sample::new(at + Duration::from_secs(2), &metrics(2.0));
-        before.add(&row("nginx", Some(1), [100, 1000, 0]));
-        before.add(&row("nginx", Some(2), [900, 900, 9]));
-        after.add(&row("nginx", None, [0; 3]));
-        after.add(&row("nginx", Some(1), [300, 5000, 2]));
+        let threads = |ns| Threads::of([(11, "worker", 1, ns), (12, "control", 0, 7)]);
+        let mut before = Sample::new(at, &metrics(1.0), threads(1_000_000_000));
+        let later = at + Duration::from_secs(2);
+        let mut after = Sample::new(later, &metrics(2.0), threads(2_000_000_000));
+        let site = "10.0.0.1:80";
+        before.add(&row("nginx", site, Some(1), [100, 1000, 0]));
+        before.add(&row("nginx", site, Some(2), [900, 900, 9]));
+        after.add(&row("nginx", "0.0.0.0:80", None, [0; 3]));
+        after.add(&row("nginx", "0.0.0.0:443", None, [0; 3]));
+        after.add(&row("nginx", site, Some(1), [300, 5000, 2]));
         // Another connection between the same ends.
-        after.add(&row("nginx", Some(2), [100, 0, 0]));
-        after.add(&row("curl", Some(3), [4, 2, 6]));
+        after.add(&row("nginx", site, Some(2), [100, 0, 0]));
+        after.add(&row("curl", "10.0.0.1:40000", Some(3), [4, 2, 6]));
         Between::of(&before, &after)
     }
 
     #[test]
     fn rates_are_of_what_has_grown() {
-        let mut between = two_seconds();
+        let between = two_seconds();
         assert_eq!(
             (between.bytes_out, between.drops, between.cpu),
             (2000.0, 2.0, 0.5)
         );
         assert_eq!(between.worker, [("busy".to_owned(), 0.5)]);
-        between.arrange(Sort::Bytes, None);
-        let [nginx, curl] = &between.programs[..] else {
+        let reasons = [("b".to_owned(), 1.5), ("a".to_owned(), 0.5)];
+        assert_eq!(between.reasons, reasons);
+        let core = &between.cores[1];
+        assert_eq!(
+            (core.number, core.engine, core.threads.as_str()),
+            (1, 0.5, "worker")
+        );
+        let [nginx, curl] = between.served(By::Program, Sort::Bytes, false, "")[..] else {
             panic!("{between:?}");
         };
         assert_eq!((nginx.name.as_str(), nginx.connections), ("nginx", 2));
         assert_eq!((nginx.bytes_in, nginx.bytes_out), (150.0, 2000.0));
-        assert_eq!((nginx.retransmits, nginx.listens.len()), (1.0, 1));
+        assert_eq!((nginx.retransmits, nginx.listens.len()), (1.0, 2));
+        assert_eq!(nginx.segments, (2.0 + 40.0 + 1.0) / 2.0);
+        assert_eq!((nginx.waiting, nginx.unread, nginx.unacked), (10, 10, 18));
         assert_eq!((curl.name.as_str(), curl.bytes_in), ("curl", 2.0));
-        between.arrange(Sort::Retrans, None);
-        assert_eq!(between.programs[0].name, "curl");
-        between.arrange(Sort::Conns, Some("ngi"));
-        assert_eq!(between.programs.len(), 1);
+    }
+
+    #[test]
+    fn those_who_are_served_are_sorted_and_filtered() {
+        let between = two_seconds();
+        let first = |sort, reverse| {
+            between.served(By::Program, sort, reverse, "")[0]
+                .name
+                .clone()
+        };
+        assert_eq!(first(Sort::Retrans, false), "curl");
+        assert_eq!(first(Sort::Retrans, true), "nginx");
+        assert_eq!(first(Sort::Name, false), "curl");
+        for sort in [Sort::Conns, Sort::Segs, Sort::Waits] {
+            assert_eq!(first(sort, false), "nginx", "{sort:?}");
+        }
+        let rows = between.served(By::Program, Sort::Conns, false, "ngi");
+        assert_eq!(rows.len(), 1);
+    }
+
+    #[test]
+    fn a_listener_has_the_connections_that_came_to_it() {
+        let between = two_seconds();
+        let rows = between.served(By::Listener, Sort::Conns, false, "");
+        let seen: Vec<(String, u64)> = rows
+            .iter()
+            .map(|row| (row.places(), row.connections))
+            .collect();
+        // What a program opened itself came to no listener.
+        let expected = [("0.0.0.0:80", 2), ("(opened)", 1), ("0.0.0.0:443", 0)];
+        assert_eq!(
+            seen,
+            expected.map(|(place, count)| (place.to_owned(), count))
+        );
+        let of_port = between.served(By::Listener, Sort::Conns, false, ":443");
+        assert_eq!(of_port.len(), 1);
     }
 }
