@@ -71,6 +71,13 @@ impl Memory {
         bytes
     }
 
+    /// What `from` has received is now called by another name.
+    pub(crate) fn rename(&mut self, from: ConnId, to: ConnId) {
+        if let Some(stream) = self.streams.remove(&from) {
+            self.streams.insert(to, stream);
+        }
+    }
+
     /// Forgets a connection.
     pub(crate) fn release(&mut self, conn: ConnId) {
         self.streams.remove(&conn);

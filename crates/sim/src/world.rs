@@ -6,6 +6,7 @@
 //! prints it, with the last segments that were sent.
 
 mod applications;
+mod moving;
 mod run;
 
 use core::net::SocketAddr;

@@ -29,6 +29,8 @@
 //!   the name stays valid whatever happens on the wire, a failure included.
 //! - After `Close` the connection is an orphan: what is pending is sent and FIN with it, and send
 //!   memory is needed until [`acked`](ConnUpdate::acked) has passed it or the name is released.
+//! - [`export`](Stack::export) ends the name, too: the connection goes on in another stack, as a
+//!   [value](snapshot) in between.
 //! - TIME-WAIT outlives the name: only addresses and a few numbers are kept, in a bounded table.
 //!
 //! # What things cost
@@ -64,6 +66,7 @@ mod recovery;
 mod request;
 mod send_queue;
 mod slab;
+pub mod snapshot;
 mod stack;
 mod time;
 mod time_wait;
@@ -79,5 +82,6 @@ pub use info::{ConnInfo, State};
 pub use io::{FrameSink, Outgoing, PayloadStore, SinkFull};
 pub use listener::ListenerCounts;
 pub use request::{ConnOption, ConnectError, Extent, ListenError, Request, RequestError};
+pub use snapshot::{ExportError, ImportError, Snapshot};
 pub use stack::Stack;
 pub use time::Instant;

@@ -98,6 +98,25 @@ impl SendQueue {
         self.end = self.start;
     }
 
+    /// What is queued, in the order of the stream.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Extent> {
+        let extent = |&Piece { addr, len, .. }: &Piece| Extent { addr, len };
+        self.pieces.iter().map(extent)
+    }
+
+    /// A queue of which everything before `start` has been acknowledged.
+    pub(crate) fn resume(start: u64, extents: &[Extent]) -> SendQueue {
+        let mut queue = SendQueue {
+            pieces: VecDeque::new(),
+            start,
+            end: start,
+        };
+        for &extent in extents {
+            queue.push(extent);
+        }
+        queue
+    }
+
     /// The piece with the byte at `offset`: the first, or else the one that a search among all finds, so
     /// that it costs the same whether new data leaves or what was lost, and in whatever turn.
     #[inline]

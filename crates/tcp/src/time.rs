@@ -71,6 +71,12 @@ impl Instant {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// So long before this; the beginning if that is too early.
+    #[inline]
+    pub(crate) const fn before(self, span: Nanos) -> Instant {
+        Instant(self.0.saturating_sub(span.0))
+    }
+
     /// Whole seconds since the beginning, low bits.
     #[inline]
     pub(crate) const fn seconds(self) -> u32 {
@@ -165,6 +171,14 @@ impl Millis {
 
     pub(crate) fn get(self) -> Duration {
         Duration::from_millis(self.0.into())
+    }
+
+    pub(crate) const fn new(millis: u32) -> Millis {
+        Millis(millis)
+    }
+
+    pub(crate) const fn count(self) -> u32 {
+        self.0
     }
 }
 

@@ -94,7 +94,7 @@ impl Disturbances {
             return;
         }
         let on = rng.happens(Chance::percent(50));
-        let option = match rng.below(11) {
+        let option = match rng.below(13) {
             0 => ConnOption::NoDelay(on),
             1 => ConnOption::Cork(on),
             2 => ConnOption::QuickAck(on),
@@ -108,6 +108,11 @@ impl Disturbances {
             7 => return self.reroute(pair),
             9 => return self.squeeze(pair),
             8 if self.floods => return self.flood(pair),
+            10 | 11 => {
+                // It may be over already.
+                let _ = pair.move_connection(socket);
+                return;
+            }
             _ => return self.cut(pair),
         };
         // Likewise.

@@ -10,6 +10,7 @@ mod handshake;
 mod hostile;
 mod listener;
 mod long_paths;
+mod moving;
 mod pacing_of_acks;
 mod recovery;
 mod resets;

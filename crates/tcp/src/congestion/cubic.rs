@@ -72,6 +72,25 @@ impl Cubic {
         }
     }
 
+    /// Goes on from a window and W_max; growth after congestion begins a new epoch.
+    pub(super) fn resume(window: Window, w_max: u32) -> Cubic {
+        Cubic {
+            w_max,
+            prior: w_max.max(window.cwnd()),
+            stage: if window.ssthresh() == u32::MAX {
+                Stage::Start(HyStart::new())
+            } else {
+                Stage::Between
+            },
+            window,
+        }
+    }
+
+    /// W_max in bytes; 0 if there is none.
+    pub(super) fn w_max(&self) -> u32 {
+        self.w_max
+    }
+
     /// Reduces the threshold by beta_cubic = 0.7 (RFC 9438 section 4.6).
     //= RFC 9438 §4.6
     fn reduce(&mut self, in_flight: u32) {

@@ -8,6 +8,7 @@
 mod bbr;
 mod cubic;
 mod hystart;
+mod moving;
 mod reno;
 mod usage;
 mod validation;

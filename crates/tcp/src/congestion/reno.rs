@@ -20,6 +20,11 @@ impl Reno {
         }
     }
 
+    /// Goes on from a window.
+    pub(super) fn resume(window: Window) -> Reno {
+        Reno { window, acked: 0 }
+    }
+
     fn reduce(&mut self, in_flight: u32) {
         // RFC 5681 equation 4.
         self.window.set_ssthresh(self.window.flight(in_flight) / 2);

@@ -33,6 +33,18 @@ impl Window {
         }
     }
 
+    /// A window that goes on from where another stood. After congestion slow start is careful, as after
+    /// a timeout.
+    pub(super) fn resume(mss: u16, cwnd: u32, ssthresh: Option<u32>) -> Window {
+        let mut window = Window::new(mss);
+        window.set_cwnd(cwnd);
+        if let Some(bytes) = ssthresh {
+            window.set_ssthresh(bytes);
+            window.collapsed = true;
+        }
+        window
+    }
+
     /// cwnd: how much may be in flight, in bytes.
     #[inline]
     pub const fn cwnd(&self) -> u32 {

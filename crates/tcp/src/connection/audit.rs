@@ -63,7 +63,7 @@ impl Connection {
     }
 
     /// The numbers fit one another.
-    fn audit_bounds(&self) -> Result<(), &'static str> {
+    pub(super) fn audit_bounds(&self) -> Result<(), &'static str> {
         let rule = |holds: bool, broken: &'static str| if holds { Ok(()) } else { Err(broken) };
         rule(
             self.rcv.consumed <= self.rcv.received && self.rcv.received <= self.rcv.fin_at,

@@ -27,13 +27,13 @@ use crate::config::Config;
 #[derive(Clone, Copy)]
 pub(crate) struct ReceiveTuning {
     /// When this round began, in microseconds of the clock.
-    since: u32,
+    pub(super) since: u32,
     /// What had been consumed by then, the low bits.
-    from: u32,
+    pub(super) from: u32,
     /// The sender's round trip in milliseconds, rounded up; 0 while that is not known.
-    rtt_ms: u16,
+    pub(super) rtt_ms: u16,
     /// The buffer grows at all.
-    on: bool,
+    pub(super) on: bool,
     /// A round has ended, and the round trip may be taken for a little longer.
     may_lengthen: bool,
 }

@@ -28,11 +28,11 @@ pub(crate) struct EcnVars {
     /// Both sides agreed.
     pub(crate) enabled: bool,
     /// Congestion was experienced, and the peer has not said that it has heard of it: to be echoed.
-    echo: bool,
+    pub(super) echo: bool,
     /// The window has been reduced, and the peer has not been told.
     pub(super) reduced: bool,
     /// A reduction for a mark covers what was sent up to here.
-    until: SeqNumber,
+    pub(super) until: SeqNumber,
 }
 
 impl EcnVars {

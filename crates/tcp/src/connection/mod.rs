@@ -22,6 +22,8 @@
 //! | `mtu_probe` | path MTU probes (RFC 4821): one segment larger than the others |
 //! | `request` | what the owner asks for; closing |
 //! | `report` | what the owner is told |
+//! | `export` | the connection as a value |
+//! | `import` | a connection out of such a value |
 //! | `audit` | what always holds, for tests to ask |
 //!
 //! Nothing here reaches outside the connection. The stack looks at it afterwards (`settle`) and
@@ -33,7 +35,9 @@ mod bare;
 mod bbr;
 mod buffers;
 mod ecn;
+mod export;
 mod header;
+mod import;
 mod mtu_probe;
 mod open;
 mod pacing;

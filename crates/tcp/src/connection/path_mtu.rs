@@ -40,15 +40,15 @@ pub(crate) struct PathMtu {
     /// The largest that is sent.
     pub(super) mtu: u16,
     /// The least that is known not to get through.
-    too_big: u16,
+    pub(super) too_big: u16,
     /// The size of the probe in flight, or zero.
     pub(super) probe_size: u16,
     /// Where the probe begins.
     pub(super) probe_at: SeqNumber,
     /// When a larger size is tried, in seconds of the stack's clock.
-    look_at: u32,
+    pub(super) look_at: u32,
     /// The estimate is that of a black hole, and nothing has arrived since.
-    guessed: bool,
+    pub(super) guessed: bool,
     /// Since the last timeout the peer has answered something, though it acknowledged nothing new.
     pub(super) answered: bool,
 }

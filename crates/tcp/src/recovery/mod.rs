@@ -11,6 +11,7 @@
 //! | `flight` | all of these together, which exist only while something is in flight |
 //! | `clock` | when something is due, and at which pace it leaves |
 //! | `rtt` | round trips and the retransmission timeout (RFC 6298) |
+//! | `moving` | all of it as a value, and out of one |
 //!
 //! With a peer that reports ranges (RFC 2018) RACK is the one rule of loss: it takes the place of
 //! the counting of RFC 6675 §4, of which the pipe remains, and of the duplicate threshold, which
@@ -25,6 +26,7 @@
 mod clock;
 pub(crate) mod delivery;
 mod flight;
+mod moving;
 mod outstanding;
 mod prr;
 mod rack;

@@ -19,6 +19,7 @@
 //! many there are: whoever is late is found at the head of one of two orders by time.
 
 mod losing;
+mod pieces;
 
 use std::collections::VecDeque;
 

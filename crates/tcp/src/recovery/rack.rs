@@ -40,6 +40,15 @@ impl Reordering {
         }
     }
 
+    /// What was seen, and RACK.reo_wnd_mult, as they stood.
+    pub(super) fn resume(seen: bool, reo_wnd_mult: u8) -> Reordering {
+        Reordering {
+            seen,
+            reo_wnd_mult: reo_wnd_mult.max(1),
+            ..Reordering::new()
+        }
+    }
+
     /// Something arrived that others had overtaken by so many bytes.
     fn note(&mut self, bytes: u32, mss: u16) {
         self.seen = true;

@@ -47,6 +47,34 @@ impl RttEstimator {
         }
     }
 
+    /// The estimates as they stand: SRTT, RTTVAR, and the least round trip. All are zero before there was
+    /// anything to tell.
+    pub(crate) fn estimates(&self) -> [Nanos; 3] {
+        let [eighths, quarters] = [(self.srtt_x8, 125), (self.rttvar_x4, 250)]
+            .map(|(count, nanos)| Nanos::new(u64::from(count) * nanos));
+        [
+            eighths,
+            quarters,
+            Nanos::from_micros(self.min.min(self.min_before)),
+        ]
+    }
+
+    /// An estimator that goes on from such estimates.
+    pub(crate) fn resume(now: Instant, [srtt, rttvar, min]: [Nanos; 3]) -> RttEstimator {
+        let longest = MAX_RTO.as_micros() as u32;
+        let count = |span: Nanos, nanos: u64, most: u32| {
+            u32::try_from(span.get() / nanos).unwrap_or(most).min(most)
+        };
+        let min = count(min, 1_000, longest);
+        RttEstimator {
+            srtt_x8: count(srtt, 125, longest * 8),
+            rttvar_x4: count(rttvar, 250, longest * 4),
+            min,
+            min_before: min,
+            half: half(now),
+        }
+    }
+
     /// Our SYN or SYN-ACK had to be sent again: should there be no sample by the time data is sent,
     /// the timeout begins at three seconds (RFC 6298 rule 5.7).
     pub(crate) fn note_syn_timeout(&mut self) {
@@ -79,7 +107,7 @@ impl RttEstimator {
     #[inline]
     pub fn note(&mut self, now: Instant, rtt: Nanos) -> u32 {
         let sample = rtt.min(MAX_RTO).as_micros().max(1) as u32;
-        let half = (now.seconds() / (MIN_RTT_WINDOW_SECONDS / 2)) as u16;
+        let half = half(now);
         if half == self.half && self.min > 0 {
             self.min = self.min.min(sample);
         } else {
@@ -141,6 +169,11 @@ impl RttEstimator {
         let factor = 1_u32.checked_shl(backoffs).unwrap_or(u32::MAX);
         self.rto().times(factor).min(MAX_RTO)
     }
+}
+
+/// Which half of a [`MIN_RTT_WINDOW_SECONDS`] it is.
+fn half(now: Instant) -> u16 {
+    (now.seconds() / (MIN_RTT_WINDOW_SECONDS / 2)) as u16
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! | `handshake` | SYN and the ACK that completes a passive open |
 //! | `cookies` | the same without memory, when there are too many SYNs |
 //! | `icmp` | ICMP errors |
+//! | `moving` | connections out to another stack, and in |
 //! | `listening` | listeners, accept, give back |
 //! | `queries` | what anybody may ask |
 //! | `lists` | what is ready to be sent or told, and timers |
@@ -23,6 +24,7 @@ mod icmp;
 mod link;
 mod listening;
 mod lists;
+mod moving;
 mod queries;
 mod settle;
 mod timeout;

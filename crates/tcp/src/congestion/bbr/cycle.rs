@@ -105,7 +105,7 @@ impl Bbr {
     }
 
     /// BBRStartProbeBW_DOWN.
-    fn start_down(&mut self, now: Instant) {
+    pub(super) fn start_down(&mut self, now: Instant) {
         self.model.reset_congestion_signals();
         self.cycle.up_count = u32::MAX;
         // BBRPickProbeWait: two to three seconds, so that those who share do not probe together. The low

@@ -32,6 +32,11 @@ use crate::time::Nanos;
 use model::Model;
 use rate::{Sample, Sampler};
 
+/// The fastest path that is taken over from another stack, in bytes a second.
+const MOST_BW: u64 = 1 << 40;
+/// The longest.
+const MOST_RTT: Nanos = Nanos::from_secs(120);
+
 /// What an acknowledgement, or the passing of time, has told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
@@ -104,6 +109,26 @@ impl Bbr {
             prior_cwnd: 0,
             idle_restart: false,
         }
+    }
+
+    /// Goes on from a window, on a path of such a rate in bytes a second and such a least round trip. The
+    /// search for more begins anew; so does all of it if the path is not known, and one is zero.
+    pub(super) fn resume(now: Instant, window: Window, max_bw: u64, min_rtt: Nanos) -> Self {
+        let mut bbr = Self::new(window.mss());
+        bbr.window.set_cwnd(window.cwnd());
+        if max_bw > 0 && min_rtt > Nanos::ZERO {
+            bbr.model = Model::resume(now, max_bw.min(MOST_BW), min_rtt.min(MOST_RTT));
+            bbr.start_down(now);
+            bbr.set_pacing_rate();
+        }
+        bbr
+    }
+
+    /// The rate and the least round trip of the path, once Startup has found the rate.
+    pub(super) fn path(&self) -> Option<(u64, Nanos)> {
+        let model = &self.model;
+        let known = model.full_bw_reached && model.max_bw() > 0 && model.min_rtt > Nanos::ZERO;
+        known.then(|| (model.max_bw(), model.min_rtt))
     }
 
     fn mss(&self) -> u32 {

@@ -99,6 +99,19 @@ impl Model {
         }
     }
 
+    /// A path whose rate and least round trip are known.
+    pub(super) const fn resume(now: Instant, max_bw: u64, min_rtt: Nanos) -> Self {
+        Self {
+            max_bw: [max_bw; 2],
+            min_rtt,
+            min_rtt_at: now,
+            probe_rtt_min: min_rtt,
+            probe_rtt_min_at: now,
+            full_bw_reached: true,
+            ..Self::new()
+        }
+    }
+
     /// BBR.max_bw.
     pub(super) fn max_bw(&self) -> u64 {
         self.max_bw[0].max(self.max_bw[1])

@@ -50,6 +50,13 @@ impl Outstanding {
     /// Reneging (RFC 2018 §8): the peer's SACKs are void, and everything below `edge` is lost.
     pub(in crate::recovery) fn on_reneging(&mut self) {
         self.holes.clear();
+        (self.first_lost, self.first_flying) = (0, 0);
+        self.retransmissions.clear();
+        self.missing = self.edge.distance_from(self.una) as u32;
+        self.lost = self.missing;
+        if self.missing == 0 {
+            return;
+        }
         self.holes.push_back(Hole {
             left: self.una,
             right: self.edge,
@@ -58,10 +65,6 @@ impl Outstanding {
             // Nobody knows any more, so it is not to be timed.
             retransmissions: 1,
         });
-        (self.first_lost, self.first_flying) = (0, 0);
-        self.retransmissions.clear();
-        self.missing = self.edge.distance_from(self.una) as u32;
-        self.lost = self.missing;
     }
 
     /// What is lost was not lost after all.
@@ -94,7 +97,7 @@ impl Outstanding {
     }
 
     /// Finds the order of time anew.
-    fn order_retransmissions(&mut self) {
+    pub(super) fn order_retransmissions(&mut self) {
         let again = |hole: &&Hole| hole.state == State::Retransmitted;
         let found = self.holes.iter().filter(again).map(|hole| Retransmission {
             left: hole.left,
