@@ -297,6 +297,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                 let request = if abort {
                     Request::Abort
                 } else {
+                    // One that does not know yet that nobody else has it any more has said so there only.
+                    self.take_position(conn_id);
                     Request::Close
                 };
                 self.close_own(conn_id, request);
