@@ -1,4 +1,5 @@
-"""Becomes another program with one of its two connections, at the second attempt."""
+"""Becomes another program, which cannot be entered, with one of its two connections, at the second
+attempt."""
 import ctypes, os, socket, sys, time
 
 if sys.argv[1] == "next":
@@ -21,6 +22,7 @@ try:
 except OSError as error:
     print(error.strerror, flush=True)
 kept.recv(1)
+del os.environ["LD_PRELOAD"]
 words = [sys.executable, __file__, "next", str(passed.fileno())]
 arguments = (ctypes.c_char_p * 5)(*(os.fsencode(word) for word in words), None)
 ctypes.CDLL(None).execvp(arguments[0], arguments)

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 
 use netdev::steering::Endpoint;
+use queue_pair::ConnRef;
 use queue_pair::control::Farewell;
 use queue_pair::doorbell::Ringer;
 use rustix::event::{EventfdFlags, eventfd};
@@ -80,6 +81,8 @@ pub enum Order {
     },
     /// The child of a fork has ended without having attached.
     ChildEnded(u64),
+    /// The last copy of a ticket is closed.
+    TicketEnded(u64),
     /// The responder is gone.
     EndResponding,
 }
@@ -120,6 +123,15 @@ pub enum Ask {
     Fork(Option<u64>),
     /// Accept from a listener that came through a fork, too.
     AdoptListener(u32),
+    /// The process passes a connection to another program.
+    Ticket {
+        /// The connection.
+        conn: ConnRef,
+        /// Names the ticket.
+        token: u64,
+    },
+    /// The process was passed this ticket.
+    Claim(u64),
     /// Tell every process what follows from what the one that asks has submitted.
     Settle,
     /// The facts of a connection.
@@ -182,6 +194,13 @@ pub enum Told {
     Listening(u32),
     /// The bit of a doorbell.
     Waker(u32),
+    /// The ticket is valid.
+    Ticket {
+        /// The number of the connection's grant.
+        grant: u16,
+    },
+    /// The connection is the process's, too.
+    Claimed(Claimed),
     /// The facts of a connection, and its age.
     Info(Box<Facts>),
     /// All counts.
@@ -199,6 +218,17 @@ pub enum Told {
     Reloaded(Box<(Changes, Limits)>),
     /// As asked.
     Done,
+}
+
+/// A connection that came by a ticket.
+#[derive(Debug, Clone, Copy)]
+pub struct Claimed {
+    /// Its name.
+    pub conn: ConnId,
+    /// This end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub peer: SocketAddr,
 }
 
 /// The facts of a connection, and how long it is known.

@@ -1,13 +1,14 @@
-//! execve, by a program that hands its listening sockets to its successor.
+//! execve, by a program that hands its sockets to its successor.
 //!
 //! nginx does so when it changes its binary, and gives the successor an environment of its own
 //! making, from which what this library needs is missing: the successor would serve from the kernel
-//! without a word. So what is missing is put back, when a listening socket goes along. Everything
+//! without a word. So what is missing is put back, when a socket of the engine's goes along. Everything
 //! else that is executed gets the environment that the program chose.
 //!
-//! A connection of the engine's cannot go along: what is known of it is in this program's memory.
-//! The new program has a descriptor that is not connected (ENOTCONN), and the engine is told so.
-//! What libc executes by calls of its own (execl and its kin, posix_spawn) passes without a word.
+//! A connection of the engine's goes along as a ticket ([`travel`](crate::travel)), which the new
+//! program claims when it starts. If the engine gives none, the new program has a descriptor that is not
+//! connected (ENOTCONN), and the engine is told so. What libc executes by calls of its own (execl and
+//! its kin, posix_spawn) passes without a word.
 
 use core::ffi::{CStr, c_char, c_int};
 use std::ffi::CString;
@@ -17,15 +18,11 @@ use rustix::io::Errno;
 
 use crate::raw::{errno, result, set_errno, sys};
 use crate::table::Held;
+use crate::travel::{CONNECTION, Departing};
 use crate::{session, start, table};
-
-const CONNECTION: &str = "connection";
 
 /// Why the new program's descriptor is of no use.
 const PASSED: &str = "passed through exec: the new program cannot use it";
-
-/// Connections that are told of, at most.
-const TOLD: usize = 64;
 
 /// # Safety
 /// As execve: a path, and two lists of strings that end with null.
@@ -67,39 +64,47 @@ pub fn with<T>(exec: impl FnOnce() -> T) -> T {
 
 /// The connections of the engine's that stay open in the program that is executed.
 struct Passed {
-    fds: Vec<c_int>,
-    legacy: Legacy,
+    departing: Departing,
+    /// To tell of those that are lost.
+    lost: Option<(Vec<c_int>, Legacy)>,
 }
 
 impl Passed {
-    /// Tells the engine of them, if there are any, and `path`, if it is known, can be executed:
+    /// Has tickets stand for them, if there are any, and `path`, if it is known, can be executed:
     /// programs are looked for in many directories by trying.
     ///
     /// # Safety
     /// `path` is one for execve.
     unsafe fn tell(path: Option<*const c_char>) -> Option<Self> {
         let session = session::current()?;
-        let fds = inherited(|held| held.stream().is_some());
-        let fds: Vec<_> = fds.take(TOLD).collect();
-        if fds.is_empty() {
-            return None;
-        }
+        let mut fds = inherited(|held| held.stream().is_some()).peekable();
+        fds.peek()?;
         if let Some(path) = path {
             let at = libc::AT_FDCWD;
             // SAFETY: as the caller promises.
             result(unsafe { sys!(libc::SYS_faccessat, at, path, libc::X_OK) }).ok()?;
         }
-        let mut legacy = session.legacy()?;
-        for fd in &fds {
-            legacy.report(*fd, CONNECTION, PASSED);
-        }
-        Some(Self { fds, legacy })
+        let departing = Departing::begin(fds);
+        let lost: Vec<_> = departing.without_ticket().collect();
+        let lost = match lost[..] {
+            [] => None,
+            _ => session.legacy().map(|mut legacy| {
+                for fd in &lost {
+                    legacy.report(*fd, CONNECTION, PASSED);
+                }
+                (lost, legacy)
+            }),
+        };
+        Some(Self { departing, lost })
     }
 
     /// The program stays, and has its connections.
-    fn take_back(mut self) {
-        for fd in self.fds {
-            self.legacy.report(fd, CONNECTION, "");
+    fn take_back(self) {
+        self.departing.stay();
+        if let Some((lost, mut legacy)) = self.lost {
+            for fd in lost {
+                legacy.report(fd, CONNECTION, "");
+            }
         }
     }
 }
@@ -110,7 +115,7 @@ impl Passed {
 /// `environment` is null or a list of strings that ends with null.
 unsafe fn extend(environment: *const *const c_char) -> Option<Vec<*const c_char>> {
     let needed = start::settings().map(|settings| &settings.environment)?;
-    if !hands_over_listeners() || environment.is_null() {
+    if !hands_over() || environment.is_null() {
         return None;
     }
     let mut list = Vec::new();
@@ -145,9 +150,10 @@ unsafe fn extend(environment: *const *const c_char) -> Option<Vec<*const c_char>
     Some(list)
 }
 
-/// Whether a listening socket of the engine's stays open in the program that is executed.
-fn hands_over_listeners() -> bool {
-    inherited(|held| held.listener().is_some()).next().is_some()
+/// Whether a listening socket or connection of the engine's stays open in the program that is executed.
+fn hands_over() -> bool {
+    let ours = |held: &Held| held.listener().is_some() || held.stream().is_some();
+    inherited(ours).next().is_some()
 }
 
 /// The descriptors that stay open in the program that is executed, of those that are `meant`.

@@ -44,4 +44,5 @@ mod stdio;
 mod stream;
 mod table;
 mod tcp;
+mod travel;
 mod wait;

@@ -349,6 +349,18 @@ fn placeholder(family: c_int, close_on_exec: bool) -> Result<c_int, Errno> {
     Ok(new)
 }
 
+/// Makes `fd`, which is open, a number for a socket that is connected to nothing.
+pub fn replace_by_placeholder(fd: c_int, family: c_int) -> Result<(), Errno> {
+    // SAFETY: asks for a flag.
+    let flags = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFD) })?;
+    let close_on_exec = flags & libc::FD_CLOEXEC as usize != 0;
+    let flags = if close_on_exec { libc::O_CLOEXEC } else { 0 };
+    let fresh = Number(placeholder(family, true)?);
+    // SAFETY: the number was the program's, and stays open.
+    result(unsafe { sys!(libc::SYS_dup3, fresh.0, fd, flags) })?;
+    Ok(())
+}
+
 fn private_socket(family: c_int) -> Result<c_int, Errno> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
     // SAFETY: makes a socket.

@@ -11,7 +11,8 @@
 //! 3. It reads the settings from the environment. Without `OUTBOARD_SOCKET` nothing is ever
 //!    offloaded, and every socket stays the kernel's.
 //! 4. It registers the fork handlers.
-//! 5. It looks for listening sockets that were handed to the program, and shows them to the engine.
+//! 5. It looks for sockets that were handed to the program: it shows listening ones to the engine, and
+//!    claims connections.
 //! 6. The program's `main`. The first `listen` or `connect` attaches ([`session`](crate::session)).
 //! 7. [`finish`] runs as a destructor, when the program returns from `main` or calls `exit`.
 //! 8. fork: the parent's prepare handler has the session hold still, the child's lets go of what
@@ -110,5 +111,6 @@ extern "C" fn initialise() {
             after: inside::wakes,
         });
         crate::listener::inherited_listeners();
+        crate::travel::inherited();
     }
 }

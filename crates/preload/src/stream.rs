@@ -13,7 +13,7 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 
-use host::{OptionKind, Readiness, Shutdown, Socket};
+use host::{Carried, OptionKind, Readiness, Shutdown, Socket};
 use rustix::io::Errno;
 
 use crate::deadline::{Deadline, Patience};
@@ -52,6 +52,21 @@ impl Stream {
             receive_timeout: AtomicU64::new(0),
             send_timeout: AtomicU64::new(0),
             kept: options::Kept::default(),
+        }
+    }
+
+    /// Writes down what the program has set, for another one.
+    pub fn carry(&self, carried: &mut Carried) {
+        carried.receive_timeout = self.receive_timeout.load(Ordering::Relaxed);
+        carried.send_timeout = self.send_timeout();
+        carried.kept = self.kept.list();
+    }
+
+    /// Takes over what another program had set.
+    pub fn take_carried(&self, carried: &Carried) {
+        self.take_timeouts(carried.receive_timeout, carried.send_timeout);
+        for (level, name, value) in &carried.kept {
+            self.kept.set(*level, *name, *value);
         }
     }
 

@@ -34,6 +34,11 @@ impl Held {
         Self(description)
     }
 
+    /// Whether both are references to one description.
+    pub fn is(&self, other: &Self) -> bool {
+        core::ptr::eq(self.0, other.0)
+    }
+
     /// Leaves the reference to the table.
     fn into_table(self) -> usize {
         let address = core::ptr::from_ref(self.0) as usize;

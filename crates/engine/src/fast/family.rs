@@ -1,4 +1,4 @@
-//! The processes that have one connection together, since a fork.
+//! The processes that have one connection together, since a fork, or since it was passed.
 //!
 //! Every holder writes through its own ring and memory. What they write becomes one stream, and each
 //! is told how much of *its own* bytes the peer has acknowledged: their memory is free. Reading is
@@ -13,8 +13,9 @@ use crate::fast::connections::SessionId;
 pub enum Who {
     /// An attached process.
     Session(SessionId),
-    /// The child of a fork that has not attached, by its token.
-    Fork(u64),
+    /// Somebody who is still to come, by a token: the child of a fork that has not attached, or whoever
+    /// will claim a ticket.
+    Awaited(u64),
 }
 
 /// What a holder has done, and what it knows.
@@ -122,7 +123,10 @@ impl Family {
 
     /// A child has attached: what was held for it is its session's.
     pub fn rename(&mut self, token: u64, session: SessionId) -> bool {
-        let holder = self.holders.iter_mut().find(|h| h.who == Who::Fork(token));
+        let holder = self
+            .holders
+            .iter_mut()
+            .find(|h| h.who == Who::Awaited(token));
         holder.map(|h| h.who = Who::Session(session)).is_some()
     }
 
@@ -272,7 +276,7 @@ mod tests {
     fn who_is_left_is_known() {
         let mut family = Family::of_one(A, 0, 0, 0);
         assert_eq!(family.last_one(), Some(A));
-        family.join(Who::Fork(9));
+        family.join(Who::Awaited(9));
         assert_eq!((family.last_one(), family.open()), (None, 2));
         family.holder_mut(Who::Session(A)).expect("there").closed = true;
         assert_eq!(family.only_open(), None, "a child that has not attached");

@@ -232,6 +232,21 @@ impl Metrics {
             "Sends on connections that several processes have",
             counters.shared_sends,
         );
+        self.counter(
+            "passed",
+            "Connections that a program has passed to another",
+            counters.tickets,
+        );
+        self.counter(
+            "passed_claimed",
+            "Times that a program has taken a connection that was passed to it",
+            counters.tickets_claimed,
+        );
+        self.counter(
+            "passed_unclaimed",
+            "Connections that were passed to programs which cannot use them",
+            counters.tickets_unclaimed,
+        );
         let help = "Frames that are no TCP segments, by reason";
         for reason in Malformed::ALL {
             let count = counters.refused_frames(*reason);

@@ -67,6 +67,8 @@ reasons! {
     SessionsOfUser = "sessions_of_user",
     /// A program that would have been one session too many.
     SessionsFull = "sessions_full",
+    /// A connection that was passed to another program while too many others were under way.
+    TicketsFull = "tickets_full",
 }
 
 impl Drop {
@@ -135,6 +137,12 @@ pub struct Counters {
     pub shared_sends: u64,
     /// Times that the right to read a connection went from one process to another.
     pub grants_moved: u64,
+    /// Connections that a program has passed to another.
+    pub tickets: u64,
+    /// Times that the other took one.
+    pub tickets_claimed: u64,
+    /// Connections that were passed and that nobody took.
+    pub tickets_unclaimed: u64,
     /// Connections that were offered to a process, not accepted, and offered to another.
     pub offers_retracted: u64,
     /// How long turns, and looks between them, took, with what the core was taken away for: what a
@@ -173,6 +181,9 @@ impl Default for Counters {
             given_back: 0,
             shared_sends: 0,
             grants_moved: 0,
+            tickets: 0,
+            tickets_claimed: 0,
+            tickets_unclaimed: 0,
             offers_retracted: 0,
             turn_times: Histogram::default(),
             wake_ups: Histogram::default(),
@@ -201,6 +212,7 @@ impl Counters {
         for (count, more) in self.drops.iter_mut().zip(other.drops) {
             *count += more;
         }
+        self.tickets_unclaimed += other.tickets_unclaimed;
     }
 
     /// Counts a frame that is no segment.

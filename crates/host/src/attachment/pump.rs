@@ -11,9 +11,11 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
+use queue_pair::control::{Carried, Reply, Request};
 use queue_pair::region::RingCells;
 use queue_pair::ring::Consumer;
 use queue_pair::{Completion, ConnRef, Submission, Violation};
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
 use super::{Attachment, CONDEMNED, ENDED, LIVE, errno_from};
@@ -235,6 +237,52 @@ impl Attachment {
                 Ok(())
             }
         }
+    }
+
+    /// Claims a ticket. Nobody takes in what the engine says meanwhile: the socket has to be known first.
+    pub(crate) fn claim(
+        self: &Arc<Self>,
+        session: &Arc<SessionCore>,
+        ticket: OwnedFd,
+    ) -> Result<(Arc<SocketCore>, Carried), Errno> {
+        let mut pump = lock(&self.pump);
+        let shown = [ticket].into_iter().collect();
+        let (reply, _) = self.request(&Request::Claim, shown)?;
+        let Reply::Claimed {
+            conn,
+            local,
+            peer,
+            carried,
+        } = reply
+        else {
+            return Err(Errno::PROTO);
+        };
+        while let Some(known) = pump.connections.get(conn) {
+            if known.share_handle() {
+                return Ok((Arc::clone(known), carried));
+            }
+            // This process has had it, and closed it. What the engine has still said of that ends with
+            // its release, which is here by now.
+            let Ok(Some(completion)) = pump.completions.take() else {
+                self.post_surely(Submission::Close {
+                    conn,
+                    abort: false,
+                    at: monotonic_ns(),
+                });
+                return Err(Errno::BUSY);
+            };
+            if self.deliver(&mut pump, session, completion).is_err() {
+                self.condemn();
+                return Err(Errno::PROTO);
+            }
+            pump.completions.release();
+        }
+        let socket = SocketCore::claimed(session, self, conn, [local, peer], &carried);
+        if self.admit(&mut pump, conn, Arc::clone(&socket)).is_err() {
+            self.condemn();
+            return Err(Errno::PROTO);
+        }
+        Ok((socket, carried))
     }
 
     fn admit(

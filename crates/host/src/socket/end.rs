@@ -75,7 +75,8 @@ impl SocketCore {
     /// it resets the connection, if data was unread or the program lingers for no time.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
-        if std::mem::replace(&mut state.closed, true) {
+        state.handles = state.handles.saturating_sub(1);
+        if state.handles > 0 || std::mem::replace(&mut state.closed, true) {
             return;
         }
         let mut farewell = None;

@@ -11,6 +11,7 @@
 //! - `events`: what the engine reports of the connection
 //! - `end`: shutdown and close
 //! - `sharing`: connections that other processes have, too, since a fork
+//! - `travel`: connections that are passed to another program
 //! - `options`: what `setsockopt` sets
 
 mod end;
@@ -20,6 +21,7 @@ mod place;
 mod receive;
 mod send;
 mod sharing;
+mod travel;
 mod view;
 
 use std::net::SocketAddr;
@@ -44,6 +46,7 @@ use crate::session::SessionCore;
 pub use end::Shutdown;
 pub use place::{Registered, Room};
 use sharing::Elsewhere;
+use travel::Passed;
 
 pub use options::DEFAULT_SEND_BUFFER;
 pub(crate) use options::Options;
@@ -102,6 +105,8 @@ struct State {
     write_shut: bool,
     /// The program has no descriptor of it any more.
     closed: bool,
+    /// How many [`Socket`]s stand for it: one, unless the process was passed what it had.
+    handles: u32,
     /// The grant under which this process reads it. `None`: another process does, or did last.
     grant: Option<u16>,
     /// An accept has taken it.
@@ -110,6 +115,8 @@ struct State {
     elsewhere: Elsewhere,
     /// The forks of this process when the connection was last known to be its alone.
     alone_since: u32,
+    /// To other programs.
+    passed: Passed,
     /// The last send found no memory or no room in the ring.
     starved: bool,
     /// It stands in the attachment's list of those to be told when there is memory or room.
@@ -144,10 +151,12 @@ impl State {
             read_shut: false,
             write_shut: false,
             closed: false,
+            handles: 1,
             grant: None,
             accepted: true,
             elsewhere: Elsewhere::default(),
             alone_since: 0,
+            passed: Passed::default(),
             starved: false,
             listed_as_starved: false,
             owes_announcement: false,

@@ -108,6 +108,14 @@ impl Options {
         self.chosen_send_buffer = Some(bytes.max(MIN_SEND_BUFFER));
     }
 
+    pub(super) fn chosen_send_buffer(&self) -> Option<u64> {
+        self.chosen_send_buffer
+    }
+
+    pub(super) fn receive_low(&self) -> u64 {
+        self.receive_low
+    }
+
     pub(super) fn advised_send_buffer(&self) -> u64 {
         self.advised_send_buffer
     }

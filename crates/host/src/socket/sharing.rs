@@ -23,7 +23,7 @@ use crate::send_queue::SendQueue;
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// No number of forks: the connection came through one.
-const NEVER_ALONE: u32 = u32::MAX;
+pub(super) const NEVER_ALONE: u32 = u32::MAX;
 
 /// What is known of a connection that another process may read.
 #[derive(Debug, Default)]
@@ -174,7 +174,8 @@ impl SocketCore {
         state.elsewhere.answers = state.elsewhere.answers.wrapping_add(1);
         state.elsewhere.refused = None;
         // What was said before the last fork says nothing of the child.
-        if alone_since.is_some_and(|forks| forks == attachment.forks()) {
+        let alone = alone_since.is_some_and(|forks| forks == attachment.forks());
+        if alone && state.passed.is_before(grant) {
             state.alone_since = attachment.forks();
         }
         self.refresh(&state);

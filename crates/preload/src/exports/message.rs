@@ -6,9 +6,9 @@ use rustix::io::Errno;
 
 use super::{blocking, kernel, points};
 use crate::buffers::{Parts, PartsMut};
-use crate::numbers;
 use crate::raw::libc_return;
 use crate::stream::{self, StreamRef};
+use crate::{numbers, travel};
 
 points! {
     fn recvfrom(
@@ -83,10 +83,15 @@ points! {
 
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
         match stream::of(fd) {
-            None => blocking!(
-                sendmsg(fd => c_int, message => *const msghdr, flags => c_int) -> ssize_t,
-                kernel!(SYS_sendmsg, fd, message, flags)
-            ),
+            None => {
+                // SAFETY: the program's own message header.
+                let outgoing = unsafe { travel::outgoing(message) };
+                let message = outgoing.as_ref().map_or(message, |it| &raw const it.header);
+                blocking!(
+                    sendmsg(fd => c_int, message => *const msghdr, flags => c_int) -> ssize_t,
+                    kernel!(SYS_sendmsg, fd, message, flags)
+                )
+            }
             // SAFETY: the program's own message header.
             Some(stream) => libc_return(unsafe { send_message(&stream, message, flags) }),
         }
@@ -117,7 +122,8 @@ points! {
 
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
         let Some(stream) = stream::of(fd) else {
-            return kernel!(SYS_sendmmsg, fd, messages, count, flags) as c_int;
+            // SAFETY: the program gives `count` message headers.
+            return unsafe { send_several(fd, messages, count, flags) };
         };
         // SAFETY: the program gives `count` message headers.
         libc_return(unsafe {
@@ -133,26 +139,57 @@ points! {
     }
 }
 
-/// Descriptors that came with a message are new numbers.
+/// Messages to whom the kernel delivers them. The list is copied if connections are passed.
+///
+/// # Safety
+/// `messages` points to `count` headers.
+unsafe fn send_several(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+    let count = count.min(MOST_MESSAGES);
+    // SAFETY: within the array that the caller promises.
+    let header = |index| unsafe { &raw const (*messages.add(index)).msg_hdr };
+    let mut indices = 0..count as usize;
+    // SAFETY: as the caller promises.
+    if !indices.any(|index| unsafe { travel::carries(header(index)) }) {
+        return kernel!(SYS_sendmmsg, fd, messages, count, flags) as c_int;
+    }
+    // SAFETY: as the caller promises.
+    let outgoing = |index| unsafe { travel::outgoing(header(index)) };
+    let passed: Vec<Option<travel::Outgoing>> = (0..count as usize).map(outgoing).collect();
+    let copy = |(index, passed): (usize, &Option<travel::Outgoing>)| {
+        // SAFETY: within the array that the caller promises.
+        let mut copy = unsafe { messages.add(index).read() };
+        if let Some(passed) = passed {
+            copy.msg_hdr = passed.header;
+        }
+        copy
+    };
+    let mut copies: Vec<mmsghdr> = passed.iter().enumerate().map(copy).collect();
+    let sent = kernel!(SYS_sendmmsg, fd, copies.as_mut_ptr(), count, flags) as c_int;
+    for (index, copy) in copies
+        .iter()
+        .enumerate()
+        .take(usize::try_from(sent).unwrap_or(0))
+    {
+        // SAFETY: within the array that the caller promises.
+        unsafe { (*messages.add(index)).msg_len = copy.msg_len };
+    }
+    sent
+}
+
+/// The kernel's UIO_MAXIOV, which bounds the messages of one call.
+const MOST_MESSAGES: c_uint = 1024;
+
+/// Descriptors that came with a message are new numbers, and tickets among them connections.
 ///
 /// # Safety
 /// `message` points to a header that recvmsg has filled.
 unsafe fn numbers_came(message: *mut msghdr) {
-    // SAFETY: the kernel has made the list of what came along whole; descriptors fill the rest of
-    // their part of it.
-    unsafe {
-        let mut part = libc::CMSG_FIRSTHDR(message);
-        while let Some(header) = part.as_ref() {
-            if header.cmsg_level == libc::SOL_SOCKET && header.cmsg_type == libc::SCM_RIGHTS {
-                let bytes = header.cmsg_len - libc::CMSG_LEN(0) as usize;
-                let fds = libc::CMSG_DATA(part).cast::<c_int>();
-                for index in 0..bytes / size_of::<c_int>() {
-                    numbers::handed_out(fds.add(index).read_unaligned());
-                }
-            }
-            part = libc::CMSG_NXTHDR(message, part);
-        }
-    }
+    // SAFETY: the kernel has made the list of what came along whole.
+    let fds = unsafe { travel::rights(message) };
+    travel::arrived(fds.map(|at| {
+        // SAFETY: within that list.
+        numbers::handed_out(unsafe { at.read_unaligned() })
+    }));
 }
 
 /// # Safety
@@ -204,8 +241,7 @@ unsafe fn each_message(
     count: c_uint,
     mut one: impl FnMut(*mut mmsghdr, bool) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
-    // The kernel's UIO_MAXIOV bounds the count.
-    for index in 0..(count as usize).min(1024) {
+    for index in 0..count.min(MOST_MESSAGES) as usize {
         // SAFETY: within the array that the caller promises.
         let message = unsafe { messages.add(index) };
         match one(message, index == 0) {
@@ -215,7 +251,7 @@ unsafe fn each_message(
             Err(_) => return Ok(index),
         }
     }
-    Ok((count as usize).min(1024))
+    Ok(count.min(MOST_MESSAGES) as usize)
 }
 
 /// A message with more parts than the kernel takes is too long, not invalid.

@@ -1,6 +1,7 @@
 //! The messages of the control socket.
 
 use super::facts::{ConnInfo, Explanation, Metric, SocketRow};
+use super::ticket::Carried;
 use crate::ConnRef;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -62,6 +63,19 @@ pub enum Request {
         /// Its name in the session that it came from.
         listener: u32,
     },
+    /// This process is about to pass a connection to another program, and keeps its own share of it.
+    /// What it has written belongs before whatever the other will write. The answer is
+    /// [`Reply::Ticket`].
+    Ticket {
+        /// The connection.
+        conn: ConnRef,
+        /// For whoever claims it.
+        carried: Carried,
+    },
+    /// The ticket that comes along was passed to this process, which has its connection from now on,
+    /// too. The answer is [`Reply::Claimed`]; what there is to know of the connection follows as for
+    /// one that came through a fork.
+    Claim,
     /// What this process has submitted takes effect before the answer, which is [`Reply::Done`], and
     /// every process that it concerns is told by then.
     Settle,
@@ -150,6 +164,23 @@ pub enum Reply {
     Forked {
         /// For the child's [`Request::Attach`].
         token: u64,
+    },
+    /// A [ticket](super::ticket) comes along.
+    Ticket {
+        /// The connection's grant. An older one may still be under way that says that nobody else has
+        /// it.
+        grant: u16,
+    },
+    /// The connection of a ticket is this process's, too.
+    Claimed {
+        /// Its name.
+        conn: ConnRef,
+        /// This end.
+        local: SocketAddr,
+        /// The other end.
+        peer: SocketAddr,
+        /// From the program that passed it.
+        carried: Carried,
     },
     /// The facts of a connection.
     Info(Box<ConnInfo>),

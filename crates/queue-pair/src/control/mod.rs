@@ -10,11 +10,13 @@ mod facts;
 mod families;
 mod farewell;
 mod messages;
+pub mod ticket;
 
 pub use channel::{Channel, ChannelError, Fds, MAX_FDS, MAX_MESSAGE, MAX_UNSENT};
 pub use facts::{ConnInfo, Explanation, Histogram, Metric, MetricKind, SocketRow};
 pub use farewell::Farewell;
 pub use messages::{Reply, Request, VERSION};
+pub use ticket::Carried;
 
 use std::env;
 use std::path::PathBuf;

@@ -141,7 +141,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             .iter()
             .filter_map(|holder| match holder.who {
                 Who::Session(session) => Some(session),
-                Who::Fork(_) => None,
+                Who::Awaited(_) => None,
             })
             .collect();
         for &who in &sessions {

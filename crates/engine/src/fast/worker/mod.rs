@@ -31,6 +31,7 @@ mod sessions;
 mod sharing;
 mod sleep;
 mod submissions;
+mod tickets;
 mod transmit;
 
 use netdev::{Device, Loopback};
@@ -56,6 +57,7 @@ use self::local::is_martian;
 use self::moderation::Moderation;
 use self::orders::Waiting;
 use self::sessions::Forks;
+use self::tickets::Tickets;
 use self::transmit::Sink;
 
 /// Frames taken from the device in a turn.
@@ -92,6 +94,7 @@ pub struct Worker<D, N> {
     held: HeldFrames,
     sessions: Sessions,
     forks: Forks,
+    tickets: Tickets,
     listeners: Listeners,
     closing: Closing,
     lent: Lent,
@@ -158,6 +161,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             connections: Connections::default(),
             sessions,
             forks: Forks::default(),
+            tickets: Tickets::default(),
             listeners: Listeners::default(),
             closing: Closing::default(),
             lent: Lent::default(),

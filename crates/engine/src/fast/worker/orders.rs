@@ -127,6 +127,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             Order::ChildClosed { token, what } => self.child_closed(token, what),
             Order::ChildEnded(token) => self.forget_fork(token),
+            Order::TicketEnded(token) => self.end_ticket(token),
             Order::EndResponding => self.network.end_responding(),
         }
     }
@@ -179,6 +180,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             Ask::AdoptListener(listener) => {
                 Told::Listening(self.adopt_listener(attached?, listener)?)
             }
+            Ask::Ticket { conn, token } => {
+                let grant = self.issue_ticket(attached?, conn, token)?;
+                Told::Ticket { grant }
+            }
+            Ask::Claim(token) => Told::Claimed(self.claim_ticket(attached?, token)?),
             Ask::Settle => {
                 attached?;
                 // What has arrived counts, too: on a kernel it would be there by now.

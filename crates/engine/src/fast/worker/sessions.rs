@@ -149,7 +149,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             return;
         };
         for conn in fork.connections {
-            self.close_holder(conn, Who::Fork(token), false);
+            self.close_holder(conn, Who::Awaited(token), false);
         }
         for (_, number) in fork.listeners {
             self.drop_hold(number);
@@ -178,7 +178,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                     generation: name.generation,
                 };
                 if fork.connections.remove(&conn) {
-                    self.close_holder(conn, Who::Fork(token), false);
+                    self.close_holder(conn, Who::Awaited(token), false);
                 }
             }
             Farewell::Listener(name) => {

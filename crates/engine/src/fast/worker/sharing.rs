@@ -20,7 +20,7 @@ use crate::fast::session::{EndReason, conn_ref};
 use crate::network::Network;
 
 impl<D: Device, N: Network> Worker<D, N> {
-    /// The child of a fork, known by its token, has a connection from now on, too.
+    /// Somebody who is still to come, known by a token, has a connection from now on, too.
     pub(super) fn share(&mut self, conn_id: ConnId, token: u64) {
         let Some(conn) = self.connections.get_mut(conn_id) else {
             return;
@@ -51,7 +51,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             && let Some(family) = conn.family.as_mut()
         {
             let opening = conn.flags.active;
-            family.join(Who::Fork(token)).tell_opened = opening;
+            family.join(Who::Awaited(token)).tell_opened = opening;
         }
     }
 
@@ -68,18 +68,23 @@ impl<D: Device, N: Network> Worker<D, N> {
                 continue;
             }
             let shut = conn.flags.shut;
-            self.hold(session);
-            self.shares_more(session);
-            if let Some(heir) = self.sessions.get_mut(session) {
-                heir.connections.insert(conn_id);
-            }
-            if shut {
-                self.notice_shut(session, conn_id);
-            }
-            // Its parent may have closed it meanwhile: then it reads alone.
-            self.settle_reader(conn_id);
-            self.tell_family(conn_id);
+            self.enter_family(session, conn_id, shut);
         }
+    }
+
+    /// A process has become a holder: it is told of the connection.
+    pub(super) fn enter_family(&mut self, id: SessionId, conn_id: ConnId, shut: bool) {
+        self.hold(id);
+        self.shares_more(id);
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.connections.insert(conn_id);
+        }
+        if shut {
+            self.notice_shut(id, conn_id);
+        }
+        // Whoever had it before may have closed it meanwhile: then it reads alone.
+        self.settle_reader(conn_id);
+        self.tell_family(conn_id);
     }
 
     /// A process has ended the direction of a connection: the others that have it learn that they
@@ -96,7 +101,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             .filter_map(|holder| match holder.who {
                 Who::Session(session) => (session != by).then_some(session),
                 // It is told when it attaches.
-                Who::Fork(_) => None,
+                Who::Awaited(_) => None,
             })
             .collect();
         for session in others {

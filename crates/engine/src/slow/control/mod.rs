@@ -1,6 +1,7 @@
 //! The control socket: who is connected to it.
 
 mod proof;
+mod tickets;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use netdev::syscalls::{PeerCredentials, netns_cookie, peer_credentials};
 use queue_pair::control::{
-    Channel, ChannelError, Explanation, Farewell, Fds, Reply, Request, SocketRow,
+    Carried, Channel, ChannelError, Explanation, Farewell, Fds, Reply, Request, SocketRow,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, chmod};
@@ -26,6 +27,7 @@ use crate::poller::{Poller, Source};
 use crate::sockets::SocketFilter;
 
 pub use proof::{Proof, Refusal, prove_bound, prove_listener};
+pub use tickets::Issued;
 
 /// Of the control connections one in so many is for root alone, who has to be able to look at an
 /// engine that others keep busy.
@@ -102,6 +104,17 @@ pub enum Pending {
         /// The lifeline: theirs, ours.
         ends: Option<(OwnedFd, OwnedFd)>,
     },
+    /// To pass a connection.
+    Ticket {
+        /// Its name.
+        token: u64,
+        /// The ticket, and our end.
+        ends: (OwnedFd, OwnedFd),
+        /// Of what is known of it.
+        issued: Issued,
+    },
+    /// To have the connection of a ticket.
+    Claim(Carried),
     /// To accept from a listener that came through a fork.
     Adopt,
     /// The facts of a connection.
@@ -123,11 +136,12 @@ pub enum Pending {
     Facts,
 }
 
-/// A fork whose child has not attached.
+/// A fork whose child has not attached, or a ticket.
 #[derive(Debug)]
 struct Lifeline {
     token: u64,
     fd: OwnedFd,
+    ticket: Option<Issued>,
 }
 
 /// What is heard on a lifeline.
@@ -139,6 +153,8 @@ pub enum Heard {
     Quiet,
     /// The child of this fork has ended, or become another program.
     Ended(u64),
+    /// All copies of this ticket are closed.
+    TicketEnded(u64),
 }
 
 /// The control socket and its connections.
@@ -430,15 +446,20 @@ impl Control {
         Some(client)
     }
 
-    /// Watches the lifeline of a fork.
-    pub fn watch_lifeline(&mut self, token: u64, fd: OwnedFd) -> Result<(), Errno> {
+    /// Watches the lifeline of a fork, or our end of a ticket.
+    pub fn watch_lifeline(
+        &mut self,
+        token: u64,
+        fd: OwnedFd,
+        ticket: Option<Issued>,
+    ) -> Result<(), Errno> {
         let slot = self.lifelines.iter().position(Option::is_none);
         let slot = slot.unwrap_or_else(|| {
             self.lifelines.push(None);
             self.lifelines.len() - 1
         });
         self.poller.add(fd.as_fd(), Source::Lifeline(slot as u32))?;
-        self.lifelines[slot] = Some(Lifeline { token, fd });
+        self.lifelines[slot] = Some(Lifeline { token, fd, ticket });
         Ok(())
     }
 
@@ -482,6 +503,7 @@ impl Control {
             },
             Err(Errno::AGAIN | Errno::INTR) => Heard::Quiet,
             Ok((0, _)) | Err(_) => match lifeline.take() {
+                Some(ended) if ended.ticket.is_some() => Heard::TicketEnded(ended.token),
                 Some(ended) => Heard::Ended(ended.token),
                 None => Heard::Quiet,
             },

@@ -7,7 +7,7 @@ use super::Desk;
 use super::requests::{Refusal, errno_of};
 use crate::capture::CaptureError;
 use crate::exchange::{Ask, ClientKey, Order, Page, ROWS, Refused, SessionKey, Told};
-use crate::fast::session::EndReason;
+use crate::fast::session::{EndReason, conn_ref};
 use crate::slow::control::Pending;
 use crate::stats::conn_info;
 
@@ -74,8 +74,10 @@ impl Desk {
 
     /// Somebody is gone who waited for an answer.
     pub(super) fn abandon(&mut self, pending: Pending) {
-        if let Pending::Fork { token, .. } = pending {
-            self.order(Order::ChildEnded(token));
+        match pending {
+            Pending::Fork { token, .. } => self.order(Order::ChildEnded(token)),
+            Pending::Ticket { token, .. } => self.order(Order::TicketEnded(token)),
+            _ => {}
         }
     }
 
@@ -109,13 +111,34 @@ impl Desk {
             (Told::Done, Pending::Fork { token, ends }) => {
                 let failed = |errno| (errno, "the fork cannot be followed".to_owned());
                 let (theirs, ours) = ends.ok_or_else(|| failed(Errno::MFILE))?;
-                if let Err(errno) = self.control.watch_lifeline(token, ours) {
+                if let Err(errno) = self.control.watch_lifeline(token, ours, None) {
                     self.order(Order::ChildEnded(token));
                     return Err(failed(errno));
                 }
                 fds.push(theirs);
                 Reply::Forked { token }
             }
+            (
+                Told::Ticket { grant },
+                Pending::Ticket {
+                    token,
+                    ends: (ticket, ours),
+                    issued,
+                },
+            ) => {
+                if let Err(errno) = self.control.watch_lifeline(token, ours, Some(issued)) {
+                    self.order(Order::TicketEnded(token));
+                    return Err((errno, "the ticket cannot be followed".to_owned()));
+                }
+                fds.push(ticket);
+                Reply::Ticket { grant }
+            }
+            (Told::Claimed(claimed), Pending::Claim(carried)) => Reply::Claimed {
+                conn: conn_ref(claimed.conn),
+                local: claimed.local,
+                peer: claimed.peer,
+                carried,
+            },
             (Told::Info(room), _) => match *room {
                 Some((info, age)) => Reply::Info(Box::new(conn_info(&info, age))),
                 None => return Err((Errno::NOTCONN, "no such connection of yours".to_owned())),
@@ -194,7 +217,8 @@ fn why(pending: &Pending, refused: Refused) -> Refusal {
         Pending::Fork { .. } => "the fork cannot be followed".to_owned(),
         Pending::Local => "nothing on the engine listens there".to_owned(),
         Pending::Adopt => "the listener did not come through a fork".to_owned(),
-        Pending::Info => "no such connection of yours".to_owned(),
+        Pending::Info | Pending::Ticket { .. } => "no such connection of yours".to_owned(),
+        Pending::Claim(_) => "the ticket is of no use any more".to_owned(),
         _ => errno_of(&errno.into()).to_string(),
     };
     (errno, message)

@@ -12,6 +12,9 @@ use crate::stats::{Counters, Metrics, conn_info, state_name};
 /// Receive queues whose counts fit in an answer.
 const QUEUES: usize = 64;
 
+/// Why nothing comes of a connection that a process had.
+const PASSED: &str = "passed to a program that has not taken it";
+
 /// One of the counts of a receive queue.
 type CountOfQueue = fn(&netdev::Counters) -> u64;
 
@@ -59,6 +62,15 @@ impl Desk {
                 count => explained.push(offloaded(format!("{count} {kind}s"))),
             }
         }
+        let passed = match self.control.passed_unclaimed(pid) {
+            0 => None,
+            1 => Some("1 connection".to_owned()),
+            count => Some(format!("{count} connections")),
+        };
+        explained.extend(passed.map(|kind| Explanation {
+            reason: PASSED.to_owned(),
+            ..offloaded(kind)
+        }));
         explained.append(&mut told);
         if listeners_or_connections {
             explained.extend(self.explain_netfilter());

@@ -1,5 +1,7 @@
 //! The children of forks that have not attached: what they say, and that they end.
 
+use queue_pair::control::Explanation;
+
 use super::Desk;
 use crate::exchange::Order;
 use crate::slow::control::Heard;
@@ -8,6 +10,10 @@ use crate::slow::control::Heard;
 const BUDGET: usize = 16;
 /// Farewells of a child that are heard when it attaches: more than its lifeline holds.
 const FAREWELLS: usize = 1 << 16;
+
+/// Why a connection that was passed has ended.
+const PASSED_AWAY: &str =
+    "passed away: the program that it was passed to cannot use it, or did not want it";
 
 impl Desk {
     /// Takes what the child of a fork has said before it attaches.
@@ -18,7 +24,7 @@ impl Desk {
         for _ in 0..FAREWELLS {
             match self.control.hear_lifeline(slot) {
                 Heard::Said(what) => self.order(Order::ChildClosed { token, what }),
-                Heard::Quiet | Heard::Ended(_) => return,
+                Heard::Quiet | Heard::Ended(_) | Heard::TicketEnded(_) => return,
             }
         }
     }
@@ -33,6 +39,7 @@ impl Desk {
             let Some(token) = self.control.token_of_lifeline(slot) else {
                 return;
             };
+            let unclaimed = self.control.unclaimed(slot);
             match self.control.hear_lifeline(slot) {
                 Heard::Said(what) => self.order(Order::ChildClosed { token, what }),
                 Heard::Quiet => return,
@@ -40,7 +47,31 @@ impl Desk {
                     self.order(Order::ChildEnded(token));
                     return;
                 }
+                Heard::TicketEnded(token) => {
+                    if let Some(pid) = unclaimed {
+                        self.passed_away(pid);
+                    }
+                    self.order(Order::TicketEnded(token));
+                    return;
+                }
             }
+        }
+    }
+
+    /// Nobody has claimed what a process had passed.
+    fn passed_away(&mut self, pid: u32) {
+        self.counters.tickets_unclaimed += 1;
+        tracing::info!(
+            pid,
+            "a connection was passed to a program that did not take it"
+        );
+        if self.control.is_connected(pid) {
+            let explanation = Explanation {
+                fd: Explanation::NO_DESCRIPTOR,
+                kind: "connection".to_owned(),
+                reason: PASSED_AWAY.to_owned(),
+            };
+            self.control.report(pid, explanation);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use netdev::steering::Endpoint;
-use queue_pair::control::{self, ChannelError, Explanation, Fds, Reply, Request};
+use queue_pair::control::{self, ChannelError, Explanation, Fds, Reply, Request, ticket};
 use queue_pair::doorbell;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -13,7 +13,7 @@ use super::attach::NoSession;
 use crate::capture::Capture;
 use crate::exchange::{Ask, ClientKey, Order, Page, ROWS, SessionKey, Snapshot};
 use crate::fast::session::Process;
-use crate::slow::control::{Pending, prove_bound, prove_listener};
+use crate::slow::control::{Issued, Pending, prove_bound, prove_listener};
 use crate::sockets::SocketFilter;
 use crate::stats::Drop;
 
@@ -146,6 +146,44 @@ impl Desk {
                         ends: pair.ok(),
                     },
                 )
+            }
+            Request::Ticket { conn, carried } => {
+                self.session_of(slot)?;
+                if !carried.is_bounded() {
+                    return refuse(Errno::INVAL, "more options than there are");
+                }
+                let token = self.next_token();
+                let made = ticket::make(token).and_then(|ends| {
+                    let identity = ticket::identity(&ends.0)?;
+                    Ok((ends, identity))
+                });
+                let (ends, identity) =
+                    made.map_err(|errno| (errno, "no ticket can be made".to_owned()))?;
+                let issued = Issued {
+                    identity,
+                    carried,
+                    pid: self.control.client(slot).map_or(0, |client| client.pid),
+                    claimed: false,
+                };
+                let pending = Pending::Ticket {
+                    token,
+                    ends,
+                    issued,
+                };
+                (Ask::Ticket { conn, token }, pending)
+            }
+            Request::Claim => {
+                self.session_of(slot)?;
+                let shown = fds.pop();
+                let known = shown.and_then(|shown| {
+                    let (token, issued) = self.control.ticket(shown.as_fd())?;
+                    issued.claimed = true;
+                    Some((token, issued.carried.clone()))
+                });
+                let Some((token, carried)) = known else {
+                    return refuse(Errno::NOTCONN, "this is no ticket of this engine");
+                };
+                (Ask::Claim(token), Pending::Claim(carried))
             }
             Request::AdoptListener { listener } => {
                 self.session_of(slot)?;

@@ -59,6 +59,15 @@ impl Kept {
         *kept = Some(others.chain([(name, value)]).collect());
     }
 
+    /// All of it: level, name, value.
+    pub fn list(&self) -> Vec<(c_int, c_int, c_int)> {
+        let kept = lock(&self.0);
+        let values = kept.iter().flat_map(|values| values.iter());
+        values
+            .map(|((level, name), value)| (*level, *name, *value))
+            .collect()
+    }
+
     /// What was set, here or on the listener.
     pub fn get(&self, level: c_int, name: c_int) -> Option<c_int> {
         let kept = lock(&self.0);

@@ -1,0 +1,166 @@
+//! Connections that are passed to another program, by a [ticket](queue_pair::control::ticket).
+//!
+//! To pass one is to share it, as after a fork, until the engine says that nobody else has it. What this
+//! process writes says when from the moment at which it asks for the ticket.
+
+use std::sync::Arc;
+
+use queue_pair::control::{Carried, Fds, Reply, Request};
+use queue_pair::{ConnRef, OptionKind, position};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+
+use super::sharing::{Elsewhere, NEVER_ALONE};
+use super::{Link, Phase, Socket, SocketCore, State};
+use crate::attachment::Attachment;
+use crate::lock::lock;
+use crate::session::{Session, SessionCore};
+
+/// What was passed, as far as the engine's word that nobody else has the connection is concerned.
+#[derive(Debug, Default)]
+pub(super) struct Passed {
+    /// Tickets that were asked for and have not come.
+    asked: u32,
+    /// The grant when the last one came: older ones know nothing of it.
+    under: Option<u16>,
+}
+
+impl Passed {
+    /// Whether a grant is later than every ticket, so that what it says of others still holds.
+    pub(super) fn is_before(&self, grant: u16) -> bool {
+        let later = |under| {
+            let ahead = (grant.wrapping_sub(under)) % position::GRANTS;
+            (1..position::GRANTS / 2).contains(&ahead)
+        };
+        self.asked == 0 && self.under.is_none_or(later)
+    }
+}
+
+impl Socket {
+    /// A ticket for this connection, to be passed to another program instead of a descriptor, with what
+    /// the caller wants to go along. Options that this crate knows are added. Asks the engine.
+    ///
+    /// # Errors
+    /// `ENOTCONN`: there is no connection. `ETOOMANYREFS`: too many are under way. `ECONNRESET`: the
+    /// engine is gone.
+    pub fn ticket(&self, mut carried: Carried) -> Result<OwnedFd, Errno> {
+        let mut state = self.core.attach_and_lock();
+        let Some(Link { attachment, conn }) = &state.link else {
+            return Err(Errno::NOTCONN);
+        };
+        let (attachment, conn) = (Arc::clone(attachment), *conn);
+        state.passed.asked += 1;
+        state.alone_since = NEVER_ALONE;
+        carried.read_shut = state.read_shut;
+        state.options.carry(&mut carried);
+        drop(state);
+        let answer = attachment.request(&Request::Ticket { conn, carried }, Fds::new());
+        let mut state = lock(&self.core.state);
+        state.passed.asked -= 1;
+        match answer? {
+            (Reply::Ticket { grant }, mut fds) => {
+                state.passed.under = Some(grant);
+                fds.pop().ok_or(Errno::PROTO)
+            }
+            _ => Err(Errno::PROTO),
+        }
+    }
+}
+
+impl Session {
+    /// The connection of a ticket that was passed to this process, and what came along with it. Asks the
+    /// engine, and attaches if need be.
+    ///
+    /// # Errors
+    /// `ENOTCONN`: it is no ticket of this engine, or of no use any more. `EBUSY`: this process has just
+    /// closed the same connection. `ECONNREFUSED`: there is no engine.
+    pub fn claim(&self, ticket: impl AsFd) -> Result<(Socket, Carried), Errno> {
+        let core = self.core();
+        let attachment = core.attachment().ok_or(Errno::CONNREFUSED)?;
+        let shown = rustix::io::fcntl_dupfd_cloexec(ticket, 0)?;
+        let (socket, carried) = attachment.claim(core, shown)?;
+        // What the engine has said of it by now is known when this returns.
+        attachment.pump_surely(core);
+        Ok((Socket { core: socket }, carried))
+    }
+}
+
+impl SocketCore {
+    /// The socket of a connection that came by a ticket. Another process reads it, until it asks.
+    pub(crate) fn claimed(
+        session: &Arc<SessionCore>,
+        attachment: &Arc<Attachment>,
+        conn: ConnRef,
+        [local, peer]: [std::net::SocketAddr; 2],
+        carried: &Carried,
+    ) -> Arc<Self> {
+        let mut state = State::new(Phase::Open, local, peer);
+        state.link = Some(Link {
+            attachment: Arc::clone(attachment),
+            conn,
+        });
+        state.alone_since = NEVER_ALONE;
+        state.elsewhere = Elsewhere::default();
+        state.read_shut = carried.read_shut;
+        state.options.take_carried(carried);
+        let ready = state.readiness();
+        let core = Self::new(session, state);
+        core.source.0.set(ready);
+        core
+    }
+
+    /// One more [`Socket`] stands for it, which came by a ticket to a process that has the connection.
+    /// False: it is closed here.
+    pub(crate) fn share_handle(&self) -> bool {
+        let mut state = lock(&self.state);
+        if !state.closed {
+            state.handles += 1;
+        }
+        !state.closed
+    }
+}
+
+impl super::Options {
+    /// Writes down what the program has set.
+    fn carry(&self, carried: &mut Carried) {
+        let chosen = self.chosen();
+        // Values come from `set`, which takes no more than 32 bits.
+        carried.options = chosen
+            .map(|(option, value)| (option as u8, value as u32))
+            .collect();
+        carried.send_buffer = self.chosen_send_buffer();
+        carried.receive_low = self.receive_low();
+    }
+
+    /// The inverse. What cannot be is left out.
+    fn take_carried(&mut self, carried: &Carried) {
+        for (option, value) in &carried.options {
+            let known = OptionKind::ALL.into_iter().find(|it| *it as u8 == *option);
+            if let Some(option) = known {
+                let _ = self.set(option, *value);
+            }
+        }
+        if let Some(bytes) = carried.send_buffer {
+            self.set_send_buffer(bytes);
+        }
+        self.set_receive_low(carried.receive_low);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_before_a_ticket_says_nothing_of_whom_it_went_to() {
+        let mut passed = Passed::default();
+        assert!(passed.is_before(7), "nothing was passed");
+        passed.under = Some(7);
+        assert!(!passed.is_before(7) && !passed.is_before(6));
+        assert!(passed.is_before(8));
+        passed.under = Some(position::GRANTS - 1);
+        assert!(passed.is_before(0), "grants begin anew");
+        passed.asked = 1;
+        assert!(!passed.is_before(0));
+    }
+}

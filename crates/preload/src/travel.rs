@@ -1,0 +1,262 @@
+//! Connections of the engine's that travel: in a message to another program, and through exec.
+//!
+//! A number of such a connection is a placeholder to the kernel, and of no use to anybody else. So what
+//! travels in its stead is a *ticket* of the engine's ([`host::ticket`]), and who finds one among the
+//! descriptors that he is handed claims the connection. A program without this library has the ticket,
+//! on which every call fails at once; the engine says so in `outboard explain`.
+
+use core::ffi::c_int;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use host::{Carried, ticket};
+use libc::msghdr;
+use rustix::io::Errno;
+
+use crate::description::Content;
+use crate::listener::{duplicate, replace_by_placeholder};
+use crate::raw::{result, sys};
+use crate::stream::Stream;
+use crate::table::{self, Held};
+use crate::tcp::Tcp;
+use crate::{pool, report, session, stdio};
+
+/// What a connection is called when something is said of it.
+pub const CONNECTION: &str = "connection";
+
+/// Why a connection could not be passed.
+const NOT_PASSED: &str = "it was passed to another program, and the engine gave no ticket for it";
+
+/// Why a connection that was passed here is of no use.
+const NOT_CLAIMED: &str = "it was passed to this program, and the engine does not know it any more";
+
+/// Numbers that are looked at when a program starts.
+const INHERITED: c_int = 256;
+
+/// A ticket for the connection behind a number, to be passed in its stead. `None`: it is no connection
+/// of the engine's, or the engine gives no ticket, which is said.
+pub fn ticket_for(fd: c_int, held: &Held) -> Option<OwnedFd> {
+    let tcp = held.tcp()?;
+    let stream = tcp.stream()?;
+    let mut carried = Carried {
+        ipv6: tcp.family == libc::AF_INET6,
+        nonblocking: tcp.is_nonblocking(),
+        ..Carried::default()
+    };
+    stream.carry(&mut carried);
+    let ticket = stream.socket.ticket(carried);
+    if ticket.is_err() {
+        report::left_to_kernel(fd, CONNECTION, NOT_PASSED);
+    }
+    ticket.ok()
+}
+
+/// Descriptors that have come with a message, or with the program itself: tickets among them are
+/// claimed, and their numbers stand for connections from then on.
+pub fn arrived(fds: impl Iterator<Item = c_int>) {
+    // Copies of one ticket are numbers of one connection.
+    let mut claimed: Vec<(u64, Held)> = Vec::new();
+    for fd in fds {
+        // SAFETY: the number is open, or the kernel says that it is not.
+        let shown = unsafe { BorrowedFd::borrow_raw(fd) };
+        if !ticket::is_one(shown) {
+            continue;
+        }
+        let Ok(identity) = ticket::identity(shown) else {
+            continue;
+        };
+        let known = claimed.iter().find(|(known, _)| *known == identity);
+        let held = match known {
+            Some((_, held)) => Ok(held.clone()),
+            None => claim(shown),
+        };
+        match held.and_then(|held| settle(fd, &held).map(|()| held)) {
+            Ok(held) => claimed.push((identity, held)),
+            Err(_) => report::left_to_kernel(fd, CONNECTION, NOT_CLAIMED),
+        }
+    }
+}
+
+/// The descriptors with which the program was started.
+pub fn inherited() {
+    arrived(0..INHERITED);
+}
+
+fn claim(shown: BorrowedFd<'_>) -> Result<Held, Errno> {
+    let session = session::begin().ok_or(Errno::CONNREFUSED)?;
+    let (socket, carried) = session.claim(shown)?;
+    let stream = Stream::new(socket);
+    stream.take_carried(&carried);
+    let family = if carried.ipv6 {
+        libc::AF_INET6
+    } else {
+        libc::AF_INET
+    };
+    let tcp = Tcp::accepted(family, carried.nonblocking, stream);
+    Ok(pool::make(Content::Tcp(tcp)))
+}
+
+/// Makes the number of a ticket one of the connection.
+fn settle(fd: c_int, held: &Held) -> Result<(), Errno> {
+    let family = held.tcp().map_or(libc::AF_INET, |tcp| tcp.family);
+    replace_by_placeholder(fd, family)?;
+    if !table::install(fd, held.clone()) {
+        return Err(Errno::MFILE);
+    }
+    stdio::number_changed(fd);
+    Ok(())
+}
+
+/// A message in which tickets stand for connections.
+pub struct Outgoing {
+    /// In place of the program's.
+    pub header: msghdr,
+    /// What goes along; `header` points to it.
+    _control: Vec<usize>,
+    /// Closed once the message is on its way.
+    _tickets: Vec<OwnedFd>,
+}
+
+/// Whether a message to be sent carries connections of the engine's.
+///
+/// # Safety
+/// `message` is null or points to a header for sendmsg.
+pub unsafe fn carries(message: *const msghdr) -> bool {
+    // SAFETY: as the caller promises.
+    let header = unsafe { message.as_ref() };
+    let with_rights = header.is_some_and(|header| {
+        !header.msg_control.is_null() && header.msg_controllen >= size_of::<libc::cmsghdr>()
+    });
+    // SAFETY: as the caller promises.
+    with_rights
+        && unsafe { rights(message) }.any(|at| {
+            // SAFETY: within the list.
+            let fd = unsafe { at.read_unaligned() };
+            table::get(fd).is_some_and(|held| held.stream().is_some())
+        })
+}
+
+/// The message to be sent instead, if it carries connections of the engine's.
+///
+/// # Safety
+/// As [`carries`].
+pub unsafe fn outgoing(message: *const msghdr) -> Option<Outgoing> {
+    // SAFETY: as the caller promises.
+    let header = unsafe { carries(message).then(|| &*message) }?;
+    let length = header.msg_controllen;
+    // Aligned as a list of parts has to be.
+    let mut control = vec![0usize; length.div_ceil(size_of::<usize>())];
+    let mut header = *header;
+    // SAFETY: so many bytes are the program's, and the copy has room for them.
+    unsafe {
+        let from = header.msg_control.cast::<u8>().cast_const();
+        core::ptr::copy_nonoverlapping(from, control.as_mut_ptr().cast::<u8>(), length);
+    }
+    header.msg_control = control.as_mut_ptr().cast();
+    let mut tickets = Vec::new();
+    // SAFETY: the copy of a list is one.
+    for at in unsafe { rights(&raw const header) } {
+        // SAFETY: within the copy.
+        let fd = unsafe { at.read_unaligned() };
+        let Some(ticket) = table::get(fd).and_then(|held| ticket_for(fd, &held)) else {
+            continue;
+        };
+        // SAFETY: as above.
+        unsafe { at.write_unaligned(ticket.as_raw_fd()) };
+        tickets.push(ticket);
+    }
+    Some(Outgoing {
+        header,
+        _control: control,
+        _tickets: tickets,
+    })
+}
+
+/// Where the descriptors of a message stand.
+///
+/// # Safety
+/// `message` points to a header that is filled, and stays while this is used.
+pub unsafe fn rights(message: *const msghdr) -> impl Iterator<Item = *mut c_int> {
+    // SAFETY: as the caller promises.
+    let mut part = unsafe { libc::CMSG_FIRSTHDR(message) };
+    // SAFETY: as above.
+    let end = unsafe { (*message).msg_control as usize + (*message).msg_controllen };
+    let mut fds: (*mut c_int, usize) = (core::ptr::null_mut(), 0);
+    core::iter::from_fn(move || {
+        loop {
+            if fds.1 > 0 {
+                let at = fds.0;
+                fds = (at.wrapping_add(1), fds.1 - 1);
+                return Some(at);
+            }
+            // SAFETY: a part of the list, or none.
+            let header = unsafe { part.as_ref() }?;
+            if header.cmsg_level == libc::SOL_SOCKET && header.cmsg_type == libc::SCM_RIGHTS {
+                // SAFETY: descriptors fill the part from here on.
+                let first = unsafe { libc::CMSG_DATA(part) };
+                // A length that goes beyond the list is the kernel's to refuse.
+                let whole = (part as usize).saturating_add(header.cmsg_len).min(end);
+                let count = whole.saturating_sub(first as usize) / size_of::<c_int>();
+                fds = (first.cast(), count);
+            }
+            // SAFETY: within the list, as CMSG_NXTHDR checks.
+            part = unsafe { libc::CMSG_NXTHDR(message, part) };
+        }
+    })
+}
+
+/// Connections whose numbers stay open in the program that is about to be executed: their numbers are
+/// tickets until that turns out to fail.
+pub struct Departing {
+    numbers: Vec<Departed>,
+}
+
+struct Departed {
+    fd: c_int,
+    held: Held,
+    /// What it was, if there is a ticket.
+    before: Option<OwnedFd>,
+}
+
+impl Departing {
+    /// Puts tickets in the place of these numbers.
+    pub fn begin(fds: impl Iterator<Item = c_int>) -> Self {
+        let mut tickets: Vec<(Held, Option<OwnedFd>)> = Vec::new();
+        let mut numbers = Vec::new();
+        for fd in fds {
+            let Some(held) = table::get(fd) else { continue };
+            let known = tickets.iter().position(|(known, _)| known.is(&held));
+            let at = known.unwrap_or_else(|| {
+                let ticket = ticket_for(fd, &held);
+                tickets.push((held.clone(), ticket));
+                tickets.len() - 1
+            });
+            let before = tickets[at].1.as_ref().and_then(|ticket| {
+                let before = duplicate(fd).ok()?;
+                // SAFETY: what the number was is kept.
+                result(unsafe { sys!(libc::SYS_dup3, ticket.as_raw_fd(), fd, 0usize) }).ok()?;
+                Some(before)
+            });
+            numbers.push(Departed { fd, held, before });
+        }
+        Self { numbers }
+    }
+
+    /// The numbers for which there is no ticket.
+    pub fn without_ticket(&self) -> impl Iterator<Item = c_int> {
+        let without = self.numbers.iter().filter(|it| it.before.is_none());
+        without.map(|it| it.fd)
+    }
+
+    /// The program stays, and has its connections.
+    pub fn stay(self) {
+        for Departed { fd, held, before } in self.numbers {
+            // Another thread may have closed it meanwhile.
+            if let Some(before) = before
+                && table::get(fd).is_some_and(|now| now.is(&held))
+            {
+                // SAFETY: the number is the connection's, and is what it was again.
+                unsafe { sys!(libc::SYS_dup3, before.as_raw_fd(), fd, 0usize) };
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Connections that travel to other programs, in messages and through exec, as on the kernel.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lab::outboard::{Outboard, total};
+use lab::{Process, Side, World};
+
+const LIMIT: Duration = Duration::from_secs(120);
+const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
+
+/// Bytes of a conversation: more than either side buffers.
+const LONG: usize = 3_000_000;
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/travel")
+        .join(name)
+}
+
+fn address() -> SocketAddr {
+    (Side::Server.ipv4(), 7000).into()
+}
+
+/// A server of a script, on the engine, with the engine and the network.
+struct Scene {
+    world: World,
+    outboard: Outboard,
+    _engine: Process,
+    server: Process,
+}
+
+impl Scene {
+    fn start(name: &str) -> Self {
+        let world = World::new().expect("a private network");
+        let outboard = Outboard::new(Path::new(BINARY), &world);
+        let engine = outboard
+            .start_engine(&world, None)
+            .expect("the engine starts");
+        let mut server = outboard
+            .on_engine(&world, "python3")
+            .arg(script(name))
+            .env("SCRATCH", world.scratch())
+            .log(world.scratch().join("server.log"))
+            .start()
+            .expect("python starts");
+        // Until the engine has it: a connection to the kernel's socket shows nothing.
+        server
+            .wait_until(LIMIT, || {
+                let rows = outboard.sockets().unwrap_or_default();
+                rows.iter().any(|row| row["state"] == "LISTEN")
+            })
+            .expect("the server listens");
+        Self {
+            world,
+            outboard,
+            _engine: engine,
+            server,
+        }
+    }
+
+    fn connect(&self) -> TcpStream {
+        self.world
+            .on(Side::Client, || {
+                let stream = TcpStream::connect_timeout(&address(), LIMIT)?;
+                stream.set_read_timeout(Some(LIMIT))?;
+                stream.set_write_timeout(Some(LIMIT))?;
+                Ok(stream)
+            })
+            .expect("connects")
+    }
+
+    /// Sends a line and then much else, while reading: all that comes back.
+    fn converse(&self, line: &str, rest: &[u8]) -> Vec<u8> {
+        let mut stream = self.connect();
+        let mut writer = stream.try_clone().expect("descriptors");
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // In one piece, so that what follows the line lies there when the connection travels.
+                let all = [line.as_bytes(), b"\n", rest].concat();
+                let _ = writer.write_all(&all);
+                let _ = writer.shutdown(Shutdown::Write);
+            });
+            let mut answer = Vec::new();
+            if let Err(error) = stream.read_to_end(&mut answer) {
+                answer.extend_from_slice(error.to_string().as_bytes());
+            }
+            answer
+        })
+    }
+
+    fn counted(&self, name: &str) -> f64 {
+        total(&self.outboard.stats().expect("the engine answers"), name)
+    }
+
+    /// Waits until the engine has counted so many.
+    fn await_count(&mut self, name: &str, wanted: f64) {
+        let Self {
+            server, outboard, ..
+        } = self;
+        server
+            .wait_until(LIMIT, || {
+                let stats = outboard.stats().unwrap_or_default();
+                total(&stats, name) >= wanted
+            })
+            .unwrap_or_else(|error| panic!("{name}: {error:?}"));
+    }
+
+    /// No connection is left behind, and no rule was broken.
+    fn at_rest(&mut self) {
+        let Self {
+            server, outboard, ..
+        } = self;
+        server
+            .wait_until(LIMIT, || {
+                let stats = outboard.stats().unwrap_or_default();
+                total(&stats, "connections") == 0.0
+            })
+            .expect("every connection ends");
+        assert_eq!(self.counted("violations"), 0.0);
+    }
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|i| (i % 251) as u8).collect()
+}
+
+/// Compares without printing megabytes.
+#[track_caller]
+fn ends_with(answer: &[u8], rest: &[u8]) -> String {
+    let head = answer.len().saturating_sub(rest.len());
+    let begin = String::from_utf8_lossy(&answer[..head.min(200)]).into_owned();
+    assert_eq!(
+        answer.len(),
+        head + rest.len(),
+        "{} bytes: {begin}",
+        answer.len()
+    );
+    let differs = answer[head..].iter().zip(rest).position(|(a, b)| a != b);
+    assert_eq!(differs, None, "after {begin}");
+    begin
+}
+
+#[test]
+fn a_connection_is_passed_in_a_message() {
+    if lab::skip_without("a_connection_is_passed_in_a_message", &["python3"]) {
+        return;
+    }
+    let mut scene = Scene::start("pass.py");
+    for length in [0, 10, LONG] {
+        let rest = pattern(length);
+        let begin = ends_with(&scene.converse(&format!("with {length}"), &rest), &rest);
+        assert!(begin.starts_with("master worker "), "{begin}");
+        assert!(begin.ends_with(&format!(" with {length} ")), "{begin}");
+    }
+    assert_eq!(scene.counted("passed"), 3.0);
+    assert_eq!(scene.counted("passed_claimed"), 3.0);
+    assert_eq!(scene.counted("passed_unclaimed"), 0.0);
+    scene.at_rest();
+}
+
+#[test]
+fn many_connections_are_passed_at_once() {
+    if lab::skip_without("many_connections_are_passed_at_once", &["python3"]) {
+        return;
+    }
+    let mut scene = Scene::start("pass.py");
+    let streams: Vec<TcpStream> = (0..200).map(|_| scene.connect()).collect();
+    for (index, stream) in streams.iter().enumerate() {
+        let mut stream = stream;
+        let text = format!("with {index}\nand more of {index}");
+        stream.write_all(text.as_bytes()).expect("taken");
+        stream.shutdown(Shutdown::Write).expect("a connection");
+    }
+    for (index, mut stream) in streams.into_iter().enumerate() {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("master worker "), "{answer}");
+        let end = format!(" with {index} and more of {index}");
+        assert!(answer.ends_with(&end), "{answer}");
+    }
+    scene.at_rest();
+}
+
+#[test]
+fn what_a_program_without_the_library_was_passed_ends_and_is_told() {
+    let name = "what_a_program_without_the_library_was_passed_ends_and_is_told";
+    if lab::skip_without(name, &["python3"]) {
+        return;
+    }
+    let mut scene = Scene::start("pass.py");
+    // The program finds that its descriptor is not connected, and dies of it. Nothing was left unread.
+    let answer = scene.converse("without", b"");
+    assert_eq!(answer, b"master ");
+    scene.await_count("passed_unclaimed", 1.0);
+    let pid = scene.server.id().to_string();
+    let explained = scene
+        .outboard
+        .command(&scene.world, "explain")
+        .arg(&pid)
+        .output()
+        .expect("it runs");
+    assert!(explained.contains("passed away"), "{explained}");
+    scene.at_rest();
+}
+
+#[test]
+fn a_connection_goes_through_exec() {
+    if lab::skip_without("a_connection_goes_through_exec", &["python3"]) {
+        return;
+    }
+    let mut scene = Scene::start("execute.py");
+    for length in [0, 10, LONG] {
+        let rest = pattern(length);
+        let begin = ends_with(&scene.converse("cat", &rest), &rest);
+        assert_eq!(begin, "");
+        let begin = ends_with(&scene.converse("python", &rest), &rest);
+        let mut words = begin.split(' ');
+        assert!(words.next().is_some_and(|port| port.parse::<u16>().is_ok()));
+        assert_eq!(words.next(), Some("77"), "an option goes along: {begin}");
+        let twice = [&rest[..], b"end\n"].concat();
+        assert_eq!(ends_with(&scene.converse("twice", &rest), &twice), "");
+    }
+    assert_eq!(scene.counted("passed_unclaimed"), 0.0);
+    scene.at_rest();
+}
+
+#[test]
+fn who_fails_to_execute_goes_on_with_the_connection() {
+    if lab::skip_without(
+        "who_fails_to_execute_goes_on_with_the_connection",
+        &["python3"],
+    ) {
+        return;
+    }
+    let mut scene = Scene::start("execute.py");
+    let rest = pattern(LONG);
+    let begin = ends_with(&scene.converse("fails", &rest), &rest);
+    assert_eq!(begin, "errno 8 ");
+    assert_eq!(scene.counted("passed"), 1.0);
+    assert_eq!(scene.counted("passed_claimed"), 0.0);
+    scene.at_rest();
+}
