@@ -24,7 +24,7 @@ pub struct Args {
     /// Show listening sockets only
     #[arg(short, long)]
     listening: bool,
-    /// Show what TCP knows of each connection
+    /// Show what TCP knows of each connection, and on which cores its program and the engine ran last
     #[arg(short, long)]
     info: bool,
     /// Show what each connection waits for: the timer, how long it still runs, how often it ran out
@@ -208,6 +208,9 @@ fn render(rows: &[SocketRow], shown: &Shown) -> String {
             if shown.info {
                 detail += &format!(" {}", describe(info));
             }
+        }
+        if let Some((program, engine)) = row.cores.filter(|_| shown.info) {
+            detail += &format!(" core:{program} engine:{engine}");
         }
         details.push(detail);
     }
@@ -437,6 +440,7 @@ mod tests {
                 age_ns: 12_340_000_000,
                 ..ConnInfo::default()
             }),
+            cores: Some((1, 0)),
         }
     }
 
@@ -484,6 +488,6 @@ mod tests {
         assert!(detail.starts_with("\t rto:201 rtt:1.5/0 mss:1448 pmtu:0"));
         assert!(detail.contains(" cwnd:10 bytes_acked:0 "));
         assert!(!detail.contains("ssthresh"));
-        assert!(detail.ends_with("age:12.3s"), "{detail}");
+        assert!(detail.ends_with("age:12.3s core:1 engine:0"), "{detail}");
     }
 }

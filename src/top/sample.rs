@@ -192,6 +192,7 @@ pub mod tests {
             state: "ESTABLISHED".into(),
             receive_queue: 5,
             send_queue: 9,
+            cores: None,
             info: Some(ConnInfo {
                 bytes_received: amounts[0],
                 bytes_sent: amounts[1],

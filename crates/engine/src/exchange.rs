@@ -255,6 +255,9 @@ impl From<Errno> for Refused {
     }
 }
 
+/// Number, process, counts and core, if it has named one, of a session.
+pub type OfSession = (u32, u32, SessionCounters, Option<usize>);
+
 /// All counts of a worker at one time.
 #[derive(Debug, Default)]
 pub struct Snapshot {
@@ -276,6 +279,8 @@ pub struct Snapshot {
     pub time_wait: u64,
     /// Bytes of the largest packet that is sent.
     pub mtu: u64,
+    /// The core that the worker runs on.
+    pub core: u64,
     /// Listeners.
     pub listeners: u64,
     /// Sessions that have not ended.
@@ -284,8 +289,8 @@ pub struct Snapshot {
     pub paths: u64,
     /// Frames that wait for a neighbour.
     pub held_frames: u64,
-    /// Number, process and counts of some sessions.
-    pub sessions: Vec<(u32, u32, SessionCounters)>,
+    /// Some sessions.
+    pub sessions: Vec<OfSession>,
     /// Address, backlog and counts of some listeners.
     pub listening: Vec<(SocketAddr, u32, tcp::ListenerCounts)>,
 }
@@ -328,6 +333,8 @@ impl Page {
 pub struct Row {
     /// Whose it is: the session's number, the process, the program.
     pub owner: Option<(u32, u32, Arc<str>)>,
+    /// The core that the program named, and that of this worker.
+    pub cores: Option<(u32, u32)>,
     /// What it is.
     pub kind: RowKind,
 }

@@ -9,6 +9,7 @@
 //!   1536  the engine's armed word          (engine arms, host takes)
 //!   1664  the host's armed word            (host arms, engine takes)
 //!   1792  who opens connections           (engine writes)
+//!   1920  the core that the host runs on   (host writes)
 //!   4096  submission entries, completion entries, positions, send area, receive area, each on a page
 //!         of its own
 //! ```
@@ -49,6 +50,7 @@ pub(crate) const COMPLETION_CONSUMED_AT: usize = 1408;
 pub(crate) const ENGINE_ARMED_AT: usize = 1536;
 pub(crate) const HOST_ARMED_AT: usize = 1664;
 pub(crate) const OPENING_AT: usize = 1792;
+pub(crate) const CORE_AT: usize = 1920;
 
 const ENTRY_LEN: u64 = 32;
 /// A position, and how a thread sleeps on that connection.

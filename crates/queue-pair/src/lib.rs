@@ -38,6 +38,8 @@ pub mod control;
 #[cfg(not(loom))]
 mod copy;
 #[cfg(not(loom))]
+mod core_word;
+#[cfg(not(loom))]
 pub mod doorbell;
 #[cfg(not(loom))]
 mod kernel_socket;
@@ -67,6 +69,8 @@ pub use area::Area;
 pub use born_here::BornHere;
 #[cfg(not(loom))]
 pub use copy::{copy_across, copy_in, copy_out, copy_out_sum, read_in};
+#[cfg(not(loom))]
+pub use core_word::CoreWord;
 #[cfg(not(loom))]
 pub use kernel_socket::{send_out, unacknowledged};
 #[cfg(not(loom))]

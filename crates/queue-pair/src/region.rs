@@ -7,6 +7,7 @@
 
 use crate::area::Area;
 use crate::armed::{Armed, Sleepers, Word};
+use crate::core_word::CoreWord;
 use crate::descriptor::{Completion, Submission};
 use crate::layout::{self, Layout};
 use crate::memfd::{self, MemfdError};
@@ -39,6 +40,8 @@ pub struct EngineSide {
     pub sleepers: Sleepers<RegionWord>,
     /// Who opens connections, for the host to read.
     pub opening: OpeningWord,
+    /// On which core the host last ran, as it says.
+    pub core: CoreWord,
     /// Where everything lies.
     pub layout: Layout,
 }
@@ -62,6 +65,8 @@ pub struct HostSide {
     pub sleepers: Sleepers<RegionWord>,
     /// Who opens connections.
     pub opening: OpeningWord,
+    /// On which core the host last ran, for the engine to read.
+    pub core: CoreWord,
     /// Where everything lies.
     pub layout: Layout,
 }
@@ -130,6 +135,7 @@ impl EngineSide {
             armed: Armed::new(RegionWord::new(memory, layout::ENGINE_ARMED_AT)),
             sleepers: Sleepers::new(RegionWord::new(memory, layout::HOST_ARMED_AT)),
             opening: OpeningWord::new(RegionWord::new(memory, layout::OPENING_AT)),
+            core: CoreWord::new(RegionWord::new(memory, layout::CORE_AT)),
             layout,
         }
     }
@@ -160,6 +166,7 @@ impl HostSide {
             armed: Armed::new(RegionWord::new(memory, layout::HOST_ARMED_AT)),
             sleepers: Sleepers::new(RegionWord::new(memory, layout::ENGINE_ARMED_AT)),
             opening: OpeningWord::new(RegionWord::new(memory, layout::OPENING_AT)),
+            core: CoreWord::new(RegionWord::new(memory, layout::CORE_AT)),
             layout,
         }
     }

@@ -41,6 +41,9 @@ pub struct Config {
     pub receive_frames: u32,
     /// The core that the worker runs on; where the kernel likes if not given.
     pub core: Option<usize>,
+    /// Whether the worker goes to the core of the program that it serves, if it may run on several and
+    /// `core` names none.
+    pub follow: bool,
     /// Whether that core also runs the server: then the worker yields to it, and a doorbell does
     /// not interrupt it.
     pub share_core: bool,
@@ -111,6 +114,7 @@ impl Default for Config {
             queues: Queues::All,
             receive_frames: 16_384,
             core: None,
+            follow: true,
             share_core: true,
             spin_microseconds: 10,
             moderation_microseconds: 150,

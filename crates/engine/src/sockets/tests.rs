@@ -4,6 +4,7 @@ use super::*;
 
 fn row(state: &str, local: &str, peer: Option<&str>) -> SocketRow {
     SocketRow {
+        cores: None,
         conn: None,
         session: None,
         pid: None,

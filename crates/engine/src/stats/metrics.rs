@@ -8,6 +8,7 @@ use tcp::State;
 use wire::segment::Malformed;
 
 use super::{Counters, Drop};
+use crate::exchange::OfSession;
 
 /// The label of what one worker counts. There is one worker so far.
 const WORKER: &[(&str, &str)] = &[("worker", "0")];
@@ -63,6 +64,26 @@ impl Metrics {
     /// A count of the worker's.
     fn of_worker(&mut self, name: &str, help: &str, value: u64) {
         self.add(name, help, MetricKind::Counter, WORKER, value as f64);
+    }
+
+    /// The core that the worker runs on, and those that programs named.
+    pub fn cores(&mut self, worker: u64, sessions: &[OfSession]) {
+        let help = "The core that the worker runs on";
+        self.add(
+            "worker_core",
+            help,
+            MetricKind::Gauge,
+            WORKER,
+            worker as f64,
+        );
+        for (number, pid, _, core) in sessions {
+            let Some(core) = core else { continue };
+            let (number, pid) = (number.to_string(), pid.to_string());
+            let labels = [("session", number.as_str()), ("pid", pid.as_str())];
+            let help = "The core that the program last ran on, as it says";
+            let value = *core as f64;
+            self.add("session_core", help, MetricKind::Gauge, &labels, value);
+        }
     }
 
     /// Spans of time that the worker measured.
@@ -180,6 +201,11 @@ impl Metrics {
         self.counter("tx_frames", "Frames and large segments sent", counters.sent);
         self.counter("tx_large", "Large segments sent", counters.large_sends);
         self.of_worker("sleeps", "Times the worker slept", counters.sleeps);
+        self.of_worker(
+            "worker_moves",
+            "Times the worker went to the core of a program",
+            counters.core_moves,
+        );
         self.of_worker(
             "moderated_sleeps",
             "Sleeps that frames could not interrupt for a while",

@@ -107,6 +107,8 @@ pub struct Counters {
     pub large_sends: u64,
     /// Times that the worker went to sleep.
     pub sleeps: u64,
+    /// Times that the worker went to the core of a program.
+    pub core_moves: u64,
     /// Sleeps that the device could not interrupt for a while (receive moderation).
     pub moderated_sleeps: u64,
     /// Looks at the descriptors without sleeping.
@@ -167,6 +169,7 @@ impl Default for Counters {
             sent: 0,
             large_sends: 0,
             sleeps: 0,
+            core_moves: 0,
             moderated_sleeps: 0,
             polls: 0,
             doorbells: 0,

@@ -22,7 +22,7 @@ use queue_pair::control::{self, Channel, ChannelError, Fds, Reply, Request};
 use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::memfd::MemfdError;
 use queue_pair::region::{Positions, RegionWord};
-use queue_pair::{Area, BornHere, ConnRef, HostSide, OpeningWord, position, region};
+use queue_pair::{Area, BornHere, ConnRef, CoreWord, HostSide, OpeningWord, position, region};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
@@ -63,6 +63,8 @@ pub(crate) struct Attachment {
     engine: Sleepers<RegionWord>,
     /// Who opens connections just now.
     pub(crate) opening: OpeningWord,
+    /// On which core this process last ran, for an engine that follows it.
+    core: CoreWord,
     doorbell: Private<Ringer>,
     /// Wakers that the engine has given and no thread sleeps by.
     spare_wakers: Mutex<Vec<Waker>>,
@@ -145,6 +147,7 @@ impl Attachment {
             armed,
             sleepers,
             opening,
+            core,
             ..
         } = region::attach(&fds[0]).map_err(|error| match error {
             MemfdError::Violation(_) => Errno::PROTO,
@@ -163,6 +166,7 @@ impl Attachment {
             armed,
             engine: sleepers,
             opening,
+            core,
             doorbell: Private::new(doorbell),
             spare_wakers: Mutex::new(vec![Waker {
                 index: 0,
@@ -337,7 +341,14 @@ impl Attachment {
                 return;
             }
             rustix::thread::sched_yield();
+            // Whoever is never told to sleep may have been moved all the same.
+            self.tell_core();
         }
+    }
+
+    /// Tells the engine on which core this thread runs. To be called only where the region is mapped.
+    fn tell_core(&self) {
+        self.core.tell(rustix::thread::sched_getcpu());
     }
 
     /// Whether the engine has said something that nobody has taken in.
@@ -352,6 +363,7 @@ impl Attachment {
         if self.is_parents() {
             return false;
         }
+        self.tell_core();
         self.announce_owed();
         if let Some(index) = waker {
             self.armed.arm(index);

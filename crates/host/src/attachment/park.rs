@@ -96,6 +96,7 @@ impl Attachment {
         let Some(word) = self.positions.sleeper(place) else {
             return false;
         };
+        self.tell_core();
         self.announce_owed();
         {
             let mut places = lock(&self.parked.places);

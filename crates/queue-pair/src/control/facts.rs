@@ -127,6 +127,9 @@ pub struct SocketRow {
     pub send_queue: u64,
     /// More about a connection.
     pub info: Option<ConnInfo>,
+    /// The core that the program last ran on, as it says, and that of the worker which serves it.
+    #[serde(default)]
+    pub cores: Option<(u32, u32)>,
 }
 
 /// What became of a socket of a process.

@@ -29,6 +29,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         snapshot.connections = self.stack.connection_count().into();
         snapshot.half_open = self.stack.half_open_count().into();
         snapshot.time_wait = self.stack.time_wait_count().into();
+        snapshot.core = rustix::thread::sched_getcpu() as u64;
         snapshot.mtu = self.stack.config().mtu.into();
         snapshot.listeners = self.listeners.len() as u64;
         snapshot.paths = self.paths.len() as u64;
@@ -38,8 +39,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         for session in live.filter(|session| session.ended.is_none()) {
             snapshot.attached += 1;
             if shares.take(session.process.uid) {
-                let counts = (session.number, session.process.pid, session.counters);
-                snapshot.sessions.push(counts);
+                let core = session.region.core.get();
+                let pid = session.process.pid;
+                let facts = (session.number, pid, session.counters, core);
+                snapshot.sessions.push(facts);
             }
         }
         let mut shares = Shares::of(LISTENERS);
@@ -89,8 +92,10 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     fn listener_row(&self, listener: &Listener) -> Row {
+        let session = self.listener_process(listener);
         Row {
-            owner: self.listener_process(listener).map(owner),
+            owner: session.map(owner),
+            cores: session.and_then(cores),
             kind: RowKind::Listener {
                 local: listener.local,
                 waiting: self.stack.waiting(listener.id) as u64,
@@ -107,6 +112,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let session = conn.owner.and_then(|owner| self.sessions.get(owner));
         Some(Row {
             owner: session.map(owner),
+            cores: session.and_then(cores),
             kind: RowKind::Connection {
                 conn: conn.id,
                 within,
@@ -203,6 +209,13 @@ impl Shares {
 fn owner(session: &Session) -> (u32, u32, Arc<str>) {
     let process = &session.process;
     (session.number, process.pid, Arc::clone(&process.program))
+}
+
+/// The core that a program named, and that of this worker.
+fn cores(session: &Session) -> Option<(u32, u32)> {
+    let core = u32::try_from(session.region.core.get()?).ok()?;
+    let here = u32::try_from(rustix::thread::sched_getcpu()).ok()?;
+    Some((core, here))
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod local;
 mod moderation;
 mod order;
 mod orders;
+mod placement;
 mod pressure;
 mod reload;
 mod run;
@@ -56,6 +57,7 @@ use self::listen::Closing;
 use self::local::is_martian;
 use self::moderation::Moderation;
 use self::orders::Waiting;
+use self::placement::Placement;
 use self::sessions::Forks;
 use self::tickets::Tickets;
 use self::transmit::Sink;
@@ -103,6 +105,7 @@ pub struct Worker<D, N> {
     waiting: Option<Waiting>,
     counters: Counters,
     moderation: Moderation,
+    placement: Placement,
     scratch: Area,
     captures: Captures,
     /// Connections whose route has just been found to carry less than the link.
@@ -153,6 +156,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             ),
             held: HeldFrames::with_limit(config.limits.held_frames as usize),
             moderation: Moderation::new(config.moderation()),
+            placement: Placement::fixed(),
             local: config.local.then(Loopback::default),
             config,
             device,

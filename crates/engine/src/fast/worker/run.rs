@@ -55,6 +55,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         for fd in self.network.fds() {
             self.slow.poller.add(fd, Source::Network)?;
         }
+        self.follow_from_here();
         // What has changed while it was started.
         self.network_changed();
         let clock = Clock::start();
@@ -85,6 +86,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 state.last_look = now;
                 looked = self.look(&mut state, now);
                 self.look_took(&state.clock, now);
+                self.follow(now);
                 self.still_there()?;
                 if self.finished(&mut state, now) {
                     return Ok(());
@@ -120,6 +122,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             state.last_look = now;
             self.look(&mut state, now);
             self.look_took(&state.clock, now);
+            self.follow(now);
             self.still_there()?;
             if self.finished(&mut state, now) {
                 return Ok(());

@@ -84,6 +84,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         {
             session.region.submissions.release();
             session.counters.submissions += count as u64;
+            self.placement
+                .asked_from(session.region.core.get(), count as u32);
         }
         Ok(count)
     }

@@ -131,6 +131,7 @@ fn metrics(of: &Snapshot, refused: &Counters, chains: u64) -> Vec<Metric> {
     ] {
         metrics.gauge(name, help, value);
     }
+    metrics.cores(of.core, &of.sessions);
     metrics.listeners(&of.listening, of.listeners);
     let help = "Sessions whose counts are only in the totals, there being so many";
     let left_out = of.attached.saturating_sub(of.sessions.len() as u64);
@@ -149,7 +150,7 @@ fn metrics(of: &Snapshot, refused: &Counters, chains: u64) -> Vec<Metric> {
         ("session_refused", "Requests refused", |c| c.refused),
     ];
     for (name, help, count) in of_sessions {
-        for (number, pid, counters) in &of.sessions {
+        for (number, pid, counters, _) in &of.sessions {
             let (number, pid) = (number.to_string(), pid.to_string());
             let labels = [("session", number.as_str()), ("pid", pid.as_str())];
             let value = count(counters) as f64;
@@ -165,6 +166,7 @@ pub(super) fn row(row: Row) -> SocketRow {
         Some((number, pid, program)) => (Some(number), Some(pid), program.as_ref().to_owned()),
         None => (None, None, String::new()),
     };
+    let cores = row.cores;
     match row.kind {
         RowKind::Listener {
             local,
@@ -182,6 +184,7 @@ pub(super) fn row(row: Row) -> SocketRow {
             receive_queue: waiting,
             send_queue: backlog.into(),
             info: None,
+            cores,
         },
         RowKind::Connection {
             conn,
@@ -200,6 +203,7 @@ pub(super) fn row(row: Row) -> SocketRow {
             receive_queue: info.receive_queue,
             send_queue: info.send_queue,
             info: Some(conn_info(&info, age)),
+            cores,
         },
     }
 }
@@ -221,7 +225,8 @@ mod tests {
                 doorbells: count,
                 refused: count,
             };
-            of.sessions.push((u32::MAX - n, u32::MAX, counts));
+            let core = Some(usize::MAX);
+            of.sessions.push((u32::MAX - n, u32::MAX, counts, core));
         }
         // More than there are make up for counts that are zero here and can grow.
         for port in 0..LISTENERS as u16 * 3 / 2 {
