@@ -372,6 +372,37 @@ fn packets_start_with_the_hop_limit_of_the_configuration() {
     assert_eq!(world.peer.hop_limit, 33);
 }
 
+/// An offer that is taken back in the turn in which it was made was never told, and so costs no credit:
+/// the process gives more only for what it has heard of.
+#[test]
+fn an_offer_that_was_never_told_uses_no_credit_up() {
+    let mut world = World::new();
+    let (mut first, mut second) = (world.attach(None), world.attach(None));
+    let (port, listener) = world.listen(&mut first);
+    let other = world.join(&mut second, &first);
+    world.peer.connect(world.now, port);
+    world.settle();
+    // Both ask before the engine looks: the first is offered it, and the second gets it.
+    for (host, listener) in [(&mut first, listener), (&mut second, other)] {
+        host.submit(Submission::Credit {
+            listener,
+            total: 1,
+            waits: true,
+        });
+    }
+    world.settle();
+    second.collect_and_accept();
+    assert_eq!(second.accepted().len(), 1);
+    first.collect();
+    assert!(first.accepted().is_empty());
+    assert_eq!(world.worker.counters().offers_retracted, 1);
+    // The first still waits for one.
+    world.peer.connect(world.now, port);
+    world.settle();
+    first.collect_and_accept();
+    assert_eq!(first.accepted().len(), 1);
+}
+
 /// A process that looks at an offer late finds it gone, though the place of that connection is by then a
 /// new one's, which it is offered under the same number of a grant: or that would be nobody's.
 #[test]

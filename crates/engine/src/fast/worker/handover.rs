@@ -418,6 +418,14 @@ impl<D: Device, N: Network> Worker<D, N> {
             return;
         };
         let number = conn.listener;
+        if conn.flags.tell_accepted {
+            // The process has never heard of it, and so cannot count it as one that it has been given:
+            // it would wait with credit that is used up here.
+            let (listener, member) = (self.listeners.get_mut(number), conn.member);
+            if let Some(member) = listener.and_then(|l| l.member_mut(member)) {
+                member.handed = member.handed.wrapping_sub(1);
+            }
+        }
         if self.memory.move_stream(conn, PoolId::ENGINE) {
             conn.flags = crate::fast::connections::Flags {
                 connected: conn.flags.connected,
