@@ -223,6 +223,39 @@ fn nobody_waits_behind_a_process_that_works() {
 }
 
 #[test]
+fn a_child_that_accepts_none_is_offered_none() {
+    if lab::skip_without("a_child_that_accepts_none_is_offered_none", &["python3"]) {
+        return;
+    }
+    let scene = Scene::start("forking.py");
+    // Each has a child that lives on, and that has told the engine of itself.
+    let mut streams: Vec<TcpStream> = Vec::new();
+    for _ in 0..40 {
+        let mut stream = scene.connect();
+        let mut echo = [0];
+        stream.write_all(b"x").expect("taken");
+        stream.read_exact(&mut echo).expect("an answer");
+        streams.push(stream);
+    }
+    assert_eq!(scene.counted("handed_over"), 40.0);
+    assert_eq!(scene.counted("given_back"), 0.0, "by those who serve one");
+}
+
+#[test]
+fn children_wait_in_a_set_of_their_parent() {
+    if lab::skip_without("children_wait_in_a_set_of_their_parent", &["python3"]) {
+        return;
+    }
+    let scene = Scene::start("set_of_a_parent.py");
+    for _ in 0..20 {
+        let mut stream = scene.connect();
+        stream.write_all(b"who?").expect("taken");
+        assert!(!rest(&mut stream).is_empty());
+    }
+    assert!(scene.counted("handed_over") >= 20.0);
+}
+
+#[test]
 fn a_child_without_an_engine_serves_by_the_kernel() {
     if lab::skip_without(
         "a_child_without_an_engine_serves_by_the_kernel",

@@ -307,6 +307,12 @@ impl ReadySet {
         })
     }
 
+    /// Whether it has an interest in a source.
+    pub(crate) fn watches(&self, source: &SourceHandle) -> bool {
+        let of_this = |watch: &Watch| Arc::ptr_eq(&watch.set, &self.core);
+        source.0.with_watches(|watches| watches.iter().any(of_this))
+    }
+
     fn find(&self, watches: &[Watch], key: u64) -> Option<usize> {
         watches
             .iter()

@@ -194,6 +194,16 @@ impl Session {
         ReadySet::new(Arc::clone(&self.core().nudges))
     }
 
+    /// A thread is about to wait in a set that a parent of this process has made: what comes to the
+    /// listeners there this process wants, too, as if they were added now.
+    pub fn waits_in(&self, set: &ReadySet) {
+        for listener in self.core().living_listeners() {
+            if set.watches(listener.source()) {
+                listener.want();
+            }
+        }
+    }
+
     /// The means for a thread to sleep, for whoever makes the call that sleeps himself.
     ///
     /// # Errors

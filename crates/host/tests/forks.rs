@@ -13,9 +13,13 @@ use rustix::io::Errno;
 struct Scene {
     engine: FakeEngine,
     session: Session,
-    _listener: Listener,
+    listener: Listener,
     socket: Socket,
     conn: ConnRef,
+}
+
+fn gives_credit(one: &Submission) -> bool {
+    matches!(one, Submission::Credit { .. })
 }
 
 impl Scene {
@@ -30,7 +34,7 @@ impl Scene {
         Self {
             engine,
             session,
-            _listener: listener,
+            listener,
             socket,
             conn,
         }
@@ -127,6 +131,39 @@ fn a_child_attaches_at_its_first_touch_and_reads_what_it_asks_for() {
     scene.grant(1, 100, b"hello child", None);
     assert_eq!(scene.recv(), Err(Errno::AGAIN));
     assert_eq!(scene.at(0, |parent| parent.submissions()), []);
+}
+
+/// A child that serves one connection, as that of a forking server does, must not be offered others: they
+/// would lie there until they are taken back.
+#[test]
+fn a_child_wants_connections_when_it_waits_for_them_itself() {
+    let scene = Scene::new();
+    let set = scene.session.ready_set();
+    let wanted = Readiness::IN;
+    set.add(&scene.listener, 3, wanted, 3).unwrap();
+    let other = scene.session.ready_set();
+    scene.fork();
+    scene.session.pump();
+    assert_eq!(scene.attachments(), 2);
+    scene.session.waits_in(&other);
+    let said = scene.at(1, |child| child.submissions());
+    assert!(!said.iter().any(gives_credit), "{said:?}");
+    // It waits in a set that its parent has made.
+    scene.session.waits_in(&set);
+    let said = scene.at(1, |child| child.submissions());
+    assert!(said.iter().any(gives_credit), "{said:?}");
+}
+
+#[test]
+fn a_child_that_accepts_wants_connections() {
+    let scene = Scene::new();
+    scene.fork();
+    assert!(matches!(
+        scene.listener.accept_offloaded(),
+        Err(Errno::AGAIN)
+    ));
+    let said = scene.at(1, |child| child.submissions());
+    assert!(said.iter().any(gives_credit), "{said:?}");
 }
 
 #[test]
@@ -239,7 +276,7 @@ fn a_child_that_closes_without_attaching_says_so() {
     let Scene {
         engine,
         session,
-        _listener,
+        listener: _listener,
         socket,
         conn,
     } = scene;
@@ -269,7 +306,7 @@ fn a_child_without_an_engine_serves_by_the_kernel_and_touches_no_ring() {
     let Scene {
         engine,
         session,
-        _listener: listener,
+        listener,
         socket,
         ..
     } = scene;

@@ -27,8 +27,8 @@ mod sleep;
 mod unaware;
 mod wait;
 
-use sleep::Sleep;
 pub use sleep::next_generation;
+use sleep::{Sleep, generation};
 use unaware::Unaware;
 pub use wait::wait;
 
@@ -48,6 +48,23 @@ struct Ours {
     sleep: Sleep,
     /// Counts waits, to look at the kernel's part every few turns.
     turn: AtomicU32,
+    /// How many forks lay behind the process that last waited in it.
+    generation: AtomicU32,
+}
+
+impl Ours {
+    /// A thread is about to wait. The first that does in a child makes it want what its parent's set
+    /// watches.
+    fn entered(&self) {
+        let generation = generation();
+        if self.generation.load(Ordering::Relaxed) == generation {
+            return;
+        }
+        self.generation.store(generation, Ordering::Relaxed);
+        if let Some(session) = crate::session::current() {
+            session.waits_in(&self.ready);
+        }
+    }
 }
 
 /// A note that a socket which is still the kernel's is in a set.
@@ -72,6 +89,7 @@ impl Set {
             ready: session.ready_set(),
             sleep: Sleep::new()?,
             turn: AtomicU32::new(0),
+            generation: AtomicU32::new(generation()),
         };
         // Another thread may have been faster: then its part stands.
         let _ = self.ours.set(ours);

@@ -136,6 +136,9 @@ impl ListenerCore {
             return Ok(());
         }
         let inherited = state.link.take().filter(|(former, _)| former.is_parents());
+        // That its parent accepts says nothing of this process: one that only serves a connection is
+        // offered none that it would leave lying.
+        state.willing &= inherited.is_none();
         state.queue.clear();
         self.source.0.set(Readiness::NONE);
         let adopted = inherited.and_then(|(_, listener)| {
@@ -208,7 +211,8 @@ impl ListenerCore {
         self.source.0.set(Readiness::NONE);
     }
 
-    pub(super) fn want(self: &Arc<Self>) {
+    /// The process waits for connections from now on.
+    pub(crate) fn want(self: &Arc<Self>) {
         let mut state = self.attach_and_lock();
         state.willing = true;
         state.give_credit();

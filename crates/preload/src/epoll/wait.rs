@@ -52,6 +52,7 @@ pub unsafe fn wait(
             _ => return Ok(room.filled),
         },
     };
+    ours.entered();
     room.collect(ours);
     if room.filled == 0 && !patience.is_zero() {
         ours.sleep.hesitate();
