@@ -42,7 +42,8 @@ install-files: # What was built before, for packagers
 		$(share)/fish/vendor_completions.d $(doc)/examples
 	install -m 755 $(BUILT)/outboard $(bin)/outboard
 	install -m 644 $(BUILT)/liboutboard_preload.so $(lib)/outboard/liboutboard_preload.so
-	install -D -m 644 crates/capi/include/outboard.h $(include)/outboard.h
+	install -d $(include)
+	install -m 644 crates/capi/include/outboard.h crates/capi/include/tcps.h $(include)/
 	install -D -m 644 $(BUILT)/liboutboard.a $(libdir)/liboutboard.a
 	$(CC) $(LDFLAGS) -shared -o $(libdir)/liboutboard.so.0 -Wl,-soname,liboutboard.so.0 -Wl,--gc-sections \
 		-Wl,-z,relro,-z,now -Wl,--version-script=crates/capi/outboard.map \
@@ -74,7 +75,7 @@ uninstall: ## Remove what `make install` with the same PREFIX and DESTDIR put th
 		$(share)/bash-completion/completions/outboard $(share)/zsh/vendor-completions/_outboard \
 		$(share)/fish/vendor_completions.d/outboard.fish $(lib)/systemd/system/outboard@.service \
 		$(lib)/sysusers.d/outboard.conf $(lib)/tmpfiles.d/outboard.conf
-	rm -f $(include)/outboard.h $(libdir)/liboutboard.a $(libdir)/liboutboard.so \
+	rm -f $(include)/outboard.h $(include)/tcps.h $(libdir)/liboutboard.a $(libdir)/liboutboard.so \
 		$(libdir)/liboutboard.so.0 $(libdir)/pkgconfig/outboard.pc
 	rm -rf $(lib)/outboard $(share)/outboard $(doc)
 

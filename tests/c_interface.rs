@@ -29,14 +29,14 @@ fn echo(mut stream: TcpStream) {
     stream.shutdown(Shutdown::Write).expect("an end");
 }
 
-/// Runs the program on the server's side against an echo on the client's.
-fn converse(world: &World, program: &Path, socket: &Path, how: &str, mode: &str, offloaded: bool) {
+/// Runs the program on the server's side against an echo on the client's: with `how`, its address and
+/// port in place of `AT`, and `further` words. Returns what it said last.
+fn converse(world: &World, program: &Path, socket: &Path, how: &str, words: &[&str]) -> String {
     let address = match how {
         "listen" => Side::Server.ipv4(),
         _ => Side::Client.ipv4(),
     };
     let at = SocketAddr::from((address, PORT));
-    let offloaded = if offloaded { "1" } else { "0" };
     let output = std::thread::scope(|scope| {
         let (bound, listens) = std::sync::mpsc::channel();
         scope.spawn(move || {
@@ -60,17 +60,14 @@ fn converse(world: &World, program: &Path, socket: &Path, how: &str, mode: &str,
         world
             .program(Side::Server, program)
             .env("OUTBOARD_SOCKET", socket)
-            .args([
-                how,
-                mode,
-                &address.to_string(),
-                &PORT.to_string(),
-                offloaded,
-            ])
+            .args(words.iter().flat_map(|word| match *word {
+                "AT" => vec![address.to_string(), PORT.to_string()],
+                word => vec![word.to_owned()],
+            }))
             .output()
-            .expect("all as outboard.h says")
+            .expect("a program that ends well")
     });
-    assert_eq!(output.trim().lines().last(), Some("all as outboard.h says"));
+    output.trim().lines().last().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -84,7 +81,12 @@ fn every_call_does_the_same_on_the_engine_and_on_the_kernel() {
     let program = compile(&world, &library, "tests/conformance.c");
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let socket = outboard.socket();
-    let converse = |how, mode, offloaded| converse(&world, &program, socket, how, mode, offloaded);
+    let converse = |how, mode, offloaded| {
+        let offloaded = if offloaded { "1" } else { "0" };
+        let words = [how, mode, "AT", offloaded];
+        let said = converse(&world, &program, socket, how, &words);
+        assert_eq!(said, "all as outboard.h says");
+    };
     // There is no engine yet.
     converse("listen", "any", false);
     converse("connect", "any", false);
@@ -98,24 +100,50 @@ fn every_call_does_the_same_on_the_engine_and_on_the_kernel() {
 }
 
 #[test]
-fn the_header_compiles_as_strict_c_and_cpp() {
-    let test = "the_header_compiles_as_strict_c_and_cpp";
+fn the_papers_calls_are_there() {
+    let test = "the_papers_calls_are_there";
+    let Some(library) = library() else { return };
+    if lab::skip_without(test, &["cc"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let program = compile(&world, &library, "tests/tcps.c");
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let converse = || {
+        for how in ["listen", "connect"] {
+            let said = converse(&world, &program, outboard.socket(), how, &[how, "AT"]);
+            assert_eq!(said, "all as tcps.h says");
+        }
+    };
+    converse();
+    let engine = outboard.start_engine(&world, None).expect("an engine");
+    converse();
+    engine.stop(HANG).expect("an end");
+}
+
+#[test]
+fn the_headers_compile_as_strict_c_and_cpp() {
+    let test = "the_headers_compile_as_strict_c_and_cpp";
     if lab::skip_without(test, &["cc", "c++"]) {
         return;
     }
     let scratch = std::env::temp_dir().join(format!("outboard-header-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).expect("a folder");
     let source = "#include <outboard.h>\nint main(void) { return (int)sizeof(ob_event) - 32; }\n";
-    for (compiler, standard, name) in [("cc", "-std=c99", "h.c"), ("c++", "-std=c++17", "h.cpp")] {
-        let file = scratch.join(name);
-        std::fs::write(&file, source).expect("a file");
-        run(Command::new(compiler)
-            .args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c"])
-            .arg("-I")
-            .arg(capi().join("include"))
-            .arg(&file)
-            .arg("-o")
-            .arg(scratch.join("h.o")));
+    let uses = "#include <tcps.h>\nint main(void) { return tcps_close(-1); }\n";
+    let sources = [("h", source), ("t", uses)];
+    for (compiler, standard, ending) in [("cc", "-std=c99", "c"), ("c++", "-std=c++17", "cpp")] {
+        for (name, source) in sources {
+            let file = scratch.join(format!("{name}.{ending}"));
+            std::fs::write(&file, source).expect("a file");
+            run(Command::new(compiler)
+                .args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c"])
+                .arg("-I")
+                .arg(capi().join("include"))
+                .arg(&file)
+                .arg("-o")
+                .arg(scratch.join("h.o")));
+        }
     }
     std::fs::remove_dir_all(&scratch).expect("an empty place");
 }

@@ -122,6 +122,7 @@ fn everything_is_in_its_place_and_works_there() {
         "usr/bin/outboard",
         "usr/lib/outboard/liboutboard_preload.so",
         "usr/include/outboard.h",
+        "usr/include/tcps.h",
         "usr/lib/liboutboard.a",
         "usr/lib/liboutboard.so",
         "usr/lib/liboutboard.so.0",

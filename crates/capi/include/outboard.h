@@ -46,7 +46,7 @@ enum ob_mode {
 
 /* What an event tells. */
 enum ob_kind {
-    OB_ACCEPT = 1,  /* a listener has connections: ob_accept until -EAGAIN */
+    OB_ACCEPT = 1,  /* a listener has a further connection: ob_accept until -EAGAIN */
     OB_OPEN = 2,    /* a connection that was being opened is there, or error says why not */
     OB_RECEIVE = 3, /* data has come, bytes of it unread, or the stream's end: receive until
                        -EAGAIN or 0 */

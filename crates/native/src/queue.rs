@@ -113,9 +113,10 @@ impl Queue {
         let Some(Object::Listener { listener, .. }) = self.objects.get(handle) else {
             return Err(Errno::BADF);
         };
+        let wanted = Readiness(Readiness::IN.0 | Readiness::EDGE.0);
         let added = self
             .poller
-            .add(Source::Listener(listener), key(handle), Readiness::IN);
+            .add(Source::Listener(listener), key(handle), wanted);
         self.or_forget(handle, added)
     }
 

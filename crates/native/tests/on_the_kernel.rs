@@ -267,6 +267,24 @@ fn an_end_by_agreement_and_one_by_reset_are_told_apart() {
 }
 
 #[test]
+fn a_connection_that_is_not_accepted_is_told_once() {
+    let mut pair = Pair::new();
+    let at = pair.queue.local(pair.listener).unwrap();
+    pair.queue.connect(at, &[], 20).unwrap();
+    pair.until(Kind::Accept, LISTENER);
+    pair.until(Kind::Open, 20);
+    let mut events = Vec::new();
+    // Whoever takes what has happened until there is nothing more comes to an end.
+    pair.queue.poll(&mut events, 16).unwrap();
+    assert_eq!(events, []);
+    pair.queue.connect(at, &[], 21).unwrap();
+    pair.until(Kind::Accept, LISTENER);
+    for cookie in [30, 31] {
+        pair.queue.accept(pair.listener, cookie).unwrap();
+    }
+}
+
+#[test]
 fn a_connection_that_is_refused_says_so() {
     let mut pair = Pair::new();
     let at = pair.queue.local(pair.listener).unwrap();

@@ -1,0 +1,123 @@
+/*
+ * A program of the paper's calls, in tcps.h: serves one client that echoes, and uses another.
+ * `tcps listen|connect ADDRESS PORT`.
+ */
+#include "tcps.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+
+#define EXPECT(expected, call)                                                            \
+    do {                                                                                  \
+        long result_ = (long)(call);                                                      \
+        if (result_ != (long)(expected)) {                                                \
+            fprintf(stderr, "tcps.c:%d: %s gives %ld, errno %d\n", __LINE__, #call, result_, errno); \
+            exit(1);                                                                      \
+        }                                                                                 \
+    } while (0)
+
+static int connection;
+
+static void receive(const char *expected, int len)
+{
+    static char got[1 << 16];
+    int done = 0;
+    while (done < len) {
+        int want = len - done < (int)sizeof got ? len - done : (int)sizeof got;
+        int more = tcps_recv(connection, got, want, 0);
+        if (more <= 0 || memcmp(got, expected + done, (size_t)more)) {
+            fprintf(stderr, "tcps.c: after %d bytes: %d\n", done, more);
+            exit(1);
+        }
+        done += more;
+    }
+}
+
+static void *receives(void *expected)
+{
+    receive((const char *)expected, 1 << 20);
+    return NULL;
+}
+
+int main(int count, char **words)
+{
+    static char own[1 << 20], *twin;
+    struct sockaddr_in address, other;
+    int len = sizeof other, at, listener = -1;
+    NS_MEM_HANDLE memory, made;
+    NS_IO_RESULT results[4];
+    pthread_t reader;
+    char byte;
+    if (count != 4)
+        return 2;
+    memset(&address, 0, sizeof address);
+    address.sin_family = AF_INET;
+    address.sin_port = htons((unsigned short)atoi(words[3]));
+    inet_pton(AF_INET, words[2], &address.sin_addr);
+    EXPECT(-1, tcps_socket(AF_INET, SOCK_DGRAM, 0));
+    EXPECT(1, (connection = tcps_socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+    if (!strcmp(words[1], "listen")) {
+        listener = connection;
+        EXPECT(-1, tcps_listen(listener, 8));
+        EXPECT(0, tcps_bind(listener, (struct sockaddr *)&address, sizeof address));
+        EXPECT(0, tcps_listen(listener, 8));
+        connection = tcps_accept(listener, &other, &len);
+        EXPECT(1, connection >= 0);
+        EXPECT(sizeof other, len);
+        EXPECT(AF_INET, other.sin_family);
+    } else {
+        EXPECT(0, tcps_connect(connection, (struct sockaddr *)&address, sizeof address));
+        EXPECT(-1, tcps_connect(connection, (struct sockaddr *)&address, sizeof address));
+        EXPECT(EISCONN, errno);
+    }
+    for (at = 0; at < (int)sizeof own; at++)
+        own[at] = (char)(at * 7 + at / 251);
+    EXPECT(-1, tcps_recv(connection, &byte, 1, MSG_DONTWAIT));
+    EXPECT(EAGAIN, errno);
+    EXPECT(1000, tcps_send(connection, own, 1000, 0));
+    receive(own, 1000);
+
+    EXPECT(0, tcps_register_memory(own, sizeof own, &memory));
+    EXPECT(100, tcps_send_registered(connection, own + 50, 100, 0, memory));
+    receive(own + 50, 100);
+    EXPECT(-1, tcps_send_registered(connection, own + sizeof own - 10, 11, 0, memory));
+    EXPECT(EINVAL, errno);
+    EXPECT(-1, tcps_send_registered(connection, words, 1, 0, memory));
+    /* A thread reads while another sends more than any buffer holds. */
+    EXPECT(0, pthread_create(&reader, NULL, receives, own));
+    for (at = 0; at < 4; at++)
+        EXPECT(1 << 18, tcps_send_async_registered(connection, own + (at << 18), 1 << 18, 0, memory,
+                                                   &results[at]));
+    for (at = 0; at < 4; at++) {
+        EXPECT(0, tcps_io_wait(&results[at], TCPS_FOREVER));
+        EXPECT(1, tcps_io_done(&results[at]));
+        EXPECT(1 << 18, results[at].bytes);
+    }
+    EXPECT(0, pthread_join(reader, NULL));
+    EXPECT(-1, tcps_deregister_memory(NULL, memory));
+    EXPECT(0, tcps_deregister_memory(own, memory));
+
+    EXPECT(0, tcps_register_memory(NULL, 5000, &made));
+    twin = (char *)tcps_registered(made);
+    memcpy(twin, own, 5000);
+    EXPECT(5000, tcps_send_async_registered(connection, twin, 5000, 0, made, &results[0]));
+    EXPECT(0, tcps_io_wait(&results[0], 60000));
+    receive(own, 5000);
+    EXPECT(0, tcps_deregister_memory(NULL, made));
+    /* Nothing that could be done. */
+    results[0].pending = 1;
+    EXPECT(0, tcps_io_done(&results[0]));
+    EXPECT(-1, tcps_io_wait(&results[0], 1));
+    EXPECT(ETIMEDOUT, errno);
+
+    EXPECT(0, tcps_close(connection));
+    EXPECT(-1, tcps_close(connection));
+    EXPECT(EBADF, errno);
+    EXPECT(-1, tcps_send(connection, own, 1, 0));
+    EXPECT(EBADF, errno);
+    if (listener >= 0)
+        EXPECT(0, tcps_close(listener));
+    puts("all as tcps.h says");
+    return 0;
+}
