@@ -191,7 +191,7 @@ fn nobody_is_told_before_anything_begins() {
         command.args(arguments).uid(NOBODY).gid(NOBODY);
         complaint(command)
     };
-    let said = as_nobody(&["lab", "web"]);
+    let said = as_nobody(&["lab", "run", "web"]);
     assert!(
         said.contains("needs root") && !said.contains("starting"),
         "{said}"

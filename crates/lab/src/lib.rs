@@ -5,6 +5,7 @@
 //! its owner ends: on drop, on Ctrl-C, on SIGKILL.
 #![forbid(unsafe_code)]
 
+pub mod catalogue;
 pub mod experiment;
 pub mod faults;
 pub mod flood;
@@ -23,7 +24,7 @@ pub mod stateless;
 pub mod statistics;
 pub mod table;
 pub mod tool;
-pub mod web;
+
 pub mod world;
 
 pub use process::{Process, Program};

@@ -253,6 +253,7 @@ fn a_machine_that_stood_still_is_on_top_of_the_report() {
     let mut clock = Fixed {
         conditions: Conditions {
             stolen: 0.2,
+            niced: 0.1,
             stood_still: 0.9,
         },
         ..Fixed::default()
@@ -261,7 +262,7 @@ fn a_machine_that_stood_still_is_on_top_of_the_report() {
     let warnings = analyse(&directory).warnings;
     assert!(warnings[0].contains("not ours in 30 of 30"), "{warnings:?}");
     assert!(
-        warnings[0].contains("20 %") && warnings[0].contains("0.90 s"),
+        warnings[0].contains("30 %") && warnings[0].contains("0.90 s"),
         "{warnings:?}"
     );
 }

@@ -150,6 +150,11 @@ impl Directory {
         written.with_context(|| format!("cannot write in {}", self.path.display()))
     }
 
+    /// Gives a run that goes on another limit of time.
+    pub fn limit(&mut self, limit: std::time::Duration) {
+        self.header.rules.limit = limit;
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

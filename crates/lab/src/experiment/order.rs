@@ -28,7 +28,7 @@ impl Cell {
         let mut words: Vec<String> = Vec::new();
         for (axis, level) in experiment.axes.iter().zip(self.levels(experiment)) {
             words.push(match (level.value, axis.unit.as_str()) {
-                (Some(_), "") => format!("{} {}", axis.name, level.name),
+                (Some(_), "") => format!("{} {}", level.name, axis.name),
                 (Some(_), unit) => format!("{} {unit}", level.name),
                 (None, _) => level.name.clone(),
             });

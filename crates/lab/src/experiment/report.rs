@@ -7,7 +7,7 @@ use super::directory::Directory;
 use super::document::{self, Part};
 use super::order::{Cell, points};
 use super::picture;
-use crate::table::figure;
+use crate::table::{Table, figure};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::path::PathBuf;
@@ -39,6 +39,27 @@ pub fn write(directory: &Directory) -> Result<(Analysis, PathBuf)> {
         &serde_json::to_string_pretty(&all)?,
     )?;
     Ok((analysis, directory.path().join("report.md")))
+}
+
+/// What a terminal shows of it: doubts, words, and the first measure.
+pub fn summary(directory: &Directory, analysis: &Analysis) -> String {
+    let experiment = &directory.header().experiment;
+    let mut text = format!("{}\n\n", experiment.title);
+    for warning in &analysis.warnings {
+        text += &format!("DOUBTFUL: {warning}\n");
+    }
+    text += &words(experiment, analysis);
+    text.push('\n');
+    let first = experiment.measures.first();
+    let table = first.and_then(|first| measured(directory, analysis, &first.name));
+    if let (Some(first), Some(Part::Table { head, rows })) = (first, table) {
+        let mut table = Table::new(head);
+        for row in rows {
+            table.row(row);
+        }
+        text += &format!("\n{}, {}\n{table}", first.name, first.unit);
+    }
+    text
 }
 
 fn put(directory: &Directory, file: &str, text: &str) -> Result<()> {
@@ -178,10 +199,11 @@ fn point_name(experiment: &Experiment, levels: &[usize]) -> String {
     let axes = experiment.axes.iter().zip(levels);
     let names: Vec<String> = axes
         .map(|(axis, &index)| {
-            let name = &axis.levels[index].name;
-            match axis.unit.as_str() {
-                "" => name.clone(),
-                unit => format!("{name} {unit}"),
+            let level = &axis.levels[index];
+            match (level.value, axis.unit.as_str()) {
+                (None, _) => level.name.clone(),
+                (Some(_), "") => format!("{} {}", level.name, axis.name),
+                (Some(_), unit) => format!("{} {unit}", level.name),
             }
         })
         .collect();
@@ -341,6 +363,7 @@ fn csv(directory: &Directory) -> String {
             "value",
             "client_is_limit",
             "stolen",
+            "niced",
             "stood_still_s",
         ]
         .map(String::from),
@@ -366,6 +389,7 @@ fn csv(directory: &Directory) -> String {
                 value.to_string(),
                 sample.client.is_the_limit().to_string(),
                 record.conditions.stolen.to_string(),
+                record.conditions.niced.to_string(),
                 record.conditions.stood_still.to_string(),
             ]);
             text += &line.join(",");

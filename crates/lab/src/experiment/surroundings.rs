@@ -1,6 +1,6 @@
 //! The clock of a run, and what the machine did while something was measured.
 
-use crate::sampler::Machine;
+use crate::sampler::cores::{Cores, Times};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,12 +22,16 @@ pub trait Surroundings {
 pub struct Conditions {
     /// The part of all cores' time that the hypervisor gave to others, from 0 to 1.
     pub stolen: f64,
+    /// The part of all cores' time that programs of low priority used, from 0 to 1: builds and the
+    /// like, none of it ours.
+    #[serde(default)]
+    pub niced: f64,
     /// The longest time that a thread which wanted to run every [`BEAT`] did not, in seconds.
     pub stood_still: f64,
 }
 
-/// The share of stolen time from which on the machine was not ours.
-const STOLEN: f64 = 0.05;
+/// The share of time that went to others from which on the machine was not ours.
+const OTHERS: f64 = 0.05;
 /// The time from which on the machine stood still, in seconds. Less than this the scheduler does by
 /// itself on a core that is in use.
 const STOOD_STILL: f64 = 0.25;
@@ -35,7 +39,7 @@ const STOOD_STILL: f64 = 0.25;
 impl Conditions {
     /// Whether a measurement under them can be trusted.
     pub fn are_fair(&self) -> bool {
-        self.stolen <= STOLEN && self.stood_still <= STOOD_STILL
+        self.stolen + self.niced <= OTHERS && self.stood_still <= STOOD_STILL
     }
 }
 
@@ -46,7 +50,7 @@ pub const BEAT: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct Here {
     started: Instant,
-    before: Option<(Machine, Instant)>,
+    before: Option<Cores>,
     watch: Watch,
 }
 
@@ -74,18 +78,16 @@ impl Surroundings for Here {
 
     fn begin(&mut self) {
         self.watch.worst();
-        self.before = Machine::now().ok().map(|machine| (machine, Instant::now()));
+        self.before = Cores::now().ok();
     }
 
     fn end(&mut self) -> Conditions {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let stolen = self.before.take().zip(Machine::now().ok());
-        let stolen = stolen.map_or(0.0, |((before, began), after)| {
-            let stolen = after.stolen.saturating_sub(before.stolen).as_secs_f64();
-            stolen / (began.elapsed().as_secs_f64() * cores as f64).max(1e-9)
-        });
+        let passed = self.before.take().zip(Cores::now().ok());
+        let all = passed.map_or_else(Times::default, |(before, now)| now.since(&before).all);
+        let part = |seconds: f64| seconds / all.total().max(1e-9);
         Conditions {
-            stolen,
+            stolen: part(all.steal),
+            niced: part(all.nice),
             stood_still: self.watch.worst().as_secs_f64(),
         }
     }
@@ -150,12 +152,14 @@ mod tests {
 
     #[test]
     fn conditions_have_limits() {
-        let conditions = |stolen, stood_still| Conditions {
+        let conditions = |stolen, niced, stood_still| Conditions {
             stolen,
+            niced,
             stood_still,
         };
-        assert!(conditions(0.0, 0.02).are_fair());
-        assert!(!conditions(0.2, 0.0).are_fair());
-        assert!(!conditions(0.0, 0.9).are_fair());
+        assert!(conditions(0.0, 0.04, 0.02).are_fair());
+        assert!(!conditions(0.2, 0.0, 0.0).are_fair());
+        assert!(!conditions(0.0, 0.2, 0.0).are_fair());
+        assert!(!conditions(0.0, 0.0, 0.9).are_fair());
     }
 }

@@ -1,7 +1,11 @@
 //! `outboard lab`: experiments on this machine, engine and kernel side by side.
 
+mod results;
+mod shaped;
+mod watch;
+
 use ::lab::flood::experiment as flood;
-use ::lab::{goodput, installed, programs, respond, stateless, web};
+use ::lab::{goodput, installed, programs, respond, stateless};
 use anyhow::{Context, Result, bail};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -12,7 +16,7 @@ use std::time::Duration;
 /// Each makes network namespaces of its own, touches no interface of yours, and leaves nothing
 /// behind. What it needs and does not find, it names.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  sudo outboard lab web --quick")]
+#[command(after_help = "Example:\n  sudo outboard lab run web --quick")]
 pub struct Args {
     #[command(subcommand)]
     experiment: Experiment,
@@ -20,8 +24,11 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Experiment {
+    List(shaped::List),
+    Run(shaped::Run),
+    Report(results::Report),
+    Compare(results::Compare),
     Installed(Installed),
-    Web(Web),
     Goodput(Goodput),
     Stateless(Stateless),
     Respond(Respond),
@@ -57,35 +64,6 @@ struct Installed {
     /// Leave out the floor
     #[arg(long)]
     no_floor: bool,
-    /// Print JSON, with every round and the settings of the machine
-    #[arg(long)]
-    json: bool,
-}
-
-/// nginx on the kernel's TCP and on the engine: throughput, CPU a request, latency
-///
-/// Server and engine have the first core, the client the second. Both stacks are measured in turn,
-/// several rounds; the table shows medians, and the ratio engine / kernel with its 95 % bootstrap
-/// interval. Throughput is wrk's; CPU and latency are at a fixed rate of requests, the same for
-/// both. Needs root.
-#[derive(clap::Args)]
-#[command(after_help = "Example:\n  sudo outboard lab web --quick --only 'keep-alive, 64'")]
-struct Web {
-    /// Fewer and shorter rounds: a first impression in some minutes
-    #[arg(long)]
-    quick: bool,
-    /// Rounds; each measures everything on both stacks [default: 7, quick: 3]
-    #[arg(long, value_name = "N")]
-    rounds: Option<usize>,
-    /// Seconds of each measurement [default: 10, quick: 2]
-    #[arg(long, value_name = "SECONDS")]
-    seconds: Option<u64>,
-    /// Connections of the client
-    #[arg(short, long, value_name = "N", default_value_t = 32)]
-    connections: usize,
-    /// Only the cases whose names contain one of these words
-    #[arg(long, value_name = "WORDS")]
-    only: Vec<String>,
     /// Print JSON, with every round and the settings of the machine
     #[arg(long)]
     json: bool,
@@ -224,17 +202,26 @@ struct Programs {
 
 /// Runs the experiment.
 pub fn run(args: Args) -> Result<ExitCode> {
+    match &args.experiment {
+        Experiment::List(_) => return shaped::list(),
+        Experiment::Report(args) => return results::report(args),
+        Experiment::Compare(args) => return results::compare(args),
+        _ => {}
+    }
     if !::lab::is_root() {
         bail!("the lab makes network namespaces, which needs root: run it with sudo");
     }
     match args.experiment {
+        Experiment::Run(args) => shaped::run(&args),
         Experiment::Installed(args) => run_installed(&args),
-        Experiment::Web(args) => run_web(&args),
         Experiment::Goodput(args) => run_goodput(&args),
         Experiment::Stateless(args) => run_stateless(&args),
         Experiment::Respond(args) => run_respond(&args),
         Experiment::Flood(args) => run_flood(&args),
         Experiment::Programs(args) => run_programs(&args),
+        Experiment::List(_) | Experiment::Report(_) | Experiment::Compare(_) => {
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 
@@ -249,19 +236,6 @@ fn run_installed(args: &Installed) -> Result<ExitCode> {
         floor: !args.no_floor,
     };
     let report = watched(|say| installed::run(&plan, say))?;
-    show(&report, args.json.then(|| report.to_json()))
-}
-
-fn run_web(args: &Web) -> Result<ExitCode> {
-    let (rounds, seconds) = if args.quick { (3, 2) } else { (7, 10) };
-    let plan = web::Plan {
-        binary: std::env::current_exe()?,
-        rounds: args.rounds.unwrap_or(rounds).max(1),
-        window: Duration::from_secs(args.seconds.unwrap_or(seconds).max(1)),
-        only: args.only.clone(),
-        connections: args.connections,
-    };
-    let report = watched(|say| web::run(&plan, say))?;
     show(&report, args.json.then(|| report.to_json()))
 }
 

@@ -1,0 +1,167 @@
+//! What is measured, ready to be measured again and again: a world of its own with an unmodified
+//! nginx, on the kernel's TCP or on the engine. Server and engine share the first core, the client
+//! has the second.
+
+use super::Setup;
+use crate::experiment::bench::Client;
+use crate::nginx::Nginx;
+use crate::outboard::Outboard;
+use crate::process::Process;
+use crate::sampler::account::{Account, Spent, Watched};
+use crate::sampler::own_time;
+use crate::world::{Side, World};
+use anyhow::{Context, Result};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::path::Path;
+use std::time::Duration;
+
+/// The core of the server and the engine.
+pub const SERVER_CORE: usize = 0;
+/// The core of the client.
+pub const CLIENT_CORE: usize = 1;
+/// What a report says of that.
+pub const ROLES: &str = "server and engine on core 0, client on core 1; the interrupts of both, by \
+    where a veth does its work, wherever the sender is";
+/// What a report calls the two.
+pub const STACKS: [&str; 2] = ["kernel", "engine"];
+
+/// One of the two stacks with a server on it.
+pub struct Bed {
+    nginx: Option<Nginx>,
+    engine: Option<(Outboard, Process)>,
+    // Last: it must outlive what runs in it.
+    world: World,
+}
+
+impl Bed {
+    /// A stack by its name, one of [`STACKS`], and no server yet.
+    pub fn bare(setup: &Setup, stack: &str) -> Result<Self> {
+        let world = World::new()?;
+        let engine = if stack == STACKS[1] {
+            let outboard = Outboard::new(&setup.binary, &world);
+            let process = outboard.start_engine(&world, Some(SERVER_CORE))?;
+            Some((outboard, process))
+        } else {
+            None
+        };
+        Ok(Self {
+            nginx: None,
+            engine,
+            world,
+        })
+    }
+
+    /// A stack with nginx on it, which serves what `fill` puts into a directory.
+    pub fn with_nginx(
+        setup: &Setup,
+        stack: &str,
+        fill: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<Self> {
+        let mut bed = Self::bare(setup, stack)?;
+        let site = bed.world.site(&[])?;
+        fill(&site)?;
+        let nginx = Nginx::start(&bed.world, bed.outboard(), &site, Some(SERVER_CORE))?;
+        bed.nginx = Some(nginx);
+        Ok(bed)
+    }
+
+    /// Both stacks, each with nginx.
+    pub fn both(setup: &Setup, fill: impl Fn(&Path) -> Result<()>) -> Result<Vec<Self>> {
+        let each = STACKS.iter();
+        each.map(|stack| Self::with_nginx(setup, stack, &fill))
+            .collect()
+    }
+
+    /// The network.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// The engine, if there is one.
+    pub fn outboard(&self) -> Option<&Outboard> {
+        self.engine.as_ref().map(|(outboard, _)| outboard)
+    }
+
+    /// Does `work` and says what it cost, besides what it returned.
+    pub fn account<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Cost)> {
+        self.account_with(&[], work)
+    }
+
+    /// As [`account`](Self::account), with further processes that serve.
+    pub fn account_with<T>(
+        &self,
+        servers: &[u32],
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<(T, Cost)> {
+        let mut processes: Vec<(&'static str, u32)> =
+            servers.iter().map(|pid| (SERVER, *pid)).collect();
+        processes.extend(self.nginx.as_ref().map(|nginx| (SERVER, nginx.worker())));
+        let engine = self.engine.as_ref();
+        processes.extend(engine.map(|(_, process)| (ENGINE, process.id())));
+        let watched = Watched {
+            processes,
+            engine: self.outboard().cloned(),
+        };
+        let own = own_time()?;
+        let before = Account::now(&watched)?;
+        let done = work()?;
+        let spent = Account::now(&watched)?.since(&before);
+        let client = own_time()?.saturating_sub(own);
+        Ok((done, Cost { spent, client }))
+    }
+
+    /// Runs `work` in a thread on the client's side and core.
+    pub fn on_client<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        self.world.on(Side::Client, || {
+            let mut cores = CpuSet::new();
+            cores.set(CLIENT_CORE);
+            sched_setaffinity(None, &cores).context("cannot choose a core")?;
+            work()
+        })
+    }
+}
+
+const SERVER: &str = "server";
+const ENGINE: &str = "engine";
+
+/// What a measurement cost.
+#[derive(Debug)]
+pub struct Cost {
+    /// Cores, processes and the engine's own account.
+    pub spent: Spent,
+    /// CPU time of the client: of this process, and of its children that have ended.
+    pub client: Duration,
+}
+
+impl Cost {
+    /// CPU time of the server.
+    pub fn server(&self) -> Duration {
+        self.spent.of(SERVER)
+    }
+
+    /// CPU time of the engine.
+    pub fn engine(&self) -> Duration {
+        self.spent.of(ENGINE)
+    }
+
+    /// CPU time of the machine, everything that runs on it included.
+    pub fn machine(&self) -> Duration {
+        Duration::from_secs_f64(self.spent.cores.all.busy())
+    }
+
+    /// Whether the client, on a core of its own, could have done more in the time of the measurement.
+    pub fn limits(&self, measured: Duration) -> Client {
+        let part = |time: Duration| time.as_secs_f64() / measured.as_secs_f64().max(1e-9);
+        Client {
+            busy: Some(part(self.client).min(1.0)),
+            server_busy: self.spent.share_of_core(SERVER_CORE),
+            offered: None,
+        }
+    }
+}
+
+/// Writes a file of `size` bytes, none of them all zeros.
+pub fn write_file(path: &Path, size: usize) -> Result<()> {
+    let bytes: Vec<u8> = (0..size).map(|index| (index % 251) as u8).collect();
+    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,137 @@
+//! The round trip of 64 bytes over TCP, with server and client on one core and on two. Placement
+//! decides every latency figure, so both are shown.
+
+use super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
+use super::{Entry, Extent, Setup};
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::world::Side;
+use anyhow::{Context, Result};
+use std::time::{Duration, Instant};
+
+pub const ENTRY: Entry = Entry {
+    name: "echo",
+    source: "",
+    about: "sockperf: the round trip of 64 bytes, on one core and on two",
+    needs: &["sockperf", "taskset"],
+    seconds: (10, 1),
+    declare,
+    open,
+};
+
+const PORT: u16 = 7_007;
+const AXIS: &str = "cores";
+const CORES: [(&str, usize); 2] = [("one core", SERVER_CORE), ("two cores", CLIENT_CORE)];
+const MEDIAN: &str = "round trip, median";
+const HIGH: &str = "round trip, 99 %";
+/// How long the server may take to be ready, on however busy a machine.
+const STARTING: Duration = Duration::from_secs(60);
+
+fn declare(_: Extent) -> Experiment {
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "The round trip of 64 bytes".into(),
+        question: "How long does a message take there and back, and how much of that is placement?"
+            .into(),
+        workload: "sockperf ping-pong over TCP, 64 bytes, one connection".into(),
+        roles: "server and engine on core 0; the client there, too, or on core 1".into(),
+        axes: vec![Axis::of_words(AXIS, &CORES.map(|(name, _)| name))],
+        subjects: STACKS.map(String::from).to_vec(),
+        measures: vec![Measure::new(MEDIAN, "µs"), Measure::new(HIGH, "µs")],
+        pictures: vec![Picture {
+            title: "Round trip of 64 bytes".into(),
+            x: AXIS.into(),
+            y: MEDIAN.into(),
+            log_x: false,
+            log_y: false,
+        }],
+        findings: Vec::new(),
+        claims: vec![Claim {
+            says: "On one core the engine takes no more than twice as long".into(),
+            citation: Citation {
+                document: "goal".into(),
+                place: "of this project".into(),
+            },
+            measure: MEDIAN.into(),
+            subject: STACKS[1].into(),
+            to: STACKS[0].into(),
+            at: vec![(AXIS.into(), CORES[0].0.into())],
+            ratio: Bound::AtMost(2.0),
+        }],
+    }
+}
+
+struct Echo(Vec<Bed>);
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    let beds = STACKS.iter().map(|stack| Bed::bare(setup, stack));
+    Ok(Box::new(Echo(beds.collect::<Result<_>>()?)))
+}
+
+impl Bench for Echo {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let bed = &self.0[usize::from(at.subject == STACKS[1])];
+        let name = at.word(AXIS)?;
+        let core = CORES.iter().find(|(known, _)| *known == name);
+        let (_, core) = core.with_context(|| format!("no placement {name}"))?;
+        let world = bed.world();
+        let address = Side::Server.ipv4().to_string();
+        let port = PORT.to_string();
+        let server = match bed.outboard() {
+            Some(outboard) => outboard.on_engine(world, "sockperf"),
+            None => world.program(Side::Server, "sockperf"),
+        };
+        let server = server
+            .args(["server", "--tcp", "-i", &address, "-p", &port])
+            .on_core(SERVER_CORE)
+            .log(world.scratch().join("sockperf.log"))
+            .start()?;
+        let client = world
+            .program(Side::Client, "sockperf")
+            .args(["ping-pong", "--tcp", "-i", &address, "-p", &port])
+            .args(["-m", "64", "-t", &at.window.as_secs().max(1).to_string()])
+            .on_core(*core);
+        // It fails, or says nothing, while the server is not up yet.
+        let began = Instant::now();
+        let (median, high) = loop {
+            let printed = client.output();
+            let read = printed.as_ref().ok().and_then(|printed| {
+                let median = percentile(printed, "50.000")?;
+                Some((median, percentile(printed, "99.000")?))
+            });
+            if let Some(read) = read {
+                break read;
+            }
+            if began.elapsed() > STARTING {
+                let printed = printed.unwrap_or_else(|error| error.to_string());
+                anyhow::bail!("sockperf said: {printed} {}", server.printed());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        };
+        server.kill()?;
+        // sockperf prints half of each round trip.
+        Ok(Sample::default()
+            .with(MEDIAN, 2.0 * median)
+            .with(HIGH, 2.0 * high))
+    }
+}
+
+/// Microseconds, from `---> percentile 50.000 =    4.123`.
+fn percentile(printed: &str, which: &str) -> Option<f64> {
+    let wanted = format!("percentile {which}");
+    printed
+        .lines()
+        .find(|line| line.contains(&wanted))
+        .and_then(|line| line.rsplit('=').next()?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn percentiles_are_found() {
+        let printed = "sockperf: ---> percentile 90.000 =   10.1\n\
+            sockperf: ---> percentile 50.000 =    4.250\n";
+        assert_eq!(super::percentile(printed, "50.000"), Some(4.25));
+        assert_eq!(super::percentile(printed, "99.000"), None);
+    }
+}

@@ -1,0 +1,162 @@
+//! 000, figures 6.8 and 6.9 and tables A.4 and A.5: a file of 33.4 MB, two requests a connection, one
+//! to ten connections a second.
+
+use super::bed::{Bed, ROLES, STACKS, write_file};
+use super::httperf::{self, Asked};
+use super::rates::{SHARES, with_shares};
+use super::{Entry, Extent, Setup};
+use crate::experiment::declaration::{Axis, Citation, Finding, Measure, Picture};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::nginx::PORT;
+use crate::world::Side;
+use anyhow::Result;
+
+pub const ENTRY: Entry = Entry {
+    name: "large-file",
+    source: "000",
+    about: "a file of 33.4 MB at one to ten connections a second: Mb/s and CPU by category",
+    needs: &["nginx", "httperf", "taskset"],
+    seconds: (10, 2),
+    declare,
+    open,
+};
+
+const RATE: &str = "connections a second";
+const PATH: &str = "/large";
+const SIZE: usize = 33_400_000;
+const THROUGHPUT: &str = "throughput";
+const BUSY: &str = "CPU in use";
+/// Requests on each connection.
+const REQUESTS: u32 = 2;
+/// Seconds after which a request has failed.
+const PATIENCE: f64 = 10.0;
+
+const RATES: [f64; 10] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0];
+
+fn declare(extent: Extent) -> Experiment {
+    let rates = match extent {
+        Extent::Full => &RATES[..],
+        Extent::Quick => &[1.0, 4.0, 10.0],
+    };
+    let mut measures = vec![Measure::new(THROUGHPUT, "Mb/s"), Measure::new(BUSY, "%")];
+    measures.extend(SHARES.map(|name| Measure::new(name, "%")));
+    let picture = |title: &str, y: &str, log_y| Picture {
+        title: title.into(),
+        x: RATE.into(),
+        y: y.into(),
+        log_x: false,
+        log_y,
+    };
+    let finding = |name: &str, measure: &str, place: &str, column: [f64; 10]| Finding {
+        name: name.into(),
+        axis: RATE.into(),
+        measure: measure.into(),
+        points: RATES.into_iter().zip(column).collect(),
+        citation: Citation {
+            document: "000".into(),
+            place: place.into(),
+        },
+    };
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "A large file at a few connections a second".into(),
+        question:
+            "How much of the wire does a server fill, and what does its core do meanwhile? In \
+            000 the network stack took all of it at 61 Mb/s."
+                .into(),
+        workload: format!(
+            "httperf: a file of {SIZE} bytes, {REQUESTS} requests a connection, given up after \
+             {PATIENCE} s. Mb/s are of bodies and headers, as httperf counts them; CPU is that of the \
+             server's core."
+        ),
+        roles: ROLES.into(),
+        axes: vec![Axis::of_numbers(RATE, "", rates)],
+        subjects: STACKS.map(String::from).to_vec(),
+        measures,
+        pictures: vec![
+            picture("Throughput (000, figures 6.8 and 6.10)", THROUGHPUT, true),
+            picture("The server's core (000, figure 6.8)", BUSY, false),
+            picture("Time in softirq (000, figure 6.9)", "softirq", false),
+            picture("Time in the kernel (000, figure 6.9)", "sys", false),
+            picture("Time in programs (000, figure 6.9)", "usr", false),
+        ],
+        findings: vec![
+            finding(
+                "nginx there",
+                THROUGHPUT,
+                "table A.5",
+                [
+                    24.451, 48.424, 56.835, 60.965, 57.501, 57.809, 61.128, 61.286, 57.928, 57.652,
+                ],
+            ),
+            finding(
+                "IIS, the reference",
+                THROUGHPUT,
+                "table A.5",
+                [
+                    43.730, 162.263, 329.177, 413.588, 490.823, 476.802, 469.405, 511.762, 502.813,
+                    515.770,
+                ],
+            ),
+            finding(
+                "nginx there",
+                BUSY,
+                "table A.4",
+                [36.1, 83.2, 98.9, 99.6, 99.8, 99.9, 99.9, 99.8, 99.9, 99.8],
+            ),
+            finding(
+                "nginx there",
+                "usr",
+                "table A.4",
+                [2.9, 3.0, 1.9, 1.3, 2.9, 2.5, 1.9, 1.7, 1.5, 1.7],
+            ),
+            finding(
+                "nginx there",
+                "sys",
+                "table A.4",
+                [8.5, 25.0, 40.3, 40.9, 40.1, 43.4, 42.3, 41.7, 37.7, 40.0],
+            ),
+            finding(
+                "nginx there",
+                "softirq",
+                "table A.4",
+                [24.7, 55.2, 56.7, 57.4, 56.8, 54.0, 55.7, 56.4, 60.7, 58.1],
+            ),
+        ],
+        claims: Vec::new(),
+    }
+}
+
+struct LargeFile(Vec<Bed>);
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    let fill = |site: &std::path::Path| write_file(&site.join(&PATH[1..]), SIZE);
+    Ok(Box::new(LargeFile(Bed::both(setup, fill)?)))
+}
+
+impl Bench for LargeFile {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let bed = &self.0[usize::from(at.subject == STACKS[1])];
+        let rate = at.number(RATE)?;
+        let asked = Asked {
+            path: PATH,
+            rate,
+            connections: (rate * at.window.as_secs_f64()).ceil() as u32,
+            requests: REQUESTS,
+            patience: PATIENCE,
+        };
+        let server = Side::Server.ipv4().to_string();
+        let (found, cost) = bed.account(|| httperf::run(bed, &server, PORT, asked))?;
+        let mut sample = Sample::default()
+            .with(THROUGHPUT, found.kilobytes * 1_024.0 * 8.0 / 1e6)
+            .by(found.client(rate));
+        if let Some(share) = cost.spent.share_of_core(super::bed::SERVER_CORE) {
+            sample = sample.with(BUSY, 100.0 * share);
+        }
+        if found.errors > 0.0 {
+            let note = format!("{} connections a second: some requests failed", rate);
+            sample.notes.push(note);
+        }
+        Ok(with_shares(sample, &cost))
+    }
+}

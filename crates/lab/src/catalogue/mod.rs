@@ -1,0 +1,146 @@
+//! The experiments that there are, in the shape of [`crate::experiment`].
+
+mod bed;
+mod echo;
+mod httperf;
+mod large_file;
+mod objects;
+mod rates;
+mod web;
+mod wrk;
+
+use crate::experiment::{Bench, Experiment, Rules};
+use crate::tool;
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What every experiment is given.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The outboard that is measured.
+    pub binary: PathBuf,
+}
+
+/// How much of an experiment is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Full,
+    /// A first impression: fewer levels, rounds and seconds.
+    Quick,
+}
+
+/// An experiment that there is.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// What commands call it.
+    pub name: &'static str,
+    /// The document whose figures it repeats; empty if it is ours.
+    pub source: &'static str,
+    /// What it asks, in a line.
+    pub about: &'static str,
+    /// Programs that it needs.
+    pub needs: &'static [&'static str],
+    /// How long a measurement is, in seconds: in full, and quick.
+    pub seconds: (u64, u64),
+    declare: fn(Extent) -> Experiment,
+    open: fn(&Setup) -> Result<Box<dyn Bench>>,
+}
+
+/// All of them.
+pub const ALL: &[Entry] = &[
+    web::ENTRY,
+    echo::ENTRY,
+    rates::ENTRY,
+    large_file::ENTRY,
+    objects::ENTRY,
+];
+
+/// The experiment called `name`.
+///
+/// # Errors
+/// There is none; the error names those that there are.
+pub fn find(name: &str) -> Result<&'static Entry> {
+    let Some(entry) = ALL.iter().find(|entry| entry.name == name) else {
+        let names: Vec<&str> = ALL.iter().map(|entry| entry.name).collect();
+        bail!(
+            "there is no experiment {name}; there are {}",
+            names.join(", ")
+        );
+    };
+    Ok(entry)
+}
+
+impl Entry {
+    /// What it says of itself.
+    pub fn declare(&self, extent: Extent) -> Experiment {
+        (self.declare)(extent)
+    }
+
+    /// What measures it.
+    ///
+    /// # Errors
+    /// A program is missing, the machine has too few cores, or what it needs cannot be started.
+    pub fn open(&self, setup: &Setup) -> Result<Box<dyn Bench>> {
+        if let Some(missing) = self.missing() {
+            bail!("{missing} is not installed: run make install-deps");
+        }
+        if std::thread::available_parallelism()?.get() < 2 {
+            bail!("this needs two cores: one for the server, one for the client");
+        }
+        (self.open)(setup)
+    }
+
+    /// A program that it needs and that is not there.
+    pub fn missing(&self) -> Option<&'static str> {
+        let mut needs = self.needs.iter().copied();
+        needs.find(|program| tool::find(program).is_none())
+    }
+
+    /// How it is run if nobody says otherwise.
+    pub fn rules(&self, extent: Extent) -> Rules {
+        let quick = extent == Extent::Quick;
+        let (full, short) = self.seconds;
+        Rules {
+            least_rounds: if quick { 3 } else { 7 },
+            most_rounds: if quick { 3 } else { 25 },
+            precision: 0.05,
+            limit: Duration::from_secs(if quick { 5 * 60 } else { 4 * 3_600 }),
+            window: Duration::from_secs(if quick { short } else { full }),
+            seed: 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALL, Extent};
+    use crate::experiment::order;
+
+    #[test]
+    fn every_experiment_is_in_order() {
+        for entry in ALL {
+            for extent in [Extent::Full, Extent::Quick] {
+                let experiment = entry.declare(extent);
+                assert_eq!(experiment.name, entry.name);
+                let mistakes = experiment.mistakes();
+                assert!(mistakes.is_empty(), "{}: {mistakes:?}", entry.name);
+                assert!(!experiment.pictures.is_empty(), "{}", entry.name);
+            }
+        }
+    }
+
+    /// A first impression of all: under an hour, with two seconds around each measurement.
+    #[test]
+    fn all_of_it_quick_is_possible_within_an_hour() {
+        let seconds = ALL.iter().map(|entry| {
+            let cells = order::cells(&entry.declare(Extent::Quick)).len() as u64;
+            let rules = entry.rules(Extent::Quick);
+            let each = rules.window.as_secs() + 2;
+            (cells * each * u64::from(rules.most_rounds)).min(rules.limit.as_secs())
+        });
+        let total: u64 = seconds.sum();
+        assert!(total < 3_600, "{total} s");
+    }
+}

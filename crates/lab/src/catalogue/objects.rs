@@ -1,0 +1,194 @@
+//! 004: requests and connections a second by object size, of the stateless responder in each of its
+//! places and of nginx on the kernel's TCP.
+
+use super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS, write_file};
+use super::{Entry, Extent, Setup, wrk};
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::nginx::Nginx;
+use crate::process::Process;
+use crate::world::Side;
+use anyhow::{Context, Result};
+use std::time::Duration;
+
+pub const ENTRY: Entry = Entry {
+    name: "objects",
+    source: "004",
+    about: "the stateless responder and nginx: requests a second by object size",
+    needs: &["nginx", "wrk", "taskset", "iptables-legacy"],
+    seconds: (10, 1),
+    declare,
+    open,
+};
+
+const SIZE: &str = "size";
+const MODE: &str = "connections";
+const MODES: [&str; 2] = ["keep-alive", "close"];
+const RATE: &str = "requests";
+/// nginx on the kernel's TCP, and the responder by its modes.
+const SUBJECTS: [(&str, &str); 4] = [
+    ("nginx", ""),
+    ("in the driver", "xdp"),
+    ("AF_XDP", "afxdp"),
+    ("NFQUEUE", "nfqueue"),
+];
+/// What fits one segment with its head, as it has to in the driver.
+const SIZES: [f64; 8] = [0.0, 16.0, 64.0, 128.0, 256.0, 512.0, 768.0, 1_024.0];
+const CONNECTIONS: usize = 128;
+/// The responder's port.
+const PORT: u16 = 8_000;
+/// How long it may take to be ready, on however busy a machine.
+const STARTING: Duration = Duration::from_secs(60);
+
+fn declare(extent: Extent) -> Experiment {
+    let sizes = match extent {
+        Extent::Full => &SIZES[..],
+        Extent::Quick => &[64.0, 1_024.0],
+    };
+    let goal = |mode: &str, least: f64| Claim {
+        says: format!("In the driver at least {least} times as many as nginx, {mode}"),
+        citation: Citation {
+            document: "goal".into(),
+            place: "of this project".into(),
+        },
+        measure: RATE.into(),
+        subject: SUBJECTS[1].0.into(),
+        to: SUBJECTS[0].0.into(),
+        at: vec![(MODE.into(), mode.into()), (SIZE.into(), "64".into())],
+        ratio: Bound::AtLeast(least),
+    };
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "Requests a second by object size, without state".into(),
+        question:
+            "How many requests does a server without sessions answer, by where it stands and by \
+            the size of its objects? In 004 it filled a gigabit from 64 bytes on."
+                .into(),
+        workload: format!(
+            "wrk, one thread, {CONNECTIONS} connections; with close, each request has one"
+        ),
+        roles: format!(
+            "server and responder on core {SERVER_CORE}, wrk on core {CLIENT_CORE}; a veth does the \
+             driver's receive work where the sender is, so in the driver the responder is on the \
+             client's core, and the client is always the limit there"
+        ),
+        axes: vec![
+            Axis::of_numbers(SIZE, "B", sizes),
+            Axis::of_words(MODE, &MODES),
+        ],
+        subjects: SUBJECTS.map(|(name, _)| name.into()).to_vec(),
+        measures: vec![
+            Measure::new(RATE, "1/s"),
+            Measure::new("CPU of the machine", "µs"),
+        ],
+        pictures: vec![Picture {
+            title: "Requests a second by object size (004)".into(),
+            x: SIZE.into(),
+            y: RATE.into(),
+            log_x: false,
+            log_y: true,
+        }],
+        findings: vec![Finding {
+            name: "in the driver there, keep-alive, one core at 1.33 GHz".into(),
+            axis: SIZE.into(),
+            measure: RATE.into(),
+            points: vec![(0.0, 663_000.0), (64.0, 564_000.0)],
+            citation: Citation {
+                document: "004".into(),
+                place: "Stateless HTTP server as an Ndiv application".into(),
+            },
+        }],
+        claims: vec![goal(MODES[0], 1.8), goal(MODES[1], 4.0)],
+    }
+}
+
+struct Subject {
+    name: &'static str,
+    responder: Option<Process>,
+    // Last: it must outlive what runs in it.
+    bed: Bed,
+}
+
+struct Objects(Vec<Subject>);
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    let subjects = SUBJECTS.map(|(name, mode)| {
+        if mode.is_empty() {
+            nginx(setup, name)
+        } else {
+            responder(setup, name, mode)
+        }
+    });
+    let subjects: Result<Vec<Subject>> = subjects.into_iter().collect();
+    Ok(Box::new(Objects(subjects?)))
+}
+
+fn nginx(setup: &Setup, name: &'static str) -> Result<Subject> {
+    let bed = Bed::with_nginx(setup, STACKS[0], |site| {
+        for size in SIZES {
+            write_file(&site.join(size.to_string()), size as usize)?;
+        }
+        Ok(())
+    })?;
+    Ok(Subject {
+        name,
+        responder: None,
+        bed,
+    })
+}
+
+fn responder(setup: &Setup, name: &'static str, mode: &str) -> Result<Subject> {
+    let bed = Bed::bare(setup, STACKS[0])?;
+    let world = bed.world();
+    // From the responder's own port no connection is answered.
+    let reserved = "net.ipv4.ip_local_reserved_ports";
+    world.sysctl(Side::Client, reserved, &PORT.to_string())?;
+    if mode == "nfqueue" {
+        for rules in ["iptables-legacy", "ip6tables-legacy"] {
+            let rule =
+                format!("-t raw -A PREROUTING -p tcp --dport {PORT} -j NFQUEUE --queue-num 80");
+            let program = world.program(Side::Server, rules);
+            program.args(rule.split(' ')).output()?;
+        }
+    }
+    let peer = format!("{}/{}", world.name(Side::Client), Side::Client.interface());
+    let mut responder = world
+        .program(Side::Server, &setup.binary)
+        .on_core(SERVER_CORE)
+        .args(["respond", "-q", "-i", Side::Server.interface()])
+        .args(["-L", &format!(":{PORT}"), "--peer", &peer, "--mode", mode])
+        .log(world.scratch().join("respond.log"))
+        .start()?;
+    let address = (Side::Server.ipv4(), PORT).into();
+    responder.wait_until(STARTING, || world.is_reached(address))?;
+    Ok(Subject {
+        name,
+        responder: Some(responder),
+        bed,
+    })
+}
+
+impl Bench for Objects {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let subject = self.0.iter().find(|subject| subject.name == at.subject);
+        let subject = subject.with_context(|| format!("no {}", at.subject))?;
+        let size = at.number(SIZE)?;
+        let url = match &subject.responder {
+            None => format!("http://{}/{size}", Nginx::address()),
+            Some(_) => format!("http://{}:{PORT}/?s={size}", Side::Server.ipv4()),
+        };
+        let servers: Vec<u32> = subject.responder.iter().map(Process::id).collect();
+        let close = at.word(MODE)? == MODES[1];
+        let bed = &subject.bed;
+        let run = || wrk::run(bed, &url, CONNECTIONS, close, at.window);
+        let (rate, cost) = bed.account_with(&servers, run)?;
+        let requests = rate * at.window.as_secs_f64();
+        Ok(Sample::default()
+            .with(RATE, rate)
+            .with(
+                "CPU of the machine",
+                cost.machine().as_secs_f64() * 1e6 / requests,
+            )
+            .by(cost.limits(at.window)))
+    }
+}

@@ -1,0 +1,220 @@
+//! 000, figures 6.3 to 6.7 and tables A.1 to A.3: connections at a rate that rises, three requests
+//! on each, for a small file, one of ten kilobytes and one that is not there.
+
+use super::bed::{Bed, Cost, ROLES, SERVER_CORE, STACKS, write_file};
+use super::httperf::{self, Asked};
+use super::{Entry, Extent, Setup};
+use crate::experiment::declaration::{Axis, Citation, Finding, Measure, Picture};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::nginx::PORT;
+use crate::world::Side;
+use anyhow::{Result, bail};
+
+pub const ENTRY: Entry = Entry {
+    name: "rates",
+    source: "000",
+    about: "replies, time and errors as the rate of connections rises, by file",
+    needs: &["nginx", "httperf", "taskset"],
+    seconds: (10, 2),
+    declare,
+    open,
+};
+
+const RATE: &str = "connections a second";
+const FILE: &str = "file";
+/// Names, paths and sizes, those of the source.
+const FILES: [(&str, &str, Option<usize>); 3] = [
+    ("354 B", "/index", Some(354)),
+    ("10,240 B", "/10K", Some(10_240)),
+    ("missing", "/missing", None),
+];
+const REPLIES: &str = "replies";
+const TIME: &str = "response time";
+const ERRORS: &str = "errors";
+const BYTES: &str = "bytes on the wire";
+/// Requests on each connection.
+const REQUESTS: u32 = 3;
+/// Seconds after which a request has failed.
+const PATIENCE: f64 = 5.0;
+
+/// The source's rates.
+const SOURCES: [f64; 11] = [
+    20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 110.0, 120.0,
+];
+/// Those at which a machine of today has something to do.
+const TODAYS: [f64; 7] = [500.0, 1_000.0, 2_000.0, 4_000.0, 6_000.0, 8_000.0, 12_000.0];
+
+fn declare(extent: Extent) -> Experiment {
+    let rates: Vec<f64> = match extent {
+        Extent::Full => SOURCES.into_iter().chain(TODAYS).collect(),
+        Extent::Quick => vec![100.0, 2_000.0, 8_000.0],
+    };
+    let picture = |title: &str, y: &str, log_y| Picture {
+        title: title.into(),
+        x: RATE.into(),
+        y: y.into(),
+        log_x: true,
+        log_y,
+    };
+    let mut measures = vec![
+        Measure::new(REPLIES, "1/s"),
+        Measure::new(TIME, "ms"),
+        Measure::new(ERRORS, "%"),
+        Measure::new(BYTES, "KB/s"),
+    ];
+    measures.extend(SHARES.map(|name| Measure::new(name, "%")));
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "Rising rates of connections, by file".into(),
+        question:
+            "How many requests are answered, in which time, with how many errors, as clients \
+            come faster? 000 asked this of nginx on a processor of 50 BogoMIPS; its rates are \
+            measured here, too, and those at which a machine of today is full."
+                .into(),
+        workload: format!(
+            "httperf: connections at a fixed rate for as long as a measurement is (the source: 3,000 \
+             at each rate), {REQUESTS} requests on each, given up after {PATIENCE} s"
+        ),
+        roles: ROLES.into(),
+        axes: vec![
+            Axis::of_numbers(RATE, "", &rates),
+            Axis::of_words(FILE, &FILES.map(|(name, ..)| name)),
+        ],
+        subjects: STACKS.map(String::from).to_vec(),
+        measures,
+        pictures: vec![
+            picture("Replies a second (000, figure 6.3)", REPLIES, true),
+            picture("Response time (000, figure 6.5)", TIME, true),
+            picture("Errors (000, figure 6.4)", ERRORS, false),
+            picture("Bytes on the wire (000, figure 6.7)", BYTES, true),
+        ],
+        findings: findings(),
+        claims: Vec::new(),
+    }
+}
+
+/// Shares of the server's core (000, figure 6.6).
+pub(super) const SHARES: [&str; 8] = [
+    "usr", "sys", "nice", "idle", "io", "irq", "softirq", "steal",
+];
+
+/// Adds what the server's core did.
+pub(super) fn with_shares(mut sample: Sample, cost: &Cost) -> Sample {
+    if let Some(core) = cost.spent.cores.core(SERVER_CORE) {
+        for (name, share) in core.shares() {
+            sample = sample.with(name, share);
+        }
+    }
+    sample
+}
+
+struct Rates(Vec<Bed>);
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    let beds = Bed::both(setup, |site| {
+        for (_, path, size) in FILES {
+            if let Some(size) = size {
+                write_file(&site.join(path.trim_start_matches('/')), size)?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Box::new(Rates(beds)))
+}
+
+impl Bench for Rates {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let bed = &self.0[usize::from(at.subject == STACKS[1])];
+        let (rate, file) = (at.number(RATE)?, at.word(FILE)?);
+        let Some((_, path, _)) = FILES.into_iter().find(|(name, ..)| *name == file) else {
+            bail!("no file {file}");
+        };
+        let asked = Asked {
+            path,
+            rate,
+            connections: (rate * at.window.as_secs_f64()).ceil() as u32,
+            requests: REQUESTS,
+            patience: PATIENCE,
+        };
+        let server = Side::Server.ipv4().to_string();
+        let (found, cost) = bed.account(|| httperf::run(bed, &server, PORT, asked))?;
+        let due = f64::from(asked.connections * asked.requests);
+        let sample = Sample::default()
+            .with(REPLIES, found.replies / found.took)
+            .with(TIME, found.reply_ms)
+            .with(ERRORS, 100.0 * (due - found.replies).max(0.0) / due)
+            .with(BYTES, found.kilobytes)
+            .by(found.client(rate));
+        Ok(with_shares(sample, &cost))
+    }
+}
+
+/// Response rate, response time, errors, KB/s of tables A.1 to A.3, at the source's rates.
+const TABLES: [(&str, &str, [[f64; 11]; 4]); 3] = [
+    (
+        "354 B",
+        "table A.1",
+        [
+            [
+                60.0, 90.0, 120.0, 150.0, 179.9, 209.9, 239.5, 269.6, 270.0, 258.4, 252.2,
+            ],
+            [
+                5.3, 5.2, 5.3, 7.2, 8.3, 8.6, 13.3, 14.9, 397.7, 523.6, 558.5,
+            ],
+            [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.02, 0.0, 0.82, 4.64, 8.25],
+            [
+                33.0, 49.5, 66.0, 82.5, 98.9, 115.4, 131.8, 148.2, 149.0, 142.3, 138.2,
+            ],
+        ],
+    ),
+    (
+        "10,240 B",
+        "table A.2",
+        [
+            [
+                60.0, 90.0, 119.9, 150.0, 179.9, 191.4, 186.8, 180.3, 178.5, 173.5, 170.0,
+            ],
+            [
+                5.5, 5.7, 5.9, 8.3, 15.1, 528.2, 650.9, 676.4, 697.1, 710.4, 724.2,
+            ],
+            [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 6.0, 11.0, 15.0, 21.0, 26.0],
+            [
+                618.6, 927.8, 1236.6, 1545.9, 1854.0, 1975.0, 1922.6, 1865.9, 1843.0, 1781.2,
+                1754.9,
+            ],
+        ],
+    ),
+    (
+        "missing",
+        "table A.3",
+        [
+            [
+                60.0, 90.0, 120.0, 150.0, 179.9, 209.9, 239.8, 269.8, 296.3, 297.9, 298.9,
+            ],
+            [5.3, 5.4, 5.3, 6.2, 7.2, 8.3, 12.1, 11.7, 76.5, 380.8, 442.4],
+            [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.01, 0.0, 0.0, 0.61, 2.47],
+            [
+                23.3, 35.0, 46.6, 58.3, 69.9, 81.6, 93.2, 104.7, 115.3, 114.8, 116.7,
+            ],
+        ],
+    ),
+];
+
+fn findings() -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, place, columns) in &TABLES {
+        for (measure, column) in [REPLIES, TIME, ERRORS, BYTES].iter().zip(columns) {
+            findings.push(Finding {
+                name: format!("nginx there, {file}"),
+                axis: RATE.into(),
+                measure: (*measure).into(),
+                points: SOURCES.into_iter().zip(*column).collect(),
+                citation: Citation {
+                    document: "000".into(),
+                    place: (*place).into(),
+                },
+            });
+        }
+    }
+    findings
+}

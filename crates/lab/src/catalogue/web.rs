@@ -1,0 +1,227 @@
+//! nginx on the kernel's TCP and on the engine: throughput, CPU a request, latency.
+
+use super::bed::{Bed, ROLES, STACKS, write_file};
+use super::{Entry, Extent, Setup, wrk};
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::load::Load;
+use crate::nginx::Nginx;
+use anyhow::{Context, Result, bail};
+use std::time::Duration;
+
+pub const ENTRY: Entry = Entry {
+    name: "web",
+    source: "",
+    about: "nginx: throughput, CPU a request, latency",
+    needs: &["nginx", "wrk", "taskset"],
+    seconds: (10, 2),
+    declare,
+    open,
+};
+
+/// Connections that clients keep open at once.
+const CONNECTIONS: usize = 32;
+
+/// One kind of request.
+struct Case {
+    name: &'static str,
+    path: &'static str,
+    /// The size of the file behind it; `None` for what nginx answers by itself.
+    file: Option<usize>,
+    close: bool,
+    /// Requests a second for the measurements at a fixed rate: well below what either stack can do
+    /// on one core of a small machine.
+    rate: f64,
+}
+
+const CASES: [Case; 5] = [
+    case("keep-alive, 64 B", "/64", None, false, 20_000.0),
+    case("close, 64 B", "/64", None, true, 5_000.0),
+    case(
+        "keep-alive, 1 KB file",
+        "/1K",
+        Some(1 << 10),
+        false,
+        20_000.0,
+    ),
+    case(
+        "keep-alive, 16 KB file",
+        "/16K",
+        Some(16 << 10),
+        false,
+        10_000.0,
+    ),
+    case("keep-alive, 1 MB file", "/1M", Some(1 << 20), false, 300.0),
+];
+
+const fn case(
+    name: &'static str,
+    path: &'static str,
+    file: Option<usize>,
+    close: bool,
+    rate: f64,
+) -> Case {
+    Case {
+        name,
+        path,
+        file,
+        close,
+        rate,
+    }
+}
+
+const AXIS: &str = "request";
+const THROUGHPUT: &str = "throughput";
+const SERVER_CPU: &str = "CPU of the server a request";
+const ENGINE_CPU: &str = "CPU of the engine a request";
+const MACHINE_CPU: &str = "CPU of the machine a request";
+const MEDIAN: &str = "latency, median";
+const LATENCIES: [(&str, f64); 3] = [
+    (MEDIAN, 0.5),
+    ("latency, 99 %", 0.99),
+    ("latency, 99.9 %", 0.999),
+];
+
+fn declare(extent: Extent) -> Experiment {
+    let cases = match extent {
+        Extent::Full => &CASES[..],
+        Extent::Quick => &CASES[..4],
+    };
+    let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
+    let mut measures = vec![Measure::new(THROUGHPUT, "req/s")];
+    measures.extend([SERVER_CPU, ENGINE_CPU, MACHINE_CPU].map(|name| Measure::new(name, "µs")));
+    measures.extend(LATENCIES.map(|(name, _)| Measure::new(name, "µs")));
+    let picture = |title: &str, y: &str, log_y| Picture {
+        title: title.into(),
+        x: AXIS.into(),
+        y: y.into(),
+        log_x: false,
+        log_y,
+    };
+    let goal = |says: &str, measure: &str, case: &Case, ratio| Claim {
+        says: says.into(),
+        citation: Citation {
+            document: "goal".into(),
+            place: "of this project".into(),
+        },
+        measure: measure.into(),
+        subject: STACKS[1].into(),
+        to: STACKS[0].into(),
+        at: vec![(AXIS.into(), case.name.into())],
+        ratio,
+    };
+    let as_fast = "The engine serves no fewer requests than the kernel";
+    let mut claims = vec![
+        goal(as_fast, THROUGHPUT, &CASES[0], Bound::AtLeast(1.0)),
+        goal(
+            "A server on the engine uses half the CPU",
+            SERVER_CPU,
+            &CASES[0],
+            Bound::AtMost(0.5),
+        ),
+        goal(
+            "The machine uses no more CPU with the engine",
+            MACHINE_CPU,
+            &CASES[0],
+            Bound::AtMost(1.0),
+        ),
+        goal(as_fast, THROUGHPUT, &CASES[1], Bound::AtLeast(1.0)),
+    ];
+    if extent == Extent::Full {
+        claims.push(goal(
+            "Large files lose no more than a fifth",
+            THROUGHPUT,
+            &CASES[4],
+            Bound::AtLeast(0.8),
+        ));
+    }
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "nginx on the kernel's TCP and on the engine".into(),
+        question:
+            "What does an unmodified nginx gain by the engine, in requests a second, in CPU time \
+            for each and in latency?"
+                .into(),
+        workload: format!(
+            "Throughput: wrk, one thread, {CONNECTIONS} connections. CPU and latency: a fixed rate \
+             that both stacks can bear, the same for both; latency counts from when a request was due."
+        ),
+        roles: ROLES.into(),
+        axes: vec![Axis::of_words(AXIS, &names)],
+        subjects: STACKS.map(String::from).to_vec(),
+        measures,
+        pictures: vec![
+            picture("Requests a second", THROUGHPUT, true),
+            picture("CPU time of the server for a request", SERVER_CPU, false),
+            picture("Latency at a fixed rate", MEDIAN, true),
+        ],
+        findings: Vec::new(),
+        claims,
+    }
+}
+
+struct Web(Vec<Bed>);
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    let beds = Bed::both(setup, |site| {
+        for case in &CASES {
+            if let Some(size) = case.file {
+                write_file(&site.join(case.path.trim_start_matches('/')), size)?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Box::new(Web(beds)))
+}
+
+impl Bench for Web {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let name = at.word(AXIS)?;
+        let case = CASES.iter().find(|case| case.name == name);
+        let case = case.with_context(|| format!("no request {name}"))?;
+        let index = usize::from(at.subject == STACKS[1]);
+        let bed = &self.0[index];
+        let url = format!("http://{}{}", Nginx::address(), case.path);
+        let (rate, cost) =
+            bed.account(|| wrk::run(bed, &url, CONNECTIONS, case.close, at.window))?;
+        let client = cost.limits(at.window);
+        let sample = Sample::default().with(THROUGHPUT, rate).by(client);
+        at_a_rate(bed, case, at.window, sample)
+    }
+}
+
+/// A rate that both stacks can bear: what does a request cost, and how long does it take?
+fn at_a_rate(bed: &Bed, case: &Case, window: Duration, mut sample: Sample) -> Result<Sample> {
+    let load = Load {
+        server: Nginx::address(),
+        path: case.path.into(),
+        close: case.close,
+        connections: CONNECTIONS,
+        rate: case.rate,
+        duration: window,
+        grace: Load::GRACE,
+    };
+    let (outcome, cost) = bed.account(|| bed.on_client(|| load.run()))?;
+    if outcome.answered == 0 {
+        bail!("no request was answered");
+    }
+    let each = |time: Duration| time.as_secs_f64() * 1e6 / outcome.answered as f64;
+    sample = sample
+        .with(SERVER_CPU, each(cost.server()))
+        .with(MACHINE_CPU, each(cost.machine()));
+    if cost.spent.engine.is_some() {
+        sample = sample.with(ENGINE_CPU, each(cost.engine()));
+    }
+    for (name, quantile) in LATENCIES {
+        let latency = outcome.latency.value_at_quantile(quantile) as f64 / 1e3;
+        sample = sample.with(name, latency);
+    }
+    let lost = outcome.failed + outcome.unanswered();
+    if lost > 0 {
+        sample.notes.push(format!(
+            "{}: {lost} of {} requests at the fixed rate were not answered",
+            case.name, outcome.due
+        ));
+    }
+    Ok(sample)
+}

@@ -1,0 +1,51 @@
+//! wrk, as a closed loop of connections on the client's core.
+
+use super::bed::{Bed, CLIENT_CORE};
+use crate::world::Side;
+use anyhow::{Context, Result, bail};
+use std::time::Duration;
+
+/// Requests a second that it reaches, with its only thread on the client's core.
+pub fn run(bed: &Bed, url: &str, connections: usize, close: bool, window: Duration) -> Result<f64> {
+    let mut wrk = bed
+        .world()
+        .program(Side::Client, "wrk")
+        .on_core(CLIENT_CORE)
+        .args(["-t1", &format!("-c{connections}")])
+        .arg(format!("-d{}", window.as_secs().max(1)));
+    if close {
+        wrk = wrk.args(["-H", "Connection: close"]);
+    }
+    let printed = wrk.arg(url).output()?;
+    read(&printed).with_context(|| format!("wrk said: {printed}"))
+}
+
+/// Requests a second, from what wrk prints; an error if any request failed.
+pub fn read(printed: &str) -> Result<f64> {
+    if let Some(errors) = printed
+        .lines()
+        .find(|line| line.contains("Socket errors") || line.contains("Non-2xx"))
+    {
+        bail!("{}", errors.trim());
+    }
+    printed
+        .lines()
+        .find_map(|line| line.strip_prefix("Requests/sec:"))
+        .and_then(|rest| rest.trim().parse().ok())
+        .filter(|rate| *rate > 0.0)
+        .context("no rate")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn the_rate_is_read_unless_requests_failed() {
+        let good = "Running 2s test\n  Latency  4ms\nRequests/sec:  14019.97\nTransfer/sec: 3MB\n";
+        assert_eq!(read(good).unwrap(), 14019.97);
+        let bad = format!("  Socket errors: connect 0, read 7, write 0, timeout 0\n{good}");
+        assert!(read(&bad).unwrap_err().to_string().contains("read 7"));
+        assert!(read("unable to connect").is_err());
+    }
+}

@@ -1,0 +1,47 @@
+//! `outboard lab report` and `lab compare`: what runs left.
+
+use ::lab::experiment::{Directory, comparison, report};
+use anyhow::Result;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Write the report of a run anew, from what it measured
+#[derive(clap::Args)]
+pub struct Report {
+    /// The directory of the run
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+/// Compare two runs of the same experiment: what differs, beyond the rounds' own spread
+///
+/// The machines' settings are compared, too. Ratios are of medians, second to first, with 95 %
+/// bootstrap intervals; runs are not paired, so what changed in the machine between them is in the
+/// ratio as well.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  outboard lab compare outboard-lab/web-1 outboard-lab/web-2")]
+pub struct Compare {
+    /// The directory of the first run
+    #[arg(value_name = "FIRST")]
+    first: PathBuf,
+    /// The directory of the second
+    #[arg(value_name = "SECOND")]
+    second: PathBuf,
+}
+
+/// Writes the report.
+pub fn report(args: &Report) -> Result<ExitCode> {
+    let directory = Directory::open(&args.directory)?;
+    let (analysis, file) = report::write(&directory)?;
+    print!("{}", report::summary(&directory, &analysis));
+    println!("\nReport: {}", file.with_extension("html").display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Compares.
+pub fn compare(args: &Compare) -> Result<ExitCode> {
+    let first = Directory::open(&args.first)?;
+    let second = Directory::open(&args.second)?;
+    print!("{}", comparison::compare(&first, &second)?);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,294 @@
+//! `outboard lab list` and `lab run`: the experiments that have the one shape.
+
+use super::watch::Watch;
+use ::lab::catalogue::{self, Entry, Extent, Setup};
+use ::lab::experiment::directory::Header;
+use ::lab::experiment::surroundings::Here;
+use ::lab::experiment::{Directory, End, Experiment, Rules, Runner, report};
+use ::lab::machine;
+use ::lab::table::Table;
+use anyhow::{Context, Result, bail};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// List the experiments that `run` runs, with the documents whose figures they repeat
+#[derive(clap::Args)]
+pub struct List {}
+
+/// Run experiments, keep every measurement, and write a report with plots
+///
+/// Measurements are interleaved in random order, and repeated until the intervals are narrow, or the
+/// time is up. Ctrl-C ends a run and keeps what it has; --resume goes on with it. The directory then
+/// has report.html and report.md, results.json and results.csv, the plots, and every measurement as
+/// it came. A report says on top what makes its run doubtful: a client that was the limit, a machine
+/// that stood still, rounds that disagree. Needs root.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    sudo outboard lab run web --quick\n  \
+    sudo outboard lab run all --quick --into first-impressions\n  \
+    sudo outboard lab run rates --only file=missing --only subject=kernel\n  \
+    sudo outboard lab run --resume outboard-lab/web-1")]
+pub struct Run {
+    /// Which, by the names that `lab list` shows; all: every one whose programs are installed
+    #[arg(value_name = "NAME", required_unless_present = "resume")]
+    names: Vec<String>,
+    /// A first impression: fewer levels, rounds and seconds
+    #[arg(long)]
+    quick: bool,
+    /// Where directories of runs are made: NAME-1, NAME-2 and so on
+    #[arg(long, value_name = "DIR", default_value = "outboard-lab")]
+    into: PathBuf,
+    /// Go on with the run in this directory
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "quick", "only", "rounds", "seconds", "precision", "seed"])]
+    resume: Option<PathBuf>,
+    /// Only these levels of an axis; of the axis "subject", only these subjects
+    #[arg(long, value_name = "AXIS=LEVEL", value_parser = only)]
+    only: Vec<(String, String)>,
+    /// Rounds at most [default: 25, quick: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// Seconds of each measurement [default: as `lab list` says]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+    /// Minutes after which no measurement begins, for each experiment [default: 240, quick: 5]
+    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Repeat until intervals reach no further from their medians, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    precision: f64,
+    /// What the order of measurements begins with
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+fn only(text: &str) -> Result<(String, String), String> {
+    let (axis, level) = text.split_once('=').ok_or("is not AXIS=LEVEL")?;
+    Ok((axis.to_owned(), level.to_owned()))
+}
+
+/// Lists them.
+pub fn list() -> Result<ExitCode> {
+    let mut table = Table::new(["name", "source", "seconds", "", ""]);
+    for column in [1, 3, 4] {
+        table.left(column);
+    }
+    for entry in catalogue::ALL {
+        let missing = entry.missing();
+        table.row([
+            entry.name.to_owned(),
+            entry.source.to_owned(),
+            format!("{} ({} quick)", entry.seconds.0, entry.seconds.1),
+            entry.about.to_owned(),
+            missing.map_or_else(String::new, |program| format!("needs {program}")),
+        ]);
+    }
+    print!("{table}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs them.
+pub fn run(args: &Run) -> Result<ExitCode> {
+    let stop = stop_by_signals()?;
+    if let Some(path) = &args.resume {
+        let mut directory = Directory::open(path)?;
+        let entry = catalogue::find(&directory.header().experiment.name)?;
+        let is_good = go(entry, &mut directory, args.limit, &stop)?;
+        return Ok(code(is_good));
+    }
+    let all = args.names.iter().any(|name| name == "all");
+    let entries: Vec<&Entry> = if all {
+        catalogue::ALL.iter().collect()
+    } else {
+        let names = args.names.iter();
+        names
+            .map(|name| catalogue::find(name))
+            .collect::<Result<_>>()?
+    };
+    let mut are_good = true;
+    for entry in entries {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        if let Some(missing) = entry.missing().filter(|_| all) {
+            println!("{} is left out: {missing} is not installed\n", entry.name);
+            are_good = false;
+            continue;
+        }
+        let mut directory =
+            Directory::create(&free(&args.into, entry.name)?, header(args, entry)?)?;
+        match go(entry, &mut directory, args.limit, &stop) {
+            Ok(is_good) => are_good &= is_good,
+            // Of several, one that cannot be run does not take the others with it.
+            Err(error) if all => {
+                println!("{}: {error:#}\n", entry.name);
+                are_good = false;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(code(are_good))
+}
+
+fn code(is_good: bool) -> ExitCode {
+    if is_good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Runs one, or goes on with it, and reports; whether anything came of it.
+fn go(
+    entry: &Entry,
+    directory: &mut Directory,
+    limit: Option<u64>,
+    stop: &AtomicBool,
+) -> Result<bool> {
+    let setup = Setup {
+        binary: std::env::current_exe()?,
+    };
+    let mut watch = Watch::new(entry.name);
+    watch.say("starting what is measured");
+    let mut bench = entry.open(&setup)?;
+    let mut here = Here::new();
+    if let Some(minutes) = limit {
+        directory.limit(Duration::from_secs(60 * minutes));
+    }
+    let end = Runner {
+        directory,
+        surroundings: &mut here,
+        stop,
+    }
+    .run(bench.as_mut(), |progress| watch.show(progress))?;
+    drop(bench);
+    watch.finish();
+    let (analysis, file) = report::write(directory)?;
+    print!("{}", report::summary(directory, &analysis));
+    if end == End::Interrupted {
+        println!(
+            "\nInterrupted; to go on: outboard lab run --resume {}",
+            directory.path().display()
+        );
+    }
+    println!("\nReport: {}\n", file.with_extension("html").display());
+    Ok(!analysis.found.is_empty())
+}
+
+fn header(args: &Run, entry: &Entry) -> Result<Header> {
+    let extent = if args.quick {
+        Extent::Quick
+    } else {
+        Extent::Full
+    };
+    let mut experiment = entry.declare(extent);
+    keep(&mut experiment, &args.only)?;
+    let rules = entry.rules(extent);
+    let most_rounds = args.rounds.unwrap_or(rules.most_rounds);
+    Ok(Header {
+        experiment,
+        rules: Rules {
+            least_rounds: rules.least_rounds.min(most_rounds),
+            most_rounds,
+            precision: args.precision / 100.0,
+            limit: args
+                .limit
+                .map_or(rules.limit, |minutes| Duration::from_secs(60 * minutes)),
+            window: args.seconds.map_or(rules.window, Duration::from_secs),
+            seed: args.seed,
+        },
+        version: env!("OUTBOARD_VERSION").into(),
+        settings: machine::settings(),
+    })
+}
+
+/// Leaves out the levels and subjects that are not asked for, and the claims about them.
+fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()> {
+    let asked = |axis: &str, name: &str| {
+        let mut named = only.iter().filter(|(known, _)| known == axis).peekable();
+        named.peek().is_none() || named.any(|(_, wanted)| wanted == name)
+    };
+    for (axis, wanted) in only {
+        let names: Vec<&str> = match experiment.axis(axis) {
+            Some(axis) => axis
+                .levels
+                .iter()
+                .map(|level| level.name.as_str())
+                .collect(),
+            None if axis == "subject" => experiment.subjects.iter().map(String::as_str).collect(),
+            None => {
+                let axes: Vec<&str> = experiment.axes.iter().map(|a| a.name.as_str()).collect();
+                bail!(
+                    "there is no axis {axis}; there are subject, {}",
+                    axes.join(", ")
+                );
+            }
+        };
+        if !names.contains(&wanted.as_str()) {
+            bail!("{axis} is never {wanted}; it is {}", names.join("; "));
+        }
+    }
+    for axis in &mut experiment.axes {
+        let name = axis.name.clone();
+        axis.levels.retain(|level| asked(&name, &level.name));
+    }
+    experiment.subjects.retain(|name| asked("subject", name));
+    let kept = experiment.clone();
+    experiment.claims.retain(|claim| {
+        let alone = Experiment {
+            claims: vec![claim.clone()],
+            ..kept.clone()
+        };
+        alone.mistakes().is_empty()
+    });
+    Ok(())
+}
+
+/// A directory for a run that is not there yet.
+fn free(into: &Path, name: &str) -> Result<PathBuf> {
+    (1..10_000)
+        .map(|number| into.join(format!("{name}-{number}")))
+        .find(|path| !path.exists())
+        .with_context(|| format!("{} is full", into.display()))
+}
+
+/// Is set by the first SIGINT or SIGTERM; the second ends the process.
+fn stop_by_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::keep;
+    use ::lab::catalogue::{Extent, find};
+
+    #[test]
+    fn only_what_is_asked_for_is_kept_and_claimed() {
+        let entry = find("web").unwrap();
+        let words = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(axis, level)| ((*axis).into(), (*level).into()))
+                .collect()
+        };
+        let mut experiment = entry.declare(Extent::Full);
+        keep(&mut experiment, &words(&[("request", "close, 64 B")])).unwrap();
+        assert_eq!(experiment.axes[0].levels.len(), 1);
+        assert_eq!(experiment.claims.len(), 1);
+        assert!(experiment.mistakes().is_empty());
+        keep(&mut experiment, &words(&[("subject", "engine")])).unwrap();
+        assert_eq!(experiment.subjects, ["engine"]);
+        assert!(experiment.claims.is_empty());
+        let wrong = keep(&mut experiment, &words(&[("request", "nothing")]));
+        assert!(wrong.unwrap_err().to_string().contains("close, 64 B"));
+        assert!(keep(&mut experiment, &words(&[("colour", "red")])).is_err());
+    }
+}
