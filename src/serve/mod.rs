@@ -116,6 +116,10 @@ fn no_engine(socket: &Path, error: Errno) -> String {
     let socket = socket.display();
     match error {
         Errno::NOENT | Errno::CONNREFUSED => format!("no engine at {socket} ({error})"),
+        Errno::PROTONOSUPPORT => format!(
+            "the engine at {socket} speaks no version of the protocol that this program does; \
+             start it again, so that both are what is installed now"
+        ),
         _ => format!("the engine at {socket} does not take it ({error}), and its log says why"),
     }
 }

@@ -125,7 +125,7 @@ typedef struct ob_span {
  * variable OUTBOARD_SOCKET names; `program` is shown to people (NULL: none). With OB_ANY an engine
  * that is away is found when it comes.
  * -ENOENT, -ECONNREFUSED: there is no engine (OB_ENGINE only). -EACCES: it is not for this user.
- * -EPROTO: it is of another version. */
+ * -EPROTONOSUPPORT: the two speak no version of the protocol in common. */
 int ob_attach(ob_context **out, const char *engine, const char *program, int mode);
 
 /* Ends the relation. Queues and memory made with it stay usable until they are freed themselves. */

@@ -532,6 +532,7 @@ fn a_child_that_is_refused_holds_nothing() {
     let mut channel = world.dial();
     let request = Request::Attach {
         version: queue_pair::control::VERSION,
+        oldest: None,
         program: "child".to_owned(),
         fork_token: Some(token),
     };

@@ -12,6 +12,7 @@ use world::World;
 fn attach() -> Request {
     Request::Attach {
         version: VERSION,
+        oldest: None,
         program: "test".to_owned(),
         fork_token: None,
     }

@@ -462,6 +462,7 @@ fn limits_are_hit_and_said() {
     let mut third = world.dial();
     let attach = Request::Attach {
         version: VERSION,
+        oldest: None,
         program: "one too many".to_owned(),
         fork_token: None,
     };
@@ -550,6 +551,7 @@ fn an_old_version_is_told_apart() {
     let mut channel: Channel = world.dial();
     let request = Request::Attach {
         version: VERSION + 1,
+        oldest: None,
         program: "from the future".to_owned(),
         fork_token: None,
     };
@@ -597,6 +599,7 @@ fn who_is_one_session_too_many_is_told_which_limit_it_met() {
     let mut channel = world.dial();
     let request = Request::Attach {
         version: VERSION,
+        oldest: None,
         program: "fourth".to_owned(),
         fork_token: None,
     };

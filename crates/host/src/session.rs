@@ -81,7 +81,8 @@ impl Session {
     ///
     /// # Errors
     /// `ENOENT`, `ECONNREFUSED`: there is no engine. `EACCES`: it is not for this user.
-    /// `EPROTO`: it is of another version.
+    /// `EPROTONOSUPPORT`: the two speak no version of the protocol in common; `outboard explain` says
+    /// which each speaks.
     pub fn attach_at(path: &Path, program: &str) -> Result<Self, Errno> {
         let session = Self::unattached(path, program);
         session

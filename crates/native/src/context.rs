@@ -34,7 +34,7 @@ impl Context {
     ///
     /// # Errors
     /// Only with [`Mode::Engine`]. `ENOENT`, `ECONNREFUSED`: there is no engine. `EACCES`: it is not
-    /// for this user. `EPROTO`: it is of another version.
+    /// for this user. `EPROTONOSUPPORT`: the two speak no version in common.
     pub fn attach(engine: &str, program: &str, mode: Mode) -> Result<Self, Errno> {
         Self::attach_at(&queue_pair::control::socket_path(engine), program, mode)
     }

@@ -21,8 +21,8 @@
 //! in another language need not compute them; ours computes them and refuses a header that states
 //! others.
 
-use crate::Violation;
 use crate::memory::{Memory, PAGE};
+use crate::{Versions, Violation};
 use core::sync::atomic::Ordering;
 
 /// The bytes in which the engine hands out receive memory. A constant of the protocol.
@@ -30,8 +30,6 @@ pub const RECEIVE_CHUNK: u32 = 4096;
 
 /// The first word of every region: "outboard" in ASCII, first letter lowest.
 const MAGIC: u64 = u64::from_le_bytes(*b"outboard");
-/// The version of everything in this crate that two sides must agree on.
-pub(crate) const VERSION: u32 = 6;
 
 const MIN_ENTRIES: u32 = 2;
 const MAX_ENTRIES: u32 = 1 << 16;
@@ -101,6 +99,8 @@ pub struct LayoutError {
 /// Where everything lies in a region of some [`Sizes`], in bytes from its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
+    /// The version of the protocol that is spoken in it.
+    pub version: u32,
     /// What it was computed from.
     pub sizes: Sizes,
     /// The entries of the submission ring.
@@ -158,6 +158,7 @@ impl Layout {
         let receive_at = send_at + area("send_len", sizes.send_len)?;
         let total_len = receive_at + area("receive_len", sizes.receive_len)?;
         Ok(Self {
+            version: Versions::SPOKEN.newest,
             sizes,
             submission_at,
             completion_at,
@@ -166,6 +167,12 @@ impl Layout {
             receive_at,
             total_len,
         })
+    }
+
+    /// The same in a region in which another version is spoken.
+    #[must_use]
+    pub fn of_version(self, version: u32) -> Self {
+        Self { version, ..self }
     }
 
     /// The fields of the header in their order, with their names.
@@ -195,7 +202,9 @@ impl Layout {
                 .store(value, Ordering::Relaxed);
         }
         // Partner: the acquire in `read`.
-        memory.u32_at(VERSION_AT).store(VERSION, Ordering::Release);
+        memory
+            .u32_at(VERSION_AT)
+            .store(self.version, Ordering::Release);
     }
 
     /// Reads the header of a region whose memory has exactly the size of `memory`, each word once,
@@ -210,10 +219,10 @@ impl Layout {
         }
         // Partner: the release in `publish`.
         let version = memory.u32_at(VERSION_AT).load(Ordering::Acquire);
-        if version != VERSION {
+        if !Versions::SPOKEN.has(version) {
             return Err(Violation::WrongVersion {
                 found: version,
-                wanted: VERSION,
+                wanted: Versions::SPOKEN.newest,
             });
         }
         let magic = memory.u64_at(MAGIC_AT).load(Ordering::Relaxed);
@@ -230,12 +239,14 @@ impl Layout {
             send_len: found[3],
             receive_len: found[4],
         };
-        let layout = Self::new(sizes).map_err(|LayoutError { field, value, .. }| {
-            Violation::ImpossibleSize {
-                field,
-                found: value,
-            }
-        })?;
+        let layout = Self::new(sizes).map(|layout| layout.of_version(version));
+        let layout =
+            layout.map_err(
+                |LayoutError { field, value, .. }| Violation::ImpossibleSize {
+                    field,
+                    found: value,
+                },
+            )?;
         for ((field, wanted), found) in layout.fields().into_iter().zip(found) {
             if found != wanted {
                 return Err(Violation::WrongLayout {

@@ -57,6 +57,8 @@ pub mod parked;
 pub mod region;
 #[cfg(not(loom))]
 mod sum;
+#[cfg(not(loom))]
+mod version;
 
 pub use descriptor::{
     CONNECT_BLOCK_LEN, Completion, ConnRef, ConnectBlock, Entry, OptionKind, Submission,
@@ -79,3 +81,5 @@ pub use layout::{Layout, LayoutError, RECEIVE_CHUNK, Sizes};
 pub use opening::{Opening, OpeningWord};
 #[cfg(not(loom))]
 pub use region::{EngineSide, HostSide};
+#[cfg(not(loom))]
+pub use version::Versions;

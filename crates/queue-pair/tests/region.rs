@@ -97,7 +97,7 @@ fn a_header_that_lies_is_refused() {
         violation(&page),
         Violation::WrongVersion {
             found: 0,
-            wanted: 5
+            wanted: queue_pair::control::VERSION
         }
     );
     let empty = memfd::create("test", 0).unwrap();
@@ -117,7 +117,7 @@ fn a_header_that_lies_is_refused() {
         lie(8, 1),
         Violation::WrongVersion {
             found: 1,
-            wanted: 5
+            wanted: queue_pair::control::VERSION
         }
     );
     let field = "submission_entries";

@@ -61,6 +61,7 @@ fn messages_carry_descriptors() {
     let program = "nginx".to_owned();
     let attach = Request::Attach {
         version: VERSION,
+        oldest: None,
         program,
         fork_token: None,
     };
@@ -75,6 +76,7 @@ fn messages_carry_descriptors() {
         session: 4,
         engine: "default".into(),
         interface: 2,
+        version: None,
     };
     let fds: Fds = [OwnedFd::from(bell)].into_iter().collect();
     engine.send(&attached, fds).unwrap();

@@ -63,6 +63,8 @@ reasons! {
     ReportsFull = "reports_full",
     /// A program in another network namespace.
     OtherNamespace = "other_namespace",
+    /// A program that speaks no version of the protocol that the engine speaks.
+    OtherVersion = "other_version",
     /// A program that would have been one session too many of its user.
     SessionsOfUser = "sessions_of_user",
     /// A program that would have been one session too many.

@@ -86,6 +86,7 @@ impl Engine {
         });
         let request = Request::Attach {
             version: VERSION,
+            oldest: None,
             program: "test".to_owned(),
             fork_token: None,
         };

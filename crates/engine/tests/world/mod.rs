@@ -19,7 +19,7 @@ use netdev::Device;
 use netdev::sim::{LinkConfig, SimDevice, link};
 use netdev::syscalls::netns_cookie;
 use queue_pair::control::{Channel, Fds, Reply, Request, VERSION};
-use queue_pair::{Completion, ConnRef, HostSide, Submission, position, region};
+use queue_pair::{Completion, ConnRef, HostSide, Submission, Versions, position, region};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tcp::{ConnId, ConnUpdate, Event, Extent, FrameSink, Instant, Outgoing, SinkFull, Stack};
 use wire::checksum::Sum;
@@ -430,8 +430,19 @@ impl World {
         Self::with_control(config, faults, control)
     }
 
+    /// Of an engine that speaks these versions of the protocol.
+    pub fn speaking(versions: Versions) -> Self {
+        let config = Config::default();
+        let control = Control::without_socket(&config.limits).expect("descriptors");
+        Self::made(config, LinkConfig::default(), control, versions)
+    }
+
     /// With these settings, and a control socket of the caller's.
     pub fn with_control(config: Config, faults: LinkConfig, control: Control) -> Self {
+        Self::made(config, faults, control, Versions::SPOKEN)
+    }
+
+    fn made(config: Config, faults: LinkConfig, control: Control, versions: Versions) -> Self {
         let (near, far) = link(faults).expect("descriptors");
         let network = FixedNetwork {
             mac: ENGINE_MAC,
@@ -443,7 +454,10 @@ impl World {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
         let cookie = netns_cookie(&socket).expect("a cookie");
         let (to_fast, to_slow) = exchange::pair(&config.limits).expect("descriptors");
-        let facts = Facts::new(&config, 1, cookie);
+        let facts = Facts {
+            versions,
+            ..Facts::new(&config, 1, cookie)
+        };
         let desk = Desk::new(facts, control, to_fast).expect("descriptors");
         let worker = Worker::new(config, near, network, to_slow, [7; 32]);
         Self {
@@ -502,11 +516,22 @@ impl World {
 
     /// A control connection to the engine.
     pub fn dial(&mut self) -> Channel {
+        Channel::new(self.dial_bare())
+    }
+
+    /// The same as a socket.
+    pub fn dial_bare(&mut self) -> OwnedFd {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .expect("descriptors");
         self.desk.add_client(theirs).expect("room");
-        Channel::new(ours)
+        ours
+    }
+
+    /// Asks on a control connection of its own.
+    pub fn ask_once(&mut self, request: &Request) -> Reply {
+        let mut channel = self.dial();
+        self.ask(&mut channel, request, Fds::new()).0
     }
 
     /// Asks on a control connection.
@@ -522,11 +547,17 @@ impl World {
         let mut channel = self.dial();
         let request = Request::Attach {
             version: VERSION,
+            oldest: None,
             program: "test".to_owned(),
             fork_token,
         };
-        let (reply, mut fds) = self.ask(&mut channel, &request, Fds::new());
+        let (reply, fds) = self.ask(&mut channel, &request, Fds::new());
         assert!(matches!(reply, Reply::Attached { .. }), "{reply:?}");
+        self.host(channel, fds)
+    }
+
+    /// A process that has attached, by what it was given.
+    pub fn host(&self, channel: Channel, mut fds: Fds) -> Host {
         let region = region::attach(fds.remove(0).as_fd()).expect("a region");
         Host {
             channel,

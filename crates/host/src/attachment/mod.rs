@@ -18,11 +18,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use queue_pair::armed::{Armed, Sleepers};
-use queue_pair::control::{self, Channel, ChannelError, Fds, Reply, Request};
+use queue_pair::control::{Channel, ChannelError, Fds, Reply, Request};
 use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::memfd::MemfdError;
 use queue_pair::region::{Positions, RegionWord};
-use queue_pair::{Area, BornHere, ConnRef, CoreWord, HostSide, OpeningWord, position, region};
+use queue_pair::{
+    Area, BornHere, ConnRef, CoreWord, HostSide, OpeningWord, Versions, position, region,
+};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
@@ -121,14 +123,20 @@ impl Attachment {
         program: &str,
         fork_token: Option<u64>,
     ) -> Result<Self, Errno> {
+        let spoken = Versions::SPOKEN;
         let request = Request::Attach {
-            version: control::VERSION,
+            version: spoken.newest,
+            // Who speaks one version says what programs always said.
+            oldest: (spoken.oldest != spoken.newest).then_some(spoken.oldest),
             program: program.to_owned(),
             fork_token,
         };
         let (reply, mut fds) = ask(&mut control, &request, Fds::new())?;
         let Reply::Attached {
-            interface, local, ..
+            interface,
+            local,
+            version,
+            ..
         } = reply
         else {
             return Err(Errno::PROTO);
@@ -148,11 +156,16 @@ impl Attachment {
             sleepers,
             opening,
             core,
+            layout,
             ..
         } = region::attach(&fds[0]).map_err(|error| match error {
             MemfdError::Violation(_) => Errno::PROTO,
             MemfdError::Io(error) => from_io(&error),
         })?;
+        // What the region is made for is what was agreed on, and one of ours.
+        if layout.version != version.unwrap_or(spoken.newest) {
+            return Err(Errno::PROTO);
+        }
         Ok(Self {
             interface,
             local,

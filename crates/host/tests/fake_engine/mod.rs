@@ -225,6 +225,7 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
                 engine,
                 interface: 0,
                 local: false,
+                version: None,
             }
         }
         Request::Listen { .. } => {

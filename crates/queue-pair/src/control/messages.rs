@@ -2,12 +2,12 @@
 
 use super::facts::{ConnInfo, Explanation, Metric, SocketRow};
 use super::ticket::Carried;
-use crate::ConnRef;
+use crate::{ConnRef, Versions};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
-/// The version of these messages and of the region's layout.
-pub const VERSION: u32 = crate::layout::VERSION;
+/// The newest version of these messages and of the region's layout that this side speaks.
+pub const VERSION: u32 = Versions::SPOKEN.newest;
 
 /// What a host or a command asks of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,10 @@ pub enum Request {
     Attach {
         /// [`VERSION`] of the sender.
         version: u32,
+        /// The oldest version that the sender speaks, if it is another. Whoever names one is told
+        /// which it has become.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        oldest: Option<u32>,
         /// The program's name, for people.
         program: String,
         /// From [`Reply::Forked`], if this process came out of a fork of an attached one.
@@ -144,6 +148,10 @@ pub enum Reply {
         interface: u32,
         /// What stays on this machine may be the engine's, too; [`Request::Local`] asks for each.
         local: bool,
+        /// The version that both sides speak from now on, for who has named several; else it is that
+        /// which was named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        version: Option<u32>,
     },
     /// The listener is offloaded.
     Listening {

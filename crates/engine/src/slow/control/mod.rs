@@ -80,6 +80,8 @@ pub enum Pending {
     Attach {
         /// Who.
         process: Process,
+        /// The version that is spoken, if it is to be told.
+        version: Option<u32>,
         /// The shared memory.
         region: OwnedFd,
         /// The engine's doorbell, to ring.

@@ -167,6 +167,7 @@ impl Desk {
     fn attached(&mut self, slot: u32, session: SessionKey, pending: Pending) -> (Reply, Fds) {
         let Pending::Attach {
             process,
+            version,
             region,
             doorbell,
             waker,
@@ -195,6 +196,7 @@ impl Desk {
             engine: self.facts.name.clone(),
             interface: self.facts.index,
             local: self.facts.local,
+            version,
         };
         (reply, [region, doorbell, waker].into_iter().collect())
     }

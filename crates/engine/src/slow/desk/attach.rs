@@ -46,21 +46,24 @@ fn of_kernel(error: std::io::Error) -> NoSession {
 }
 
 impl Desk {
-    /// Makes all of a session, to be taken in.
+    /// Makes all of a session, to be taken in: one that speaks `version`, and is to be told of that or
+    /// not.
     pub(super) fn make_session(
         &mut self,
         client: ClientKey,
         process: Process,
+        (version, tell): (u32, bool),
         fork_token: Option<u64>,
     ) -> Result<(Ask, Pending), NoSession> {
         self.has_place(process.uid)?;
-        let (region, engine_side) = self.make_region()?;
+        let (region, engine_side) = self.make_region(version)?;
         let (doorbell, bell) = doorbell::pair().map_err(of_kernel)?;
         let (waker, hears) = doorbell::pair().map_err(of_kernel)?;
         self.numbers = self.numbers.wrapping_add(1);
         *self.sessions.entry(process.uid).or_default() += 1;
         let pending = Pending::Attach {
             process: process.clone(),
+            version: tell.then_some(version),
             region,
             doorbell: doorbell.into(),
             waker: hears.into(),
@@ -93,7 +96,7 @@ impl Desk {
         Ok(())
     }
 
-    fn make_region(&self) -> Result<(OwnedFd, EngineSide), NoSession> {
+    fn make_region(&self, version: u32) -> Result<(OwnedFd, EngineSide), NoSession> {
         let limits = &self.facts.limits;
         let page = u64::from(queue_pair::RECEIVE_CHUNK);
         let layout = Layout::new(Sizes {
@@ -103,7 +106,8 @@ impl Desk {
             send_len: u64::from(limits.send_area).next_multiple_of(page),
             receive_len: u64::from(limits.receive_area).next_multiple_of(page),
         })
-        .map_err(|_| NoSession::Kernel(Errno::INVAL))?;
+        .map_err(|_| NoSession::Kernel(Errno::INVAL))?
+        .of_version(version);
         region::create(&layout).map_err(of_kernel)
     }
 

@@ -54,6 +54,7 @@ impl Desk {
             known.unwrap_or_else(|| offloaded(kind))
         });
         let mut explained: Vec<Explanation> = listeners.collect();
+        explained.extend(self.strangers.explain(pid));
         let listeners_or_connections = !explained.is_empty() || across + within > 0;
         for (kind, count) in [("connection", across), ("local connection", within)] {
             match count {

@@ -12,12 +12,14 @@ mod lifelines;
 mod netfilter;
 mod reload;
 mod requests;
+mod versions;
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use queue_pair::Versions;
 use queue_pair::control::ChannelError;
 use rustix::time::Timespec;
 
@@ -28,6 +30,8 @@ use crate::poller::Source;
 use crate::slow::control::{Accepted, Control};
 use crate::slow::kernel::netfilter::Watch;
 use crate::stats::{Counters, Drop};
+
+use self::versions::Strangers;
 
 /// Connections that are accepted in one go.
 const ACCEPT_BUDGET: usize = 64;
@@ -51,6 +55,8 @@ pub struct Facts {
     pub local: bool,
     /// What one can have of it.
     pub limits: Limits,
+    /// The versions of the protocol that it speaks.
+    pub versions: Versions,
 }
 
 impl Facts {
@@ -64,6 +70,7 @@ impl Facts {
             namespace,
             local: config.local,
             limits: config.limits.clone(),
+            versions: Versions::SPOKEN,
         }
     }
 }
@@ -83,6 +90,8 @@ pub struct Desk {
     tokens: RandomState,
     forked: u64,
     counters: Counters,
+    /// Programs of other versions.
+    strangers: Strangers,
     /// Reads the configuration again.
     reread: Option<Reload>,
     /// Tells of rules that offloaded packets do not pass.
@@ -106,6 +115,7 @@ impl Desk {
             tokens: RandomState::new(),
             forked: 0,
             counters: Counters::default(),
+            strangers: Strangers::default(),
             reread: None,
             netfilter: None,
         })

@@ -3,7 +3,8 @@
 use std::os::fd::AsFd;
 
 use netdev::steering::Endpoint;
-use queue_pair::control::{self, ChannelError, Explanation, Fds, Reply, Request, ticket};
+use queue_pair::Versions;
+use queue_pair::control::{ChannelError, Explanation, Fds, Reply, Request, ticket};
 use queue_pair::doorbell;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -86,9 +87,17 @@ impl Desk {
         Ok(match request {
             Request::Attach {
                 version,
+                oldest,
                 program,
                 fork_token,
-            } => self.prepare_attach(client, version, program, fork_token)?,
+            } => {
+                let versions = Versions {
+                    oldest: oldest.unwrap_or(version),
+                    newest: version,
+                };
+                let tell = oldest.is_some();
+                self.prepare_attach(client, (versions, tell), program, fork_token)?
+            }
             Request::Listen { addr, backlog, .. } => {
                 self.session_of(slot)?;
                 let Some(shown) = fds.pop() else {
@@ -271,15 +280,10 @@ impl Desk {
     fn prepare_attach(
         &mut self,
         key: ClientKey,
-        version: u32,
+        (versions, tell): (Versions, bool),
         program: String,
         fork_token: Option<u64>,
     ) -> Prepared {
-        if version != control::VERSION {
-            let own = control::VERSION;
-            let message = format!("the engine speaks version {own}, the program {version}");
-            return refuse(Errno::PROTONOSUPPORT, message);
-        }
         let Some(client) = self.control.client(key.slot) else {
             return refuse(Errno::BADF, "the connection is gone");
         };
@@ -296,13 +300,14 @@ impl Desk {
             uid: client.uid,
             program: shortened(program).into(),
         };
+        let version = self.agree(process.pid, &process.program, versions)?;
         if let Some(token) = fork_token {
             // What the child has closed before it attached it does not have.
             self.listen_to_lifeline(token);
             self.control.forget_lifeline(token);
         }
         let pid = process.pid;
-        self.make_session(key, process, fork_token)
+        self.make_session(key, process, (version, tell), fork_token)
             .map_err(|error| {
                 if let Some(token) = fork_token {
                     // Nobody hears its lifeline any more.

@@ -1,0 +1,149 @@
+//! Programs and engines of different versions: they agree on one, or say in words why not.
+
+mod frozen;
+mod world;
+
+use std::os::fd::AsFd;
+
+use frozen::{Frozen, say};
+use queue_pair::control::{Fds, Reply, Request, VERSION};
+use queue_pair::{Submission, Versions, region};
+use world::World;
+
+/// A program that was built when version 6 was frozen serves a connection of this engine's.
+fn serves_a_program_of_version_6(world: &mut World) {
+    let socket = world.dial_bare();
+    say(&socket, frozen::attach(), &[]);
+    world.attend();
+    let mut program = Frozen::attached(socket);
+    let port = program.listen().port();
+    world.attend();
+    program.listening();
+    let peer = world.peer.connect(world.now, port);
+    world.settle();
+    let conn = program.accept();
+    world.peer.send(world.now, peer, b"ping");
+    world.settle();
+    assert_eq!(program.read(conn), b"ping");
+    program.send(conn, b"pong!", 4);
+    world.settle();
+    assert_eq!(world.peer.conns[&peer].bytes, b"pong!");
+    world.peer.request(world.now, peer, tcp::Request::Close);
+    world.settle();
+    program.close(conn);
+    world.pass(std::time::Duration::from_millis(50));
+    assert!(program.is_released(conn));
+}
+
+#[test]
+fn a_program_of_version_6_attaches_and_serves() {
+    serves_a_program_of_version_6(&mut World::new());
+}
+
+#[test]
+fn an_engine_of_the_next_version_goes_on_with_programs_of_this_one() {
+    let mut world = World::speaking(Versions {
+        newest: VERSION + 1,
+        ..Versions::SPOKEN
+    });
+    serves_a_program_of_version_6(&mut world);
+    let (mut host, conn, peer) = world.connected();
+    host.send(conn, b"as ever", 0);
+    world.settle();
+    assert_eq!(world.peer.conns[&peer].bytes, b"as ever");
+}
+
+#[test]
+fn a_program_of_the_next_version_falls_back_to_this_one() {
+    let mut world = World::new();
+    let mut channel = world.dial();
+    let request = Request::Attach {
+        version: VERSION + 1,
+        oldest: Some(VERSION),
+        program: "from the future".to_owned(),
+        fork_token: None,
+    };
+    let (reply, fds) = world.ask(&mut channel, &request, Fds::new());
+    let Reply::Attached { version, .. } = reply else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(version, Some(VERSION), "it is told");
+    let mut host = world.host(channel, fds);
+    assert_eq!(host.region.layout.version, VERSION);
+    let (port, listener) = world.listen(&mut host);
+    host.submit(Submission::Credit {
+        listener,
+        total: 64,
+        waits: false,
+    });
+    let (conn, peer) = world.connect(&mut host, port);
+    host.send(conn, b"in the old way", 0);
+    world.settle();
+    assert_eq!(world.peer.conns[&peer].bytes, b"in the old way");
+}
+
+#[test]
+fn a_region_of_another_version_is_refused_by_the_program() {
+    let sizes = queue_pair::Sizes::default();
+    let layout = queue_pair::Layout::new(sizes).expect("a layout");
+    for (version, taken) in [(VERSION, true), (VERSION + 1, false), (VERSION - 1, false)] {
+        let (fd, _engine) = region::create(&layout.of_version(version)).expect("memory");
+        assert_eq!(region::attach(fd.as_fd()).is_ok(), taken, "{version}");
+    }
+}
+
+#[test]
+fn who_has_no_version_in_common_is_told_in_words_counted_and_explained() {
+    let mut world = World::new();
+    let mut attempt = |version: u32, oldest: Option<u32>| {
+        let mut channel = world.dial();
+        let request = Request::Attach {
+            version,
+            oldest,
+            program: "stranger".to_owned(),
+            fork_token: None,
+        };
+        let (reply, _) = world.ask(&mut channel, &request, Fds::new());
+        let Reply::Error { errno, message } = reply else {
+            panic!("{reply:?}");
+        };
+        assert_eq!(errno, rustix::io::Errno::PROTONOSUPPORT.raw_os_error());
+        let explain = Request::Explain {
+            pid: std::process::id(),
+        };
+        let reply = world.ask_once(&explain);
+        let Reply::Explained(explained) = reply else {
+            panic!("{reply:?}");
+        };
+        let told: Vec<&str> = explained.iter().map(|one| one.reason.as_str()).collect();
+        // Once for a process, however often it tries; and the channel that asked is gone by then.
+        assert_eq!(told, [message.as_str()]);
+        message
+    };
+    let old = attempt(VERSION - 1, Some(VERSION - 3));
+    let ours = Versions::SPOKEN;
+    let theirs = format!("versions {} to {}", VERSION - 3, VERSION - 1);
+    assert!(
+        old.contains(&theirs) && old.contains(&ours.to_string()),
+        "{old}"
+    );
+    assert!(old.contains("start the program again"), "{old}");
+    let new = attempt(VERSION + 2, Some(VERSION + 1));
+    assert!(new.contains("start the engine again"), "{new}");
+    let reply = world.ask_once(&Request::Stats);
+    let Reply::Stats(metrics) = reply else {
+        panic!("{reply:?}");
+    };
+    let label = ("reason".to_owned(), "other_version".to_owned());
+    let counted = metrics
+        .iter()
+        .find(|metric| metric.name == "dropped" && metric.labels == [label.clone()]);
+    assert_eq!(counted.map(|metric| metric.value), Some(2.0));
+    // Attached, it is a stranger no longer.
+    let _host = world.attach(None);
+    let explain = Request::Explain {
+        pid: std::process::id(),
+    };
+    let reply = world.ask_once(&explain);
+    assert_eq!(reply, Reply::Explained(Vec::new()));
+}
