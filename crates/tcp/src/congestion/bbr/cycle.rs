@@ -1,14 +1,12 @@
 //! The state machine (draft-ietf-ccwg-bbr, "State Machine").
 
 use super::model::{BETA, NONE};
-use super::{Bbr, Delivery, Sample, State};
+use super::{Bbr, Delivery, Sample, State, is_too_much};
 use crate::Instant;
 use crate::time::Nanos;
 
 /// BBR.ProbeRTTDuration.
 const PROBE_RTT_DURATION: Nanos = Nanos::from_millis(200);
-/// More than one in so many lost is too much (BBR.LossThresh is two percent).
-const LOSS_THRESHOLD: u64 = 50;
 /// Rounds after which who shares with Reno probes at the latest.
 const MOST_ROUNDS: u32 = 63;
 
@@ -71,8 +69,9 @@ impl Bbr {
         // BBRIsProbingBW.
         let is_probing = matches!(self.state, State::Startup | State::Refill | State::Up);
         let cwnd = self.window.cwnd();
+        let mss = self.mss();
         self.model
-            .take(ack, sample, &self.sampler, cwnd, is_probing);
+            .take(ack, sample, &self.sampler, (cwnd, mss), is_probing);
         if self.model.round_start {
             self.cycle.rounds_since_probe += 1;
         }
@@ -205,8 +204,7 @@ impl Bbr {
             }
             _ => {}
         }
-        let too_much =
-            ack.marked || sample.lost * LOSS_THRESHOLD > u64::from(sample.in_flight.max(1));
+        let too_much = ack.marked || is_too_much(sample.lost, sample.in_flight.into(), self.mss());
         if too_much {
             if self.cycle.probe_samples {
                 self.on_too_much(ack, sample);

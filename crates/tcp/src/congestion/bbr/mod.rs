@@ -13,8 +13,8 @@
 //! | State Machine | `cycle` |
 //! | Updating Control Parameters | `control` |
 //!
-//! Three things differ. Losses count when an acknowledgement has told them, not packet by packet. What
-//! is sent again takes no sample of its own. And an echo of a mark (RFC 3168) counts as too much loss,
+//! Four things differ. Losses count when an acknowledgement has told them, not packet by packet. What is
+//! lost by chance does not count (`is_too_much`). What is sent again takes no sample of its own. And an echo of a mark (RFC 3168) counts as too much loss,
 //! since the draft leaves ECN open and RFC 3168 §5 wants a response as to a loss.
 //!
 //! Where round trips are below two milliseconds nothing is paced, and the window alone holds it.
@@ -31,6 +31,19 @@ use crate::Instant;
 use crate::time::Nanos;
 use model::Model;
 use rate::{Sample, Sampler};
+
+/// More than one in so many lost is too much (BBR.LossThresh is two percent).
+const LOSS_THRESHOLD: u64 = 50;
+
+/// Whether `lost` of `sent` bytes is too much: beyond the threshold by more than chance explains. In a
+/// window of 172 segments two percent are three, and where one in a hundred is lost at random some
+/// sample of each round has more than that; so what counts is three standard deviations above it.
+fn is_too_much(lost: u64, sent: u64, mss: u32) -> bool {
+    let mss = u64::from(mss.max(1));
+    let expected = sent / LOSS_THRESHOLD;
+    let chance = (3 * (expected / mss).isqrt() + 2) * mss;
+    lost > expected + chance
+}
 
 /// The fastest path that is taken over from another stack, in bytes a second.
 const MOST_BW: u64 = 1 << 40;

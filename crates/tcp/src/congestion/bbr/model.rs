@@ -1,8 +1,8 @@
 //! What is known of the path: its rate, its length, and how much in flight is too much
 //! (draft-ietf-ccwg-bbr, "Updating Network Path Model Parameters").
 
-use super::Delivery;
 use super::rate::{Sample, Sampler};
+use super::{Delivery, LOSS_THRESHOLD, is_too_much};
 use crate::Instant;
 use crate::time::Nanos;
 
@@ -45,7 +45,9 @@ pub(super) struct Model {
     /// The same for rounds in which loss is counted.
     loss_round_delivered: u64,
     loss_round_start: bool,
-    pub(super) loss_in_round: bool,
+    /// What was delivered and lost when it began, and whether anything was marked since.
+    loss_round_from: (u64, u64),
+    pub(super) marked_in_round: bool,
     /// Acknowledgements of this round that told of a loss, and how much was lost when it began.
     loss_events: u32,
     round_lost: u64,
@@ -83,7 +85,8 @@ impl Model {
             rounds: 0,
             loss_round_delivered: 0,
             loss_round_start: false,
-            loss_in_round: false,
+            loss_round_from: (0, 0),
+            marked_in_round: false,
             loss_events: 0,
             round_lost: 0,
             round_delivered: 0,
@@ -165,7 +168,7 @@ impl Model {
         ack: &Delivery,
         sample: &Sample,
         sampler: &Sampler,
-        cwnd: u32,
+        (cwnd, mss): (u32, u32),
         is_probing: bool,
     ) {
         self.loss_round_start = false;
@@ -187,15 +190,30 @@ impl Model {
             }
         }
         let is_lossy = ack.lost > 0 || ack.marked;
-        self.loss_in_round |= is_lossy;
+        self.marked_in_round |= ack.marked;
         self.loss_events += u32::from(is_lossy);
         if self.loss_round_start {
-            if self.loss_in_round && !is_probing {
+            if self.is_round_too_lossy(sampler, mss) && !is_probing {
                 self.lower_bounds(cwnd);
             }
-            self.loss_in_round = false;
+            self.begin_loss_round(sampler);
         }
         self.note_aggregation(ack, sampler, cwnd);
+    }
+
+    /// Whether too much was lost in the round that ends, or anything was marked. In the draft any loss
+    /// counts; but then a path that loses one in a hundred at random has a loss in each round, and from
+    /// each round to the next the bounds follow the little that this and the pacing margin have taken,
+    /// until a third of the rate is gone before the next probe.
+    fn is_round_too_lossy(&self, sampler: &Sampler, mss: u32) -> bool {
+        let (delivered, lost) = self.loss_round_from;
+        let (delivered, lost) = (sampler.delivered - delivered, sampler.lost - lost);
+        self.marked_in_round || is_too_much(lost, lost + delivered, mss)
+    }
+
+    fn begin_loss_round(&mut self, sampler: &Sampler) {
+        self.loss_round_from = (sampler.delivered, sampler.lost);
+        self.marked_in_round = false;
     }
 
     /// BBRAdaptLowerBoundsFromCongestion.
@@ -222,7 +240,7 @@ impl Model {
 
     /// BBRResetCongestionSignals.
     pub(super) fn reset_congestion_signals(&mut self) {
-        self.loss_in_round = false;
+        self.marked_in_round = false;
         self.bw_latest = 0;
         self.inflight_latest = 0;
     }
@@ -269,7 +287,8 @@ impl Model {
     pub(super) fn is_startup_lossy(&self, ack: &Delivery, sampler: &Sampler) -> bool {
         let lost = sampler.lost - self.round_lost;
         let delivered = sampler.delivered - self.round_delivered;
-        let lossy = ack.recovering && self.loss_events >= 6 && lost * 50 > lost + delivered;
+        let lossy =
+            ack.recovering && self.loss_events >= 6 && lost * LOSS_THRESHOLD > lost + delivered;
         ack.marked || (self.round_start && lossy)
     }
 
@@ -325,7 +344,7 @@ impl Model {
         let Some((bw, short, long)) = self.before.take() else {
             return;
         };
-        self.loss_in_round = false;
+        self.marked_in_round = false;
         self.reset_full_bw(0);
         self.bw_shortterm = self.bw_shortterm.max(bw);
         self.inflight_shortterm = self.inflight_shortterm.max(short);
