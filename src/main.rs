@@ -19,6 +19,7 @@ mod open_metrics;
 mod plan;
 mod reload;
 mod respond;
+mod rights;
 mod run;
 mod scrape;
 mod serve;

@@ -196,6 +196,20 @@ fn nobody_is_told_before_anything_begins() {
         said.contains("needs root") && !said.contains("starting"),
         "{said}"
     );
+    let said = as_nobody(&["demo"]);
+    let remedy = format!("run: sudo {} demo\n", own.display());
+    assert!(
+        said.ends_with(&remedy) && said.lines().count() == 1,
+        "{said}"
+    );
+    // Nor does it help to be root of a user namespace, where the kernel lets nobody make one either.
+    if lab::tool::find("unshare").is_some() {
+        let mut root_of_little = Command::new("unshare");
+        root_of_little.args(["-Urmn"]).arg(&own).arg("demo");
+        let said = complaint(root_of_little);
+        assert!(said.contains("run it outside, with sudo"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
     let said = as_nobody(&["engine", "-i", "lo"]);
     assert!(said.contains("as root, or with CAP_NET_ADMIN"), "{said}");
     let said = as_nobody(&["serve", "-L", "127.0.0.1:81", "/tmp"]);

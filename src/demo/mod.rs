@@ -8,7 +8,7 @@ mod stage;
 use ::lab::nginx::Nginx;
 use ::lab::outboard::total;
 use ::lab::table::Table;
-use ::lab::{Side, is_root, tool};
+use ::lab::{Side, tool};
 use anyhow::{Result, bail};
 use site::Site;
 use stage::{Kind, Stage, Trial};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Makes two network namespaces joined by a veth pair, starts an engine in one, serves a site on
 /// it with the built-in server and with an unmodified nginx, fetches it from the other through the
 /// kernel's TCP, and compares with the same on the kernel. All of it is gone afterwards, also after
-/// Ctrl-C. Needs root.
+/// Ctrl-C. Needs root: the kernel lets no user namespace load the engine's XDP program.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  sudo outboard demo --keep")]
 pub struct Args {
@@ -32,9 +32,7 @@ pub struct Args {
 
 /// Runs the demo.
 pub fn run(args: Args) -> Result<ExitCode> {
-    if !is_root() {
-        bail!("the demo makes network namespaces, which needs root: run it with sudo");
-    }
+    crate::rights::check("demo")?;
     for (needed, package) in [("ip", "iproute2"), ("curl", "curl")] {
         if tool::find(needed).is_none() {
             bail!("{needed} is not installed: apt-get install {package}");

@@ -6,7 +6,7 @@ mod watch;
 
 use ::lab::flood::experiment as flood;
 use ::lab::{goodput, installed, programs, respond, stateless};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -208,9 +208,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Experiment::Compare(args) => return results::compare(args),
         _ => {}
     }
-    if !::lab::is_root() {
-        bail!("the lab makes network namespaces, which needs root: run it with sudo");
-    }
+    crate::rights::check("lab")?;
     match args.experiment {
         Experiment::Run(args) => shaped::run(&args),
         Experiment::Installed(args) => run_installed(&args),
