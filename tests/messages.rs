@@ -135,13 +135,29 @@ fn what_ss_can_and_this_cannot_is_explained() {
         (&["-tu"], "only TCP"),
         (&["-x"], "only TCP"),
         (&["-K"], "its program's to end"),
+        (&["-A", "tcp,udp"], "only TCP"),
+        (&["-f", "unix"], "inet and inet6 are offloaded"),
+        (&["-e"], "--json all"),
+        (&["-r"], "never turned into names"),
+        (&["-E"], "outboard capture"),
+        (&["sport", "=", ":no-such"], "write its port"),
+        (&["-F", "/nonexistent/filter"], "/nonexistent/filter"),
         (&["stat", "established"], "state established sport = :80"),
     ] {
         says(&[&["ss"], arguments].concat(), &[part]);
     }
     // What is so anyway is taken, and the engine asked.
     says(
-        &["ss", "-tnpom", "state", "established"],
+        &[
+            "ss",
+            "-tnpomO",
+            "-A",
+            "tcp",
+            "state",
+            "established",
+            "sport",
+            ":https",
+        ],
         &["no engine called default"],
     );
 }

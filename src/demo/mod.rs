@@ -215,7 +215,7 @@ fn keep(binary: &Path, stage: &mut Stage, servers: &[(Kind, stage::Server)]) -> 
         );
     }
     println!("  export OUTBOARD_SOCKET={socket}");
-    for command in ["ss -a", "stats", "capture -w - | tcpdump -nr -"] {
+    for command in ["ss -ap", "stats", "capture -w - | tcpdump -nr -"] {
         println!("  {binary} {command}");
     }
     println!("  ip netns exec {server} {binary} run -- ANY PROGRAM");

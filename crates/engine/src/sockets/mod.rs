@@ -5,9 +5,10 @@
 //! and  = not { ["and" | "&" | "&&"] not }
 //! not  = ("not" | "!") not | "(" or ")" | test
 //! test = ("state" | "exclude") STATE
-//!      | ("sport" | "dport") OP [":"] PORT
-//!      | ("src" | "dst") ["="] ADDRESS["/" BITS][":" PORT]
+//!      | ("sport" | "dport") [OP] [":"] PORT
+//!      | ("src" | "dst") ["="] (ADDRESS["/" BITS] | "*")[":" PORT]
 //! ```
+//! States that follow each other, as in `state time-wait state closing`, are wanted all.
 
 use queue_pair::control::SocketRow;
 use std::net::{IpAddr, SocketAddr};
@@ -114,6 +115,15 @@ impl SocketFilter {
         }
     }
 
+    /// Whether only sockets of one state can be wanted, whatever else they have to be.
+    pub fn names_one_state(&self) -> bool {
+        match self {
+            Self::State(states) => states.len() == 1,
+            Self::And(one, other) => one.names_one_state() || other.names_one_state(),
+            _ => false,
+        }
+    }
+
     /// Whether a socket is wanted.
     pub fn wants(&self, row: &SocketRow) -> bool {
         let end = |end: End| match end {
@@ -215,7 +225,14 @@ impl<'a> Reader<'a> {
             if ends && !named {
                 return Ok(one);
             }
-            one = SocketFilter::And(Box::new(one), Box::new(self.not()?));
+            let other = self.not()?;
+            one = match (one, other) {
+                (SocketFilter::State(mut states), SocketFilter::State(more)) if !named => {
+                    states.extend(more);
+                    SocketFilter::State(states)
+                }
+                (one, other) => SocketFilter::And(Box::new(one), Box::new(other)),
+            };
         }
     }
 
@@ -256,7 +273,9 @@ impl<'a> Reader<'a> {
 
     fn port(&mut self, end: End) -> Result<SocketFilter, String> {
         let example = "write a port as in: sport = :80";
-        let order = self.next().and_then(Order::parse).ok_or(example)?;
+        let order = self.peek().and_then(Order::parse);
+        self.at += usize::from(order.is_some());
+        let order = order.unwrap_or(Order::Equal);
         let port = self
             .next()
             .and_then(|word| word.trim_start_matches(':').parse().ok());
@@ -276,9 +295,13 @@ impl<'a> Reader<'a> {
                 Some(address.port()),
             ));
         }
-        let (address, bits) = match word.split_once('/') {
+        let (rest, port) = split_port(word).ok_or(wrong)?;
+        if let ("" | "*", Some(port)) = (rest, port) {
+            return Ok(SocketFilter::Port(end, Order::Equal, port));
+        }
+        let (address, bits) = match rest.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
-            None => (word, None),
+            None => (rest, None),
         };
         let address = address.trim_start_matches('[').trim_end_matches(']');
         let address: IpAddr = address.parse().map_err(|_| wrong)?;
@@ -287,8 +310,22 @@ impl<'a> Reader<'a> {
         if bits > most {
             return Err(wrong.into());
         }
-        Ok(SocketFilter::Address(end, address, bits, None))
+        Ok(SocketFilter::Address(end, address, bits, port))
     }
+}
+
+/// An address and the port behind it. That of an IPv6 address stands behind brackets or bits, since
+/// a colon can be of the address. Nothing if what should be a port is none.
+fn split_port(word: &str) -> Option<(&str, Option<u16>)> {
+    let Some((address, port)) = word.rsplit_once(':') else {
+        return Some((word, None));
+    };
+    let is_of_address = address.contains(':') && !address.contains(['/', ']']);
+    let is_within_brackets = port.ends_with(']');
+    if is_of_address || is_within_brackets || address.contains(':') && port.contains('/') {
+        return Some((word, None));
+    }
+    Some((address, Some(port.parse().ok()?)))
 }
 
 /// The states of a name, which can be that of a group (ss(8)).

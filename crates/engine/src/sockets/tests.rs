@@ -50,6 +50,18 @@ fn sockets_are_told_apart_as_ss_does() {
         ("dport >= 40000", &[1, 2, 3]),
         ("dport lt 40000", &[]),
         ("sport le 80", &[0, 1, 3]),
+        ("sport :443", &[2]),
+        ("dport 40000", &[1, 3]),
+        ("src :443", &[2]),
+        ("dst *:40000", &[1, 3]),
+        ("dst 10.0.0.0/8:40000", &[1]),
+        ("dst 10.0.0.0/8:1", &[]),
+        ("src [fd00::]/16:80", &[3]),
+        ("src [fd00::]/16", &[3]),
+        ("src fd00::1", &[3]),
+        ("state listening state time-wait", &[0, 2]),
+        ("state all exclude established exclude time-wait", &[0, 3]),
+        ("state listening and state time-wait", &[]),
         ("dst 10.0.0.0/8", &[1]),
         ("dst = 10.0.0.2:40000", &[1]),
         ("dst 10.0.0.2:1", &[]),
@@ -76,7 +88,8 @@ fn what_is_no_filter_is_refused_with_one_that_is() {
         ("stat established", "state established sport = :80"),
         ("state up", "there are established"),
         ("state", "is no state"),
-        ("sport 80", "sport = :80"),
+        ("sport like 80", "sport = :80"),
+        ("dst 10.0.0.1:http", "dst 10.0.0.0/8"),
         ("sport = http", "sport = :80"),
         ("dst nowhere", "dst 10.0.0.0/8"),
         ("dst 10.0.0.0/33", "dst 10.0.0.0/8"),
@@ -95,6 +108,10 @@ fn a_filter_of_states_is_known() {
     assert!(names("sport = :80 and ( not state listening )"));
     assert!(!names("sport = :80 or dst 10.0.0.1"));
     assert!(!SocketFilter::parse("").unwrap().names_states());
+    let one = |text: &str| SocketFilter::parse(text).unwrap().names_one_state();
+    assert!(one("state listening sport = :80"));
+    assert!(!one("state connected") && !one("not state listening") && !one("sport = :80"));
+    assert!(!one("state listening state closing") && !one("state closed or sport = :80"));
 }
 
 #[test]

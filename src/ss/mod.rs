@@ -1,16 +1,20 @@
 //! `outboard ss`: the offloaded sockets, as readers of `ss` expect to see them.
 
+mod foreign;
+
 use crate::control::{Engine, out_of_place};
 use ::engine::sockets::SocketFilter;
 use ::lab::table::Table;
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
+use foreign::Foreign;
 use queue_pair::control::{ConnInfo, Reply, Request, SocketRow};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Show the sockets that the engine handles
 ///
-/// Options and filters are those of ss(8), as far as they speak of TCP. The process is always shown,
-/// and numbers are never turned into names.
+/// Options and filters are those of ss(8), as far as they speak of TCP. Numbers are never turned into
+/// names, as with its -n; a filter may name a service, such as sport = :https.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  outboard ss -ai\n  \
     outboard ss state established sport = :80\n  \
@@ -35,15 +39,32 @@ pub struct Args {
     /// of the program's
     #[arg(short, long)]
     memory: bool,
+    /// Show whose each socket is
+    #[arg(short, long)]
+    processes: bool,
+    /// Write all that is shown of a socket into its line
+    #[arg(short = 'O', long)]
+    oneline: bool,
     /// Leave out the heading
     #[arg(short = 'H', long)]
     no_header: bool,
     /// IPv4 only
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    #[arg(short = '4', long, conflicts_with_all = ["ipv6", "family"])]
     ipv4: bool,
     /// IPv6 only
-    #[arg(short = '6', long)]
+    #[arg(short = '6', long, conflicts_with = "family")]
     ipv6: bool,
+    /// inet (as -4) or inet6 (as -6)
+    #[arg(short, long, value_name = "FAMILY", value_parser = family)]
+    family: Option<Family>,
+    /// Read the filter from a file; - is standard input
+    #[arg(
+        short = 'F',
+        long = "filter",
+        value_name = "FILE",
+        conflicts_with = "filter"
+    )]
+    filter_file: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -58,46 +79,18 @@ pub struct Args {
     foreign: Foreign,
 }
 
-/// Options of ss(8) that say what is so anyway, or ask for what is not here.
-#[derive(clap::Args)]
-struct Foreign {
-    #[arg(short = 't', long, hide = true)]
-    tcp: bool,
-    #[arg(short = 'n', long, hide = true)]
-    numeric: bool,
-    #[arg(short = 'p', long, hide = true)]
-    processes: bool,
-    #[arg(short = 's', long, hide = true)]
-    summary: bool,
-    #[arg(short = 'u', long, hide = true)]
-    udp: bool,
-    #[arg(short = 'x', long, hide = true)]
-    unix: bool,
-    #[arg(short = 'K', long, hide = true)]
-    kill: bool,
+/// A family of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Inet,
+    Inet6,
 }
 
-impl Foreign {
-    fn check(&self) -> Result<()> {
-        for (given, name, instead) in [
-            (self.summary, "-s", "outboard stats has the sums"),
-            (
-                self.udp,
-                "-u",
-                "only TCP is offloaded: ss -u shows the kernel's",
-            ),
-            (
-                self.unix,
-                "-x",
-                "only TCP is offloaded: ss -x shows the kernel's",
-            ),
-            (self.kill, "-K", "a connection is its program's to end"),
-        ] {
-            if given {
-                bail!("{name}: {instead}");
-            }
-        }
-        Ok(())
+fn family(word: &str) -> Result<Family, String> {
+    match word {
+        "inet" => Ok(Family::Inet),
+        "inet6" => Ok(Family::Inet6),
+        _ => Err("inet and inet6 are offloaded; ss(8) shows the kernel's others".into()),
     }
 }
 
@@ -126,7 +119,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&rows)?);
     } else {
-        print!("{}", render(&rows, &args.shown()));
+        print!("{}", render(&rows, &args.shown(&filter)));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -134,7 +127,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
 impl Args {
     /// Everything that was said about which sockets, as one filter for the engine.
     fn whole_filter(&self) -> Result<String> {
-        let said = self.filter.join(" ");
+        let said = match &self.filter_file {
+            Some(path) => read_filter(path)?,
+            None => self.filter.join(" "),
+        };
+        let services = std::fs::read_to_string("/etc/services").unwrap_or_default();
+        let words = said.split_whitespace();
+        let words: Result<Vec<String>> = words
+            .map(|word| foreign::with_port(word, &services))
+            .collect();
+        let said = words?.join(" ");
         let read =
             |text: &str| SocketFilter::parse(text).map_err(|error| anyhow!("filter: {error}"));
         let filter = read(&said)?;
@@ -148,10 +150,10 @@ impl Args {
         } else if !filter.names_states() && !self.all {
             parts.push("exclude listening".to_owned());
         }
-        if self.ipv4 {
+        if self.ipv4 || self.family == Some(Family::Inet) {
             parts.push("src 0.0.0.0/0".to_owned());
         }
-        if self.ipv6 {
+        if self.ipv6 || self.family == Some(Family::Inet6) {
             parts.push("src ::/0".to_owned());
         }
         let whole = parts.join(" and ");
@@ -159,9 +161,15 @@ impl Args {
         Ok(whole)
     }
 
-    fn shown(&self) -> Shown {
+    /// `filter` is the whole one.
+    fn shown(&self, filter: &str) -> Shown {
+        let filter = SocketFilter::parse(filter);
         Shown {
             heading: !self.no_header,
+            // As with ss, what is the same for all is not repeated.
+            state: self.listening || !filter.is_ok_and(|filter| filter.names_one_state()),
+            processes: self.processes,
+            oneline: self.oneline,
             info: self.info,
             timers: self.options,
             memory: self.memory,
@@ -169,10 +177,27 @@ impl Args {
     }
 }
 
+/// A filter from a file, whose lines may begin with `#` for a remark.
+fn read_filter(path: &std::path::Path) -> Result<String> {
+    let text = if path.as_os_str() == "-" {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(path)
+    };
+    let text = text.with_context(|| format!("the filter in {}", path.display()))?;
+    let lines = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'));
+    Ok(lines.collect::<Vec<_>>().join(" "))
+}
+
 /// What is shown of each socket.
 #[derive(Debug, Clone, Copy, Default)]
 struct Shown {
     heading: bool,
+    state: bool,
+    processes: bool,
+    oneline: bool,
     info: bool,
     timers: bool,
     memory: bool,
@@ -181,51 +206,59 @@ struct Shown {
 fn render(rows: &[SocketRow], shown: &Shown) -> String {
     let mut table = Table::default();
     let mut details = Vec::new();
+    let first = usize::from(!shown.state);
     if shown.heading {
-        table.row(HEADINGS);
+        table.row(HEADINGS.into_iter().skip(first));
         details.push(String::new());
     }
     for row in rows {
-        let mut last = users(row);
-        if let Some(timer) = row.info.as_ref().and_then(timer).filter(|_| shown.timers) {
-            last += if last.is_empty() { "" } else { " " };
-            last += &timer;
-        }
-        table.row([
+        let info = row.info.as_ref();
+        let process = process(row).filter(|_| shown.processes);
+        let within = row.within.then(|| "local".to_owned());
+        let timer = info.and_then(timer).filter(|_| shown.timers);
+        let last: Vec<String> = [process, within, timer].into_iter().flatten().collect();
+        let cells = [
             state(&row.state).to_string(),
             row.receive_queue.to_string(),
             row.send_queue.to_string(),
             row.local.to_string(),
-            row.peer
-                .map_or_else(|| "*:*".into(), |peer| peer.to_string()),
-            last,
-        ]);
-        let mut detail = String::new();
-        if let Some(info) = &row.info {
-            if shown.memory {
-                detail += &format!(" {}", memory(info));
-            }
-            if shown.info {
-                detail += &format!(" {}", describe(info));
-            }
-        }
-        if let Some((program, engine)) = row.cores.filter(|_| shown.info) {
-            detail += &format!(" core:{program} engine:{engine}");
-        }
-        details.push(detail);
+            peer(row),
+            last.join(" "),
+        ];
+        table.row(cells.into_iter().skip(first));
+        let memory = info.map(memory).filter(|_| shown.memory);
+        let described = info.map(describe).filter(|_| shown.info);
+        let cores = row.cores.filter(|_| shown.info);
+        let cores = cores.map(|(program, engine)| format!("core:{program} engine:{engine}"));
+        let detail: Vec<String> = [memory, described, cores].into_iter().flatten().collect();
+        details.push(detail.join(" "));
     }
-    for column in [3, 4, 5] {
-        table.left(column);
+    // The first of a table is to the left by itself.
+    for column in [0, 3, 4, 5] {
+        if column >= first {
+            table.left(column - first);
+        }
     }
+    let between = if shown.oneline { "  " } else { "\n\t " };
     let mut text = String::new();
     for (line, detail) in table.to_string().lines().zip(details) {
         text.push_str(line);
-        text.push('\n');
         if !detail.is_empty() {
-            text.push_str(&format!("\t{detail}\n"));
+            text.push_str(between);
+            text.push_str(&detail);
         }
+        text.push('\n');
     }
     text
+}
+
+/// The other end; of a listener any, of its family.
+fn peer(row: &SocketRow) -> String {
+    match row.peer {
+        Some(peer) => peer.to_string(),
+        None if row.local.is_ipv4() => "0.0.0.0:*".into(),
+        None => "[::]:*".into(),
+    }
 }
 
 /// As `ss -o` writes it: `timer:(on,200ms,0)`.
@@ -266,17 +299,10 @@ fn state(name: &str) -> &str {
     if name == "ESTABLISHED" { "ESTAB" } else { name }
 }
 
-/// Whose it is, and whether its other end is on this machine.
-fn users(row: &SocketRow) -> String {
-    let users = row
-        .pid
-        .map(|pid| format!("users:((\"{}\",pid={pid}))", row.program));
-    let within = row.within.then(|| "local".to_owned());
-    users
-        .into_iter()
-        .chain(within)
-        .collect::<Vec<_>>()
-        .join(" ")
+/// Whose it is.
+fn process(row: &SocketRow) -> Option<String> {
+    let pid = row.pid?;
+    Some(format!("users:((\"{}\",pid={pid}))", row.program))
 }
 
 /// In the words of `ss -i`.
@@ -356,6 +382,9 @@ mod tests {
 
     const HEADED: Shown = Shown {
         heading: true,
+        state: true,
+        processes: true,
+        oneline: false,
         info: false,
         timers: false,
         memory: false,
@@ -376,6 +405,8 @@ mod tests {
             ("-4", "exclude listening and src 0.0.0.0/0"),
             ("-a -6", "src ::/0"),
             ("-tlnp sport = :80", "( sport = :80 ) and state listening"),
+            ("-ttnO -A tcp -f inet -a", "src 0.0.0.0/0"),
+            ("-a -f inet6", "src ::/0"),
             ("-l state established", "( state established )"),
             (
                 "dport = 1 or dport = 2",
@@ -405,6 +436,7 @@ mod tests {
             let text = render(
                 std::slice::from_ref(&row),
                 &Shown {
+                    processes: true,
                     timers: true,
                     memory: true,
                     ..Shown::default()
@@ -466,13 +498,34 @@ mod tests {
                 "0",
                 "7",
                 "10.77.0.1:80",
-                "*:*",
+                "0.0.0.0:*",
                 "users:((\"nginx\",pid=12))"
             ]
         );
         assert_eq!(words(lines[2])[0], "ESTAB");
         assert_eq!(words(lines[3]).len(), 5);
         assert_eq!(render(&rows, &Shown::default()).lines().count(), 3);
+        // Without -p nobody is named, and one state for all is not repeated.
+        let text = render(&rows[..1], &Shown::default());
+        assert_eq!(words(&text), ["0", "7", "10.77.0.1:80", "0.0.0.0:*"]);
+    }
+
+    #[test]
+    fn the_state_is_left_out_where_there_is_but_one() {
+        for (line, shown) in [
+            ("", true),
+            ("-l", true),
+            ("state connected", true),
+            ("state established", false),
+            ("state established or sport = :80", true),
+            ("-4 state established sport = :80", false),
+        ] {
+            let words = std::iter::once("ss").chain(line.split_whitespace());
+            let args = Only::try_parse_from(words).map(|only| only.args);
+            let args = args.unwrap_or_else(|error| panic!("{line}: {error}"));
+            let filter = args.whole_filter().unwrap();
+            assert_eq!(args.shown(&filter).state, shown, "{line}");
+        }
     }
 
     #[test]
@@ -489,5 +542,15 @@ mod tests {
         assert!(detail.contains(" cwnd:10 bytes_acked:0 "));
         assert!(!detail.contains("ssthresh"));
         assert!(detail.ends_with("age:12.3s core:1 engine:0"), "{detail}");
+        let oneline = Shown {
+            info: true,
+            oneline: true,
+            ..Shown::default()
+        };
+        let text = render(&[row(None, "LISTEN", None)], &oneline);
+        assert!(
+            text.lines().count() == 1 && text.contains("  rto:201 "),
+            "{text}"
+        );
     }
 }
