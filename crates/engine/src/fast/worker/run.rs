@@ -84,7 +84,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             let mut looked = false;
             if now.saturating_duration_since(state.last_look) >= LOOK_INTERVAL {
                 state.last_look = now;
-                looked = self.look(&mut state, now);
+                looked = self.look(&mut state, now, true);
                 self.look_took(&state.clock, now);
                 self.follow(now);
                 self.still_there()?;
@@ -117,10 +117,11 @@ impl<D: Device, N: Network> Worker<D, N> {
                 tick: state.tick,
                 deadline: state.deadline,
             };
-            now = self.sleep(&state.clock, due, now);
+            let woken = self.sleep(&state.clock, due, now);
+            now = woken.at;
             self.woke();
             state.last_look = now;
-            self.look(&mut state, now);
+            self.look(&mut state, now, woken.by_bell);
             self.look_took(&state.clock, now);
             self.follow(now);
             self.still_there()?;
@@ -140,9 +141,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             deadline: None,
             ended: false,
         };
-        self.look(&mut state, now);
+        self.look(&mut state, now, true);
         while self.waiting.is_some() {
-            self.look(&mut state, now);
+            self.look(&mut state, now, true);
         }
     }
 
@@ -160,14 +161,32 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.counters.turn_times.record(spent.as_nanos() as u64);
     }
 
-    /// Looks at everything rare; true if anything was there.
-    fn look(&mut self, state: &mut Loop, now: Instant) -> bool {
-        let mut found = false;
-        let mut orders = false;
+    /// Looks at everything rare, at descriptors only if one of them may be ready (`bells`); true if
+    /// anything was there.
+    fn look(&mut self, state: &mut Loop, now: Instant, bells: bool) -> bool {
         self.now = now;
         self.connections.set_now(now);
-        self.counters.polls += 1;
         self.ring_later();
+        let (mut found, orders) = if bells { self.hear() } else { (false, false) };
+        if orders || self.waiting.is_some() {
+            self.take_orders();
+        }
+        if self.offers_due().is_some_and(|due| due <= now) {
+            self.renew_offers(now);
+            found = true;
+        }
+        if now >= state.tick {
+            state.tick = now + TICK;
+            self.tick();
+        }
+        self.end_breached();
+        found
+    }
+
+    /// Sees to the descriptors that are ready: whether there were any, and orders among them.
+    fn hear(&mut self) -> (bool, bool) {
+        let (mut found, mut orders) = (false, false);
+        self.counters.polls += 1;
         for source in self.slow.poller.ready() {
             found = true;
             match source {
@@ -189,19 +208,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 | Source::Tales => {}
             }
         }
-        if orders || self.waiting.is_some() {
-            self.take_orders();
-        }
-        if self.offers_due().is_some_and(|due| due <= now) {
-            self.renew_offers(now);
-            found = true;
-        }
-        if now >= state.tick {
-            state.tick = now + TICK;
-            self.tick();
-        }
-        self.end_breached();
-        found
+        (found, orders)
     }
 
     fn tick(&mut self) {

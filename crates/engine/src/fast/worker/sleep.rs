@@ -26,15 +26,26 @@ pub(super) struct Due {
     pub deadline: Option<Instant>,
 }
 
+/// How a sleep ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Woken {
+    /// The time after it.
+    pub at: Instant,
+    /// Something else than the device may have had something to say. If not, it need not be asked: what
+    /// has been rung since ends the next sleep.
+    pub by_bell: bool,
+}
+
 impl<D: Device, N: Network> Worker<D, N> {
-    /// Sleeps until there is something to do; returns the time after that.
-    pub(super) fn sleep(&mut self, clock: &Clock, due: Due, now: Instant) -> Instant {
+    /// Sleeps until there is something to do.
+    pub(super) fn sleep(&mut self, clock: &Clock, due: Due, now: Instant) -> Woken {
+        let mut by_bell = true;
         if self.arm() {
             let until = self.wake_time(due);
             let delay = self.moderation.before_sleep(now, self.counters.frames);
             let rung = !delay.is_zero() && self.wait_for_bells(until, delay, now);
             if !rung {
-                self.wait(until, clock.now());
+                by_bell = self.wait(until, clock.now());
             }
             self.counters.sleeps += 1;
         }
@@ -45,16 +56,16 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         let after = clock.now();
         self.counters.sleep_ns += after.saturating_duration_since(now).as_nanos() as u64;
-        after
+        Woken { at: after, by_bell }
     }
 
-    /// Waits until there is something to do.
-    fn wait(&self, until: Option<Instant>, now: Instant) {
+    /// Waits until there is something to do; false if it was the device alone, or time.
+    fn wait(&self, until: Option<Instant>, now: Instant) -> bool {
         let timeout = until.map(|at| timespec(at.saturating_duration_since(now)));
         let mut fds = vec![self.bells()];
         self.device.poll_fds(&mut fds);
         // Interrupted, timed out or woken: the turn that follows finds out why.
-        let _ = poll(&mut fds, timeout.as_ref());
+        poll(&mut fds, timeout.as_ref()).is_err() || !fds[0].revents().is_empty()
     }
 
     /// Waits for `delay`, or until something else than the device has something to say; true if it
