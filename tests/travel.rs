@@ -243,3 +243,21 @@ fn who_fails_to_execute_goes_on_with_the_connection() {
     assert_eq!(scene.counted("passed_claimed"), 0.0);
     scene.at_rest();
 }
+
+#[test]
+fn a_listening_socket_goes_from_program_to_program() {
+    if lab::skip_without(
+        "a_listening_socket_goes_from_program_to_program",
+        &["python3"],
+    ) {
+        return;
+    }
+    let mut scene = Scene::start("listen.py");
+    for length in [10, LONG, 0] {
+        let rest = pattern(length);
+        let begin = ends_with(&scene.converse("", &rest), &rest);
+        assert_eq!(begin, "third \n");
+    }
+    assert_eq!(scene.counted("handed_over"), 3.0, "the engine accepts");
+    scene.at_rest();
+}

@@ -4,10 +4,10 @@ use core::ffi::{c_int, c_ulong};
 
 use rustix::io::Errno;
 
-use crate::numbers;
 use crate::raw::{result, sys};
 use crate::table::Held;
 use crate::tcp::Tcp;
+use crate::{blocking, numbers};
 
 /// Asks whether the next byte is urgent.
 pub const SIOCATMARK: c_ulong = 0x8905;
@@ -53,11 +53,19 @@ pub fn fcntl(
             } else {
                 // SAFETY: sets flags on a socket of the program.
                 result(unsafe { sys!(libc::SYS_fcntl, fd, command, flags | tcp.kernel_flags()) })?;
+                note_blocking(fd, tcp, flags & libc::O_NONBLOCK == 0);
             }
             tcp.set_nonblocking(flags & libc::O_NONBLOCK != 0);
             Ok(0)
         }
         _ => kernel(),
+    }
+}
+
+/// A listener of ours does not block in the kernel: what the program wants is noted elsewhere.
+fn note_blocking(fd: c_int, tcp: &Tcp, blocks: bool) {
+    if tcp.listener().is_some() {
+        blocking::note(fd, blocks);
     }
 }
 
@@ -93,6 +101,7 @@ pub unsafe fn ioctl(
         if !tcp.is_offloaded() {
             kernel()?;
         }
+        note_blocking(fd, tcp, *on == 0);
         tcp.set_nonblocking(*on != 0);
         return Ok(0);
     }

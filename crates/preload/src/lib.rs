@@ -16,6 +16,7 @@
 //! and finds descriptors that are not in the table. How it all starts is listed in [`start`].
 
 mod actions;
+mod blocking;
 mod buffers;
 mod cancel;
 mod connect;

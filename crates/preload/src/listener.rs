@@ -18,10 +18,10 @@ use crate::deadline::{Deadline, Patience};
 use crate::description::Content;
 use crate::lock::lock;
 use crate::raw::{result, sys};
-use crate::stream::{Stream, Values, inherited, kernel_name, kernel_value, write_address};
+use crate::stream::{Stream, Values, inherited, kernel_name, write_address};
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
-use crate::{epoll, numbers, pool, report, session, signals, start, stdio, tcp};
+use crate::{blocking, epoll, numbers, pool, report, session, signals, start, stdio};
 
 /// After so many connections of the engine's in a row the kernel's have their turn.
 const KERNEL_TURN: u32 = 32;
@@ -115,46 +115,21 @@ fn announce(fd: c_int, tcp: &Tcp, backlog: u32) -> Result<Option<&'static str>, 
     }
 }
 
-/// Numbers that are looked at for [`inherited_listeners`].
-const INHERITED: c_int = 256;
-
-/// Listening sockets that this program did not make: from whoever executed it, as in an upgrade
-/// that keeps its sockets, or with socket activation. It never calls listen on them.
-pub fn inherited_listeners() {
-    for fd in 0..INHERITED {
-        let option = |name| kernel_value::<c_int>(fd, libc::SOL_SOCKET, name);
-        if option(libc::SO_ACCEPTCONN) != Ok(1)
-            || option(libc::SO_PROTOCOL) != Ok(libc::IPPROTO_TCP)
-        {
-            continue;
-        }
-        let Ok(family @ (libc::AF_INET | libc::AF_INET6)) = option(libc::SO_DOMAIN) else {
-            continue;
-        };
-        // Of a listening socket the kernel tells the backlog here.
-        let info = kernel_value::<libc::tcp_info>(fd, libc::IPPROTO_TCP, libc::TCP_INFO);
-        let backlog = info.map_or(1, |info| info.tcpi_sacked);
-        // SAFETY: asks for the flags.
-        let flags = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFL) }).unwrap_or(0);
-        let kind = libc::SOCK_STREAM
-            | if flags as c_int & libc::O_NONBLOCK != 0 {
-                libc::SOCK_NONBLOCK
-            } else {
-                0
-            };
-        tcp::made(fd, family, kind, libc::IPPROTO_TCP);
-        if let Some(held) = table::get(fd)
-            && let Some(tcp) = held.tcp()
-            && let Ok(Some(refused)) = announce(fd, tcp, backlog)
-        {
-            report::left_to_kernel(fd, &named(fd), refused);
-        }
+/// The program has been handed a socket that listens already, and may never call listen on it: it
+/// accepts from the engine as well from now on.
+pub fn join(fd: c_int, backlog: u32) {
+    if let Some(held) = table::get(fd)
+        && let Some(tcp) = held.tcp()
+        && let Ok(Some(refused)) = announce(fd, tcp, backlog)
+    {
+        report::left_to_kernel(fd, &named(fd), refused);
     }
 }
 
 fn become_listener(fd: c_int, tcp: &Tcp, listener: Listener) -> Result<(), Errno> {
     // `accept` asks the kernel without waiting; the program's own flag is kept apart.
     set_kernel_nonblocking(fd)?;
+    blocking::note(fd, !tcp.is_nonblocking());
     let listening = Listening {
         listener,
         turns: AtomicU32::new(0),

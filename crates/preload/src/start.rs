@@ -110,7 +110,6 @@ extern "C" fn initialise() {
             before: inside::sleeps,
             after: inside::wakes,
         });
-        crate::listener::inherited_listeners();
         crate::travel::inherited();
     }
 }

@@ -146,6 +146,14 @@ impl Tcp {
     }
 }
 
+/// The program was handed a socket that another one has made, and that is not connected: it goes on as if
+/// this one had made it. Options may be set.
+pub fn found(fd: c_int, family: c_int, nonblocking: bool) {
+    let tcp = Tcp::new(family, nonblocking);
+    tcp.options.store(true, Ordering::Relaxed);
+    table::install(fd, pool::make(Content::Tcp(tcp)));
+}
+
 /// The program has a new socket `fd`: remembers it, if it is one that could become ours.
 pub fn made(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;

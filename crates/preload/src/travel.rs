@@ -1,6 +1,9 @@
-//! Connections of the engine's that travel: in a message to another program, and through exec.
+//! Sockets that travel: in a message to another program, and through exec.
 //!
-//! A number of such a connection is a placeholder to the kernel, and of no use to anybody else. So what
+//! A listening socket is the kernel's as well, and travels as such. Who finds one among the descriptors
+//! that he is handed shows it to the engine, and accepts from both sides.
+//!
+//! A number of a connection of the engine's is a placeholder to the kernel, and of no use to anybody else. So what
 //! travels in its stead is a *ticket* of the engine's ([`host::ticket`]), and who finds one among the
 //! descriptors that he is handed claims the connection. A program without this library has the ticket,
 //! on which every call fails at once; the engine says so in `outboard explain`.
@@ -13,12 +16,12 @@ use libc::msghdr;
 use rustix::io::Errno;
 
 use crate::description::Content;
-use crate::listener::{duplicate, replace_by_placeholder};
+use crate::listener::{self, duplicate, replace_by_placeholder};
 use crate::raw::{result, sys};
-use crate::stream::Stream;
+use crate::stream::{Stream, kernel_value};
 use crate::table::{self, Held};
-use crate::tcp::Tcp;
-use crate::{pool, report, session, stdio};
+use crate::tcp::{self, Tcp};
+use crate::{blocking, pool, report, session, start, stdio};
 
 /// What a connection is called when something is said of it.
 pub const CONNECTION: &str = "connection";
@@ -51,26 +54,77 @@ pub fn ticket_for(fd: c_int, held: &Held) -> Option<OwnedFd> {
 }
 
 /// Descriptors that have come with a message, or with the program itself: tickets among them are
-/// claimed, and their numbers stand for connections from then on.
+/// claimed, and their numbers stand for connections from then on; sockets that listen are shown to the
+/// engine.
 pub fn arrived(fds: impl Iterator<Item = c_int>) {
-    // Copies of one ticket are numbers of one connection.
-    let mut claimed: Vec<(u64, Held)> = Vec::new();
+    if start::settings().is_none() {
+        return;
+    }
+    let mut tickets = Tickets::default();
     for fd in fds {
-        // SAFETY: the number is open, or the kernel says that it is not.
+        match kernel_value::<c_int>(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) {
+            Ok(libc::AF_UNIX) => tickets.use_up(fd),
+            Ok(family @ (libc::AF_INET | libc::AF_INET6)) => of_the_kernel(fd, family),
+            _ => {}
+        }
+    }
+}
+
+/// The states of TCP_INFO in which a socket is on its way to nobody.
+const CLOSED: u8 = 7;
+const LISTENS: u8 = 10;
+
+/// A TCP socket that another program has made, and which listens, or may come to.
+fn of_the_kernel(fd: c_int, family: c_int) {
+    // SOCK_STREAM is that of TCP, and of others.
+    if kernel_value::<c_int>(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) != Ok(libc::IPPROTO_TCP) {
+        return;
+    }
+    let Ok(info) = kernel_value::<libc::tcp_info>(fd, libc::IPPROTO_TCP, libc::TCP_INFO) else {
+        return;
+    };
+    if !matches!(info.tcpi_state, CLOSED | LISTENS) {
+        return;
+    }
+    let listens = info.tcpi_state == LISTENS;
+    // SAFETY: asks for the flags.
+    let flags = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFL) }).unwrap_or(0);
+    let nonblocking = flags as c_int & libc::O_NONBLOCK != 0;
+    tcp::found(
+        fd,
+        family,
+        nonblocking && !(listens && blocking::is_noted(fd)),
+    );
+    if listens {
+        // Of a listening socket the kernel tells the backlog here.
+        listener::join(fd, info.tcpi_sacked);
+    }
+}
+
+/// Tickets that came together. Copies of one are numbers of one connection.
+#[derive(Default)]
+struct Tickets {
+    claimed: Vec<(u64, Held)>,
+}
+
+impl Tickets {
+    /// The number stands for the ticket's connection from now on, if it is a ticket.
+    fn use_up(&mut self, fd: c_int) {
+        // SAFETY: the program was handed it, and has not got it yet.
         let shown = unsafe { BorrowedFd::borrow_raw(fd) };
         if !ticket::is_one(shown) {
-            continue;
+            return;
         }
         let Ok(identity) = ticket::identity(shown) else {
-            continue;
+            return;
         };
-        let known = claimed.iter().find(|(known, _)| *known == identity);
+        let known = self.claimed.iter().find(|(known, _)| *known == identity);
         let held = match known {
             Some((_, held)) => Ok(held.clone()),
             None => claim(shown),
         };
         match held.and_then(|held| settle(fd, &held).map(|()| held)) {
-            Ok(held) => claimed.push((identity, held)),
+            Ok(held) => self.claimed.push((identity, held)),
             Err(_) => report::left_to_kernel(fd, CONNECTION, NOT_CLAIMED),
         }
     }

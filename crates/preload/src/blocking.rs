@@ -1,0 +1,33 @@
+//! Whether a listening socket blocks, kept where it travels with the socket.
+//!
+//! A listener of the engine's is always non-blocking in the kernel, whatever its program wants: `accept`
+//! asks both sides and waits by itself. Another program that is handed the socket, through exec or in a
+//! message, finds that flag and cannot know whose wish it was. So the wish is noted at the socket, in an
+//! option that is without effect on TCP and on what is accepted: SO_NO_CHECK, which is about the
+//! checksums of datagrams.
+
+use core::ffi::c_int;
+
+use crate::raw::{result, sys};
+use crate::stream::kernel_value;
+
+/// Notes that the program wants the listening socket `fd` to block, or not to.
+pub fn note(fd: c_int, blocks: bool) {
+    let value = c_int::from(blocks);
+    // SAFETY: an integer of ours. Refused only where there is no such socket, and then nothing travels.
+    let _ = result(unsafe {
+        sys!(
+            libc::SYS_setsockopt,
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_NO_CHECK,
+            &raw const value,
+            size_of::<c_int>()
+        )
+    });
+}
+
+/// Whether the program from which the listening socket `fd` comes wanted it to block.
+pub fn is_noted(fd: c_int) -> bool {
+    kernel_value::<c_int>(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK) == Ok(1)
+}
