@@ -3,6 +3,7 @@
 
 use lab::outboard::{Outboard, total};
 use lab::{Side, World};
+use rustix::process::Signal;
 use std::path::Path;
 use std::time::Duration;
 
@@ -63,4 +64,62 @@ fn a_program_talks_to_itself_on_the_engine() {
     assert!(answer.contains("by the kernel"), "{answer}");
     let after = outboard.stats().unwrap();
     assert_eq!(total(&after, "tcp_passive_opens"), 13.0);
+}
+
+/// An engine that does not run is no reason to wait, nor to lose what it has: the kernel listens, too.
+#[test]
+fn a_stopped_engine_leaves_local_connections_to_the_kernel() {
+    if lab::skip_without(
+        "a_stopped_engine_leaves_local_connections_to_the_kernel",
+        &["python3"],
+    ) {
+        return;
+    }
+    let world = World::new().unwrap();
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let engine = outboard
+        .start_engine_with(&world, "local = true\n")
+        .unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/local/stopped.py");
+    let (log, asked) = (
+        world.scratch().join("program.log"),
+        world.scratch().join("speak"),
+    );
+    let mut program = outboard
+        .on_engine(&world, "python3")
+        .arg(script)
+        .arg(&asked)
+        .log(log.clone())
+        .start()
+        .unwrap();
+    let mut done = 0;
+    let mut ask = |times: u32| {
+        std::fs::write(&asked, times.to_string()).unwrap();
+        done += 1;
+        let waited = program.wait_until(PATIENCE, || {
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            said.lines().filter(|line| *line == "done").count() >= done
+        });
+        waited.unwrap_or_else(|error| panic!("{error:#}\n{}", program.printed()));
+    };
+    let opened = || total(&outboard.stats().unwrap(), "tcp_active_opens");
+    ask(5);
+    assert_eq!(opened(), 6.0, "on the engine");
+    // Twice: what it answers late must not be taken for an answer to something else.
+    for round in 1..=2 {
+        engine.signal(Signal::STOP).unwrap();
+        ask(20);
+        engine.signal(Signal::CONT).unwrap();
+        ask(0);
+        // Until its late answer is there, the kernel goes on.
+        let before = opened();
+        while opened() == before {
+            ask(1);
+        }
+        assert!(
+            opened() <= 6.0 + f64::from(round),
+            "none while it was stopped"
+        );
+    }
+    assert_eq!(total(&outboard.stats().unwrap(), "sessions"), 1.0);
 }

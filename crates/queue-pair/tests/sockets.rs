@@ -127,6 +127,38 @@ fn a_request_waits_for_its_answer_but_not_for_ever() {
 }
 
 #[test]
+fn an_answer_that_is_forgone_is_not_taken_for_another() {
+    let (mut host, mut engine) = Channel::pair().unwrap();
+    let question = Request::Local {
+        remote: "127.0.0.1:80".parse().unwrap(),
+    };
+    let none = Duration::ZERO;
+    assert_eq!(host.ask_briefly(&question, none).unwrap(), None);
+    // The engine is not asked again until it has answered.
+    assert_eq!(host.ask_briefly(&question, none).unwrap(), None);
+    assert!(engine.try_receive::<Request>().unwrap().is_some());
+    assert!(engine.try_receive::<Request>().unwrap().is_none());
+    engine.send(&Reply::Waker { waker: 1 }, Fds::new()).unwrap();
+    engine.send(&Reply::Waker { waker: 2 }, Fds::new()).unwrap();
+    let limit = Duration::from_secs(30);
+    let (reply, _) = host.request(&Request::Waker, Fds::new(), limit).unwrap();
+    assert_eq!(reply, Reply::Waker { waker: 2 }, "its own");
+    // One that is late, and is there when the next is asked.
+    assert_eq!(host.ask_briefly(&question, none).unwrap(), None);
+    engine.send(&Reply::Waker { waker: 3 }, Fds::new()).unwrap();
+    engine.send(&Reply::Done, Fds::new()).unwrap();
+    assert_eq!(
+        host.ask_briefly(&question, limit).unwrap(),
+        Some(Reply::Done)
+    );
+    drop(engine);
+    assert!(matches!(
+        host.ask_briefly(&question, limit),
+        Err(ChannelError::Closed)
+    ));
+}
+
+#[test]
 fn whoever_does_not_read_is_cut_off() {
     let (_host, mut engine) = Channel::pair().unwrap();
     let message = "x".repeat(8000);

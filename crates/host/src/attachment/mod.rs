@@ -44,6 +44,9 @@ use submit::Submissions;
 /// microseconds, unless the machine stands still or has something else to do; one that is stopped
 /// must not stop the program for good.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long an engine that runs can take to answer at most, where the kernel can do instead: as long as
+/// the steering waits before it leaves new clients to the kernel.
+const RUNS_WITHIN: Duration = Duration::from_millis(500);
 
 /// The connection to an engine's control socket.
 pub(crate) type Control = Private<Channel>;
@@ -296,10 +299,23 @@ impl Attachment {
         answer
     }
 
-    /// Whether the engine listens at `remote`, which is of this machine, and connects to it.
+    /// Whether the engine listens at `remote`, which is of this machine, and connects to it. One that does
+    /// not answer does not run just now: the kernel's listener is there, too.
     pub(crate) fn listens_here(&self, remote: SocketAddr) -> bool {
-        let ask = || self.request(&Request::Local { remote }, Fds::new());
-        self.local && matches!(ask(), Ok((Reply::Done, _)))
+        if !self.local || !self.is_live() {
+            return false;
+        }
+        let request = Request::Local { remote };
+        let asked = lock(&self.control)
+            .get_mut()
+            .ask_briefly(&request, RUNS_WITHIN);
+        match asked {
+            Ok(answer) => matches!(answer, Some(Reply::Done)),
+            Err(_) => {
+                self.condemn();
+                false
+            }
+        }
     }
 
     /// Waits until the engine has taken what this process has submitted, and has told every process what

@@ -69,6 +69,9 @@ pub struct Channel {
     /// Where messages are received: [`MAX_MESSAGE`] bytes from the first receive on.
     inbox: Vec<u8>,
     unsent: VecDeque<(Vec<u8>, Fds)>,
+    /// Answers that nobody waits for any longer, and that are dropped when they come. They come in the
+    /// order of the questions.
+    forgone: usize,
 }
 
 impl Channel {
@@ -78,6 +81,7 @@ impl Channel {
             socket,
             inbox: Vec::new(),
             unsent: VecDeque::new(),
+            forgone: 0,
         }
     }
 
@@ -207,15 +211,50 @@ impl Channel {
     ) -> Result<(Reply, Fds), ChannelError> {
         let start = Instant::now();
         self.send(request, fds)?;
+        self.answer(start, limit)
+    }
+
+    /// As [`request`](Self::request), for a question whose answer binds nobody: one that does not come
+    /// within `limit` is forgone (`None`), and this end is as good as before. As long as one is
+    /// outstanding the engine is not asked again.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub fn ask_briefly(
+        &mut self,
+        request: &Request,
+        limit: Duration,
+    ) -> Result<Option<Reply>, ChannelError> {
+        let start = Instant::now();
+        while self.forgone > 0 {
+            if self.try_receive::<Reply>()?.is_none() {
+                return Ok(None);
+            }
+            self.forgone -= 1;
+        }
+        self.send(request, Fds::new())?;
+        match self.answer(start, limit) {
+            Ok((answer, _)) => Ok(Some(answer)),
+            Err(ChannelError::TimedOut(_)) => {
+                self.forgone += 1;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for the answer to what was sent last.
+    fn answer(&mut self, start: Instant, limit: Duration) -> Result<(Reply, Fds), ChannelError> {
         while self.has_unsent() {
             self.wait(PollFlags::OUT, start, limit)?;
             self.flush()?;
         }
         loop {
-            if let Some(answer) = self.try_receive()? {
-                return Ok(answer);
+            match self.try_receive()? {
+                Some(_) if self.forgone > 0 => self.forgone -= 1,
+                Some(answer) => return Ok(answer),
+                None => self.wait(PollFlags::IN, start, limit)?,
             }
-            self.wait(PollFlags::IN, start, limit)?;
         }
     }
 
