@@ -80,6 +80,9 @@ uninstall: ## Remove what `make install` with the same PREFIX and DESTDIR put th
 	rm -rf $(lib)/outboard $(share)/outboard $(doc)
 
 deb: build ## Build a Debian package into target/debian (needs debhelper)
+	@$(BUILT)/outboard --version | grep '(' || { \
+		echo "$(BUILT)/outboard does not say of which commit it is: build in a checkout, or set OUTBOARD_COMMIT" >&2; \
+		exit 1; }
 	rm -rf $(TARGET)/debian
 	mkdir -p $(TARGET)/debian
 	BUILT=$(BUILT) debian/rules binary

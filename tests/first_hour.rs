@@ -53,15 +53,9 @@ fn a_newcomer_comes_from_nothing_to_nginx_and_back() {
     if lab::skip_without(test, &["bash", "nginx", "curl", "ip", "make"]) {
         return;
     }
-    let built = Path::new(env!("CARGO_BIN_EXE_outboard"))
-        .parent()
-        .expect("a directory");
-    if !built.join("liboutboard_preload.so").is_file() {
-        use std::io::Write;
-        let said = "SKIPPED: liboutboard_preload.so is not built: cargo build --workspace";
-        let _ = writeln!(std::io::stderr(), "{said}");
+    let Some(built) = lab::built_beside(test, env!("CARGO_BIN_EXE_outboard")) else {
         return;
-    }
+    };
     let source = Path::new(env!("CARGO_MANIFEST_DIR"));
     let document = std::fs::read_to_string(source.join("docs/first-hour.md")).expect("a document");
     let id = std::process::id();

@@ -70,21 +70,9 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&both).into_owned()
 }
 
-/// Where the programs of this test are; `None`, said aloud, if the library was not built.
-fn built() -> Option<PathBuf> {
-    let built = Path::new(env!("CARGO_BIN_EXE_outboard"))
-        .parent()?
-        .to_owned();
-    if built.join("liboutboard_preload.so").is_file() {
-        return Some(built);
-    }
-    use std::io::Write;
-    // Past the harness, which swallows what a test that passes prints.
-    let _ = writeln!(
-        std::io::stderr(),
-        "SKIPPED: liboutboard_preload.so is not built: cargo build --workspace"
-    );
-    None
+/// Where the programs of this test are, if all of them were built.
+fn built(test: &str) -> Option<&'static Path> {
+    lab::built_beside(test, env!("CARGO_BIN_EXE_outboard"))
 }
 
 /// `make`, as a packager calls it.
@@ -113,10 +101,12 @@ fn is_there(program: &str) -> bool {
 
 #[test]
 fn everything_is_in_its_place_and_works_there() {
-    let Some(built) = built() else { return };
+    let Some(built) = built("everything_is_in_its_place_and_works_there") else {
+        return;
+    };
     let root = Root::new("install");
     let destdir: &[(&str, &Path)] = &[("DESTDIR", &root.0), ("PREFIX", Path::new("/usr"))];
-    run(&mut make("install-files", &built, destdir));
+    run(&mut make("install-files", built, destdir));
     let files = root.files();
     for file in [
         "usr/bin/outboard",
@@ -142,7 +132,7 @@ fn everything_is_in_its_place_and_works_there() {
         assert!(files.contains(file), "{file} is missing in {files:?}");
     }
     // Installed again over itself, as an upgrade does.
-    run(&mut make("install-files", &built, destdir));
+    run(&mut make("install-files", built, destdir));
     assert_eq!(root.files(), files);
 
     // The library is found where it was installed, and nowhere else.
@@ -196,7 +186,7 @@ fn everything_is_in_its_place_and_works_there() {
     );
     std::fs::remove_file(&program).expect("it is there");
 
-    run(&mut make("uninstall", &built, destdir));
+    run(&mut make("uninstall", built, destdir));
     assert_eq!(root.files(), BTreeSet::new(), "nothing is left");
 }
 
@@ -252,12 +242,14 @@ fn manual_pages_and_completions_are_of_all_commands_and_well_formed() {
 
 #[test]
 fn the_unit_is_one_that_systemd_takes_and_is_confined() {
-    let Some(built) = built() else { return };
+    let Some(built) = built("the_unit_is_one_that_systemd_takes_and_is_confined") else {
+        return;
+    };
     if !is_there("systemd-analyze") {
         return;
     }
     let root = Root::new("unit");
-    run(&mut make("install-files", &built, &[("PREFIX", &root.0)]));
+    run(&mut make("install-files", built, &[("PREFIX", &root.0)]));
     let unit = root.path("lib/systemd/system/outboard@.service");
     let mut verify = Command::new("systemd-analyze");
     verify

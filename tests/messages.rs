@@ -57,6 +57,10 @@ fn a_file_that_is_missing_is_named_with_its_option_and_what_it_should_be() {
         &["--objects", "/nonexistent", "a directory"],
     );
     says(
+        &[&respond[..], &["--peer", "/var/run/netns/veth9"]].concat(),
+        &["--peer /var/run/netns/veth9", "NETNS/IFACE"],
+    );
+    says(
         &[&respond[..], &["--peer", "no-such-netns/veth9"]].concat(),
         &[
             "--peer",

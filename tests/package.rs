@@ -112,15 +112,9 @@ fn the_package_is_clean_and_comes_and_goes() {
     if lab::skip_without(test, &["dh", "dh_installsysusers", "lintian", "dpkg"]) {
         return;
     }
-    let built = Path::new(env!("CARGO_BIN_EXE_outboard"))
-        .parent()
-        .expect("a directory");
-    if !built.join("liboutboard_preload.so").is_file() {
-        use std::io::Write;
-        let said = "SKIPPED: liboutboard_preload.so is not built: cargo build --workspace";
-        let _ = writeln!(std::io::stderr(), "{said}");
+    let Some(built) = lab::built_beside(test, env!("CARGO_BIN_EXE_outboard")) else {
         return;
-    }
+    };
     let name = format!("outboard-package-{}", std::process::id());
     let scratch = Scratch(std::env::temp_dir().join(name));
     let first = build(&scratch.0, built, "0.1.0");

@@ -11,6 +11,10 @@ use std::path::Path;
 /// Makes `[NETNS/]IFACE` poll as long as what is returned lives.
 pub fn wake(peer: &str) -> Result<Steering> {
     let (namespace, interface) = match peer.rsplit_once('/') {
+        // An absolute path would lead out of where namespaces are.
+        Some((namespace, _)) if namespace.is_empty() || namespace.contains('/') => {
+            anyhow::bail!("--peer {peer}: write IFACE or NETNS/IFACE, such as client/eth1")
+        }
         Some((namespace, interface)) => (Some(namespace.to_owned()), interface.to_owned()),
         None => (None, peer.to_owned()),
     };

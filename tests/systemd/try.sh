@@ -32,15 +32,12 @@ systemd-analyze verify outboard@default.service
 systemd-analyze security --threshold=30 --no-pager outboard@default.service | tail -1
 
 echo "-- ready when it says so, as a user of its own"
-systemctl enable --now outboard@default
+. /out/hour-service.sh
 answers
 [ "$(ps -o user= -p "$(pid outboard@default)")" = outboard ]
 [ "$(systemctl show -P WatchdogUSec outboard@default)" = 30s ]
 
 echo "-- a service on it"
-outboard service enable nginx
-systemctl daemon-reload
-systemctl restart nginx
 await is_offloaded
 await fetch
 outboard explain "$(pid nginx)"
@@ -54,6 +51,26 @@ echo 'drain_seconds = "x"' >/etc/outboard/default.toml
 if systemctl reload outboard@default; then echo "a wrong file was taken"; exit 1; fi
 systemctl is-active outboard@default
 printf 'interface = "eth1"\ndrain_seconds = 1\n' >/etc/outboard/default.toml
+
+echo "-- upgraded while it runs: who was served goes on, and attaches to the new engine"
+# The same programs again, as new files: what runs keeps those that it began with.
+make() {
+    for file in /usr/bin/outboard /usr/lib/outboard/liboutboard_preload.so; do
+        cp "$file" "$file.new"
+        mv "$file.new" "$file"
+    done
+}
+before=$(pid nginx)
+engine=$(pid outboard@default)
+. /out/hour-upgrade.sh
+await answers
+[ "$(pid outboard@default)" != "$engine" ]
+await is_offloaded
+await fetch
+[ "$(pid nginx)" = "$before" ]
+grep -q 'liboutboard_preload.so (deleted)' "/proc/$before/maps"
+cmp -s /usr/bin/outboard "/proc/$(pid outboard@default)/exe"
+outboard explain "$before" | grep engine
 
 echo "-- killed, it comes back, and the kernel serves meanwhile"
 before=$(pid outboard@default)
@@ -78,10 +95,7 @@ systemctl daemon-reload
 
 echo "-- taken back"
 await is_offloaded
-outboard service disable nginx
-systemctl daemon-reload
-systemctl restart nginx
-systemctl disable --now outboard@default
+. /out/hour-off.sh
 [ ! -e /etc/systemd/system/nginx.service.d ]
 await fetch
 [ "$(systemctl is-failed outboard@default)" != failed ]

@@ -52,6 +52,20 @@ pub fn skip_without(test: &str, programs: &[&str]) -> bool {
             .is_some_and(|missing| skip(test, missing))
 }
 
+/// Where `binary` is, a program of ours, if what is installed beside it was built, too: `cargo test` alone
+/// builds no library for LD_PRELOAD. `None`, and a line that says what to build, without it.
+pub fn built_beside<'a>(test: &str, binary: &'a str) -> Option<&'a std::path::Path> {
+    let built = std::path::Path::new(binary).parent()?;
+    let missing = ["liboutboard_preload.so", "liboutboard.a"]
+        .into_iter()
+        .find(|library| !built.join(library).is_file());
+    if let Some(missing) = missing {
+        skip(test, &format!("{missing}: cargo build --workspace"));
+        return None;
+    }
+    Some(built)
+}
+
 /// Says that a test is skipped, past the test harness, which swallows what tests print with macros.
 fn skip(test: &str, needed: &str) -> bool {
     use std::io::Write;
