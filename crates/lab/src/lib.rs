@@ -25,6 +25,7 @@ pub mod statistics;
 pub mod table;
 pub mod tool;
 
+pub mod workload;
 pub mod world;
 
 pub use process::{Process, Program};

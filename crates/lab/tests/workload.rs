@@ -1,0 +1,134 @@
+//! Each generator against its distribution, by Kolmogorov and Smirnov at 1 %; and a test that a
+//! generator with another parameter would not pass.
+
+use lab::workload::access_log::Log;
+use lab::workload::agreement::{critical, distance};
+use lab::workload::mixes::{Mix, class};
+use lab::workload::{arrivals, files, surge};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::Distribution;
+use std::time::Duration;
+
+const DRAWS: usize = 20_000;
+
+fn random() -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(7)
+}
+
+fn draws(mut one: impl FnMut(&mut ChaCha8Rng) -> f64) -> Vec<f64> {
+    let mut random = random();
+    (0..DRAWS).map(|_| one(&mut random)).collect()
+}
+
+fn agrees(name: &str, sample: &[f64], cumulative: impl Fn(f64) -> f64) {
+    let found = distance(sample, cumulative);
+    let limit = critical(sample.len());
+    assert!(found < limit, "{name}: {found} of {limit}");
+}
+
+#[test]
+fn surge_is_as_published() {
+    let sizes = draws(|random| surge::Sizes.sample(random));
+    agrees("sizes", &sizes, surge::Sizes::cumulative);
+    let tail = sizes.iter().filter(|size| **size >= surge::TAIL).count();
+    let share = tail as f64 / DRAWS as f64;
+    assert!((0.065..0.075).contains(&share), "{share}");
+    let embedded = draws(|random| f64::from(surge::embedded(random)));
+    agrees("embedded", &embedded, surge::embedded_cumulative);
+    let inactive = draws(surge::inactive);
+    agrees("inactive", &inactive, surge::inactive_cumulative);
+    let active = draws(surge::active);
+    agrees("active", &active, surge::active_cumulative);
+    let popularity = surge::Popularity::of(500).unwrap();
+    let ranks = draws(|random| popularity.sample(random) as f64);
+    agrees("popularity", &ranks, |rank| popularity.cumulative(rank));
+    assert!(surge::Popularity::of(0).is_err());
+}
+
+/// The test has the power to see a parameter that is a little off.
+#[test]
+fn another_parameter_would_be_found_out() {
+    let sizes = draws(|random| 1.05 * surge::Sizes.sample(random));
+    assert!(distance(&sizes, surge::Sizes::cumulative) > critical(DRAWS));
+    let pauses = draws(|random| 1.1 * surge::active(random));
+    assert!(distance(&pauses, surge::active_cumulative) > critical(DRAWS));
+}
+
+#[test]
+fn mixes_are_as_published() {
+    for mix in [Mix::webstone(), Mix::specweb99()] {
+        let parts: f64 = mix.sizes.iter().map(|(_, part)| part).sum();
+        assert!((parts - 1.0).abs() < 1e-9, "{}: {parts}", mix.name);
+        let sizes = draws(|random| mix.draw(random) as f64);
+        agrees(mix.name, &sizes, |x| mix.cumulative(x));
+    }
+    assert_eq!(Mix::specweb99().sizes.len(), 36);
+    assert_eq!(Mix::specweb99().sizes[35].0, 921_600);
+    let mean = Mix::webstone().mean();
+    assert!((mean - 19_175.0).abs() < 1e-6, "{mean}");
+}
+
+#[test]
+fn arrivals_are_poisson() {
+    let due = arrivals::poisson(100.0, Duration::from_secs(200), &mut random());
+    let mut before = 0.0;
+    let pauses: Vec<f64> = due
+        .iter()
+        .map(|at| {
+            let pause = at.as_secs_f64() - before;
+            before = at.as_secs_f64();
+            pause
+        })
+        .collect();
+    // Twenty thousand, to within five deviations.
+    assert!((19_290..20_710).contains(&pauses.len()), "{}", pauses.len());
+    agrees("pauses", &pauses, |pause| 1.0 - (-100.0 * pause).exp());
+    assert!(arrivals::poisson(0.0, Duration::from_secs(1), &mut random()).is_empty());
+}
+
+#[test]
+fn file_sets_are_of_their_class_and_the_same_from_a_seed() {
+    let directory = std::env::temp_dir().join(format!("lab-files-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    for wanted in 0..5 {
+        let set = files::surge_class(wanted, 3, 4 << 20, 5);
+        assert_eq!(set.len(), 3, "class {wanted}");
+        assert!(set.iter().all(|file| class(file.size) == wanted));
+        assert_eq!(set, files::surge_class(wanted, 3, 4 << 20, 5));
+        assert_ne!(set, files::surge_class(wanted, 3, 4 << 20, 6));
+        files::write(&set, &directory, 5).unwrap();
+        for file in &set {
+            let length = std::fs::metadata(directory.join(&file.name)).unwrap().len();
+            assert_eq!(length, file.size);
+        }
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(
+        [0, 1_024, 1_025, 10_240, 102_401, 1 << 20].map(class),
+        [0, 0, 1, 1, 3, 3]
+    );
+    assert_eq!(class((1 << 20) + 1), 4);
+}
+
+#[test]
+fn a_log_is_read_in_either_format_and_what_is_no_request_is_counted() {
+    let text = include_str!("workload/access.log");
+    let log = Log::read(text, 0.5);
+    assert_eq!((log.requests.len(), log.left_out), (9, 4));
+    assert!(log.requests.is_sorted_by_key(|request| request.at));
+    let first = &log.requests[0];
+    assert_eq!(
+        (first.path.as_str(), first.status, first.bytes),
+        ("/", 200, 1_804)
+    );
+    assert_eq!(first.at, Duration::ZERO);
+    // Ten minutes after the first, at twice the speed; logged in another time zone.
+    let last = log.requests.last().unwrap();
+    assert_eq!(
+        (last.path.as_str(), last.at),
+        ("/news?page=2", Duration::from_secs(300))
+    );
+    let unchanged = log.requests.iter().find(|request| request.status == 304);
+    assert_eq!(unchanged.unwrap().bytes, 0);
+}
