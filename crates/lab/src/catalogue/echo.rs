@@ -81,11 +81,14 @@ impl Bench for Echo {
             Some(outboard) => outboard.on_engine(world, "sockperf"),
             None => world.program(Side::Server, "sockperf"),
         };
-        let server = server
+        let mut server = server
             .args(["server", "--tcp", "-i", &address, "-p", &port])
             .on_core(SERVER_CORE)
             .log(world.scratch().join("sockperf.log"))
             .start()?;
+        if let Some(outboard) = bed.outboard() {
+            server.wait_until(STARTING, || outboard.takes(PORT))?;
+        }
         let client = world
             .program(Side::Client, "sockperf")
             .args(["ping-pong", "--tcp", "-i", &address, "-p", &port])

@@ -1,9 +1,11 @@
 //! The experiments that there are, in the shape of [`crate::experiment`].
 
 mod bed;
+mod classes;
 mod echo;
 mod httperf;
 mod large_file;
+mod messages;
 mod objects;
 mod rates;
 mod web;
@@ -54,6 +56,9 @@ pub const ALL: &[Entry] = &[
     echo::ENTRY,
     rates::ENTRY,
     large_file::ENTRY,
+    messages::LATENCY,
+    messages::THROUGHPUT,
+    classes::ENTRY,
     objects::ENTRY,
 ];
 

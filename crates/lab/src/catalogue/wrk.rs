@@ -36,14 +36,34 @@ pub fn read(printed: &str) -> Result<f64> {
         .context("no rate")
 }
 
+/// Bytes a second, heads included, from the same: `Transfer/sec: 3.25MB`, in units of 1,024.
+pub fn bytes_a_second(printed: &str) -> Option<f64> {
+    let mut lines = printed.lines();
+    let figure = lines
+        .find_map(|line| line.strip_prefix("Transfer/sec:"))?
+        .trim();
+    let digits = figure.trim_end_matches(char::is_alphabetic);
+    let unit = match &figure[digits.len()..] {
+        "B" => 1.0,
+        "KB" => 1024.0,
+        "MB" => 1024.0 * 1024.0,
+        "GB" => 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    digits.parse::<f64>().ok().map(|number| number * unit)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::{bytes_a_second, read};
 
     #[test]
     fn the_rate_is_read_unless_requests_failed() {
         let good = "Running 2s test\n  Latency  4ms\nRequests/sec:  14019.97\nTransfer/sec: 3MB\n";
         assert_eq!(read(good).unwrap(), 14019.97);
+        assert_eq!(bytes_a_second(good), Some(3.0 * 1_048_576.0));
+        assert_eq!(bytes_a_second("Transfer/sec: 2.5KB"), Some(2_560.0));
+        assert_eq!(bytes_a_second("Transfer/sec: 2.5 pounds"), None);
         let bad = format!("  Socket errors: connect 0, read 7, write 0, timeout 0\n{good}");
         assert!(read(&bad).unwrap_err().to_string().contains("read 7"));
         assert!(read("unable to connect").is_err());

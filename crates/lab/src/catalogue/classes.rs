@@ -1,0 +1,210 @@
+//! 003, tables 4-1 and 4-4 and figures 4-8 to 4-12: what a full server does with files of each class,
+//! on the kernel and on the engine.
+
+use super::bed::{Bed, CLIENT_CORE, ROLES, STACKS};
+use super::rates::{SHARES, with_shares};
+use super::{Entry, Extent, Setup, wrk};
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::nginx::Nginx;
+use crate::workload::files::{self, File};
+use crate::workload::surge::Popularity;
+use crate::world::Side;
+use anyhow::{Context, Result};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::Distribution;
+use std::path::PathBuf;
+
+pub const ENTRY: Entry = Entry {
+    name: "classes",
+    source: "003",
+    about: "a full server with files of class 0 to 4: connections a minute, goodput, CPU",
+    needs: &["nginx", "wrk", "taskset"],
+    seconds: (10, 2),
+    declare,
+    open,
+};
+
+const CLASS: &str = "class";
+const CONNECTIONS: &str = "connections";
+const GOODPUT: &str = "goodput";
+/// Files of a class, and the largest of class 4.
+const FILES: usize = 20;
+const LARGEST: u64 = 8 << 20;
+/// What the files are drawn from, the same in every run.
+const SEED: u64 = 3;
+/// Requests that are drawn before they begin again.
+const DRAWN: usize = 1_000;
+/// Clients at once.
+const CLIENTS: usize = 32;
+
+fn declare(_: Extent) -> Experiment {
+    let claim = |says: &str, classes: &[&str], ratio| Claim {
+        says: says.into(),
+        citation: Citation {
+            document: "003".into(),
+            place: "figure 4-11".into(),
+        },
+        measure: CONNECTIONS.into(),
+        subject: STACKS[1].into(),
+        to: STACKS[0].into(),
+        at: classes
+            .iter()
+            .map(|class| (CLASS.into(), (*class).into()))
+            .collect(),
+        ratio,
+    };
+    let finding = |name: &str, points: &[f64; 5]| Finding {
+        name: name.into(),
+        axis: CLASS.into(),
+        measure: GOODPUT.into(),
+        points: (0..5).map(f64::from).zip(points.iter().copied()).collect(),
+        citation: Citation {
+            document: "003".into(),
+            place: "table 4-4, with K = 1,024".into(),
+        },
+    };
+    let saturation = |name: &str, points: [f64; 3]| Finding {
+        name: name.into(),
+        axis: CLASS.into(),
+        measure: CONNECTIONS.into(),
+        points: [2.0, 3.0, 4.0]
+            .into_iter()
+            .zip(points.map(|second| second * 60.0))
+            .collect(),
+        citation: Citation {
+            document: "003".into(),
+            place: "table 4-1, its saturation points a second times 60".into(),
+        },
+    };
+    let mut measures = vec![
+        Measure::new(CONNECTIONS, "1/min"),
+        Measure::new(GOODPUT, "Mb/s"),
+    ];
+    measures.extend(SHARES.map(|name| Measure::new(name, "%")));
+    let picture = |title: &str, y: &str, log_y| Picture {
+        title: title.into(),
+        x: CLASS.into(),
+        y: y.into(),
+        log_x: false,
+        log_y,
+    };
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "A full server, by class of file".into(),
+        question: "From which size on does offloading gain? In 003 it lost 6 % and 1 % of the \
+            connections for files up to 1 KB and 10 KB, and won 21 %, 62 % and 66 % above."
+            .into(),
+        workload: format!(
+            "{CLIENTS} clients without pauses, a connection for each request; {FILES} files of SURGE's \
+             sizes in each class (class 4 up to {LARGEST} bytes), asked for by Zipf's law. The source: \
+             WebStone, Apache, three runs of ten minutes."
+        ),
+        roles: ROLES.into(),
+        axes: vec![Axis::of_numbers(CLASS, "", &[0.0, 1.0, 2.0, 3.0, 4.0])],
+        subjects: STACKS.map(String::from).to_vec(),
+        measures,
+        pictures: vec![
+            picture("Connections a minute (003, figure 4-11)", CONNECTIONS, true),
+            picture("Goodput (003, figure 4-12)", GOODPUT, true),
+            picture(
+                "Time in softirq (003, figures 4-8 and 4-9)",
+                "softirq",
+                false,
+            ),
+            picture(
+                "Time in the kernel (003, figures 4-8 and 4-9)",
+                "sys",
+                false,
+            ),
+            picture("Time in programs (003, figures 4-8 and 4-9)", "usr", false),
+        ],
+        findings: vec![
+            saturation("Apache without an engine", [300.0, 100.0, 12.0]),
+            saturation("Apache with the emulated engine", [350.0, 300.0, 40.0]),
+            finding(
+                "Apache without an engine",
+                &[2.600_141, 11.408_507, 65.431_142, 164.416_717, 208.037_478],
+            ),
+            finding(
+                "Apache with the emulated engine",
+                &[2.097_152, 11.324_621, 85.563_802, 390.070_272, 621.595_853],
+            ),
+        ],
+        claims: vec![
+            claim(
+                "Offloading gains for files above 10 KB",
+                &["2", "3", "4"],
+                Bound::AtLeast(1.0),
+            ),
+            claim(
+                "Offloading loses for files up to 10 KB",
+                &["0", "1"],
+                Bound::AtMost(1.0),
+            ),
+        ],
+    }
+}
+
+struct Classes {
+    beds: Vec<Bed>,
+    sets: Vec<Vec<File>>,
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    let sets: Vec<Vec<File>> = (0..5)
+        .map(|class| files::surge_class(class, FILES, LARGEST, SEED))
+        .collect();
+    let beds = Bed::both(setup, |site| {
+        sets.iter()
+            .try_for_each(|set| files::write(set, site, SEED))
+    })?;
+    Ok(Box::new(Classes { beds, sets }))
+}
+
+impl Bench for Classes {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let bed = &self.beds[usize::from(at.subject == STACKS[1])];
+        let class = at.number(CLASS)? as usize;
+        let set = self.sets.get(class).context("no such class")?;
+        let script = script(bed, set, at.seed)?;
+        let run = || -> Result<String> {
+            bed.world()
+                .program(Side::Client, "wrk")
+                .on_core(CLIENT_CORE)
+                .args(["-t1", &format!("-c{CLIENTS}"), "-H", "Connection: close"])
+                .arg(format!("-d{}", at.window.as_secs().max(1)))
+                .arg("-s")
+                .arg(&script)
+                .arg(format!("http://{}", Nginx::address()))
+                .output()
+        };
+        let (printed, cost) = bed.account(run)?;
+        let rate = wrk::read(&printed).with_context(|| format!("wrk said: {printed}"))?;
+        let bytes = wrk::bytes_a_second(&printed).context("wrk does not say how many bytes")?;
+        let sample = Sample::default()
+            .with(CONNECTIONS, rate * 60.0)
+            .with(GOODPUT, bytes * 8.0 / 1e6)
+            .by(cost.limits(at.window));
+        Ok(with_shares(sample, &cost))
+    }
+}
+
+/// A program of wrk's that asks for the files of a set, the first most often; the same requests for
+/// the same seed.
+fn script(bed: &Bed, set: &[File], seed: u64) -> Result<PathBuf> {
+    let popularity = Popularity::of(set.len())?;
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let names: Vec<String> = (0..DRAWN)
+        .map(|_| format!("\"/{}\"", set[popularity.sample(&mut random)].name))
+        .collect();
+    let text = format!(
+        "local paths = {{{}}}\nlocal at = 0\nfunction request()\n  at = at % #paths + 1\n  \
+         return wrk.format(\"GET\", paths[at])\nend\n",
+        names.join(",")
+    );
+    let path = bed.world().scratch().join("requests.lua");
+    std::fs::write(&path, text)?;
+    Ok(path)
+}
