@@ -38,7 +38,7 @@ install: build install-files ## Build, and install below PREFIX (/usr/local); DE
 
 install-files: # What was built before, for packagers
 	install -d $(bin) $(lib)/outboard $(lib)/systemd/system $(lib)/sysusers.d $(lib)/tmpfiles.d \
-		$(share)/man/man1 $(share)/man/man5 $(share)/bash-completion/completions $(share)/zsh/vendor-completions \
+		$(share)/man/man1 $(share)/man/man3 $(share)/man/man5 $(share)/bash-completion/completions $(share)/zsh/vendor-completions \
 		$(share)/fish/vendor_completions.d $(doc)/examples
 	install -m 755 $(BUILT)/outboard $(bin)/outboard
 	install -m 644 $(BUILT)/liboutboard_preload.so $(lib)/outboard/liboutboard_preload.so
@@ -56,6 +56,7 @@ install-files: # What was built before, for packagers
 	rm -rf $(generated)
 	$(BUILT)/outboard generate $(generated)
 	install -m 644 $(generated)/man1/*.1 $(share)/man/man1/
+	install -m 644 $(generated)/man3/*.3 $(share)/man/man3/
 	install -m 644 $(generated)/man5/*.5 $(share)/man/man5/
 	install -m 644 $(generated)/bash/outboard.bash $(share)/bash-completion/completions/outboard
 	install -m 644 $(generated)/zsh/_outboard $(share)/zsh/vendor-completions/_outboard
@@ -71,7 +72,7 @@ install-files: # What was built before, for packagers
 
 uninstall: ## Remove what `make install` with the same PREFIX and DESTDIR put there
 	rm -f $(bin)/outboard $(share)/man/man1/outboard.1 $(share)/man/man1/outboard-*.1 \
-		$(share)/man/man5/outboard.toml.5 \
+		$(share)/man/man3/ob_*.3 $(share)/man/man3/outboard.h.3 $(share)/man/man5/outboard.toml.5 \
 		$(share)/bash-completion/completions/outboard $(share)/zsh/vendor-completions/_outboard \
 		$(share)/fish/vendor_completions.d/outboard.fish $(lib)/systemd/system/outboard@.service \
 		$(lib)/sysusers.d/outboard.conf $(lib)/tmpfiles.d/outboard.conf

@@ -123,6 +123,7 @@ fn everything_is_in_its_place_and_works_there() {
         "usr/share/man/man1/outboard.1",
         "usr/share/man/man1/outboard-engine.1",
         "usr/share/man/man1/outboard-service-enable.1",
+        "usr/share/man/man3/ob_send.3",
         "usr/share/bash-completion/completions/outboard",
         "usr/share/zsh/vendor-completions/_outboard",
         "usr/share/fish/vendor_completions.d/outboard.fish",
@@ -215,8 +216,47 @@ fn manual_pages_and_completions_are_of_all_commands_and_well_formed() {
         assert!(page.is_file(), "{command} has no page");
     }
     assert!(!root.path("man1/outboard-generate.1").exists());
+    // Of the interface for programs, each function that the header declares.
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/capi/include/outboard.h");
+    let header = std::fs::read_to_string(header).expect("the header");
+    let code = header
+        .split("*/")
+        .filter_map(|piece| piece.split("/*").next());
+    let words =
+        code.flat_map(|piece| piece.split(|c: char| !c.is_alphanumeric() && !"_(".contains(c)));
+    let functions: BTreeSet<&str> = words
+        .filter_map(|word| word.split_once('(').map(|(name, _)| name))
+        .filter(|name| name.starts_with("ob_"))
+        .collect();
+    assert!(
+        functions.len() > 35 && functions.contains("ob_send_file"),
+        "{functions:?}"
+    );
+    for function in &functions {
+        let page = root.path(&format!("man3/{function}.3"));
+        let page =
+            std::fs::read_to_string(&page).unwrap_or_else(|_| panic!("{function} has no page"));
+        let declared = page
+            .lines()
+            .any(|line| line.contains(&format!("{function}(")));
+        assert!(
+            declared && page.contains(".SH DESCRIPTION\n.PP\n"),
+            "{page}"
+        );
+    }
+    let of_calls = root
+        .files()
+        .iter()
+        .filter(|file| file.starts_with("man3/"))
+        .count();
+    assert_eq!(of_calls, functions.len() + 1, "and one of the header");
     if is_there("man") {
-        for page in root.files().iter().filter(|file| file.ends_with(".1")) {
+        let is_page = |file: &&String| {
+            [".1", ".3", ".5"]
+                .iter()
+                .any(|section| file.ends_with(section))
+        };
+        for page in root.files().iter().filter(is_page) {
             let mut man = Command::new("man");
             man.args(["--warnings", "-E", "UTF-8", "-l"])
                 .arg(root.path(page));

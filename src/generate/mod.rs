@@ -1,6 +1,7 @@
 //! `outboard generate`: manual pages, pages of the documentation and completions, from the same
 //! definitions as the parser and the help. Not shown: packagers call it (`make install`, `make pages`).
 
+mod calls;
 mod pages;
 mod settings;
 
@@ -10,7 +11,7 @@ use clap_complete::Shell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Write manual pages (DIR/man1, DIR/man5), pages of the documentation (DIR/commands) and completions
+/// Write manual pages (DIR/man1, DIR/man3, DIR/man5), pages of the documentation (DIR/commands) and completions
 /// (DIR/bash, DIR/zsh, DIR/fish)
 #[derive(clap::Args)]
 pub struct Args {
@@ -27,6 +28,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         .with_context(|| format!("cannot write to {}", pages.display()))?;
     let configuration = made(&args.directory.join("man5"))?.join("outboard.toml.5");
     write(&configuration, &settings::page())?;
+    let of_calls = made(&args.directory.join("man3"))?;
+    for (name, page) in calls::pages() {
+        write(&of_calls.join(name), &page)?;
+    }
     let documentation = made(&args.directory.join("commands"))?;
     for (name, page) in pages::of(crate::Cli::command()) {
         write(&documentation.join(name + ".md"), &page)?;

@@ -185,41 +185,41 @@ int ob_peer(ob_queue *queue, ob_handle handle, struct sockaddr *address, socklen
  * there is one, otherwise the program's own. -ENOBUFS: there is no free piece of that length. */
 int ob_register(const ob_context *context, size_t len, ob_memory **out);
 
-/* Where it is, and how long. */
+/* Where registered memory is, and how long. */
 void *ob_memory_data(const ob_memory *memory);
 size_t ob_memory_len(const ob_memory *memory);
 
-/* Gives it back. -EBUSY: a send that names it has not come back; nothing changes. */
+/* Gives registered memory back. -EBUSY: a send that names it has not come back; nothing changes. */
 int ob_unregister(ob_memory *memory);
 
 /* --- sending --------------------------------------------------------------------------------- */
 
-/* Sends of any kind return how many bytes were taken, which may be less than asked.
+/* Sends of any kind return how many bytes were taken, which may be less than asked. With OB_ASYNC
+ * what was taken comes back as OB_SENT with `cookie`; without, `cookie` is ignored.
  * -EAGAIN: there is no room; OB_ROOM tells when there is. -ENOTCONN: it is still being opened.
  * -EPIPE: this end is closed, or the connection over. Otherwise what ended the connection, so that
- * the errors of earlier sends are told.
- * With OB_ASYNC what was taken comes back as OB_SENT with `cookie`; without, `cookie` is ignored. */
+ * the errors of earlier sends are told. */
 
-/* Copies. */
+/* Sends by copying, from one place or from several. */
 ssize_t ob_send(ob_queue *queue, ob_handle handle, const void *data, size_t len, unsigned flags,
                 uint64_t cookie);
 ssize_t ob_sendv(ob_queue *queue, ob_handle handle, const struct iovec *parts, int count,
                  unsigned flags, uint64_t cookie);
 
-/* Does not copy: what is named must not change until it has come back. -EINVAL: it is not all inside
- * the memory. -ESTALE: the memory is of an engine that is gone. */
+/* Sends from registered memory, without a copy: what is named must not change until it has come
+ * back. -EINVAL: it is not all inside the memory. -ESTALE: the memory is of an engine that is gone. */
 ssize_t ob_send_registered(ob_queue *queue, ob_handle handle, const ob_memory *memory,
                            size_t offset, size_t len, unsigned flags, uint64_t cookie);
 
-/* From a file, from `offset` on. 0: the end of the file. */
+/* Sends from a file, from `offset` on. 0: the end of the file. */
 ssize_t ob_send_file(ob_queue *queue, ob_handle handle, int fd, uint64_t offset, size_t len,
                      unsigned flags, uint64_t cookie);
 
-/* Lends up to `want` bytes (at most 64 KiB) to be filled in place. -EBUSY: a room of this connection
- * is lent already. */
+/* Lends up to `want` bytes (at most 64 KiB) to be filled in place. Errors as for ob_send, and -EBUSY:
+ * a room of this connection is lent already. */
 int ob_room(ob_queue *queue, ob_handle handle, size_t want, ob_span *out);
 
-/* Sends the first `len` bytes of a room, all of them. -EAGAIN: the room stays lent, and is to be
+/* Sends the first `len` bytes of a room, all of them. Errors as for ob_send, and -EAGAIN: the room stays lent, and is to be
  * committed later; any other result ends it. */
 int ob_commit(ob_queue *queue, uint64_t room, size_t len, unsigned flags, uint64_t cookie);
 
@@ -228,8 +228,8 @@ int ob_abandon(ob_queue *queue, uint64_t room);
 
 /* --- receiving ------------------------------------------------------------------------------- */
 
-/* Copies into `data`. 0: the end of the stream. -EAGAIN: there is nothing yet. -EBUSY: a view is not
- * released. Otherwise what ended the connection. */
+/* Receives by copying into `data`. 0: the end of the stream. -EAGAIN: there is nothing yet. -EBUSY: a
+ * view is not released. Otherwise what ended the connection. */
 ssize_t ob_recv(ob_queue *queue, ob_handle handle, void *data, size_t len, unsigned flags);
 
 /* Shows the next stretch of what has come, at most `limit` bytes: 1, or 0 at the end of the stream.
@@ -241,8 +241,8 @@ int ob_release(ob_queue *queue, uint64_t view);
 
 /* --- completion ------------------------------------------------------------------------------ */
 
-/* What has happened: at most `most` events; the count is returned. ob_poll never waits. ob_wait
- * waits up to `milliseconds` (negative: without end) until there is one. -EINTR: a signal came. */
+/* Takes what has happened: at most `most` events; the count is returned. ob_poll never waits.
+ * ob_wait waits up to `milliseconds` (negative: without end) until there is one. -EINTR: a signal came. */
 int ob_poll(ob_queue *queue, ob_event *events, int most);
 int ob_wait(ob_queue *queue, ob_event *events, int most, int milliseconds);
 
@@ -253,10 +253,10 @@ int ob_wake(const ob_queue *queue);
  * The queue keeps a duplicate; ob_close ends it. */
 int ob_watch(ob_queue *queue, int fd, uint32_t events, uint64_t cookie, ob_handle *out);
 
-/* For a loop of the program's own: the descriptor to wait for (EPOLLIN) between ob_arm and
- * ob_disarm. ob_arm returns how many milliseconds the loop may wait at most (-1: as long as it likes,
- * 0: something has happened already) or a negative error below -1. The order is: ob_arm, wait if it
- * says so, ob_disarm, ob_poll. Nothing that happens in between is lost. */
+/* Lets a loop of the program's own wait: for the descriptor (EPOLLIN), between ob_arm and ob_disarm.
+ * ob_arm returns how many milliseconds the loop may wait at most (-1: as long as it likes, 0:
+ * something has happened already) or a negative error below -1. The order is: ob_arm, wait if it says
+ * so, ob_disarm, ob_poll. Nothing that happens in between is lost. */
 int ob_queue_fd(const ob_queue *queue);
 int ob_arm(ob_queue *queue);
 int ob_disarm(ob_queue *queue);

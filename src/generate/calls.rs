@@ -1,0 +1,235 @@
+//! Manual pages of section 3, from the comments of `outboard.h`: one for each function, and one of the
+//! header with its types.
+
+use std::fmt::Write;
+
+const HEADER: &str = include_str!("../../crates/capi/include/outboard.h");
+
+/// Functions that have one comment in common.
+struct Calls<'a> {
+    names: Vec<&'a str>,
+    declarations: Vec<String>,
+    comment: String,
+    /// Which of the header's parts they stand in, and what is said there of all of them.
+    part: usize,
+}
+
+/// What the header says.
+#[derive(Default)]
+struct Header<'a> {
+    /// The paragraphs at its head.
+    about: Vec<String>,
+    /// Of the parts, what is said of all that is in them.
+    parts: Vec<String>,
+    calls: Vec<Calls<'a>>,
+    /// Types and constants, as they stand.
+    types: Vec<&'a str>,
+}
+
+/// Names and texts of the pages.
+pub fn pages() -> Vec<(String, String)> {
+    let header = read();
+    let mut pages = vec![("outboard.h.3".to_owned(), header.page())];
+    for calls in &header.calls {
+        let text = calls.page(&header);
+        let of = |name: &&str| (format!("{name}.3"), text.clone());
+        pages.extend(calls.names.iter().map(of));
+    }
+    pages
+}
+
+/// Takes the header apart. Blank lines are between its items.
+fn read() -> Header<'static> {
+    let mut header = Header::default();
+    let mut items = HEADER.split("\n\n").filter(|item| !item.trim().is_empty());
+    let about = comment(items.next().unwrap_or_default()).0;
+    header.about = about.split("\n\n").map(str::to_owned).collect();
+    for item in items {
+        let item = item.trim_matches('\n');
+        let (said, rest) = comment(item);
+        let is_function = |line: &&str| line.starts_with(char::is_alphabetic) && line.contains('(');
+        if item.starts_with("/* ---") {
+            header.parts.push(String::new());
+        } else if rest.is_empty() {
+            if let Some(part) = header.parts.last_mut() {
+                part.push_str(&said);
+            }
+        } else if rest.lines().any(|line| is_function(&line)) && !rest.starts_with("typedef") {
+            let declarations = rest.split_inclusive(";\n").map(|one| one.trim().to_owned());
+            header.calls.push(Calls {
+                names: rest.lines().filter_map(name).collect(),
+                declarations: declarations.collect(),
+                comment: said,
+                part: header.parts.len().saturating_sub(1),
+            });
+        } else if rest.starts_with("typedef") || rest.starts_with("enum") {
+            header.types.push(item);
+        }
+    }
+    header
+}
+
+/// The text of the comment that an item begins with, and the rest.
+fn comment(item: &str) -> (String, &str) {
+    let Some((said, rest)) = item
+        .strip_prefix("/*")
+        .and_then(|after| after.split_once("*/"))
+    else {
+        return (String::new(), item.trim());
+    };
+    let lines = said.lines().map(|line| {
+        let line = line.trim();
+        line.strip_prefix('*').unwrap_or(line).trim_start()
+    });
+    let text = lines.collect::<Vec<_>>().join("\n");
+    (text.trim().to_owned(), rest.trim())
+}
+
+/// The function that a line declares.
+fn name(line: &str) -> Option<&str> {
+    let before = line.split_once('(')?.0;
+    let name = before.rsplit([' ', '*']).next()?;
+    (line.starts_with(char::is_alphabetic) && name.starts_with("ob_")).then_some(name)
+}
+
+/// What is said, and the errors: each with its names.
+fn errors(comment: &str) -> (String, Vec<(String, String)>) {
+    let words: Vec<&str> = comment.split_whitespace().collect();
+    let (mut said, mut errors): (String, Vec<(String, String)>) = Default::default();
+    let is_error = |word: &str| word.starts_with("-E") && word.ends_with([',', ':']);
+    let mut at = 0;
+    while at < words.len() {
+        let names = words[at..].iter().take_while(|word| is_error(word)).count();
+        if names > 0 && words[at + names - 1].ends_with(':') {
+            let list = words[at..at + names].join(" ");
+            errors.push((list.trim_end_matches(':').to_owned(), String::new()));
+            at += names;
+            continue;
+        }
+        let to = errors.last_mut().map_or(&mut said, |(_, text)| text);
+        let _ = write!(to, "{}{}", if to.is_empty() { "" } else { " " }, words[at]);
+        at += 1;
+    }
+    (said, errors)
+}
+
+impl Calls<'_> {
+    fn page(&self, header: &Header) -> String {
+        let (said, own) = errors(&self.comment);
+        let returns = |what| self.declarations.iter().any(|one| one.starts_with(what));
+        // What is said of all sends is of those that return a count.
+        let part = header.parts.get(self.part).filter(|_| returns("ssize_t"));
+        let part = part.map_or("", String::as_str);
+        let (said_of_all, others) = errors(part);
+        let short = said.split([':', ',', '.', '(', ';']).next();
+        let short = short.unwrap_or_default().trim().replace('`', "");
+        let mut text = head(self.names[0]);
+        let _ = writeln!(text, "{} \\- {}", self.names.join(", "), plain(&short));
+        let _ = writeln!(text, ".SH SYNOPSIS\n.nf\n\\fB#include <outboard.h>\\fP\n");
+        for declaration in &self.declarations {
+            let _ = writeln!(
+                text,
+                "\\fB{}\\fP",
+                plain(declaration).replace('\n', "\\fP\n\\fB")
+            );
+        }
+        let _ = writeln!(text, ".fi\n.PP\nLink with \\-loutboard.\n.SH DESCRIPTION");
+        for paragraph in [said, said_of_all] {
+            if !paragraph.is_empty() {
+                let _ = writeln!(text, ".PP\n{}", marked(&paragraph));
+            }
+        }
+        let on_results = header.about.iter().find(|one| one.starts_with("Calls"));
+        if (returns("int") || returns("ssize_t"))
+            && let Some(returned) = on_results
+        {
+            let _ = writeln!(text, ".SH RETURN VALUE\n{}", marked(returned));
+        }
+        let all: Vec<_> = own.iter().chain(&others).collect();
+        if !all.is_empty() {
+            text.push_str(".SH ERRORS\n");
+        }
+        for (names, why) in all {
+            let _ = writeln!(text, ".TP\n.B {}\n{}", plain(names), marked(why));
+        }
+        for (title, beginning) in [("THREADS", "Threads: "), ("FORKS", "Forks: ")] {
+            let found = header
+                .about
+                .iter()
+                .find_map(|one| one.strip_prefix(beginning));
+            if let Some(said) = found {
+                let _ = writeln!(text, ".SH {title}\n{}", marked(said));
+            }
+        }
+        let near = header.calls.iter().filter(|other| other.part == self.part);
+        let near = near
+            .flat_map(|other| &other.names)
+            .filter(|name| !self.names.contains(name));
+        see_also(&mut text, near.copied().chain(["outboard.h"]));
+        text
+    }
+}
+
+impl Header<'_> {
+    fn page(&self) -> String {
+        let mut text = head("outboard.h");
+        let title = self.about.first().map_or("", String::as_str);
+        let title = title
+            .trim_start_matches("outboard.h: ")
+            .trim_end_matches('.');
+        let _ = writeln!(text, "outboard.h \\- {}", plain(&title.replace('\n', " ")));
+        let _ = writeln!(
+            text,
+            ".SH SYNOPSIS\n.B #include <outboard.h>\n.PP\nLink with \\-loutboard.\n.SH DESCRIPTION"
+        );
+        for paragraph in self.about.iter().skip(1) {
+            let _ = writeln!(text, ".PP\n{}", marked(paragraph));
+        }
+        let _ = writeln!(
+            text,
+            ".SH TYPES\n.nf\n{}\n.fi",
+            plain(&self.types.join("\n\n"))
+        );
+        see_also(
+            &mut text,
+            self.calls.iter().flat_map(|calls| &calls.names).copied(),
+        );
+        text
+    }
+}
+
+fn head(name: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!(".TH {name} 3 \"\" \"outboard {version}\" \"outboard\"\n.SH NAME\n")
+}
+
+fn see_also<'a>(text: &mut String, names: impl Iterator<Item = &'a str>) {
+    let names: Vec<String> = names.map(|name| format!("\\fB{name}\\fP(3)")).collect();
+    let _ = writeln!(text, ".SH SEE ALSO\n{}", names.join(", "));
+}
+
+/// Text of one paragraph: what is between backticks is a parameter.
+fn marked(text: &str) -> String {
+    let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    let mut marked = String::new();
+    for (at, piece) in text.split('`').enumerate() {
+        let _ = match at % 2 {
+            0 => write!(marked, "{}", plain(piece)),
+            _ => write!(marked, "\\fI{}\\fP", plain(piece)),
+        };
+    }
+    marked
+}
+
+/// What roff would read as its own.
+fn plain(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    let lines = text.split('\n').map(|line| match line.chars().next() {
+        Some('.' | '\'') => format!("\\&{line}"),
+        _ => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
