@@ -4,7 +4,7 @@
 mod native_programs;
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -16,6 +16,11 @@ use native_programs::{capi, compile, library, run};
 /// How long anything may take before it counts as a hang.
 const HANG: Duration = Duration::from_secs(60);
 const PORT: u16 = 7000;
+/// Addresses of either kind.
+const BOTH: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+];
 
 fn echo(mut stream: TcpStream) {
     stream.set_nodelay(true).expect("an option");
@@ -29,12 +34,13 @@ fn echo(mut stream: TcpStream) {
     stream.shutdown(Shutdown::Write).expect("an end");
 }
 
-/// Runs the program on the server's side against an echo on the client's: with `how`, its address and
-/// port in place of `AT`, and `further` words. Returns what it said last.
-fn converse(world: &World, program: &Path, socket: &Path, how: &str, words: &[&str]) -> String {
+/// Runs the program on the server's side against an echo on the client's: with `words`, of which
+/// the first says how, and `AT` stands for its address and port. Returns what it said last.
+fn converse(world: &World, program: &Path, socket: &Path, words: &[&str], like: IpAddr) -> String {
+    let how = words[0];
     let address = match how {
-        "listen" => Side::Server.ipv4(),
-        _ => Side::Client.ipv4(),
+        "listen" => World::address(Side::Server, like),
+        _ => World::address(Side::Client, like),
     };
     let at = SocketAddr::from((address, PORT));
     let output = std::thread::scope(|scope| {
@@ -84,8 +90,10 @@ fn every_call_does_the_same_on_the_engine_and_on_the_kernel() {
     let converse = |how, mode, offloaded| {
         let offloaded = if offloaded { "1" } else { "0" };
         let words = [how, mode, "AT", offloaded];
-        let said = converse(&world, &program, socket, how, &words);
-        assert_eq!(said, "all as outboard.h says");
+        for like in BOTH {
+            let said = converse(&world, &program, socket, &words, like);
+            assert_eq!(said, "all as outboard.h says");
+        }
     };
     // There is no engine yet.
     converse("listen", "any", false);
@@ -111,7 +119,7 @@ fn the_papers_calls_are_there() {
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let converse = || {
         for how in ["listen", "connect"] {
-            let said = converse(&world, &program, outboard.socket(), how, &[how, "AT"]);
+            let said = converse(&world, &program, outboard.socket(), &[how, "AT"], BOTH[0]);
             assert_eq!(said, "all as tcps.h says");
         }
     };

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define HANG_MS 60000
@@ -312,6 +313,31 @@ static void loops(ob_handle connection)
     }
 }
 
+/* The child of a fork has nothing of its parent's until it asks, and takes nothing from it. */
+static void forks(ob_context *context, ob_handle connection, int mode, int attached)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        ob_context *mine;
+        ob_queue *other;
+        ob_memory *memory;
+        EXPECT(0, ob_is_attached(context));
+        EXPECT(0, ob_attach(&mine, NULL, "child", mode));
+        EXPECT(attached, ob_is_attached(mine));
+        EXPECT(0, ob_queue_new(mine, &other));
+        EXPECT(0, ob_register(mine, 100000, &memory));
+        fill(ob_memory_data(memory), 0, 100000);
+        EXPECT(0, ob_unregister(memory));
+        ob_queue_free(other);
+        ob_detach(mine);
+        _exit(0);
+    }
+    EXPECT(child, waitpid(child, &status, 0));
+    EXPECT(0, status);
+    copies(connection);
+}
+
 static void misuse(ob_handle connection)
 {
     ob_handle none;
@@ -341,10 +367,12 @@ static void misuse(ob_handle connection)
 int main(int count, char **words)
 {
     ob_context *context;
-    ob_handle listener = 0, connection = 0;
+    ob_handle listener = 0, connection = 0, none;
     ob_info info;
-    struct sockaddr_in address, other;
-    socklen_t len = sizeof other;
+    struct sockaddr_storage address, other;
+    struct sockaddr_in *four = (struct sockaddr_in *)&address;
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)&address;
+    socklen_t len = sizeof other, address_len = sizeof *four;
     char why[96];
     int mode, can;
     if (count != 6)
@@ -352,34 +380,39 @@ int main(int count, char **words)
     mode = !strcmp(words[2], "engine") ? OB_ENGINE : !strcmp(words[2], "kernel") ? OB_KERNEL
                                                                                 : OB_ANY;
     memset(&address, 0, sizeof address);
-    address.sin_family = AF_INET;
-    address.sin_port = htons((uint16_t)atoi(words[4]));
-    inet_pton(AF_INET, words[3], &address.sin_addr);
+    if (strchr(words[3], ':')) {
+        address_len = sizeof *six;
+        six->sin6_family = AF_INET6;
+        six->sin6_port = htons((uint16_t)atoi(words[4]));
+        EXPECT(1, inet_pton(AF_INET6, words[3], &six->sin6_addr));
+    } else {
+        four->sin_family = AF_INET;
+        four->sin_port = htons((uint16_t)atoi(words[4]));
+        EXPECT(1, inet_pton(AF_INET, words[3], &four->sin_addr));
+    }
     EXPECT(1, ob_version());
     EXPECT(-EINVAL, ob_attach(&context, NULL, NULL, 9));
     EXPECT(0, ob_attach(&context, NULL, "conformance", mode));
     EXPECT(0, ob_queue_new(context, &queue));
     if (!strcmp(words[1], "listen")) {
-        EXPECT(0, ob_listen(queue, (struct sockaddr *)&address, sizeof address, 16, LISTENER,
+        EXPECT(0, ob_listen(queue, (struct sockaddr *)&address, address_len, 16, LISTENER,
                             &listener));
         EXPECT(0, ob_set(queue, listener, OB_NODELAY, 1));
-        EXPECT(-EAGAIN, ob_accept(queue, listener, CONNECTION, &connection));
-        puts("ready");
-        fflush(stdout);
         EXPECT(1, until(OB_ACCEPT, LISTENER).handle == listener);
         while (ob_accept(queue, listener, CONNECTION, &connection) == -EAGAIN)
             until(OB_ACCEPT, LISTENER);
+        EXPECT(-EAGAIN, ob_accept(queue, listener, CONNECTION, &none));
     } else {
         ob_setting settings[2] = { { OB_NODELAY, 1 }, { OB_KEEPALIVE, 1 } };
         ob_event open;
-        can = ob_can_offload(context, (struct sockaddr *)&address, sizeof address, why,
+        can = ob_can_offload(context, (struct sockaddr *)&address, address_len, why,
                              sizeof why);
         EXPECT(words[5][0] == '1', can);
         if (!can && !why[0])
             fail(__LINE__, "the reason", 0);
-        EXPECT(-EINVAL, ob_connect(queue, (struct sockaddr *)&address, sizeof address, NULL, 1,
+        EXPECT(-EINVAL, ob_connect(queue, (struct sockaddr *)&address, address_len, NULL, 1,
                                    CONNECTION, &connection));
-        EXPECT(0, ob_connect(queue, (struct sockaddr *)&address, sizeof address, settings, 2,
+        EXPECT(0, ob_connect(queue, (struct sockaddr *)&address, address_len, settings, 2,
                              CONNECTION, &connection));
         open = until(OB_OPEN, CONNECTION);
         EXPECT(0, open.error);
@@ -390,9 +423,15 @@ int main(int count, char **words)
     if (info.offloaded && (!info.cwnd || !info.send_mss))
         fail(__LINE__, "the facts", info.cwnd);
     EXPECT(0, ob_local(queue, connection, (struct sockaddr *)&other, &len));
-    EXPECT(sizeof other, len);
-    EXPECT(AF_INET, other.sin_family);
+    EXPECT(address_len, len);
+    EXPECT(address.ss_family, other.ss_family);
+    if (listener) /* where it listens is where it was reached */
+        EXPECT(0, memcmp(&other, &address, len));
+    len = sizeof other;
     EXPECT(0, ob_peer(queue, connection, (struct sockaddr *)&other, &len));
+    EXPECT(address_len, len);
+    if (!listener)
+        EXPECT(0, memcmp(&other, &address, len));
     EXPECT(0, ob_set(queue, connection, OB_KEEPIDLE, 100));
 
     copies(connection);
@@ -402,6 +441,7 @@ int main(int count, char **words)
     bulk(connection);
     loops(connection);
     misuse(connection);
+    forks(context, connection, mode, words[5][0] == '1');
 
     EXPECT(0, ob_shutdown(queue, connection, SHUT_WR));
     EXPECT(-EPIPE, ob_send(queue, connection, "x", 1, 0, 0));
