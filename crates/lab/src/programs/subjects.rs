@@ -355,6 +355,19 @@ pub const SUBJECTS: &[Subject] = &[
         most: None,
     },
     Subject {
+        name: "socat, fork, a program in its place",
+        package: "socat",
+        program: "socat",
+        arguments: |_| {
+            let listen = format!("TCP4-LISTEN:{PORT},fork,reuseaddr,backlog=512");
+            Ok(vec![listen, "EXEC:cat,nofork".into()])
+        },
+        protocol: Protocol::Echo,
+        reload: None,
+        passes_on: false,
+        most: None,
+    },
+    Subject {
         name: "python, http.server",
         package: "python3",
         program: "/usr/bin/python3",
