@@ -167,6 +167,25 @@ fn what_ss_can_and_this_cannot_is_explained() {
 }
 
 #[test]
+fn what_other_load_generators_can_is_explained() {
+    for (arguments, part) in [
+        (&["--http2"][..], "h2load does HTTP/2"),
+        (&["--insecure"], "there is no TLS"),
+        (&["--data", "x=1"], "no bodies"),
+        (&["--qps", "100"], "-R RATE"),
+        (&["-x", "http://10.0.0.1/"], "no proxy"),
+        (&["--disable-keepalive"], "--close"),
+        (&["--redirect", "2"], "not followed"),
+        (&["-t", "4"], "one thread"),
+    ] {
+        says(
+            &[&["load", "http://10.77.0.1/"], arguments].concat(),
+            &[part],
+        );
+    }
+}
+
+#[test]
 fn who_cannot_listen_learns_why() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("bound").to_string();

@@ -148,6 +148,22 @@ pub struct Foreign {
     for_seconds: Option<String>,
     #[arg(short = 'K', long, hide = true, allow_hyphen_values = true, num_args = 0..=1)]
     keepalive: Option<Option<String>>,
+    #[arg(long, visible_aliases = ["h2", "http-version", "h1", "alpn-list", "npn-list"], hide = true,
+          num_args = 0..=1)]
+    http2: Option<Option<String>>,
+    #[arg(long, visible_aliases = ["tls", "cert", "cacert", "key", "ciphers"], hide = true,
+          num_args = 0..=1)]
+    insecure: Option<Option<String>>,
+    #[arg(long, visible_aliases = ["body", "form", "post", "upload-file"], hide = true, num_args = 0..=1)]
+    data: Option<Option<String>>,
+    #[arg(long, visible_aliases = ["query-per-second"], hide = true, value_name = "RATE")]
+    qps: Option<String>,
+    #[arg(short = 'x', long, hide = true, value_name = "URL")]
+    proxy: Option<String>,
+    #[arg(long, visible_aliases = ["no-keepalive"], hide = true)]
+    disable_keepalive: bool,
+    #[arg(long, hide = true, num_args = 0..=1)]
+    redirect: Option<Option<String>>,
 }
 
 impl Foreign {
@@ -184,6 +200,42 @@ impl Foreign {
                 self.keepalive.is_some(),
                 "--keepalive",
                 "connections stay unless --close or -k N says otherwise",
+            ),
+            (
+                self.http2.is_some(),
+                "--http2",
+                "it speaks HTTP/1.1 only; h2load does HTTP/2 and 3",
+            ),
+            (
+                self.insecure.is_some(),
+                "--insecure",
+                "there is no TLS: encryption needs a session on the client, which it has none of; \
+                 use oha, wrk or h2load",
+            ),
+            (
+                self.data.is_some(),
+                "--data",
+                "requests have no bodies, since a stateless client has none to repeat; use oha or h2load",
+            ),
+            (
+                self.qps.is_some(),
+                "--qps",
+                "requests a second are -R RATE here",
+            ),
+            (
+                self.proxy.is_some(),
+                "-x",
+                "it asks the server itself, by no proxy",
+            ),
+            (
+                self.disable_keepalive,
+                "--disable-keepalive",
+                "a connection for each request is --close here",
+            ),
+            (
+                self.redirect.is_some(),
+                "--redirect",
+                "redirections are counted by their status, and not followed",
             ),
         ] {
             if given {

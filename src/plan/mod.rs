@@ -7,6 +7,7 @@
 //! | `study` | the answers over a range of loads |
 //! | `bounded` | the answers where room is bounded: simulated |
 //! | `check` | the answers beside a simulation |
+//! | `closed` | the answers where so many clients each wait for their answer |
 //! | `ranges` | from which load on, and up to which, something is offloaded |
 //! | `uncertain` | what the intervals of fitted inputs leave open |
 //! | `verdict` | the answers in words |
@@ -18,6 +19,7 @@
 
 mod bounded;
 mod check;
+mod closed;
 mod counters;
 mod input;
 mod measurement;
@@ -60,6 +62,14 @@ pub struct Args {
     /// Check the answer at the busiest load that both systems carry by a simulation with this seed
     #[arg(long, value_name = "SEED")]
     simulate: Option<u64>,
+    /// Answer also for a closed loop of up to so many clients, each of which asks again when it has
+    /// its answer, as wrk does
+    #[arg(long, value_name = "N", conflicts_with_all = ["json", "csv", "measure", "source_003"],
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    clients: Option<u32>,
+    /// With --clients: how long a client waits between an answer and its next request
+    #[arg(long, value_name = "TIME", requires = "clients", value_parser = written::Seconds::parse)]
+    think: Option<written::Seconds>,
     /// Print JSON
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -143,6 +153,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         text += &report::table(&study);
         if let Some(check) = &check {
             text += &format!("\n{check}");
+        }
+        if let Some(clients) = args.clients {
+            let think = args.think.map_or(0.0, |think| think.0);
+            text.push('\n');
+            text += &closed::words(&server, think, clients)?;
         }
     }
     match &args.output {
