@@ -252,7 +252,8 @@ fn warnings(directory: &Directory, found: &[Found]) -> Vec<String> {
         .min();
     if let Some(least) = least.filter(|least| *least < IMPRESSION) {
         warnings.push(format!(
-            "An impression, not a result: some figures are of {least} rounds."
+            "An impression, not a result: some figures are of {least} {}.",
+            if least == 1 { "round" } else { "rounds" }
         ));
     }
     let failed: Vec<&Record> = records.iter().filter(|r| r.failed.is_some()).collect();
