@@ -40,6 +40,8 @@ mod copy;
 #[cfg(not(loom))]
 mod core_word;
 #[cfg(not(loom))]
+mod crowd;
+#[cfg(not(loom))]
 pub mod doorbell;
 #[cfg(not(loom))]
 mod kernel_socket;
@@ -73,6 +75,8 @@ pub use born_here::BornHere;
 pub use copy::{copy_across, copy_in, copy_out, copy_out_sum, read_in};
 #[cfg(not(loom))]
 pub use core_word::CoreWord;
+#[cfg(not(loom))]
+pub use crowd::Crowd;
 #[cfg(not(loom))]
 pub use kernel_socket::{send_out, unacknowledged};
 #[cfg(not(loom))]

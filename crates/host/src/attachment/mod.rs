@@ -23,7 +23,7 @@ use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::memfd::MemfdError;
 use queue_pair::region::{Positions, RegionWord};
 use queue_pair::{
-    Area, BornHere, ConnRef, CoreWord, HostSide, OpeningWord, Versions, position, region,
+    Area, BornHere, ConnRef, CoreWord, Crowd, HostSide, OpeningWord, Versions, position, region,
 };
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -33,7 +33,7 @@ use crate::private_fds::{Private, lift};
 use crate::quiet::Locks;
 use crate::send_pool::SendPool;
 use crate::session::SessionCore;
-use crate::socket::SocketCore;
+use crate::socket::{SocketCore, monotonic_ns};
 
 use park::Parked;
 pub(crate) use park::Watch;
@@ -91,6 +91,8 @@ pub(crate) struct Attachment {
     /// Forks of this process that the engine was told of, or is about to be: connections that lived
     /// through one are shared until the engine says otherwise.
     forks: AtomicU32,
+    /// Who else is on the cores of its threads.
+    crowd: Crowd,
     state: AtomicU8,
     /// A child that was made without a fork handler has not got it.
     born_here: BornHere,
@@ -197,6 +199,7 @@ impl Attachment {
             unannounced: Mutex::default(),
             owes_many: AtomicBool::new(false),
             forks: AtomicU32::new(0),
+            crowd: Crowd::default(),
             state: AtomicU8::new(LIVE),
             born_here: BornHere::new().map_err(|error| from_io(&error))?,
         })
@@ -369,7 +372,12 @@ impl Attachment {
             if self.engine.any_asleep() || self.has_news() {
                 return;
             }
+            let before = monotonic_ns();
+            if self.crowd.is_met(before) {
+                return;
+            }
             rustix::thread::sched_yield();
+            self.crowd.yielded(before, monotonic_ns());
             // Whoever is never told to sleep may have been moved all the same.
             self.tell_core();
         }

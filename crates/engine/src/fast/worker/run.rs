@@ -8,6 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use netdev::Device;
+use queue_pair::Crowd;
 use tcp::{Failure, Instant};
 
 use super::Worker;
@@ -34,6 +35,8 @@ struct Loop {
     clock: Clock,
     /// When there was last anything to do.
     last_work: Instant,
+    /// Who else is on this core.
+    crowd: Crowd,
     /// When the rare things were last looked at.
     last_look: Instant,
     /// When the tick is due.
@@ -63,6 +66,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let mut state = Loop {
             clock,
             last_work: now,
+            crowd: Crowd::default(),
             last_look: now,
             tick: now + TICK,
             deadline: None,
@@ -97,11 +101,12 @@ impl<D: Device, N: Network> Worker<D, N> {
                 continue;
             }
             let idle = now.saturating_duration_since(state.last_work);
-            if idle < self.config.spin() {
+            if idle < self.config.spin() && !state.crowd.is_met(now.as_nanos()) {
                 rustix::thread::sched_yield();
                 let after = state.clock.now();
                 let away = after.saturating_duration_since(now);
                 self.counters.spin_ns += away.as_nanos() as u64;
+                state.crowd.yielded(now.as_nanos(), after.as_nanos());
                 if away >= YIELDED {
                     // Somebody else needed the core. If that was our server there is work now; if
                     // not, this turn is the last before the worker gets out of the way.
@@ -136,6 +141,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let mut state = Loop {
             clock: Clock::start(),
             last_work: now,
+            crowd: Crowd::default(),
             last_look: now,
             tick: now,
             deadline: None,
