@@ -1,9 +1,10 @@
 //! Sending.
 
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::AtomicU8;
 
 use libc::{c_int, c_uint, c_void, iovec, size_t, ssize_t};
-use native::{Errno, Handle, Queue};
+use native::Errno;
 
 use crate::memory::ObMemory;
 use crate::queue::{ObQueue, Span, handle, of_span, span, within};
@@ -31,26 +32,20 @@ impl How {
     }
 }
 
-/// The bytes of a program, which it leaves alone during the call.
+/// The bytes of a program. They may be those of a view or of registered memory, which the engine can
+/// write at any time: so they are never taken for bytes that stay as they are.
 ///
 /// # Safety
 /// `data` is NULL or points to `len` bytes.
-unsafe fn bytes<'a>(data: *const c_void, len: size_t) -> Result<&'a [u8], Errno> {
+unsafe fn bytes<'a>(data: *const c_void, len: size_t) -> Result<&'a [AtomicU8], Errno> {
     match (data.is_null(), len) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(Errno::INVAL),
         (false, _) if isize::try_from(len).is_ok() => {
-            // SAFETY: as the caller promises. No object is larger than isize::MAX.
+            // SAFETY: as the caller promises. No object is larger than isize::MAX. They are only read.
             Ok(unsafe { std::slice::from_raw_parts(data.cast(), len) })
         }
         _ => Err(Errno::INVAL),
-    }
-}
-
-fn copying(queue: &mut Queue, handle: Handle, bytes: &[u8], how: &How) -> Result<usize, Errno> {
-    match how.cookie {
-        Some(cookie) => queue.send_async(handle, bytes, how.more, cookie),
-        None => queue.send(handle, bytes, how.more),
     }
 }
 
@@ -71,7 +66,9 @@ pub unsafe extern "C" fn ob_send(
     count(unsafe {
         within(queue, |inside| {
             let how = How::new(flags, cookie)?;
-            copying(&mut inside.queue, handle(number), bytes(data, len)?, &how)
+            inside
+                .queue
+                .send_from(handle(number), bytes(data, len)?, how.more, how.cookie)
         })
     })
 }
@@ -103,11 +100,9 @@ pub unsafe extern "C" fn ob_sendv(
                 let part = parts.add(at).read();
                 let piece = bytes(part.iov_base, part.iov_len)?;
                 let last = at + 1 == part_count;
-                let how = How {
-                    more: how.more || !last,
-                    cookie: how.cookie.filter(|_| last),
-                };
-                match copying(&mut inside.queue, handle(number), piece, &how) {
+                let more = how.more || !last;
+                let cookie = how.cookie.filter(|_| last);
+                match inside.queue.send_from(handle(number), piece, more, cookie) {
                     Ok(taken) => {
                         sent += taken;
                         if taken < piece.len() {

@@ -48,7 +48,7 @@ impl Side {
                 return queue.shutdown(to, Shutdown::Write);
             };
             let bytes = view.bytes()?;
-            *sent += queue.send_from(to, &bytes[*sent..], false)?;
+            *sent += queue.send_from(to, &bytes[*sent..], false, None)?;
             if *sent == bytes.len()
                 && let Some((view, _)) = self.view.take()
             {

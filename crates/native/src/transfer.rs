@@ -70,7 +70,7 @@ impl Queue {
     }
 
     /// As [`send`](Self::send), from bytes that others may write meanwhile, such as a [view's]: what a
-    /// proxy does.
+    /// proxy does. With a cookie it is as [`send_async`](Self::send_async).
     ///
     /// # Errors
     /// As for `send`.
@@ -81,8 +81,9 @@ impl Queue {
         handle: Handle,
         bytes: &[AtomicU8],
         more: bool,
+        cookie: Option<u64>,
     ) -> Result<usize, Errno> {
-        self.transfer(handle, None, None, |stream| stream.send_from(bytes, more))
+        self.transfer(handle, cookie, None, |stream| stream.send_from(bytes, more))
     }
 
     /// Sends `len` bytes of `memory` from `offset` on, or as many as there is room for, without a
