@@ -244,6 +244,7 @@ pub(crate) fn wait_at<T>(
         }
         if let Some(found) = look() {
             attachment.unpark(place, wants, session);
+            attachment.pass_watch_on();
             return Ok(found);
         }
         let slice = attachment.needs_attention().then_some(SLICE);
@@ -257,15 +258,17 @@ pub(crate) fn wait_at<T>(
             sleeping(|| attachment.sleep_parked(place, sleep))
         };
         attachment.unpark(place, wants, session);
-        if let Some(found) = look() {
-            return Ok(found);
-        }
-        match slept {
-            Err(Errno::TIMEDOUT) if left.is_some_and(|left| sleep == Some(left)) => {
-                return Err(Errno::TIMEDOUT);
+        let over = match (look(), slept) {
+            (Some(found), _) => Some(Ok(found)),
+            (None, Err(Errno::TIMEDOUT)) if left.is_some_and(|left| sleep == Some(left)) => {
+                Some(Err(Errno::TIMEDOUT))
             }
-            Ok(()) | Err(Errno::TIMEDOUT) => {}
-            Err(errno) => return Err(errno),
+            (None, Ok(()) | Err(Errno::TIMEDOUT)) => None,
+            (None, Err(errno)) => Some(Err(errno)),
+        };
+        if let Some(over) = over {
+            attachment.pass_watch_on();
+            return over;
         }
     }
 }

@@ -301,6 +301,36 @@ fn many_threads_on_many_sockets_lose_no_wake_up() {
     });
 }
 
+/// One thread keeps watch by the bell, two are parked. The watch ends, and the one that is woken to take it
+/// over may have news of its own: the third hears of the engine's death all the same.
+#[test]
+fn a_watch_is_passed_on_by_who_was_woken_for_it_and_goes() {
+    let wait = |socket: &Socket| socket.wait(Readiness::IN, Some(HANG));
+    // Which of the two is woken is chance.
+    for _ in 0..12 {
+        let (engine, _session, listener) = world();
+        let [watching, ready, silent] = [0; 3].map(|_| connection(&engine, &listener));
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| wait(&watching.1));
+            engine.until(|inner| inner.attached[0].is_armed().then_some(()));
+            let parked = [&ready, &silent].map(|(conn, socket)| {
+                let thread = scope.spawn(move || wait(socket));
+                engine.until(|inner| inner.attached[0].is_parked(*conn).then_some(()));
+                thread
+            });
+            engine.host(|host| {
+                host.peer_closes_quietly(ready.0);
+                host.deliver(watching.0, b"news");
+            });
+            first.join().unwrap().unwrap();
+            engine.die();
+            for thread in parked {
+                thread.join().unwrap().unwrap();
+            }
+        });
+    }
+}
+
 #[test]
 fn a_poller_waits_for_engine_and_kernel_alike() {
     let (engine, session, listener) = world();

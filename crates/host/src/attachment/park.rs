@@ -3,7 +3,8 @@
 //! The engine wakes such a thread and no other. What it cannot wake is the threads of a process whose
 //! engine has died; that is noticed by whoever sleeps by a bell, which closes. So one thread of a
 //! process keeps *watch* by its bell, while others are parked; when it goes, it wakes one of them, which
-//! takes the watch over.
+//! takes the watch over. Whoever was parked and goes sees to that as well: it may be the one that was
+//! woken for it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -161,6 +162,16 @@ impl Attachment {
     pub(crate) fn wake_all_parked(&self) {
         let places: Vec<u32> = lock(&self.parked.places).keys().copied().collect();
         places.into_iter().for_each(|place| self.wake_parked(place));
+    }
+
+    /// The thread was parked and goes. It may have been woken to keep watch, and has found what it waited
+    /// for: then another has to.
+    pub(crate) fn pass_watch_on(&self) {
+        // Either who gave the watch up finds that this thread is not parked any more, or this thread
+        // finds that nobody watches. The lock on the places has ordered them.
+        if !self.is_parents() && self.parked.watching.load(Ordering::SeqCst) == 0 {
+            self.wake_one_parked();
+        }
     }
 
     fn wake_one_parked(&self) {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use host::Session;
 use queue_pair::control::{Channel, Fds, Reply, Request};
 use queue_pair::doorbell::{self, Bell, Ringer};
 use queue_pair::region::{self, EngineSide};
-use queue_pair::{Completion, ConnRef, Layout, Sizes, Submission, position};
+use queue_pair::{Completion, ConnRef, Layout, Sizes, Submission, parked, position};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -272,19 +272,53 @@ pub const PEER: &str = "192.0.2.9:40000";
 pub const LOCAL: &str = "192.0.2.1:80";
 
 impl Attached {
-    /// Posts a completion, and rings who sleeps.
+    /// Posts a completion, and wakes who sleeps.
     pub fn post(&mut self, completion: Completion) {
-        assert!(
-            self.side.completions.post(&completion).unwrap(),
-            "ring full"
-        );
-        self.side.completions.publish();
+        self.post_quietly(completion);
+        fence(Ordering::SeqCst);
+        if let Completion::Update { conn, .. } = completion
+            && let Some(word) = self.side.positions.sleeper(conn.index)
+        {
+            parked::wake(word, true);
+        }
         let sleepers = self.side.sleepers.take();
         for (at, ringer) in self.ringers.iter().enumerate() {
             if sleepers & 1 << at != 0 {
                 ringer.ring();
             }
         }
+    }
+
+    /// Posts a completion, and wakes nobody.
+    fn post_quietly(&mut self, completion: Completion) {
+        assert!(
+            self.side.completions.post(&completion).unwrap(),
+            "ring full"
+        );
+        self.side.completions.publish();
+    }
+
+    /// Reports an end of the peer's direction, and wakes nobody yet.
+    pub fn peer_closes_quietly(&mut self, conn: ConnRef) {
+        self.connections.get_mut(&conn).unwrap().peer_closed = true;
+        self.post_quietly(Completion::Update {
+            conn,
+            addr: 0,
+            len: 0,
+            acked: 0,
+            peer_closed: true,
+        });
+    }
+
+    /// Whether a thread of the host sleeps by the word of this connection.
+    pub fn is_parked(&self, conn: ConnRef) -> bool {
+        let word = self.side.positions.sleeper(conn.index).unwrap();
+        word.load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether a thread of the host sleeps by a bell.
+    pub fn is_armed(&self) -> bool {
+        self.side.sleepers.any_asleep()
     }
 
     /// Hands over a new connection of `listener`.
