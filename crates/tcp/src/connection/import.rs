@@ -23,19 +23,20 @@ use crate::{ConnOptions, Instant};
 type Broken = &'static str;
 
 impl Connection {
-    /// The connection that a snapshot describes.
+    /// The connection that a snapshot describes, whose flow is `key`.
     ///
     /// # Errors
     /// The parts do not fit one another, or are more than this stack allows.
     pub(crate) fn import(
         now: Instant,
+        key: FlowKey,
         from: &Snapshot,
         common: &mut Common,
     ) -> Result<Connection, Broken> {
         check_send(from, common)?;
         check_receive(from, common)?;
         check_state(from)?;
-        let mut c = Self::agreed(now, from, common);
+        let mut c = Self::agreed(now, key, from, common);
         c.import_sequence(from);
         c.import_streams(from);
         c.import_path(now, from);
@@ -49,14 +50,8 @@ impl Connection {
     }
 
     /// A connection of the same SYNs.
-    fn agreed(now: Instant, from: &Snapshot, common: &Common) -> Connection {
+    fn agreed(now: Instant, key: FlowKey, from: &Snapshot, common: &Common) -> Connection {
         let agreed = &from.agreed;
-        let key = FlowKey {
-            local: from.local.ip(),
-            remote: from.remote.ip(),
-            local_port: from.local.port(),
-            remote_port: from.remote.port(),
-        };
         let options = ConnOptions {
             congestion: from.congestion.algorithm,
             tune_receive_buffer: from.receive.tuned,

@@ -155,16 +155,8 @@ impl Stack {
         remote: SocketAddr,
         options: &ConnOptions,
     ) -> Result<ConnId, ConnectError> {
-        if !is_endpoint(local) || !is_endpoint(remote) || local.is_ipv4() != remote.is_ipv4() {
-            return Err(ConnectError::BadAddress);
-        }
         //= RFC 9293 MUST-45
-        let key = FlowKey {
-            local: local.ip(),
-            remote: remote.ip(),
-            local_port: local.port(),
-            remote_port: remote.port(),
-        };
+        let key = flow(local, remote).ok_or(ConnectError::BadAddress)?;
         let mut iss = self.isn.generate(now, &key);
         let occupant = self.flows.get(&key).map(Flow::unpack);
         if let Some(occupant) = occupant {
@@ -290,6 +282,17 @@ fn derive(seed: &[u8; 32], purpose: u64) -> [u8; 16] {
         bytes.copy_from_slice(&FlowMac::new(secret).number(0, purpose).to_be_bytes());
     }
     key
+}
+
+/// The flow between two ends, if there can be a connection between them.
+fn flow(local: SocketAddr, remote: SocketAddr) -> Option<FlowKey> {
+    let sound = is_endpoint(local) && is_endpoint(remote) && local.is_ipv4() == remote.is_ipv4();
+    sound.then(|| FlowKey {
+        local: local.ip(),
+        remote: remote.ip(),
+        local_port: local.port(),
+        remote_port: remote.port(),
+    })
 }
 
 /// Whether a connection can begin or end there.

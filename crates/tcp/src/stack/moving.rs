@@ -1,10 +1,6 @@
 //! Connections out to another stack, and in from one (see [`crate::snapshot`]).
 
-use core::net::SocketAddr;
-
-use wire::flow::FlowKey;
-
-use super::{Stack, is_endpoint};
+use super::{Stack, flow};
 use crate::connection::Connection;
 use crate::info::State;
 use crate::snapshot::{ExportError, ImportError, Snapshot, VERSION};
@@ -65,7 +61,7 @@ impl Stack {
             return Err(ImportError::TooManyConnections);
         }
         let mtu = config.mtu;
-        let mut c = Connection::import(now, snapshot, &mut self.common)
+        let mut c = Connection::import(now, key, snapshot, &mut self.common)
             .map_err(ImportError::Inconsistent)?;
         c.learn_path_mtu(mtu, now);
         let id = self.add_connection(now, c);
@@ -73,15 +69,4 @@ impl Stack {
         self.settle(id);
         Ok(id)
     }
-}
-
-/// The flow between two ends that can have a connection.
-fn flow(local: SocketAddr, remote: SocketAddr) -> Option<FlowKey> {
-    let sound = is_endpoint(local) && is_endpoint(remote) && local.is_ipv4() == remote.is_ipv4();
-    sound.then(|| FlowKey {
-        local: local.ip(),
-        remote: remote.ip(),
-        local_port: local.port(),
-        remote_port: remote.port(),
-    })
 }
