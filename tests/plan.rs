@@ -2,87 +2,20 @@
 //! words, as tables, CSV, JSON, SVG and policy, and what it says when it refuses.
 #![forbid(unsafe_code)]
 
+#[path = "plan/beside.rs"]
+mod beside;
+#[path = "plan/calls.rs"]
+mod calls;
+
+use calls::{Scratch, close, has, refuses, says};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-const OUTBOARD: &str = env!("CARGO_BIN_EXE_outboard");
-
-/// A directory of this test's own, removed at its end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(test: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("outboard-plan-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    /// The path of a file with this text.
-    fn file(&self, name: &str, text: &str) -> String {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path.display().to_string()
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn plan(arguments: &[&str]) -> Output {
-    Command::new(OUTBOARD)
-        .arg("plan")
-        .args(arguments)
-        // No engine of this machine's is asked.
-        .env("OUTBOARD_SOCKET", "/nonexistent/engine.sock")
-        .output()
-        .unwrap()
-}
-
-/// What it prints; it has to succeed.
-#[track_caller]
-fn says(arguments: &[&str]) -> String {
-    let output = plan(arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// What it complains of; it has to fail, and to print nothing else.
-#[track_caller]
-fn refuses(arguments: &[&str]) -> String {
-    let output = plan(arguments);
-    assert!(!output.status.success(), "{arguments:?} was accepted");
-    assert!(output.stdout.is_empty(), "{arguments:?} answered as well");
-    String::from_utf8(output.stderr).unwrap()
-}
-
-#[track_caller]
-fn has(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "{part:?} is missing in:\n{text}");
-    }
-}
+use std::path::Path;
 
 /// Exponential times of which the host's alone are 130 µs, and the stages of the engine 60 and 70.
 const FLAGS: [&str; 8] = ["-a", "50us", "-p", "80us", "-o", "10us", "-e", "70us"];
 
 fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
     FLAGS.iter().chain(more).copied().collect()
-}
-
-fn close(value: &Value, expected: f64) -> bool {
-    value
-        .as_f64()
-        .is_some_and(|value| (value / expected - 1.0).abs() < 1e-9)
 }
 
 #[test]
@@ -366,7 +299,14 @@ fn the_source_is_reprinted_and_marked() {
         ],
     );
     let picture = std::fs::read_to_string(svg).unwrap();
-    assert!(svg_texts(&picture).iter().any(|word| word == "Delay"));
+    let words = svg_texts(&picture);
+    for class in 0..5 {
+        let title = format!("Delay, class {class} (003, figures");
+        assert!(
+            words.iter().any(|word| word.starts_with(&title)),
+            "{words:?}"
+        );
+    }
 }
 
 #[test]

@@ -78,6 +78,7 @@ fn asked(requests: &Requests, close: bool, limit: Option<u64>) -> Asked {
             .map(|number| requests.pattern_of(number, 0) as u16)
             .collect(),
         limit,
+        due: Vec::new(),
     }
 }
 

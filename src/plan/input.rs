@@ -1,6 +1,7 @@
 //! The file that describes a server, and the flags for a single class.
 
-use super::written::{Rates, Seconds, Written};
+use super::preset;
+use super::written::{Growing, Rates, Seconds, Written};
 use anyhow::{Context, Result, bail};
 use queueing::Distribution;
 use queueing::offload::{Class, Discipline, Feeding, Stage, System};
@@ -54,18 +55,23 @@ pub struct Single {
     /// Application work of a request on the host (Xa), such as 50us
     #[arg(short, long, value_name = "TIME", allow_hyphen_values = true, value_parser = Seconds::parse)]
     application: Option<Seconds>,
-    /// Protocol processing of a request on the host (Xp)
-    #[arg(short, long, value_name = "TIME", allow_hyphen_values = true, value_parser = Seconds::parse, requires = "application")]
-    protocol: Option<Seconds>,
-    /// The host's overhead of talking to the engine (Xo)
-    #[arg(short, long, value_name = "TIME", allow_hyphen_values = true, value_parser = Seconds::parse, requires = "application")]
-    overhead: Option<Seconds>,
+    /// Protocol processing of a request on the host (Xp); with --preset, it may grow with the size:
+    /// 80us+3us/KB
+    #[arg(short, long, value_name = "TIME", allow_hyphen_values = true, value_parser = Growing::parse, requires = "application")]
+    protocol: Option<Growing>,
+    /// The host's overhead of talking to the engine (Xo); it may grow as -p
+    #[arg(short, long, value_name = "TIME", allow_hyphen_values = true, value_parser = Growing::parse, requires = "application")]
+    overhead: Option<Growing>,
     /// Control work on the engine (Xc)
     #[arg(short = 'k', long, value_name = "TIME", allow_hyphen_values = true, value_parser = Seconds::parse, requires = "application")]
     control: Option<Seconds>,
-    /// Protocol processing of a request on the engine (Xq)
-    #[arg(short, long, value_name = "TIME", allow_hyphen_values = true, value_parser = Seconds::parse, requires = "application")]
-    engine_time: Option<Seconds>,
+    /// Protocol processing of a request on the engine (Xq); it may grow as -p
+    #[arg(short, long, value_name = "TIME", allow_hyphen_values = true, value_parser = Growing::parse, requires = "application")]
+    engine_time: Option<Growing>,
+    /// Sizes of what is asked for, in classes as published: WebStone's mix, SPECweb99's, what SURGE
+    /// requests, or SURGE's files, each as often
+    #[arg(long, value_name = "NAME", requires = "application", value_parser = preset::NAMES)]
+    preset: Option<String>,
     /// Cores of the host
     #[arg(long, value_name = "N", default_value_t = 1, requires = "application")]
     cores: usize,
@@ -83,6 +89,11 @@ pub struct Single {
 }
 
 impl Single {
+    /// Whether one is described.
+    pub fn is_given(&self) -> bool {
+        self.application.is_some()
+    }
+
     /// The server that the flags describe.
     pub fn server(&self) -> Result<Server> {
         let Some(application) = self.application else {
@@ -104,6 +115,53 @@ impl Single {
         let time = |seconds: Option<Seconds>| {
             Written::Mean(seconds.unwrap_or(Seconds(0.0))).distribution(Path::new(""))
         };
+        let overhead = self.overhead.unwrap_or(Growing {
+            fixed: Seconds(0.0),
+            each_byte: 0.0,
+        });
+        let class = |name: &str, share: f64, sizes: Option<&Distribution>| -> Result<Class> {
+            Ok(Class {
+                name: name.into(),
+                arrival_rate: share,
+                application: time(Some(application))?,
+                protocol: protocol.distribution(sizes)?,
+                overhead: overhead.distribution(sizes)?,
+                control: time(self.control)?,
+                engine: engine.distribution(sizes)?,
+            })
+        };
+        let (classes, sizes, origin) = match &self.preset {
+            None => (
+                vec![class("requests", 1.0, None)?],
+                Vec::new(),
+                "flags; every time exponential".to_owned(),
+            ),
+            Some(name) => {
+                if [protocol, overhead, engine]
+                    .iter()
+                    .all(|time| time.each_byte == 0.0)
+                {
+                    bail!(
+                        "with --preset a time has to grow with the size, such as -p 80us+3us/KB: \
+                         otherwise all classes are the same"
+                    );
+                }
+                let workload = preset::find(name)?;
+                let parts = &workload.parts;
+                let classes = parts
+                    .iter()
+                    .map(|part| class(&part.name, part.share, Some(&part.sizes)));
+                (
+                    classes.collect::<Result<_>>()?,
+                    parts.iter().filter_map(|part| part.up_to_bytes).collect(),
+                    format!(
+                        "flags; {}; times that grow with the size vary with it alone, the others are \
+                         exponential",
+                        workload.origin
+                    ),
+                )
+            }
+        };
         let discipline = match self.discipline.as_str() {
             "sharing" => Discipline::ProcessorSharing,
             _ => Discipline::Fcfs,
@@ -115,22 +173,14 @@ impl Single {
             ..Stage::default()
         };
         Ok(Server {
-            classes: vec![Class {
-                name: "requests".into(),
-                arrival_rate: 1.0,
-                application: time(Some(application))?,
-                protocol: time(Some(protocol))?,
-                overhead: time(self.overhead)?,
-                control: time(self.control)?,
-                engine: time(Some(engine))?,
-            }],
-            sizes: Some(Vec::new()),
+            classes,
+            sizes: Some(sizes),
             system: System {
                 host: stage(self.cores, discipline),
                 engine: stage(self.engine_cores, Discipline::Fcfs),
             },
             rates: None,
-            origin: "flags; every time exponential".into(),
+            origin,
             split: true,
         })
     }

@@ -8,6 +8,9 @@
 //! | `bounded` | the answers where room is bounded: simulated |
 //! | `check` | the answers beside a simulation |
 //! | `closed` | the answers where so many clients each wait for their answer |
+//! | `preset` | workloads with published sizes |
+//! | `compare` | the answers beside measured delays |
+//! | `earlier` | two earlier models beside them |
 //! | `ranges` | from which load on, and up to which, something is offloaded |
 //! | `uncertain` | what the intervals of fitted inputs leave open |
 //! | `verdict` | the answers in words |
@@ -15,15 +18,20 @@
 //! | `plot` | the answers as a picture |
 //! | `measurement` | inputs fitted from measurements, and the measurement file |
 //! | `counters` | measurements from a running engine and server |
-//! | `source` | the tables and figures of the source, reprinted and marked |
+//! | `source` | the tables of the source, reprinted and marked |
+//! | `figures` | what its figures show, and whether it follows |
 
 mod bounded;
 mod check;
 mod closed;
+mod compare;
 mod counters;
+mod earlier;
+mod figures;
 mod input;
 mod measurement;
 mod plot;
+mod preset;
 mod ranges;
 mod report;
 mod source;
@@ -47,7 +55,10 @@ use std::process::ExitCode;
     outboard plan -a 50us -p 80us -o 10us -e 60us --rates 500..7000\n  \
     outboard plan --from examples/plan.toml --plot plan.svg --policy policy.json\n  \
     outboard plan --measure --pid $(pgrep -o nginx) --windows 4 --window 15s --save measured.toml\n  \
-    outboard plan --fit measured.toml --simulate 1\n\n\
+    outboard plan --fit measured.toml --simulate 1\n  \
+    outboard plan --fit measured.toml --compare engine=load.json\n  \
+    outboard plan -a 30us -p 80us+3us/KB -o 10us -e 60us+2us/KB --preset specweb99\n  \
+    outboard plan --laws a=50us,o=80us,y=2,b=20000\n\n\
     The first line of the answer is the verdict. docs/plan.md explains the rest.")]
 pub struct Args {
     /// Describe the server by a file (see examples/plan.toml)
@@ -64,12 +75,30 @@ pub struct Args {
     simulate: Option<u64>,
     /// Answer also for a closed loop of up to so many clients, each of which asks again when it has
     /// its answer, as wrk does
-    #[arg(long, value_name = "N", conflicts_with_all = ["json", "csv", "measure", "source_003"],
+    #[arg(long, value_name = "N", conflicts_with_all = ["csv", "measure", "source_003"],
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     clients: Option<u32>,
     /// With --clients: how long a client waits between an answer and its next request
     #[arg(long, value_name = "TIME", requires = "clients", value_parser = written::Seconds::parse)]
     think: Option<written::Seconds>,
+    /// Hold the answers against measured delays: kernel=FILE or engine=FILE of `outboard load --json`
+    /// (with --clients: of a closed loop of so many), or the results.json of `outboard lab run model`;
+    /// may be given several times
+    #[arg(long, value_name = "[SYSTEM=]FILE", value_parser = compare::Source::parse,
+          conflicts_with_all = ["csv", "measure", "source_003"])]
+    compare: Vec<compare::Source>,
+    /// Answer also by LAWS (Shivam and Chase 2003). Its symbols are a and o (times), x and y (host's
+    /// and engine's time scale), b (the wire's units a second), p (share offloaded), beta; what is not
+    /// said follows from the server that is described
+    #[arg(long, value_name = "KEY=VALUE,…", num_args = 0..=1, default_missing_value = "",
+          conflicts_with_all = ["csv", "measure", "source_003"])]
+    laws: Option<String>,
+    /// Answer also by EMO (Gilfeather and Maccabe 2005): latency and overhead of one message. Its times
+    /// are nic, host, app, to_host, to_app, share (the host's, of moving and waking); what is not said
+    /// follows from the server that is described
+    #[arg(long, value_name = "KEY=TIME,…", num_args = 0..=1, default_missing_value = "",
+          conflicts_with_all = ["csv", "measure", "source_003"])]
+    emo: Option<String>,
     /// Print JSON
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -100,6 +129,25 @@ pub struct Args {
     source_003: bool,
 }
 
+impl Args {
+    /// Whether there is a server to answer for, besides what the earlier models are told.
+    fn describes_a_server(&self) -> bool {
+        self.from.is_some() || self.fit.is_some() || self.single.is_given()
+    }
+
+    /// Prints, or writes to the file that was named.
+    fn give(&self, text: &str) -> Result<ExitCode> {
+        match &self.output {
+            Some(path) => {
+                std::fs::write(path, text)
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+            }
+            None => print!("{text}"),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
 /// Answers.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.source_003 {
@@ -110,6 +158,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let measured = counters::measure(&args.measure)?;
         print!("{}", measurement::words(&measured.fits()?));
         return Ok(ExitCode::SUCCESS);
+    }
+    let (laws, emo) = (args.laws.as_deref(), args.emo.as_deref());
+    if (laws.is_some() || emo.is_some()) && !args.describes_a_server() {
+        let earlier = earlier::look(laws, emo, None)?;
+        let text = if args.json {
+            serde_json::to_string_pretty(&earlier.json())? + "\n"
+        } else {
+            earlier.words()
+        };
+        return args.give(&text);
     }
     let mut fitted = Vec::new();
     let mut ends = None;
@@ -137,9 +195,29 @@ pub fn run(args: Args) -> Result<ExitCode> {
         None => None,
     };
     let open = ends.map(|ends| uncertain::look(&study, &ends));
+    let think = args.think.map_or(0.0, |think| think.0);
+    let in_loop = match args.clients {
+        Some(clients) => Some(closed::look(&server, think, clients)?),
+        None => None,
+    };
+    let compared = if args.compare.is_empty() {
+        None
+    } else {
+        Some(compare::compare(
+            &server,
+            &args.compare,
+            args.clients,
+            think,
+        )?)
+    };
+    let earlier = earlier::look(laws, emo, Some(&server))?;
     let mut text = String::new();
     if args.json {
-        text += &report::json(&study, check.as_ref(), &fitted, open.as_ref())?;
+        let mut json = report::json(&study, check.as_ref(), &fitted, open.as_ref())?;
+        json["closed_loop"] = serde_json::to_value(&in_loop)?;
+        json["compared"] = serde_json::to_value(&compared)?;
+        json["earlier_models"] = earlier.json();
+        text += &serde_json::to_string_pretty(&json)?;
         text.push('\n');
     } else if args.csv {
         text += &report::csv(&study);
@@ -154,19 +232,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
         if let Some(check) = &check {
             text += &format!("\n{check}");
         }
-        if let Some(clients) = args.clients {
-            let think = args.think.map_or(0.0, |think| think.0);
+        let more = [
+            in_loop.map(|found| found.words()),
+            compared.map(|found| found.words()),
+            Some(earlier.words()).filter(|words| !words.is_empty()),
+        ];
+        for words in more.into_iter().flatten() {
             text.push('\n');
-            text += &closed::words(&server, think, clients)?;
+            text += &words;
         }
     }
-    match &args.output {
-        Some(path) => {
-            std::fs::write(path, text)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        None => print!("{text}"),
-    }
+    args.give(&text)?;
     if let Some(path) = &args.plot {
         plot::draw(&study, path).with_context(|| format!("drawing {}", path.display()))?;
     }

@@ -11,6 +11,9 @@ use std::path::Path;
 const WIDTH: u32 = 900;
 const HEIGHT: u32 = 900;
 
+/// Room above the greatest delay, for the names of the lines.
+const HEADROOM: f64 = 1.3;
+
 /// How many times the least delay the picture reaches: beyond it everything is a wall.
 const TALLEST: f64 = 12.0;
 
@@ -56,12 +59,35 @@ enum Mark {
 /// Draws the study.
 pub fn draw(study: &Study, path: &Path) -> Result<()> {
     let root = SVGBackend::new(path, (WIDTH, HEIGHT)).into_drawing_area();
-    let failed = |error: &dyn std::fmt::Display| anyhow!("{error}");
-    root.fill(&WHITE).map_err(|e| failed(&e))?;
+    root.fill(&WHITE).map_err(|error| anyhow!("{error}"))?;
     let (above, below) = root.split_vertically(HEIGHT / 2);
+    both(&[above, below], ["Utilisation", "Delay"], study)?;
+    root.present().map_err(|error| anyhow!("{error}"))
+}
+
+/// Draws several, each with a name: utilisation and delay of one beside each other, one below the
+/// other.
+pub fn draw_all(studies: &[(String, Study)], path: &Path) -> Result<()> {
+    let rows = studies.len().max(1);
+    let size = (WIDTH * 2, HEIGHT / 2 * rows as u32);
+    let root = SVGBackend::new(path, size).into_drawing_area();
+    root.fill(&WHITE).map_err(|error| anyhow!("{error}"))?;
+    let areas = root.split_evenly((rows, 2));
+    for (areas, (name, study)) in areas.chunks(2).zip(studies) {
+        let [left, right] = areas else { continue };
+        let titles = [format!("Utilisation, {name}"), format!("Delay, {name}")];
+        let titles = [titles[0].as_str(), titles[1].as_str()];
+        both(&[left.clone(), right.clone()], titles, study)?;
+    }
+    root.present().map_err(|error| anyhow!("{error}"))
+}
+
+/// Utilisation and delay of one study.
+fn both(areas: &[Area<'_>; 2], titles: [&str; 2], study: &Study) -> Result<()> {
+    let failed = |error: &dyn std::fmt::Display| anyhow!("{error}");
     panel(
-        &above,
-        "Utilisation",
+        &areas[0],
+        titles[0],
         "busy share of the cores, %",
         study,
         utilisation(study),
@@ -87,16 +113,14 @@ pub fn draw(study: &Study, path: &Path) -> Result<()> {
         .collect();
     let label = format!("mean time of a request, {unit} (▲: goes on above)");
     panel(
-        &below,
-        "Delay",
+        &areas[1],
+        titles[1],
         &label,
         study,
         scaled,
-        tallest * scale * 1.05,
+        tallest * scale * HEADROOM,
     )
-    .map_err(|e| failed(&e))?;
-    root.present().map_err(|e| failed(&e))?;
-    Ok(())
+    .map_err(|e| failed(&e))
 }
 
 fn scale(seconds: f64) -> (f64, &'static str) {

@@ -137,7 +137,7 @@ pub fn json(
     check: Option<&Check>,
     fitted: &[Fit],
     open: Option<&Open>,
-) -> Result<String> {
+) -> Result<Value> {
     let points: Vec<Value> = study
         .points
         .iter()
@@ -151,7 +151,7 @@ pub fn json(
         .iter()
         .map(|class| class.name.as_str())
         .collect();
-    Ok(serde_json::to_string_pretty(&json!({
+    Ok(json!({
         "inputs": study.server.origin,
         "fitted": fitted,
         "intervals": open.map(Open::json),
@@ -170,5 +170,5 @@ pub fn json(
         "simulation": check,
         "policy": study.policy()?,
         "points": points,
-    }))?)
+    }))
 }

@@ -2,7 +2,6 @@
 //! them, and marked where they cannot be reproduced.
 
 use super::input::Server;
-use super::study;
 use anyhow::{Context, Result};
 use lab::table::Table;
 use queueing::Distribution;
@@ -12,7 +11,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// Table 4-1: saturation points, requests a second.
-const SATURATION: [(u32, f64, f64); 3] = [(2, 300.0, 350.0), (3, 100.0, 300.0), (4, 12.0, 40.0)];
+pub const SATURATION: [(u32, f64, f64); 3] =
+    [(2, 300.0, 350.0), (3, 100.0, 300.0), (4, 12.0, 40.0)];
 
 /// Table 4-2: the distance of the Kolmogorov–Smirnov test and the p that was printed beside it.
 const AGREEMENT: [(&str, f64, f64); 10] = [
@@ -38,7 +38,7 @@ const SET_UP: [(u32, f64, f64); 5] = [
 ];
 
 /// Table 4-4: goodput at saturation, megabytes a second.
-const GOODPUT: [(u32, f64, f64); 5] = [
+pub const GOODPUT: [(u32, f64, f64); 5] = [
     (0, 0.3174, 0.256),
     (1, 1.36, 1.35),
     (2, 7.8, 10.2),
@@ -52,7 +52,7 @@ const GOODPUT_CLAIMED: [(u32, f64); 3] = [(2, 23.0), (3, 58.0), (4, 67.0)];
 /// Figure 4-11, connections a minute: only the changes are given, per cent.
 const CONNECTIONS: [(u32, f64); 5] = [(0, -6.0), (1, -1.0), (2, 21.0), (3, 62.0), (4, 66.0)];
 
-/// Everything, and a picture of the one class whose delays follow from what is given.
+/// Everything, and pictures of what its figures show.
 pub fn reprint(plot: Option<&Path>) -> Result<String> {
     let mut text = String::new();
     let _ = writeln!(
@@ -62,13 +62,16 @@ pub fn reprint(plot: Option<&Path>) -> Result<String> {
     table_4_1(&mut text)?;
     table_4_2(&mut text);
     tables_4_3_and_4_4(&mut text);
+    text += &super::figures::words()?;
+    text.push('\n');
     figures(&mut text);
     if let Some(path) = plot {
-        super::plot::draw(&study::study(&class_3()?)?, path)
+        super::plot::draw_all(&super::figures::studies()?, path)
             .with_context(|| format!("drawing {}", path.display()))?;
         let _ = writeln!(
             text,
-            "Drawn to {}: class 3 by the right formulas (assumed split, see above).",
+            "Drawn to {}: utilisation and delay of each class by the right formulas, from the service \
+             times above.",
             path.display()
         );
     }
@@ -251,7 +254,7 @@ fn figures(text: &mut String) {
         "Figure 4-11, connections a minute, as told in its text: {}.\n",
         changes.join(", ")
     );
-    let mut table = Table::new(["figure", "shows", "why it cannot be redrawn"]);
+    let mut table = Table::new(["figure", "shows", "why its values cannot be redrawn"]);
     table.left(0);
     table.left(1);
     table.left(2);
@@ -259,12 +262,12 @@ fn figures(text: &mut String) {
         (
             "4-1, 4-2",
             "utilisation against load",
-            "no service time is given; only saturation (4-1) bounds them",
+            "no service time is given; what they show is checked above",
         ),
         (
             "4-3 … 4-7",
             "delay against load",
-            "no service time, no distribution's parameters, no measured value",
+            "no service time, no distribution's parameters, no measured value; what they show is above",
         ),
         (
             "4-8 … 4-10",

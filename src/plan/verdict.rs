@@ -66,6 +66,9 @@ pub fn headline(study: &Study) -> String {
             "Offload everything,"
         };
         return match &ranges[0] {
+            Ranges::Always if study.server.rates.is_some() => {
+                "Offload everything, at every load that was looked at.".into()
+            }
             Ranges::Always => "Offload everything, at every load.".into(),
             Ranges::Once(_, Some(until)) => format!(
                 "{what} {}; do not offload from {until:.0} on.",

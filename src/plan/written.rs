@@ -15,6 +15,12 @@ impl Seconds {
     /// Reads one.
     pub fn parse(text: &str) -> Result<Seconds, String> {
         let text = text.trim();
+        if text.contains('/') {
+            return Err(format!(
+                "{text:?} grows with the size of what is asked for; only -p, -o and -e can, with \
+                 --preset"
+            ));
+        }
         let refused = || format!("{text:?} is not a duration; write one such as 200us or 1.5ms");
         let digits =
             text.find(|c: char| c.is_ascii_alphabetic() && c != 'e' && c != 'E' || c == 'µ');
@@ -56,6 +62,62 @@ impl Seconds {
 
 fn without_unit(number: &str) -> String {
     format!("{number} has no unit: write {number}us, {number}ms or {number}s")
+}
+
+/// A time that grows with the size of what is asked for, written as `80us+3us/KB`; or does not,
+/// written as `80us`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Growing {
+    /// Whatever the size.
+    pub fixed: Seconds,
+    /// Seconds for each byte.
+    pub each_byte: f64,
+}
+
+impl Growing {
+    /// Reads one.
+    pub fn parse(text: &str) -> Result<Growing, String> {
+        let text = text.trim();
+        let Some((before, unit)) = text.split_once('/') else {
+            return Ok(Growing {
+                fixed: Seconds::parse(text)?,
+                each_byte: 0.0,
+            });
+        };
+        let (fixed, each) = before.rsplit_once('+').unwrap_or(("0", before));
+        let bytes = match unit.trim() {
+            "B" => 1.0,
+            "KB" => 1e3,
+            "KiB" => 1_024.0,
+            "MB" => 1e6,
+            "MiB" => 1_048_576.0,
+            other => {
+                return Err(format!(
+                    "unknown unit {other:?}; write a time for each B, KB (1,000), KiB (1,024), MB or \
+                     MiB, such as 80us+3us/KB"
+                ));
+            }
+        };
+        Ok(Growing {
+            fixed: Seconds::parse(fixed)?,
+            each_byte: Seconds::parse(each)?.0 / bytes,
+        })
+    }
+
+    /// The distribution over the requests whose sizes, in bytes, are distributed so. A time that
+    /// does not grow is the mean of an exponential one; one that grows varies with the size alone.
+    pub fn distribution(self, sizes: Option<&Distribution>) -> anyhow::Result<Distribution> {
+        match sizes {
+            Some(sizes) if self.each_byte > 0.0 => Ok(sizes
+                .clone()
+                .scaled(self.each_byte)?
+                .shifted(self.fixed.0)?),
+            None if self.each_byte > 0.0 => anyhow::bail!(
+                "a time that grows with the size needs sizes: add --preset, such as --preset webstone"
+            ),
+            _ => Written::Mean(self.fixed).distribution(Path::new("")),
+        }
+    }
 }
 
 /// A duration for people: three digits and a unit.
@@ -352,6 +414,30 @@ mod tests {
         }
         assert_eq!(duration(0.000_123_4), "123 µs");
         assert_eq!(duration(1.5), "1.50 s");
+    }
+
+    #[test]
+    fn times_may_grow_with_the_size() {
+        let growing = |text: &str| Growing::parse(text).map(|g| (g.fixed.0, g.each_byte));
+        assert_eq!(growing("80us+3us/KB").unwrap(), (80e-6, 3e-9));
+        assert_eq!(growing("1024ns/KiB").unwrap(), (0.0, 1024e-9 / 1024.0));
+        assert_eq!(growing("80us").unwrap(), (80e-6, 0.0));
+        for (refused, part) in [
+            ("80us+3us/page", "\"page\""),
+            ("80us+3/KB", "3 has no unit"),
+            ("80+3us/KB", "80 has no unit"),
+            ("us/KB", "not a duration"),
+        ] {
+            let error = growing(refused).unwrap_err();
+            assert!(error.contains(part), "{refused}: {error}");
+        }
+        assert!(Seconds::parse("3us/KB").unwrap_err().contains("--preset"));
+        let of_two = Distribution::empirical(&[1_000.0, 3_000.0]).unwrap();
+        let time = Growing::parse("5us+1us/KB").unwrap();
+        let mean = time.distribution(Some(&of_two)).unwrap().moment(1).unwrap();
+        assert!((mean - 7e-6).abs() < 1e-18, "{mean}");
+        let error = time.distribution(None).unwrap_err().to_string();
+        assert!(error.contains("--preset"), "{error}");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 #[path = "experiment/fake.rs"]
 mod fake;
+#[path = "experiment/model.rs"]
+mod model;
 
 use fake::{Fake, Fixed, experiment, header, rules, scratch};
 use lab::experiment::analysis::{Outcome, analyse, interval};
@@ -331,6 +333,11 @@ fn a_declaration_that_names_what_is_not_there_is_mistaken() {
     let mut wrong = experiment();
     wrong.claims[0].subject = "nobody".into();
     wrong.pictures[0].y = "nothing".into();
+    assert_eq!(wrong.mistakes().len(), 2, "{:?}", wrong.mistakes());
+    let mut wrong = model::experiment();
+    let model = wrong.model.as_mut().unwrap();
+    model.delay = "patience".into();
+    model.axis = "colour".into();
     assert_eq!(wrong.mistakes().len(), 2, "{:?}", wrong.mistakes());
 }
 

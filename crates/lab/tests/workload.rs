@@ -34,6 +34,8 @@ fn surge_is_as_published() {
     let tail = sizes.iter().filter(|size| **size >= surge::TAIL).count();
     let share = tail as f64 / DRAWS as f64;
     assert!((0.065..0.075).contains(&share), "{share}");
+    let requested = draws(surge::requested);
+    agrees("requested", &requested, surge::requested_cumulative);
     let embedded = draws(|random| f64::from(surge::embedded(random)));
     agrees("embedded", &embedded, surge::embedded_cumulative);
     let inactive = draws(surge::inactive);

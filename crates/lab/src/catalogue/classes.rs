@@ -15,6 +15,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::Distribution;
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
     name: "classes",
@@ -30,10 +31,10 @@ const CLASS: &str = "class";
 const CONNECTIONS: &str = "connections";
 const GOODPUT: &str = "goodput";
 /// Files of a class, and the largest of class 4.
-const FILES: usize = 20;
-const LARGEST: u64 = 8 << 20;
+pub(super) const FILES: usize = 20;
+pub(super) const LARGEST: u64 = 8 << 20;
 /// What the files are drawn from, the same in every run.
-const SEED: u64 = 3;
+pub(super) const SEED: u64 = 3;
 /// Requests that are drawn before they begin again.
 const DRAWN: usize = 1_000;
 /// Clients at once.
@@ -132,6 +133,7 @@ fn declare(_: Extent) -> Experiment {
                 &[2.097_152, 11.324_621, 85.563_802, 390.070_272, 621.595_853],
             ),
         ],
+        model: None,
         claims: vec![
             claim(
                 "Offloading gains for files above 10 KB",
@@ -168,27 +170,31 @@ impl Bench for Classes {
         let bed = &self.beds[usize::from(at.subject == STACKS[1])];
         let class = at.number(CLASS)? as usize;
         let set = self.sets.get(class).context("no such class")?;
-        let script = script(bed, set, at.seed)?;
-        let run = || -> Result<String> {
-            bed.world()
-                .program(Side::Client, "wrk")
-                .on_core(CLIENT_CORE)
-                .args(["-t1", &format!("-c{CLIENTS}"), "-H", "Connection: close"])
-                .arg(format!("-d{}", at.window.as_secs().max(1)))
-                .arg("-s")
-                .arg(&script)
-                .arg(format!("http://{}", Nginx::address()))
-                .output()
-        };
-        let (printed, cost) = bed.account(run)?;
-        let rate = wrk::read(&printed).with_context(|| format!("wrk said: {printed}"))?;
-        let bytes = wrk::bytes_a_second(&printed).context("wrk does not say how many bytes")?;
+        let ((rate, bytes), cost) = bed.account(|| saturate(bed, set, at.seed, at.window))?;
         let sample = Sample::default()
             .with(CONNECTIONS, rate * 60.0)
             .with(GOODPUT, bytes * 8.0 / 1e6)
             .by(cost.limits(at.window));
         Ok(with_shares(sample, &cost))
     }
+}
+
+/// Requests and bytes a second of clients without pauses.
+pub(super) fn saturate(bed: &Bed, set: &[File], seed: u64, window: Duration) -> Result<(f64, f64)> {
+    let script = script(bed, set, seed)?;
+    let printed = bed
+        .world()
+        .program(Side::Client, "wrk")
+        .on_core(CLIENT_CORE)
+        .args(["-t1", &format!("-c{CLIENTS}"), "-H", "Connection: close"])
+        .arg(format!("-d{}", window.as_secs().max(1)))
+        .arg("-s")
+        .arg(&script)
+        .arg(format!("http://{}", Nginx::address()))
+        .output()?;
+    let rate = wrk::read(&printed).with_context(|| format!("wrk said: {printed}"))?;
+    let bytes = wrk::bytes_a_second(&printed).context("wrk does not say how many bytes")?;
+    Ok((rate, bytes))
 }
 
 /// A program of wrk's that asks for the files of a set, the first most often; the same requests for

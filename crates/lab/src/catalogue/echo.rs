@@ -46,6 +46,7 @@ fn declare(_: Extent) -> Experiment {
             log_y: false,
         }],
         findings: Vec::new(),
+        model: None,
         claims: vec![Claim {
             says: "On one core the engine takes no more than twice as long".into(),
             citation: Citation {

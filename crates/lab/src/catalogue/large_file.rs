@@ -123,6 +123,7 @@ fn declare(extent: Extent) -> Experiment {
                 [24.7, 55.2, 56.7, 57.4, 56.8, 54.0, 55.7, 56.4, 60.7, 58.1],
             ),
         ],
+        model: None,
         claims: Vec::new(),
     }
 }

@@ -144,6 +144,7 @@ fn declare(kind: Kind, extent: Extent) -> Experiment {
         measures,
         pictures,
         findings: findings(kind),
+        model: None,
         claims: match kind {
             Kind::Latency => vec![
                 claim("Small messages gain nothing", "64", Bound::AtLeast(0.95)),

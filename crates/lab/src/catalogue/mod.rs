@@ -6,6 +6,7 @@ mod echo;
 mod httperf;
 mod large_file;
 mod messages;
+mod model;
 mod objects;
 mod rates;
 mod web;
@@ -59,6 +60,7 @@ pub const ALL: &[Entry] = &[
     messages::LATENCY,
     messages::THROUGHPUT,
     classes::ENTRY,
+    model::ENTRY,
     objects::ENTRY,
 ];
 

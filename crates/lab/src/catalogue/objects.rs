@@ -98,6 +98,7 @@ fn declare(extent: Extent) -> Experiment {
                 place: "Stateless HTTP server as an Ndiv application".into(),
             },
         }],
+        model: None,
         claims: vec![goal(MODES[0], 1.8), goal(MODES[1], 4.0)],
     }
 }

@@ -89,6 +89,7 @@ fn declare(extent: Extent) -> Experiment {
             picture("Bytes on the wire (000, figure 6.7)", BYTES, true),
         ],
         findings: findings(),
+        model: None,
         claims: Vec::new(),
     }
 }

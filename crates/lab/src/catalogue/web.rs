@@ -156,6 +156,7 @@ fn declare(extent: Extent) -> Experiment {
             picture("Latency at a fixed rate", MEDIAN, true),
         ],
         findings: Vec::new(),
+        model: None,
         claims,
     }
 }

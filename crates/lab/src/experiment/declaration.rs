@@ -28,6 +28,9 @@ pub struct Experiment {
     pub findings: Vec<Finding>,
     /// What is to hold, by the source or by a goal of this project.
     pub claims: Vec<Claim>,
+    /// A queueing model that it is held against, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
 }
 
 /// Something that varies.
@@ -156,6 +159,21 @@ pub struct Claim {
     pub ratio: Bound,
 }
 
+/// A queueing model that is fitted at some levels of an axis of load, and held against the others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Model {
+    /// The axis, by name.
+    pub axis: String,
+    /// The measure of requests a second that were served, by name.
+    pub rate: String,
+    /// The measure of how busy the server's core was, in percent.
+    pub utilisation: String,
+    /// The measure of the mean time of a request, in milliseconds.
+    pub delay: String,
+    /// The levels that the model does not see, by name.
+    pub held: Vec<String>,
+}
+
 /// What a ratio is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Bound {
@@ -197,6 +215,18 @@ impl Experiment {
                 self.measure(measure).is_some(),
                 format!("no measure {measure}"),
             );
+        }
+        if let Some(model) = &self.model {
+            need(
+                self.axis(&model.axis).is_some(),
+                format!("no axis {}", model.axis),
+            );
+            for measure in [&model.rate, &model.utilisation, &model.delay] {
+                need(
+                    self.measure(measure).is_some(),
+                    format!("no measure {measure}"),
+                );
+            }
         }
         for claim in &self.claims {
             let measure = &claim.measure;

@@ -10,8 +10,10 @@
 //! | `runner` | measures until the intervals are narrow, or the time is up, or someone interrupts |
 //! | `directory` | where a run keeps every measurement, so that it can go on |
 //! | `analysis` | estimates, what holds of the source's findings, what makes a run doubtful |
+//! | `fitted` | a queueing model, fitted at some loads and held against others |
 //! | `document` | a report as parts, written as Markdown and as HTML |
 //! | `picture` | plots |
+//! | `beside` | model and measurement in a report |
 //! | `report` | the files that a run leaves |
 //! | `comparison` | two runs of the same experiment |
 //!
@@ -20,10 +22,12 @@
 
 pub mod analysis;
 pub mod bench;
+mod beside;
 pub mod comparison;
 pub mod declaration;
 pub mod directory;
 pub mod document;
+pub mod fitted;
 pub mod order;
 pub mod picture;
 pub mod report;

@@ -20,18 +20,31 @@ const TEXT: u32 = 15;
 const HEADROOM: f64 = 1.35;
 
 /// One line: what it is called, and its points with the ends of their intervals.
-struct Line {
-    name: String,
-    points: Vec<Point>,
-    is_source: bool,
+pub(super) struct Line {
+    pub name: String,
+    pub points: Vec<Point>,
+    pub style: Style,
+}
+
+/// How a line is drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Marks, joined.
+    Measured,
+    /// The same in grey.
+    Source,
+    /// Marks alone.
+    Marks,
+    /// A line alone.
+    Model,
 }
 
 #[derive(Clone, Copy)]
-struct Point {
-    x: f64,
-    y: f64,
-    low: f64,
-    high: f64,
+pub(super) struct Point {
+    pub x: f64,
+    pub y: f64,
+    pub low: f64,
+    pub high: f64,
 }
 
 /// Draws a picture as SVG; `None` if there is nothing to draw.
@@ -44,10 +57,20 @@ pub fn draw(
     picture: &Picture,
 ) -> Result<Option<String>> {
     let lines = lines(experiment, analysis, picture);
-    let all = || lines.iter().flat_map(|line| &line.points);
     let Some(axis) = experiment.axis(&picture.x) else {
         return Ok(None);
     };
+    draw_lines(experiment, picture, axis, &lines)
+}
+
+/// Draws lines over an axis; `None` if there is nothing to draw.
+pub(super) fn draw_lines(
+    experiment: &Experiment,
+    picture: &Picture,
+    axis: &Axis,
+    lines: &[Line],
+) -> Result<Option<String>> {
+    let all = || lines.iter().flat_map(|line| &line.points);
     if all().next().is_none() {
         return Ok(None);
     }
@@ -67,7 +90,7 @@ pub fn draw(
         experiment,
         picture,
         axis,
-        lines: &lines,
+        lines,
     };
     match (picture.log_x, picture.log_y) {
         (false, false) => frame.draw(&mut svg, across, up),
@@ -153,7 +176,7 @@ fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec
             Line {
                 name: name(subject, &others),
                 points,
-                is_source: false,
+                style: Style::Measured,
             }
         })
         .collect();
@@ -172,7 +195,7 @@ fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec
                     high: y,
                 })
                 .collect(),
-            is_source: true,
+            style: Style::Source,
         });
     }
     lines
@@ -241,28 +264,50 @@ impl Frame<'_> {
             .bold_line_style(BLACK.mix(0.15))
             .label_style(("sans-serif", TEXT))
             .draw()?;
-        let (mut ours, mut theirs) = (0, 0);
+        let (mut ours, mut theirs, mut models) = (0, 0, 0);
         for line in self.lines {
-            let (number, ink) = if line.is_source {
-                theirs += 1;
-                (MARKS - theirs.min(MARKS), BLACK.mix(0.55))
-            } else {
-                ours += 1;
-                (ours - 1, BLACK.mix(1.0))
+            let (number, ink) = match line.style {
+                Style::Source => {
+                    theirs += 1;
+                    (MARKS - theirs.min(MARKS), BLACK.mix(0.55))
+                }
+                Style::Measured | Style::Marks => {
+                    ours += 1;
+                    (ours - 1, BLACK.mix(1.0))
+                }
+                Style::Model => {
+                    models += 1;
+                    (models - 1, BLACK.mix(1.0))
+                }
             };
-            let stroke = ink.stroke_width(if line.is_source { 1 } else { 2 });
+            let stroke = ink.stroke_width(if line.style == Style::Source { 1 } else { 2 });
             let points = line.points.iter().map(|point| (point.x, point.y));
             let (dash, gap) = DASHES[number % DASHES.len()];
+            let (is_line, is_marks) = (line.style != Style::Marks, line.style != Style::Model);
+            let joined = is_line.then(|| points.clone()).into_iter().flatten();
             let drawn = if gap == 0 {
-                chart.draw_series(LineSeries::new(points.clone(), stroke))?
+                chart.draw_series(LineSeries::new(joined, stroke))?
             } else {
-                chart.draw_series(DashedLineSeries::new(points.clone(), dash, gap, stroke))?
+                chart.draw_series(DashedLineSeries::new(joined, dash, gap, stroke))?
             };
             drawn.label(&line.name).legend(move |at| {
-                let line = PathElement::new(vec![(0, 0), (28, 0)], ink.stroke_width(1));
-                let (fill, edge) = shape(number, ink, 14);
-                EmptyElement::at(at) + line + fill + edge
+                // What is not drawn has no length.
+                let first = if gap > 0 && !is_marks { 11 } else { 28 };
+                let ends = |from: i32, to: i32| {
+                    if is_line {
+                        vec![(from, 0), (to, 0)]
+                    } else {
+                        vec![]
+                    }
+                };
+                let line = PathElement::new(ends(0, first), ink.stroke_width(1));
+                let rest = PathElement::new(ends(first.max(17), 28), ink.stroke_width(1));
+                let (fill, edge) = shape(number, if is_marks { ink } else { TRANSPARENT }, 14);
+                EmptyElement::at(at) + line + rest + fill + edge
             });
+            if !is_marks {
+                continue;
+            }
             for point in line.points.iter().filter(|point| point.high > point.low) {
                 let ends = vec![(point.x, point.low), (point.x, point.high)];
                 chart.draw_series([PathElement::new(ends, ink.stroke_width(1))])?;

@@ -5,6 +5,7 @@ use super::analysis::{Analysis, Interval, Outcome, analyse, ratio};
 use super::declaration::{Bound, Experiment, Finding};
 use super::directory::Directory;
 use super::document::{self, Part};
+use super::fitted;
 use super::order::{Cell, points};
 use super::picture;
 use crate::table::{Table, figure};
@@ -32,6 +33,7 @@ pub fn write(directory: &Directory) -> Result<(Analysis, PathBuf)> {
         "end": directory.end(),
         "records": directory.records(),
         "analysis": analysis,
+        "model": fitted::curves(directory, &analysis),
     });
     put(
         directory,
@@ -50,6 +52,11 @@ pub fn summary(directory: &Directory, analysis: &Analysis) -> String {
     }
     text += &words(experiment, analysis);
     text.push('\n');
+    let curves = fitted::curves(directory, analysis);
+    if !curves.is_empty() {
+        text += &super::beside::words(experiment, &curves);
+        text.push('\n');
+    }
     let first = experiment.measures.first();
     let table = first.and_then(|first| measured(directory, analysis, &first.name));
     if let (Some(first), Some(Part::Table { head, rows })) = (first, table) {
@@ -90,6 +97,10 @@ pub fn parts(directory: &Directory, analysis: &Analysis) -> Result<Vec<Part>> {
             });
         }
     }
+    parts.extend(super::beside::parts(
+        experiment,
+        &fitted::curves(directory, analysis),
+    )?);
     if !experiment.claims.is_empty() {
         parts.push(Part::Heading("What was to hold".into()));
         parts.push(claims(experiment, analysis));

@@ -44,6 +44,9 @@ pub struct Asked {
     pub order: Vec<u16>,
     /// So many in all, at most.
     pub limit: Option<u64>,
+    /// When each is due, from the beginning on, ascending, instead of at the rate; nothing: at the
+    /// rate.
+    pub due: Vec<Duration>,
 }
 
 /// What came of a load.
@@ -90,6 +93,7 @@ impl Load {
             texts: vec![request.into_bytes()],
             order: vec![0],
             limit: None,
+            due: Vec::new(),
         };
         self.run_asking(&asked, interval, watch)
     }
@@ -173,8 +177,11 @@ impl<'a> Client<'a> {
         let mut seen = Duration::ZERO;
         let interval = Duration::from_secs_f64(1.0 / self.load.rate);
         let end = started + self.load.duration;
-        let limit = self.asked.limit.unwrap_or(u64::MAX);
-        let mut due = started;
+        let mut limit = self.asked.limit.unwrap_or(u64::MAX);
+        if !self.asked.due.is_empty() {
+            limit = limit.min(self.asked.due.len() as u64);
+        }
+        let mut due = started + self.asked.due.first().copied().unwrap_or_default();
         let mut last = started;
         let mut events: Vec<epoll::Event> = Vec::with_capacity(256);
         loop {
@@ -183,7 +190,9 @@ impl<'a> Client<'a> {
                 self.waiting.push_back(due);
                 self.outcome.due += 1;
                 // From the start, not from the previous one: rounding must not add up.
-                due = started + interval.mul_f64(self.outcome.due as f64);
+                let next = self.asked.due.get(self.outcome.due as usize);
+                let at_the_rate = interval.mul_f64(self.outcome.due as f64);
+                due = started + next.copied().unwrap_or(at_the_rate);
             }
             let elapsed = now.saturating_duration_since(started);
             if elapsed.saturating_sub(seen) >= watched {
@@ -332,6 +341,27 @@ mod tests {
             assert_eq!((outcome.due, outcome.answered), (50, 50), "close: {close}");
             assert_eq!(outcome.latency.len(), 50);
         }
+    }
+
+    #[test]
+    fn requests_are_due_when_they_are_said_to_be() {
+        let server = server("200 OK", Duration::ZERO);
+        let request = format!("GET / HTTP/1.1\r\nHost: {server}\r\n\r\n");
+        let asked = super::Asked {
+            texts: vec![request.into_bytes()],
+            order: vec![0],
+            limit: None,
+            // At the rate there would be fifty; the last is after the end.
+            due: [0, 10, 20, 150, 240, 900]
+                .map(Duration::from_millis)
+                .to_vec(),
+        };
+        let began = std::time::Instant::now();
+        let outcome = load(server)
+            .run_asking(&asked, Duration::MAX, |_| ())
+            .unwrap();
+        assert_eq!((outcome.due, outcome.answered), (5, 5));
+        assert!(began.elapsed() >= Duration::from_millis(240));
     }
 
     #[test]

@@ -69,9 +69,11 @@ impl Mix {
     }
 }
 
-/// The class of a file by 003, table 3-3: 0 up to 1 KB, 1 up to 10 KB, 2 up to 100 KB, 3 up to 1 MB
-/// (of 1,024 bytes), 4 above.
+/// The largest sizes of classes 0 to 3 of 003, table 3-3, in bytes (of KB of 1,024).
+pub const CLASS_LIMITS: [u64; 4] = [1 << 10, 10 << 10, 100 << 10, 1 << 20];
+
+/// The class of a file by 003: 0 to 3 by [`CLASS_LIMITS`], 4 above.
 pub fn class(size: u64) -> usize {
-    const LIMITS: [u64; 4] = [1 << 10, 10 << 10, 100 << 10, 1 << 20];
-    LIMITS.iter().take_while(|limit| size > **limit).count()
+    let smaller = CLASS_LIMITS.iter().take_while(|limit| size > **limit);
+    smaller.count()
 }

@@ -29,6 +29,11 @@ const SIZES_TAIL: BoundedPareto = BoundedPareto {
     high: LARGEST,
     shape: 1.1,
 };
+const REQUESTED: BoundedPareto = BoundedPareto {
+    low: 1_000.0,
+    high: LARGEST,
+    shape: 1.0,
+};
 const EMBEDDED: BoundedPareto = BoundedPareto {
     low: 1.0,
     high: MOST_EMBEDDED,
@@ -65,6 +70,17 @@ impl Distribution<f64> for Sizes {
             SIZES_TAIL.sample(random)
         }
     }
+}
+
+/// The size of what a request is for, in bytes, popular files counting as often as they are asked
+/// for: Pareto.
+pub fn requested<R: Rng + ?Sized>(random: &mut R) -> f64 {
+    REQUESTED.sample(random)
+}
+
+/// P(X ≤ x) of it.
+pub fn requested_cumulative(x: f64) -> f64 {
+    REQUESTED.cumulative(x)
 }
 
 /// How many objects a page has besides itself: Pareto, rounded down.

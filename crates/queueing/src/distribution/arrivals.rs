@@ -55,6 +55,17 @@ impl Distribution {
             Kind::Scaled { factor: inner, of } => {
                 of.add_arrivals(share, factor * inner, arrival_rate, out);
             }
+            Kind::Shifted { by, of } => {
+                // Those of both parts are independent.
+                let mut rest = vec![0.0; out.len()];
+                of.add_arrivals(share, factor, arrival_rate, &mut rest);
+                let mut constant = vec![0.0; out.len()];
+                add_poisson(1.0, arrival_rate * factor * by, &mut constant);
+                for (n, slot) in out.iter_mut().enumerate() {
+                    let pairs = rest[..=n].iter().zip(constant[..=n].iter().rev());
+                    *slot += pairs.map(|(a, b)| a * b).sum::<f64>();
+                }
+            }
             Kind::LogNormal { .. } | Kind::Pareto { .. } | Kind::BoundedPareto { .. } => {
                 over_quantiles(|weight, low, high| {
                     let value = self.quantile_of(low, high);

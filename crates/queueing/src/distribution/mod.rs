@@ -39,6 +39,7 @@ enum Kind {
     Empirical(Empirical),
     Mixture(Vec<(f64, Distribution)>),
     Scaled { factor: f64, of: Box<Distribution> },
+    Shifted { by: f64, of: Box<Distribution> },
 }
 
 impl Distribution {
@@ -180,6 +181,19 @@ impl Distribution {
         }))
     }
 
+    /// This distribution with `by` added to every value: what a request costs whatever its size, and
+    /// what it costs by its size.
+    ///
+    /// # Errors
+    /// `by` is negative or not finite.
+    pub fn shifted(self, by: f64) -> Result<Self, ModelError> {
+        let by = non_negative("value", by)?;
+        Ok(Self(Kind::Shifted {
+            by,
+            of: Box::new(self),
+        }))
+    }
+
     /// Whether this is known to be exponential, so that what holds for no other distribution
     /// (Burke's theorem) may be used.
     pub fn is_exponential(&self) -> bool {
@@ -198,6 +212,7 @@ impl Distribution {
         match &self.0 {
             Kind::Deterministic { value } => *value == 0.0,
             Kind::Scaled { of, .. } => of.is_zero(),
+            Kind::Shifted { by, of } => *by == 0.0 && of.is_zero(),
             _ => false,
         }
     }
@@ -262,6 +277,15 @@ impl Distribution {
                 sum
             }
             Kind::Scaled { factor, of } => factor.powi(power) * of.moment(order)?,
+            Kind::Shifted { by, of } => {
+                // (c + X)ⁿ by the binomial formula.
+                let mut sum = by.powi(power);
+                for taken in 1..=order {
+                    let ways = factorial(order) / factorial(taken) / factorial(order - taken);
+                    sum += ways * by.powi((order - taken) as i32) * of.moment(taken)?;
+                }
+                sum
+            }
         })
     }
 
@@ -299,6 +323,7 @@ impl Distribution {
             Kind::Empirical(samples) => samples.cdf(x),
             Kind::Mixture(parts) => parts.iter().map(|(share, part)| share * part.cdf(x)).sum(),
             Kind::Scaled { factor, of } => of.cdf(x / factor),
+            Kind::Shifted { by, of } => of.cdf(x - by),
         }
     }
 
@@ -335,6 +360,7 @@ impl Distribution {
                 parts.last().map_or(0.0, |(_, part)| part.sample(rng))
             }
             Kind::Scaled { factor, of } => factor * of.sample(rng),
+            Kind::Shifted { by, of } => by + of.sample(rng),
         }
     }
 }
@@ -361,6 +387,7 @@ impl fmt::Display for Distribution {
                 write!(f, ")")
             }
             Kind::Scaled { factor, of } => write!(f, "{factor} × {of}"),
+            Kind::Shifted { by, of } => write!(f, "{by} + {of}"),
         }
     }
 }

@@ -42,6 +42,7 @@ impl Distribution {
                 sorted[rank.saturating_sub(1).min(sorted.len() - 1)]
             }
             Kind::Scaled { factor, of } => factor * of.quantile_of(lower, upper),
+            Kind::Shifted { by, of } => by + of.quantile_of(lower, upper),
             Kind::Hypoexponential { .. } | Kind::Erlang { .. } | Kind::Mixture(_) => {
                 self.bisect(lower)
             }

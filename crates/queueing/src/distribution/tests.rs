@@ -19,6 +19,10 @@ fn all() -> Vec<Distribution> {
         ])
         .unwrap(),
         Distribution::erlang(2, 1.0).unwrap().scaled(0.25).unwrap(),
+        Distribution::exponential(3.0)
+            .unwrap()
+            .shifted(0.1)
+            .unwrap(),
     ]
 }
 
@@ -141,4 +145,25 @@ fn a_moment_beyond_what_numbers_hold_is_refused_by_name() {
     // The third may be missing, where two are enough.
     let third = Distribution::deterministic(1e150).unwrap();
     assert_eq!(third.moments().unwrap().third, None);
+}
+
+#[test]
+fn a_shifted_time_has_the_moments_of_the_sum() {
+    let one = Distribution::deterministic(0.7).unwrap();
+    let one = one.shifted(0.3).unwrap();
+    for order in 1..=3 {
+        assert!((one.moment(order).unwrap() - 1.0).abs() < 1e-15, "{order}");
+    }
+    // E[(1 + X)³] = 1 + 3·1/2 + 3·2/4 + 6/8 of an exponential X with rate 2.
+    let later = Distribution::exponential(2.0).unwrap();
+    let later = later.shifted(1.0).unwrap();
+    let moments = later.moments().unwrap();
+    assert!((moments.mean - 1.5).abs() < 1e-15 && (moments.second - 2.5).abs() < 1e-15);
+    assert!((moments.third.unwrap() - 4.75).abs() < 1e-14);
+    assert!((later.quantile(0.5) - (1.0 + 0.5_f64.ln() / -2.0)).abs() < 1e-12);
+    assert!(!later.is_exponential() && !later.is_zero());
+    let nothing = Distribution::deterministic(0.0).unwrap();
+    assert!(nothing.clone().shifted(0.0).unwrap().is_zero());
+    assert!(!nothing.clone().shifted(1.0).unwrap().is_zero());
+    assert!(nothing.shifted(-1.0).is_err());
 }

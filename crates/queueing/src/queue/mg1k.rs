@@ -115,6 +115,10 @@ mod tests {
         for service in [
             Distribution::bounded_pareto(0.1, 100.0, 1.1).unwrap(),
             Distribution::deterministic(0.5).unwrap(),
+            Distribution::exponential(3.0)
+                .unwrap()
+                .shifted(0.2)
+                .unwrap(),
         ] {
             let bounded = mg1k(1.8, &service, 12).unwrap();
             let carried = 1.8 * (1.0 - bounded.blocking) * service.moment(1).unwrap();

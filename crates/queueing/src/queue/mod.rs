@@ -9,10 +9,13 @@
 //! | [`many`] | M/M/k, M/G/k and k × M/G/1 | M/M/k and k × M/G/1 yes; M/G/k approximates |
 //! | [`tandem`] | two stages in a row | only after an exponential first stage |
 //! | [`classes`] | several classes that share one queue | yes |
+//! | [`closed`] | so many clients, each of which asks again when it is answered | yes, where it has a product form |
 //!
-//! All take arrivals from a Poisson process, `arrival_rate` a second, and give times in seconds.
+//! All but the last take arrivals from a Poisson process, `arrival_rate` a second; all give times in
+//! seconds.
 
 pub mod classes;
+pub mod closed;
 pub mod many;
 pub mod mg1;
 pub mod mg1k;

@@ -1,0 +1,250 @@
+//! 003, figures 4-1 to 4-7 and table 4-2: busy share and time of a request over load, by class of
+//! file, and a queueing model that has seen some of the loads and is held against the others.
+
+use super::bed::{Bed, ROLES, SERVER_CORE, STACKS};
+use super::classes::{self, FILES, LARGEST, SEED};
+use super::{Entry, Extent, Setup};
+use crate::experiment::declaration::{
+    Axis, Bound, Citation, Claim, Finding, Measure, Model, Picture,
+};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::load::{Asked, Load};
+use crate::nginx::Nginx;
+use crate::workload::arrivals::poisson;
+use crate::workload::files::{self, File};
+use crate::workload::surge::Popularity;
+use anyhow::{Context, Result, bail};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::Distribution;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub const ENTRY: Entry = Entry {
+    name: "model",
+    source: "003",
+    about: "busy share and time of a request by load and class, beside a model fitted to other loads",
+    needs: &["nginx", "wrk", "taskset"],
+    seconds: (10, 2),
+    declare,
+    open,
+};
+
+const CLASS: &str = "class";
+const LOAD: &str = "load";
+const DELAY: &str = "time of a request";
+const UTILISATION: &str = "busy share of the server's core";
+const RATE: &str = "requests";
+const HIGH: &str = "time of a request, 99 %";
+/// Connections at once, at most.
+const CONNECTIONS: usize = 512;
+/// Requests that are drawn before they begin again.
+const DRAWN: usize = 4_096;
+
+/// Loads, in percent of what both stacks can carry.
+const LOADS: [f64; 6] = [10.0, 25.0, 40.0, 55.0, 70.0, 80.0];
+/// Those that the model does not see: between those that it sees, and beyond them.
+const HELD: [&str; 3] = ["25", "55", "80"];
+
+fn declare(extent: Extent) -> Experiment {
+    let (classes, loads): (&[f64], _) = match extent {
+        Extent::Full => (&[0.0, 1.0, 2.0, 3.0, 4.0], &LOADS[..]),
+        Extent::Quick => (&[0.0, 2.0, 4.0], &LOADS[..5]),
+    };
+    let claim = |says: &str, place: &str, measure: &str, classes: &[&str], ratio| Claim {
+        says: says.into(),
+        citation: Citation {
+            document: "003".into(),
+            place: place.into(),
+        },
+        measure: measure.into(),
+        subject: STACKS[1].into(),
+        to: STACKS[0].into(),
+        at: classes
+            .iter()
+            .map(|class| (CLASS.into(), (*class).into()))
+            .collect(),
+        ratio,
+    };
+    let known = |wanted: &[&'static str]| -> Vec<&'static str> {
+        let is_there = |class: &&str| classes.iter().any(|known| known.to_string() == *class);
+        wanted.iter().copied().filter(is_there).collect()
+    };
+    let (small, large) = (known(&["0", "1"]), known(&["2", "3", "4"]));
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "Busy share and time of a request over load, and what a model says of it".into(),
+        question: "Does a queueing model, fitted to some loads, say what happens at others? 003 drew \
+            its model beside what it measured and tested a dozen means by Kolmogorov and Smirnov, which \
+            delays half as long again would have passed. Here the model sees some loads only, and is \
+            held against the others: the busy share within 10 %, the time of a request within 15 %, or \
+            within the run's own interval."
+            .into(),
+        workload: format!(
+            "arrivals by Poisson, a connection for each request, at most {CONNECTIONS} at once; {FILES} \
+             files of SURGE's sizes in each class (class 4 up to {LARGEST} bytes), asked for by Zipf's \
+             law; loads in percent of what the slower of both stacks carries. Times from when a request \
+             was due. The source: WebStone with exponential pauses, Apache."
+        ),
+        roles: ROLES.into(),
+        axes: vec![
+            Axis::of_numbers(CLASS, "", classes),
+            Axis::of_numbers(LOAD, "%", loads),
+        ],
+        subjects: STACKS.map(String::from).to_vec(),
+        measures: vec![
+            Measure::new(DELAY, "ms"),
+            Measure::new(UTILISATION, "%"),
+            Measure::new(RATE, "1/s"),
+            Measure::new(HIGH, "ms"),
+        ],
+        pictures: vec![Picture {
+            title: "Requests a second by load".into(),
+            x: LOAD.into(),
+            y: RATE.into(),
+            log_x: false,
+            log_y: true,
+        }],
+        findings: Vec::<Finding>::new(),
+        claims: vec![
+            claim(
+                "The engine's host is busier for files up to 10 KB",
+                "figure 4-1",
+                UTILISATION,
+                &small,
+                Bound::AtLeast(1.0),
+            ),
+            claim(
+                "The engine's host is less busy for files above 10 KB",
+                "figure 4-2; there the engine had a machine of its own, here it shares the core",
+                UTILISATION,
+                &large,
+                Bound::AtMost(1.0),
+            ),
+            claim(
+                "A request takes longer on the engine for files up to 10 KB",
+                "figures 4-3 and 4-4",
+                DELAY,
+                &small,
+                Bound::AtLeast(1.0),
+            ),
+            claim(
+                "A request takes less time on the engine for files above 10 KB",
+                "figures 4-5 to 4-7",
+                DELAY,
+                &large,
+                Bound::AtMost(1.0),
+            ),
+        ],
+        model: Some(Model {
+            axis: LOAD.into(),
+            rate: RATE.into(),
+            utilisation: UTILISATION.into(),
+            delay: DELAY.into(),
+            held: HELD.map(String::from).to_vec(),
+        }),
+    }
+}
+
+struct Loads {
+    beds: Vec<Bed>,
+    sets: Vec<Vec<File>>,
+    /// Requests a second that the slower of both stacks carries, by class, once it is known.
+    carried: BTreeMap<usize, f64>,
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    let sets: Vec<Vec<File>> = (0..5)
+        .map(|class| files::surge_class(class, FILES, LARGEST, SEED))
+        .collect();
+    let beds = Bed::both(setup, |site| {
+        sets.iter()
+            .try_for_each(|set| files::write(set, site, SEED))
+    })?;
+    Ok(Box::new(Loads {
+        beds,
+        sets,
+        carried: BTreeMap::new(),
+    }))
+}
+
+impl Loads {
+    fn carried(&mut self, class: usize, window: Duration) -> Result<f64> {
+        if let Some(known) = self.carried.get(&class) {
+            return Ok(*known);
+        }
+        let set = self.sets.get(class).context("no such class")?;
+        let mut least = f64::INFINITY;
+        for bed in &self.beds {
+            let (rate, _) = classes::saturate(bed, set, SEED, window)?;
+            least = least.min(rate);
+        }
+        self.carried.insert(class, least);
+        Ok(least)
+    }
+}
+
+impl Bench for Loads {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let class = at.number(CLASS)? as usize;
+        let rate = self.carried(class, at.window)? * at.number(LOAD)? / 100.0;
+        let bed = &self.beds[usize::from(at.subject == STACKS[1])];
+        let load = Load {
+            server: Nginx::address(),
+            path: "/".into(),
+            close: true,
+            connections: CONNECTIONS,
+            rate,
+            duration: at.window,
+            grace: Load::GRACE,
+        };
+        let asked = asked(&self.sets[class], rate, at)?;
+        let run = || bed.on_client(|| load.run_asking(&asked, Duration::MAX, |_| ()));
+        let (outcome, cost) = bed.account(run)?;
+        if outcome.answered == 0 {
+            bail!("no request was answered");
+        }
+        let core = cost.spent.cores.core(SERVER_CORE);
+        let core = core.context("the server's core has no account")?;
+        // Programs of low priority are nobody's of ours, and gave way.
+        let busy = (core.busy() - core.nice) / core.total().max(1e-9);
+        let mut sample = Sample::default()
+            .with(DELAY, outcome.latency.mean() / 1e6)
+            .with(UTILISATION, busy * 100.0)
+            .with(RATE, outcome.answered as f64 / at.window.as_secs_f64())
+            .with(HIGH, outcome.latency.value_at_quantile(0.99) as f64 / 1e6)
+            .by(cost.limits(at.window));
+        let lost = outcome.failed + outcome.unanswered();
+        if lost > 0 {
+            sample.notes.push(format!(
+                "class {class}, {}: {lost} of {} requests were not answered",
+                at.subject, outcome.due
+            ));
+        }
+        Ok(sample)
+    }
+}
+
+/// Requests for the files of a set, the first most often, at moments drawn by Poisson: the same for
+/// the same seed.
+fn asked(set: &[File], rate: f64, at: &At<'_>) -> Result<Asked> {
+    let mut random = ChaCha8Rng::seed_from_u64(at.seed);
+    let popularity = Popularity::of(set.len())?;
+    let text = |file: &File| {
+        format!(
+            "GET /{} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+            file.name,
+            Nginx::address()
+        )
+        .into_bytes()
+    };
+    let order = (0..DRAWN)
+        .map(|_| u16::try_from(popularity.sample(&mut random)))
+        .collect::<Result<_, _>>()?;
+    Ok(Asked {
+        texts: set.iter().map(text).collect(),
+        order,
+        limit: None,
+        due: poisson(rate, at.window, &mut random),
+    })
+}
