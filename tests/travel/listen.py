@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
 
 def main():
@@ -25,6 +26,9 @@ def second(way):
     _, fds, _, _ = socket.recv_fds(socket.socket(fileno=way), 100, 1)
     listener = socket.socket(fileno=fds[0])
     listener.listen(512)
+    # Until there are clients in the queue, of whom this program accepts none.
+    while not os.path.exists(os.path.join(os.environ["SCRATCH"], "go")):
+        time.sleep(0.01)
     # To and fro: a listening socket that is sent, too.
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.setblocking(False)

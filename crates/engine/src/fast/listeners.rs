@@ -50,6 +50,15 @@ pub struct Offer {
     pub at: Instant,
 }
 
+/// Since when nobody accepts from a listener.
+#[derive(Debug, Clone, Copy)]
+pub struct Left {
+    /// Since then.
+    pub since: Instant,
+    /// When it is looked again whether a copy of its socket is left.
+    pub look: Instant,
+}
+
 /// A listener of the engine.
 #[derive(Debug)]
 pub struct Listener {
@@ -83,6 +92,8 @@ pub struct Listener {
     pub proofs: Vec<u64>,
     /// No willing member has memory for what the connection that waits longest has received.
     pub lacks_memory: bool,
+    /// Nobody accepts from it since, and its clients wait for whoever comes to have the kernel's socket.
+    pub left: Option<Left>,
 }
 
 impl Listener {
@@ -103,6 +114,7 @@ impl Listener {
             how: Steered::Mixed,
             proofs: Vec::new(),
             lacks_memory: false,
+            left: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -25,6 +26,8 @@ pub struct FixedNetwork {
     pub steered: Vec<(IpAddr, u16, Steered)>,
     /// The ports that connections may use.
     pub ports: Vec<u16>,
+    /// The cookies of the sockets that listen, if the kernel tells.
+    pub listening: Arc<Mutex<Option<HashSet<u64>>>>,
 }
 
 impl Network for FixedNetwork {
@@ -84,7 +87,8 @@ impl Network for FixedNetwork {
     }
 
     fn listening_sockets(&mut self) -> Option<HashSet<u64>> {
-        None
+        let listening = self.listening.lock();
+        listening.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn lease_port(&mut self, _: Instant, wanted: Option<u16>) -> Result<u16, Errno> {

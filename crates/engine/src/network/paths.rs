@@ -333,6 +333,7 @@ mod tests {
             peer: MacAddr([4; 6]),
             steered: Vec::new(),
             ports: Vec::new(),
+            listening: std::sync::Arc::default(),
         }
     }
 

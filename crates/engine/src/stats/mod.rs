@@ -71,6 +71,8 @@ reasons! {
     SessionsFull = "sessions_full",
     /// A connection that was passed to another program while too many others were under way.
     TicketsFull = "tickets_full",
+    /// A client in the queue of a listening socket that went to a program which is not on the engine.
+    ListenerLeft = "listener_left",
 }
 
 impl Drop {

@@ -4,9 +4,10 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part of the world")]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::config::Config;
@@ -414,6 +415,8 @@ pub struct World {
     pub desk: Desk,
     pub peer: Peer,
     pub now: Instant,
+    /// The cookies of the kernel's sockets that listen, if the engine is told.
+    pub listening: Arc<Mutex<Option<HashSet<u64>>>>,
 }
 
 impl World {
@@ -444,12 +447,14 @@ impl World {
 
     fn made(config: Config, faults: LinkConfig, control: Control, versions: Versions) -> Self {
         let (near, far) = link(faults).expect("descriptors");
+        let listening = Arc::default();
         let network = FixedNetwork {
             mac: ENGINE_MAC,
             addresses: vec![ENGINE],
             peer: PEER_MAC,
             steered: Vec::new(),
             ports: Vec::new(),
+            listening: Arc::clone(&listening),
         };
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
         let cookie = netns_cookie(&socket).expect("a cookie");
@@ -475,6 +480,7 @@ impl World {
                 next_port: 40_000,
             },
             now: Instant::from_millis(1),
+            listening,
         }
     }
 

@@ -191,6 +191,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             [first] => Some(first),
             _ => None,
         };
+        listener.left = None;
         let name = self.listeners.join(number, session)?;
         if let Some(first) = first {
             // What the only member was offered nobody else could have had until now.

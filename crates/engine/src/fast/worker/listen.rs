@@ -178,7 +178,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             return;
         };
         if listener.is_abandoned() {
-            self.remove_listener(number);
+            self.abandon_listener(number);
         } else {
             // What it was not handed is for the others.
             self.hand_over(number);

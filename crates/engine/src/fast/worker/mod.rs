@@ -17,6 +17,7 @@ mod events;
 mod extents;
 mod facts;
 mod handover;
+mod left;
 mod lent;
 mod link;
 mod listen;

@@ -181,6 +181,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.renew_offers(now);
             found = true;
         }
+        if self.left_due().is_some_and(|due| due <= now) {
+            self.recheck_left(now);
+        }
         if now >= state.tick {
             state.tick = now + TICK;
             self.tick();

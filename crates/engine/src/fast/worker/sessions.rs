@@ -196,7 +196,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         listener.holds = listener.holds.saturating_sub(1);
         if listener.is_abandoned() {
-            self.remove_listener(number);
+            self.abandon_listener(number);
         }
     }
 

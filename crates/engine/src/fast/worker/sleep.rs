@@ -122,7 +122,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             || self.told_opening == Opening::NoPorts
             || self.paths.needs_tick();
         let tick = (ticking || self.backed_up()).then_some(due.tick);
-        let times = [timer, tick, due.deadline, self.offers_due()];
+        let (offers, left) = (self.offers_due(), self.left_due());
+        let times = [timer, tick, due.deadline, offers, left];
         times.into_iter().flatten().min()
     }
 
