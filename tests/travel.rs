@@ -228,6 +228,31 @@ fn a_connection_goes_through_exec() {
 }
 
 #[test]
+fn a_connection_goes_to_what_libc_starts() {
+    if lab::skip_without("a_connection_goes_to_what_libc_starts", &["python3"]) {
+        return;
+    }
+    let mut scene = Scene::start("execute.py");
+    for (way, end) in [
+        ("posix_spawn", "spawned\n"),
+        ("posix_spawnp", "spawned\n"),
+        ("system", "3\n"),
+        ("popen", "4\n"),
+        ("execl", "zero four\n"),
+        ("execlp", "zero four\n"),
+        ("execle", "word\n"),
+    ] {
+        for length in [10, LONG] {
+            let wanted = [&pattern(length)[..], end.as_bytes()].concat();
+            let answer = scene.converse(way, &pattern(length));
+            assert_eq!(ends_with(&answer, &wanted), "", "{way}");
+        }
+    }
+    assert_eq!(scene.counted("passed_unclaimed"), 0.0);
+    scene.at_rest();
+}
+
+#[test]
 fn who_fails_to_execute_goes_on_with_the_connection() {
     if lab::skip_without(
         "who_fails_to_execute_goes_on_with_the_connection",
@@ -257,8 +282,11 @@ fn a_listening_socket_goes_from_program_to_program() {
     let mut streams: Vec<TcpStream> = (0..20).map(|_| scene.connect()).collect();
     std::fs::write(scene.world.scratch().join("go"), "").expect("a file");
     streams.extend((0..20).map(|_| scene.connect()));
-    for mut stream in streams {
+    for stream in &streams {
+        // They are served one after the other, in any order.
         stream.shutdown(Shutdown::Write).expect("a connection");
+    }
+    for mut stream in streams {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         assert_eq!(answer, "third ");

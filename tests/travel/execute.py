@@ -1,7 +1,8 @@
 """A server as inetd is: each connection is the standard input and output of a program. The first line
 names it: `cat`, `python` (this file again), `twice` (a shell that runs a pipeline), or `fails`, where
-there is no such program and the server itself answers."""
+there is no such program and the server itself answers. The others are ways to start one through libc."""
 
+import ctypes
 import os
 import signal
 import socket
@@ -29,6 +30,48 @@ PROGRAMS = {
     b"fails": [BROKEN],
 }
 
+LIBC = ctypes.CDLL(None)
+LIBC.popen.restype = ctypes.c_void_p
+
+
+def spawned(connection, spawn, path, environment):
+    """It is closed on exec, and only what is made of it is there."""
+    actions = [(os.POSIX_SPAWN_DUP2, connection.fileno(), number) for number in (0, 1)]
+    os.waitpid(spawn(path, ["cat"], environment, file_actions=actions), 0)
+    connection.sendall(b"spawned\n")
+
+
+def system(connection):
+    status = os.system("cat; exit 3")
+    connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+
+
+def popen(connection):
+    stream = LIBC.popen(b"cat; exit 4", b"r")
+    buffer = ctypes.create_string_buffer(65536)
+    while length := LIBC.fread(buffer, 1, len(buffer), ctypes.c_void_p(stream)):
+        connection.sendall(buffer.raw[:length])
+    status = LIBC.pclose(ctypes.c_void_p(stream))
+    connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+
+
+def execle(_):
+    environment = (ctypes.c_char_p * 2)(b"WORD=word", None)
+    LIBC.execle(b"/bin/sh", b"sh", b"-c", b"cat; echo $WORD", None, environment)
+
+
+# Of those by exec, the words stand in registers and on the stack.
+WAYS = {
+    b"posix_spawn": lambda it: spawned(it, os.posix_spawn, "/bin/cat", os.environ),
+    b"posix_spawnp": lambda it: spawned(it, os.posix_spawnp, "cat", {}),
+    b"system": system,
+    b"popen": popen,
+    b"execl": lambda _: LIBC.execl(b"/bin/sh", b"sh", b"-c", b"cat; echo $0 $4", *WORDS, None),
+    b"execlp": lambda _: LIBC.execlp(b"sh", b"sh", b"-c", b"cat; echo $0 $4", *WORDS, None),
+    b"execle": execle,
+}
+WORDS = [b"zero", b"one", b"two", b"three", b"four", b"five"]
+
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 listener = socket.create_server(("", 7000), backlog=512)
 while True:
@@ -40,6 +83,13 @@ while True:
     line = b""
     while not line.endswith(b"\n"):
         line += connection.recv(1)
+    if way := WAYS.get(line.strip()):
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if not line.startswith(b"posix"):
+            for number in (0, 1):
+                os.dup2(connection.fileno(), number)
+        way(connection)
+        os._exit(0)
     for number in (0, 1):
         os.dup2(connection.fileno(), number)
     program = PROGRAMS[line.strip()]

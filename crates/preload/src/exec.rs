@@ -7,8 +7,8 @@
 //!
 //! A connection of the engine's goes along as a ticket ([`travel`](crate::travel)), which the new
 //! program claims when it starts. If the engine gives none, the new program has a descriptor that is not
-//! connected (ENOTCONN), and the engine is told so. What libc executes by calls of its own (execl and
-//! its kin, posix_spawn) passes without a word.
+//! connected (ENOTCONN), and the engine is told so. What libc starts by calls within it (posix_spawn and
+//! its kin) is the matter of [`spawn`](crate::spawn).
 
 use core::ffi::{CStr, c_char, c_int};
 use std::ffi::CString;
@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use crate::raw::{errno, result, set_errno, sys};
 use crate::table::Held;
 use crate::travel::{CONNECTION, Departing};
-use crate::{session, start, table};
+use crate::{inside, session, start, table};
 
 /// Why the new program's descriptor is of no use.
 const PASSED: &str = "passed through exec: the new program cannot use it";
@@ -32,12 +32,15 @@ pub unsafe fn execve(
     environment: *const *const c_char,
 ) -> Errno {
     // SAFETY: as the caller promises.
-    let extended = unsafe { extend(environment) };
+    let extended = unsafe { extend(environment, &[]) };
     let environment = extended.as_ref().map_or(environment, |list| list.as_ptr());
     // SAFETY: as the caller promises.
     let passed = unsafe { Passed::tell(Some(path)) };
-    // SAFETY: as the caller promises; the list that was extended lives on.
-    match result(unsafe { sys!(libc::SYS_execve, path, arguments, environment) }) {
+    let executed = outside(|| {
+        // SAFETY: as the caller promises; the list that was extended lives on.
+        result(unsafe { sys!(libc::SYS_execve, path, arguments, environment) })
+    });
+    match executed {
         Err(error) => {
             if let Some(passed) = passed {
                 passed.take_back();
@@ -49,15 +52,36 @@ pub unsafe fn execve(
     }
 }
 
-/// Calls `exec`, one of libc's ways to execute a program, and returns what it returns if that fails.
-pub fn with<T>(exec: impl FnOnce() -> T) -> T {
+/// Calls `exec`, one of libc's ways to execute a program, with the environment that the program is to
+/// have, and returns what it returns if that fails.
+///
+/// # Safety
+/// `environment` is null or a list of strings that ends with null.
+pub unsafe fn with<T>(
+    environment: *const *const c_char,
+    exec: impl FnOnce(*const *const c_char) -> T,
+) -> T {
+    // SAFETY: as the caller promises.
+    let extended = unsafe { extend(environment, &[]) };
+    let environment = extended.as_ref().map_or(environment, |list| list.as_ptr());
     // SAFETY: there is no path.
     let passed = unsafe { Passed::tell(None) };
-    let result = exec();
+    let result = outside(|| exec(environment));
     if let Some(passed) = passed {
         let errno = errno();
         passed.take_back();
         set_errno(errno);
+    }
+    result
+}
+
+/// Makes a call that begins another program, which has this thread's signal mask: none is held back for
+/// the locks of this library.
+pub fn outside<T>(call: impl FnOnce() -> T) -> T {
+    let depth = inside::sleeps();
+    let result = call();
+    if let Some(depth) = depth {
+        inside::wakes(depth);
     }
     result
 }
@@ -109,13 +133,17 @@ impl Passed {
     }
 }
 
-/// The environment with what is missing, if it is to be added.
+/// The environment with what is missing, if it is to be added: if a socket of the engine's goes along,
+/// those under the numbers in `more` among them.
 ///
 /// # Safety
 /// `environment` is null or a list of strings that ends with null.
-unsafe fn extend(environment: *const *const c_char) -> Option<Vec<*const c_char>> {
+pub unsafe fn extend(
+    environment: *const *const c_char,
+    more: &[c_int],
+) -> Option<Vec<*const c_char>> {
     let needed = start::settings().map(|settings| &settings.environment)?;
-    if !hands_over() || environment.is_null() {
+    if environment.is_null() || !hands_over(more) {
         return None;
     }
     let mut list = Vec::new();
@@ -150,14 +178,16 @@ unsafe fn extend(environment: *const *const c_char) -> Option<Vec<*const c_char>
     Some(list)
 }
 
-/// Whether a listening socket or connection of the engine's stays open in the program that is executed.
-fn hands_over() -> bool {
+/// Whether a listening socket or connection of the engine's stays open in the program that is executed, or
+/// is one of `more`.
+fn hands_over(more: &[c_int]) -> bool {
     let ours = |held: &Held| held.listener().is_some() || held.stream().is_some();
-    inherited(ours).next().is_some()
+    let mut named = more.iter().filter_map(|fd| table::get(*fd));
+    named.any(|held| ours(&held)) || inherited(ours).next().is_some()
 }
 
 /// The descriptors that stay open in the program that is executed, of those that are `meant`.
-fn inherited(meant: impl Fn(&Held) -> bool) -> impl Iterator<Item = c_int> {
+pub fn inherited(meant: impl Fn(&Held) -> bool) -> impl Iterator<Item = c_int> {
     table::used(0, u32::MAX).filter(move |&fd| {
         // SAFETY: asks for a flag.
         let flags = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFD) });

@@ -9,11 +9,12 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use host::ForkToken;
 
-use crate::{inside, pool, report, session, wait};
+use crate::{inside, pool, report, session, spawn, wait};
 
 /// What is carried from before a fork to after it.
 struct Crossing {
     token: Option<ForkToken>,
+    _programs: spawn::Quiet,
     _reports: report::Quiet,
     _pool: pool::Quiet,
     _sleepers: wait::Quiet,
@@ -41,11 +42,14 @@ extern "C" fn before() {
     // A handler would wait for what is locked here.
     inside::enter();
     HAPPENED.store(true, Ordering::Relaxed);
+    // First: a program that is being started takes connections along.
+    let programs = spawn::quiet();
     // Before the session's locks, as where something is said.
     let reports = report::quiet();
     let token = session::current().map(|session| session.before_fork());
     let crossing = Crossing {
         token,
+        _programs: programs,
         _reports: reports,
         _pool: pool::quiet(),
         _sleepers: wait::quiet(),

@@ -40,6 +40,7 @@ mod report;
 mod select;
 mod session;
 mod signals;
+mod spawn;
 mod start;
 mod stdio;
 mod stream;

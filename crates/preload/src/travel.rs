@@ -269,6 +269,8 @@ struct Departed {
     held: Held,
     /// What it was, if there is a ticket.
     before: Option<OwnedFd>,
+    /// O_CLOEXEC, if the number is closed on exec.
+    flags: c_int,
 }
 
 impl Departing {
@@ -284,13 +286,22 @@ impl Departing {
                 tickets.push((held.clone(), ticket));
                 tickets.len() - 1
             });
+            // SAFETY: asks for a flag.
+            let closes = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFD) })
+                .is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize != 0);
+            let flags = if closes { libc::O_CLOEXEC } else { 0 };
             let before = tickets[at].1.as_ref().and_then(|ticket| {
                 let before = duplicate(fd).ok()?;
                 // SAFETY: what the number was is kept.
-                result(unsafe { sys!(libc::SYS_dup3, ticket.as_raw_fd(), fd, 0usize) }).ok()?;
+                result(unsafe { sys!(libc::SYS_dup3, ticket.as_raw_fd(), fd, flags) }).ok()?;
                 Some(before)
             });
-            numbers.push(Departed { fd, held, before });
+            numbers.push(Departed {
+                fd,
+                held,
+                before,
+                flags,
+            });
         }
         Self { numbers }
     }
@@ -303,13 +314,19 @@ impl Departing {
 
     /// The program stays, and has its connections.
     pub fn stay(self) {
-        for Departed { fd, held, before } in self.numbers {
+        for Departed {
+            fd,
+            held,
+            before,
+            flags,
+        } in self.numbers
+        {
             // Another thread may have closed it meanwhile.
             if let Some(before) = before
                 && table::get(fd).is_some_and(|now| now.is(&held))
             {
                 // SAFETY: the number is the connection's, and is what it was again.
-                unsafe { sys!(libc::SYS_dup3, before.as_raw_fd(), fd, 0usize) };
+                unsafe { sys!(libc::SYS_dup3, before.as_raw_fd(), fd, flags) };
             }
         }
     }

@@ -18,6 +18,7 @@ mod option;
 mod process;
 mod signals;
 mod socket;
+mod spawn;
 mod stdio;
 mod syscall;
 mod threads;

@@ -1,8 +1,7 @@
 //! New processes.
 //!
 //! `fork`, and `daemon` which calls it, reach us through the handlers that
-//! [`start`](crate::start) registers. `posix_spawn`, `system` and `popen` go straight from a
-//! child that shares our memory to another program, which is right as it is.
+//! [`start`](crate::start) registers. What libc starts by calls within it is in [`super::spawn`].
 
 use core::ffi::{c_char, c_int};
 
@@ -10,6 +9,30 @@ use super::exports;
 use crate::next::next;
 use crate::raw::libc_return;
 use crate::{exec, fork, numbers};
+
+/// The arguments of a program that C does not name lie in registers and, from the sixth on, on the stack.
+/// Put there, too, below the others, they are the list that execv takes. The return address lies between
+/// and makes room.
+macro_rules! with_list {
+    ($function:ident) => {
+        core::arch::naked_asm!(
+            "pop rax",
+            "push r9",
+            "push r8",
+            "push rcx",
+            "push rdx",
+            "push rsi",
+            "mov rsi, rsp",
+            "push rax",
+            "call {function}",
+            "pop rcx",
+            "add rsp, 40",
+            "push rcx",
+            "ret",
+            function = sym $function,
+        )
+    };
+}
 
 unsafe extern "C" {
     static environ: *const *const c_char;
@@ -57,15 +80,14 @@ exports! {
     }
 
     fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
-        exec::with(|| {
-            next!(execvp(file => *const c_char, arguments => *const *const c_char) -> c_int, -1)
-        })
+        // SAFETY: as execvp; the environment is the program's.
+        unsafe { execvpe(file, arguments, environ) }
     }
 
     fn execvpe(
         file: *const c_char, arguments: *const *const c_char, environment: *const *const c_char,
     ) -> c_int {
-        exec::with(|| {
+        let call = |environment| {
             next!(
                 execvpe(
                     file => *const c_char, arguments => *const *const c_char,
@@ -73,13 +95,15 @@ exports! {
                 ) -> c_int,
                 -1
             )
-        })
+        };
+        // SAFETY: as execvpe.
+        unsafe { exec::with(environment, call) }
     }
 
     fn fexecve(
         fd: c_int, arguments: *const *const c_char, environment: *const *const c_char,
     ) -> c_int {
-        exec::with(|| {
+        let call = |environment| {
             next!(
                 fexecve(
                     fd => c_int, arguments => *const *const c_char,
@@ -87,6 +111,63 @@ exports! {
                 ) -> c_int,
                 -1
             )
-        })
+        };
+        // SAFETY: as fexecve.
+        unsafe { exec::with(environment, call) }
+    }
+
+    #[unsafe(naked)]
+    fn execl(path: *const c_char, first: *const c_char) -> c_int {
+        with_list!(listed)
+    }
+
+    #[unsafe(naked)]
+    fn execlp(file: *const c_char, first: *const c_char) -> c_int {
+        with_list!(looked_for)
+    }
+
+    #[unsafe(naked)]
+    fn execle(path: *const c_char, first: *const c_char) -> c_int {
+        with_list!(with_environment)
+    }
+}
+
+/// execl.
+///
+/// # Safety
+/// As execv.
+unsafe extern "C" fn listed(path: *const c_char, arguments: *const *const c_char) -> c_int {
+    // SAFETY: as the caller promises; the environment is the program's.
+    unsafe { execve(path, arguments, environ) }
+}
+
+/// execlp.
+///
+/// # Safety
+/// As execvp.
+unsafe extern "C" fn looked_for(file: *const c_char, arguments: *const *const c_char) -> c_int {
+    // SAFETY: as the caller promises; the environment is the program's.
+    unsafe { execvpe(file, arguments, environ) }
+}
+
+/// execle: the environment comes after the end of the list.
+///
+/// # Safety
+/// As execve.
+unsafe extern "C" fn with_environment(
+    path: *const c_char,
+    arguments: *const *const c_char,
+) -> c_int {
+    let mut end = arguments;
+    // SAFETY: as the caller promises.
+    unsafe {
+        while !(*end).is_null() {
+            end = end.add(1);
+        }
+        execve(
+            path,
+            arguments,
+            end.add(1).cast::<*const *const c_char>().read(),
+        )
     }
 }

@@ -7,7 +7,7 @@ use super::exports;
 use crate::next::next;
 use crate::numbers::{closed_within, handed_out};
 use crate::raw::libc_return;
-use crate::{stdio, table};
+use crate::{spawn, stdio, table};
 
 /// The arguments that C does not name lie in registers and on the stack, and a `va_list` says where.
 /// This makes one, as a C compiler would, and calls the function that takes it: the registers are
@@ -96,6 +96,10 @@ exports! {
     }
 
     fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
+        if spawn::takes_along() {
+            // SAFETY: the program gives two strings.
+            return unsafe { spawn::popen(command, mode) };
+        }
         file(next!(popen(command => *const c_char, mode => *const c_char) -> *mut FILE, core::ptr::null_mut()))
     }
 

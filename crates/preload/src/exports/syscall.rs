@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_long, c_ulong};
 
 use super::exports;
-use super::{data, descriptor, events, makers, message, option, socket};
+use super::{data, descriptor, events, makers, message, option, process, socket};
 use crate::{fork, numbers, raw};
 
 exports! {
@@ -171,6 +171,7 @@ unsafe extern "C-unwind" fn by_number(
                 let made = fork::through(|| raw::call(number, [a, b, c, d, e, f]));
                 raw::libc_result(made) as c_long
             }
+            libc::SYS_execve => process::execve(a as _, b as _, c as _) as c_long,
             libc::SYS_io_uring_setup if crate::io_uring::is_refused() => {
                 raw::set_errno(libc::ENOSYS);
                 -1
