@@ -10,6 +10,7 @@ use engine::stats::Drop;
 use netdev::sim::LinkConfig;
 use queue_pair::control::{Channel, Fds, Reply, Request, VERSION};
 use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
+use rustix::fs::{FallocateFlags, fallocate};
 use world::{Host, World};
 
 /// A world with a victim that has a connection of its own, and a liar with one too.
@@ -44,7 +45,10 @@ impl Scene {
         assert_eq!(ended, Some(tcp::Failure::Reset));
         let closed = self.liar.channel.try_receive::<Reply>();
         assert!(closed.is_err(), "its control connection is closed");
+        self.the_victim_goes_on();
+    }
 
+    fn the_victim_goes_on(mut self) {
         let (conn, peer) = self.victims;
         self.world.peer.send(self.world.now, peer, b"still there?");
         self.world.settle();
@@ -59,6 +63,42 @@ impl Scene {
         self.liar.submit(submission);
         self.only_the_liar_is_gone();
     }
+}
+
+#[test]
+fn memory_that_goes_missing_ends_the_session() {
+    // What is received is to be placed there, or what is sent is to be found there.
+    for receives in [true, false] {
+        let mut scene = scene();
+        let (conn, peer) = scene.liars;
+        queue_pair::lost::lose_pages(&scene.liar.memory).expect("it is mapped");
+        if receives {
+            let now = scene.world.now;
+            scene.world.peer.send(now, peer, b"to nowhere");
+            scene.world.settle();
+        } else {
+            // Its ring is gone as well: all that the engine finds there is zeros.
+            scene.liar.send(conn, b"from nowhere", 0);
+            scene.world.settle();
+        }
+        scene.only_the_liar_is_gone();
+    }
+}
+
+#[test]
+fn holes_in_the_memory_hurt_nobody_else() {
+    let mut scene = scene();
+    let (conn, peer) = scene.liars;
+    let len = rustix::fs::fstat(&scene.liar.memory)
+        .expect("a file")
+        .st_size as u64;
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    fallocate(&scene.liar.memory, hole, 0, len).expect("nothing keeps it from that");
+    scene.liar.send(conn, b"after it", 0);
+    let now = scene.world.now;
+    scene.world.peer.send(now, peer, b"all the same");
+    scene.world.pass(Duration::from_secs(1));
+    scene.the_victim_goes_on();
 }
 
 #[test]

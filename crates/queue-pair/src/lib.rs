@@ -19,6 +19,8 @@
 //! bounds-checked `&[AtomicU8]` and raw copies. What cannot be honest ends in a [`Violation`] that
 //! carries the offending values; the engine answers it by ending that session and no other.
 //!
+//! It can also take pages of the region away. That stops nobody: see [`lost`].
+//!
 //! Work per call is bounded whatever the other side writes: a consumer takes at most one ring's
 //! capacity of entries before it must [release](ring::Consumer::release) them.
 
@@ -47,6 +49,8 @@ pub mod doorbell;
 mod kernel_socket;
 #[cfg(not(loom))]
 mod layout;
+#[cfg(not(loom))]
+pub mod lost;
 #[cfg(not(loom))]
 pub mod memfd;
 #[cfg(not(loom))]

@@ -1,4 +1,5 @@
-//! Memory files whose size is sealed, so that a mapping of them can never fault.
+//! Memory files whose size is sealed: no part of a mapping of them is ever behind their end. Their pages
+//! are another matter: see [`lost`](crate::lost).
 
 use crate::Violation;
 use rustix::fd::{AsFd, OwnedFd};

@@ -10,6 +10,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::alloc;
 use std::io;
 
+use crate::lost::{self, Watched};
+
 /// The alignment of every memory: a page.
 pub(crate) const PAGE: usize = 4096;
 
@@ -19,6 +21,8 @@ pub(crate) struct Memory {
     base: NonNull<u8>,
     len: usize,
     backing: Backing,
+    /// A page that is missing is replaced, and remembered here.
+    watched: Option<Watched>,
 }
 
 #[derive(Debug)]
@@ -52,7 +56,19 @@ impl Memory {
             base,
             len,
             backing: Backing::Mapping,
+            watched: None,
         })
+    }
+
+    /// From now on a page that the kernel cannot give when it is touched is one of zeros instead.
+    pub(crate) fn survive_loss(mut self) -> io::Result<Self> {
+        self.watched = Some(lost::watch(self.base.as_ptr(), self.len)?);
+        Ok(self)
+    }
+
+    /// Whether there was such a page, so that what is read here is not what others write.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.watched.as_ref().is_some_and(Watched::is_lost)
     }
 
     /// Private memory of this process, on pages of its own. `len` is not zero.
@@ -71,6 +87,7 @@ impl Memory {
             base,
             len,
             backing: Backing::Mapping,
+            watched: None,
         })
     }
 
@@ -100,6 +117,7 @@ impl Memory {
             base,
             len,
             backing: Backing::Heap(layout),
+            watched: None,
         }
     }
 
@@ -164,6 +182,8 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        // Before its addresses can be somebody else's.
+        self.watched = None;
         match self.backing {
             // SAFETY: the mapping is ours, and nothing borrowed from `self` outlives it. It fails
             // only for arguments that `map` could not have produced.

@@ -44,6 +44,7 @@ pub struct EngineSide {
     pub core: CoreWord,
     /// Where everything lies.
     pub layout: Layout,
+    memory: Arc<Memory>,
 }
 
 /// What a host process holds of a region.
@@ -78,8 +79,11 @@ pub struct HostSide {
 pub fn create(layout: &Layout) -> io::Result<(OwnedFd, EngineSide)> {
     let len = usize::try_from(layout.total_len).map_err(|_| io::ErrorKind::OutOfMemory)?;
     let fd = memfd::create("outboard-region", layout.total_len)?;
-    let memory = Arc::new(Memory::map(&fd, len)?);
+    let memory = Arc::new(Memory::map(&fd, len)?.survive_loss()?);
     layout.publish(&memory);
+    if memory.is_lost() {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
     Ok((fd, EngineSide::new(&memory, *layout)))
 }
 
@@ -137,7 +141,14 @@ impl EngineSide {
             opening: OpeningWord::new(RegionWord::new(memory, layout::OPENING_AT)),
             core: CoreWord::new(RegionWord::new(memory, layout::CORE_AT)),
             layout,
+            memory: Arc::clone(memory),
         }
+    }
+
+    /// Whether the kernel had a page of it to give no more: what is read there is zeros, what is written
+    /// the host does not see, and the session is to end. See [`lost`](crate::lost).
+    pub fn is_lost(&self) -> bool {
+        self.memory.is_lost()
     }
 }
 

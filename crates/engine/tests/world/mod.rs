@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -232,6 +232,8 @@ impl Peer {
 /// An attached process, spoken for by the test.
 pub struct Host {
     pub channel: Channel,
+    /// The file of the region.
+    pub memory: OwnedFd,
     pub region: HostSide,
     pub completions: Vec<Completion>,
     /// The kernel's listening sockets, as a server keeps them.
@@ -564,9 +566,11 @@ impl World {
 
     /// A process that has attached, by what it was given.
     pub fn host(&self, channel: Channel, mut fds: Fds) -> Host {
-        let region = region::attach(fds.remove(0).as_fd()).expect("a region");
+        let memory = fds.remove(0);
+        let region = region::attach(&memory).expect("a region");
         Host {
             channel,
+            memory,
             region,
             completions: Vec::new(),
             kernel: Vec::new(),

@@ -47,6 +47,9 @@ pub enum EndReason {
     /// It named a listener that it does not have.
     #[error("listener {0} is not its own")]
     ForeignListener(u32),
+    /// The kernel had no page to give where its memory was touched.
+    #[error("a page of its memory is missing, and the kernel has none to give")]
+    MemoryLost,
     /// The engine is being stopped.
     #[error("the engine is being stopped")]
     Stopping,

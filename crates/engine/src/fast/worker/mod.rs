@@ -37,7 +37,7 @@ mod tickets;
 mod transmit;
 
 use netdev::{Device, Loopback};
-use queue_pair::{Area, Opening};
+use queue_pair::{Area, Opening, lost};
 use tcp::{Instant, Stack};
 use wire::icmp;
 use wire::segment::{ChecksumPolicy, Malformed, parse};
@@ -121,6 +121,8 @@ pub struct Worker<D, N> {
     shed_hand: u32,
     /// The time of this turn.
     now: Instant,
+    /// How often a page of a session's memory was missing, as far as that was looked at.
+    pages_lost: u64,
     /// Sessions that broke the rules in this turn.
     breaches: Vec<(SessionId, EndReason)>,
     /// Sessions that have connections together with others.
@@ -181,6 +183,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             lacked_at: 0,
             shed_hand: 0,
             now: Instant::ZERO,
+            pages_lost: lost::pages_lost(),
             breaches: Vec::new(),
             sharers: Vec::new(),
             catch_up_left: 0,

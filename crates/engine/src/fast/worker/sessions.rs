@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::AsFd;
 
 use netdev::Device;
-use queue_pair::Completion;
 use queue_pair::control::Farewell;
 use queue_pair::doorbell::{Bell, Ringer};
+use queue_pair::{Completion, lost};
 use rustix::io::Errno;
 use tcp::{ConnId, Request};
 
@@ -253,10 +253,22 @@ impl<D: Device, N: Network> Worker<D, N> {
             .collect()
     }
 
-    /// Ends the sessions that broke the rules in this turn.
+    /// Ends the sessions that broke the rules in this turn, or whose memory is not whole any more.
     pub(super) fn end_breached(&mut self) {
+        if lost::pages_lost() != self.pages_lost {
+            self.find_lost();
+        }
         while let Some((id, reason)) = self.breaches.pop() {
             self.end_session(id, reason);
+        }
+    }
+
+    fn find_lost(&mut self) {
+        self.pages_lost = lost::pages_lost();
+        for (id, session) in self.sessions.iter() {
+            if session.ended.is_none() && session.region.is_lost() {
+                self.breaches.push((id, EndReason::MemoryLost));
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use core::sync::atomic::AtomicU8;
 use arrayvec::ArrayVec;
 use netdev::{Device, LargeSend, Loopback, PartialChecksum, SendError, loopback};
 use queue_pair::{Area, copy_in, copy_out, copy_out_sum};
+use rustix::io::Errno;
 use tcp::{ConnId, FrameSink, Instant, Outgoing, SinkFull};
 use wire::checksum::Sum;
 use wire::ethernet::{MacAddr, Vlan};
@@ -22,6 +23,8 @@ use super::local::came_through_queue;
 
 /// Pieces of payload in one large send; more are copied together first.
 const MAX_PIECES: usize = 64;
+/// Bytes of memory that is there or missing as a whole.
+const PAGE: usize = 4096;
 /// The largest packet that IP can say.
 const MAX_PACKET: usize = 65_535;
 
@@ -264,11 +267,25 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
                 Ok(())
             }
             Err(SendError::Busy) => Err(SinkFull),
+            Err(SendError::Refused(errno)) if errno == Errno::FAULT.raw_os_error() => {
+                // The kernel has met a page that is missing. Who touches it finds out whose it is.
+                touch(&pieces);
+                self.counters.drop(Drop::DeviceRefused);
+                Ok(())
+            }
             Err(SendError::Unsupported | SendError::TooLarge | SendError::Refused(_)) => {
                 self.counters.drop(Drop::DeviceRefused);
                 Ok(())
             }
         }
+    }
+}
+
+/// Reads a byte of each page, so that those that are missing are replaced and told of.
+fn touch(pieces: &[&[AtomicU8]]) {
+    for piece in pieces {
+        let ends = piece.iter().step_by(PAGE).chain(piece.last());
+        ends.for_each(|byte| copy_out(core::slice::from_ref(byte), &mut [0]));
     }
 }
 
