@@ -11,6 +11,7 @@ const LIVE: &[&str] = &[
     "limits.control_connections",
     "limits.orphans",
     "limits.reports",
+    "limits.requests_per_second",
     "limits.sessions",
     "limits.sessions_per_user",
     "moderation_microseconds",
@@ -62,6 +63,7 @@ impl Config {
         self.limits.control_connections = new.limits.control_connections;
         self.limits.orphans = new.limits.orphans;
         self.limits.reports = new.limits.reports;
+        self.limits.requests_per_second = new.limits.requests_per_second;
         self.limits.sessions = new.limits.sessions;
         self.limits.sessions_per_user = new.limits.sessions_per_user;
         self.tcp.congestion = new.tcp.congestion;
@@ -147,7 +149,7 @@ mod tests {
             "spin_microseconds = 99\nmoderation_microseconds = 9\ndrain_seconds = 3\n[tcp]\n\
              hop_limit = 7\ncongestion = \"reno\"\npacing_burst = 3\nsyn_cookies = false\n[limits]\n\
              accept_backlog = 9\ncontrol_connections = 99\norphans = 9\nreports = 9\nsessions = 9\n\
-             sessions_per_user = 9\n[access]\ndeny = [{ ports = \"81\" }]\n",
+             sessions_per_user = 9\nrequests_per_second = 9\n[access]\ndeny = [{ ports = \"81\" }]\n",
         )
         .expect("valid");
         let mut running = Config::default();

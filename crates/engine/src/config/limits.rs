@@ -27,11 +27,12 @@ pub struct Limits {
     pub challenge_acks_per_second: u32,
     /// RSTs a second for segments that belong to nothing.
     pub resets_per_second: u32,
-    /// Listeners.
+    /// Listeners; one user but root has at most half of them, and an eighth is for root alone.
     pub listeners: u32,
     /// Connections of one listener that wait for a process to accept them.
     pub accept_backlog: u32,
-    /// Attached processes, and those that have ended while what they sent is still on its way.
+    /// Attached processes, and those that have ended while what they sent is still on its way. An eighth
+    /// is for root alone.
     pub sessions: u32,
     /// The same of one user, once only a quarter of them is left.
     pub sessions_per_user: u32,
@@ -50,6 +51,9 @@ pub struct Limits {
     /// Control connections, attached or not; one user but root has at most half of them, and an
     /// eighth is for root alone.
     pub control_connections: u32,
+    /// Requests a second of each user but root on the control socket: those beyond it wait. To attach
+    /// counts as ten, to ask for all counts or many connections as five.
+    pub requests_per_second: u32,
     /// Ports leased from the kernel for connections that the engine opens.
     pub leased_ports: u32,
     /// Reports of sockets that are not offloaded, kept for each process.
@@ -79,6 +83,7 @@ impl Default for Limits {
             held_frames: 256,
             paths: 16_384,
             control_connections: 8_192,
+            requests_per_second: 10_000,
             leased_ports: 8_192,
             reports: 256,
         }
@@ -131,6 +136,7 @@ impl Limits {
         of("held_frames", self.held_frames, 0, 65_536)?;
         of("paths", self.paths, 16, 1 << 20)?;
         of("control_connections", self.control_connections, 1, 65_536)?;
+        of("requests_per_second", self.requests_per_second, 1, 1 << 30)?;
         of("leased_ports", self.leased_ports, 0, 28_000)?;
         of("reports", self.reports, 0, 65_536)
     }

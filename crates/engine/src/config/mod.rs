@@ -6,6 +6,7 @@ mod access;
 mod changes;
 mod limits;
 mod queues;
+pub mod shares;
 mod tcp;
 
 use std::net::SocketAddr;

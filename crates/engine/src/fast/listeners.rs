@@ -66,6 +66,8 @@ pub struct Listener {
     pub number: u32,
     /// Its name in the stack.
     pub id: ListenerId,
+    /// The user whose it counts as: who was first.
+    pub uid: u32,
     /// What it listens on; an unspecified address stands for all of the interface's own.
     pub local: SocketAddr,
     /// For the unspecified IPv6 address: without IPv4.
@@ -98,10 +100,11 @@ pub struct Listener {
 
 impl Listener {
     /// A listener without members.
-    pub fn new(id: ListenerId, local: SocketAddr, v6_only: bool, backlog: u32) -> Self {
+    pub fn new(id: ListenerId, uid: u32, local: SocketAddr, v6_only: bool, backlog: u32) -> Self {
         Self {
             number: 0,
             id,
+            uid,
             local,
             v6_only,
             backlog,
@@ -356,7 +359,7 @@ mod tests {
             index: 0,
             generation: 0,
         };
-        Listener::new(id, local.parse().unwrap(), v6_only, 8)
+        Listener::new(id, 0, local.parse().unwrap(), v6_only, 8)
     }
 
     #[test]

@@ -69,6 +69,13 @@ reasons! {
     SessionsOfUser = "sessions_of_user",
     /// A program that would have been one session too many.
     SessionsFull = "sessions_full",
+    /// A fork while there were too many children that had not attached, of its user or in all.
+    ForksFull = "forks_full",
+    /// A listener that would have been one too many, of its user or in all.
+    ListenersFull = "listeners_full",
+    /// Times that a control connection was not read for a while, because its user had asked for as much
+    /// as one may in a second.
+    RequestsDelayed = "requests_delayed",
     /// A connection that was passed to another program while too many others were under way.
     TicketsFull = "tickets_full",
     /// A client in the queue of a listening socket that went to a program which is not on the engine.
@@ -87,6 +94,8 @@ impl Drop {
             Self::ReportsFull => Some("raise limits.reports"),
             Self::SessionsOfUser => Some("raise limits.sessions_per_user"),
             Self::SessionsFull => Some("raise limits.sessions"),
+            Self::ListenersFull => Some("raise limits.listeners"),
+            Self::RequestsDelayed => Some("raise limits.requests_per_second"),
             _ => None,
         }
     }

@@ -14,11 +14,12 @@ use rustix::io::Errno;
 use tcp::{ConnOptions, ListenError, ListenSpec};
 
 use super::Worker;
-use crate::config::Congestion;
+use crate::config::{Congestion, shares};
 use crate::fast::connections::SessionId;
 use crate::fast::listeners::Listener;
 use crate::network::{Network, Steered};
 use crate::slow::control::Proof;
+use crate::stats::Drop;
 
 /// Endpoints without a listener that are still steered.
 #[derive(Debug, Default)]
@@ -86,6 +87,12 @@ impl<D: Device, N: Network> Worker<D, N> {
         if !(local.ip().is_unspecified() || own || self.is_here(local.ip())) {
             return Err(Errno::OPNOTSUPP);
         }
+        let uid = self.sessions.get(session).map_or(0, |s| s.process.uid);
+        let holders = self.listeners.iter().map(|listener| listener.uid);
+        if !shares::has_room(self.config.limits.listeners as usize, uid, holders) {
+            self.counters.drop(Drop::ListenersFull);
+            return Err(Errno::NOBUFS);
+        }
         let spec = ListenSpec {
             addr: Some(local.ip()),
             port: local.port(),
@@ -99,7 +106,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             ListenError::TooManyListeners => Errno::NOBUFS,
             ListenError::BadAddress => Errno::INVAL,
         })?;
-        let mut listener = Listener::new(id, local, v6_only, backlog);
+        let mut listener = Listener::new(id, uid, local, v6_only, backlog);
         listener.prove(cookie);
         let number = self.listeners.insert(listener);
         let name = self.listeners.join(number, session).ok_or(Errno::BADF)?;

@@ -12,12 +12,14 @@ use tcp::{ConnId, Request};
 
 use super::Worker;
 use super::order::CATCH_UP;
+use crate::config::shares;
 use crate::exchange::{Refused, SessionKey, Tale};
 use crate::fast::connections::SessionId;
 use crate::fast::family::Who;
 use crate::fast::session::{EndReason, MAX_WAKERS, Session};
 use crate::network::Network;
 use crate::poller::Source;
+use crate::stats::Drop;
 
 /// Most forks of which the child has neither attached nor ended.
 const MAX_FORKS: usize = 1024;
@@ -56,10 +58,11 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.forget_fork(token);
             }
             self.slow.tell(Tale::Spent(session));
-            return Err(match self.stopping {
-                true => Refused::Stopping,
-                false => Refused::Errno(Errno::AGAIN),
-            });
+            if self.stopping {
+                return Err(Refused::Stopping);
+            }
+            self.counters.drop(Drop::SessionsFull);
+            return Err(Refused::Errno(Errno::AGAIN));
         };
         let fork = fork_token.and_then(|token| Some((token, self.forks.by_token.remove(&token)?)));
         session.region.opening.set(self.told_opening);
@@ -101,10 +104,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn fork(&mut self, id: SessionId, token: u64) -> Result<(), Errno> {
         let session = self.sessions.get(id).ok_or(Errno::BADF)?;
         let uid = session.process.uid;
-        let forks = &self.forks.by_token;
-        let of_user = forks.values().filter(|fork| fork.uid == uid).count();
-        // Nobody takes all: what is left when one user has half is for the others.
-        if forks.len() >= MAX_FORKS || (uid != 0 && of_user >= MAX_FORKS / 2) {
+        let holders = self.forks.by_token.values().map(|fork| fork.uid);
+        if !shares::has_room(MAX_FORKS, uid, holders) {
+            self.counters.drop(Drop::ForksFull);
             tracing::warn!(
                 pid = session.process.pid,
                 uid,

@@ -14,13 +14,14 @@ use tcp::ConnId;
 
 use super::Worker;
 use super::submissions::Whose;
+use crate::config::shares;
 use crate::exchange::Claimed;
 use crate::fast::connections::SessionId;
 use crate::fast::family::Who;
 use crate::network::Network;
 use crate::stats::Drop;
 
-/// Most tickets under way. A user other than root can have half of them.
+/// Most tickets under way, of all users: see [`shares`].
 const MAX_TICKETS: usize = 1024;
 
 /// A ticket of which there are copies.
@@ -53,9 +54,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         let process = &self.sessions.get(id).ok_or(Errno::BADF)?.process;
         let (pid, uid) = (process.pid, process.uid);
-        let tickets = &self.tickets.by_token;
-        let of_user = tickets.values().filter(|ticket| ticket.uid == uid).count();
-        if tickets.len() >= MAX_TICKETS || (uid != 0 && of_user >= MAX_TICKETS / 2) {
+        let holders = self.tickets.by_token.values().map(|ticket| ticket.uid);
+        if !shares::has_room(MAX_TICKETS, uid, holders) {
             self.counters.drop(Drop::TicketsFull);
             tracing::warn!(
                 pid,

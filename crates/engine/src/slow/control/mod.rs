@@ -20,7 +20,7 @@ use rustix::net::{
 };
 use rustix::time::Timespec;
 
-use crate::config::Limits;
+use crate::config::{Limits, shares};
 use crate::exchange::{ClientKey, SessionKey};
 use crate::fast::session::Process;
 use crate::poller::{Poller, Source};
@@ -29,17 +29,14 @@ use crate::sockets::SocketFilter;
 pub use proof::{Proof, Refusal, prove_bound, prove_listener};
 pub use tickets::Issued;
 
-/// Of the control connections one in so many is for root alone, who has to be able to look at an
-/// engine that others keep busy.
-const ROOTS_SHARE: usize = 8;
 /// Connections that the kernel may hold until they are accepted.
 const BACKLOG: i32 = 128;
 
 /// What became of a connection to the control socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accepted {
-    /// It is a client now.
-    Client,
+    /// It is a client now, of this user.
+    Client(u32),
     /// Nobody waits.
     Nobody,
     /// It was closed: there are as many as there may be, in all or of its user.
@@ -70,6 +67,8 @@ pub struct Client {
     pidfd: Option<OwnedFd>,
     /// It is not read until it has been answered.
     muted: bool,
+    /// It is not read until its user's time has come.
+    late: bool,
     watching: (bool, bool),
 }
 
@@ -259,7 +258,7 @@ impl Control {
             }
         };
         match self.add_client(connection) {
-            Ok(_) => Ok(Accepted::Client),
+            Ok(slot) => Ok(Accepted::Client(self.client(slot).map_or(0, |c| c.uid))),
             Err(Errno::MFILE) => Ok(Accepted::BeyondLimit),
             Err(error) => Err(error),
         }
@@ -304,7 +303,8 @@ impl Control {
         }
         let PeerCredentials { pid, uid } = peer_credentials(&connection).map_err(errno)?;
         let namespace = netns_cookie(&connection).map_err(errno)?;
-        if uid != 0 && !self.has_room_for(uid) {
+        let holders = self.clients.iter().flatten().map(|client| client.uid);
+        if !shares::has_room(self.max_clients, uid, holders) {
             return Err(Errno::MFILE);
         }
         let source = Source::Client(slot as u32);
@@ -321,6 +321,7 @@ impl Control {
             pending: None,
             pidfd: None,
             muted: false,
+            late: false,
             watching: (true, false),
         };
         if slot == self.clients.len() {
@@ -329,15 +330,6 @@ impl Control {
             self.clients[slot] = Some(client);
         }
         Ok(slot as u32)
-    }
-
-    /// Whether a user who is not root may have one more connection.
-    fn has_room_for(&self, uid: u32) -> bool {
-        let clients = || self.clients.iter().flatten();
-        let of_user = clients().filter(|client| client.uid == uid).count();
-        let of_users = clients().filter(|client| client.uid != 0).count();
-        let roots = (self.max_clients / ROOTS_SHARE).max(1);
-        of_user < self.max_clients / 2 && of_users < self.max_clients.saturating_sub(roots)
     }
 
     /// The connection in a slot.
@@ -383,15 +375,44 @@ impl Control {
     /// # Errors
     /// `Closed`: it is gone, which is all that is still heard of it.
     pub fn mute(&mut self, slot: u32) -> Result<(), ChannelError> {
+        self.still_open(slot)?;
         if let Some(client) = self.client(slot) {
-            let mut fds = [PollFd::new(&client.channel, PollFlags::empty())];
-            if poll(&mut fds, Some(&Timespec::default())) == Ok(1) {
-                return Err(ChannelError::Closed);
-            }
             client.muted = true;
         }
         self.watch(slot);
         Ok(())
+    }
+
+    /// The same until its user's time has come; false if it is so already.
+    ///
+    /// # Errors
+    /// As of [`mute`](Self::mute).
+    pub fn delay(&mut self, slot: u32) -> Result<bool, ChannelError> {
+        self.still_open(slot)?;
+        let client = self.client(slot).filter(|client| !client.late);
+        let delayed = client.map(|client| client.late = true).is_some();
+        self.watch(slot);
+        Ok(delayed)
+    }
+
+    /// The time of a connection's user has come; false if it is gone.
+    pub fn is_due(&mut self, key: ClientKey) -> bool {
+        let client = self.client_named(key);
+        let there = client.map(|client| client.late = false).is_some();
+        self.watch(key.slot);
+        there
+    }
+
+    /// What is not read is heard to be gone all the same.
+    fn still_open(&mut self, slot: u32) -> Result<(), ChannelError> {
+        let Some(client) = self.client(slot) else {
+            return Ok(());
+        };
+        let mut fds = [PollFd::new(&client.channel, PollFlags::empty())];
+        match poll(&mut fds, Some(&Timespec::default())) {
+            Ok(1) => Err(ChannelError::Closed),
+            _ => Ok(()),
+        }
     }
 
     /// Watches a connection for room exactly while something waits for it, and for requests while it
@@ -401,7 +422,7 @@ impl Control {
             return;
         };
         client.muted &= client.pending.is_some();
-        let wanted = (!client.muted, client.channel.has_unsent());
+        let wanted = (!client.muted && !client.late, client.channel.has_unsent());
         if wanted != client.watching {
             client.watching = wanted;
             let source = Source::Client(slot);
@@ -553,51 +574,5 @@ impl Drop for Control {
             // Nothing to be done if it is gone already.
             let _ = std::fs::remove_file(path);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn roots_share_cannot_be_taken_by_several_users() {
-        let limits = Limits {
-            control_connections: 16,
-            ..Limits::default()
-        };
-        let mut control = Control::without_socket(&limits).expect("descriptors");
-        let taken_by = |uid: u32| {
-            let (ours, _theirs) = rustix::net::socketpair(
-                AddressFamily::UNIX,
-                SocketType::SEQPACKET,
-                SocketFlags::CLOEXEC,
-                None,
-            )
-            .expect("descriptors");
-            Some(Client {
-                channel: Channel::new(ours),
-                pid: 1,
-                uid,
-                namespace: 0,
-                serial: 0,
-                session: None,
-                responds: false,
-                pending: None,
-                pidfd: None,
-                muted: false,
-                watching: (true, false),
-            })
-        };
-        let mut taken = Vec::new();
-        for uid in [1000, 1001, 1002] {
-            while control.has_room_for(uid) {
-                control.clients.push(taken_by(uid));
-                taken.push(uid);
-            }
-        }
-        // Half for the first; the second has what is left of all but root's.
-        let of = |uid| taken.iter().filter(|taken| **taken == uid).count();
-        assert_eq!([1000, 1001, 1002].map(of), [8, 6, 0]);
     }
 }

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::Desk;
+use crate::config::shares;
 use crate::exchange::{Ask, ClientKey};
 use crate::fast::session::{Process, Session};
 use crate::slow::control::Pending;
@@ -76,7 +77,7 @@ impl Desk {
         Ok((ask, pending))
     }
 
-    /// Whether there is a place for one more session of a user. Those that have ended count while they
+    /// Whether there is a place for one more session of a user; the last are for root alone. Those that have ended count while they
     /// hold memory: else a user could have any number.
     fn has_place(&mut self, uid: u32) -> Result<(), NoSession> {
         let limits = &self.facts.limits;
@@ -84,7 +85,13 @@ impl Desk {
         // A share binds only when others may need what is left.
         let left = (limits.sessions as usize).saturating_sub(taken);
         let scarce = left <= limits.sessions as usize / SCARCE;
-        let of_user = self.sessions.get(&uid).copied().unwrap_or(0);
+        let of = |uid| self.sessions.get(&uid).copied().unwrap_or(0);
+        let of_user = of(uid);
+        let kept = limits.sessions as usize / shares::ROOTS_SHARE;
+        let left = match uid {
+            shares::ROOT => left,
+            _ => left.saturating_sub(kept.saturating_sub(of(shares::ROOT))),
+        };
         if scarce && of_user >= limits.sessions_per_user as usize {
             self.counters.drop(Drop::SessionsOfUser);
             return Err(NoSession::OfUser);

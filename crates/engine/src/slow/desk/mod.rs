@@ -10,6 +10,7 @@ mod attach;
 mod facts;
 mod lifelines;
 mod netfilter;
+mod rates;
 mod reload;
 mod requests;
 mod versions;
@@ -31,6 +32,7 @@ use crate::slow::control::{Accepted, Control};
 use crate::slow::kernel::netfilter::Watch;
 use crate::stats::{Counters, Drop};
 
+use self::rates::{Rates, cost};
 use self::versions::Strangers;
 
 /// Connections that are accepted in one go.
@@ -90,6 +92,8 @@ pub struct Desk {
     tokens: RandomState,
     forked: u64,
     counters: Counters,
+    /// How much each user has asked for.
+    rates: Rates,
     /// Programs of other versions.
     strangers: Strangers,
     /// Reads the configuration again.
@@ -106,6 +110,7 @@ impl Desk {
     pub fn new(facts: Facts, control: Control, fast: ToFast) -> rustix::io::Result<Self> {
         control.poller.add(fast.as_fd(), Source::Tales)?;
         Ok(Self {
+            rates: Rates::new(facts.limits.requests_per_second),
             facts,
             control,
             fast,
@@ -130,6 +135,9 @@ impl Desk {
                 () if self.control.is_paused() => Some(RESUME),
                 () => None,
             };
+            let due = self.rates.wakes_at();
+            let due = due.map(|due| due.saturating_duration_since(Instant::now()).max(AGAIN));
+            let limit = limit.into_iter().chain(due).min();
             let limit = limit.map(|limit| Timespec::try_from(limit).unwrap_or_default());
             let ready = self.control.poller.wait(limit.as_ref());
             if self.see_to(&ready).is_err() {
@@ -137,6 +145,7 @@ impl Desk {
             }
             if resumed.elapsed() >= RESUME {
                 resumed = Instant::now();
+                self.rates.forget_the_quiet(resumed);
                 self.control.resume();
             }
         }
@@ -164,6 +173,7 @@ impl Desk {
     fn see_to(&mut self, ready: &[Source]) -> Result<bool, Ended> {
         let heard = self.hear()?;
         self.send_backlog();
+        self.serve_the_late(Instant::now());
         for source in ready {
             match *source {
                 Source::Listener => self.accept_clients(),
@@ -233,7 +243,9 @@ impl Desk {
     fn accept_clients(&mut self) {
         for _ in 0..ACCEPT_BUDGET {
             match self.control.accept() {
-                Ok(Accepted::Client) => {}
+                Ok(Accepted::Client(uid)) => {
+                    self.rates.charge(uid, cost::CONNECTION, Instant::now());
+                }
                 Ok(Accepted::Nobody) => return,
                 Ok(Accepted::BeyondLimit) => self.counters.drop(Drop::ControlFull),
                 Ok(Accepted::NoDescriptor) => self.counters.drop(Drop::NoDescriptor),
@@ -247,7 +259,7 @@ impl Desk {
 
     /// Reads what a control connection asks; ends it, and its session, if it is over.
     fn serve_client(&mut self, slot: u32) {
-        if let Err(error) = self.serve(slot) {
+        if let Err(error) = self.serve_in_time(slot, Instant::now()) {
             self.failed(slot, &error);
         }
     }

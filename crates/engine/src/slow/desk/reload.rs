@@ -27,6 +27,7 @@ impl Desk {
     /// The fast half works by it.
     pub(super) fn reloaded(&mut self, changes: &Changes, limits: Limits) {
         self.control.set_limits(&limits);
+        self.rates.set_rate(limits.requests_per_second);
         self.facts.limits = limits;
         let (changed, at_start) = (changes.live.join(" "), changes.at_start.join(" "));
         tracing::info!(changed, "configuration read again");

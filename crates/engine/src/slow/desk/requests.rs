@@ -1,6 +1,7 @@
 //! Requests on the control socket: who may ask, what they show, and what goes with the order.
 
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 use netdev::steering::Endpoint;
 use queue_pair::Versions;
@@ -11,6 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::Desk;
 use super::attach::NoSession;
+use super::rates::cost;
 use crate::capture::Capture;
 use crate::exchange::{Ask, ClientKey, Order, Page, ROWS, SessionKey, Snapshot};
 use crate::fast::session::Process;
@@ -35,20 +37,64 @@ fn refuse<T>(errno: Errno, message: impl Into<String>) -> Result<T, Refusal> {
     Err((errno, message.into()))
 }
 
+/// What it costs to see to a request.
+fn cost_of(request: &Request) -> u32 {
+    match request {
+        Request::Attach { .. } => cost::ATTACH,
+        Request::Stats | Request::Sockets { .. } | Request::Explain { .. } => cost::FACTS,
+        _ => cost::REQUEST,
+    }
+}
+
 impl Desk {
-    pub(super) fn serve(&mut self, slot: u32) -> Result<(), ChannelError> {
+    /// Reads what a connection asks, unless its user has to wait.
+    pub(super) fn serve_in_time(&mut self, slot: u32, now: Instant) -> Result<(), ChannelError> {
         self.control.flush(slot)?;
+        match self.control.client(slot).map(|client| client.uid) {
+            Some(uid) if self.rates.is_late(uid, now) => self.delay(slot, uid),
+            Some(_) => self.serve(slot, now),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads what those connections ask whose time has come.
+    pub(super) fn serve_the_late(&mut self, now: Instant) {
+        while let Some(client) = self.rates.next_due(now) {
+            if self.control.is_due(client)
+                && let Err(error) = self.serve(client.slot, now)
+            {
+                self.failed(client.slot, &error);
+            }
+        }
+    }
+
+    fn delay(&mut self, slot: u32, uid: u32) -> Result<(), ChannelError> {
+        if self.control.delay(slot)?
+            && let Some(client) = self.key_of(slot)
+        {
+            self.rates.defer(uid, client);
+            self.counters.drop(Drop::RequestsDelayed);
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, slot: u32, now: Instant) -> Result<(), ChannelError> {
         for _ in 0..BUDGET {
             let Some(client) = self.control.client(slot) else {
                 return Ok(());
             };
+            let uid = client.uid;
             if client.pending.is_some() {
                 // What it asks next has to wait, unless it is not there any more.
                 return self.control.mute(slot);
             }
+            if self.rates.is_ahead(uid, now) {
+                return self.delay(slot, uid);
+            }
             let Some((request, fds)) = self.control.receive(slot)? else {
                 return Ok(());
             };
+            self.rates.charge(uid, cost_of(&request), now);
             if let Request::Report { fd, kind, reason } = request {
                 self.report(slot, fd, kind, reason);
                 continue;

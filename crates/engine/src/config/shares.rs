@@ -1,0 +1,53 @@
+//! How much one user can have of what all users share.
+
+/// One in so many is for root alone, who has to be able to look at an engine that others keep busy.
+pub const ROOTS_SHARE: usize = 8;
+/// The user who may have anything that is there.
+pub const ROOT: u32 = 0;
+
+/// Whether `uid` may have one more of something of which there are `limit`, and which these users have.
+/// One user but root can have half of all; so can two, but for root's share.
+pub fn has_room(limit: usize, uid: u32, holders: impl Iterator<Item = u32>) -> bool {
+    let (mut roots, mut others, mut own) = (0, 0, 0);
+    for holder in holders {
+        *(if holder == ROOT {
+            &mut roots
+        } else {
+            &mut others
+        }) += 1;
+        own += usize::from(holder == uid);
+    }
+    if roots + others >= limit {
+        return false;
+    }
+    let kept = (limit / ROOTS_SHARE).max(1);
+    uid == ROOT || own < limit / 2 && others < limit - kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots_share_cannot_be_taken_by_several_users() {
+        let mut taken = Vec::new();
+        for uid in [1000, 1001, 1002, ROOT] {
+            while has_room(16, uid, taken.iter().copied()) {
+                taken.push(uid);
+            }
+        }
+        // Half for the first; the second has what is left of all but root's.
+        let of = |uid| taken.iter().filter(|taken| **taken == uid).count();
+        assert_eq!([1000, 1001, 1002, ROOT].map(of), [8, 6, 0, 2]);
+    }
+
+    #[test]
+    fn root_can_have_all() {
+        let mut taken = Vec::new();
+        while has_room(16, ROOT, taken.iter().copied()) {
+            taken.push(ROOT);
+        }
+        assert_eq!(taken.len(), 16);
+        assert!(!has_room(16, 1000, taken.into_iter()));
+    }
+}
