@@ -12,7 +12,7 @@ use netdev::steering::Steering;
 use netdev::syscalls::{netns_cookie, schedule_as_batch};
 use netdev::{Device, Interface, Offloads, xdp};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use rustix::thread::{CapabilitySet, CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::config::{Config, ConfigError, Reload};
 use crate::exchange;
@@ -180,10 +180,13 @@ pub fn run(
     if config.share_core {
         schedule_as_batch().map_err(step("become a batch job"))?;
     }
-    if !config.keep_privileges {
-        let left = privileges::drop_privileges().map_err(step("drop privileges"))?;
-        tracing::info!(capabilities = names(left), "privileges kept");
-    }
+    let rights = match config.keep_privileges {
+        true => privileges::Rights::kept(),
+        false => privileges::drop_privileges(),
+    };
+    let rights = rights.map_err(step("drop privileges"))?;
+    let (capabilities, confined) = (rights.names().join(" "), rights.confined);
+    tracing::info!(capabilities, confined, "privileges kept");
     tracing::info!(
         name = config.name,
         interface = config.interface,
@@ -195,7 +198,7 @@ pub fn run(
     let (to_fast, to_slow) = exchange::pair(&config.limits).map_err(step("join its halves"))?;
     let facts = Facts::new(&config, index, cookie);
     let desk = Desk::new(facts, control, to_fast).map_err(step("poll the control socket"))?;
-    let desk = desk.reloading(reread).watching_netfilter();
+    let desk = desk.reloading(reread).watching_netfilter().with(rights);
     let slow = run_aside(desk, everywhere).map_err(step("start a thread"))?;
     let mut worker =
         Worker::new(config, device, network, to_slow, seed).serving_all_queues(serves_all);
@@ -243,14 +246,6 @@ fn check_kernel(release: &str) -> Result<(), StartError> {
         // What cannot be read is not held against it.
         _ => Ok(()),
     }
-}
-
-/// Capabilities as capabilities(7) writes them.
-fn names(capabilities: CapabilitySet) -> String {
-    let names = capabilities
-        .iter_names()
-        .map(|(name, _)| format!("CAP_{name}"));
-    names.collect::<Vec<_>>().join(" ")
 }
 
 /// The features that are on, as `--offload` names them.
@@ -325,8 +320,6 @@ mod tests {
 
     #[test]
     fn the_log_speaks_as_people_do() {
-        let kept = CapabilitySet::NET_ADMIN | CapabilitySet::BPF;
-        assert_eq!(names(kept), "CAP_NET_ADMIN CAP_BPF");
         let mut offloads = Offloads::NONE;
         assert_eq!(in_words(&offloads), "none");
         offloads.segmentation = true;

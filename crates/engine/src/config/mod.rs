@@ -58,7 +58,7 @@ pub struct Config {
     pub local: bool,
     /// Start even where netfilter has rules that steered packets would not see.
     pub ignore_netfilter: bool,
-    /// Keep all privileges after the start.
+    /// Keep all privileges, and all system calls, after the start.
     pub keep_privileges: bool,
     /// How long SIGTERM waits for connections to end by themselves, in seconds.
     pub drain_seconds: u32,

@@ -7,6 +7,7 @@ use queue_pair::control::{Explanation, Metric, MetricKind, SocketRow};
 use super::Desk;
 use crate::exchange::{Row, RowKind, Snapshot};
 use crate::fast::session::{SessionCounters, conn_ref};
+use crate::slow::kernel::privileges::Rights;
 use crate::stats::{Counters, Metrics, conn_info, state_name};
 
 /// Receive queues whose counts fit in an answer.
@@ -25,7 +26,7 @@ impl Desk {
     /// Every counter and gauge.
     pub(super) fn metrics(&self, of: &Snapshot) -> Vec<Metric> {
         let chains = self.bypassed_chains().len() as u64;
-        metrics(of, &self.counters, chains)
+        metrics(of, &self.counters, chains, self.rights.as_ref())
     }
 
     /// What became of a process's sockets: what the engine has of it (with the descriptors that the
@@ -80,9 +81,9 @@ impl Desk {
     }
 }
 
-/// Every counter and gauge: of the fast half, what the slow half has refused, and how many of the
-/// kernel's chains nothing of it passes.
-fn metrics(of: &Snapshot, refused: &Counters, chains: u64) -> Vec<Metric> {
+/// Every counter and gauge: of the fast half, what the slow half has refused, how many of the kernel's
+/// chains nothing of it passes, and what the engine may do.
+fn metrics(of: &Snapshot, refused: &Counters, chains: u64, rights: Option<&Rights>) -> Vec<Metric> {
     let mut metrics = Metrics::default();
     let mut counters = of.worker.clone();
     counters.add_drops(refused);
@@ -139,6 +140,15 @@ fn metrics(of: &Snapshot, refused: &Counters, chains: u64) -> Vec<Metric> {
     metrics.gauge("sessions_left_out", help, left_out);
     let help = "Chains of netfilter with rules that what is offloaded does not pass";
     metrics.gauge("netfilter_chains", help, chains);
+    if let Some(rights) = rights {
+        let help = "Capabilities that the engine has kept";
+        for name in rights.names() {
+            let labels = [("name", name.as_str())];
+            metrics.add("capability", help, MetricKind::Gauge, &labels, 1.0);
+        }
+        let help = "Whether the engine can make no system calls but those that it needs";
+        metrics.gauge("confined", help, rights.confined.into());
+    }
     // All of one name together, as readers of metrics want it.
     let of_sessions: [(_, _, Count); 4] = [
         ("session_submissions", "Submissions taken", |c| {
@@ -214,6 +224,7 @@ mod tests {
     use super::*;
     use crate::exchange::{LISTENERS, SESSIONS};
     use queue_pair::control::{Channel, Fds, Reply};
+    use rustix::thread::CapabilitySet;
 
     #[test]
     fn whatever_there_is_to_tell_fits_in_a_message() {
@@ -244,7 +255,11 @@ mod tests {
                 .push((1_000_000 + queue, netdev::Counters::default()));
         }
         of.steering = vec![("a_reason_with_a_name_that_is_longer_than_others", count); 64];
-        let told = metrics(&of, &Counters::default(), count);
+        let all = Rights {
+            capabilities: CapabilitySet::all(),
+            confined: true,
+        };
+        let told = metrics(&of, &Counters::default(), count, Some(&all));
         let (mut engine, _client) = Channel::pair().expect("a pair");
         let said = engine.send(&Reply::Stats(told), Fds::new());
         assert!(said.is_ok(), "{said:?}");

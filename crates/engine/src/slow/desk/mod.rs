@@ -30,6 +30,7 @@ use crate::fast::session::EndReason;
 use crate::poller::Source;
 use crate::slow::control::{Accepted, Control};
 use crate::slow::kernel::netfilter::Watch;
+use crate::slow::kernel::privileges::Rights;
 use crate::stats::{Counters, Drop};
 
 use self::rates::{Rates, cost};
@@ -100,6 +101,8 @@ pub struct Desk {
     reread: Option<Reload>,
     /// Tells of rules that offloaded packets do not pass.
     netfilter: Option<Watch>,
+    /// What the engine may do, if that is known.
+    rights: Option<Rights>,
 }
 
 impl Desk {
@@ -123,7 +126,15 @@ impl Desk {
             strangers: Strangers::default(),
             reread: None,
             netfilter: None,
+            rights: None,
         })
+    }
+
+    /// Of an engine that has these rights.
+    #[must_use]
+    pub fn with(mut self, rights: Rights) -> Self {
+        self.rights = Some(rights);
+        self
     }
 
     /// Works until the fast half has ended.

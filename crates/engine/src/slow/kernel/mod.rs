@@ -5,6 +5,7 @@
 //! the answers and keeps them true by listening to the kernel's notifications.
 
 pub mod addresses;
+pub mod calls;
 pub mod link;
 pub mod nature;
 pub mod neighbours;
