@@ -20,7 +20,7 @@ use crate::fast::worker::Worker;
 use crate::network::KernelNetwork;
 use crate::slow::control::Control;
 use crate::slow::desk::{Desk, Facts};
-use crate::slow::kernel::{netfilter, privileges};
+use crate::slow::kernel::{memory, netfilter, privileges};
 
 use open::{open_device, placement};
 use table::SteeringTable;
@@ -195,13 +195,18 @@ pub fn run(
         "engine running"
     );
     let name = config.interface.clone();
+    let receive_memory = match config.limits.receive_memory {
+        0 => memory::there_is() / 2,
+        limit => limit,
+    };
     let (to_fast, to_slow) = exchange::pair(&config.limits).map_err(step("join its halves"))?;
     let facts = Facts::new(&config, index, cookie);
     let desk = Desk::new(facts, control, to_fast).map_err(step("poll the control socket"))?;
     let desk = desk.reloading(reread).watching_netfilter().with(rights);
     let slow = run_aside(desk, everywhere).map_err(step("start a thread"))?;
-    let mut worker =
-        Worker::new(config, device, network, to_slow, seed).serving_all_queues(serves_all);
+    let mut worker = Worker::new(config, device, network, to_slow, seed)
+        .serving_all_queues(serves_all)
+        .with_receive_memory(receive_memory);
     ready();
     let ended = worker.run(stop).map_err(|error| match error {
         rustix::io::Errno::NODEV => StartError::InterfaceGone(name),

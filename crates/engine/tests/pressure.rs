@@ -2,10 +2,12 @@
 
 mod world;
 
+use std::time::Duration;
+
 use engine::config::Config;
 use netdev::sim::LinkConfig;
 use queue_pair::Submission;
-use world::World;
+use world::{Host, World};
 
 /// Bytes of the session's receive area: sixteen chunks.
 const AREA: u32 = 1 << 16;
@@ -127,4 +129,49 @@ fn a_process_without_memory_does_not_hold_up_the_others() {
         other.collect();
         assert_eq!(other.accepted().len(), count);
     }
+}
+
+#[test]
+fn receive_memory_in_use_is_bounded_and_nothing_is_lost() {
+    const EACH: usize = 100_000;
+    let mut config = Config::default();
+    config.limits.receive_memory = 1 << 18;
+    let mut world = World::with(config, LinkConfig::default());
+    let (mut host, conn, peer) = world.connected();
+    let port = host.kernel[0].local_addr().expect("bound").port();
+    let mut conns = vec![(conn, peer)];
+    conns.extend((0..31).map(|_| world.connect(&mut host, port)));
+    for (_, peer) in &conns {
+        world.peer.send(world.now, *peer, &[7; EACH]);
+    }
+    for _ in 0..100 {
+        world.pass(Duration::from_millis(50));
+    }
+    host.collect();
+    let held = |host: &Host| {
+        conns
+            .iter()
+            .map(|(conn, _)| host.received(*conn).len())
+            .sum()
+    };
+    let before: usize = held(&host);
+    assert!(
+        before <= (1 << 20) + (1 << 18),
+        "{before} bytes, and 1 MiB is free"
+    );
+    let mut consumed = vec![0; conns.len()];
+    for _ in 0..2_000 {
+        world.pass(Duration::from_millis(50));
+        host.collect();
+        for (at, (conn, _)) in conns.iter().enumerate() {
+            consumed[at] += host.received(*conn).len();
+            let (conn, total) = (*conn, consumed[at] as u64);
+            host.submit(Submission::Consumed { conn, total });
+        }
+        host.completions.clear();
+        if consumed.iter().sum::<usize>() >= conns.len() * EACH {
+            break;
+        }
+    }
+    assert_eq!(consumed, vec![EACH; conns.len()]);
 }

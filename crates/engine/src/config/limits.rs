@@ -40,6 +40,10 @@ pub struct Limits {
     pub send_area: u32,
     /// Bytes of a session's receive area. Memory is used only as far as it is filled.
     pub receive_area: u32,
+    /// Bytes of all receive areas together that may be in use, beside 1 MiB of each; one user but root
+    /// has at most half of them, and an eighth is for root alone. 0: half of what the machine has, or of
+    /// what the engine's cgroup may have.
+    pub receive_memory: u64,
     /// Entries of a session's rings, a power of two.
     pub ring_entries: u32,
     /// Bytes received for connections that no process has been handed yet, over all listeners.
@@ -78,6 +82,7 @@ impl Default for Limits {
             sessions_per_user: 1_024,
             send_area: 64 << 20,
             receive_area: 64 << 20,
+            receive_memory: 0,
             ring_entries: 16_384,
             unaccepted_bytes: 16 << 20,
             held_frames: 256,
@@ -123,6 +128,7 @@ impl Limits {
         of("sessions_per_user", self.sessions_per_user, 1, 4_096)?;
         of("send_area", self.send_area, 1 << 16, 1 << 31)?;
         of("receive_area", self.receive_area, 1 << 16, 1 << 31)?;
+        in_range("limits", "receive_memory", self.receive_memory, 0, 1 << 50)?;
         of("ring_entries", self.ring_entries, 64, 1 << 16)?;
         if !self.ring_entries.is_power_of_two() {
             return Err(OutOfRange {

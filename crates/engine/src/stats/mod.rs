@@ -69,6 +69,9 @@ reasons! {
     SessionsOfUser = "sessions_of_user",
     /// A program that would have been one session too many.
     SessionsFull = "sessions_full",
+    /// Data for which there was receive memory, of which too much is in use already, of its user or in
+    /// all: the peer sends it again.
+    MemoryFull = "memory_full",
     /// A fork while there were too many children that had not attached, of its user or in all.
     ForksFull = "forks_full",
     /// A listener that would have been one too many, of its user or in all.
@@ -94,6 +97,7 @@ impl Drop {
             Self::ReportsFull => Some("raise limits.reports"),
             Self::SessionsOfUser => Some("raise limits.sessions_per_user"),
             Self::SessionsFull => Some("raise limits.sessions"),
+            Self::MemoryFull => Some("raise limits.receive_memory"),
             Self::ListenersFull => Some("raise limits.listeners"),
             Self::RequestsDelayed => Some("raise limits.requests_per_second"),
             _ => None,

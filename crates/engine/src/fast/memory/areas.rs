@@ -5,6 +5,7 @@ use core::sync::atomic::AtomicU8;
 use queue_pair::{Area, EngineSide};
 use tcp::{ConnId, Extent, PayloadStore};
 
+use super::budget::Budget;
 use super::pool::Pool;
 use crate::fast::connections::{Conn, Connections, PoolId, SessionId};
 
@@ -18,6 +19,7 @@ pub struct Memory {
     pools: Vec<Option<Pool>>,
     /// One for each session's slot.
     send: Vec<Option<Area>>,
+    budget: Budget,
 }
 
 impl Memory {
@@ -27,11 +29,22 @@ impl Memory {
         Self {
             pools: vec![Some(Pool::new(Area::private("unaccepted", bytes)))],
             send: Vec::new(),
+            budget: Budget::of_bytes(u64::MAX),
         }
     }
 
-    /// A session's memory comes.
-    pub fn add(&mut self, session: SessionId, region: &EngineSide) {
+    /// Sessions may make it touch so many bytes of their receive memory.
+    pub fn set_budget(&mut self, bytes: u64) {
+        self.budget = Budget::of_bytes(bytes);
+    }
+
+    /// How often there was receive memory that might not be touched any more.
+    pub fn refused(&self) -> u64 {
+        self.budget.refused()
+    }
+
+    /// The memory of a user's session comes.
+    pub fn add(&mut self, session: SessionId, uid: u32, region: &EngineSide) {
         let (pool, slot) = (PoolId::of(session).index(), session.index());
         if self.pools.len() <= pool {
             self.pools.resize_with(pool + 1, || None);
@@ -39,7 +52,7 @@ impl Memory {
         if self.send.len() <= slot {
             self.send.resize_with(slot + 1, || None);
         }
-        self.pools[pool] = Some(Pool::new(region.receive.clone()));
+        self.pools[pool] = Some(Pool::within(region.receive.clone(), self.budget.allow(uid)));
         self.send[slot] = Some(region.send.clone());
     }
 

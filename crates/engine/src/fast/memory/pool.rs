@@ -3,6 +3,8 @@
 
 use queue_pair::{Area, RECEIVE_CHUNK};
 
+use super::budget::Allowance;
+
 /// Bytes of a chunk.
 pub const CHUNK: u32 = RECEIVE_CHUNK;
 
@@ -15,6 +17,8 @@ pub struct Pool {
     /// Chunks from here on were never taken: their memory has not been touched.
     untouched: u32,
     chunks: u32,
+    /// How many of the untouched ones may be taken, if that is limited.
+    allowance: Option<Allowance>,
     /// Streams that may still ask for their first chunk, which each is kept one for.
     reserved: u32,
 }
@@ -28,7 +32,16 @@ impl Pool {
             free: Vec::new(),
             untouched: 0,
             chunks,
+            allowance: None,
             reserved: 0,
+        }
+    }
+
+    /// All of `area`, as far as it may be touched.
+    pub fn within(area: Area, allowance: Allowance) -> Self {
+        Self {
+            allowance: Some(allowance),
+            ..Self::new(area)
         }
     }
 
@@ -39,7 +52,8 @@ impl Pool {
 
     /// How many chunks nobody holds.
     pub fn available(&self) -> u32 {
-        self.free.len() as u32 + (self.chunks - self.untouched)
+        let allowed = self.allowance.as_ref().map_or(u32::MAX, Allowance::left);
+        self.free.len() as u32 + (self.chunks - self.untouched).min(allowed)
     }
 
     /// How many chunks there are.
@@ -76,7 +90,8 @@ impl Pool {
         if let Some(chunk) = self.free.pop() {
             return Some(chunk);
         }
-        if self.untouched == self.chunks {
+        let allowance = &mut self.allowance;
+        if self.untouched == self.chunks || !allowance.as_mut().is_none_or(Allowance::take) {
             return None;
         }
         self.untouched += 1;
@@ -98,6 +113,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fast::memory::Budget;
 
     #[test]
     fn the_chunk_given_back_last_is_taken_first() {
@@ -127,6 +143,25 @@ mod tests {
             6 * CHUNK / 8,
             "what is kept is not to be had"
         );
+    }
+
+    #[test]
+    fn what_may_not_be_touched_is_not_to_be_had() {
+        let chunks = 600;
+        let mut budget = Budget::of_bytes(u64::from(200 * CHUNK));
+        let area = Area::private("test", chunks * CHUNK as usize);
+        let mut pool = Pool::within(area, budget.allow(1000));
+        let there = 256 + 100;
+        assert_eq!(
+            pool.available(),
+            there,
+            "half of the budget, and what is free"
+        );
+        let taken: Vec<u32> = (0..there).filter_map(|_| pool.take(true)).collect();
+        assert_eq!(taken.len() as u32, there);
+        assert_eq!((pool.take(true), pool.available()), (None, 0));
+        pool.give_back(taken[0]);
+        assert_eq!(pool.take(true), Some(taken[0]), "it is touched already");
     }
 
     #[test]

@@ -113,6 +113,8 @@ pub struct Worker<D, N> {
     narrow: Vec<(tcp::ConnId, u16)>,
     /// Connections for whose data there was no memory in this turn.
     starved: Vec<tcp::ConnId>,
+    /// How often there was memory that may not be touched, as far as that is counted.
+    memory_refused: u64,
     /// Listeners whose connections wait for memory of the processes that accept from them.
     lacking_memory: Vec<u32>,
     /// Chunks of all sessions that were free when they were last tried.
@@ -148,11 +150,15 @@ impl<D: Device, N: Network> Worker<D, N> {
         } else {
             ChecksumPolicy::Verify
         };
+        let mut memory = Memory::new(config.limits.unaccepted_bytes as usize);
+        if config.limits.receive_memory != 0 {
+            memory.set_budget(config.limits.receive_memory);
+        }
         let sessions = Sessions::with_room(config.limits.sessions as usize);
         let mtu = u16::try_from(device.limits().mtu).unwrap_or(u16::MAX);
         Self {
             stack: Stack::new(stack_config(&config, mtu), seed),
-            memory: Memory::new(config.limits.unaccepted_bytes as usize),
+            memory,
             // Each connection uses one at most, so that none is refused for lack of a path.
             paths: Paths::with_limit(
                 (config.limits.paths as usize).saturating_add(config.limits.connections as usize),
@@ -179,6 +185,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             captures: Captures::default(),
             narrow: Vec::new(),
             starved: Vec::new(),
+            memory_refused: 0,
             lacking_memory: Vec::new(),
             lacked_at: 0,
             shed_hand: 0,
@@ -199,6 +206,13 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub fn serving_all_queues(mut self, all: bool) -> Self {
         self.serves_all_queues = all;
         self.tell_opening();
+        self
+    }
+
+    /// With so many bytes of receive memory, of all sessions together, that may be touched. Without this
+    /// it is what the limits say, and any number if they say 0.
+    pub fn with_receive_memory(mut self, bytes: u64) -> Self {
+        self.memory.set_budget(bytes);
         self
     }
 
@@ -237,6 +251,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.stack.withhold_cookies(None);
         }
         if !self.starved.is_empty() {
+            self.count_refused_memory();
             self.shed();
         }
         count != 0

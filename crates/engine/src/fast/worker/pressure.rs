@@ -6,11 +6,20 @@ use tcp::ConnId;
 
 use super::Worker;
 use crate::network::Network;
+use crate::stats::Drop;
 
 /// Connections looked at for one that found no memory.
 const LOOKS: u32 = 64;
 
 impl<D: Device, N: Network> Worker<D, N> {
+    /// Counts what found no memory because too much is touched already.
+    pub(super) fn count_refused_memory(&mut self) {
+        let refused = self.memory.refused();
+        for _ in core::mem::replace(&mut self.memory_refused, refused)..refused {
+            self.counters.drop(Drop::MemoryFull);
+        }
+    }
+
     /// Makes room for connections that found none: lets go of what they hold out of order
     /// themselves, or else of what another connection of the same pool does. What they are waiting
     /// for has a place when it comes again.

@@ -67,7 +67,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let fork = fork_token.and_then(|token| Some((token, self.forks.by_token.remove(&token)?)));
         session.region.opening.set(self.told_opening);
         self.counters.sessions += 1;
-        self.memory.add(id, &session.region);
+        self.memory.add(id, session.process.uid, &session.region);
         let number = session.number;
         if let Err(error) = self.slow.poller.add(session.bell.as_fd(), Source::Bell(id)) {
             tracing::warn!(%error, "a session's doorbell cannot be polled");

@@ -7,6 +7,7 @@
 pub mod addresses;
 pub mod calls;
 pub mod link;
+pub mod memory;
 pub mod nature;
 pub mod neighbours;
 pub mod netfilter;
