@@ -23,6 +23,7 @@
 //! This crate is one of the few that hold `unsafe`: memory shared with the kernel, and system
 //! calls that no safe wrapper covers. Each block says why it is sound.
 
+pub mod cgroup;
 pub mod claim;
 pub mod counters;
 pub mod device;

@@ -1,5 +1,5 @@
-//! Rules of netfilter that are made while the engine runs: what is offloaded does not pass them, and
-//! whoever made them has to be told.
+//! Rules of netfilter that are made while the engine runs, and programs of cgroups: what is offloaded
+//! does not pass them, and whoever made them has to be told.
 
 use std::os::fd::AsFd;
 
@@ -7,6 +7,7 @@ use queue_pair::control::Explanation;
 
 use super::Desk;
 use crate::poller::Source;
+use crate::slow::kernel::cgroups;
 use crate::slow::kernel::netfilter::Watch;
 
 impl Desk {
@@ -44,6 +45,34 @@ impl Desk {
             }
             Err(error) => tracing::warn!(%error, "the kernel does not say which rules there are"),
         }
+    }
+
+    /// Says which programs of its cgroup a process's offloaded packets do not pass.
+    pub(super) fn tell_of_cgroup(&self, pid: u32, program: &str) {
+        let hooks = cgroups::bypassed_hooks(pid);
+        if !hooks.is_empty() {
+            let hooks = hooks.join(" ");
+            tracing::warn!(
+                pid,
+                program,
+                hooks,
+                "what it offloads does not pass the BPF programs of its cgroup (IPAddressDeny= of \
+                 systemd, for one): where they decide what it may reach, run it without outboard"
+            );
+        }
+    }
+
+    /// The same for who asks about that process.
+    pub(super) fn explain_cgroup(&self, pid: u32) -> Option<Explanation> {
+        let hooks = cgroups::bypassed_hooks(pid);
+        (!hooks.is_empty()).then(|| Explanation {
+            fd: Explanation::NO_DESCRIPTOR,
+            kind: "cgroup".to_owned(),
+            reason: format!(
+                "what is offloaded does not pass its cgroup's programs at {}",
+                hooks.join(", ")
+            ),
+        })
     }
 
     /// The chains that offloaded packets do not pass.

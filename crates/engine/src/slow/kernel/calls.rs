@@ -144,6 +144,8 @@ const MAPS: std::ops::RangeInclusive<u64> = 1..=4;
 const BPF_OBJ_GET_INFO_BY_FD: u64 = 15;
 const BPF_LINK_UPDATE: u64 = 29;
 const BPF_LINK_DETACH: u64 = 34;
+/// Which programs a cgroup has.
+const BPF_PROG_QUERY: u64 = 16;
 
 /// `ioctl` of network interfaces: `SIOC*` (linux/sockios.h).
 const INTERFACES: u64 = 0x8900;
@@ -184,7 +186,12 @@ fn filters() -> Made<(BpfProgram, BpfProgram)> {
     }
     let families = FAMILIES.iter().map(|family| equal(0, *family as u64));
     rules.insert(libc::SYS_socket, families.collect::<Made<_>>()?);
-    let others = [BPF_OBJ_GET_INFO_BY_FD, BPF_LINK_UPDATE, BPF_LINK_DETACH];
+    let others = [
+        BPF_OBJ_GET_INFO_BY_FD,
+        BPF_PROG_QUERY,
+        BPF_LINK_UPDATE,
+        BPF_LINK_DETACH,
+    ];
     let commands = MAPS.chain(others).map(|command| equal(0, command));
     rules.insert(libc::SYS_bpf, commands.collect::<Made<_>>()?);
     let thread = libc::CLONE_THREAD as u64;

@@ -6,6 +6,7 @@
 
 pub mod addresses;
 pub mod calls;
+pub mod cgroups;
 pub mod link;
 pub mod memory;
 pub mod nature;
