@@ -4,7 +4,7 @@ use core::fmt;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use tcp::{Config, ConnId, FrameSink, Instant, ListenerId, Outgoing, SinkFull, Stack};
+use tcp::{Config, ConnId, FrameSink, Instant, ListenSpec, ListenerId, Outgoing, SinkFull, Stack};
 use wire::segment::{self, ChecksumPolicy, Headers, Link, Malformed};
 use wire::tcp::Flags;
 
@@ -63,6 +63,7 @@ pub struct Host {
 
 /// What the application does with connections to a listener.
 pub(crate) struct Listener {
+    pub(crate) spec: ListenSpec,
     /// What it plans for those that it accepts at once; `None` to accept only when asked.
     pub(crate) plan: Option<Plan>,
     /// What it has accepted and no test has asked for.

@@ -129,6 +129,7 @@ struct Run {
 
 impl Run {
     fn new(scenario: Scenario) -> Run {
+        let stacks = [scenario.pair.client.clone(), scenario.pair.server.clone()];
         let mut pair = Pair::with(scenario.seed, scenario.pair);
         if scenario.traced {
             pair.trace_all();
@@ -144,6 +145,8 @@ impl Run {
         let mut disturbances =
             Disturbances::new(begin, scenario.unrest, scenario.aborts, rng.fork());
         disturbances.floods = scenario.floods;
+        let cookies = stacks.iter().any(|stack| stack.syn_cookies);
+        disturbances.stacks = (!cookies).then_some(stacks);
         Run {
             disturbances,
             waiting,

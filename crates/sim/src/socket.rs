@@ -174,6 +174,15 @@ impl Socket {
         self.update = update;
     }
 
+    /// The stack has forgotten it. The next stack may give its name to another.
+    pub(crate) fn release(&mut self) {
+        self.released = true;
+        self.conn = ConnId {
+            index: u32::MAX,
+            generation: u32::MAX,
+        };
+    }
+
     /// How many bytes the application would hand over now.
     pub(crate) fn sendable(&self) -> u64 {
         if self.shut_down || self.closed || self.update.failed.is_some() {

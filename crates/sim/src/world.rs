@@ -163,6 +163,7 @@ impl World {
         host.listeners.insert(
             id,
             Listener {
+                spec,
                 plan,
                 accepted: Vec::new(),
             },

@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use crate::Instant;
 use crate::slab::Slab;
+use crate::time::Nanos;
 
 const NONE: u32 = u32::MAX;
 
@@ -53,6 +54,19 @@ impl<T> Aging<T> {
     /// Puts something on a list, to expire after that list's time.
     pub(crate) fn insert(&mut self, now: Instant, list: u8, value: T) -> u32 {
         let deadline = now + self.lists[usize::from(list)].wait;
+        self.insert_until(deadline, list, value)
+    }
+
+    /// Puts something on a list that has waited elsewhere and has so much time `left`: no more than that
+    /// list's, and no less than what came there before it.
+    pub(crate) fn insert_for(&mut self, now: Instant, list: u8, left: Nanos, value: T) -> u32 {
+        let List { tail, wait, .. } = self.lists[usize::from(list)];
+        let deadline = (now + left).min(now + wait);
+        let before = self.nodes.at_mut(tail).map(|(_, node)| node.deadline);
+        self.insert_until(before.map_or(deadline, |at| at.max(deadline)), list, value)
+    }
+
+    fn insert_until(&mut self, deadline: Instant, list: u8, value: T) -> u32 {
         let (index, _) = self.nodes.insert(Node {
             value,
             deadline,
@@ -62,6 +76,17 @@ impl<T> Aging<T> {
         });
         self.link(index, list);
         index
+    }
+
+    /// The list that something is on, and how much of its time is left.
+    pub(crate) fn standing(&mut self, index: u32, now: Instant) -> Option<(u8, Nanos)> {
+        let (_, node) = self.nodes.at_mut(index)?;
+        Some((node.list, node.deadline.since(now)))
+    }
+
+    /// Anything at all.
+    pub(crate) fn first(&self) -> Option<u32> {
+        (0..self.lists.len() as u8).find_map(|list| self.oldest(list))
     }
 
     pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
@@ -176,5 +201,22 @@ mod tests {
         assert_eq!(expire(&mut a, at(1)), ["a"]);
         assert_eq!(expire(&mut a, at(2)), ["c", "d"]);
         assert_eq!((a.len(), a.next_deadline()), (0, None));
+    }
+
+    #[test]
+    fn what_has_waited_elsewhere_keeps_the_order() {
+        let seconds = |n: u32| Nanos::from_millis(n * 1000);
+        let mut a = Aging::new([Duration::from_secs(10)]);
+        let early = a.insert_for(at(0), 0, seconds(4), "early");
+        a.insert_for(at(1), 0, seconds(2), "not before that");
+        let last = a.insert_for(at(2), 0, seconds(60), "no longer than ten");
+        assert_eq!(a.standing(early, at(1)), Some((0, seconds(3))));
+        assert_eq!(a.standing(last, at(2)), Some((0, seconds(10))));
+        assert_eq!(a.first(), Some(early));
+        assert_eq!(expire(&mut a, at(3)), [""; 0]);
+        assert_eq!(expire(&mut a, at(4)), ["early", "not before that"]);
+        assert_eq!(expire(&mut a, at(11)), [""; 0]);
+        assert_eq!(expire(&mut a, at(12)), ["no longer than ten"]);
+        assert_eq!(a.first(), None);
     }
 }

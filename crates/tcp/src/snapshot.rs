@@ -20,6 +20,10 @@
 //! All spans are nanoseconds unless their name says otherwise, all amounts are bytes, all sequence
 //! numbers are those of the wire.
 
+mod unattended;
+
+pub use unattended::{HalfOpen, TimeWait};
+
 use core::net::SocketAddr;
 
 use crate::congestion::Algorithm;
@@ -335,6 +339,8 @@ pub enum ImportError {
     /// The stack holds [`max_connections`](crate::Config::max_connections), or, of an orphan,
     /// [`max_orphans`](crate::Config::max_orphans).
     TooManyConnections,
+    /// Nobody listens where a handshake was begun.
+    NoListener,
     /// The parts do not fit one another, for the reason given.
     Inconsistent(&'static str),
 }

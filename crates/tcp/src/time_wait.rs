@@ -4,6 +4,7 @@
 //! timestamp (RFC 6191) or its sequence number (RFC 1122 4.2.2.13) lies beyond the old connection's.
 //! When the table is full the oldest pair makes room.
 
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use wire::flow::FlowKey;
@@ -14,6 +15,8 @@ use wire::tcp::{Flags, Repr, Timestamps};
 use crate::Instant;
 use crate::aging::Aging;
 use crate::connection::Connection;
+use crate::snapshot::{TimeWait, VERSION};
+use crate::time::Nanos;
 
 /// How far beyond the old connection's last sequence number a new one begins at least, so that no
 /// old segment fits into its window (as much as an unscaled window).
@@ -49,6 +52,37 @@ impl Pair {
                 offset: c.ts.offset,
             }),
             since: now,
+            answered_at: None,
+        }
+    }
+
+    pub(crate) fn export(&self, now: Instant, left: Nanos) -> TimeWait {
+        let clock = |t: PairTimestamps| (t.recent, (now.as_millis() as u32).wrapping_add(t.offset));
+        TimeWait {
+            version: VERSION,
+            local: SocketAddr::new(self.key.local, self.key.local_port),
+            remote: SocketAddr::new(self.key.remote, self.key.remote_port),
+            snd_nxt: self.snd_nxt.0,
+            rcv_nxt: self.rcv_nxt.0,
+            window: self.window,
+            timestamps: self.timestamps.map(clock),
+            age: now.since(self.since).get(),
+            left: left.get(),
+        }
+    }
+
+    pub(crate) fn import(now: Instant, key: FlowKey, from: &TimeWait) -> Self {
+        Self {
+            key,
+            snd_nxt: SeqNumber(from.snd_nxt),
+            rcv_nxt: SeqNumber(from.rcv_nxt),
+            window: from.window,
+            // What our clock says goes on from what the other said.
+            timestamps: from.timestamps.map(|(recent, reads)| PairTimestamps {
+                recent,
+                offset: reads.wrapping_sub(now.as_millis() as u32),
+            }),
+            since: now.before(Nanos::new(from.age)),
             answered_at: None,
         }
     }
@@ -166,6 +200,21 @@ impl TimeWaitTable {
 
     pub(crate) fn insert(&mut self, now: Instant, pair: Pair) -> u32 {
         self.pairs.insert(now, 0, pair)
+    }
+
+    /// The same for one that has waited elsewhere and has so much time `left`.
+    pub(crate) fn insert_for(&mut self, now: Instant, left: Nanos, pair: Pair) -> u32 {
+        self.pairs.insert_for(now, 0, left, pair)
+    }
+
+    /// The one that has waited longest.
+    pub(crate) fn oldest(&self) -> Option<u32> {
+        self.pairs.oldest(0)
+    }
+
+    /// How long one has still to wait.
+    pub(crate) fn left(&mut self, index: u32, now: Instant) -> Option<Nanos> {
+        self.pairs.standing(index, now).map(|(_, left)| left)
     }
 
     pub(crate) fn remove(&mut self, index: u32) -> Option<Pair> {

@@ -1,11 +1,11 @@
 //! What befalls connections on their way: options that change, links that go dead for a while,
 //! routes that become longer, shorter or narrower, SYNs from nowhere, memory that is taken back, applications
-//! that give up.
+//! that give up, whole stacks that are replaced.
 
 use core::net::IpAddr;
 use core::time::Duration;
 
-use tcp::{Algorithm, ConnOption, Instant, Request};
+use tcp::{Algorithm, Config, ConnOption, Instant, Request, Stack};
 use wire::flow::FlowKey;
 use wire::seq::SeqNumber;
 use wire::tcp::Flags;
@@ -36,6 +36,9 @@ pub(super) struct Disturbances {
     aborts: Chance,
     /// Whether SYNs come from nowhere.
     pub(super) floods: bool,
+    /// With what whole stacks are replaced; never if `None`. Cookies that are on their way would not
+    /// survive it.
+    pub(super) stacks: Option<[Config; 2]>,
     /// How long the link is dead, and how likely it was to lose a frame before, in each direction.
     outage: Option<(Instant, [Chance; 2])>,
     rng: Rng,
@@ -54,6 +57,7 @@ impl Disturbances {
             left: LIMIT,
             aborts,
             floods: false,
+            stacks: None,
             outage: None,
             rng,
         }
@@ -94,7 +98,7 @@ impl Disturbances {
             return;
         }
         let on = rng.happens(Chance::percent(50));
-        let option = match rng.below(13) {
+        let option = match rng.below(14) {
             0 => ConnOption::NoDelay(on),
             1 => ConnOption::Cork(on),
             2 => ConnOption::QuickAck(on),
@@ -113,6 +117,7 @@ impl Disturbances {
                 let _ = pair.move_connection(socket);
                 return;
             }
+            12 if self.stacks.is_some() => return self.replace(pair),
             _ => return self.cut(pair),
         };
         // Likewise.
@@ -129,6 +134,18 @@ impl Disturbances {
         pair.host_mut(host)
             .stack
             .set_receive_buffer(now, conn, bytes);
+    }
+
+    /// Replaces the whole stack of one side.
+    fn replace(&mut self, pair: &mut Pair) {
+        let Some(configs) = &self.stacks else { return };
+        let (at, host) = self.rng.pick(&[(0, pair.client), (1, pair.server)]);
+        let mut secrets = [0; 32];
+        for word in secrets.chunks_mut(8) {
+            word.copy_from_slice(&self.rng.next_u64().to_le_bytes());
+        }
+        let stack = Stack::new(configs[at].clone(), secrets);
+        pair.replace_stack(host, stack).expect("all are sound");
     }
 
     /// Sends what follows on another way, in one direction.

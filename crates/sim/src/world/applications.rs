@@ -86,6 +86,24 @@ impl World {
         }
     }
 
+    /// Reads what a connection that is over has left.
+    pub(super) fn read_to_the_end(&mut self, id: SocketId) {
+        let Socket {
+            host,
+            conn,
+            consumed,
+            ref update,
+            ..
+        } = self.sockets[id.0];
+        let bytes = self.hosts[host.0]
+            .memory
+            .read(conn, update.received - consumed);
+        if !bytes.is_empty() {
+            self.check(id, &bytes);
+        }
+        self.sockets[id.0].consumed += bytes.len() as u64;
+    }
+
     /// Holds what was read against what the peer sent.
     fn check(&mut self, id: SocketId, bytes: &[u8]) {
         let peer = self

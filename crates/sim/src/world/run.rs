@@ -99,7 +99,7 @@ impl World {
 
     /// Passes events to the applications and segments to the links until nobody has anything more
     /// to say.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         for _ in 0..ACTIVITY_LIMIT {
             let mut active = false;
             for at in 0..self.hosts.len() {
@@ -152,7 +152,7 @@ impl World {
             Event::Released(conn) => {
                 self.hosts[host.0].memory.release(conn);
                 if let Some(id) = self.hosts[host.0].sockets.remove(&conn) {
-                    self.sockets[id.0].released = true;
+                    self.sockets[id.0].release();
                 }
             }
         }

@@ -3,11 +3,12 @@
 use core::time::Duration;
 
 use sim::{Chance, LinkConfig, Pair, PairConfig, Plan, Reading, Rng, SocketId};
-use tcp::snapshot::{Fate, FlightPiece, RecoveryPhase, Snapshot};
+use tcp::snapshot::{Fate, FlightPiece, RecoveryPhase, Snapshot, TimeWait};
 use tcp::{
-    Algorithm, Config, ConnId, ConnOptions, ExportError, FrameSink, ImportError, Instant, Outgoing,
-    SinkFull, Stack, State,
+    Algorithm, Config, ConnId, ConnOptions, ExportError, FrameSink, ImportError, Instant,
+    ListenSpec, Outgoing, SinkFull, Stack, State,
 };
+use wire::tcp::Flags;
 
 use crate::{SOON, ms, run_until_empty};
 
@@ -72,6 +73,149 @@ fn every_connection_goes_on_in_another_stack_with_other_secrets() {
             run_until_empty(&mut pair);
         }
     }
+}
+
+/// Every few steps from the first SYN to the end of TIME-WAIT: whatever state they are in, connections
+/// find their peers where they left them.
+#[test]
+fn stacks_are_replaced_from_the_first_syn_to_the_end_of_time_wait() {
+    let mut half_opens = 0;
+    for seed in 0..12 {
+        let config = lossy(Algorithm::Cubic, seed % 2 == 0);
+        let stacks = config.client.clone();
+        let mut pair = Pair::with(seed, config);
+        let mut rng = Rng::new(seed);
+        let clients: Vec<_> = (0..3)
+            .map(|number| {
+                let size = [0, 3_000, 60_000][number];
+                pair.connect(Plan::transfer(size))
+            })
+            .collect();
+        let mut steps = 0;
+        loop {
+            steps += 1;
+            let acceptable = pair.acceptable(pair.server, pair.listener);
+            if acceptable > 0 && rng.happens(Chance::percent(20)) {
+                pair.accept(Plan::transfer(20_000));
+            }
+            if rng.happens(Chance::percent(15)) {
+                let host = rng.pick(&[pair.client, pair.server]);
+                half_opens += pair.host(host).stack.half_open_count();
+                let stack = Stack::new(stacks.clone(), [steps as u8; 32]);
+                pair.replace_stack(host, stack).expect("all are sound");
+            }
+            if !pair.step() && pair.acceptable(pair.server, pair.listener) == 0 {
+                break;
+            }
+        }
+        for client in clients {
+            pair.check_delivered(client);
+        }
+        pair.check_empty();
+        let waiting = |host| pair.host(host).stack.time_wait_count();
+        assert_eq!([pair.client, pair.server].map(waiting), [0, 0]);
+    }
+    assert!(half_opens > 0, "no handshake was moved");
+}
+
+#[test]
+fn a_pair_in_time_wait_moves_with_its_clock_and_what_is_left() {
+    let mut pair = Pair::new(8);
+    let (client, _) = pair.establish(Plan::transfer(1_000), Plan::LISTEN);
+    run_until_empty(&mut pair);
+    pair.run_for(Duration::from_secs(20));
+    let (now, host) = (pair.now(), pair.client);
+    let old = &mut pair.host_mut(host).stack;
+    let value = old.export_time_wait(now).expect("it closed first");
+    assert_eq!(old.export_time_wait(now), None);
+    assert_eq!((old.time_wait_count(), old.audit()), (0, Ok(())));
+    let seconds = |nanos: u64| nanos / 1_000_000_000;
+    assert_eq!((seconds(value.age), seconds(value.left)), (20, 39));
+    let elsewhere = Instant::from_secs(5_000_000);
+    let mut stack = Stack::new(Config::default(), [3; 32]);
+    stack.import_time_wait(elsewhere, &value).expect("sound");
+    assert_eq!(stack.audit(), Ok(()));
+    let again = stack.import_time_wait(elsewhere, &value);
+    assert_eq!(again, Err(ImportError::AddressInUse));
+    assert_eq!(stack.export_time_wait(elsewhere), Some(value));
+    let newer = TimeWait {
+        version: value.version + 1,
+        ..value
+    };
+    let refused = stack.import_time_wait(elsewhere, &newer);
+    assert_eq!(refused, Err(ImportError::Version(newer.version)));
+    let mut small = Stack::new(
+        Config {
+            max_time_wait: 1,
+            ..Config::default()
+        },
+        [0; 32],
+    );
+    small.import_time_wait(now, &value).expect("there is room");
+    let mut other = value;
+    other.remote.set_port(1);
+    let full = small.import_time_wait(now, &other);
+    assert_eq!(full, Err(ImportError::TooManyConnections));
+    // In the next stack it expires when it would have.
+    let end = elsewhere + Duration::from_nanos(value.left);
+    stack.import_time_wait(elsewhere, &value).expect("sound");
+    assert_eq!(stack.next_timeout(), Some(end));
+    stack.on_timeout(end, 10);
+    assert_eq!((stack.time_wait_count(), stack.audit()), (0, Ok(())));
+    pair.check_delivered(client);
+}
+
+#[test]
+fn a_handshake_moves_to_where_somebody_listens() {
+    let mut pair = Pair::new(9);
+    let (client, server) = (pair.client, pair.server);
+    pair.filter(client, |segment| segment.tcp.flags.contains(Flags::SYN));
+    let socket = pair.connect(Plan::transfer(5_000));
+    pair.run_for(ms(300));
+    let now = pair.now();
+    let value = {
+        let old = &mut pair.host_mut(server).stack;
+        let value = old.export_half_open(now).expect("its ACK was lost");
+        assert_eq!(old.export_half_open(now), None);
+        assert_eq!((old.half_open_count(), old.audit()), (0, Ok(())));
+        old.import_half_open(now, &value).expect("sound");
+        value
+    };
+    assert_eq!((value.syn_acks, value.retries), (1, 0));
+    let mut stack = Stack::new(Config::default(), [3; 32]);
+    let nobody = stack.import_half_open(now, &value);
+    assert_eq!(nobody, Err(ImportError::NoListener));
+    let elsewhere = Instant::from_secs(7);
+    let spec = |max_half_open| ListenSpec {
+        addr: None,
+        port: value.local.port(),
+        backlog: 1,
+        max_half_open,
+        v6_only: false,
+        options: ConnOptions::default(),
+    };
+    let none = stack.listen(spec(0)).expect("nothing listens");
+    let full = stack.import_half_open(elsewhere, &value);
+    assert_eq!(full, Err(ImportError::TooManyConnections));
+    stack.unlisten(elsewhere, none);
+    stack.listen(spec(1)).expect("nothing listens");
+    let mut scaled = value;
+    scaled.window_scales = Some((7, 3));
+    let refused = stack.import_half_open(elsewhere, &scaled);
+    assert_eq!(
+        refused,
+        Err(ImportError::Inconsistent("another window scale"))
+    );
+    stack.import_half_open(elsewhere, &value).expect("sound");
+    assert_eq!(stack.export_half_open(elsewhere), Some(value));
+    assert_eq!(stack.audit(), Ok(()));
+    // The pair's own server goes on as well, in a stack with other secrets.
+    let stack = Stack::new(Config::default(), [4; 32]);
+    assert_eq!(pair.replace_stack(server, stack), Ok(true));
+    pair.unfilter(client);
+    pair.run_until(SOON, |world| world.socket(socket).update.acked == 5_000);
+    let counters = pair.host(server).stack.counters();
+    assert_eq!((counters.passive_opens, counters.failures), (1, 0));
 }
 
 /// A recovery is not forgotten: what was lost and not sent again is sent by the next stack, without a

@@ -7,6 +7,7 @@
 //! | `cookies` | the same without memory, when there are too many SYNs |
 //! | `icmp` | ICMP errors |
 //! | `moving` | connections out to another stack, and in |
+//! | `unattended` | the same for handshakes that peers have begun, and TIME-WAIT |
 //! | `listening` | listeners, accept, give back |
 //! | `queries` | what anybody may ask |
 //! | `lists` | what is ready to be sent or told, and timers |
@@ -29,6 +30,7 @@ mod queries;
 mod settle;
 mod timeout;
 mod transmit;
+mod unattended;
 
 pub(crate) use control::RateLimit;
 

@@ -1,9 +1,9 @@
 //! Connections out to another stack, and in from one (see [`crate::snapshot`]).
 
-use super::{Stack, flow};
+use super::Stack;
 use crate::connection::Connection;
 use crate::info::State;
-use crate::snapshot::{ExportError, ImportError, Snapshot, VERSION};
+use crate::snapshot::{ExportError, ImportError, Snapshot};
 use crate::{ConnId, Instant};
 
 impl Stack {
@@ -45,14 +45,7 @@ impl Stack {
     /// # Errors
     /// Nothing has changed, for the reason given. Whatever the snapshot says, nothing panics.
     pub fn import(&mut self, now: Instant, snapshot: &Snapshot) -> Result<ConnId, ImportError> {
-        if snapshot.version != VERSION {
-            return Err(ImportError::Version(snapshot.version));
-        }
-        let key = flow(snapshot.local, snapshot.remote)
-            .ok_or(ImportError::Inconsistent("addresses that cannot meet"))?;
-        if self.flows.get(&key).is_some() {
-            return Err(ImportError::AddressInUse);
-        }
+        let key = self.vacant(snapshot.version, snapshot.local, snapshot.remote)?;
         let config = &self.common.config;
         let orphan = snapshot.owner.orphan;
         if self.connections.len() >= config.max_connections
