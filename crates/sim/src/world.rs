@@ -222,7 +222,12 @@ impl World {
         let conn = self.hosts[host.0]
             .stack
             .connect(self.now, local, remote, options)?;
-        Ok(self.add_socket(host, conn, local, remote, plan))
+        let id = self.add_socket(host, conn, local, remote, plan);
+        if options.fast_open > 0 {
+            // What is handed over at once may leave with the SYN.
+            self.submit(id);
+        }
+        Ok(id)
     }
 
     fn add_socket(

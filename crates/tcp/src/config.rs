@@ -67,6 +67,14 @@ pub struct Config {
     pub tail_loss_probes: bool,
     /// When the SYN queue is full, answer by cookies (RFC 4987 §3.6) instead of not at all.
     pub syn_cookies: bool,
+    /// Try TCP Fast Open (RFC 7413) where a connection [asks for it](ConnOptions::fast_open).
+    pub fast_open_client: bool,
+    /// Accept it where a [listener](ConnOptions::fast_open) does.
+    pub fast_open_server: bool,
+    /// Connections opened by Fast Open whose handshake is not complete, at once.
+    pub max_fast_opens: u32,
+    /// Servers whose Fast Open cookies are remembered.
+    pub max_fast_open_cookies: u32,
     /// Retransmissions of our SYN before an active open fails.
     pub syn_retries: u8,
     /// Retransmissions of a SYN-ACK before a half-open connection is forgotten.
@@ -115,6 +123,10 @@ impl Default for Config {
             pacing_burst: 10,
             tail_loss_probes: true,
             syn_cookies: true,
+            fast_open_client: false,
+            fast_open_server: false,
+            max_fast_opens: 1024,
+            max_fast_open_cookies: 4096,
             syn_retries: 6,
             syn_ack_retries: 5,
             retries: 15,
@@ -197,6 +209,12 @@ pub struct ConnOptions {
     pub user_timeout: Option<Duration>,
     /// How long an orphan waits in FIN-WAIT-2 for the peer's FIN.
     pub fin_wait_2_timeout: Duration,
+    /// TCP Fast Open (RFC 7413), if [`Config`] allows it; 0 for none. Of a connection to be opened: what is
+    /// handed over before its SYN leaves may leave with it. Of a listener: so many connections of the stack
+    /// may be opened by SYNs alone and not have completed their handshake, for this one to open another
+    /// (TCP_FASTOPEN). Its owner then accepts connections before their handshake, and may see one twice
+    /// (RFC 7413 §2.1).
+    pub fast_open: u32,
 }
 
 impl Default for ConnOptions {
@@ -211,6 +229,7 @@ impl Default for ConnOptions {
             keep_alive: KeepAlive::default(),
             user_timeout: None,
             fin_wait_2_timeout: Duration::from_secs(60),
+            fast_open: 0,
         }
     }
 }

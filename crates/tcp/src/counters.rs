@@ -111,6 +111,14 @@ pub struct Counters {
     pub timeouts: u64,
     /// Recoveries entered by duplicate or selective acknowledgements.
     pub fast_recoveries: u64,
+    /// Connections that a SYN alone has opened (Fast Open, RFC 7413).
+    pub fast_opens_in: u64,
+    /// SYNs of ours that left with data.
+    pub fast_opens_out: u64,
+    /// SYNs with a good Fast Open cookie that got an ordinary handshake for lack of room.
+    pub fast_opens_refused: u64,
+    /// Fast Open cookies given.
+    pub fast_open_cookies: u64,
     /// SYNs answered by a cookie (RFC 4987 §3.6).
     pub cookies_sent: u64,
     /// Connections made of a cookie that came back.

@@ -48,6 +48,8 @@ pub struct ConnInfo {
     pub timestamps: bool,
     /// The connection agreed on selective acknowledgement.
     pub selective_acks: bool,
+    /// Data of a SYN was taken (Fast Open, RFC 7413).
+    pub fast_open: bool,
     /// Shifts of the peer's and of our windows, if agreed on.
     pub window_scales: Option<(u8, u8)>,
     /// Payload of a full segment that we send.

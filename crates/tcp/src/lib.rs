@@ -52,6 +52,7 @@ pub mod congestion;
 mod connection;
 mod counters;
 mod event;
+mod fast_open;
 mod flow_table;
 mod histogram;
 mod id;

@@ -22,6 +22,7 @@
 
 mod unattended;
 
+pub use crate::fast_open::FastOpen;
 pub use unattended::{HalfOpen, TimeWait};
 
 use core::net::SocketAddr;
@@ -31,7 +32,7 @@ use crate::event::Failure;
 use crate::{Extent, KeepAlive, State};
 
 /// Version of [`Snapshot`]: it goes up whenever a field changes its meaning, comes or goes.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// A connection between two stacks. See [`Stack::export`](crate::Stack::export).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +133,10 @@ pub struct SendSide {
     pub fin_sent: bool,
     /// The SYN is to be sent (again).
     pub syn_due: bool,
+    /// Bytes of data that our SYN carried and that are not acknowledged.
+    pub syn_data: u16,
+    /// Where Fast Open (RFC 7413) stands.
+    pub fast_open: FastOpen,
     /// A probe of the window or of life is to be sent.
     pub probe_due: bool,
 }

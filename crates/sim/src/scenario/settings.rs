@@ -44,6 +44,8 @@ impl Scenario {
         // When the RST of an abort is lost, what is sent again brings its cookie to a connection of the
         // same numbers: then the oracle does not know who has sent what.
         pair.server.syn_cookies &= aborts == Chance::NEVER;
+        // So does a SYN that comes again (RFC 7413 §2.1).
+        pair.server.fast_open_server &= aborts == Chance::NEVER;
         // With little room and no cookies a flood does what it is meant to do.
         let floods = pair.server.syn_cookies || pair.max_half_open == ROOMY;
         let count = rng.pick(&[1, 1, 2, 5]);
@@ -119,6 +121,8 @@ fn stack(rng: &mut Rng) -> Config {
         window_scaling: rng.happens(mostly),
         timestamps: rng.happens(mostly),
         selective_acks: rng.happens(mostly),
+        fast_open_client: rng.happens(mostly),
+        fast_open_server: rng.happens(mostly),
         // Enough for a link that loses a tenth, and for a place that a late copy of another SYN
         // holds for minutes.
         syn_retries: 20,
@@ -136,6 +140,7 @@ fn options(rng: &mut Rng) -> ConnOptions {
         receive_buffer: rng.pick(&[4_096, 16_384, 65_535, 262_144, 1 << 20]),
         // One of two; the two have nothing to do with each other.
         tune_receive_buffer: no_delay,
+        fast_open: rng.pick(&[0, 0, 1, 3]),
         max_segment: rng.pick(&[None, None, None, Some(200), Some(1_000)]),
         ..ConnOptions::default()
     }

@@ -240,6 +240,7 @@ pub mod constant {
         TCP_QUICKACK = 12,
         TCP_CONGESTION = 13,
         TCP_USER_TIMEOUT = 18,
+        TCP_FASTOPEN = 23,
         IP_TOS = 1,
         IP_MTU_DISCOVER = 10,
         IP_MTU = 14,
@@ -288,5 +289,6 @@ pub mod constant {
         TCPI_OPT_WSCALE = 4,
         TCPI_OPT_ECN = 8,
         TCPI_OPT_ECN_SEEN = 16,
+        TCPI_OPT_SYN_DATA = 32,
     }
 }

@@ -10,6 +10,7 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
+const FAST_OPEN: u8 = 34;
 
 impl TcpOption {
     /// How many bytes it takes.
@@ -21,7 +22,7 @@ impl TcpOption {
             TcpOption::Mss(_) => 4,
             TcpOption::Timestamps { .. } => 10,
             TcpOption::Sack(blocks) => 2 + 8 * blocks.len(),
-            TcpOption::Unknown(_, body) => 2 + body.len(),
+            TcpOption::FastOpen(body) | TcpOption::Unknown(_, body) => 2 + body.len(),
         }
     }
 
@@ -47,6 +48,10 @@ impl TcpOption {
                     out.extend(left.to_be_bytes());
                     out.extend(right.to_be_bytes());
                 }
+            }
+            TcpOption::FastOpen(cookie) => {
+                out.extend([FAST_OPEN, len]);
+                out.extend(cookie);
             }
             TcpOption::Unknown(kind, body) => {
                 out.extend([*kind, len]);
@@ -104,6 +109,7 @@ fn one(kind: u8, body: &[u8]) -> TcpOption {
             let block = |index: usize| (u32_at(index * 8), u32_at(index * 8 + 4));
             TcpOption::Sack((0..len / 8).map(block).collect())
         }
+        (FAST_OPEN, _) => TcpOption::FastOpen(body.to_vec()),
         _ => TcpOption::Unknown(kind, body.to_vec()),
     }
 }
@@ -122,6 +128,7 @@ mod tests {
             TcpOption::WindowScale(14),
             TcpOption::Sack(vec![(1, 2)]),
             TcpOption::Unknown(254, vec![1]),
+            TcpOption::FastOpen(vec![1, 2]),
         ];
         let bytes = encode(&options);
         assert_eq!(bytes.len() % 4, 0);

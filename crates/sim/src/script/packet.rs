@@ -67,6 +67,9 @@ pub enum TcpOption {
         /// What it echoes.
         echo: u32,
     },
+    /// `FO 0xa1b2c3d4e5f60708`: a Fast Open cookie (RFC 7413), by the name that the script has for it;
+    /// `FO` asks for one.
+    FastOpen(Vec<u8>),
     /// `unknown 254 0xf989`: kind and contents of any other.
     Unknown(u8, Vec<u8>),
 }
@@ -167,6 +170,11 @@ impl fmt::Display for TcpOption {
                 Ok(())
             }
             TcpOption::Timestamps { value, echo } => write!(f, "TS val {value} ecr {echo}"),
+            TcpOption::FastOpen(cookie) if cookie.is_empty() => f.write_str("FO"),
+            TcpOption::FastOpen(cookie) => {
+                f.write_str("FO 0x")?;
+                cookie.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
             TcpOption::Unknown(kind, body) => {
                 write!(f, "unknown {kind} 0x")?;
                 body.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

@@ -29,6 +29,7 @@ pub const NAMES: &[&str] = &[
     "net.ipv4.tcp_congestion_control",
     "net.ipv4.tcp_early_retrans",
     "net.ipv4.tcp_ecn",
+    "net.ipv4.tcp_fastopen",
     "net.ipv4.tcp_fin_timeout",
     "net.ipv4.tcp_frto",
     "net.ipv4.tcp_invalid_ratelimit",

@@ -43,7 +43,8 @@ fn fields(info: &ConnInfo) -> Info {
     let scales = info.window_scales.unwrap_or((0, 0));
     let options = i64::from(info.timestamps)
         | i64::from(info.selective_acks) << 1
-        | i64::from(info.window_scales.is_some()) << 2;
+        | i64::from(info.window_scales.is_some()) << 2
+        | i64::from(info.fast_open) << 5;
     Info::from([
         ("tcpi_state", state(info.state)),
         ("tcpi_options", options),

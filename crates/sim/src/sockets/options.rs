@@ -99,6 +99,14 @@ impl Sockets {
                 socket.options.user_timeout = flag.then_some(timeout);
                 self.change(fd, ConnOption::UserTimeout(timeout))
             }
+            (IPPROTO_TCP, TCP_FASTOPEN) => {
+                socket.options.fast_open = u32::try_from(number).map_err(|_| Errno::EINVAL)?;
+                let options = socket.options;
+                if let Role::Listener(id) = socket.role {
+                    self.stack().set_listener_options(id, options);
+                }
+                Ok(())
+            }
             (IPPROTO_TCP, TCP_LINGER2) => {
                 if let Ok(seconds) = seconds {
                     socket.options.fin_wait_2_timeout = seconds;
@@ -159,6 +167,7 @@ impl Sockets {
             (IPPROTO_TCP, TCP_USER_TIMEOUT) => {
                 integer(options.user_timeout.map_or(0, |t| t.as_millis() as i32))
             }
+            (IPPROTO_TCP, TCP_FASTOPEN) => integer(options.fast_open as i32),
             (IPPROTO_TCP, TCP_CONGESTION) => {
                 Ok(OptionValue::Name(options.congestion.name().into()))
             }
@@ -178,11 +187,19 @@ impl Sockets {
         }
     }
 
-    /// Tells the stack, if there is a connection to tell it of.
+    /// Tells the stack, if there is a connection to tell it of, or a listener whose connections begin
+    /// with it.
     fn change(&mut self, fd: Fd, option: ConnOption) -> Attempt<()> {
         let now = self.now;
-        let Role::Connection(connection) = &self.socket(fd)?.role else {
-            return Ok(());
+        let socket = self.socket(fd)?;
+        let connection = match &socket.role {
+            Role::Fresh => return Ok(()),
+            Role::Listener(id) => {
+                let (id, options) = (*id, socket.options);
+                self.stack().set_listener_options(id, options);
+                return Ok(());
+            }
+            Role::Connection(connection) => connection,
         };
         let (id, request) = (connection.id, tcp::Request::SetOption(option));
         let asked = self.stack().on_request(now, id, request);

@@ -64,6 +64,10 @@ impl Sockets {
                     _ => return Set::Refused(format!("tcp_ecn={number} is not for us")),
                 }
             }
+            "tcp_fastopen" => {
+                config.fast_open_client = number & 1 != 0;
+                config.fast_open_server = number & 2 != 0;
+            }
             "tcp_early_retrans" => config.tail_loss_probes = number != 0,
             "tcp_window_scaling" => config.window_scaling = number != 0,
             "tcp_syncookies" => config.syn_cookies = number != 0,

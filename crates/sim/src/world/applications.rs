@@ -15,6 +15,12 @@ impl World {
             return;
         }
         self.pump_reading(id);
+        self.submit(id);
+        self.go_on(id);
+    }
+
+    /// Hands over what there is to send and room for.
+    pub(super) fn submit(&mut self, id: SocketId) {
         while self.sockets[id.0].sendable() > 0 {
             let socket = &self.sockets[id.0];
             let len = socket.sendable() as u32;
@@ -25,6 +31,10 @@ impl World {
             let more = socket.plan.more && socket.submitted + u64::from(len) < socket.plan.send;
             self.must(id, Request::Send { extent, more });
         }
+    }
+
+    /// Closes what is to be closed.
+    fn go_on(&mut self, id: SocketId) {
         let socket = &self.sockets[id.0];
         if socket.closed {
             return;

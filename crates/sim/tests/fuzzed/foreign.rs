@@ -19,7 +19,7 @@ use wire::icmp::{Reason, TcpError};
 use wire::ip::Ecn;
 use wire::segment::{Link, Segment};
 use wire::seq::SeqNumber;
-use wire::tcp::{Flags, Options, Repr, SackBlock, Timestamps};
+use wire::tcp::{FastOpenCookie, Flags, Options, Repr, SackBlock, Timestamps};
 
 use super::Bytes;
 
@@ -119,6 +119,8 @@ struct Wire {
     /// The last acknowledgement of each connection, and the edge of the window that it offered.
     last: HashMap<ConnId, (SeqNumber, SeqNumber)>,
     said: Vec<(ConnId, Repr)>,
+    /// The Fast Open cookie that the stack gave last.
+    cookie: Option<FastOpenCookie>,
     /// Emissions that there is room for.
     room: usize,
     burst: usize,
@@ -138,6 +140,7 @@ impl FrameSink for Wire {
             remote_port: out.tcp.src_port,
         };
         self.sent.push((flow, out.tcp, out.payload_len));
+        self.cookie = out.tcp.options.fast_open.or(self.cookie);
         if let Some(conn) = out.conn {
             self.said.push((conn, out.tcp));
         }
@@ -177,6 +180,7 @@ impl Scene {
             syn_cookies: bits & 8 == 0,
             ecn: [EcnPolicy::On, EcnPolicy::Off][usize::from(bits >> 4 & 1)],
             tail_loss_probes: bits & 32 == 0,
+            fast_open_server: bits & 128 != 0,
             max_half_open: 3,
             max_time_wait: 4,
             max_connections: 8,
@@ -190,6 +194,7 @@ impl Scene {
         let options = ConnOptions {
             receive_buffer: [65_535, 4_000, 20_000, 1 << 20][usize::from(more >> 6)],
             congestion: [Algorithm::Cubic, Algorithm::Reno][usize::from(bits >> 6 & 1)],
+            fast_open: 2,
             ..ConnOptions::default()
         };
         let host = |n: u8| IpAddr::from([10, 0, 0, n]);
@@ -270,12 +275,25 @@ impl Scene {
             clock: u32::from(script.byte()) << 24,
             ..Foreign::default()
         };
-        self.say(number, Flags::SYN, script, 0);
+        let len = self.data_of_syn(script);
+        self.say(number, Flags::SYN, script, len);
         self.flows[number].1.seq += 1;
+        if len > 0 && script.bit() {
+            // It was taken, or the peer believes so.
+            self.flows[number].1.seq += len as u32;
+        }
         self.settle();
         if !script.byte().is_multiple_of(8) {
             self.say(number, Flags::ACK, script, 0);
         }
+    }
+
+    /// How much a SYN carries; nothing where the stack does not know Fast Open.
+    fn data_of_syn(&mut self, script: &mut Bytes<'_>) -> usize {
+        if !self.stack.config().fast_open_server {
+            return 0;
+        }
+        [0, 1, 300, 2_000][usize::from(script.byte() % 4)]
     }
 
     /// The peer behaves, or looks as if it did: it acknowledges what it was sent, all or half of it,
@@ -335,6 +353,9 @@ impl Scene {
             options.mss = (bits & 1 == 0).then(|| [1_460, 0, 20, 536][usize::from(bits >> 6)]);
             options.window_scale = (bits & 2 == 0).then_some(bits >> 4);
             options.sack_permitted = bits & 4 == 0;
+            if self.stack.config().fast_open_server && bits & 8 == 0 {
+                options.fast_open = self.wire.cookie.or(Some(FastOpenCookie::REQUEST));
+            }
         }
         let stamped = flags.contains(Flags::SYN) || foreign.stamp.is_some();
         if stamped != (odd & 0x30 == 0x30) {
@@ -392,7 +413,9 @@ impl Scene {
 
     fn deliver(&mut self, flow: FlowKey, tcp: Repr, len: usize) {
         let payload = vec![7; len];
-        self.memory.current = Some((tcp.seq, payload.as_ptr().addr()));
+        // What a SYN carries comes after it.
+        let first = tcp.seq + u32::from(tcp.flags.contains(Flags::SYN));
+        self.memory.current = Some((first, payload.as_ptr().addr()));
         let segment = Segment {
             link: Link::default(),
             src: flow.local,

@@ -38,6 +38,7 @@ fn any_header(
             value: rng.next_u64() as u32,
             echo: rng.next_u64() as u32,
         }),
+        fast_open: None,
         sack,
     };
     headers

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use sim::{Chance, LinkConfig, Pair, PairConfig, Plan, Reading, Rng, SocketId};
-use tcp::snapshot::{Fate, FlightPiece, RecoveryPhase, Snapshot, TimeWait};
+use tcp::snapshot::{FastOpen, Fate, FlightPiece, RecoveryPhase, Snapshot, TimeWait};
 use tcp::{
     Algorithm, Config, ConnId, ConnOptions, ExportError, FrameSink, ImportError, Instant,
     ListenSpec, Outgoing, SinkFull, Stack, State,
@@ -309,10 +309,13 @@ fn what_cannot_move_says_why() {
     let snapshot = stack.export(now, conn).expect("it is open");
     assert_eq!(stack.export(now, conn), Err(ExportError::UnknownConnection));
     let newer = Snapshot {
-        version: 2,
+        version: snapshot.version + 1,
         ..snapshot.clone()
     };
-    assert_eq!(stack.import(now, &newer), Err(ImportError::Version(2)));
+    assert_eq!(
+        stack.import(now, &newer),
+        Err(ImportError::Version(newer.version))
+    );
     let conn = stack.import(now, &snapshot).expect("it is sound");
     assert_eq!(stack.import(now, &snapshot), Err(ImportError::AddressInUse));
     let abort = tcp::Request::Abort;
@@ -416,7 +419,7 @@ fn spoil(snapshot: &mut Snapshot, rng: &mut Rng) {
         State::TimeWait,
         State::Closed,
     ];
-    match rng.below(36) {
+    match rng.below(38) {
         0 => s.state = rng.pick(&states),
         1 => s.agreed.window_scales = Some((word as u8 % 20, (word >> 8) as u8 % 20)),
         2 => s.agreed.timestamps = None,
@@ -466,6 +469,8 @@ fn spoil(snapshot: &mut Snapshot, rng: &mut Rng) {
         31 => s.waits.retransmit = rng.pick(&[None, Some(any)]),
         32 => s.waits.backoff = word as u8,
         33 => s.owner.orphan ^= true,
+        35 => s.send.syn_data = word as u16 % 600,
+        36 => s.send.fast_open = rng.pick(&[FastOpen::Pending { renew: true }, FastOpen::Asked]),
         34 => s.owner.user_timeout_ms = word % 1_000_000,
         _ => s.receive.quick = word as u8,
     }

@@ -197,7 +197,10 @@ impl Connection {
     /// Lets the timer of data in flight run for what is due next.
     #[inline]
     pub(super) fn watch_flight(&mut self) {
-        if let Some(at) = self.recovery.deadline() {
+        // Until its handshake is complete, the SYN-ACK alone is sent again.
+        if let Some(at) = self.recovery.deadline()
+            && !self.fast_open.is_pending()
+        {
             self.timers.set_at(Timer::Transmit, at);
         }
     }
@@ -327,13 +330,13 @@ impl Connection {
 
     /// Whether there is anything that transmission could send, if the windows let it.
     pub(super) fn has_pending(&self) -> bool {
-        self.state.may_transmit()
+        self.may_transmit()
             && (self.recovery.lost() > 0
                 || self.unsent() < self.queue.end()
                 || self.fin_is_unsent())
     }
 
     pub(super) fn fin_is_unsent(&self) -> bool {
-        self.shutdown && !self.fin_sent
+        self.shutdown && !self.fin_sent && !self.fast_open.is_pending()
     }
 }

@@ -74,7 +74,11 @@ impl Connection {
             held <= self.rcv.received + u64::from(self.receive_window()),
             "data held beyond the window",
         )?;
-        if !self.state.is_synchronized() {
+        rule(
+            u64::from(self.syn_data) <= self.queue.len(),
+            "more sent with the SYN than there was to send",
+        )?;
+        if !self.state.is_synchronized() && !self.fast_open.is_pending() {
             return Ok(());
         }
         rule(

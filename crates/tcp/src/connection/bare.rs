@@ -4,6 +4,7 @@ use wire::ip::Ecn;
 use wire::seq::SeqNumber;
 use wire::tcp::{Flags, Repr};
 
+use super::transmit::MAX_PARTS;
 use super::{Connection, Timer, TransmitContext};
 use crate::io::{FrameSink, Outgoing, SinkFull};
 
@@ -77,9 +78,15 @@ impl Connection {
         sink: &mut F,
         cx: &mut TransmitContext<'_>,
     ) -> Result<(), SinkFull> {
-        let tcp = self.syn_header(cx.now, &cx.common.config);
-        self.emit_bare(sink, cx, tcp)?;
-        if self.snd.nxt == self.snd.una {
+        let mut tcp = self.syn_header(cx.now, &cx.common.config);
+        let data = self.fast_open_syn(&mut tcp, cx);
+        let data = self.emit(sink, cx, tcp, data)?;
+        if tcp.options.fast_open.is_some() {
+            self.note_fast_open_syn(data, cx.common);
+        }
+        if self.fast_open.is_pending() {
+            self.rcv.acked = self.rcv.nxt;
+        } else if self.snd.nxt == self.snd.una {
             self.snd.nxt = self.snd.una + 1;
             self.stalled_since = cx.now;
         }
@@ -95,14 +102,31 @@ impl Connection {
         cx: &mut TransmitContext<'_>,
         tcp: Repr,
     ) -> Result<(), SinkFull> {
+        self.emit(sink, cx, tcp, 0).map(|_| ())
+    }
+
+    /// A segment with up to `data` bytes from the front of the send queue. Returns how many those were.
+    fn emit<F: FrameSink>(
+        &mut self,
+        sink: &mut F,
+        cx: &mut TransmitContext<'_>,
+        tcp: Repr,
+        mut data: u32,
+    ) -> Result<u32, SinkFull> {
+        let parts = &mut cx.common.parts;
+        parts.clear();
+        if data > 0 {
+            let start = self.queue.start();
+            data = self.queue.slice(start, data as usize, MAX_PARTS, parts) as u32;
+        }
         let out = Outgoing {
             conn: Some(cx.id),
             answers: None,
             src: self.key.local,
             dst: self.key.remote,
             tcp,
-            payload: &[],
-            payload_len: 0,
+            payload: parts,
+            payload_len: data as usize,
             gso_size: 0,
             ecn: Ecn::NotCapable,
         };
@@ -111,6 +135,6 @@ impl Connection {
         cx.common.counters.emissions += 1;
         cx.common.counters.segments_out += 1;
         self.segments_out = self.segments_out.wrapping_add(1);
-        Ok(())
+        Ok(data)
     }
 }

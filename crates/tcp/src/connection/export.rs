@@ -53,6 +53,8 @@ impl Connection {
             more,
             selective,
             scaling,
+            fast_open,
+            syn_data,
             soft_error,
             key,
             snd,
@@ -160,6 +162,8 @@ impl Connection {
                 shutdown: *shutdown,
                 fin_sent: *fin_sent,
                 syn_due: *syn_due,
+                syn_data: *syn_data,
+                fast_open: *fast_open,
                 probe_due: *probe_due,
             },
             receive: ReceiveSide {
@@ -196,6 +200,7 @@ impl Connection {
             waits: Waits {
                 retransmit: recovery
                     .rto_left(now)
+                    .filter(|_| !fast_open.is_pending())
                     .map(Nanos::get)
                     .or_else(|| left(Timer::Transmit)),
                 keep_alive: left(Timer::KeepAlive),

@@ -46,6 +46,12 @@ impl Connection {
     //= RFC 2018 §2
     pub(super) fn syn_header(&self, now: Instant, config: &Config) -> Repr {
         let answering = self.state == State::SynReceived;
+        let pending = self.fast_open.is_pending();
+        let window = if pending {
+            self.receive_window()
+        } else {
+            self.rcv.buffer
+        };
         let scale = super::open::window_scale(config);
         let (scaling, timestamps, selective) = if answering {
             (self.scaling, self.ts.enabled, self.selective)
@@ -59,10 +65,11 @@ impl Connection {
         Repr {
             src_port: self.key.local_port,
             dst_port: self.key.remote_port,
-            seq: self.snd.una,
+            // Of a pending Fast Open SND.UNA lies after our SYN already.
+            seq: self.snd.una - u32::from(pending),
             ack: answering.then_some(self.rcv.nxt),
             flags: Flags::SYN | self.ecn_syn_flags(answering, config),
-            window: u16::try_from(self.rcv.buffer).unwrap_or(u16::MAX),
+            window: u16::try_from(window).unwrap_or(u16::MAX),
             options: Options {
                 mss: Some(self.local_mss),
                 window_scale: scaling.then_some(scale),
@@ -71,7 +78,7 @@ impl Connection {
                     value: self.timestamp(now),
                     echo: self.ts.recent,
                 }),
-                sack: SackBlocks::EMPTY,
+                ..Options::NONE
             },
         }
     }

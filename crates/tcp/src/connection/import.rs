@@ -123,6 +123,8 @@ impl Connection {
         self.shutdown = send.shutdown;
         self.fin_sent = send.fin_sent;
         self.syn_due = send.syn_due;
+        self.syn_data = send.syn_data;
+        self.fast_open = send.fast_open;
         self.probe_due = send.probe_due;
         self.tuning.rtt_ms = from.receive.sender_rtt_ms;
         self.tuning.from = from.receive.consumed as u32;
@@ -163,7 +165,8 @@ impl Connection {
         self.bytes_retransmitted = totals.bytes_retransmitted;
         // The owner is told where things stand, if there is anything to tell; and whatever may leave is
         // looked at.
-        self.changed = !owner.orphan && self.state.is_synchronized();
+        let open = self.state.is_synchronized() || self.fast_open.is_pending();
+        self.changed = !owner.orphan && open;
         self.wants_transmit = true;
     }
 
@@ -182,7 +185,7 @@ impl Connection {
         self.last_sent_ms = super::milliseconds(now).wrapping_sub(waits.silent_ms);
         self.last_received_ms = super::milliseconds(now).wrapping_sub(waits.deaf_ms);
         let retransmit = waits.retransmit.map(Nanos::new);
-        if self.state.is_synchronized() {
+        if self.state.is_synchronized() || self.fast_open.is_pending() {
             let flight = (self.snd.una, self.snd.nxt);
             let timeout = retransmit.unwrap_or(self.rto());
             let pool = &mut common.flights;
@@ -190,7 +193,7 @@ impl Connection {
             let tlps = common.config.tail_loss_probes;
             self.recovery.agree(from.agreed.selective_acks, tlps);
         }
-        if self.recovery.rto_left(now).is_some() {
+        if self.recovery.rto_left(now).is_some() && !self.fast_open.is_pending() {
             self.watch_flight();
         } else if let Some(left) = retransmit {
             self.timers.set_after(Timer::Transmit, now, left);
@@ -299,6 +302,16 @@ fn check_state(from: &Snapshot) -> Result<(), Broken> {
         "the peer's FIN and the state contradict",
     )?;
     let in_flight = send.nxt != send.una;
+    let opening = matches!(state, State::SynSent | State::SynReceived);
+    let pending = send.fast_open.is_pending();
+    rule(
+        opening || send.syn_data == 0,
+        "data of a SYN after the handshake",
+    )?;
+    rule(
+        !pending || state == State::SynReceived,
+        "a pending Fast Open in another state than SYN-RECEIVED",
+    )?;
     match state {
         State::FinWait2 => rule(send.fin_sent && !in_flight, "FIN-WAIT-2 without a FIN")?,
         State::FinWait1 | State::Closing | State::LastAck => {
@@ -308,6 +321,10 @@ fn check_state(from: &Snapshot) -> Result<(), Broken> {
                 !over,
                 "our FIN is acknowledged, and the state says it is not",
             )?;
+        }
+        State::SynReceived if pending => {
+            let unused = send.acked == 0 && !send.fin_sent && receive.fin_at.is_none();
+            rule(unused, "more than data before the handshake")?;
         }
         State::SynSent | State::SynReceived => {
             let unused = receive.received == 0 && send.acked == 0 && !send.fin_sent;

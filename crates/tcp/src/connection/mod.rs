@@ -12,6 +12,7 @@
 //! | `transmit` | what may be sent now: retransmissions, new data, FIN, acknowledgements |
 //! | `bare` | segments without payload: ACK, probe, SYN, RST |
 //! | `ecn` | explicit congestion notification (RFC 3168) |
+//! | `fast_open` | data in the SYN (TCP Fast Open, RFC 7413) |
 //! | `tlp` | tail loss probes (TLP, RFC 8985 §7.3) |
 //! | `pacing` | how fast it may be sent |
 //! | `bbr` | what BBR is told |
@@ -36,6 +37,7 @@ mod bbr;
 mod buffers;
 mod ecn;
 mod export;
+mod fast_open;
 mod header;
 mod import;
 mod mtu_probe;
@@ -67,6 +69,7 @@ use crate::config::{Config, KeepAlive};
 use crate::congestion::{Controller, Validation};
 use crate::counters::Counters;
 use crate::event::Failure;
+use crate::fast_open::{FastOpen, FastOpens};
 use crate::info::State;
 use crate::reassembly::Reassembly;
 use crate::recovery::Recovery;
@@ -83,6 +86,8 @@ pub(crate) struct Common {
     pub(crate) flights: crate::recovery::Pool,
     /// Challenge acknowledgements left in this second.
     pub(crate) challenges: crate::stack::RateLimit,
+    /// Fast Open: cookies, and who is pending.
+    pub(crate) fast_opens: FastOpens,
     /// What has been found out of paths.
     pub(crate) path_mtus: crate::path_mtus::PathMtus,
     /// Ranges held out of order.
@@ -211,6 +216,8 @@ pub(crate) struct Connection {
     selective: bool,
     /// Both sides agreed on window scaling.
     scaling: bool,
+    /// What it has to do with Fast Open (RFC 7413).
+    pub(crate) fast_open: FastOpen,
     pub(crate) failed: Option<Failure>,
     /// What an ICMP error or the owner said of the path, without ending the connection.
     soft_error: Option<Failure>,
@@ -242,6 +249,8 @@ pub(crate) struct Connection {
     pushed: u32,
 
     // What only settings, probing and reports touch.
+    /// Bytes of data that our SYN carried, until it is acknowledged.
+    syn_data: u16,
     keep_alive: KeepAlive,
     /// Bound of segments by the path and by TCP_MAXSEG.
     local_mss: u16,
@@ -310,6 +319,12 @@ impl Connection {
             .saturating_sub(options)
             .max(MIN_MSS);
         self.congestion.set_mss(self.snd.mss);
+    }
+
+    /// We may still have data to send, or FIN.
+    #[inline]
+    fn may_transmit(&self) -> bool {
+        self.state.may_transmit() || self.fast_open.is_pending()
     }
 
     /// RTO: the retransmission timeout with its back-off (RFC 6298 5.5).

@@ -13,6 +13,7 @@ use super::{Connection, ReceiveVars, SendVars, Timer, Timers, TimestampVars};
 use crate::Instant;
 use crate::config::{Config, ConnOptions};
 use crate::congestion::{Controller, Validation};
+use crate::fast_open::FastOpen;
 use crate::info::State;
 use crate::reassembly::Reassembly;
 use crate::recovery::Recovery;
@@ -123,6 +124,9 @@ impl Connection {
     ) -> Self {
         let mut c = Self::blank(now, key, iss, ts_offset, options, config);
         c.state = State::SynSent;
+        if options.fast_open > 0 && config.fast_open_client {
+            c.fast_open = FastOpen::Wanted;
+        }
         c.accepted = true;
         c.syn_due = true;
         c.wants_transmit = true;
@@ -208,6 +212,7 @@ impl Connection {
             may_be_silly: false,
             selective: false,
             scaling: false,
+            fast_open: FastOpen::No,
             failed: None,
             soft_error: None,
             key,
@@ -259,6 +264,7 @@ impl Connection {
             keep_alive_probes: 0,
             stalled_since: now,
             pushed: 0,
+            syn_data: 0,
             keep_alive: options.keep_alive,
             local_mss,
             user_timeout: options.user_timeout.unwrap_or_default().into(),

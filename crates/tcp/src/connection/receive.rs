@@ -68,6 +68,12 @@ impl Connection {
             && tcp.flags == Flags::SYN | Flags::ACK
             && tcp.seq + 1 == self.rcv.nxt;
 
+        if self.state == State::SynReceived && self.is_syn_again(tcp) {
+            self.syn_due = true;
+            self.wants_transmit = true;
+            return Err(DropReason::UnexpectedSyn);
+        }
+
         // First, check sequence number.
         if !crossing {
             self.check_sequence(segment, reset, cx)?;
@@ -81,7 +87,11 @@ impl Connection {
                 return Err(DropReason::UnacceptableReset);
             }
             cx.common.counters.resets_in += 1;
-            let failure = if self.state == State::SynReceived && self.accepted {
+            let pending = self.fast_open.is_pending();
+            if pending {
+                cx.common.fast_opens.note_reset(cx.now);
+            }
+            let failure = if self.state == State::SynReceived && self.accepted && !pending {
                 Failure::Refused
             } else {
                 Failure::Reset
@@ -102,10 +112,17 @@ impl Connection {
             return Err(DropReason::NoAck);
         };
         if self.state == State::SynReceived {
-            if !ack.after(self.snd.una) || ack.after(self.snd.nxt) {
+            let pending = self.fast_open.is_pending();
+            let completes = ack.after(self.snd.una) || (pending && ack == self.snd.una);
+            if !completes || ack.after(self.syn_end()) {
                 return Err(DropReason::BadHandshakeAck);
             }
-            self.complete_handshake(ack, tcp.seq, cx);
+            if pending {
+                self.complete_fast_open(cx);
+            } else {
+                self.take_fast_open_answer(tcp, ack, cx);
+                self.complete_handshake(ack, tcp.seq, cx);
+            }
         } else if ack.after(self.snd.nxt) {
             self.answer_unacceptable(cx);
             return Err(DropReason::AckOfUnsent);

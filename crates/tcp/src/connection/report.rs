@@ -9,6 +9,7 @@ use super::{Connection, Timer, milliseconds};
 use crate::Instant;
 use crate::config::Config;
 use crate::event::{ConnUpdate, Failure};
+use crate::fast_open::FastOpen;
 use crate::info::{ConnInfo, State};
 use crate::recovery::Phase;
 
@@ -54,6 +55,7 @@ impl Connection {
             congestion: self.congestion.algorithm(),
             timestamps: self.ts.enabled,
             selective_acks: self.selective,
+            fast_open: self.fast_open == FastOpen::Done,
             window_scales: self.scaling.then_some((self.snd.scale, self.rcv.scale)),
             send_mss: self.snd.mss,
             receive_mss: self.rcv.mss,
@@ -109,7 +111,7 @@ impl Connection {
     /// Bytes of payload sent in total, retransmissions included.
     fn bytes_sent(&self) -> u64 {
         // Before the handshake is complete our SYN is all that can be in flight.
-        let first = if self.state.is_synchronized() {
+        let first = if self.state.is_synchronized() || self.fast_open.is_pending() {
             self.unsent()
         } else {
             self.queue.start()

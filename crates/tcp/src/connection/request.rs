@@ -59,7 +59,7 @@ impl Connection {
         }
         self.queue.push(extent);
         self.more = more;
-        self.wants_transmit |= self.state.may_transmit();
+        self.wants_transmit |= self.may_transmit();
         Ok(())
     }
 
@@ -92,7 +92,8 @@ impl Connection {
         if matches!(self.state, State::SynSent) {
             self.finish();
         } else if self.state != State::Closed {
-            let unread = self.unread() > 0 && self.state.is_synchronized();
+            let open = self.state.is_synchronized() || self.fast_open.is_pending();
+            let unread = self.unread() > 0 && open;
             if unread || !may_orphan {
                 self.reset(&mut cx.common.counters);
             } else {

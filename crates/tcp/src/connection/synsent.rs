@@ -25,7 +25,7 @@ impl Connection {
 
         // First, check the ACK bit. The stack answers what acknowledges something else by RST.
         if let Some(ack) = tcp.ack
-            && (ack.at_or_before(self.snd.una) || ack.after(self.snd.nxt))
+            && (ack.at_or_before(self.snd.una) || ack.after(self.syn_end()))
         {
             return Err(DropReason::BadHandshakeAck);
         }
@@ -64,6 +64,7 @@ impl Connection {
         );
         match tcp.ack {
             Some(ack) => {
+                self.take_fast_open_answer(tcp, ack, cx);
                 self.complete_handshake(ack, tcp.seq, cx);
                 // Here the window was not scaled.
                 self.set_window(u32::from(tcp.window), tcp.seq, ack);
@@ -88,7 +89,7 @@ impl Connection {
         seq: SeqNumber,
         cx: &mut Context<'_>,
     ) {
-        // The SYN is the only thing that can have been sent.
+        // The SYN, and what it carried, is the only thing that can have been sent.
         self.snd.una = ack;
         self.snd.wl1 = seq;
         self.snd.wl2 = ack;

@@ -86,13 +86,20 @@ impl Connection {
 
     //= RFC 9293 MUST-22
     fn on_syn_timeout(&mut self, cx: &mut Context<'_>) {
-        if self.is_exhausted(cx, cx.common.config.syn_retries) {
+        let config = &cx.common.config;
+        let retries = if self.fast_open.is_pending() {
+            config.syn_ack_retries
+        } else {
+            config.syn_retries
+        };
+        if self.is_exhausted(cx, retries) {
             self.give_up(cx);
             return;
         }
         cx.common.counters.timeouts += 1;
         cx.common.counters.retransmitted_segments += 1;
         self.retransmits += 1;
+        self.give_fast_open_up(cx);
         self.syn_due = true;
         self.back_off(cx.now);
     }

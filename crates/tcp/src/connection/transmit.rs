@@ -12,7 +12,7 @@ use crate::io::{FrameSink, Outgoing, SinkFull};
 use crate::{ConnId, Instant};
 
 /// Pieces of send memory that one emission may gather.
-const MAX_PARTS: usize = 64;
+pub(super) const MAX_PARTS: usize = 64;
 
 /// Emissions of one connection before others get their turn.
 const TURN: usize = 16;
@@ -69,7 +69,9 @@ impl Connection {
                 } else if self.ack_now {
                     self.send_bare(sink, cx, self.snd.nxt)?;
                 }
-                return Ok(());
+                if !self.fast_open.is_pending() {
+                    return Ok(());
+                }
             }
             _ => {}
         }

@@ -3,7 +3,7 @@
 
 use wire::segment::Link;
 use wire::seq::SeqNumber;
-use wire::tcp::{Flags, Options, Repr, SackBlocks, Timestamps};
+use wire::tcp::{FastOpenCookie, Flags, Options, Repr, Timestamps};
 
 use crate::aging::Aging;
 use crate::config::Config;
@@ -15,6 +15,8 @@ use crate::{Instant, ListenerId};
 //= RFC 4987 §3.5
 pub(crate) struct HalfOpen {
     pub(crate) handshake: Handshake,
+    /// The cookie that the peer has asked for (RFC 7413).
+    pub(crate) fast_open: Option<FastOpenCookie>,
     pub(crate) listener: ListenerId,
     /// What the SYN came by, and the SYN-ACK goes by.
     pub(crate) link: Link,
@@ -51,7 +53,8 @@ impl HalfOpen {
                     value: (now.as_millis() as u32).wrapping_add(h.ts_offset),
                     echo,
                 }),
-                sack: SackBlocks::EMPTY,
+                fast_open: self.fast_open,
+                ..Options::NONE
             },
         }
     }

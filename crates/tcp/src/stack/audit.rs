@@ -22,7 +22,7 @@ impl Stack {
         let ready: HashSet<u32> = self.lists.ready.iter().copied().collect();
         // An eighth for what the window's scale cannot express.
         let most = u64::from(config.max_receive_buffer.max(u16::MAX.into())) * 9 / 8;
-        let (mut orphans, mut in_flows, mut ranges) = (0, 0, 0);
+        let (mut orphans, mut in_flows, mut ranges, mut pending) = (0, 0, 0, 0);
         for (index, generation, c) in self.connections.iter() {
             let id = ConnId { index, generation };
             let broken = |rule: &str| Err(format!("{id:?} in {}: {rule}", c.state.name()));
@@ -47,6 +47,7 @@ impl Stack {
                 return broken("it holds more ranges out of order than are allowed");
             }
             orphans += u32::from(c.orphan);
+            pending += u32::from(c.fast_open.is_pending());
             in_flows += usize::from(c.in_flows);
             ranges += u32::from(c.out_of_order_ranges());
         }
@@ -56,6 +57,10 @@ impl Stack {
         let flows = in_flows + half_open as usize + time_wait as usize;
         for (broken, rule) in [
             (orphans != self.orphans, "orphans are miscounted"),
+            (
+                pending != self.common.fast_opens.pending,
+                "pending Fast Opens are miscounted",
+            ),
             (
                 ranges != self.common.out_of_order_ranges,
                 "ranges out of order are miscounted",

@@ -52,6 +52,7 @@ impl Stack {
         let timestamp = self.cookies.encode(now, &mut handshake);
         let half = HalfOpen {
             handshake,
+            fast_open: None,
             listener: id,
             link: segment.link,
             mss: connection::announced_mss(key.remote, &self.common.config, options),

@@ -5,6 +5,7 @@ use wire::seq::SeqNumber;
 use wire::tcp::Flags;
 
 use super::control::Control;
+use super::fast_open::Answer;
 use super::lists::Note;
 use super::{Flow, Stack};
 use crate::connection::{self, Connection, Handshake};
@@ -82,8 +83,8 @@ impl Stack {
             self.answer_by_cookie(now, segment, id, &options);
             return Ok(());
         }
-        listener.half_open += 1;
         let options = listener.spec.options;
+        let answer = self.fast_open_answer(now, segment, &options);
 
         let key = segment.flow();
         let mut iss = self.isn.generate(now, &key);
@@ -94,8 +95,20 @@ impl Stack {
         }
         let ts_offset = self.ts_offset(&key);
         let handshake = Handshake::new(key, iss, tcp.seq, ts_offset, tcp, &self.common.config);
+        let fast_open = match answer {
+            Answer::Handshake(cookie) => cookie,
+            Answer::Connection { renew } => {
+                let begun = (&handshake, renew);
+                self.admit_fast_open(now, (id, &options), begun, segment, store);
+                return Ok(());
+            }
+        };
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.half_open += 1;
+        }
         let half = HalfOpen {
             handshake,
+            fast_open,
             listener: id,
             link: segment.link,
             mss: connection::announced_mss(key.remote, &self.common.config, &options),

@@ -1,7 +1,7 @@
 //! Listeners, and the connections that wait in them.
 
 use super::Stack;
-use crate::config::ListenSpec;
+use crate::config::{ConnOptions, ListenSpec};
 use crate::listener::{Listener, ListenerCounts, Waiting};
 use crate::request::ListenError;
 use crate::{ConnId, Instant, ListenerId};
@@ -20,6 +20,14 @@ impl Stack {
     pub fn set_backlog(&mut self, id: ListenerId, backlog: u32) {
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.spec.backlog = backlog;
+        }
+    }
+
+    /// Changes what connections start with whose SYN arrives from now on (TCP_MAXSEG and the like, set on
+    /// a socket that listens already).
+    pub fn set_listener_options(&mut self, id: ListenerId, options: ConnOptions) {
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.spec.options = options;
         }
     }
 

@@ -5,6 +5,7 @@
 //! | `arrive` | a segment arrives: who gets it |
 //! | `handshake` | SYN and the ACK that completes a passive open |
 //! | `cookies` | the same without memory, when there are too many SYNs |
+//! | `fast_open` | SYNs that open a connection by themselves (RFC 7413) |
 //! | `icmp` | ICMP errors |
 //! | `moving` | connections out to another stack, and in |
 //! | `unattended` | the same for handshakes that peers have begun, and TIME-WAIT |
@@ -20,6 +21,7 @@ mod arrive;
 mod audit;
 mod control;
 mod cookies;
+mod fast_open;
 mod handshake;
 mod icmp;
 mod link;
@@ -42,6 +44,7 @@ use crate::config::{Config, ConnOptions};
 use crate::connection::{Common, Connection, Context};
 use crate::counters::Counters;
 use crate::event::{Event, Failure};
+use crate::fast_open::FastOpens;
 use crate::flow_table::FlowTable;
 use crate::isn::Isn;
 use crate::listener::Listeners;
@@ -116,7 +119,7 @@ impl Stack {
     #[must_use]
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         // One key for each purpose, of which none tells anything of another.
-        let keys: [[u8; 16]; 5] = core::array::from_fn(|purpose| derive(&seed, purpose as u64));
+        let keys: [[u8; 16]; 6] = core::array::from_fn(|purpose| derive(&seed, purpose as u64));
         Self {
             flows: FlowTable::with_capacity(keys[0], config.expected_flows as usize),
             connections: Slab::new(),
@@ -138,6 +141,7 @@ impl Stack {
                 flights: crate::recovery::Pool::default(),
                 challenges: RateLimit::hidden(config.challenge_acks_per_second, keys[4]),
                 out_of_order_ranges: 0,
+                fast_opens: FastOpens::new(keys[5], config.max_fast_open_cookies),
                 path_mtus: PathMtus::new(config.max_path_mtus),
                 parts: Vec::new(),
                 config,

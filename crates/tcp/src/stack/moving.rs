@@ -30,6 +30,7 @@ impl Stack {
             self.flows.remove(&c.key);
             self.lists.wheel.cancel(id.index);
             self.orphans -= u32::from(c.orphan);
+            self.common.fast_opens.pending -= u32::from(c.fast_open.is_pending());
             self.common.out_of_order_ranges -= u32::from(c.counted_ranges);
             c.give_back_flight(&mut self.common.flights);
         }
@@ -57,6 +58,7 @@ impl Stack {
         let mut c = Connection::import(now, key, snapshot, &mut self.common)
             .map_err(ImportError::Inconsistent)?;
         c.learn_path_mtu(mtu, now);
+        self.common.fast_opens.pending += u32::from(c.fast_open.is_pending());
         let id = self.add_connection(now, c);
         self.orphans += u32::from(orphan);
         self.settle(id);

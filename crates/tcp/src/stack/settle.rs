@@ -3,6 +3,7 @@
 use super::control::Control;
 use super::lists::Note;
 use super::{Flow, Stack};
+use crate::fast_open::FastOpen;
 use crate::info::State;
 use crate::time_wait::Pair;
 use crate::{ConnId, Instant};
@@ -36,6 +37,10 @@ impl Stack {
         let Some(c) = self.connections.get_mut(id.index, id.generation) else {
             return;
         };
+        if c.fast_open.is_pending() {
+            c.fast_open = FastOpen::No;
+            self.common.fast_opens.pending -= 1;
+        }
         if c.in_flows && !c.reset_due {
             c.in_flows = false;
             self.flows.remove(&c.key);

@@ -91,6 +91,7 @@ impl Stack {
                 sent_at: ago.map(|ago| now.before(Nanos::new(ago))),
                 syn_acks: from.syn_acks,
             },
+            fast_open: None,
             listener,
             link: from.link,
             mss: from.mss,

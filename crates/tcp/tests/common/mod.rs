@@ -21,7 +21,7 @@ use tcp::{
 use wire::ip::Ecn;
 use wire::segment::{Link, Segment};
 use wire::seq::SeqNumber;
-use wire::tcp::{Flags, Options, Repr, SackBlock, SackBlocks, Timestamps};
+use wire::tcp::{FastOpenCookie, Flags, Options, Repr, SackBlock, SackBlocks, Timestamps};
 
 pub const SYN: Flags = Flags::SYN;
 pub const FIN: Flags = Flags::FIN;
@@ -221,6 +221,11 @@ impl Seg {
 
     pub fn ts(mut self, value: u32, echo: u32) -> Seg {
         self.options.timestamps = Some(Timestamps { value, echo });
+        self
+    }
+
+    pub fn fast_open(mut self, cookie: FastOpenCookie) -> Seg {
+        self.options.fast_open = Some(cookie);
         self
     }
 

@@ -64,6 +64,7 @@ prop_compose! {
                     window_scale: None,
                     sack_permitted: false,
                     timestamps: timestamps.map(|(value, echo)| Timestamps { value, echo }),
+                    fast_open: None,
                     sack: SackBlocks::EMPTY,
                 },
             },

@@ -1,8 +1,10 @@
 //! TCP headers (RFC 9293 section 3.1).
 
+mod fast_open;
 mod flags;
 mod options;
 
+pub use fast_open::FastOpenCookie;
 pub use flags::Flags;
 pub use options::{MAX_OPTIONS_LEN, MAX_WINDOW_SCALE, Options, SackBlock, SackBlocks, Timestamps};
 

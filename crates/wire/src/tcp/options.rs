@@ -1,10 +1,11 @@
 //! The options of a TCP header: maximum segment size (RFC 9293), window scale and timestamps
-//! (RFC 7323), selective acknowledgement (RFC 2018).
+//! (RFC 7323), selective acknowledgement (RFC 2018), Fast Open (RFC 7413).
 //!
 //! Reading is forgiving, as RFC 9293 asks (MUST-4 to MUST-7): an unknown option is skipped, a known
 //! one of the wrong length counts as unknown, and a length that cannot be right ends the list;
 //! what was read before stays.
 
+use super::fast_open::FastOpenCookie;
 use crate::bytes::{u16_at, u32_at};
 use crate::seq::SeqNumber;
 
@@ -20,6 +21,7 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
+const FAST_OPEN: u8 = 34;
 
 const MSS_LEN: usize = 4;
 const WINDOW_SCALE_LEN: usize = 3;
@@ -105,8 +107,11 @@ pub struct Options {
     pub sack_permitted: bool,
     /// Timestamps.
     pub timestamps: Option<Timestamps>,
+    /// A Fast Open cookie, or the request for one; on SYNs alone.
+    pub fast_open: Option<FastOpenCookie>,
     /// What the sender has received out of order. Emitting leaves out the last blocks if the other
-    /// options leave no room for them: two always fit, three beside timestamps alone.
+    /// options leave no room for them: two always fit beside what is not a cookie, three beside
+    /// timestamps alone.
     pub sack: SackBlocks,
 }
 
@@ -117,6 +122,7 @@ impl Options {
         window_scale: None,
         sack_permitted: false,
         timestamps: None,
+        fast_open: None,
         sack: SackBlocks::EMPTY,
     };
 
@@ -161,6 +167,7 @@ impl Options {
             }
             (SACK_PERMITTED, SACK_PERMITTED_LEN) => self.sack_permitted = true,
             (TIMESTAMPS, TIMESTAMPS_LEN) => self.timestamps = Some(read_timestamps(body)),
+            (FAST_OPEN, _) => self.fast_open = FastOpenCookie::new(body).or(self.fast_open),
             (SACK, len) if len > 2 && (len - 2) % SACK_BLOCK_LEN == 0 => {
                 //= RFC 2018 §3
                 self.sack = SackBlocks::EMPTY;
@@ -203,6 +210,9 @@ impl Options {
         if self.window_scale.is_some() {
             len += 4;
         }
+        if let Some(cookie) = &self.fast_open {
+            len += (2 + cookie.as_slice().len()).next_multiple_of(4);
+        }
         len
     }
 
@@ -217,7 +227,7 @@ impl Options {
     /// How many SACK blocks there is room for, of those there are.
     #[inline]
     fn emitted_blocks(&self) -> usize {
-        let room = MAX_OPTIONS_LEN - self.len_without_sack() - SACK_PREFIX_LEN;
+        let room = MAX_OPTIONS_LEN.saturating_sub(self.len_without_sack() + SACK_PREFIX_LEN);
         usize::from(self.sack.len).min(room / SACK_BLOCK_LEN)
     }
 
@@ -254,6 +264,15 @@ impl Options {
         }
         if let Some(shift) = self.window_scale {
             put(&[NOP, WINDOW_SCALE, WINDOW_SCALE_LEN as u8, shift]);
+        }
+        if let Some(cookie) = &self.fast_open {
+            let cookie = cookie.as_slice();
+            put(&[FAST_OPEN, 2 + cookie.len() as u8]);
+            put(cookie);
+            // Whole words, as everywhere.
+            if cookie.len().is_multiple_of(4) {
+                put(&[NOP, NOP]);
+            }
         }
         let blocks = &self.sack.as_slice()[..self.emitted_blocks()];
         if !blocks.is_empty() {

@@ -14,17 +14,32 @@ fn sack_blocks(max: usize) -> impl Strategy<Value = SackBlocks> {
     })
 }
 
+fn cookie() -> impl Strategy<Value = FastOpenCookie> {
+    proptest::collection::vec(any::<u16>(), 0..=8)
+        .prop_map(|words| {
+            words
+                .iter()
+                .flat_map(|word| word.to_be_bytes())
+                .collect::<Vec<_>>()
+        })
+        .prop_filter_map("two bytes are no cookie", |bytes| {
+            FastOpenCookie::new(&bytes)
+        })
+}
+
 prop_compose! {
-    /// Options with at most two SACK blocks, which always fit.
+    /// Options with at most two SACK blocks, which always fit, or with a cookie instead.
     fn options()(
         mss: Option<u16>,
         window_scale in proptest::option::of(0..=MAX_WINDOW_SCALE),
         sack_permitted: bool,
         timestamps in proptest::option::of(any::<(u32, u32)>()),
         sack in sack_blocks(2),
+        fast_open in proptest::option::of(cookie()),
     ) -> Options {
         let timestamps = timestamps.map(|(value, echo)| Timestamps { value, echo });
-        Options { mss, window_scale, sack_permitted, timestamps, sack }
+        let sack = if fast_open.is_some() { SackBlocks::EMPTY } else { sack };
+        Options { mss, window_scale, sack_permitted, timestamps, fast_open, sack }
     }
 }
 
@@ -111,7 +126,7 @@ fn a_header_as_linux_sends_it() {
                     value: 0xaabb_ccdd,
                     echo: 0
                 }),
-                sack: SackBlocks::EMPTY,
+                ..Options::NONE
             },
         }
     );

@@ -165,6 +165,7 @@ fn options(cursor: &mut Cursor<'_>) -> Parsed<Vec<TcpOption>> {
                 let echo = cursor.number("a timestamp", U32)? as u32;
                 TcpOption::Timestamps { value, echo }
             }
+            "FO" => TcpOption::FastOpen(bytes(cursor)?),
             "unknown" => {
                 let kind = cursor.number("the kind of an option", 255)? as u8;
                 TcpOption::Unknown(kind, bytes(cursor)?)

@@ -13,6 +13,7 @@
 
 mod calls;
 mod clock;
+mod cookies;
 mod flow;
 mod packets;
 
@@ -24,6 +25,7 @@ use super::ast::{Script, Version, What, When};
 use super::backend::{Backend, Captured};
 use calls::Calls;
 use clock::Clock;
+use cookies::Cookies;
 use flow::Flow;
 
 /// How many of the last things that happened a failure shows.
@@ -67,6 +69,7 @@ pub fn run<B: Backend>(script: &Script, version: Version, backend: &mut B) -> Re
         usual_flow: super::place::CLIENT_PORT,
         listening_port: super::place::LISTENING_PORT,
         captured: VecDeque::new(),
+        cookies: Cookies::default(),
         calls: Calls::default(),
         trace: VecDeque::new(),
     };
@@ -92,6 +95,7 @@ struct Run<'a, B> {
     listening_port: u16,
     /// What has left and no line has expected yet.
     captured: VecDeque<Captured>,
+    cookies: Cookies,
     calls: Calls,
     trace: VecDeque<String>,
 }

@@ -28,7 +28,8 @@ impl<B: Backend> Run<'_, B> {
         let local = SocketAddr::new(place::local(self.version), flow.local_port);
         let bytes = match &packet.body {
             Body::Tcp(segment) => {
-                let wire = flow.for_wire(segment);
+                let mut wire = flow.for_wire(segment);
+                self.cookies.for_wire(&mut wire);
                 let mut payload = vec![0; segment.len.into()];
                 // A SYN's payload comes after it.
                 let first = segment
@@ -154,7 +155,11 @@ impl<B: Backend> Run<'_, B> {
             flow.local_port = received.src.port();
         }
         let segment = match &expected.body {
-            Body::Tcp(expected) => flow.for_script(&received.segment, expected),
+            Body::Tcp(expected) => {
+                let mut segment = flow.for_script(&received.segment, expected);
+                self.cookies.for_script(&mut segment, expected);
+                segment
+            }
             Body::Icmp(_) => received.segment.clone(),
         };
         Packet {
