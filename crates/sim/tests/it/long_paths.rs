@@ -164,3 +164,36 @@ fn buffers_that_grow_lose_nothing() {
     run_until_empty(&mut pair);
     pair.check_delivered(client);
 }
+
+/// Steps of the world for each segment that carries data: it leaves, arrives and is read, and so does what
+/// acknowledges it, with a timer now and then.
+const STEPS_PER_SEGMENT: u64 = 6;
+
+/// 125 MB are in flight. What it costs follows the segments, not the window.
+#[test]
+fn ten_gigabits_over_a_tenth_of_a_second() {
+    let mut config = long(10_000);
+    for stack in [&mut config.client, &mut config.server] {
+        stack.mtu = 9_000;
+        stack.max_receive_buffer = 512 << 20;
+        stack.max_send_buffer = 512 << 20;
+    }
+    config.burst = 7;
+    let mut pair = Pair::with(1, config);
+    let (client, server) = pair.establish(bulk(), Plan::LISTEN);
+    // Slow start takes eleven round trips without loss; the rest is for the search that ends it.
+    pair.run_for(ms(2_500));
+    let sent = |pair: &Pair| pair.host(pair.client).stack.counters().segments_out;
+    let (segments, steps) = (sent(&pair), pair.steps());
+    let before = pair.socket(server).consumed;
+    pair.run_for(ms(500));
+    let got = (pair.socket(server).consumed - before) as f64 * 8.0 / 0.5e6;
+    assert!(got >= 9_500.0, "{got} Mbit/s");
+    let (segments, steps) = (sent(&pair) - segments, pair.steps() - steps);
+    assert!(
+        steps < STEPS_PER_SEGMENT * segments,
+        "{steps} steps for {segments} segments"
+    );
+    let flight = pair.info(client).expect("it lives").in_flight;
+    assert!(flight > 100_000_000, "{flight} bytes in flight");
+}
