@@ -80,14 +80,46 @@ enum ob_option {
     OB_USER_TIMEOUT = 8,   /* TCP_USER_TIMEOUT, milliseconds, 0 for the default */
     OB_SEND_BUFFER = 9,    /* bytes that may be sent and not acknowledged */
     OB_RECEIVE_BUFFER = 10, /* bytes that may arrive and not be received */
-    OB_RESET_ON_CLOSE = 11 /* SO_LINGER without time, 0 or 1 */
+    OB_RESET_ON_CLOSE = 11, /* SO_LINGER without time, 0 or 1 */
+    OB_EAGER_ACCEPT = 12   /* of a listener: connections that the engine may hand over before one of
+                              them is accepted, from 1 to the backlog. Those cost no question when they
+                              are accepted; no other process has them meanwhile. For the kernel it is
+                              the backlog alone */
 };
 
-/* An option and its value, for ob_connect. */
+/* An option and its value, for ob_connect and ob_accept_with. */
 typedef struct ob_setting {
     uint32_t option; /* enum ob_option */
     uint32_t value;
 } ob_setting;
+
+/* How many connections there may be, and how often a new one. 0 is no limit. */
+typedef struct ob_limit {
+    uint32_t per_second; /* new connections a second, in the long run */
+    uint32_t burst;      /* new connections at once, after a pause; 0: as many as in a second */
+    uint32_t in_flight;  /* connections at one time */
+} ob_limit;
+
+/* Who may connect to a listener. */
+typedef struct ob_admission {
+    ob_limit all;      /* for all together */
+    ob_limit each;     /* for each prefix of addresses */
+    uint8_t bits_v4;   /* bits of an IPv4 address that make a prefix; 0: 32 */
+    uint8_t bits_v6;   /* bits of an IPv6 address that make a prefix; 0: 64 */
+    uint8_t reset;     /* 1: who is refused is told by RST; 0: he hears nothing, and tries again */
+    uint8_t unused[5]; /* 0 */
+} ob_admission;
+
+/* Who was admitted and refused. The engine counts SYNs that it refused, the library connections. */
+typedef struct ob_admitted {
+    uint32_t by_engine;         /* 1: the engine keeps to the policy; 0: the library does */
+    uint32_t unused;
+    uint64_t accepts;           /* connections made */
+    uint64_t in_flight;         /* connections that count now */
+    uint64_t refused_by_rate;   /* because new ones came too fast */
+    uint64_t refused_by_count;  /* because there were as many as there may be */
+    uint64_t refused_by_prefix; /* for either reason of their prefix */
+} ob_admitted;
 
 /* Flags of sends and receives. */
 enum ob_flags {
@@ -150,8 +182,29 @@ void ob_queue_free(ob_queue *queue);
 int ob_listen(ob_queue *queue, const struct sockaddr *address, socklen_t len, unsigned backlog,
               uint64_t cookie, ob_handle *out);
 
-/* The next connection of a listener, open, with the listener's options. -EAGAIN: there is none. */
+/* The next connection of a listener, open, with the listener's options. OB_ACCEPT tells once of what has
+ * come: accept until -EAGAIN. -EAGAIN: there is none. -EMFILE, -ENFILE: the connection is the kernel's, and
+ * there is no descriptor for it; it stays in the queue, and OB_ACCEPT does not tell of it again: accept
+ * again when a descriptor has become free. */
 int ob_accept(ob_queue *queue, ob_handle listener, uint64_t cookie, ob_handle *out);
+
+/* As ob_accept, and sets the connection up in the same step: with `count` settings of its own, and, unless
+ * `first` is NULL, with a view of the first data, at most `limit` bytes, whose length is 0 if none has come
+ * yet. Errors as for ob_accept. -EINVAL: a setting cannot be, and nothing was accepted. */
+int ob_accept_with(ob_queue *queue, ob_handle listener, const ob_setting *settings, size_t count,
+                   uint64_t cookie, ob_handle *out, size_t limit, ob_span *first);
+
+/* From now on a listener admits whom `policy` says; NULL: everybody. The engine keeps to it before there is
+ * a connection: it refuses the SYN. Forged SYNs use up nobody's share, since only what is completed is
+ * charged. What the kernel accepts the library keeps to: it resets what is too much when the program
+ * accepts. Connections count at the engine until both directions have ended, at the library until they are
+ * closed; what is there already does not count. Prefixes are counted in a table of fixed size, so that
+ * two may share what one may have. Of the processes that accept from one listener the last word counts.
+ * -EINVAL: `unused` is not 0. */
+int ob_set_admission(ob_queue *queue, ob_handle listener, const ob_admission *policy);
+
+/* Who was admitted and refused by a listener. It may ask the engine, which takes some microseconds. */
+int ob_get_admitted(ob_queue *queue, ob_handle listener, ob_admitted *out);
 
 /* Begins to open a connection with `count` settings; OB_OPEN tells how it went. Errors are what is
  * known at once. -EOPNOTSUPP: it is the kernel's to open, and the context is OB_ENGINE. */

@@ -8,6 +8,7 @@
 //! here and not freed. Everything else is checked: handles, spans and enumerations are looked up, and
 //! two calls at once in one queue are told apart by a flag.
 
+mod accept;
 mod address;
 mod context;
 mod memory;

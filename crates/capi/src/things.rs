@@ -50,16 +50,37 @@ impl TryFrom<ObSetting> for Setting {
             9 => Setting::SendBuffer(value),
             10 => Setting::ReceiveBuffer(value),
             11 => Setting::ResetOnClose(on),
+            12 => Setting::EagerAccept(value),
             _ => return Err(Errno::INVAL),
         })
     }
+}
+
+/// The settings that C gives.
+///
+/// # Errors
+/// `EINVAL`: there are none where some should be, or one cannot be.
+///
+/// # Safety
+/// `settings` is NULL or points to `count` settings.
+pub(crate) unsafe fn read_settings(
+    settings: *const ObSetting,
+    count: size_t,
+) -> Result<Vec<Setting>, Errno> {
+    let given = match (settings.is_null(), count) {
+        (_, 0) => &[],
+        (true, _) => return Err(Errno::INVAL),
+        // SAFETY: as the caller promises.
+        (false, _) => unsafe { std::slice::from_raw_parts(settings, count) },
+    };
+    given.iter().map(|one| (*one).try_into()).collect()
 }
 
 /// Makes something in a queue and gives C its handle.
 ///
 /// # Safety
 /// `queue` is NULL or a queue, `out` NULL or room for a handle.
-unsafe fn make(
+pub(crate) unsafe fn make(
     queue: *mut ObQueue,
     out: *mut u64,
     make: impl FnOnce(&mut Inside) -> Result<native::Handle, Errno>,
@@ -99,25 +120,6 @@ pub unsafe extern "C" fn ob_listen(
 /// See outboard.h.
 ///
 /// # Safety
-/// `queue` is NULL or a queue, `out` NULL or room for a handle.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ob_accept(
-    queue: *mut ObQueue,
-    listener: u64,
-    cookie: u64,
-    out: *mut u64,
-) -> c_int {
-    // SAFETY: as the caller promises.
-    unsafe {
-        make(queue, out, |inside| {
-            inside.queue.accept(handle(listener), cookie)
-        })
-    }
-}
-
-/// See outboard.h.
-///
-/// # Safety
 /// As for [`ob_listen`]; `settings` is NULL or points to `count` settings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ob_connect(
@@ -133,13 +135,8 @@ pub unsafe extern "C" fn ob_connect(
     unsafe {
         make(queue, out, |inside| {
             let remote = address::read(address, len)?;
-            let given = match (settings.is_null(), count) {
-                (_, 0) => &[],
-                (true, _) => return Err(Errno::INVAL),
-                (false, _) => std::slice::from_raw_parts(settings, count),
-            };
-            let settings: Result<Vec<_>, _> = given.iter().map(|one| (*one).try_into()).collect();
-            inside.queue.connect(remote, &settings?, cookie)
+            let settings = read_settings(settings, count)?;
+            inside.queue.connect(remote, &settings, cookie)
         })
     }
 }

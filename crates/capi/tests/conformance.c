@@ -362,6 +362,8 @@ static void misuse(ob_handle connection)
     EXPECT(-EINVAL, ob_unregister(NULL));
     EXPECT(-EINVAL, ob_queue_fd(NULL));
     EXPECT(0, ob_is_attached(NULL));
+    EXPECT(-EBADF, ob_set_admission(queue, connection, NULL));
+    EXPECT(-EINVAL, ob_set(queue, connection, OB_EAGER_ACCEPT, 4));
 }
 
 int main(int count, char **words)

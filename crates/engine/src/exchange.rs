@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_cha
 
 use netdev::steering::Endpoint;
 use queue_pair::ConnRef;
-use queue_pair::control::Farewell;
+use queue_pair::control::{AdmissionCounts, Farewell};
 use queue_pair::doorbell::Ringer;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
@@ -106,6 +106,15 @@ pub enum Ask {
         /// Connections that may wait.
         backlog: u32,
     },
+    /// Admit to this listener whom this says, or everybody.
+    Admit {
+        /// Its name in the session.
+        listener: u32,
+        /// Whom.
+        admission: Option<Box<tcp::Admission>>,
+    },
+    /// What is counted of this listener.
+    Admitted(u32),
     /// Open the next connection from this socket's port.
     Bound {
         /// What it is bound to.
@@ -192,6 +201,10 @@ pub enum Told {
     Attached(SessionKey),
     /// The listener's name in the session.
     Listening(u32),
+    /// Another policy holds than this, which is to be freed.
+    Admits(Option<Box<tcp::Admission>>),
+    /// What is counted of a listener.
+    Admitted(AdmissionCounts),
     /// The bit of a doorbell.
     Waker(u32),
     /// The ticket is valid.

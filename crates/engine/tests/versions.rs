@@ -86,7 +86,13 @@ fn a_program_of_the_next_version_falls_back_to_this_one() {
 fn a_region_of_another_version_is_refused_by_the_program() {
     let sizes = queue_pair::Sizes::default();
     let layout = queue_pair::Layout::new(sizes).expect("a layout");
-    for (version, taken) in [(VERSION, true), (VERSION + 1, false), (VERSION - 1, false)] {
+    let oldest = Versions::SPOKEN.oldest;
+    for (version, taken) in [
+        (VERSION, true),
+        (oldest, true),
+        (VERSION + 1, false),
+        (oldest - 1, false),
+    ] {
         let (fd, _engine) = region::create(&layout.of_version(version)).expect("memory");
         assert_eq!(region::attach(fd.as_fd()).is_ok(), taken, "{version}");
     }
@@ -120,9 +126,9 @@ fn who_has_no_version_in_common_is_told_in_words_counted_and_explained() {
         assert_eq!(told, [message.as_str()]);
         message
     };
-    let old = attempt(VERSION - 1, Some(VERSION - 3));
     let ours = Versions::SPOKEN;
-    let theirs = format!("versions {} to {}", VERSION - 3, VERSION - 1);
+    let old = attempt(ours.oldest - 1, Some(ours.oldest - 3));
+    let theirs = format!("versions {} to {}", ours.oldest - 3, ours.oldest - 1);
     assert!(
         old.contains(&theirs) && old.contains(&ours.to_string()),
         "{old}"

@@ -62,6 +62,7 @@ pub use fork::ForkToken;
 pub use listener::{Accepted, Listener};
 pub use poller::{Poller, Source};
 pub use queue_pair::OptionKind;
+pub use queue_pair::control::{AdmissionCounts, AdmissionLimit, AdmissionPolicy};
 pub use queue_pair::control::{Carried, ConnInfo, Explanation, ticket};
 pub use readiness::Readiness;
 pub use ready_set::{Event, ReadySet, SourceHandle, Watchable};

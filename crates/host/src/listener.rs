@@ -9,6 +9,7 @@
 //! connections that the process is willing to have, which it gives as soon as it waits for some. What
 //! was handed and not accepted when the process closes the listener, or dies, goes to another.
 
+mod admission;
 mod shared;
 
 use std::net::SocketAddr;

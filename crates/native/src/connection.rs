@@ -1,6 +1,7 @@
 //! One connection of a queue, and what its readiness means to the program.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use host::{Errno, Readiness};
@@ -26,6 +27,17 @@ pub(crate) struct Connection {
     pub(crate) views: u64,
     /// Why the kernel has it.
     pub(crate) why_not: Option<&'static str>,
+    /// What it was admitted by, if the library has.
+    pub(crate) admitted: Option<Ticket>,
+}
+
+/// By which listener's policy a connection counts.
+#[derive(Clone, Copy)]
+pub(crate) struct Ticket {
+    pub(crate) listener: Handle,
+    /// The number of the policy.
+    pub(crate) number: u64,
+    pub(crate) from: IpAddr,
 }
 
 /// Where it is in its life, as the program has been told.
@@ -66,6 +78,7 @@ impl Connection {
             is_awaited: false,
             views: 0,
             why_not,
+            admitted: None,
         }
     }
 

@@ -41,6 +41,8 @@
 
 #![forbid(unsafe_code)]
 
+mod accept;
+mod admission;
 mod connection;
 mod context;
 mod event;
@@ -52,9 +54,10 @@ mod stream;
 mod transfer;
 mod view;
 
+pub use admission::Admitted;
 pub use context::{Context, Mode};
 pub use event::{Event, Handle, Kind};
-pub use host::{ConnInfo, Errno, Shutdown};
+pub use host::{AdmissionLimit, AdmissionPolicy, ConnInfo, Errno, Shutdown};
 pub use memory::Memory;
 pub use options::Setting;
 pub use queue::{Queue, Waker};

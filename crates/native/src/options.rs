@@ -31,6 +31,10 @@ pub enum Setting {
     ReceiveBuffer(u32),
     /// SO_LINGER with no time: closing resets the connection.
     ResetOnClose(bool),
+    /// Of a listener: how many connections the engine may hand over before one of them is accepted. What
+    /// is handed over costs no question when it is accepted; no other process has it meanwhile. It is at
+    /// most the backlog, which is all that the kernel knows.
+    EagerAccept(u32),
 }
 
 /// Sets it on a connection of the engine's, or on what one will be made with.
@@ -67,6 +71,19 @@ impl Engine for &host::Listener {
 }
 
 impl Setting {
+    /// For what a listener accepts from now on, by engine or kernel.
+    pub(crate) fn on_listener(self, listener: &host::Listener) -> Result<(), Errno> {
+        if let Setting::EagerAccept(connections) = self {
+            if connections == 0 {
+                return Err(Errno::INVAL);
+            }
+            listener.set_window(connections);
+            return Ok(());
+        }
+        self.on_engine(listener)?;
+        self.on_kernel(listener.kernel_socket())
+    }
+
     pub(crate) fn on_engine(self, mut to: impl Engine) -> Result<(), Errno> {
         let (option, value) = match self {
             Setting::NoDelay(on) => (OptionKind::NoDelay, on.into()),
@@ -83,6 +100,7 @@ impl Setting {
                 to.send_buffer(bytes.into());
                 return Ok(());
             }
+            Setting::EagerAccept(_) => return Err(Errno::INVAL),
         };
         to.option(option, value)
     }
@@ -105,6 +123,7 @@ impl Setting {
             Setting::ReceiveBuffer(bytes) => {
                 sockopt::set_socket_recv_buffer_size(fd, bytes as usize / 2)
             }
+            Setting::EagerAccept(_) => Err(Errno::INVAL),
             Setting::ResetOnClose(on) => {
                 sockopt::set_socket_linger(fd, on.then_some(Duration::ZERO))
             }

@@ -6,12 +6,13 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use host::{Accepted, ConnectError, ConnectOptions, Errno, Listener, Poller, Readiness, Shutdown};
+use host::{ConnectError, ConnectOptions, Errno, Listener, Poller, Readiness, Shutdown};
 use host::{Event as Ready, Source};
 use rustix::event::EventfdFlags;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use slotmap::{Key, KeyData, SlotMap};
 
+use crate::admission::Gate;
 use crate::connection::{Connection, Life};
 use crate::context::{Context, Mode};
 use crate::event::{Event, Handle, Kind};
@@ -46,12 +47,9 @@ pub struct Queue {
     asked: Instant,
 }
 
-enum Object {
+pub(crate) enum Object {
     Connection(Box<Connection>),
-    Listener {
-        listener: Listener,
-        cookie: u64,
-    },
+    Listener(Box<Listening>),
     /// A duplicate of a descriptor of the program's.
     Descriptor {
         fd: OwnedFd,
@@ -59,6 +57,14 @@ enum Object {
     },
     /// The queue's own [`Waker`].
     Waker,
+}
+
+/// A listener.
+pub(crate) struct Listening {
+    pub(crate) listener: Listener,
+    cookie: u64,
+    /// Who may connect, where no engine sees to it.
+    pub(crate) gate: Option<Gate>,
 }
 
 /// Ends a queue's wait, from any thread.
@@ -109,28 +115,19 @@ impl Queue {
     /// The kernel's for bind and listen, and the engine's.
     pub fn listen(&mut self, addr: SocketAddr, backlog: u32, cookie: u64) -> Result<Handle, Errno> {
         let listener = self.context.session.listen(addr, backlog)?;
-        let handle = self.objects.insert(Object::Listener { listener, cookie });
-        let Some(Object::Listener { listener, .. }) = self.objects.get(handle) else {
+        let listening = Box::new(Listening {
+            listener,
+            cookie,
+            gate: None,
+        });
+        let handle = self.objects.insert(Object::Listener(listening));
+        let Some(Object::Listener(listening)) = self.objects.get(handle) else {
             return Err(Errno::BADF);
         };
         let wanted = Readiness(Readiness::IN.0 | Readiness::EDGE.0);
-        let added = self
-            .poller
-            .add(Source::Listener(listener), key(handle), wanted);
+        let source = Source::Listener(&listening.listener);
+        let added = self.poller.add(source, key(handle), wanted);
         self.or_forget(handle, added)
-    }
-
-    /// The next connection of a listener, with `cookie` for its events.
-    ///
-    /// # Errors
-    /// `EBADF`: there is no such listener. `EAGAIN`: there is no connection. Otherwise the kernel's
-    /// for accept.
-    pub fn accept(&mut self, listener: Handle, cookie: u64) -> Result<Handle, Errno> {
-        let stream = match self.listener(listener)?.accept()? {
-            Accepted::Offloaded(socket) => Stream::Engine(socket),
-            Accepted::Kernel(fd) => Stream::Kernel(kernel::Stream::new(fd)),
-        };
-        self.add(Connection::new(stream, Life::Open, cookie, None))
     }
 
     /// Begins to open a connection to `remote` with `settings`; [`Kind::Open`] tells how it went.
@@ -211,9 +208,9 @@ impl Queue {
             Some(Object::Descriptor { fd, .. }) => {
                 let _ = self.poller.remove(Source::Kernel(fd.as_fd()), key(handle));
             }
-            Some(Object::Listener { .. }) => {}
+            Some(Object::Listener(_)) => {}
         }
-        self.objects.remove(handle);
+        self.remove(handle);
         Ok(())
     }
 
@@ -231,9 +228,8 @@ impl Queue {
     /// # Errors
     /// `EBADF`: there is no such thing. `EINVAL`: the value cannot be.
     pub fn set(&mut self, handle: Handle, setting: Setting) -> Result<(), Errno> {
-        if let Some(Object::Listener { listener, .. }) = self.objects.get(handle) {
-            setting.on_engine(listener)?;
-            return setting.on_kernel(listener.kernel_socket());
+        if let Some(Object::Listener(listening)) = self.objects.get(handle) {
+            return setting.on_listener(&listening.listener);
         }
         self.connection(handle)?.stream.set(setting)
     }
@@ -243,8 +239,8 @@ impl Queue {
     /// # Errors
     /// `EBADF`: there is no such thing.
     pub fn local(&mut self, handle: Handle) -> Result<SocketAddr, Errno> {
-        if let Some(Object::Listener { listener, .. }) = self.objects.get(handle) {
-            return Ok(listener.local());
+        if let Some(Object::Listener(listening)) = self.objects.get(handle) {
+            return Ok(listening.listener.local());
         }
         self.connection(handle)?.stream.local()
     }
@@ -399,8 +395,8 @@ impl Queue {
                 let _ = rustix::io::read(&self.wake, &mut [0; 8]);
                 happened.push_back(event(Kind::Wake, 0, 0));
             }
-            Some(Object::Listener { cookie, .. }) => {
-                happened.push_back(event(Kind::Accept, *cookie, 0));
+            Some(Object::Listener(listening)) => {
+                happened.push_back(event(Kind::Accept, listening.cookie, 0));
             }
             Some(Object::Descriptor { cookie, .. }) => {
                 let bits = ready.readiness.0.into();
@@ -414,14 +410,14 @@ impl Queue {
                     }
                 });
                 if is_closing && connection.is_flushed() {
-                    self.objects.remove(handle);
+                    self.remove(handle);
                 }
             }
         }
     }
 
     /// Takes a connection in.
-    fn add(&mut self, connection: Connection) -> Result<Handle, Errno> {
+    pub(crate) fn add(&mut self, connection: Connection) -> Result<Handle, Errno> {
         let handle = self
             .objects
             .insert(Object::Connection(Box::new(connection)));
@@ -436,10 +432,21 @@ impl Queue {
         self.or_forget(handle, added)
     }
 
+    /// Takes something out, and with it whatever counts it.
+    fn remove(&mut self, handle: Handle) {
+        if let Some(Object::Connection(connection)) = self.objects.remove(handle)
+            && let Some(ticket) = connection.admitted
+            && let Some(Object::Listener(listening)) = self.objects.get_mut(ticket.listener)
+            && let Some(gate) = &mut listening.gate
+        {
+            gate.ended(ticket.number, ticket.from);
+        }
+    }
+
     /// Takes out again what could not be watched.
     fn or_forget(&mut self, handle: Handle, added: Result<(), Errno>) -> Result<Handle, Errno> {
         if let Err(errno) = added {
-            self.objects.remove(handle);
+            self.remove(handle);
             return Err(errno);
         }
         Ok(handle)
@@ -454,9 +461,9 @@ impl Queue {
         }
     }
 
-    fn listener(&self, handle: Handle) -> Result<&Listener, Errno> {
-        match self.objects.get(handle) {
-            Some(Object::Listener { listener, .. }) => Ok(listener),
+    pub(crate) fn listener(&mut self, handle: Handle) -> Result<&mut Listening, Errno> {
+        match self.objects.get_mut(handle) {
+            Some(Object::Listener(listening)) => Ok(listening),
             _ => Err(Errno::BADF),
         }
     }

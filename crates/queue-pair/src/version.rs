@@ -18,10 +18,10 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Those of this build. Before 6 there was no release.
+    /// Those of this build. Before 6 there was no release; 7 has admission policies and posted buffers.
     pub const SPOKEN: Self = Self {
         oldest: 6,
-        newest: 6,
+        newest: 7,
     };
 
     /// The version that both sides speak from now on: the newest that each has. `None`: there is none.

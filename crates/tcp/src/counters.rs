@@ -42,6 +42,12 @@ drop_reasons! {
     AcceptQueueFull = "accept_queue_full",
     /// The stack holds its limit of connections.
     ConnectionsFull = "connections_full",
+    /// SYN while a listener has had as many connections lately as its program lets it have.
+    AdmissionRate = "admission_rate",
+    /// SYN or final ACK while a listener has as many connections as its program lets it have.
+    AdmissionInFlight = "admission_in_flight",
+    /// The same of the prefix from which it comes.
+    AdmissionPrefix = "admission_prefix",
     /// The handshake's ACK acknowledges something else than our SYN.
     BadHandshakeAck = "bad_handshake_ack",
     /// The timestamp is older than one already seen (RFC 7323 5).

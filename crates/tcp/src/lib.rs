@@ -82,6 +82,7 @@ pub use id::{ConnId, ListenerId};
 pub use info::{ConnInfo, State};
 pub use io::{FrameSink, Outgoing, PayloadStore, SinkFull};
 pub use listener::ListenerCounts;
+pub use listener::admission::{Admission, AdmissionLimit, AdmissionPolicy};
 pub use request::{ConnOption, ConnectError, Extent, ListenError, Request, RequestError};
 pub use snapshot::{ExportError, ImportError, Snapshot};
 pub use stack::Stack;

@@ -336,3 +336,29 @@ fn both_ends_may_be_moved_in_the_middle() {
     b.expect(". 501:501 ack 1");
     assert_eq!(b.update.acked, 500);
 }
+
+#[test]
+fn what_a_cookie_opens_counts_at_once_for_who_may_connect() {
+    let (mut b, cookie) = server(4);
+    let listener = b.listener.unwrap();
+    let policy = tcp::AdmissionPolicy {
+        all: tcp::AdmissionLimit {
+            in_flight: 1,
+            ..tcp::AdmissionLimit::default()
+        },
+        each: tcp::AdmissionLimit::default(),
+        bits_v4: 32,
+        bits_v6: 64,
+        reset: false,
+    };
+    let admission = tcp::Admission::new(policy, [4; 16]);
+    b.stack.set_admission(listener, Some(Box::new(admission)));
+    b.inject(syn(&b, cookie));
+    b.expect("S. 0:0 ack 501");
+    assert_eq!(b.stack.listener_counts(listener).unwrap().in_flight, 1);
+    let another = syn(&b, cookie).port(2);
+    b.inject_dropped(another, tcp::DropReason::AdmissionInFlight);
+    accept(&mut b);
+    b.request(Request::Abort);
+    assert_eq!(b.stack.listener_counts(listener).unwrap().in_flight, 0);
+}

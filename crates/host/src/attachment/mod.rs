@@ -55,6 +55,8 @@ pub(crate) type Control = Private<Channel>;
 pub(crate) struct Attachment {
     /// The index of the interface by which the engine sends.
     pub(crate) interface: u32,
+    /// The version of the protocol that both sides speak.
+    version: u32,
     /// What stays on this machine may be the engine's, too: it is asked for each address.
     local: bool,
     control: Mutex<Control>,
@@ -173,6 +175,7 @@ impl Attachment {
         }
         Ok(Self {
             interface,
+            version: layout.version,
             local,
             control: Mutex::new(control),
             pump: Mutex::new(Pump::new(completions)),
@@ -203,6 +206,11 @@ impl Attachment {
             state: AtomicU8::new(LIVE),
             born_here: BornHere::new().map_err(|error| from_io(&error))?,
         })
+    }
+
+    /// Whether the engine speaks a version of the protocol that has what came with `version`.
+    pub(crate) fn speaks(&self, version: u32) -> bool {
+        self.version >= version
     }
 
     /// Whether connections on it can be used.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use queue_pair::Submission;
-use queue_pair::control::{Farewell, Fds, Reply, Request};
+use queue_pair::control::{AdmissionPolicy, Farewell, Fds, Reply, Request};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
@@ -19,7 +19,7 @@ use crate::ready_set::SourceHandle;
 use crate::session::SessionCore;
 use crate::socket::{Options, Socket, SocketCore};
 
-/// How many connections may lie here handed over and not accepted. Enough that the engine need not
+/// How many connections may lie here handed over and not accepted, if nobody has said. Enough that the engine need not
 /// be asked for each, and few enough that several processes on one port share the work.
 const WINDOW: u32 = 32;
 
@@ -39,6 +39,11 @@ pub(super) struct State {
     pub(super) link: Option<(Arc<Attachment>, u32)>,
     queue: VecDeque<Arc<SocketCore>>,
     pub(super) backlog: u32,
+    /// How many connections may lie here handed over and not accepted.
+    pub(super) window: u32,
+    /// Who may connect, and whether the engine knows and keeps to it.
+    pub(super) policy: AdmissionPolicy,
+    pub(super) is_kept: bool,
     /// The process waits for connections: credit is given.
     willing: bool,
     /// The credit given in this attachment, and how much of it was used up by accepts.
@@ -60,6 +65,7 @@ impl State {
     pub(super) fn new(backlog: u32) -> State {
         State {
             backlog,
+            window: WINDOW,
             ..State::default()
         }
     }
@@ -76,7 +82,7 @@ impl State {
     }
 
     fn post_credit(&mut self, starts_to_wait: bool) {
-        let window = WINDOW.min(self.backlog.max(1));
+        let window = self.window.min(self.backlog.max(1));
         let Some((attachment, listener)) = &self.link else {
             return;
         };
@@ -154,6 +160,9 @@ impl ListenerCore {
         // No connection comes before there is credit, so it is known early enough; and the pump,
         // whose lock this takes, does not know this listener yet, so it cannot be waiting for it.
         attachment.know_listener(listener, Arc::clone(self));
+        // Before there is credit: nobody is handed over whom the policy would not admit.
+        state.is_kept =
+            !state.policy.is_open() && self.tell_policy(attachment, listener, state.policy).is_ok();
         state.link = Some((Arc::clone(attachment), listener));
         (state.credit, state.taken, state.waits) = (0, 0, false);
         state.settled = false;

@@ -1,5 +1,6 @@
 //! The messages of the control socket.
 
+use super::admission::{AdmissionCounts, AdmissionPolicy};
 use super::facts::{ConnInfo, Explanation, Metric, SocketRow};
 use super::ticket::Carried;
 use crate::{ConnRef, Versions};
@@ -38,6 +39,19 @@ pub enum Request {
     },
     /// This process no longer accepts from a listener. The answer is [`Reply::Done`].
     Unlisten {
+        /// From [`Reply::Listening`].
+        listener: u32,
+    },
+    /// From now on the engine lets connect to a listener whom this admits. All processes that accept there
+    /// share it; the last word counts. The answer is [`Reply::Done`]. Since version 7.
+    Admit {
+        /// From [`Reply::Listening`].
+        listener: u32,
+        /// Who.
+        policy: AdmissionPolicy,
+    },
+    /// What is counted of a listener. The answer is [`Reply::Admitted`]. Since version 7.
+    Admitted {
         /// From [`Reply::Listening`].
         listener: u32,
     },
@@ -159,6 +173,8 @@ pub enum Reply {
         /// names.
         listener: u32,
     },
+    /// What is counted of a listener.
+    Admitted(AdmissionCounts),
     /// One more doorbell comes along.
     Waker {
         /// Its bit in the host's armed word.

@@ -5,6 +5,7 @@
 //! A message is one JSON value: a [`Request`] one way, a [`Reply`] the other. Requests are answered
 //! in their order, one reply each, except those that want none ([`Request::wants_reply`]).
 
+mod admission;
 mod channel;
 mod facts;
 mod families;
@@ -12,6 +13,7 @@ mod farewell;
 mod messages;
 pub mod ticket;
 
+pub use admission::{AdmissionCounts, AdmissionLimit, AdmissionPolicy};
 pub use channel::{Channel, ChannelError, Fds, MAX_FDS, MAX_MESSAGE, MAX_UNSENT};
 pub use facts::{ConnInfo, Explanation, Histogram, Metric, MetricKind, SocketRow};
 pub use farewell::Farewell;

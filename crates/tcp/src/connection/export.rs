@@ -28,6 +28,7 @@ impl Connection {
             in_ready: _,
             in_events: _,
             in_flows: _,
+            admission: _,
             counted_ranges: _,
             reset_due: _,
             accepted: _,

@@ -222,6 +222,8 @@ pub(crate) struct Connection {
     /// What an ICMP error or the owner said of the path, without ending the connection.
     soft_error: Option<Failure>,
 
+    /// Under which [admission](crate::Admission) it counts; 0: none, or no more.
+    pub(crate) admission: u32,
     pub(crate) key: FlowKey,
     pub(crate) snd: SendVars,
     pub(crate) rcv: ReceiveVars,

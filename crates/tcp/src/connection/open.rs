@@ -215,6 +215,7 @@ impl Connection {
             fast_open: FastOpen::No,
             failed: None,
             soft_error: None,
+            admission: 0,
             key,
             snd: SendVars {
                 una: iss,

@@ -1,5 +1,6 @@
 //! Listeners: where SYNs may go, and the queue of connections that nobody has accepted.
 
+pub(crate) mod admission;
 pub(crate) mod cookie;
 pub(crate) mod half_open;
 pub(crate) mod withheld;
@@ -13,6 +14,7 @@ use crate::counters::DropReason;
 use crate::request::ListenError;
 use crate::slab::Slab;
 use crate::{ConnId, Instant, ListenerId};
+use admission::Admission;
 
 /// What is counted of one listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,16 +25,21 @@ pub struct ListenerCounts {
     pub waiting: u32,
     /// Handshakes under way now.
     pub half_open: u32,
+    /// Connections that its [admission policy](crate::AdmissionPolicy) counts now.
+    pub in_flight: u32,
     drops: [u64; ListenerCounts::REASONS.len()],
 }
 
 impl ListenerCounts {
     /// Why a listener refuses who wants to connect.
-    const REASONS: [DropReason; 4] = [
+    const REASONS: [DropReason; 7] = [
         DropReason::AcceptQueueFull,
         DropReason::HalfOpenFull,
         DropReason::CookieWithheld,
         DropReason::ConnectionsFull,
+        DropReason::AdmissionRate,
+        DropReason::AdmissionInFlight,
+        DropReason::AdmissionPrefix,
     ];
 
     /// Segments that it refused, by reason, since it began.
@@ -51,6 +58,8 @@ pub(crate) struct Listener {
     pub(crate) queue: VecDeque<Waiting>,
     /// On the event list.
     pub(crate) in_events: bool,
+    /// Who may connect, and the number by which connections know under what they came.
+    admission: Option<(u32, Box<Admission>)>,
     accepts: u64,
     drops: [u64; ListenerCounts::REASONS.len()],
 }
@@ -74,6 +83,27 @@ impl Listener {
         self.queue.push_back(Waiting { conn, since: now });
     }
 
+    /// Who may connect, if that is limited.
+    pub(crate) fn admission(&self) -> Option<&Admission> {
+        self.admission.as_ref().map(|(_, admission)| &**admission)
+    }
+
+    /// The number of its admission, and how many connections count there.
+    pub(crate) fn admitted(&self) -> Option<(u32, u32)> {
+        let (number, admission) = self.admission.as_ref()?;
+        Some((*number, admission.in_flight()))
+    }
+
+    /// A connection from there counts from now on: the number by which it [ends](Listeners::ended); 0 if
+    /// none does.
+    pub(crate) fn admit(&mut self, now: Instant, from: IpAddr) -> u32 {
+        let Some((number, admission)) = &mut self.admission else {
+            return 0;
+        };
+        admission.begin(now, from);
+        *number
+    }
+
     /// Counts somebody who could not connect; returns the reason.
     pub(crate) fn refuse(&mut self, reason: DropReason) -> DropReason {
         let place = ListenerCounts::REASONS.iter().position(|r| *r == reason);
@@ -90,6 +120,7 @@ impl Listener {
             // Limits are of 32 bits.
             waiting: self.queue.len() as u32,
             half_open: self.half_open,
+            in_flight: self.admission().map_or(0, Admission::in_flight),
             drops: self.drops,
         }
     }
@@ -121,6 +152,9 @@ pub(crate) struct Listeners {
     slab: Slab<Listener>,
     /// Nobody on the network chooses what is in it, so a secret hash would buy nothing.
     by_scope: BTreeMap<(u16, Scope), ListenerId>,
+    /// Listeners by the numbers of their admissions.
+    by_admission: BTreeMap<u32, ListenerId>,
+    admissions: u32,
     limit: u32,
 }
 
@@ -129,6 +163,8 @@ impl Listeners {
         Self {
             slab: Slab::new(),
             by_scope: BTreeMap::new(),
+            by_admission: BTreeMap::new(),
+            admissions: 0,
             limit,
         }
     }
@@ -152,6 +188,7 @@ impl Listeners {
             cookies_until: Instant::ZERO,
             queue: VecDeque::new(),
             in_events: false,
+            admission: None,
             accepts: 0,
             drops: Default::default(),
         });
@@ -165,7 +202,41 @@ impl Listeners {
     pub(crate) fn remove(&mut self, id: ListenerId) -> Option<Listener> {
         self.get(id)?;
         self.by_scope.retain(|_, listener| *listener != id);
+        self.by_admission.retain(|_, listener| *listener != id);
         self.slab.remove(id.index)
+    }
+
+    /// From now on these limits hold, or none; what is there already does not count. Returns those before.
+    pub(crate) fn set_admission(
+        &mut self,
+        id: ListenerId,
+        admission: Option<Box<Admission>>,
+    ) -> Option<Box<Admission>> {
+        // 0 is no admission, and the number of one that connections still have is not given again, short
+        // of four billion of them.
+        self.admissions = self.admissions.checked_add(1).unwrap_or(1);
+        let number = self.admissions;
+        let listener = self.get_mut(id)?;
+        let limits = admission.is_some();
+        let new = admission.map(|admission| (number, admission));
+        let former = core::mem::replace(&mut listener.admission, new);
+        if let Some((number, _)) = &former {
+            self.by_admission.remove(number);
+        }
+        if limits {
+            self.by_admission.insert(number, id);
+        }
+        former.map(|(_, admission)| admission)
+    }
+
+    /// A connection that was admitted under this number has ended.
+    pub(crate) fn ended(&mut self, number: u32, from: IpAddr) {
+        let listener = self.by_admission.get(&number).copied();
+        if let Some(listener) = listener.and_then(|id| self.get_mut(id))
+            && let Some((_, admission)) = &mut listener.admission
+        {
+            admission.end(from);
+        }
     }
 
     pub(crate) fn get(&self, id: ListenerId) -> Option<&Listener> {

@@ -1,6 +1,6 @@
 //! What always holds of a stack between two calls.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::Stack;
 use crate::ConnId;
@@ -23,6 +23,7 @@ impl Stack {
         // An eighth for what the window's scale cannot express.
         let most = u64::from(config.max_receive_buffer.max(u16::MAX.into())) * 9 / 8;
         let (mut orphans, mut in_flows, mut ranges, mut pending) = (0, 0, 0, 0);
+        let mut admitted: HashMap<u32, u32> = HashMap::new();
         for (index, generation, c) in self.connections.iter() {
             let id = ConnId { index, generation };
             let broken = |rule: &str| Err(format!("{id:?} in {}: {rule}", c.state.name()));
@@ -46,6 +47,7 @@ impl Stack {
             if c.out_of_order_ranges() > config.max_out_of_order_ranges {
                 return broken("it holds more ranges out of order than are allowed");
             }
+            *admitted.entry(c.admission).or_default() += 1;
             orphans += u32::from(c.orphan);
             pending += u32::from(c.fast_open.is_pending());
             in_flows += usize::from(c.in_flows);
@@ -54,6 +56,10 @@ impl Stack {
         let half_open = self.half_opens.len();
         let time_wait = self.time_wait.len();
         let waiting = |l: &crate::listener::Listener| l.queue.len() > l.spec.backlog as usize + 1;
+        let miscounted = |l: &crate::listener::Listener| {
+            l.admitted()
+                .is_some_and(|(number, count)| admitted.get(&number).copied().unwrap_or(0) != count)
+        };
         let flows = in_flows + half_open as usize + time_wait as usize;
         for (broken, rule) in [
             (orphans != self.orphans, "orphans are miscounted"),
@@ -81,6 +87,10 @@ impl Stack {
             (
                 self.listeners.iter().any(waiting),
                 "more connections wait than the backlog allows",
+            ),
+            (
+                self.listeners.iter().any(miscounted),
+                "connections that were admitted are miscounted",
             ),
             (
                 self.control.len() > usize::from(config.max_control_segments),

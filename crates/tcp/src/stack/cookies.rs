@@ -98,7 +98,7 @@ impl Stack {
         };
         // When there is no room the peer, which believes itself connected, sends its data again, and
         // each time brings the cookie: the same as a final ACK that the accept queue refuses.
-        Some(self.room_at(id).and_then(|options| {
+        Some(self.room_at(id, segment.src).and_then(|options| {
             self.common.counters.cookies_accepted += 1;
             if let Some(Flow::HalfOpen(index)) = self.flows.get(&key).map(Flow::unpack) {
                 self.forget_half_open(index);

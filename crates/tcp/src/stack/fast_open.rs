@@ -62,7 +62,11 @@ impl Stack {
     ) {
         let window = segment.tcp.window;
         let config = &self.common.config;
-        let c = Connection::passive_fast_open(now, (handshake, renew), window, options, config);
+        let mut c = Connection::passive_fast_open(now, (handshake, renew), window, options, config);
+        if let Some(listener) = self.listeners.get_mut(listener) {
+            // Its cookie has shown that the address is real.
+            c.admission = listener.admit(now, c.key.remote);
+        }
         let id = self.add_connection(now, c);
         self.common.fast_opens.pending += 1;
         self.common.counters.passive_opens += 1;

@@ -1,5 +1,7 @@
 //! Passive opens: a SYN makes a half-open connection, the ACK of our SYN-ACK makes it a whole one.
 
+use core::net::IpAddr;
+
 use wire::segment::Segment;
 use wire::seq::SeqNumber;
 use wire::tcp::Flags;
@@ -54,6 +56,16 @@ impl Stack {
         };
         if listener.is_full() {
             return Err(listener.refuse(DropReason::AcceptQueueFull));
+        }
+        if let Some(admission) = listener.admission()
+            && let Err(reason) = admission.check(now, segment.src)
+        {
+            let resets = admission.resets();
+            listener.refuse(reason);
+            if resets {
+                self.push_reset(now, segment);
+            }
+            return Err(reason);
         }
         if listener.half_open >= listener.spec.max_half_open
             || self.half_opens.len() >= self.common.config.max_half_open
@@ -207,7 +219,7 @@ impl Stack {
         }
         let id = half.listener;
         // If there is no room the half-open connection stays, and sends its SYN-ACK again in time.
-        let options = self.room_at(id)?;
+        let options = self.room_at(id, segment.src)?;
         self.forget_half_open(index);
         let conn = self.admit(now, id, &h, &options);
         self.pass_to_connection(now, conn.index, segment, store)
@@ -226,7 +238,11 @@ impl Stack {
     }
 
     /// What one more connection of a listener starts with, if there is room for it.
-    pub(super) fn room_at(&mut self, id: ListenerId) -> Result<ConnOptions, DropReason> {
+    pub(super) fn room_at(
+        &mut self,
+        id: ListenerId,
+        from: IpAddr,
+    ) -> Result<ConnOptions, DropReason> {
         let full = self.connections.len() >= self.common.config.max_connections;
         let listener = self.listeners.get_mut(id).ok_or(DropReason::NoListener)?;
         if full {
@@ -234,6 +250,11 @@ impl Stack {
         }
         if listener.is_full() {
             return Err(listener.refuse(DropReason::AcceptQueueFull));
+        }
+        if let Some(admission) = listener.admission() {
+            admission
+                .has_room(from)
+                .map_err(|reason| listener.refuse(reason))?;
         }
         Ok(listener.spec.options)
     }
@@ -246,7 +267,10 @@ impl Stack {
         handshake: &Handshake,
         options: &ConnOptions,
     ) -> ConnId {
-        let c = Connection::passive(now, handshake, options, &self.common.config);
+        let mut c = Connection::passive(now, handshake, options, &self.common.config);
+        if let Some(listener) = self.listeners.get_mut(id) {
+            c.admission = listener.admit(now, c.key.remote);
+        }
         if let Some(sent_at) = handshake.sent_at {
             let round_trip = now.since(sent_at).get();
             self.common.counters.round_trips.record(round_trip);

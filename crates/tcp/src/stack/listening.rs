@@ -2,6 +2,7 @@
 
 use super::Stack;
 use crate::config::{ConnOptions, ListenSpec};
+use crate::listener::admission::Admission;
 use crate::listener::{Listener, ListenerCounts, Waiting};
 use crate::request::ListenError;
 use crate::{ConnId, Instant, ListenerId};
@@ -29,6 +30,16 @@ impl Stack {
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.spec.options = options;
         }
+    }
+
+    /// Limits who may connect to a listener from now on, or nobody. What is there already does not count.
+    /// Returns the limits before, for whoever frees their memory.
+    pub fn set_admission(
+        &mut self,
+        id: ListenerId,
+        admission: Option<Box<Admission>>,
+    ) -> Option<Box<Admission>> {
+        self.listeners.set_admission(id, admission)
     }
 
     /// Ends a listener. Half-open connections are forgotten; complete ones that nobody accepted end

@@ -29,6 +29,7 @@ impl Stack {
         if let Some(mut c) = self.connections.remove(id.index) {
             self.flows.remove(&c.key);
             self.lists.wheel.cancel(id.index);
+            self.listeners.ended(c.admission, c.key.remote);
             self.orphans -= u32::from(c.orphan);
             self.common.fast_opens.pending -= u32::from(c.fast_open.is_pending());
             self.common.out_of_order_ranges -= u32::from(c.counted_ranges);

@@ -45,6 +45,10 @@ impl Stack {
             c.in_flows = false;
             self.flows.remove(&c.key);
         }
+        if c.admission != 0 {
+            let (number, from) = (core::mem::take(&mut c.admission), c.key.remote);
+            self.listeners.ended(number, from);
+        }
         if c.orphan && !c.reset_due {
             self.release(id);
         }

@@ -12,6 +12,7 @@
 //! Nothing on this way allocates, searches or waits. What is rare (the orders of the slow half, the
 //! kernel's notifications) is looked at between turns, by [`run`](Worker::run).
 
+mod admission;
 mod connect;
 mod events;
 mod extents;

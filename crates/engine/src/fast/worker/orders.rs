@@ -152,6 +152,11 @@ impl<D: Device, N: Network> Worker<D, N> {
                 proof,
                 backlog,
             } => Told::Listening(self.listen(attached?, local, proof, backlog)?),
+            Ask::Admit {
+                listener,
+                admission,
+            } => Told::Admits(self.admit_by(attached?, listener, admission)?),
+            Ask::Admitted(listener) => Told::Admitted(self.admitted(attached?, listener)?),
             Ask::Bound { local, socket } => {
                 self.lend_port(attached?, local, socket)?;
                 Told::Done

@@ -96,6 +96,8 @@ pub enum Pending {
     Local,
     /// To leave this listener.
     Unlisten(u32),
+    /// To do something with this listener.
+    Listener(u32),
     /// One more doorbell, to hear.
     Waker(OwnedFd),
     /// To fork.

@@ -104,6 +104,7 @@ impl Desk {
                 return Ok(self.attached(slot, session, pending));
             }
             (Told::Listening(listener), _) => Reply::Listening { listener },
+            (Told::Admitted(counts), _) => Reply::Admitted(counts),
             (Told::Waker(waker), Pending::Waker(hears)) => {
                 fds.push(hears);
                 Reply::Waker { waker }
@@ -215,7 +216,9 @@ fn why(pending: &Pending, refused: Refused) -> Refusal {
     let message = match pending {
         Pending::Listen(addr) => format!("{addr} is not offloaded: {errno}"),
         Pending::Bound(local) => format!("{local} is not used: {errno}"),
-        Pending::Unlisten(listener) => format!("listener {listener} is not yours"),
+        Pending::Unlisten(listener) | Pending::Listener(listener) => {
+            format!("listener {listener} is not yours")
+        }
         Pending::Waker(_) => "no further waker".to_owned(),
         Pending::Fork { .. } => "the fork cannot be followed".to_owned(),
         Pending::Local => "nothing on the engine listens there".to_owned(),

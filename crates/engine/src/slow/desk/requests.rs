@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use netdev::steering::Endpoint;
 use queue_pair::Versions;
-use queue_pair::control::{ChannelError, Explanation, Fds, Reply, Request, ticket};
+use queue_pair::control::{
+    AdmissionLimit, AdmissionPolicy, ChannelError, Explanation, Fds, Reply, Request, ticket,
+};
 use queue_pair::doorbell;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -159,6 +161,20 @@ impl Desk {
                     backlog,
                 };
                 (ask, Pending::Listen(addr))
+            }
+            Request::Admit { listener, policy } => {
+                self.session_of(slot)?;
+                let admission = admission(&policy)
+                    .map_err(|errno| (errno, "no policy can be made".to_owned()))?;
+                let ask = Ask::Admit {
+                    listener,
+                    admission,
+                };
+                (ask, Pending::Listener(listener))
+            }
+            Request::Admitted { listener } => {
+                self.session_of(slot)?;
+                (Ask::Admitted(listener), Pending::Listener(listener))
             }
             Request::Bound { local } => {
                 self.session_of(slot)?;
@@ -394,6 +410,28 @@ impl Desk {
             _ => refuse(Errno::PERM, "for root and the engine's own user"),
         }
     }
+}
+
+/// What a program has said of a listener; `None` if it limits nothing.
+fn admission(policy: &AdmissionPolicy) -> Result<Option<Box<tcp::Admission>>, Errno> {
+    if policy.is_open() {
+        return Ok(None);
+    }
+    let mut key = [0; 16];
+    rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
+    let limit = |limit: AdmissionLimit| tcp::AdmissionLimit {
+        per_second: limit.per_second,
+        burst: limit.burst,
+        in_flight: limit.in_flight,
+    };
+    let policy = tcp::AdmissionPolicy {
+        all: limit(policy.all),
+        each: limit(policy.each),
+        bits_v4: policy.bits_v4,
+        bits_v6: policy.bits_v6,
+        reset: policy.reset,
+    };
+    Ok(Some(Box::new(tcp::Admission::new(policy, key))))
 }
 
 pub(super) fn errno_of(error: &std::io::Error) -> Errno {

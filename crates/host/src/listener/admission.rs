@@ -1,0 +1,87 @@
+//! Who may connect: a policy that the engine keeps at the SYN, before there is anything to hand over.
+
+use std::sync::Arc;
+
+use queue_pair::control::{AdmissionCounts, AdmissionPolicy, Fds, Reply, Request};
+use rustix::io::Errno;
+
+use super::{Listener, ListenerCore};
+use crate::attachment::Attachment;
+use crate::lock::lock;
+
+/// The first version of the protocol in which an engine can be told.
+const SINCE: u32 = 7;
+
+impl ListenerCore {
+    /// Tells an engine that has just taken the listener who may connect.
+    pub(super) fn tell_policy(
+        &self,
+        attachment: &Attachment,
+        listener: u32,
+        policy: AdmissionPolicy,
+    ) -> Result<(), Errno> {
+        if !attachment.speaks(SINCE) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let request = Request::Admit { listener, policy };
+        attachment.request(&request, Fds::new()).map(drop)
+    }
+}
+
+impl Listener {
+    /// From now on the engine lets connect whom `policy` admits, and every engine that comes after it;
+    /// what is connected already does not count. Those who share the listener share it: the last word
+    /// counts. What the kernel accepts is not its concern. True if an engine keeps to it now.
+    ///
+    /// # Errors
+    /// The engine's, in an answer that it gave.
+    pub fn set_admission(&self, policy: AdmissionPolicy) -> Result<bool, Errno> {
+        let link = {
+            let mut state = lock(&self.core.state);
+            state.policy = policy;
+            state.is_kept = false;
+            state.link.clone()
+        };
+        let Some((attachment, listener)) = link.filter(|(attachment, _)| attachment.is_live())
+        else {
+            return Ok(false);
+        };
+        match self.core.tell_policy(&attachment, listener, policy) {
+            Ok(()) => {
+                lock(&self.core.state).is_kept = true;
+                Ok(true)
+            }
+            Err(Errno::OPNOTSUPP) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Whether an engine keeps to the policy.
+    pub fn keeps_admission(&self) -> bool {
+        let state = lock(&self.core.state);
+        state.is_kept && state.link.as_ref().is_some_and(|(at, _)| at.is_live())
+    }
+
+    /// What the engine has counted; `None` without one that counts.
+    pub fn admission_counts(&self) -> Option<AdmissionCounts> {
+        let (attachment, listener) = {
+            let state = lock(&self.core.state);
+            let (attachment, listener) = state.link.as_ref()?;
+            (Arc::clone(attachment), *listener)
+        };
+        if !attachment.speaks(SINCE) {
+            return None;
+        }
+        match attachment.request(&Request::Admitted { listener }, Fds::new()) {
+            Ok((Reply::Admitted(counts), _)) => Some(counts),
+            _ => None,
+        }
+    }
+
+    /// How many connections the engine may hand over before the program accepts one of them, at least 1:
+    /// what is handed over costs no question, but no other process has it meanwhile. It is at most the
+    /// backlog.
+    pub fn set_window(&self, connections: u32) {
+        lock(&self.core.state).window = connections.max(1);
+    }
+}

@@ -1,0 +1,144 @@
+//! Accepting, and who is admitted.
+
+use std::time::Instant;
+
+use host::{Accepted, AdmissionPolicy, ConnectOptions, Errno};
+
+use crate::admission::{Admitted, Gate};
+use crate::connection::{Connection, Life, Ticket};
+use crate::event::Handle;
+use crate::kernel;
+use crate::options::Setting;
+use crate::queue::Queue;
+use crate::stream::Stream;
+use crate::view::View;
+
+impl Queue {
+    /// The next connection of a listener, with `cookie` for its events.
+    ///
+    /// # Errors
+    /// `EBADF`: there is no such listener. `EAGAIN`: there is no connection. Otherwise the kernel's
+    /// for accept.
+    pub fn accept(&mut self, listener: Handle, cookie: u64) -> Result<Handle, Errno> {
+        self.accept_with(listener, &[], cookie)
+    }
+
+    /// As [`accept`](Self::accept), with the connection's own `settings`, which come on top of what the
+    /// listener has: set-up with accept.
+    ///
+    /// # Errors
+    /// As for `accept`; `EINVAL`: a setting cannot be, and nothing was accepted.
+    pub fn accept_with(
+        &mut self,
+        listener: Handle,
+        settings: &[Setting],
+        cookie: u64,
+    ) -> Result<Handle, Errno> {
+        // A connection that was taken out of the queue cannot be put back.
+        let mut checked = ConnectOptions::default();
+        for setting in settings {
+            setting.on_engine(&mut checked)?;
+        }
+        let (stream, admitted) = self.next_admitted(listener)?;
+        let mut connection = Connection::new(stream, Life::Open, cookie, None);
+        connection.admitted = admitted;
+        let handle = self.add(connection)?;
+        for setting in settings {
+            if let Err(errno) = self.set(handle, *setting) {
+                let _ = self.close(handle);
+                return Err(errno);
+            }
+        }
+        Ok(handle)
+    }
+
+    /// As [`accept_with`](Self::accept_with), with a view of the first data, if that is here already.
+    ///
+    /// # Errors
+    /// As for `accept_with`.
+    pub fn accept_with_data(
+        &mut self,
+        listener: Handle,
+        settings: &[Setting],
+        limit: usize,
+        cookie: u64,
+    ) -> Result<(Handle, Option<View>), Errno> {
+        let handle = self.accept_with(listener, settings, cookie)?;
+        // Its end, or an error, is told where the program receives.
+        let first = self.view(handle, limit.max(1)).ok().flatten();
+        Ok((handle, first))
+    }
+
+    /// From now on `listener` admits whom `policy` says. The engine keeps to it before there is a
+    /// connection: it refuses the SYN. What the kernel accepts, and everything while the engine speaks an
+    /// earlier version, the library keeps to: it resets what is too much when the program accepts. All
+    /// processes that accept there share the engine's; the last word counts. What is connected already
+    /// does not count.
+    ///
+    /// # Errors
+    /// `EBADF`: there is no such listener. Otherwise the engine's.
+    pub fn set_admission(
+        &mut self,
+        listener: Handle,
+        policy: AdmissionPolicy,
+    ) -> Result<(), Errno> {
+        let listening = self.listener(listener)?;
+        listening.listener.set_admission(policy)?;
+        if policy.is_open() {
+            listening.gate = None;
+        } else {
+            listening.gate.get_or_insert_with(Gate::default).set(policy);
+        }
+        Ok(())
+    }
+
+    /// Who was admitted and refused. It may ask the engine, which takes some microseconds.
+    ///
+    /// # Errors
+    /// `EBADF`: there is no such listener.
+    pub fn admitted(&mut self, listener: Handle) -> Result<Admitted, Errno> {
+        let listening = self.listener(listener)?;
+        let mut admitted = listening
+            .gate
+            .as_ref()
+            .map_or_else(Admitted::default, |gate| gate.counts);
+        admitted.by_engine = listening.listener.keeps_admission();
+        if let Some(counts) = listening.listener.admission_counts() {
+            admitted.accepts += counts.accepts;
+            admitted.in_flight += counts.in_flight;
+            admitted.refused_by_rate += counts.refused_by_rate;
+            admitted.refused_by_count += counts.refused_by_count;
+            admitted.refused_by_prefix += counts.refused_by_prefix;
+        }
+        Ok(admitted)
+    }
+
+    /// The next connection that is admitted; those that are not are reset.
+    fn next_admitted(&mut self, handle: Handle) -> Result<(Stream, Option<Ticket>), Errno> {
+        let listening = self.listener(handle)?;
+        loop {
+            let stream = match listening.listener.accept()? {
+                Accepted::Offloaded(socket) => Stream::Engine(socket),
+                Accepted::Kernel(fd) => Stream::Kernel(kernel::Stream::new(fd)),
+            };
+            let kept = matches!(stream, Stream::Engine(_)) && listening.listener.keeps_admission();
+            let Some(gate) = listening.gate.as_mut().filter(|_| !kept) else {
+                return Ok((stream, None));
+            };
+            let Ok(peer) = stream.peer() else {
+                // It is over already.
+                continue;
+            };
+            if gate.admits(Instant::now(), peer.ip()) {
+                let ticket = Ticket {
+                    listener: handle,
+                    number: gate.number,
+                    from: peer.ip(),
+                };
+                return Ok((stream, Some(ticket)));
+            }
+            // It ends at once, with nothing left behind.
+            let _ = stream.set(Setting::ResetOnClose(true));
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Admission where no engine keeps to it: what the kernel has accepted, or an engine of an earlier version,
+//! is looked at by the library, and closed with a reset if the policy does not admit it.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::{Duration, Instant};
+
+use host::{AdmissionLimit, AdmissionPolicy};
+
+/// Prefixes that are remembered at once, beyond those that have connections.
+const REMEMBERED: usize = 8192;
+
+/// What was admitted and refused of a listener, by the engine and by the library.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Admitted {
+    /// The engine keeps to the policy; otherwise the library does, for what the kernel has accepted.
+    pub by_engine: bool,
+    /// Connections made.
+    pub accepts: u64,
+    /// Connections that count now: at the engine until both directions have ended, here until they are
+    /// closed.
+    pub in_flight: u64,
+    /// Refused because new connections came too fast: SYNs at the engine, connections here.
+    pub refused_by_rate: u64,
+    /// Refused because there were as many as there may be.
+    pub refused_by_count: u64,
+    /// Refused for either reason of their prefix.
+    pub refused_by_prefix: u64,
+}
+
+/// Keeps to a policy.
+#[derive(Default)]
+pub(crate) struct Gate {
+    policy: AdmissionPolicy,
+    all: Share,
+    prefixes: HashMap<IpAddr, Share>,
+    pub(crate) counts: Admitted,
+    /// Connections that were admitted before the policy have another number.
+    pub(crate) number: u64,
+}
+
+/// Connections that are there, and when the next would be due if they came evenly.
+#[derive(Clone, Copy, Default)]
+struct Share {
+    due: Option<Instant>,
+    in_flight: u32,
+}
+
+fn has_room(limit: &AdmissionLimit, share: &Share) -> bool {
+    limit.in_flight == 0 || share.in_flight < limit.in_flight
+}
+
+fn interval(limit: &AdmissionLimit) -> Option<Duration> {
+    Duration::from_secs(1).checked_div(limit.per_second)
+}
+
+fn is_in_time(limit: &AdmissionLimit, share: &Share, now: Instant) -> bool {
+    let (Some(interval), Some(due)) = (interval(limit), share.due) else {
+        return true;
+    };
+    let burst = match limit.burst {
+        0 => limit.per_second,
+        burst => burst,
+    };
+    due.saturating_duration_since(now) <= interval.saturating_mul(burst - 1)
+}
+
+fn take(limit: &AdmissionLimit, share: &mut Share, now: Instant) {
+    share.in_flight += 1;
+    if let Some(interval) = interval(limit) {
+        share.due = Some(share.due.map_or(now, |due| due.max(now)) + interval);
+    }
+}
+
+impl Gate {
+    /// Another policy, under which nothing was admitted yet.
+    pub(crate) fn set(&mut self, policy: AdmissionPolicy) {
+        self.policy = policy;
+        self.all = Share::default();
+        self.prefixes.clear();
+        self.number += 1;
+        self.counts.in_flight = 0;
+    }
+
+    /// Whether one more may be had from this address now, which then counts.
+    pub(crate) fn admits(&mut self, now: Instant, from: IpAddr) -> bool {
+        let AdmissionPolicy { all, each, .. } = self.policy;
+        let limits_prefixes = each != AdmissionLimit::default();
+        let prefix = self.prefix(from);
+        if !has_room(&all, &self.all) {
+            self.counts.refused_by_count += 1;
+            return false;
+        }
+        if !is_in_time(&all, &self.all, now) {
+            self.counts.refused_by_rate += 1;
+            return false;
+        }
+        if limits_prefixes {
+            if self.prefixes.len() >= REMEMBERED {
+                self.prefixes
+                    .retain(|_, share| share.in_flight > 0 || share.due > Some(now));
+            }
+            let share = self.prefixes.entry(prefix).or_default();
+            if !has_room(&each, share) || !is_in_time(&each, share, now) {
+                self.counts.refused_by_prefix += 1;
+                return false;
+            }
+            take(&each, share, now);
+        }
+        take(&all, &mut self.all, now);
+        self.counts.accepts += 1;
+        self.counts.in_flight += 1;
+        true
+    }
+
+    /// One that was admitted under the policy of this number is closed.
+    pub(crate) fn ended(&mut self, number: u64, from: IpAddr) {
+        if number != self.number {
+            return;
+        }
+        self.all.in_flight = self.all.in_flight.saturating_sub(1);
+        self.counts.in_flight = self.counts.in_flight.saturating_sub(1);
+        let prefix = self.prefix(from);
+        if let Some(share) = self.prefixes.get_mut(&prefix) {
+            share.in_flight = share.in_flight.saturating_sub(1);
+        }
+    }
+
+    fn prefix(&self, from: IpAddr) -> IpAddr {
+        match from.to_canonical() {
+            IpAddr::V4(ip) => {
+                let cut = 32 - u32::from(self.policy.bits_v4.min(32));
+                let mask = u32::MAX.checked_shl(cut).unwrap_or(0);
+                Ipv4Addr::from_bits(ip.to_bits() & mask).into()
+            }
+            IpAddr::V6(ip) => {
+                let cut = 128 - u32::from(self.policy.bits_v6.min(128));
+                let mask = u128::MAX.checked_shl(cut).unwrap_or(0);
+                Ipv6Addr::from_bits(ip.to_bits() & mask).into()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(all: AdmissionLimit, each: AdmissionLimit) -> Gate {
+        let mut gate = Gate::default();
+        gate.set(AdmissionPolicy {
+            all,
+            each,
+            bits_v4: 24,
+            bits_v6: 56,
+            reset: false,
+        });
+        gate
+    }
+
+    fn limit(per_second: u32, burst: u32, in_flight: u32) -> AdmissionLimit {
+        AdmissionLimit {
+            per_second,
+            burst,
+            in_flight,
+        }
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_burst_goes_through_and_then_the_rate_holds() {
+        let now = Instant::now();
+        let mut gate = gate(limit(10, 3, 0), limit(0, 0, 0));
+        let admitted = (0..9).filter(|_| gate.admits(now, ip("10.0.0.1"))).count();
+        assert_eq!((admitted, gate.counts.refused_by_rate), (3, 6));
+        let soon = now + Duration::from_millis(99);
+        assert!(!gate.admits(soon, ip("10.0.0.1")));
+        let then = now + Duration::from_millis(100);
+        assert!(gate.admits(then, ip("10.0.0.1")));
+        assert!(!gate.admits(then, ip("10.0.0.1")));
+    }
+
+    #[test]
+    fn one_that_is_closed_makes_room_in_all_and_in_its_prefix() {
+        let now = Instant::now();
+        let mut gate = gate(limit(0, 0, 3), limit(0, 0, 1));
+        assert!(gate.admits(now, ip("10.0.0.1")));
+        assert!(!gate.admits(now, ip("10.0.0.200")));
+        assert!(gate.admits(now, ip("10.0.1.1")));
+        assert!(gate.admits(now, ip("2001:db8:0:aa01::1")));
+        assert!(!gate.admits(now, ip("10.9.9.9")));
+        let counts = gate.counts;
+        assert_eq!((counts.refused_by_prefix, counts.refused_by_count), (1, 1));
+        assert_eq!((counts.accepts, counts.in_flight), (3, 3));
+        gate.ended(gate.number, ip("10.0.0.1"));
+        assert!(!gate.admits(now, ip("2001:db8:0:aaff::2")));
+        assert!(gate.admits(now, ip("10.0.0.200")));
+        // Of a policy before this one nothing counts.
+        gate.set(gate.policy);
+        gate.ended(gate.number - 1, ip("10.0.0.200"));
+        assert_eq!(gate.counts.in_flight, 0);
+        assert!(gate.admits(now, ip("10.0.0.1")));
+    }
+
+    #[test]
+    fn prefixes_that_matter_no_more_are_forgotten() {
+        let now = Instant::now();
+        let mut gate = gate(limit(0, 0, 0), limit(1, 1, 0));
+        for n in 0..REMEMBERED as u32 {
+            let from = Ipv4Addr::from_bits(n << 8).into();
+            assert!(gate.admits(now, from));
+            gate.ended(gate.number, from);
+        }
+        assert!(gate.admits(now + Duration::from_secs(2), ip("192.0.2.1")));
+        assert_eq!(gate.prefixes.len(), 1);
+    }
+}
