@@ -56,7 +56,11 @@ enum ob_kind {
     OB_END = 6,     /* both directions have ended, by agreement or by error; what came before can
                        still be received; close it */
     OB_READY = 7,   /* a watched descriptor is ready; bytes are the bits of epoll */
-    OB_WAKE = 8     /* ob_wake was called */
+    OB_WAKE = 8,    /* ob_wake was called */
+    OB_PLACED = 9,  /* the posted buffer with this cookie holds bytes by now, from its front; what
+                       follows is not the program's yet */
+    OB_FILLED = 10  /* the posted buffer with this cookie is the program's again, with bytes in it: it is
+                       full, or the stream has ended, or error says why nothing more comes */
 };
 
 /* One event: 32 bytes on every machine. */
@@ -64,7 +68,8 @@ typedef struct ob_event {
     uint32_t kind;    /* enum ob_kind */
     int32_t error;    /* a positive error number, or 0 */
     ob_handle handle; /* to whom it happened */
-    uint64_t cookie;  /* the send's for OB_SENT, otherwise the handle's */
+    uint64_t cookie;  /* the send's for OB_SENT, the buffer's for OB_PLACED and OB_FILLED, otherwise the
+                         handle's */
     uint64_t bytes;   /* as the kind says */
 } ob_event;
 
@@ -79,12 +84,15 @@ enum ob_option {
     OB_KEEPCNT = 7,        /* TCP_KEEPCNT, probes */
     OB_USER_TIMEOUT = 8,   /* TCP_USER_TIMEOUT, milliseconds, 0 for the default */
     OB_SEND_BUFFER = 9,    /* bytes that may be sent and not acknowledged */
-    OB_RECEIVE_BUFFER = 10, /* bytes that may arrive and not be received */
+    OB_RECEIVE_BUFFER = 10, /* bytes that may arrive and not be received: how far the engine receives
+                               ahead, and where it stops. If it is not set it follows the path */
     OB_RESET_ON_CLOSE = 11, /* SO_LINGER without time, 0 or 1 */
     OB_EAGER_ACCEPT = 12   /* of a listener: connections that the engine may hand over before one of
                               them is accepted, from 1 to the backlog. Those cost no question when they
                               are accepted; no other process has them meanwhile. For the kernel it is
                               the backlog alone */
+    OB_RECEIVE_UNIT = 13   /* of a connection: OB_PLACED tells when so many bytes more have come. 0, the
+                              default, follows the load: what has come between two looks is told at once */
 };
 
 /* An option and its value, for ob_connect and ob_accept_with. */
@@ -242,7 +250,8 @@ int ob_register(const ob_context *context, size_t len, ob_memory **out);
 void *ob_memory_data(const ob_memory *memory);
 size_t ob_memory_len(const ob_memory *memory);
 
-/* Gives registered memory back. -EBUSY: a send that names it has not come back; nothing changes. */
+/* Gives registered memory back. -EBUSY: a send that names it has not come back, or a buffer of it is posted;
+ * nothing changes. */
 int ob_unregister(ob_memory *memory);
 
 /* --- sending --------------------------------------------------------------------------------- */
@@ -282,7 +291,7 @@ int ob_abandon(ob_queue *queue, uint64_t room);
 /* --- receiving ------------------------------------------------------------------------------- */
 
 /* Receives by copying into `data`. 0: the end of the stream. -EAGAIN: there is nothing yet. -EBUSY: a
- * view is not released. Otherwise what ended the connection. */
+ * view is not released, or a posted buffer waits for bytes. Otherwise what ended the connection. */
 ssize_t ob_recv(ob_queue *queue, ob_handle handle, void *data, size_t len, unsigned flags);
 
 /* Shows the next stretch of what has come, at most `limit` bytes: 1, or 0 at the end of the stream.
@@ -291,6 +300,17 @@ int ob_view(ob_queue *queue, ob_handle handle, size_t limit, ob_span *out);
 
 /* Gives a view back; views come back in any order. */
 int ob_release(ob_queue *queue, uint64_t view);
+
+/* Posts `len` bytes of registered memory, from `offset` on, to receive into: there comes what follows all
+ * that was received or posted for before. OB_PLACED tells what has come, OB_FILLED when the buffer is the
+ * program's again. The engine places there what comes as it comes, and nothing is copied at the host but
+ * what had come before it knew of the buffer; on the kernel the library reads it from the socket.
+ * While a buffer waits for bytes nothing is received otherwise. A closed connection's buffers do not come
+ * back by an event; their memory can be given back when ob_unregister says so.
+ * -EINVAL: it is not all inside the memory, or has no bytes. -EBUSY: a view is not released. -ENOBUFS: the
+ * connection has 64. -ENOTCONN: it is not open. */
+int ob_post(ob_queue *queue, ob_handle handle, const ob_memory *memory, size_t offset, size_t len,
+            uint64_t cookie);
 
 /* --- completion ------------------------------------------------------------------------------ */
 

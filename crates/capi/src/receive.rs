@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU8;
 use libc::{c_int, c_uint, c_void, size_t, ssize_t};
 use native::Errno;
 
+use crate::memory::ObMemory;
 use crate::queue::{ObQueue, Span, handle, of_span, span, within};
 use crate::{code, count, number};
 
@@ -95,6 +96,33 @@ pub unsafe extern "C" fn ob_view(
         }
         Err(errno) => number(errno),
     }
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// `queue` is NULL or a queue, `memory` NULL or registered memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_post(
+    queue: *mut ObQueue,
+    number: u64,
+    memory: *const ObMemory,
+    offset: size_t,
+    len: size_t,
+    cookie: u64,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    code(unsafe {
+        let memory = memory.as_ref().ok_or(Errno::INVAL);
+        within(queue, |inside| {
+            let post = |memory: &native::Memory| {
+                inside
+                    .queue
+                    .post(handle(number), memory, offset, len, cookie)
+            };
+            memory?.with(post)
+        })
+    })
 }
 
 /// See outboard.h.

@@ -51,6 +51,7 @@ impl TryFrom<ObSetting> for Setting {
             10 => Setting::ReceiveBuffer(value),
             11 => Setting::ResetOnClose(on),
             12 => Setting::EagerAccept(value),
+            13 => Setting::ReceiveUnit(value),
             _ => return Err(Errno::INVAL),
         })
     }

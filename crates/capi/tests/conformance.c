@@ -189,6 +189,87 @@ static void registered(ob_context *context, ob_handle connection)
     EXPECT(0, ob_unregister(memory));
 }
 
+/* Receives `len` bytes of `memory`, as pattern from 3 on, into buffers of `sizes`. */
+static void into_buffers(ob_handle connection, ob_memory *memory, const size_t *sizes, int count,
+                         int before)
+{
+    size_t len = 0, at;
+    unsigned char *bytes = (unsigned char *)ob_memory_data(memory), *out;
+    unsigned char sent[3000];
+    int buffer;
+    for (buffer = 0; buffer < count; buffer++)
+        len += sizes[buffer];
+    out = bytes + 8192;
+    memset(out, 0, len);
+    for (at = 0; at < len && !before;) {
+        size_t piece = len - at < sizeof sent ? len - at : sizeof sent;
+        fill(sent, 3 + at, piece);
+        EXPECT(piece, ob_send(queue, connection, sent, piece, 0, 0));
+        at += piece;
+    }
+    for (buffer = 0, at = 0; buffer < count; buffer++) {
+        EXPECT(0, ob_post(queue, connection, memory, 8192 + at, sizes[buffer],
+                          500 + (uint64_t)buffer));
+        at += sizes[buffer];
+    }
+    EXPECT(-EBUSY, ob_unregister(memory));
+    for (at = 0; at < len && before;) {
+        size_t piece = len - at < sizeof sent ? len - at : sizeof sent;
+        ssize_t taken;
+        fill(sent, 3 + at, piece);
+        taken = ob_send(queue, connection, sent, piece, 0, 0);
+        if (taken == -EAGAIN) {
+            until(OB_ROOM, CONNECTION);
+            continue;
+        }
+        if (taken <= 0)
+            fail(__LINE__, "ob_send", taken);
+        at += (size_t)taken;
+    }
+    for (buffer = 0; buffer < count; buffer++) {
+        ob_event filled = until(OB_FILLED, 500 + (uint64_t)buffer);
+        EXPECT(0, filled.error);
+        EXPECT(sizes[buffer], filled.bytes);
+        EXPECT(1, filled.handle == connection);
+    }
+    for (at = 0; at < len; at++)
+        if (out[at] != pattern(3 + at))
+            fail(__LINE__, "a byte of a posted buffer", (long)at);
+}
+
+static void posted(ob_context *context, ob_handle connection)
+{
+    size_t some[3] = { 1, 5000, 20000 }, many[2] = { 400000, 600000 };
+    unsigned char byte;
+    ob_memory *memory;
+    ob_span span;
+    EXPECT(0, ob_register(context, 1100000, &memory));
+    EXPECT(-EINVAL, ob_post(queue, connection, NULL, 0, 1, 0));
+    EXPECT(-EINVAL, ob_post(queue, connection, memory, 0, 0, 0));
+    EXPECT(-EINVAL, ob_post(queue, connection, memory, 1100000, 1, 0));
+    EXPECT(-EINVAL, ob_post(queue, connection, memory, (size_t)-1, 2, 0));
+    EXPECT(-EBADF, ob_post(queue, 0, memory, 0, 1, 0));
+    /* What comes before it is posted, and after. */
+    into_buffers(connection, memory, some, 3, 0);
+    into_buffers(connection, memory, some, 3, 1);
+    into_buffers(connection, memory, many, 2, 1);
+    /* Progress, in units. */
+    EXPECT(0, ob_set(queue, connection, OB_RECEIVE_UNIT, 10));
+    EXPECT(0, ob_post(queue, connection, memory, 0, 30, 600));
+    EXPECT(-EBUSY, ob_recv(queue, connection, &byte, 1, 0));
+    EXPECT(-EBUSY, ob_view(queue, connection, 1, &span));
+    EXPECT(9, ob_send(queue, connection, "012345678", 9, 0, 0));
+    EXPECT(6, ob_send(queue, connection, "9abcde", 6, 0, 0));
+    EXPECT(1, until(OB_PLACED, 600).bytes >= 10);
+    EXPECT(15, ob_send(queue, connection, "fghijklmnopqrst", 15, 0, 0));
+    EXPECT(30, until(OB_FILLED, 600).bytes);
+    EXPECT(0, memcmp(ob_memory_data(memory), "0123456789abcdefghijklmnopqrst", 30));
+    EXPECT(0, ob_set(queue, connection, OB_RECEIVE_UNIT, 0));
+    /* And copying goes on behind it. */
+    copies(connection);
+    EXPECT(0, ob_unregister(memory));
+}
+
 static void rooms(ob_handle connection)
 {
     ob_span room;
@@ -370,6 +451,7 @@ int main(int count, char **words)
 {
     ob_context *context;
     ob_handle listener = 0, connection = 0, none;
+    ob_memory *memory;
     ob_info info;
     struct sockaddr_storage address, other;
     struct sockaddr_in *four = (struct sockaddr_in *)&address;
@@ -438,6 +520,7 @@ int main(int count, char **words)
 
     copies(connection);
     registered(context, connection);
+    posted(context, connection);
     rooms(connection);
     files(connection);
     bulk(connection);
@@ -445,9 +528,16 @@ int main(int count, char **words)
     misuse(connection);
     forks(context, connection, mode, words[5][0] == '1');
 
+    /* A buffer that is posted comes back at the stream's end, with what there was. */
+    EXPECT(0, ob_register(context, 4096, &memory));
+    EXPECT(0, ob_post(queue, connection, memory, 100, 1000, 700));
+    EXPECT(4, ob_send(queue, connection, "last", 4, 0, 0));
     EXPECT(0, ob_shutdown(queue, connection, SHUT_WR));
     EXPECT(-EPIPE, ob_send(queue, connection, "x", 1, 0, 0));
     EXPECT(0, until(OB_END, CONNECTION).error);
+    EXPECT(4, until(OB_FILLED, 700).bytes);
+    EXPECT(0, memcmp((char *)ob_memory_data(memory) + 100, "last", 4));
+    EXPECT(0, ob_unregister(memory));
     EXPECT(0, ob_recv(queue, connection, why, sizeof why, 0));
     EXPECT(0, ob_close(queue, connection));
     EXPECT(-EBADF, ob_recv(queue, connection, why, sizeof why, 0));

@@ -31,7 +31,7 @@
 //!
 //! [`Socket::room`] lends a stretch of the send area to be filled in place, a [`Registered`] piece of
 //! it is the program's own and sent from as often as it likes, and a [`View`] is what has arrived,
-//! where the engine has put it.
+//! where the engine has put it. [`Socket::post`] has the engine put it into registered memory.
 
 #![forbid(unsafe_code)]
 
@@ -44,6 +44,7 @@ mod listener;
 mod lock;
 mod nudge;
 mod poller;
+mod post_queue;
 pub mod private_fds;
 mod quiet;
 mod readiness;
@@ -61,6 +62,7 @@ pub use connect::{ConnectError, ConnectOptions};
 pub use fork::ForkToken;
 pub use listener::{Accepted, Listener};
 pub use poller::{Poller, Source};
+pub use post_queue::Placed;
 pub use queue_pair::OptionKind;
 pub use queue_pair::control::{AdmissionCounts, AdmissionLimit, AdmissionPolicy};
 pub use queue_pair::control::{Carried, ConnInfo, Explanation, ticket};

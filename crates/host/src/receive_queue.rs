@@ -130,6 +130,12 @@ impl ReceiveQueue {
         dropped
     }
 
+    /// The next `count` bytes are elsewhere, and were taken there. Nothing waits.
+    pub(crate) fn skip(&mut self, count: u64) {
+        debug_assert!(self.stretches.is_empty(), "something waits before them");
+        self.consumed += count;
+    }
+
     /// Lends the next piece of one stretch that is not lent yet, at most `limit` bytes of it: its
     /// address, its length and where in the stream it begins.
     pub(crate) fn lend(&mut self, limit: u64) -> Option<(u64, u32, u64)> {

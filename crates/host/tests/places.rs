@@ -313,3 +313,188 @@ fn a_view_of_the_end_is_none_and_another_connections_is_refused() {
     let (_, other) = scene.another();
     assert_eq!(other.release(view).err(), Some(Errno::INVAL));
 }
+
+fn bytes_of(memory: &host::Registered, from: usize, len: usize) -> Vec<u8> {
+    let bytes = memory.bytes().unwrap();
+    bytes[from..from + len]
+        .iter()
+        .map(|byte| byte.load(Ordering::Relaxed))
+        .collect()
+}
+
+fn taken(socket: &Socket, unit: u32) -> Vec<(u64, u32, bool, Option<Errno>)> {
+    let mut told = Vec::new();
+    socket.take_placed(unit, |placed| {
+        told.push((placed.key, placed.filled, placed.is_back, placed.error));
+    });
+    told
+}
+
+impl Scene {
+    /// Where the engine was asked to place what comes: address, length, and where in the stream.
+    fn posted(&self) -> Vec<(u64, u32, u64)> {
+        let submissions = self.engine.host(|host| host.submissions());
+        let post = |one: &Submission| match one {
+            Submission::Post {
+                addr, len, from, ..
+            } => Some((*addr, *len, *from)),
+            _ => None,
+        };
+        submissions.iter().filter_map(post).collect()
+    }
+
+    /// Places bytes as the engine does that was asked.
+    fn place(&self, addr: u64, bytes: &[u8]) {
+        self.engine.host(|host| {
+            host.side.send.copy_in(addr, bytes).unwrap();
+            self.say_placed(host, addr, bytes.len() as u32);
+        });
+        self.session.pump();
+    }
+
+    fn say_placed(&self, host: &mut fake_engine::Attached, addr: u64, len: u32) {
+        host.post(queue_pair::Completion::Placed {
+            conn: self.conn,
+            addr,
+            len,
+            acked: 0,
+            peer_closed: false,
+        });
+    }
+}
+
+#[test]
+fn what_comes_is_placed_in_buffers_and_what_had_come_is_copied() {
+    let scene = Scene::new();
+    let memory = scene.session.register(100_000).unwrap();
+    // Known here, on its way, and not yet come.
+    scene.deliver(b"known ");
+    scene
+        .engine
+        .host(|host| host.deliver(scene.conn, b"coming "));
+    scene.socket.post(&memory, 1000, 20, 1).unwrap();
+    scene.socket.post(&memory, 5000, 10, 2).unwrap();
+    assert_eq!(scene.socket.recv(&mut [0; 4]), Err(Errno::BUSY));
+    assert_eq!(scene.socket.discard(4), Err(Errno::BUSY));
+    assert!(matches!(scene.socket.view(4), Err(Errno::BUSY)));
+    let posted = scene.posted();
+    let base = posted[0].0;
+    assert_eq!(posted, [(base, 20, 0), (base + 4000, 10, 20)]);
+    assert_eq!(taken(&scene.socket, 0), [(1, 13, false, None)]);
+    assert_eq!(taken(&scene.socket, 0), []);
+    scene.place(base + 13, b"placed!");
+    assert!(scene.socket.readiness().intersects(Readiness::IN));
+    // What the engine could not place comes otherwise.
+    scene.deliver(b"again");
+    assert_eq!(
+        taken(&scene.socket, 5),
+        [(1, 20, true, None), (2, 5, false, None)]
+    );
+    assert_eq!(bytes_of(&memory, 1000, 20), b"known coming placed!");
+    scene.deliver(b"more than fits");
+    assert_eq!(taken(&scene.socket, 0), [(2, 10, true, None)]);
+    assert_eq!(bytes_of(&memory, 5000, 10), b"againmore ");
+    let mut rest = [0; 20];
+    assert_eq!(scene.socket.recv(&mut rest), Ok(9));
+    assert_eq!(rest[..9], *b"than fits");
+    assert_eq!(scene.consumed(), None, "it is said before anybody sleeps");
+    assert!(memory.unregister().is_ok());
+}
+
+#[test]
+fn buffers_come_back_at_the_end_and_their_memory_when_the_engine_has_let_go() {
+    let scene = Scene::new();
+    let memory = scene.session.register(1000).unwrap();
+    assert_eq!(scene.socket.post(&memory, 0, 0, 1), Err(Errno::INVAL));
+    assert_eq!(scene.socket.post(&memory, 999, 2, 1), Err(Errno::INVAL));
+    assert_eq!(
+        scene.socket.post(&memory, usize::MAX, 2, 1),
+        Err(Errno::INVAL)
+    );
+    for key in 0..64 {
+        scene.socket.post(&memory, 0, 10, key).unwrap();
+    }
+    assert_eq!(scene.socket.post(&memory, 0, 10, 64), Err(Errno::NOBUFS));
+    scene.deliver(b"some");
+    let Err((memory, Errno::BUSY)) = memory.unregister() else {
+        panic!("given back while the engine may write there");
+    };
+    scene.engine.host(|host| host.peer_closes(scene.conn));
+    let told = taken(&scene.socket, 0);
+    assert_eq!(told.len(), 64);
+    assert_eq!(told[0], (0, 4, true, None));
+    assert!(told[1..].iter().all(|one| (one.1, one.2) == (0, true)));
+    assert_eq!(scene.socket.recv(&mut [0; 4]), Ok(0));
+    // After the end one comes back at once.
+    scene.socket.post(&memory, 0, 10, 70).unwrap();
+    assert_eq!(taken(&scene.socket, 0), [(70, 0, true, None)]);
+
+    let (conn, socket) = scene.another();
+    socket.post(&memory, 0, 10, 71).unwrap();
+    drop(socket);
+    let Err((memory, Errno::BUSY)) = memory.unregister() else {
+        panic!("given back before the engine has released the connection");
+    };
+    scene
+        .engine
+        .host(|host| host.post(queue_pair::Completion::Released { conn }));
+    scene.session.pump();
+    assert!(memory.unregister().is_ok());
+}
+
+#[test]
+fn a_connection_that_fails_says_so_to_its_buffers() {
+    let scene = Scene::new();
+    let memory = scene.session.register(1000).unwrap();
+    scene.socket.post(&memory, 0, 10, 1).unwrap();
+    scene.engine.host(|host| {
+        host.post(queue_pair::Completion::Failed {
+            conn: scene.conn,
+            errno: Errno::TIMEDOUT.raw_os_error() as u16,
+        });
+    });
+    let failed = Some(Errno::TIMEDOUT);
+    assert_eq!(taken(&scene.socket, 0), [(1, 0, true, failed)]);
+}
+
+#[test]
+fn an_engine_that_places_elsewhere_is_left() {
+    let lies: [fn(u64) -> (u64, u32); 5] = [
+        |base| (base + 1, 3),
+        |base| (base, 11),
+        |_| (u64::MAX, 1),
+        |_| (0, u32::MAX),
+        |base| (base + 10, 1),
+    ];
+    for lie in lies {
+        let scene = Scene::new();
+        let memory = scene.session.register(1000).unwrap();
+        scene.socket.post(&memory, 7, 10, 1).unwrap();
+        let (addr, len) = lie(scene.posted()[0].0);
+        scene.engine.host(|host| scene.say_placed(host, addr, len));
+        scene.session.pump();
+        assert_eq!(scene.socket.take_error(), Some(Errno::CONNRESET));
+    }
+    // And one that was asked for nothing.
+    let scene = Scene::new();
+    scene.engine.host(|host| scene.say_placed(host, 0, 1));
+    scene.session.pump();
+    assert_eq!(scene.socket.take_error(), Some(Errno::CONNRESET));
+}
+
+#[test]
+fn buffers_of_a_connection_that_another_process_reads_come_back() {
+    let scene = Scene::new();
+    let memory = scene.session.register(1000).unwrap();
+    scene.socket.post(&memory, 0, 10, 1).unwrap();
+    let base = scene.posted()[0].0;
+    scene.place(base, b"abc");
+    scene
+        .engine
+        .host(|host| assert_eq!(host.revoke(scene.conn), 3));
+    // It was on its way.
+    scene.place(base + 3, b"def");
+    let stale = Some(Errno::STALE);
+    assert_eq!(taken(&scene.socket, 0), [(1, 3, true, stale)]);
+    assert_eq!(scene.socket.post(&memory, 0, 10, 2), Err(Errno::STALE));
+}

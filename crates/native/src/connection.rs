@@ -8,6 +8,7 @@ use host::{Errno, Readiness};
 use queue_pair::Area;
 
 use crate::event::{Event, Handle, Kind};
+use crate::post::Posts;
 use crate::stream::Stream;
 
 /// A connection.
@@ -25,6 +26,10 @@ pub(crate) struct Connection {
     pub(crate) is_awaited: bool,
     /// Views that are not released.
     pub(crate) views: u64,
+    /// Posted buffers that the library fills; the engine's are the socket's.
+    pub(crate) posts: Posts,
+    /// So many bytes are told of at once in a posted buffer; 0: what has come between two looks.
+    pub(crate) unit: u32,
     /// Why the kernel has it.
     pub(crate) why_not: Option<&'static str>,
     /// What it was admitted by, if the library has.
@@ -77,6 +82,8 @@ impl Connection {
             sends: VecDeque::new(),
             is_awaited: false,
             views: 0,
+            posts: Posts::new(),
+            unit: 0,
             why_not,
             admitted: None,
         }
@@ -166,7 +173,11 @@ impl Connection {
         if matches!(self.life, Life::Over | Life::Closing) {
             return;
         }
-        if ready.intersects(Readiness::IN | Readiness::RDHUP) {
+        let arrives = ready.intersects(Readiness::IN | Readiness::RDHUP);
+        if arrives || self.failed.is_some() || ready.intersects(Readiness::HUP) {
+            self.tell_placed(handle, &mut tell);
+        }
+        if arrives && !self.is_posted() {
             tell(event(Kind::Receive, None, self.stream.available()));
         }
         if self.failed.is_some() || ready.intersects(Readiness::HUP) {

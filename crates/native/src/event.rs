@@ -29,6 +29,12 @@ pub enum Kind {
     Ready = 7,
     /// A [`Waker`](crate::Waker) was used.
     Wake = 8,
+    /// A [posted](crate::Queue::post) buffer, named by its `cookie`, holds `bytes` by now. What follows is
+    /// not the program's yet.
+    Placed = 9,
+    /// A posted buffer, named by its `cookie`, is the program's again, with `bytes` in it: it is full, the
+    /// stream has ended, or, with `error`, nothing more comes for that reason.
+    Filled = 10,
 }
 
 /// One thing that has happened.
@@ -40,7 +46,8 @@ pub struct Event {
     pub error: i32,
     /// To whom.
     pub handle: Handle,
-    /// The program's own 64 bits: of the send for [`Kind::Sent`], otherwise of the handle.
+    /// The program's own 64 bits: of the send for [`Kind::Sent`], of the buffer for [`Kind::Placed`] and
+    /// [`Kind::Filled`], otherwise of the handle.
     pub cookie: u64,
     /// How many bytes, as the kind says.
     pub bytes: u64,

@@ -49,6 +49,7 @@ mod event;
 mod kernel;
 mod memory;
 mod options;
+mod post;
 mod queue;
 mod stream;
 mod transfer;

@@ -51,10 +51,18 @@ impl Memory {
         }
     }
 
+    /// The same memory once more, for whoever uses it: until that is dropped it is not given back.
+    pub(crate) fn share(&self) -> Self {
+        Self::at(match &self.place {
+            Place::Engine(registered) => Place::Engine(registered.share()),
+            Place::Own(area) => Place::Own(Arc::clone(area)),
+        })
+    }
+
     /// Gives it back.
     ///
     /// # Errors
-    /// It comes back with `EBUSY`: a send that names it has not come back yet.
+    /// It comes back with `EBUSY`: a send that names it has not come back yet, or a buffer of it is posted.
     pub fn unregister(self) -> Result<(), (Self, Errno)> {
         match self.place {
             Place::Engine(registered) => registered

@@ -35,6 +35,9 @@ pub enum Setting {
     /// is handed over costs no question when it is accepted; no other process has it meanwhile. It is at
     /// most the backlog, which is all that the kernel knows.
     EagerAccept(u32),
+    /// Of a connection: a [posted](crate::Queue::post) buffer is told of when so many bytes more have come
+    /// there. 0, the default, follows the load: what has come between two looks is told of at once.
+    ReceiveUnit(u32),
 }
 
 /// Sets it on a connection of the engine's, or on what one will be made with.
@@ -80,6 +83,9 @@ impl Setting {
             listener.set_window(connections);
             return Ok(());
         }
+        if matches!(self, Setting::ReceiveUnit(_)) {
+            return Err(Errno::INVAL);
+        }
         self.on_engine(listener)?;
         self.on_kernel(listener.kernel_socket())
     }
@@ -101,6 +107,8 @@ impl Setting {
                 return Ok(());
             }
             Setting::EagerAccept(_) => return Err(Errno::INVAL),
+            // The queue's own.
+            Setting::ReceiveUnit(_) => return Ok(()),
         };
         to.option(option, value)
     }
@@ -124,6 +132,7 @@ impl Setting {
                 sockopt::set_socket_recv_buffer_size(fd, bytes as usize / 2)
             }
             Setting::EagerAccept(_) => Err(Errno::INVAL),
+            Setting::ReceiveUnit(_) => Ok(()),
             Setting::ResetOnClose(on) => {
                 sockopt::set_socket_linger(fd, on.then_some(Duration::ZERO))
             }

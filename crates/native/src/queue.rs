@@ -166,7 +166,13 @@ impl Queue {
                 (Stream::Kernel(stream), Some(why))
             }
         };
-        self.add(Connection::new(stream, Life::Opening, cookie, why_not))
+        let mut connection = Connection::new(stream, Life::Opening, cookie, why_not);
+        for setting in settings {
+            if let Setting::ReceiveUnit(bytes) = setting {
+                connection.unit = *bytes;
+            }
+        }
+        self.add(connection)
     }
 
     /// Watches a descriptor of the program's own for `wanted`, which are epoll's bits (EPOLLIN,
@@ -231,7 +237,12 @@ impl Queue {
         if let Some(Object::Listener(listening)) = self.objects.get(handle) {
             return setting.on_listener(&listening.listener);
         }
-        self.connection(handle)?.stream.set(setting)
+        let connection = self.connection(handle)?;
+        if let Setting::ReceiveUnit(bytes) = setting {
+            connection.unit = bytes;
+            return Ok(());
+        }
+        connection.stream.set(setting)
     }
 
     /// This end's address, of a connection or a listener.
@@ -349,6 +360,14 @@ impl Queue {
     /// The inverse of [`arm`](Self::arm).
     pub fn disarm(&mut self) {
         self.poller.disarm();
+    }
+
+    /// Tells what has become of posted buffers, now that one more is.
+    pub(crate) fn tell_placed(&mut self, handle: Handle) {
+        if let Some(Object::Connection(connection)) = self.objects.get_mut(handle) {
+            let happened = &mut self.happened;
+            connection.tell_placed(handle, |event| happened.push_back(event));
+        }
     }
 
     /// Sees to it that asynchronous sends on a connection of the kernel's come back.

@@ -212,7 +212,7 @@ impl Queue {
     ///
     /// # Errors
     /// `EBADF`: there is no such connection. `EAGAIN`: there is nothing yet. `EBUSY`: a view is not
-    /// released. Otherwise what ended the connection.
+    /// released, or a posted buffer waits for bytes. Otherwise what ended the connection.
     pub fn recv(&mut self, handle: Handle, out: &mut [u8]) -> Result<usize, Errno> {
         self.receive(handle, out, false)
     }
@@ -227,7 +227,7 @@ impl Queue {
 
     fn receive(&mut self, handle: Handle, out: &mut [u8], peek: bool) -> Result<usize, Errno> {
         let connection = self.connection(handle)?;
-        if connection.views > 0 {
+        if connection.views > 0 || !connection.posts.is_empty() {
             return Err(Errno::BUSY);
         }
         if out.is_empty() {

@@ -44,12 +44,16 @@ impl Queue {
     ///
     /// # Errors
     /// `EBADF`: there is no such connection. `EAGAIN`: there is nothing yet. `EINVAL`: `limit` is 0.
+    /// `EBUSY`: a posted buffer waits for bytes.
     /// Otherwise what ended the connection.
     pub fn view(&mut self, handle: Handle, limit: usize) -> Result<Option<View>, Errno> {
         if limit == 0 {
             return Err(Errno::INVAL);
         }
         let connection = self.connection(handle)?;
+        if !connection.posts.is_empty() {
+            return Err(Errno::BUSY);
+        }
         let seen = match &connection.stream {
             Stream::Engine(socket) => socket.view(limit).map(|view| view.map(Seen::Engine)),
             Stream::Kernel(stream) => {

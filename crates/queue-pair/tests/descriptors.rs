@@ -77,6 +77,14 @@ fn submission() -> impl Strategy<Value = Submission> {
         }),
         conn().prop_map(|conn| Submission::GiveBack { conn }),
         any::<(u64, u64)>().prop_map(|(token, addr)| Submission::Connect { token, addr }),
+        (conn(), any::<(u64, u32, u64)>()).prop_map(|(conn, (addr, len, from))| {
+            Submission::Post {
+                conn,
+                addr,
+                len,
+                from,
+            }
+        }),
     ]
 }
 
@@ -84,6 +92,15 @@ fn completion() -> impl Strategy<Value = Completion> {
     prop_oneof![
         (conn(), any::<(u64, u32, u64, bool)>()).prop_map(
             |(conn, (addr, len, acked, peer_closed))| Completion::Update {
+                conn,
+                addr,
+                len,
+                acked,
+                peer_closed
+            }
+        ),
+        (conn(), any::<(u64, u32, u64, bool)>()).prop_map(
+            |(conn, (addr, len, acked, peer_closed))| Completion::Placed {
                 conn,
                 addr,
                 len,

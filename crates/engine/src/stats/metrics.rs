@@ -244,6 +244,11 @@ impl Metrics {
             counters.given_back,
         );
         self.counter(
+            "buffers_posted",
+            "Buffers of programs into which data was placed as it came",
+            counters.buffers_posted,
+        );
+        self.counter(
             "offers_retracted",
             "Connections that a process was offered and did not accept, so that another got them",
             counters.offers_retracted,

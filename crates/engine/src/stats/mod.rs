@@ -162,6 +162,8 @@ pub struct Counters {
     pub tickets_claimed: u64,
     /// Connections that were passed and that nobody took.
     pub tickets_unclaimed: u64,
+    /// Buffers that programs have posted to receive into, and that were used.
+    pub buffers_posted: u64,
     /// Connections that were offered to a process, not accepted, and offered to another.
     pub offers_retracted: u64,
     /// How long turns, and looks between them, took, with what the core was taken away for: what a
@@ -204,6 +206,7 @@ impl Default for Counters {
             tickets: 0,
             tickets_claimed: 0,
             tickets_unclaimed: 0,
+            buffers_posted: 0,
             offers_retracted: 0,
             turn_times: Histogram::default(),
             wake_ups: Histogram::default(),

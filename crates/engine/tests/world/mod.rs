@@ -372,18 +372,18 @@ impl Host {
     fn bytes_of(&self, completions: &[Completion], conn: ConnRef) -> Vec<u8> {
         let mut bytes = Vec::new();
         for completion in completions {
-            if let Completion::Update {
-                conn: c, addr, len, ..
-            } = completion
-                && *c == conn
-            {
-                let mut piece = vec![0; *len as usize];
-                self.region
-                    .receive
-                    .copy_out(*addr, &mut piece)
-                    .expect("inside");
-                bytes.extend(piece);
-            }
+            let (area, addr, len) = match completion {
+                Completion::Update {
+                    conn: c, addr, len, ..
+                } if *c == conn => (&self.region.receive, *addr, *len),
+                Completion::Placed {
+                    conn: c, addr, len, ..
+                } if *c == conn => (&self.region.send, *addr, *len),
+                _ => continue,
+            };
+            let mut piece = vec![0; len as usize];
+            area.copy_out(addr, &mut piece).expect("inside");
+            bytes.extend(piece);
         }
         bytes
     }

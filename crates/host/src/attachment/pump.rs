@@ -132,6 +132,16 @@ impl Attachment {
                     None => Ok(()),
                 }
             }
+            Completion::Placed {
+                conn,
+                addr,
+                len,
+                acked,
+                peer_closed,
+            } => match pump.connections.get(conn) {
+                Some(socket) => socket.placed(self, (addr, len), acked, peer_closed),
+                None => Ok(()),
+            },
             Completion::Failed { conn, errno } => {
                 if let Some(socket) = pump.connections.get(conn) {
                     socket.ended(self, errno_from(errno));

@@ -98,6 +98,9 @@ impl SocketCore {
                 attachment.post_surely(Submission::Close { conn, abort, at });
             }
         }
+        if state.link.is_none() || state.phase == Phase::Over {
+            state.posts = None;
+        }
         state.receive.abandon();
         self.source.0.set(state.readiness());
         drop(state);

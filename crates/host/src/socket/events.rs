@@ -1,6 +1,6 @@
 //! What the engine reports of a connection. Called by the pumping thread.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use queue_pair::{ConnRef, Submission, Violation};
 use rustix::io::Errno;
@@ -16,7 +16,7 @@ impl SocketCore {
     /// # Errors
     /// It cannot be so: data outside of the receive area, or more acknowledged than was sent.
     pub(crate) fn updated(
-        &self,
+        self: &Arc<Self>,
         attachment: &Attachment,
         addr: u64,
         len: u32,
@@ -33,6 +33,18 @@ impl SocketCore {
                 news = Readiness::IN | Readiness::RDNORM;
             }
         }
+        self.take_note(state, attachment, (acked, peer_closed), news)
+    }
+
+    /// Takes note of the rest of an update: what was acknowledged, and whether the peer has closed. `news`
+    /// is what has come.
+    pub(super) fn take_note(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        attachment: &Attachment,
+        (acked, peer_closed): (u64, bool),
+        mut news: Readiness,
+    ) -> Result<(), Violation> {
         self.acknowledged(&mut state, attachment, acked)?;
         if peer_closed && !state.peer_closed {
             // An end is an arrival, also if data waits before it.
@@ -42,8 +54,16 @@ impl SocketCore {
         if state.closed {
             return Ok(());
         }
-        news |= self.refresh(&state);
-        drop(state);
+        if state.posts.is_some() {
+            let copied = state.fill_posted();
+            news |= self.refresh(&state);
+            if copied || state.receive.unannounced() > 0 {
+                self.consumed(state);
+            }
+        } else {
+            news |= self.refresh(&state);
+            drop(state);
+        }
         if !news.is_empty() {
             self.happened(news);
         }
@@ -140,6 +160,10 @@ impl SocketCore {
         }
         attachment.freed();
         let before = std::mem::replace(&mut state.phase, Phase::Over);
+        if state.closed {
+            // Nothing comes there any more.
+            state.posts = None;
+        }
         if state.closed || before == Phase::Over {
             return;
         }
@@ -160,6 +184,9 @@ impl SocketCore {
         attachment.freed();
         state.phase = Phase::Over;
         state.link = None;
+        if state.closed {
+            state.posts = None;
+        }
         let offered = !state.accepted && !state.closed;
         if offered {
             state.closed = true;

@@ -8,6 +8,7 @@
 //! - `send`: writing into the send area
 //! - `place`: memory that the program fills, or has registered, and sends from without a copy
 //! - `view`: reading where the engine has placed it
+//! - `post`: having the engine place it where the program wants it
 //! - `events`: what the engine reports of the connection
 //! - `end`: shutdown and close
 //! - `sharing`: connections that other processes have, too, since a fork
@@ -18,6 +19,7 @@ mod end;
 mod events;
 mod options;
 mod place;
+mod post;
 mod receive;
 mod send;
 mod sharing;
@@ -36,6 +38,7 @@ use rustix::io::Errno;
 
 use crate::attachment::Attachment;
 use crate::lock::lock;
+use crate::post_queue::PostQueue;
 use crate::quiet::Locks;
 use crate::readiness::{Readiness, Source};
 use crate::ready_set::{SourceHandle, Watchable};
@@ -95,6 +98,8 @@ struct State {
     link: Option<Link>,
     receive: ReceiveQueue,
     send: SendQueue,
+    /// Where what comes is wanted. The engine may write there until it has released the connection.
+    posts: Option<Box<PostQueue<Registered>>>,
     /// What `SO_ERROR` or the next call reports.
     error: Option<Errno>,
     /// The peer has ended its direction.
@@ -146,6 +151,7 @@ impl State {
             link: None,
             receive: ReceiveQueue::default(),
             send: SendQueue::default(),
+            posts: None,
             error: None,
             peer_closed: false,
             read_shut: false,
@@ -193,7 +199,8 @@ impl State {
         }
         // What is lent has been read, as far as waiting goes.
         let unread = self.receive.waiting() - self.receive.lent();
-        if unread + self.elsewhere.unread >= self.options.readable_from() {
+        let placed = self.posts.as_ref().is_some_and(|posts| posts.has_news());
+        if placed || unread + self.elsewhere.unread >= self.options.readable_from() {
             ready |= Readiness::IN | Readiness::RDNORM;
         }
         // Writable means that a third of the buffer is free, so that a program is not woken for

@@ -81,7 +81,28 @@ impl Registered {
         slice.map_err(|_| Errno::STALE)
     }
 
-    /// Whether a send that names it is not acknowledged yet.
+    /// The same memory once more, for whoever uses it: it is under way until that is dropped.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        Self {
+            attachment: Arc::clone(&self.attachment),
+            run: self.run.clone(),
+            len: self.len,
+        }
+    }
+
+    /// Where `len` bytes from `offset` on are in the send area, if they are all inside.
+    pub(super) fn place(&self, offset: usize, len: usize) -> Option<u64> {
+        let end = offset.checked_add(len)?;
+        let run = self.run.as_ref().filter(|_| end <= self.len())?;
+        Some(run.addr + offset as u64)
+    }
+
+    pub(super) fn is_of(&self, attachment: &Arc<Attachment>) -> bool {
+        Arc::ptr_eq(&self.attachment, attachment)
+    }
+
+    /// Whether a send that names it is not acknowledged yet, or a buffer of it is posted.
     pub fn is_under_way(&self) -> bool {
         self.run
             .as_ref()
@@ -91,7 +112,7 @@ impl Registered {
     /// Gives the memory back.
     ///
     /// # Errors
-    /// It comes back with `EBUSY`: a send that names it is not acknowledged yet.
+    /// It comes back with `EBUSY`: a send that names it is not acknowledged yet, or a buffer of it is posted.
     pub fn unregister(self) -> Result<(), (Self, Errno)> {
         if self.is_under_way() {
             return Err((self, Errno::BUSY));

@@ -15,6 +15,11 @@ use crate::lock::lock;
 const ANNOUNCE_AFTER: u64 = 32 * 1024;
 
 impl State {
+    /// Whether nothing can be received by copying now.
+    fn is_lent_or_posted(&self) -> bool {
+        self.receive.lent() > 0 || self.posts.as_ref().is_some_and(|posts| posts.wants())
+    }
+
     /// What reading gives when no data waits: the error that waits, the end, or nothing yet.
     pub(super) fn at_the_end(&mut self) -> Option<Result<usize, Errno>> {
         if let Some(error) = self.error.take() {
@@ -29,8 +34,8 @@ impl Socket {
     /// Reads into `out`. 0 is the end of the stream (or an empty `out`).
     ///
     /// # Errors
-    /// `EAGAIN`: there is nothing yet. `EBUSY`: a [`View`](super::View) is not released. Otherwise
-    /// what ended the connection, once.
+    /// `EAGAIN`: there is nothing yet. `EBUSY`: a [`View`](super::View) is not released, or a
+    /// [posted](Self::post) buffer waits for bytes. Otherwise what ended the connection, once.
     pub fn recv(&self, out: &mut [u8]) -> Result<usize, Errno> {
         self.core.receive(&mut [IoSliceMut::new(out)], false)
     }
@@ -61,7 +66,7 @@ impl Socket {
         }
         loop {
             let mut state = self.core.readable()?;
-            if state.receive.lent() > 0 {
+            if state.is_lent_or_posted() {
                 return Err(Errno::BUSY);
             }
             let count = state.receive.waiting().min(limit as u64);
@@ -133,7 +138,7 @@ impl SocketCore {
     fn receive(self: &Arc<Self>, out: &mut [IoSliceMut<'_>], peek: bool) -> Result<usize, Errno> {
         loop {
             let mut state = self.readable()?;
-            if state.receive.lent() > 0 {
+            if state.is_lent_or_posted() {
                 return Err(Errno::BUSY);
             }
             if state.receive.waiting() == 0 {

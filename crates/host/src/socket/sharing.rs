@@ -67,6 +67,9 @@ impl State {
             self.elsewhere.unread = self.elsewhere.unread.max(1);
         }
         self.receive.forget();
+        if let Some(posts) = &mut self.posts {
+            posts.lose();
+        }
     }
 
     /// Takes `count` bytes, which were copied, out of the queue. False: they are another process's.
@@ -85,6 +88,24 @@ impl State {
             .is_some_and(|grant| attachment.advance(*conn, grant, at, count));
         if ours {
             self.receive.take(count);
+        } else {
+            self.lose_grant();
+        }
+        ours
+    }
+
+    /// Takes note of `count` bytes that the engine has placed where this process wants them. False: they
+    /// are another process's.
+    pub(super) fn take_placed(&mut self, count: u64) -> bool {
+        let Some(Link { attachment, conn }) = &self.link else {
+            return false;
+        };
+        let at = self.receive.consumed();
+        let ours = self
+            .grant
+            .is_some_and(|grant| attachment.advance(*conn, grant, at, count));
+        if ours {
+            self.receive.skip(count);
         } else {
             self.lose_grant();
         }
@@ -243,6 +264,7 @@ impl SocketCore {
         // What the parent has written, and has not read, is the parent's.
         state.send = SendQueue::default();
         state.receive.forget();
+        state.posts = None;
         state.grant = None;
         state.elsewhere = Elsewhere::default();
         state.alone_since = NEVER_ALONE;
@@ -270,6 +292,7 @@ impl SocketCore {
         state.link = None;
         state.send = SendQueue::default();
         state.receive.forget();
+        state.posts = None;
         state.connect_block = None;
         state.elsewhere = Elsewhere::default();
         if state.closed || state.phase == Phase::Over {

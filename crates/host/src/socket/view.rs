@@ -52,6 +52,9 @@ impl Socket {
     /// As for [`recv`](Self::recv), whose 0 at the end of the stream is `None` here.
     pub fn view(&self, limit: usize) -> Result<Option<View>, Errno> {
         let mut state = self.core.readable_ahead()?;
+        if state.posts.as_ref().is_some_and(|posts| posts.wants()) {
+            return Err(Errno::BUSY);
+        }
         let lent = state.receive.lend(limit as u64);
         let Some((addr, len, at)) = lent else {
             let end = state.at_the_end().unwrap_or(Err(Errno::AGAIN));

@@ -21,6 +21,20 @@ pub enum Completion {
         /// The peer has sent FIN, and this data is the last.
         peer_closed: bool,
     },
+    /// As [`Completion::Update`], of data that lies in a buffer which the host has
+    /// [posted](super::Submission::Post). It never spans two of them, nor is it none.
+    Placed {
+        /// The connection.
+        conn: ConnRef,
+        /// Where the new data lies in the send area.
+        addr: u64,
+        /// How many bytes of new data.
+        len: u32,
+        /// All bytes acknowledged by the peer so far.
+        acked: u64,
+        /// The peer has sent FIN, and this data is the last.
+        peer_closed: bool,
+    },
     /// The connection has failed. Nothing more will be received or acknowledged on it; it stays
     /// the host's until it is closed.
     Failed {
@@ -133,6 +147,7 @@ const NOT_GRANTED: u8 = 9;
 const ELSEWHERE: u8 = 10;
 const SEND_BUFFER: u8 = 11;
 const SHUT: u8 = 12;
+const PLACED: u8 = 13;
 
 const FLAG_PEER_CLOSED: u8 = 1;
 const FLAG_V6: u8 = 1;
@@ -149,6 +164,18 @@ impl Descriptor for Completion {
                 peer_closed,
             } => {
                 let head = Head::new(UPDATE)
+                    .flag(FLAG_PEER_CLOSED, peer_closed)
+                    .value(len);
+                ([head.to_word(), conn.to_word(), addr, acked], None)
+            }
+            Self::Placed {
+                conn,
+                addr,
+                len,
+                acked,
+                peer_closed,
+            } => {
+                let head = Head::new(PLACED)
                     .flag(FLAG_PEER_CLOSED, peer_closed)
                     .value(len);
                 ([head.to_word(), conn.to_word(), addr, acked], None)
@@ -269,6 +296,16 @@ impl Descriptor for Completion {
                     len: head.value,
                     acked,
                     peer_closed,
+                })
+            }
+            PLACED => {
+                head.check(FLAG_PEER_CLOSED, false, true)?;
+                Ok(Self::Placed {
+                    conn,
+                    addr: entry[2],
+                    len: head.value,
+                    acked: entry[3],
+                    peer_closed: head.flags & FLAG_PEER_CLOSED != 0,
                 })
             }
             FAILED => {

@@ -89,6 +89,21 @@ pub enum Submission {
         /// The connection.
         conn: ConnRef,
     },
+    /// A buffer in the send area for part of what a connection receives: what comes there is told by
+    /// [`Completion::Placed`](super::Completion::Placed). What has arrived before, and whatever the engine
+    /// cannot place there, comes by [`Completion::Update`](super::Completion::Update), and is the host's
+    /// to copy. Buffers come in the order of the stream. The engine writes there until the part is
+    /// consumed or the connection released, or another process reads. Since version 7.
+    Post {
+        /// The connection.
+        conn: ConnRef,
+        /// Where it lies in the send area.
+        addr: u64,
+        /// How long it is.
+        len: u32,
+        /// How many bytes of the stream come before it.
+        from: u64,
+    },
     /// Open a connection.
     Connect {
         /// Comes back in the answer.
@@ -186,6 +201,7 @@ const GIVE_BACK: u8 = 7;
 const CONNECT: u8 = 8;
 const SEND_AT: u8 = 9;
 const ACQUIRE: u8 = 10;
+const POST: u8 = 11;
 
 const FLAG_MORE: u8 = 1;
 const FLAG_ABORT: u8 = 1;
@@ -257,6 +273,17 @@ impl Descriptor for Submission {
             ],
             Self::GiveBack { conn } => [Head::new(GIVE_BACK).to_word(), conn.to_word(), 0, 0],
             Self::Connect { token, addr } => [Head::new(CONNECT).to_word(), token, addr, 0],
+            Self::Post {
+                conn,
+                addr,
+                len,
+                from,
+            } => [
+                Head::new(POST).value(len).to_word(),
+                conn.to_word(),
+                addr,
+                from,
+            ],
         };
         (entry, None)
     }
@@ -342,6 +369,15 @@ impl Descriptor for Submission {
                 head.check(0, false, false)?;
                 unused(&[2, 3])?;
                 Ok(Self::GiveBack { conn })
+            }
+            POST => {
+                head.check(0, false, true)?;
+                Ok(Self::Post {
+                    conn,
+                    addr: entry[2],
+                    len: head.value,
+                    from: entry[3],
+                })
             }
             CONNECT => {
                 head.check(0, false, false)?;

@@ -102,9 +102,30 @@ impl Memory {
         area.slice(offset, extent.len as usize).ok()
     }
 
-    /// Moves what a connection has received, and nobody has read, to another pool; false, with nothing
-    /// changed, if that has too little memory.
+    /// The send area of the session in whose pool a connection's bytes are.
+    fn area_of(&self, pool: PoolId) -> Option<Area> {
+        self.send.get(pool.session()?.index())?.clone()
+    }
+
+    /// Nothing more that a connection receives goes to buffers of the program's own; see
+    /// [`Stream::withdraw`](super::Stream::withdraw).
+    pub fn withdraw_posted(&mut self, conn: &mut Conn) -> bool {
+        if !conn.stream.has_posted() {
+            return true;
+        }
+        let area = self.area_of(conn.pool);
+        match (area, self.pool(conn.pool)) {
+            (Some(area), Some(pool)) => conn.stream.withdraw(pool, &area),
+            _ => false,
+        }
+    }
+
+    /// Moves what a connection has received, and nobody has read, to another pool; false, and it can be
+    /// read as before, if there is too little memory.
     pub fn move_stream(&mut self, conn: &mut Conn, to: PoolId) -> bool {
+        if !self.withdraw_posted(conn) {
+            return false;
+        }
         let moved = match self.two_pools(conn.pool, to) {
             Some((from, to)) => conn.stream.move_to(from, to),
             None => false,
@@ -152,10 +173,17 @@ impl PayloadStore for Store<'_> {
         if new {
             self.memory.expect_stream(conn.pool);
         }
+        let area = match conn.stream.has_posted() {
+            true => self.memory.area_of(conn.pool),
+            false => None,
+        };
         let Some(pool) = self.memory.pool(conn.pool) else {
             return 0;
         };
-        let placed = conn.stream.place(pool, offset, bytes);
+        let placed = match &area {
+            Some(area) => conn.stream.place_posted(pool, area, offset, bytes),
+            None => conn.stream.place(pool, offset, bytes),
+        };
         if placed < bytes.len() && self.starved.last() != Some(&conn.id) {
             self.starved.push(conn.id);
         }

@@ -1,9 +1,10 @@
-//! Payload memory: pools of receive chunks, which chunk holds which part of a connection's stream,
-//! and the areas that sessions send from.
+//! Payload memory: pools of receive chunks, which chunk holds which part of a connection's stream, the
+//! areas that sessions send from, and the buffers there that they receive into.
 
 mod areas;
 mod budget;
 mod pool;
+mod posted;
 mod stream;
 
 pub use areas::{Memory, Store};

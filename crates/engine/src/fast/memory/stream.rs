@@ -6,7 +6,10 @@
 
 use std::collections::VecDeque;
 
+use queue_pair::Area;
+
 use super::pool::{CHUNK, Pool};
+use super::posted::Posted;
 
 /// A part of the stream for which nothing has arrived yet.
 const HOLE: u32 = u32::MAX;
@@ -23,6 +26,8 @@ pub struct Stream {
     end: u64,
     /// Everything before it was consumed.
     consumed: u64,
+    /// Parts of it that go to buffers of the program's own; none if it has posted none.
+    posted: Option<Box<Posted>>,
 }
 
 impl Stream {
@@ -33,12 +38,14 @@ impl Stream {
             chunks: VecDeque::new(),
             end: consumed,
             consumed,
+            posted: None,
         }
     }
 
     /// Forgets everything but the list's memory; the chunks must have been given back.
     pub fn reset(&mut self) {
         debug_assert!(self.chunks.is_empty());
+        debug_assert!(self.posted.is_none());
         self.base = 0;
         self.end = 0;
         self.consumed = 0;
@@ -64,6 +71,12 @@ impl Stream {
         if offset < self.consumed {
             return 0;
         }
+        let done = self.place_in_chunks(pool, offset, bytes);
+        self.end = self.end.max(offset + done as u64);
+        done
+    }
+
+    fn place_in_chunks(&mut self, pool: &mut Pool, offset: u64, bytes: &[u8]) -> usize {
         if self.chunks.is_empty() {
             self.base = self.consumed;
         }
@@ -85,7 +98,6 @@ impl Stream {
             }
             done += length;
         }
-        self.end = self.end.max(offset + done as u64);
         done
     }
 
@@ -118,6 +130,12 @@ impl Stream {
             return;
         }
         self.consumed = total;
+        if let Some(posted) = &mut self.posted {
+            posted.forget_before(total);
+            if posted.is_empty() {
+                self.posted = None;
+            }
+        }
         if self.chunks.is_empty() {
             return;
         }
@@ -161,6 +179,7 @@ impl Stream {
 
     /// Gives everything back; the stream is over.
     pub fn release(&mut self, pool: &mut Pool) {
+        self.posted = None;
         if self.chunks.is_empty() {
             // It was counted as one that waits for its first chunk.
             pool.reserve(false);
@@ -176,8 +195,12 @@ impl Stream {
     }
 
     /// The longest contiguous piece of memory with what was received from `from` up to `to`:
-    /// its offset in the area and its length. All of that must have arrived.
-    pub fn piece(&self, from: u64, to: u64) -> Option<(u64, u32)> {
+    /// its offset in the area and its length. All of that must have arrived. What is in a buffer of the
+    /// program's own is told by [`posted_piece`](Self::posted_piece).
+    pub fn piece(&self, from: u64, mut to: u64) -> Option<(u64, u32)> {
+        if let Some(next) = self.posted.as_ref().and_then(|posted| posted.next(from)) {
+            to = to.min(next);
+        }
         if from >= to || from < self.base {
             return None;
         }
@@ -198,6 +221,98 @@ impl Stream {
         }
         let length = length.min(to - from).min(u64::from(u32::MAX));
         Some((Pool::offset(first) + within, length as u32))
+    }
+
+    /// The program has posted a buffer for the `len` bytes of the stream from `from` on: `addr` in its send
+    /// area. False: it is not used, and what it stands for comes in chunks.
+    pub fn post(&mut self, from: u64, len: u32, addr: u64) -> bool {
+        let placed = self.end.max(self.consumed);
+        let mut posted = self.posted.take().unwrap_or_default();
+        let used = posted.add(from, len, addr, placed);
+        self.posted = (!posted.is_empty()).then_some(posted);
+        used
+    }
+
+    /// Whether it has buffers of the program's own.
+    #[inline]
+    pub fn has_posted(&self) -> bool {
+        self.posted.is_some()
+    }
+
+    /// As [`place`](Self::place), with `area` in which the program has posted buffers.
+    pub fn place_posted(
+        &mut self,
+        pool: &mut Pool,
+        area: &Area,
+        offset: u64,
+        bytes: &[u8],
+    ) -> usize {
+        if offset < self.consumed {
+            return 0;
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset + done as u64;
+            let left = &bytes[done..];
+            let posted = self.posted.as_deref();
+            let within = |limit: u64| usize::try_from(limit).unwrap_or(left.len()).min(left.len());
+            let (piece, placed) = match posted.and_then(|posted| posted.place(at)) {
+                Some((addr, room)) => {
+                    let piece = &left[..within(room)];
+                    let copied = area.copy_in(addr, piece).is_ok();
+                    (piece.len(), if copied { piece.len() } else { 0 })
+                }
+                None => {
+                    let next = posted.and_then(|posted| posted.next(at));
+                    let piece = &left[..next.map_or(left.len(), |next| within(next - at))];
+                    (piece.len(), self.place_in_chunks(pool, at, piece))
+                }
+            };
+            done += placed;
+            if placed < piece {
+                break;
+            }
+        }
+        self.end = self.end.max(offset + done as u64);
+        done
+    }
+
+    /// What was received from `from` on, up to `to`, in one buffer of the program's own: its offset in
+    /// the send area and its length. `None`: it is in a chunk.
+    pub fn posted_piece(&self, from: u64, to: u64) -> Option<(u64, u32)> {
+        let (addr, room) = self.posted.as_ref()?.place(from)?;
+        let length = room.min(to.saturating_sub(from)).min(u32::MAX.into());
+        (length > 0).then_some((addr, length as u32))
+    }
+
+    /// Nothing more goes to the buffers of the program's own, and what they hold that was not consumed
+    /// goes to chunks. False: there is too little memory for that, and some of it stays where it is.
+    pub fn withdraw(&mut self, pool: &mut Pool, area: &Area) -> bool {
+        let Some(posted) = self.posted.take() else {
+            return true;
+        };
+        let mut rest = Posted::default();
+        let mut bytes = [0u8; CHUNK as usize];
+        for (begin, end, addr) in posted.parts() {
+            let (mut at, end) = (begin.max(self.consumed), end.min(self.end));
+            while at < end {
+                let piece = &mut bytes[..(end - at).min(CHUNK.into()) as usize];
+                let addr = addr + (at - begin);
+                if area.copy_out(addr, piece).is_err() {
+                    break;
+                }
+                let placed = self.place_in_chunks(pool, at, piece);
+                at += placed as u64;
+                if placed < piece.len() {
+                    let left = u32::try_from(end - at).unwrap_or(u32::MAX);
+                    rest.add(at, left, addr + placed as u64, at);
+                    break;
+                }
+            }
+        }
+        let all = rest.is_empty();
+        self.posted = (!all).then(|| Box::new(rest));
+        all
     }
 
     /// Moves everything from one pool to another; false, with nothing changed, if the other has

@@ -242,19 +242,31 @@ impl Session {
     fn tell_reader(&mut self, conn: &mut Conn, told: &mut Told) -> Result<bool, Violation> {
         let name = conn_ref(conn.id);
         while conn.announced != conn.received {
-            let Some((addr, len)) = conn.stream.piece(conn.announced, conn.received) else {
+            let (from, to) = (conn.announced, conn.received);
+            let posted = conn.stream.posted_piece(from, to);
+            let Some((addr, len)) = posted.or_else(|| conn.stream.piece(from, to)) else {
                 debug_assert!(false, "what was received has its place");
                 break;
             };
             let announced = conn.announced + u64::from(len);
             let last = announced == conn.received;
             let peer_closed = conn.flags.peer_closed && last;
-            let update = Completion::Update {
-                conn: name,
-                addr,
-                len,
-                acked: told.acked,
-                peer_closed,
+            let acked = told.acked;
+            let update = match posted {
+                None => Completion::Update {
+                    conn: name,
+                    addr,
+                    len,
+                    acked,
+                    peer_closed,
+                },
+                Some(_) => Completion::Placed {
+                    conn: name,
+                    addr,
+                    len,
+                    acked,
+                    peer_closed,
+                },
             };
             if !self.post(&update)? {
                 return Ok(false);

@@ -178,6 +178,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some(reader) = conn.owner.take() else {
             return Ok(());
         };
+        // They are the former reader's. What finds no other memory stays there; nothing further goes there.
+        self.memory.withdraw_posted(conn);
         let before = conn.stream.consumed();
         let (grant, announced) = (conn.grant, conn.announced);
         if let Some(family) = conn.family.as_mut()

@@ -6,7 +6,7 @@ use queue_pair::{ConnRef, OptionKind, Submission};
 use tcp::{ConnId, ConnOption, Request, RequestError};
 
 use super::Worker;
-use crate::fast::connections::{Conn, SessionId};
+use crate::fast::connections::{Conn, PoolId, SessionId};
 use crate::fast::family::Who;
 use crate::fast::memory::Memory;
 use crate::fast::session::{EndReason, conn_ref};
@@ -170,7 +170,37 @@ impl<D: Device, N: Network> Worker<D, N> {
             } => self.credit(id, listener, total, waits),
             Submission::GiveBack { conn } => self.give_back(id, conn),
             Submission::Connect { token, addr } => self.connect(id, token, addr),
+            Submission::Post {
+                conn,
+                addr,
+                len,
+                from,
+            } => self.post(id, conn, (addr, len), from),
         }
+    }
+
+    /// A process has posted a buffer to receive into. One that cannot be used is not: then what it stands
+    /// for comes as everything else.
+    fn post(
+        &mut self,
+        id: SessionId,
+        name: ConnRef,
+        (addr, len): (u64, u32),
+        from: u64,
+    ) -> Result<(), EndReason> {
+        let conn_id = self.taken(id, name)?.conn();
+        let Some(session) = self.sessions.get(id) else {
+            return Ok(());
+        };
+        session.region.send.slice(addr, len as usize)?;
+        if let Some(conn) = self.connections.get_mut(conn_id)
+            && conn.owner == Some(id)
+            && conn.pool == PoolId::of(id)
+            && conn.stream.post(from, len, addr)
+        {
+            self.counters.buffers_posted += 1;
+        }
+        Ok(())
     }
 
     fn is_reader(&self, id: SessionId, conn: ConnId) -> bool {
