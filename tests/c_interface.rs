@@ -36,7 +36,13 @@ fn echo(mut stream: TcpStream) {
 
 /// Runs the program on the server's side against an echo on the client's: with `words`, of which
 /// the first says how, and `AT` stands for its address and port. Returns what it said last.
-fn converse(world: &World, program: &Path, socket: &Path, words: &[&str], like: IpAddr) -> String {
+fn converse(
+    world: &World,
+    program: &Path,
+    outboard: &Outboard,
+    words: &[&str],
+    like: IpAddr,
+) -> String {
     let how = words[0];
     let address = match how {
         "listen" => World::address(Side::Server, like),
@@ -54,6 +60,10 @@ fn converse(world: &World, program: &Path, socket: &Path, words: &[&str], like: 
             }
             bound.send(()).expect("a test");
             let start = Instant::now();
+            // The kernel listens before the engine does.
+            while words.ends_with(&["1"]) && !outboard.takes(PORT) {
+                assert!(start.elapsed() < HANG, "nothing listens on the engine");
+            }
             loop {
                 match TcpStream::connect(at) {
                     Ok(stream) => return echo(stream),
@@ -65,7 +75,7 @@ fn converse(world: &World, program: &Path, socket: &Path, words: &[&str], like: 
         listens.recv().expect("a client");
         world
             .program(Side::Server, program)
-            .env("OUTBOARD_SOCKET", socket)
+            .env("OUTBOARD_SOCKET", outboard.socket())
             .args(words.iter().flat_map(|word| match *word {
                 "AT" => vec![address.to_string(), PORT.to_string()],
                 word => vec![word.to_owned()],
@@ -86,12 +96,11 @@ fn every_call_does_the_same_on_the_engine_and_on_the_kernel() {
     let world = World::new().expect("a private network");
     let program = compile(&world, &library, "tests/conformance.c");
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
-    let socket = outboard.socket();
     let converse = |how, mode, offloaded| {
         let offloaded = if offloaded { "1" } else { "0" };
         let words = [how, mode, "AT", offloaded];
         for like in BOTH {
-            let said = converse(&world, &program, socket, &words, like);
+            let said = converse(&world, &program, &outboard, &words, like);
             assert_eq!(said, "all as outboard.h says");
         }
     };
@@ -119,7 +128,7 @@ fn the_papers_calls_are_there() {
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let converse = || {
         for how in ["listen", "connect"] {
-            let said = converse(&world, &program, outboard.socket(), &[how, "AT"], BOTH[0]);
+            let said = converse(&world, &program, &outboard, &[how, "AT"], BOTH[0]);
             assert_eq!(said, "all as tcps.h says");
         }
     };

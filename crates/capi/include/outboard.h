@@ -87,7 +87,7 @@ enum ob_option {
     OB_RECEIVE_BUFFER = 10, /* bytes that may arrive and not be received: how far the engine receives
                                ahead, and where it stops. If it is not set it follows the path */
     OB_RESET_ON_CLOSE = 11, /* SO_LINGER without time, 0 or 1 */
-    OB_EAGER_ACCEPT = 12   /* of a listener: connections that the engine may hand over before one of
+    OB_EAGER_ACCEPT = 12,  /* of a listener: connections that the engine may hand over before one of
                               them is accepted, from 1 to the backlog. Those cost no question when they
                               are accepted; no other process has them meanwhile. For the kernel it is
                               the backlog alone */

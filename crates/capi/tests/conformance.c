@@ -212,7 +212,8 @@ static void into_buffers(ob_handle connection, ob_memory *memory, const size_t *
                           500 + (uint64_t)buffer));
         at += sizes[buffer];
     }
-    EXPECT(-EBUSY, ob_unregister(memory));
+    if (before)
+        EXPECT(-EBUSY, ob_unregister(memory));
     for (at = 0; at < len && before;) {
         size_t piece = len - at < sizeof sent ? len - at : sizeof sent;
         ssize_t taken;
