@@ -152,6 +152,40 @@ typedef struct ob_info {
     char why_not[96];         /* why the kernel has it, in words; empty if that is not known */
 } ob_info;
 
+/* What is known of the engine. */
+typedef struct ob_engine {
+    uint32_t attached;         /* 1: there is one; otherwise the rest is 0 */
+    uint32_t protocol;         /* the version of the protocol that is spoken with it */
+    uint32_t interface;        /* the index of the interface that it works on */
+    uint32_t mtu;              /* bytes of the largest packet there */
+    uint32_t local;            /* 1: it may have connections within this machine */
+    uint32_t accept_backlog;   /* connections of one listener that may wait to be accepted */
+    uint64_t connections;      /* how many it has, of all programs */
+    uint64_t most_connections; /* how many it may have */
+    uint64_t send_area;        /* bytes of this program's send area, part of which is registered memory */
+    uint64_t send_free;        /* how many of them nobody uses */
+    uint64_t receive_area;     /* bytes of this program's receive area */
+    char name[32];             /* its name */
+    char congestion[16];       /* congestion control: reno, cubic or bbr */
+} ob_engine;
+
+/* What is known of the first machine on a way. */
+enum ob_neighbour {
+    OB_NEIGHBOUR_UNKNOWN = 0,   /* it is being asked for, or has not been */
+    OB_NEIGHBOUR_REACHABLE = 1, /* it answers */
+    OB_NEIGHBOUR_STALE = 2,     /* it has not been heard from for a while */
+    OB_NEIGHBOUR_FAILED = 3     /* it was asked for, and nobody answered */
+};
+
+/* The way to a destination. */
+typedef struct ob_way {
+    struct sockaddr_storage next_hop; /* the first machine on it; the port is 0 */
+    struct sockaddr_storage source;   /* the address that connections come from; the port is 0 */
+    uint32_t state;                   /* enum ob_neighbour */
+    uint32_t mtu;                     /* bytes of the largest packet */
+    uint8_t hardware[8];              /* its hardware address, 6 bytes; 0 if that is not known */
+} ob_way;
+
 /* What a view or a room shows. */
 typedef struct ob_span {
     void *data;
@@ -179,6 +213,20 @@ int ob_is_attached(const ob_context *context);
 int ob_can_offload(const ob_context *context, const struct sockaddr *address, socklen_t len,
                    char *why, size_t size);
 
+/* What is known of the engine. It asks, which takes some microseconds. Without an engine, and with
+ * OB_KERNEL, all is 0. */
+int ob_ctl(const ob_context *context, ob_engine *out);
+
+/* The way to an address, as the engine knows it. -ENOTCONN: there is no engine. -EOPNOTSUPP: it is not the
+ * engine's way, or the engine is of an earlier version. -ENETUNREACH and the like: there is no way. */
+int ob_neigh(const ob_context *context, const struct sockaddr *address, socklen_t len, ob_way *out);
+
+/* Doubts a way: as ob_neigh, for a program that has a reason, such as requests that nobody answers. The
+ * kernel is asked to look at it again, and what it finds holds for all. -EAGAIN: too much is doubted by
+ * all programs together. Errors as for ob_neigh. */
+int ob_neigh_update(const ob_context *context, const struct sockaddr *address, socklen_t len,
+                    ob_way *out);
+
 /* A queue without anything in it. -EMFILE, -ENFILE: there are no more descriptors. */
 int ob_queue_new(const ob_context *context, ob_queue **out);
 
@@ -196,9 +244,9 @@ int ob_listen(ob_queue *queue, const struct sockaddr *address, socklen_t len, un
  * again when a descriptor has become free. */
 int ob_accept(ob_queue *queue, ob_handle listener, uint64_t cookie, ob_handle *out);
 
-/* As ob_accept, and sets the connection up in the same step: with `count` settings of its own, and, unless
- * `first` is NULL, with a view of the first data, at most `limit` bytes, whose length is 0 if none has come
- * yet. Errors as for ob_accept. -EINVAL: a setting cannot be, and nothing was accepted. */
+/* Accepts and sets up in the same step: as ob_accept, with `count` settings of the connection's own and,
+ * unless `first` is NULL, with a view of the first data, at most `limit` bytes, whose length is 0 if none
+ * has come yet. Errors as for ob_accept. -EINVAL: a setting cannot be, and nothing was accepted. */
 int ob_accept_with(ob_queue *queue, ob_handle listener, const ob_setting *settings, size_t count,
                    uint64_t cookie, ob_handle *out, size_t limit, ob_span *first);
 
@@ -218,6 +266,12 @@ int ob_get_admitted(ob_queue *queue, ob_handle listener, ob_admitted *out);
  * known at once. -EOPNOTSUPP: it is the kernel's to open, and the context is OB_ENGINE. */
 int ob_connect(ob_queue *queue, const struct sockaddr *address, socklen_t len,
                const ob_setting *settings, size_t count, uint64_t cookie, ob_handle *out);
+
+/* Begins to open a connection from an address: as ob_connect; with port 0 from any port.
+ * -EADDRINUSE, -EADDRNOTAVAIL: as of bind(2). */
+int ob_connect_from(ob_queue *queue, const struct sockaddr *local, socklen_t local_len,
+                    const struct sockaddr *remote, socklen_t len, const ob_setting *settings,
+                    size_t count, uint64_t cookie, ob_handle *out);
 
 /* Ends directions as shutdown(2): SHUT_RD, SHUT_WR or SHUT_RDWR. -ENOTCONN: it is over, or not
  * open. -EAGAIN: what was committed before has not left yet. */

@@ -7,7 +7,7 @@
  * Calls wait, return -1 and set errno, as those of sockets do; they may be made from any thread. What
  * the paper leaves open, and what is other than with sockets:
  *
- * - tcps_bind notes the address; that it is taken says tcps_listen. Who binds cannot connect.
+ * - tcps_bind notes the address; that it is taken say tcps_listen and tcps_connect.
  * - Registered memory is outboard's. A program that registers memory of its own gets a twin of it, into
  *   which a send copies; with tcps_registered() it fills the twin itself, and nothing is copied.
  * - A synchronous send from registered memory returns when the peer has acknowledged it.
@@ -246,7 +246,7 @@ TCPS_WEAK int tcps_socket(int domain, int type, int protocol)
     return tcps_leave_(result < 0 ? result : tcps_new_(domain, type, protocol));
 }
 
-/* Notes the address for tcps_listen. */
+/* Notes the address for tcps_listen or tcps_connect. */
 TCPS_WEAK int tcps_bind(int sockfd, struct sockaddr *paddr, int addrLen)
 {
     struct tcps_socket_ *found;
@@ -308,10 +308,13 @@ TCPS_WEAK int tcps_connect(int sockfd, const struct sockaddr *paddr, int addrLen
     int result = -EBADF;
     tcps_enter_();
     if ((found = tcps_find_(sockfd)) != NULL)
-        result = found->handle      ? -EISCONN
-                 : found->bound_len ? -EOPNOTSUPP
-                                    : ob_connect(tcps_.queue, paddr, (socklen_t)addrLen, NULL, 0,
-                                                 (uint64_t)sockfd, &found->handle);
+        result = found->handle ? -EISCONN
+                 : found->bound_len
+                     ? ob_connect_from(tcps_.queue, (struct sockaddr *)&found->bound,
+                                       found->bound_len, paddr, (socklen_t)addrLen, NULL, 0,
+                                       (uint64_t)sockfd, &found->handle)
+                     : ob_connect(tcps_.queue, paddr, (socklen_t)addrLen, NULL, 0,
+                                  (uint64_t)sockfd, &found->handle);
     while (!result && (found = tcps_find_(sockfd)) != NULL && !found->open)
         tcps_wait_(-1);
     if (!result)

@@ -11,6 +11,7 @@
 mod accept;
 mod address;
 mod context;
+mod ctl;
 mod memory;
 mod queue;
 mod receive;

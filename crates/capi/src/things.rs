@@ -145,6 +145,35 @@ pub unsafe extern "C" fn ob_connect(
 /// See outboard.h.
 ///
 /// # Safety
+/// As for [`ob_connect`]; `local` points to `local_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_connect_from(
+    queue: *mut ObQueue,
+    local: *const sockaddr,
+    local_len: socklen_t,
+    remote: *const sockaddr,
+    len: socklen_t,
+    settings: *const ObSetting,
+    count: size_t,
+    cookie: u64,
+    out: *mut u64,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        make(queue, out, |inside| {
+            let local = address::read(local, local_len)?;
+            let remote = address::read(remote, len)?;
+            let settings = read_settings(settings, count)?;
+            inside
+                .queue
+                .connect_from(Some(local), remote, &settings, cookie)
+        })
+    }
+}
+
+/// See outboard.h.
+///
+/// # Safety
 /// `queue` is NULL or a queue, `out` NULL or room for a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ob_watch(

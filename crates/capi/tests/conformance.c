@@ -420,6 +420,50 @@ static void forks(ob_context *context, ob_handle connection, int mode, int attac
     copies(connection);
 }
 
+/* What is known of the engine, and of the way to the other end. */
+static void device(ob_context *context, ob_handle connection, int attached, int offloaded)
+{
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof peer;
+    ob_memory *memory;
+    ob_engine engine, after;
+    ob_way way;
+    EXPECT(-EINVAL, ob_ctl(NULL, &engine));
+    EXPECT(-EINVAL, ob_ctl(context, NULL));
+    EXPECT(0, ob_ctl(context, &engine));
+    EXPECT(attached, engine.attached);
+    EXPECT(attached, engine.protocol >= 7);
+    EXPECT(attached, engine.interface && engine.mtu >= 1280 && engine.name[0] && engine.congestion[0]);
+    EXPECT(attached, engine.most_connections && engine.accept_backlog && engine.receive_area);
+    EXPECT(offloaded, engine.connections > 0);
+    EXPECT(0, ob_register(context, 1 << 20, &memory));
+    EXPECT(0, ob_ctl(context, &after));
+    EXPECT(attached ? 1 << 20 : 0, engine.send_free - after.send_free);
+    EXPECT(engine.send_area, after.send_area);
+    EXPECT(0, ob_unregister(memory));
+
+    EXPECT(0, ob_peer(queue, connection, (struct sockaddr *)&peer, &len));
+    EXPECT(-EINVAL, ob_neigh(context, NULL, 0, &way));
+    EXPECT(-EINVAL, ob_neigh(context, (struct sockaddr *)&peer, len, NULL));
+    if (!attached) {
+        EXPECT(-ENOTCONN, ob_neigh(context, (struct sockaddr *)&peer, len, &way));
+        EXPECT(-ENOTCONN, ob_neigh_update(context, (struct sockaddr *)&peer, len, &way));
+        return;
+    }
+    EXPECT(0, ob_neigh(context, (struct sockaddr *)&peer, len, &way));
+    EXPECT(peer.ss_family, way.next_hop.ss_family);
+    EXPECT(peer.ss_family, way.source.ss_family);
+    EXPECT(1, way.mtu >= 1280);
+    EXPECT(1, way.state == OB_NEIGHBOUR_REACHABLE || way.state == OB_NEIGHBOUR_STALE);
+    EXPECT(1, way.hardware[0] || way.hardware[1] || way.hardware[5]);
+    EXPECT(0, ob_neigh_update(context, (struct sockaddr *)&peer, len, &way));
+    EXPECT(1, way.state != OB_NEIGHBOUR_FAILED);
+    /* This end is no way of the engine's. */
+    len = sizeof peer;
+    EXPECT(0, ob_local(queue, connection, (struct sockaddr *)&peer, &len));
+    EXPECT(-EOPNOTSUPP, ob_neigh(context, (struct sockaddr *)&peer, len, &way));
+}
+
 static void misuse(ob_handle connection)
 {
     ob_handle none;
@@ -459,7 +503,7 @@ int main(int count, char **words)
     struct sockaddr_in6 *six = (struct sockaddr_in6 *)&address;
     socklen_t len = sizeof other, address_len = sizeof *four;
     char why[96];
-    int mode, can;
+    int mode, can, attached;
     if (count != 6)
         return 2;
     mode = !strcmp(words[2], "engine") ? OB_ENGINE : !strcmp(words[2], "kernel") ? OB_KERNEL
@@ -478,6 +522,8 @@ int main(int count, char **words)
     EXPECT(1, ob_version());
     EXPECT(-EINVAL, ob_attach(&context, NULL, NULL, 9));
     EXPECT(0, ob_attach(&context, NULL, "conformance", mode));
+    attached = ob_is_attached(context);
+    EXPECT(words[5][0] == '1' && mode != OB_KERNEL, attached);
     EXPECT(0, ob_queue_new(context, &queue));
     if (!strcmp(words[1], "listen")) {
         EXPECT(0, ob_listen(queue, (struct sockaddr *)&address, address_len, 16, LISTENER,
@@ -497,8 +543,16 @@ int main(int count, char **words)
             fail(__LINE__, "the reason", 0);
         EXPECT(-EINVAL, ob_connect(queue, (struct sockaddr *)&address, address_len, NULL, 1,
                                    CONNECTION, &connection));
-        EXPECT(0, ob_connect(queue, (struct sockaddr *)&address, address_len, settings, 2,
-                             CONNECTION, &connection));
+        memset(&other, 0, sizeof other);
+        other.ss_family = address.ss_family;
+        EXPECT(-EINVAL, ob_connect_from(queue, NULL, 0, (struct sockaddr *)&address, address_len,
+                                        settings, 2, CONNECTION, &connection));
+        EXPECT(0, words[2][0] == 'a' /* any */
+                      ? ob_connect_from(queue, (struct sockaddr *)&other, address_len,
+                                        (struct sockaddr *)&address, address_len, settings, 2,
+                                        CONNECTION, &connection)
+                      : ob_connect(queue, (struct sockaddr *)&address, address_len, settings, 2,
+                                   CONNECTION, &connection));
         open = until(OB_OPEN, CONNECTION);
         EXPECT(0, open.error);
         EXPECT(1, open.handle == connection);
@@ -527,7 +581,8 @@ int main(int count, char **words)
     bulk(connection);
     loops(connection);
     misuse(connection);
-    forks(context, connection, mode, words[5][0] == '1');
+    device(context, connection, attached, words[5][0] == '1');
+    forks(context, connection, mode, attached);
 
     /* A buffer that is posted comes back at the stream's end, with what there was. */
     EXPECT(0, ob_register(context, 4096, &memory));

@@ -67,6 +67,13 @@ int main(int count, char **words)
         EXPECT(sizeof other, len);
         EXPECT(AF_INET, other.sin_family);
     } else {
+        /* From an address and port of its own. */
+        struct sockaddr_in own_end;
+        memset(&own_end, 0, sizeof own_end);
+        own_end.sin_family = AF_INET;
+        /* Another where the kernel may still remember the first. */
+        own_end.sin_port = htons(ob_is_attached(tcps_.context) ? 45679 : 45678);
+        EXPECT(0, tcps_bind(connection, (struct sockaddr *)&own_end, sizeof own_end));
         EXPECT(0, tcps_connect(connection, (struct sockaddr *)&address, sizeof address));
         EXPECT(-1, tcps_connect(connection, (struct sockaddr *)&address, sizeof address));
         EXPECT(EISCONN, errno);

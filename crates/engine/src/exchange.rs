@@ -6,7 +6,7 @@
 //! there is room for its answer, so the fast half never waits; the slow half keeps what it cannot send
 //! yet.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_cha
 
 use netdev::steering::Endpoint;
 use queue_pair::ConnRef;
-use queue_pair::control::{AdmissionCounts, Farewell};
+use queue_pair::control::{AdmissionCounts, EngineFacts, Farewell, Way};
 use queue_pair::doorbell::Ringer;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
@@ -143,6 +143,15 @@ pub enum Ask {
     Claim(u64),
     /// Tell every process what follows from what the one that asks has submitted.
     Settle,
+    /// What the engine is.
+    Engine,
+    /// The way to a destination.
+    Way {
+        /// Where.
+        remote: IpAddr,
+        /// It is to be looked at again.
+        doubted: bool,
+    },
     /// The facts of a connection.
     Info {
         /// Which one.
@@ -214,6 +223,10 @@ pub enum Told {
     },
     /// The connection is the process's, too.
     Claimed(Claimed),
+    /// What the engine is, but for its name.
+    Engine(Box<EngineFacts>),
+    /// The way to a destination.
+    Way(Way),
     /// The facts of a connection, and its age.
     Info(Box<Facts>),
     /// All counts.

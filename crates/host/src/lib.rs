@@ -58,6 +58,7 @@ mod sleep;
 mod socket;
 
 pub use around::{Around, around_sleeps};
+pub use attachment::Engine;
 pub use connect::{ConnectError, ConnectOptions};
 pub use fork::ForkToken;
 pub use listener::{Accepted, Listener};
@@ -66,6 +67,7 @@ pub use post_queue::Placed;
 pub use queue_pair::OptionKind;
 pub use queue_pair::control::{AdmissionCounts, AdmissionLimit, AdmissionPolicy};
 pub use queue_pair::control::{Carried, ConnInfo, Explanation, ticket};
+pub use queue_pair::control::{EngineFacts, Neighbour, Way};
 pub use readiness::Readiness;
 pub use ready_set::{Event, ReadySet, SourceHandle, Watchable};
 pub use rustix::io::Errno;

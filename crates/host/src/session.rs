@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use queue_pair::Submission;
-use queue_pair::control::{Farewell, Fds, Request, socket_path};
+use queue_pair::control::{Farewell, Fds, Request, Way, socket_path};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::attachment::{self, Attachment};
+use crate::attachment::{self, Attachment, Engine};
 use crate::connect::{self, ConnectError, ConnectOptions};
 use crate::fork::Inheritance;
 use crate::listener::{Listener, ListenerCore};
@@ -188,6 +188,28 @@ impl Session {
         options: &ConnectOptions,
     ) -> Result<(), ConnectError> {
         connect::judge(self.core(), remote, options).map(drop)
+    }
+
+    /// What is known of the engine; `None` if there is none. It asks, which takes some microseconds.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn engine(&self) -> Result<Option<Engine>, Errno> {
+        match self.core().attachment() {
+            Some(attachment) => attachment.engine().map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The way to `remote`, as the engine knows it. If the program has a reason to doubt it, such as
+    /// requests that nobody answers, the kernel is asked to look at it again.
+    ///
+    /// # Errors
+    /// `ENOTCONN`: there is no engine. `EOPNOTSUPP`: it is not the engine's way, or the engine speaks an
+    /// earlier version. `EAGAIN`: too much is doubted. Otherwise there is no way, such as `ENETUNREACH`.
+    pub fn way(&self, remote: std::net::IpAddr, doubted: bool) -> Result<Way, Errno> {
+        let attachment = self.core().attachment().ok_or(Errno::NOTCONN)?;
+        attachment.way(remote, doubted)
     }
 
     /// An empty set for sockets and listeners of this session.

@@ -1,9 +1,9 @@
 //! The relation of a program to an engine, or to the kernel alone.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use host::{ConnectError, ConnectOptions, Errno, Session};
+use host::{ConnectError, ConnectOptions, Engine, Errno, Session, Way};
 
 use crate::memory::Memory;
 use crate::queue::Queue;
@@ -74,6 +74,30 @@ impl Context {
     /// `EINVAL`: `len` is 0. `ENOBUFS`: the engine has no free piece of that length.
     pub fn register(&self, len: usize) -> Result<Memory, Errno> {
         Memory::new(self, len)
+    }
+
+    /// What is known of the engine; `None` if there is none. It asks, which takes some microseconds.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn engine(&self) -> Result<Option<Engine>, Errno> {
+        match self.mode {
+            Mode::Kernel => Ok(None),
+            Mode::Any | Mode::Engine => self.session.engine(),
+        }
+    }
+
+    /// The way to `remote`, as the engine knows it. A program that has a reason to doubt it, such as
+    /// requests that nobody answers, has the kernel look at it again.
+    ///
+    /// # Errors
+    /// `ENOTCONN`: there is no engine. `EOPNOTSUPP`: it is not the engine's way, or the engine speaks an
+    /// earlier version. `EAGAIN`: too much is doubted. Otherwise there is no way, such as `ENETUNREACH`.
+    pub fn way(&self, remote: IpAddr, doubted: bool) -> Result<Way, Errno> {
+        match self.mode {
+            Mode::Kernel => Err(Errno::NOTCONN),
+            Mode::Any | Mode::Engine => self.session.way(remote, doubted),
+        }
     }
 
     /// Whether a connection to `remote` would be the engine's; otherwise why not, in words.

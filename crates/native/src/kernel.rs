@@ -45,6 +45,7 @@ impl Stream {
 
     /// Begins to open a connection.
     pub(crate) fn connect(
+        local: Option<SocketAddr>,
         remote: SocketAddr,
         set: impl FnOnce(BorrowedFd<'_>) -> Result<(), Errno>,
     ) -> Result<Self, Errno> {
@@ -55,6 +56,10 @@ impl Stream {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
         set(fd.as_fd())?;
+        if let Some(local) = local {
+            rustix::net::sockopt::set_socket_reuseaddr(&fd, true)?;
+            rustix::net::bind(&fd, &local)?;
+        }
         match rustix::net::connect(&fd, &remote) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(Self::new(fd)),
             Err(errno) => Err(errno),

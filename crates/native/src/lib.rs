@@ -59,6 +59,7 @@ pub use admission::Admitted;
 pub use context::{Context, Mode};
 pub use event::{Event, Handle, Kind};
 pub use host::{AdmissionLimit, AdmissionPolicy, ConnInfo, Errno, Shutdown};
+pub use host::{Engine, EngineFacts, Neighbour, Way};
 pub use memory::Memory;
 pub use options::Setting;
 pub use queue::{Queue, Waker};

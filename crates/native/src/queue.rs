@@ -141,7 +141,22 @@ impl Queue {
         settings: &[Setting],
         cookie: u64,
     ) -> Result<Handle, Errno> {
+        self.connect_from(None, remote, settings, cookie)
+    }
+
+    /// As [`connect`](Self::connect), from this address and port; port 0 leaves that to who opens it.
+    ///
+    /// # Errors
+    /// As for `connect`; `EADDRINUSE`, `EADDRNOTAVAIL`: as of bind(2).
+    pub fn connect_from(
+        &mut self,
+        local: Option<SocketAddr>,
+        remote: SocketAddr,
+        settings: &[Setting],
+        cookie: u64,
+    ) -> Result<Handle, Errno> {
         let mut options = ConnectOptions::default();
+        options.local = local;
         for setting in settings {
             setting.on_engine(&mut options)?;
         }
@@ -158,7 +173,7 @@ impl Queue {
                 return Err(Errno::OPNOTSUPP);
             }
             Err(ConnectError::KernelsJob(why)) => {
-                let stream = kernel::Stream::connect(remote, |fd| {
+                let stream = kernel::Stream::connect(local, remote, |fd| {
                     settings
                         .iter()
                         .try_for_each(|setting| setting.on_kernel(fd))

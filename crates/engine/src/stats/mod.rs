@@ -63,6 +63,8 @@ reasons! {
     ReportsFull = "reports_full",
     /// A program in another network namespace.
     OtherNamespace = "other_namespace",
+    /// A program's doubt of a way, while too many others were looked at.
+    TooManyDoubts = "too_many_doubts",
     /// A program that speaks no version of the protocol that the engine speaks.
     OtherVersion = "other_version",
     /// A program that would have been one session too many of its user.

@@ -8,6 +8,7 @@
 //! - `pump`: what comes from the engine, and whom it concerns
 //! - `park`: threads that sleep each on its own connection
 
+mod engine;
 mod park;
 mod pump;
 mod submit;
@@ -35,6 +36,7 @@ use crate::send_pool::SendPool;
 use crate::session::SessionCore;
 use crate::socket::{SocketCore, monotonic_ns};
 
+pub use engine::Engine;
 use park::Parked;
 pub(crate) use park::Watch;
 use pump::Pump;

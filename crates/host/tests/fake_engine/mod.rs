@@ -255,7 +255,7 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
             Reply::Forked { token: 7 }
         }
         Request::Report { .. } => return None,
-        Request::Unlisten { .. } | Request::Settle => Reply::Done,
+        Request::Unlisten { .. } | Request::Settle | Request::Admit { .. } => Reply::Done,
         other => Reply::Error {
             errno: 95,
             message: format!("{other:?} is not faked"),

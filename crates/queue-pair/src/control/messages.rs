@@ -3,6 +3,7 @@
 use super::admission::{AdmissionCounts, AdmissionPolicy};
 use super::facts::{ConnInfo, Explanation, Metric, SocketRow};
 use super::ticket::Carried;
+use super::way::{EngineFacts, Way};
 use crate::{ConnRef, Versions};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -101,6 +102,15 @@ pub enum Request {
     Info {
         /// The connection.
         conn: ConnRef,
+    },
+    /// What the engine is. The answer is [`Reply::Engine`]. Since version 7.
+    Engine,
+    /// The way to an address. The answer is [`Reply::Way`]. Since version 7.
+    Way {
+        /// The address.
+        remote: IpAddr,
+        /// The program has a reason to doubt it: the kernel is to look at it again.
+        doubted: bool,
     },
     /// For `outboard explain`: what became of a socket. No answer.
     Report {
@@ -208,6 +218,10 @@ pub enum Reply {
     },
     /// The facts of a connection.
     Info(Box<ConnInfo>),
+    /// What the engine is.
+    Engine(EngineFacts),
+    /// The way to an address.
+    Way(Way),
     /// The counters.
     Stats(#[serde(with = "super::families")] Vec<Metric>),
     /// Some of the sockets.

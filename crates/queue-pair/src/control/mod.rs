@@ -12,6 +12,7 @@ mod families;
 mod farewell;
 mod messages;
 pub mod ticket;
+mod way;
 
 pub use admission::{AdmissionCounts, AdmissionLimit, AdmissionPolicy};
 pub use channel::{Channel, ChannelError, Fds, MAX_FDS, MAX_MESSAGE, MAX_UNSENT};
@@ -19,6 +20,7 @@ pub use facts::{ConnInfo, Explanation, Histogram, Metric, MetricKind, SocketRow}
 pub use farewell::Farewell;
 pub use messages::{Reply, Request, VERSION};
 pub use ticket::Carried;
+pub use way::{EngineFacts, Neighbour, Way};
 
 use std::env;
 use std::path::PathBuf;

@@ -36,6 +36,7 @@ mod sleep;
 mod submissions;
 mod tickets;
 mod transmit;
+mod way;
 
 use netdev::{Device, Loopback};
 use queue_pair::{Area, Opening, lost};
@@ -63,6 +64,7 @@ use self::placement::Placement;
 use self::sessions::Forks;
 use self::tickets::Tickets;
 use self::transmit::Sink;
+use self::way::Doubts;
 
 /// Frames taken from the device in a turn.
 const RECEIVE_BUDGET: usize = 64;
@@ -99,6 +101,7 @@ pub struct Worker<D, N> {
     sessions: Sessions,
     forks: Forks,
     tickets: Tickets,
+    doubts: Doubts,
     listeners: Listeners,
     closing: Closing,
     lent: Lent,
@@ -176,6 +179,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             sessions,
             forks: Forks::default(),
             tickets: Tickets::default(),
+            doubts: Doubts::default(),
             listeners: Listeners::default(),
             closing: Closing::default(),
             lent: Lent::default(),

@@ -199,6 +199,14 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.post_completions();
                 Told::Done
             }
+            Ask::Engine => {
+                attached?;
+                Told::Engine(Box::new(self.engine_facts()))
+            }
+            Ask::Way { remote, doubted } => {
+                attached?;
+                Told::Way(self.way(remote, doubted)?)
+            }
             Ask::Info { conn, mut room } => {
                 let id = attached?;
                 let name = crate::fast::session::conn_ref(conn);

@@ -275,7 +275,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    fn release_held(&mut self, number: u32, knowledge: crate::slow::kernel::neighbours::Knowledge) {
+    pub(super) fn release_held(
+        &mut self,
+        number: u32,
+        knowledge: crate::slow::kernel::neighbours::Knowledge,
+    ) {
         use crate::slow::kernel::neighbours::Knowledge;
         match knowledge {
             Knowledge::Resolved { mac, .. } => {

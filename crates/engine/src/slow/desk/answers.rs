@@ -1,6 +1,6 @@
 //! What the fast half has answered, put into words, and sent with what was made for it.
 
-use queue_pair::control::{Fds, Reply};
+use queue_pair::control::{EngineFacts, Fds, Reply};
 use rustix::io::Errno;
 
 use super::Desk;
@@ -144,6 +144,11 @@ impl Desk {
                 Some((info, age)) => Reply::Info(Box::new(conn_info(&info, age))),
                 None => return Err((Errno::NOTCONN, "no such connection of yours".to_owned())),
             },
+            (Told::Engine(facts), _) => Reply::Engine(EngineFacts {
+                name: self.facts.name.clone(),
+                ..*facts
+            }),
+            (Told::Way(way), _) => Reply::Way(way),
             (Told::Stats(snapshot), _) => Reply::Stats(self.metrics(&snapshot)),
             (Told::Reloaded(changed), _) => {
                 let (changes, limits) = *changed;

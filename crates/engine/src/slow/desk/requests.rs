@@ -273,6 +273,14 @@ impl Desk {
                 let room = Box::default();
                 (Ask::Info { conn, room }, Pending::Info)
             }
+            Request::Engine => {
+                self.session_of(slot)?;
+                (Ask::Engine, Pending::Facts)
+            }
+            Request::Way { remote, doubted } => {
+                self.session_of(slot)?;
+                (Ask::Way { remote, doubted }, Pending::Facts)
+            }
             Request::Stats => (Ask::Stats(Snapshot::with_room()), Pending::Facts),
             Request::Sockets { after, filter } => {
                 let filter = SocketFilter::parse(&filter)
