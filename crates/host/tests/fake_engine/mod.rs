@@ -460,6 +460,16 @@ impl Attached {
         self.side.submissions.release();
     }
 
+    /// What the host has submitted, without a look at what it names.
+    pub fn side_submissions(&mut self) -> Vec<Submission> {
+        let mut taken = Vec::new();
+        while let Some(submission) = self.side.submissions.take().unwrap() {
+            taken.push(submission);
+        }
+        self.side.submissions.release();
+        taken
+    }
+
     /// All that the host has sent on a connection.
     pub fn sent(&mut self, conn: ConnRef) -> Vec<u8> {
         self.take();
