@@ -88,16 +88,16 @@ struct Goodput {
     #[arg(long, value_name = "PERCENT", default_values_t = [1.0], value_parser = percent)]
     loss: Vec<f64>,
     /// Connections at once; together they should stay below the bandwidth
-    #[arg(short, long, value_name = "N", default_value_t = 4)]
+    #[arg(short, long, value_name = "N", default_value_t = goodput::Plan::CONNECTIONS)]
     connections: usize,
     /// Milliseconds of a round trip
-    #[arg(long, value_name = "MS", default_value_t = 50)]
+    #[arg(long, value_name = "MS", default_value_t = goodput::Plan::ROUND_TRIP.as_millis() as u64)]
     round_trip: u64,
     /// Megabits a second, each way
-    #[arg(long, value_name = "MBIT", default_value_t = 50)]
+    #[arg(long, value_name = "MBIT", default_value_t = goodput::Plan::BANDWIDTH / 1_000_000)]
     bandwidth: u64,
     /// Kilobytes that may wait for bandwidth
-    #[arg(long, value_name = "KB", default_value_t = 300)]
+    #[arg(long, value_name = "KB", default_value_t = goodput::Plan::QUEUE / 1_000)]
     buffer: usize,
     /// What the seeds begin with: one more each round
     #[arg(long, value_name = "N", default_value_t = 1)]

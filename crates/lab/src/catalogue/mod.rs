@@ -3,12 +3,17 @@
 mod bed;
 mod classes;
 mod echo;
+mod flood;
+mod goodput;
 mod httperf;
+mod installed;
 mod large_file;
 mod messages;
 mod model;
 mod objects;
 mod rates;
+mod respond;
+mod stateless;
 mod web;
 mod wrk;
 
@@ -62,6 +67,11 @@ pub const ALL: &[Entry] = &[
     classes::ENTRY,
     model::ENTRY,
     objects::ENTRY,
+    respond::ENTRY,
+    stateless::ENTRY,
+    flood::ENTRY,
+    goodput::ENTRY,
+    installed::ENTRY,
 ];
 
 /// The experiment called `name`.

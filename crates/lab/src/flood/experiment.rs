@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use std::fmt;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How to run it.
@@ -69,14 +69,41 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
     let mut report = Report::default();
     for round in 1..=plan.rounds {
         say(&format!("round {round}: kernel"));
-        flood_kernel(plan, &mut report.kernel)?;
+        report.kernel.add(on_kernel(plan.window, true)?);
         say(&format!("round {round}: engine"));
-        flood_engine(plan, &mut report.engine)?;
+        let seen = on_engine(&plan.binary, plan.window, true)?;
+        report.engine.add(seen);
     }
     Ok(report)
 }
 
-fn flood_kernel(plan: &Plan, series: &mut Series) -> Result<()> {
+/// What came of one measurement.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    /// SYNs a second that were sent, if there was a flood.
+    pub sent: Option<f64>,
+    /// SYNs a second that were answered by a cookie.
+    pub answered: f64,
+    /// The times of single clients that were served, milliseconds.
+    pub clients_ms: Vec<f64>,
+    /// Clients that were not.
+    pub failed: usize,
+    /// Bytes that the engine's memory grew by, if there was an engine.
+    pub grown: Option<f64>,
+}
+
+impl Series {
+    fn add(&mut self, seen: Seen) {
+        self.sent.extend(seen.sent);
+        self.answered.push(seen.answered);
+        self.clients_ms.extend(seen.clients_ms);
+        self.failed += seen.failed;
+        self.grown.extend(seen.grown);
+    }
+}
+
+/// Measures nginx on the kernel's TCP, under a flood or not.
+pub(crate) fn on_kernel(window: Duration, flooded: bool) -> Result<Seen> {
     let world = World::new()?;
     let site = world.scratch().to_owned();
     let server = Nginx::start(&world, None, &site, Some(SERVER_CORE))?;
@@ -85,54 +112,61 @@ fn flood_kernel(plan: &Plan, series: &mut Series) -> Result<()> {
     let name = world.name(Side::Server);
     tool::run(&format!("ip -n {name} route add {network} via {by}"))?;
     let cookies = || kernel_cookies(&world);
-    flood(plan, &world, series, cookies)?;
-    server.stop()
+    let seen = clients(&world, window, flooded, cookies)?;
+    server.stop()?;
+    Ok(seen)
 }
 
-fn flood_engine(plan: &Plan, series: &mut Series) -> Result<()> {
+/// Measures nginx on an engine, under a flood or not.
+pub(crate) fn on_engine(binary: &Path, window: Duration, flooded: bool) -> Result<Seen> {
     let world = World::new()?;
     let site = world.scratch().to_owned();
-    let outboard = Outboard::new(&plan.binary, &world);
+    let outboard = Outboard::new(binary, &world);
     let engine: Process = outboard.start_engine(&world, Some(SERVER_CORE))?;
     let server = Nginx::start(&world, Some(&outboard), &site, Some(SERVER_CORE))?;
     let cookies = || Ok(total(&outboard.stats()?, "tcp_syn_cookies_sent"));
     // It has seen one connection, so that what it has once is there.
     world.on(Side::Client, || fetch(Nginx::address()))?;
     let before = sampler::private_memory(engine.id())?;
-    flood(plan, &world, series, cookies)?;
+    let mut seen = clients(&world, window, flooded, cookies)?;
     let after = sampler::private_memory(engine.id())?;
-    series.grown.push(after as f64 - before as f64);
-    server.stop()
+    seen.grown = Some(after as f64 - before as f64);
+    server.stop()?;
+    Ok(seen)
 }
 
-/// Floods, and measures what is answered, and the time of clients that come one after another.
-fn flood(
-    plan: &Plan,
+/// Floods, or not, and measures what is answered, and the time of clients that come one after
+/// another.
+fn clients(
     world: &World,
-    series: &mut Series,
+    window: Duration,
+    flooded: bool,
     cookies: impl Fn() -> Result<f64>,
-) -> Result<()> {
+) -> Result<Seen> {
     let address = Nginx::address();
-    let flood = SynFlood::start_from_core(world, address, FLOOD_CORE)?;
-    std::thread::sleep(BEFORE);
+    let start = || SynFlood::start_from_core(world, address, FLOOD_CORE);
+    let flood = flooded.then(start).transpose()?;
+    if flooded {
+        std::thread::sleep(BEFORE);
+    }
     let (first, began) = (cookies()?, Instant::now());
-    let (mut times, mut failed) = (Vec::new(), 0);
+    let mut seen = Seen::default();
     world.on(Side::Client, || {
-        while began.elapsed() < plan.window {
+        while began.elapsed() < window {
             match fetch(address)? {
-                Some(time) => times.push(time.as_secs_f64() * 1e3),
-                None => failed += 1,
+                Some(time) => seen.clients_ms.push(time.as_secs_f64() * 1e3),
+                None => seen.failed += 1,
             }
         }
         Ok(())
     })?;
     let passed = began.elapsed();
-    let answered = cookies()? - first;
-    series.sent.push(flood.stop()?.rate());
-    series.answered.push(answered / passed.as_secs_f64());
-    series.clients_ms.append(&mut times);
-    series.failed += failed;
-    Ok(())
+    seen.answered = (cookies()? - first) / passed.as_secs_f64();
+    seen.sent = match flood {
+        Some(flood) => Some(flood.stop()?.rate()),
+        None => None,
+    };
+    Ok(seen)
 }
 
 /// SYN cookies that the kernel has sent on the server's side.
@@ -214,7 +248,7 @@ impl fmt::Display for Report {
 }
 
 /// The value that this part of all does not exceed.
-fn quantile(values: &[f64], part: f64) -> Option<f64> {
+pub(crate) fn quantile(values: &[f64], part: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let at = (part * sorted.len() as f64).ceil() as usize;

@@ -9,7 +9,7 @@ mod report;
 
 pub use report::Report;
 
-use crate::faults::{Faults, FaultyWire, Wire};
+use crate::faults::{self, Faults, FaultyWire, Wire};
 use crate::nginx::Nginx;
 use crate::outboard::Outboard;
 use crate::process::Process;
@@ -74,18 +74,67 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
                     loss * 100.0,
                     ["kernel", "engine"][turn]
                 ));
-                let wire = FaultyWire::start(&subject.world, plan.wire(loss), seed)?;
-                let goodput = fetch(plan, &subject.world)?;
-                // The server is to hear that they have gone, before the next.
-                std::thread::sleep(4 * plan.round_trip);
-                report.add(case, turn, goodput, &wire.stop()?);
+                report.add(case, turn, &once(plan, subject, loss, seed)?);
             }
         }
     }
     Ok(report)
 }
 
+/// Measures once.
+pub(crate) fn once(plan: &Plan, subject: &Subject, loss: f64, seed: u64) -> Result<Found> {
+    let wire = FaultyWire::start(&subject.world, plan.wire(loss), seed)?;
+    let goodput = fetch(plan, &subject.world)?;
+    // The server is to hear that they have gone, before the next.
+    std::thread::sleep(4 * plan.round_trip);
+    Ok(Found {
+        goodput,
+        wire: wire.stop()?,
+    })
+}
+
+/// What came of one measurement.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Megabits a second that the clients got, all of them together.
+    pub goodput: f64,
+    wire: faults::Report,
+}
+
+/// A wire whose frames are later than this on average was not the one that was asked for.
+const LATE: Duration = Duration::from_millis(2);
+
+impl Found {
+    /// Of all frames towards the clients, the share that was lost on purpose or for want of room.
+    pub fn lost(&self) -> f64 {
+        let passed = &self.wire.there;
+        (passed.lost + passed.overflowed) as f64 / passed.received.max(1) as f64
+    }
+
+    /// What there is to say of a wire that was not the one that was asked for.
+    pub fn late(&self) -> Vec<String> {
+        let is_late = |passed: &&faults::Passed| {
+            let late = passed.lateness.as_secs_f64() / passed.sent.max(1) as f64;
+            passed.overrun > 0 || late > LATE.as_secs_f64()
+        };
+        let both = [&self.wire.there, &self.wire.back];
+        both.into_iter()
+            .filter(is_late)
+            .map(ToString::to_string)
+            .collect()
+    }
+}
+
 impl Plan {
+    /// Connections at once, if nobody says otherwise.
+    pub const CONNECTIONS: usize = 4;
+    /// The round trip.
+    pub const ROUND_TRIP: Duration = Duration::from_millis(50);
+    /// Bits a second, each way.
+    pub const BANDWIDTH: u64 = 50_000_000;
+    /// Bytes that may wait for bandwidth.
+    pub const QUEUE: usize = 300_000;
+
     fn wire(&self, loss: f64) -> Wire {
         Wire {
             faults: Faults {
@@ -100,7 +149,7 @@ impl Plan {
 }
 
 /// One of the two that are compared.
-struct Subject {
+pub(crate) struct Subject {
     _nginx: Nginx,
     _engine: Option<Process>,
     // Last: it must outlive what runs in it.
@@ -108,7 +157,8 @@ struct Subject {
 }
 
 impl Subject {
-    fn new(binary: &Path, on_engine: bool) -> Result<Self> {
+    /// nginx with a file without end, on the engine or on the kernel, behind a wire.
+    pub fn new(binary: &Path, on_engine: bool) -> Result<Self> {
         let world = World::with_middle()?;
         let site = world.scratch().join("site");
         std::fs::create_dir_all(&site)?;

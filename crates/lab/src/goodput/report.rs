@@ -1,20 +1,16 @@
 //! What was measured: goodput by loss, and the ratio with its spread.
 
-use super::Plan;
-use crate::faults;
+use super::{Found, Plan};
 use crate::machine;
 use crate::statistics::{Estimate, median, paired_ratio};
 use crate::table::Table;
 use serde_json::{Value, json};
 use std::fmt;
-use std::time::Duration;
 
 /// The least ratio engine / kernel that is to be reached at [`GOAL_LOSS`].
 const GOAL: f64 = 1.0;
 /// Where the goal holds.
 const GOAL_LOSS: f64 = 0.01;
-/// A wire whose frames are later than this on average was not the one that was asked for.
-const LATE: Duration = Duration::from_millis(2);
 
 /// The rounds of one loss: kernel, engine.
 #[derive(Debug, Default)]
@@ -74,19 +70,13 @@ impl Report {
         }
     }
 
-    pub(super) fn add(&mut self, case: usize, subject: usize, goodput: f64, wire: &faults::Report) {
+    pub(super) fn add(&mut self, case: usize, subject: usize, found: &Found) {
         let series = &mut self.series[case];
-        series.goodput[subject].push(goodput);
-        let passed = &wire.there;
-        let lost = (passed.lost + passed.overflowed) as f64 / passed.received.max(1) as f64;
-        series.lost[subject].push(lost);
-        for passed in [wire.there, wire.back] {
-            let late = passed.lateness.as_secs_f64() / passed.sent.max(1) as f64;
-            if passed.overrun > 0 || late > LATE.as_secs_f64() {
-                self.notes
-                    .push(format!("{} % loss: {passed}", series.loss * 100.0));
-            }
-        }
+        series.goodput[subject].push(found.goodput);
+        series.lost[subject].push(found.lost());
+        let late = found.late().into_iter();
+        self.notes
+            .extend(late.map(|passed| format!("{} % loss: {passed}", series.loss * 100.0)));
     }
 
     /// The report for programs.

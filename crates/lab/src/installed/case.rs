@@ -23,7 +23,7 @@ pub(super) enum Load {
 
 impl Case {
     /// The programs that it needs beside nginx and wrk.
-    pub(super) fn needs(&self) -> &'static [&'static str] {
+    pub(crate) fn needs(&self) -> &'static [&'static str] {
         match self.load {
             Load::Closed { .. } | Load::Rate { .. } => &[],
             Load::Redis { .. } => &["redis-server", "redis-benchmark"],

@@ -74,7 +74,7 @@ impl Serving {
 }
 
 /// Measures `case` on `subject` once.
-pub(super) fn measure(
+pub(crate) fn measure(
     plan: &Plan,
     case: &Case,
     subject: &Subject,

@@ -7,10 +7,10 @@
 //! are what holds; latencies and rates are what a user sees.
 
 mod case;
-mod measure;
+pub(crate) mod measure;
 mod printed;
-mod report;
-mod subject;
+pub(crate) mod report;
+pub(crate) mod subject;
 
 pub use case::{CASES, Case};
 pub use report::Report;

@@ -20,7 +20,7 @@ macro_rules! measures {
     ($($constant:ident: $name:literal in $unit:literal;)*) => {
         $(pub(super) const $constant: Measure = Measure { name: $name, unit: $unit };)*
         /// In the order of the report.
-        const MEASURES: &[&Measure] = &[$(&$constant),*];
+        pub(crate) const MEASURES: &[&Measure] = &[$(&$constant),*];
     };
 }
 

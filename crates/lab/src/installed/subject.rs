@@ -18,7 +18,7 @@ pub(super) const REDIS: u16 = 6379;
 /// sockperf's port.
 pub(super) const PING_PONG: u16 = 7007;
 
-pub(super) struct Subject {
+pub(crate) struct Subject {
     name: String,
     floor: Option<Process>,
     nginx: Option<Nginx>,
@@ -31,7 +31,7 @@ pub(super) struct Subject {
 
 impl Subject {
     /// All that the plan wants: the kernel, the engine, those beside it, the floor.
-    pub(super) fn all(plan: &Plan) -> Result<Vec<Self>> {
+    pub(crate) fn all(plan: &Plan) -> Result<Vec<Self>> {
         let mut subjects = vec![
             Self::serving("kernel".into(), None)?,
             Self::serving("engine".into(), Some((&plan.binary, None)))?,
@@ -130,7 +130,7 @@ impl Subject {
         Ok(process)
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 

@@ -65,7 +65,7 @@ impl Flood {
 
 /// Floods a responder for as long as a measurement takes.
 pub(super) fn measure(plan: &Plan, world: &World) -> Result<Flood> {
-    let responder = start_with(plan, world, &["--json"])?;
+    let responder = start_with(&plan.binary, world, &["--json"])?;
     let (lost, back) = client(world)?;
     let flood = SynFlood::start(world, (Side::Server.ipv4(), PORT).into())?;
     std::thread::sleep(plan.window);

@@ -53,59 +53,114 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
             bail!("{needed} is not installed: scripts/deps.sh test");
         }
     }
-    let world = World::new()?;
-    // From the responder's own ports no connection is answered; wrk would have one less.
-    let reserved = PORT.to_string();
-    world.sysctl(Side::Client, "net.ipv4.ip_local_reserved_ports", &reserved)?;
-    let site = world.scratch().join("site");
-    fs::create_dir_all(&site)?;
+    let pair = Pair::new(&plan.binary, plan.connections)?;
     let mut report = Report::default();
     for round in 1..=plan.rounds {
         for (index, close) in [false, true].into_iter().enumerate() {
             let kind = if close { "close" } else { "keep-alive" };
             say(&format!("round {round}: {kind}, nginx"));
-            let nginx = Nginx::start(&world, None, &site, None)?;
-            let rate = wrk(plan, &world, &format!("{}/64", Nginx::address()), close)?;
-            report.rates[index][0].push(rate);
-            nginx.stop()?;
+            report.rates[index][0].push(pair.nginx(close, plan.window)?);
             say(&format!("round {round}: {kind}, responder"));
-            let responder = start(plan, &world)?;
-            let target = format!("{}:{PORT}/", Side::Server.ipv4());
-            report.rates[index][1].push(wrk(plan, &world, &target, close)?);
-            responder.stop(Duration::from_secs(5))?;
+            report.rates[index][1].push(pair.responder(close, plan.window)?);
         }
-        // Counting costs something itself, so it is on in a measurement of its own.
         say(&format!("round {round}: cost of the program"));
-        let responder = start(plan, &world)?;
-        let counting = Counting::start()?;
-        wrk(
-            plan,
-            &world,
-            &format!("{}:{PORT}/", Side::Server.ipv4()),
-            false,
-        )?;
-        let mut costs = costs(responder.id())?;
-        drop(counting);
-        responder.stop(Duration::from_secs(5))?;
-        costs.sort_by(f64::total_cmp);
-        if let [least, .., most] = costs[..] {
+        if let Some((most, least)) = pair.cost(plan.window)? {
             report.costs[0].push(most);
             report.costs[1].push(least);
         }
         say(&format!("round {round}: a flood of SYNs"));
-        report.floods.push(flood::measure(plan, &world)?);
+        report.floods.push(flood::measure(plan, &pair.world)?);
     }
     Ok(report)
 }
 
-fn start(plan: &Plan, world: &World) -> Result<Process> {
-    start_with(plan, world, &["-q"])
+/// Both servers of one world, each started when it is measured.
+pub(crate) struct Pair {
+    binary: PathBuf,
+    connections: usize,
+    site: PathBuf,
+    world: World,
 }
 
-fn start_with(plan: &Plan, world: &World, arguments: &[&str]) -> Result<Process> {
+impl Pair {
+    /// The world, and no server yet.
+    pub fn new(binary: &Path, connections: usize) -> Result<Self> {
+        let world = World::new()?;
+        // From the responder's own ports no connection is answered; wrk would have one less.
+        let reserved = PORT.to_string();
+        world.sysctl(Side::Client, "net.ipv4.ip_local_reserved_ports", &reserved)?;
+        let site = world.scratch().join("site");
+        fs::create_dir_all(&site)?;
+        Ok(Self {
+            binary: binary.to_owned(),
+            connections,
+            site,
+            world,
+        })
+    }
+
+    /// Requests a second of nginx.
+    pub fn nginx(&self, close: bool, window: Duration) -> Result<f64> {
+        let nginx = Nginx::start(&self.world, None, &self.site, None)?;
+        let rate = self.wrk(&format!("{}/64", Nginx::address()), close, window)?;
+        nginx.stop()?;
+        Ok(rate)
+    }
+
+    /// Requests a second of the responder.
+    pub fn responder(&self, close: bool, window: Duration) -> Result<f64> {
+        let responder = start_with(&self.binary, &self.world, &["-q"])?;
+        let rate = self.wrk(&target(), close, window)?;
+        responder.stop(ENDING)?;
+        Ok(rate)
+    }
+
+    /// Nanoseconds of a run of the programs: steering and responder together, and one that lets
+    /// frames pass. Counting costs something itself, so it is on in a measurement of its own.
+    pub fn cost(&self, window: Duration) -> Result<Option<(f64, f64)>> {
+        let responder = start_with(&self.binary, &self.world, &["-q"])?;
+        let counting = Counting::start()?;
+        self.wrk(&target(), false, window)?;
+        let mut costs = costs(responder.id())?;
+        drop(counting);
+        responder.stop(ENDING)?;
+        costs.sort_by(f64::total_cmp);
+        Ok(match costs[..] {
+            [least, .., most] => Some((most, least)),
+            _ => None,
+        })
+    }
+
+    /// Requests a second that wrk reaches.
+    fn wrk(&self, target: &str, close: bool, window: Duration) -> Result<f64> {
+        let mut program = self
+            .world
+            .program(Side::Client, "wrk")
+            .args(["-t2", &format!("-c{}", self.connections)])
+            .arg(format!("-d{}s", window.as_secs().max(1)));
+        if close {
+            program = program.args(["-H", "Connection: close"]);
+        }
+        let printed = program.arg(format!("http://{target}")).output()?;
+        let rate = printed
+            .lines()
+            .find_map(|line| line.strip_prefix("Requests/sec:"));
+        rate.and_then(|rate| rate.trim().parse().ok())
+            .with_context(|| format!("wrk did not say how many requests a second: {printed}"))
+    }
+}
+
+/// How long the responder may take to end.
+const ENDING: Duration = Duration::from_secs(5);
+
+fn target() -> String {
+    format!("{}:{PORT}/", Side::Server.ipv4())
+}
+
+fn start_with(binary: &Path, world: &World, arguments: &[&str]) -> Result<Process> {
     let peer = format!("{}/{}", world.name(Side::Client), Side::Client.interface());
     let program: Program = world
-        .program(Side::Server, &plan.binary)
+        .program(Side::Server, binary)
         .args(["respond", "-i", Side::Server.interface()])
         .args(["-L", &format!(":{PORT}"), "--peer", &peer])
         .args(arguments)
@@ -114,23 +169,6 @@ fn start_with(plan: &Plan, world: &World, arguments: &[&str]) -> Result<Process>
     let address = (Side::Server.ipv4(), PORT).into();
     responder.wait_until(Duration::from_secs(20), || world.is_reached(address))?;
     Ok(responder)
-}
-
-/// Requests a second that wrk reaches.
-fn wrk(plan: &Plan, world: &World, target: &str, close: bool) -> Result<f64> {
-    let mut program = world
-        .program(Side::Client, "wrk")
-        .args(["-t2", &format!("-c{}", plan.connections)])
-        .arg(format!("-d{}s", plan.window.as_secs().max(1)));
-    if close {
-        program = program.args(["-H", "Connection: close"]);
-    }
-    let printed = program.arg(format!("http://{target}")).output()?;
-    let rate = printed
-        .lines()
-        .find_map(|line| line.strip_prefix("Requests/sec:"));
-    rate.and_then(|rate| rate.trim().parse().ok())
-        .with_context(|| format!("wrk did not say how many requests a second: {printed}"))
 }
 
 /// Has the kernel count, as long as it lives.

@@ -27,7 +27,7 @@ const CORES: (usize, usize) = (0, 1);
 /// How long the responder may take to answer.
 const STARTING: Duration = Duration::from_secs(10);
 /// The share of the bare rate that is to be reached.
-const GOAL: f64 = 0.8;
+pub(crate) const GOAL: f64 = 0.8;
 
 /// How to run the benchmark.
 #[derive(Clone, Debug)]
@@ -43,14 +43,14 @@ pub struct Plan {
 }
 
 /// One way to make connections.
-struct Case {
-    name: &'static str,
+pub(crate) struct Case {
+    pub name: &'static str,
     arguments: &'static [&'static str],
     /// Frames that must go each way for a request, by the protocol.
-    frames: f64,
+    pub frames: f64,
 }
 
-const CASES: [Case; 2] = [
+pub(crate) const CASES: [Case; 2] = [
     Case {
         name: "keep-alive, 64 bytes",
         arguments: &[],
@@ -66,7 +66,7 @@ const CASES: [Case; 2] = [
 ];
 
 /// Where the responder's work is done.
-const PLACEMENTS: [&str; 2] = ["a core each", "one core"];
+pub(crate) const PLACEMENTS: [&str; 2] = ["a core each", "one core"];
 
 /// What was measured of a case in a placement.
 #[derive(Debug, Default)]
@@ -126,8 +126,7 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
     if std::thread::available_parallelism()?.get() < 2 {
         bail!("this benchmark needs two cores: one for each end");
     }
-    let worlds = [World::new()?, World::new()?];
-    own_thread(&worlds[0])?;
+    let worlds = worlds()?;
     let mut report = Report {
         series: Vec::new(),
         window: plan.window,
@@ -159,6 +158,13 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
     Ok(report)
 }
 
+/// A world for each of the [`PLACEMENTS`].
+pub(crate) fn worlds() -> Result<[World; 2]> {
+    let worlds = [World::new()?, World::new()?];
+    own_thread(&worlds[0])?;
+    Ok(worlds)
+}
+
 fn measure(world: &World, plan: &Plan, case: &Case, series: &mut Series) -> Result<()> {
     // By turns, one or the other first: what changes slowly must not favour either.
     let bare_first = match series.length {
@@ -182,13 +188,38 @@ fn measure(world: &World, plan: &Plan, case: &Case, series: &mut Series) -> Resu
     Ok(())
 }
 
-fn bare_rate(world: &World, plan: &Plan, length: usize) -> Result<f64> {
+/// Frames a second that go out and come back, each of `length` bytes.
+pub(crate) fn bare_rate(world: &World, plan: &Plan, length: usize) -> Result<f64> {
     let _mirror = bare::mirror(world)?;
     world.on(Side::Client, || {
         let mut cores = CpuSet::new();
         cores.set(CORES.1);
         sched_setaffinity(None, &cores)?;
         bare::round_trips(world, length, plan.connections, plan.window)
+    })
+}
+
+/// What came of both ends.
+pub(crate) struct Ends {
+    /// Requests a second.
+    pub requests: f64,
+    /// Connections a second.
+    pub connections: f64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Bytes of a frame, in the mean of both ways.
+    pub length: usize,
+}
+
+/// Measures responder and client once.
+pub(crate) fn ends(world: &World, plan: &Plan, case: &Case) -> Result<Ends> {
+    let said = both_ends(world, plan, case)?;
+    let number = |name: &str| said[name].as_f64().unwrap_or(0.0);
+    Ok(Ends {
+        requests: number("requests_per_second"),
+        connections: number("connections_per_second"),
+        errors: said["errors"].as_u64().unwrap_or(0),
+        length: Counted::of(&said).length(),
     })
 }
 

@@ -1,0 +1,104 @@
+//! The stateless responder in the driver beside nginx on the kernel's TCP: `outboard lab respond` in the
+//! shape of the other experiments, without its SYN flood.
+
+use super::{Entry, Extent, Setup};
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::respond::Pair;
+use anyhow::Result;
+
+pub const ENTRY: Entry = Entry {
+    name: "respond",
+    source: "004",
+    about: "the stateless responder and nginx, nothing pinned; the run time of the program",
+    needs: &["nginx", "wrk"],
+    seconds: (5, 2),
+    declare,
+    open,
+};
+
+const MODE: &str = "connections";
+const MODES: [&str; 2] = ["keep-alive", "close"];
+const SUBJECTS: [&str; 2] = ["nginx", "responder"];
+const RATE: &str = "requests";
+const RUN: &str = "a run of the program";
+const PASSING: &str = "a run of one that lets pass";
+/// Connections of the client.
+const CONNECTIONS: usize = 128;
+
+fn declare(_: Extent) -> Experiment {
+    let goal = |mode: &str, least: f64| Claim {
+        says: format!("At least {least} times as many as nginx, {mode}"),
+        citation: Citation {
+            document: "goal".into(),
+            place: "of this project".into(),
+        },
+        measure: RATE.into(),
+        subject: SUBJECTS[1].into(),
+        to: SUBJECTS[0].into(),
+        at: vec![(MODE.into(), mode.into())],
+        ratio: Bound::AtLeast(least),
+    };
+    let finding = |name: &str, rate: f64, place: &str| Finding {
+        name: name.into(),
+        axis: MODE.into(),
+        measure: RATE.into(),
+        points: vec![(0.0, rate)],
+        citation: Citation {
+            document: "004".into(),
+            place: place.into(),
+        },
+    };
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "The stateless responder and nginx".into(),
+        question:
+            "How many more requests does a server without sessions answer in the driver than nginx \
+            on the kernel's TCP, and how long does its program run for a frame?"
+                .into(),
+        workload: format!(
+            "wrk, two threads, {CONNECTIONS} connections, 64 bytes; with close, each request has \
+            one. The program's run time is the kernel's own count, in a measurement of its own."
+        ),
+        roles: "nothing is pinned; a veth does the driver's work where the sender is".into(),
+        axes: vec![Axis::of_words(MODE, &MODES)],
+        subjects: SUBJECTS.map(String::from).to_vec(),
+        measures: vec![
+            Measure::new(RATE, "1/s"),
+            Measure::new(RUN, "ns"),
+            Measure::new(PASSING, "ns"),
+        ],
+        pictures: vec![Picture {
+            title: "Requests a second, 64 bytes (004)".into(),
+            x: MODE.into(),
+            y: RATE.into(),
+            log_x: false,
+            log_y: false,
+        }],
+        findings: vec![finding(
+            "in the driver there, keep-alive",
+            564_000.0,
+            "Stateless HTTP server as an Ndiv application",
+        )],
+        model: None,
+        claims: vec![goal(MODES[0], 1.8), goal(MODES[1], 4.0)],
+    }
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    Ok(Box::new(Pair::new(&setup.binary, CONNECTIONS)?))
+}
+
+impl Bench for Pair {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let close = at.word(MODE)? == MODES[1];
+        if at.subject == SUBJECTS[0] {
+            return Ok(Sample::default().with(RATE, self.nginx(close, at.window)?));
+        }
+        let mut sample = Sample::default().with(RATE, self.responder(close, at.window)?);
+        if !close && let Some((most, least)) = self.cost(at.window)? {
+            sample = sample.with(RUN, most).with(PASSING, least);
+        }
+        Ok(sample)
+    }
+}
