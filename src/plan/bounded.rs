@@ -22,7 +22,7 @@ pub fn observe(server: &Server, classes: &[Class], engine: bool) -> Result<Predi
     let (saturation, bottleneck) = saturation(classes, &server.system, engine)?;
     let works = classes
         .iter()
-        .map(|class| Work::of(class, engine))
+        .map(|class| Work::of(class, engine, server.system.shared))
         .collect::<Result<Vec<_>, _>>()?;
     let total = |of: fn(&Work) -> f64| works.iter().map(of).sum::<f64>().max(f64::MIN_POSITIVE);
     let (host, helper) = (total(|work| work.host), total(|work| work.engine));
@@ -72,16 +72,18 @@ struct Work {
 }
 
 impl Work {
-    fn of(class: &Class, engine: bool) -> Result<Work, ModelError> {
+    fn of(class: &Class, engine: bool, shared: bool) -> Result<Work, ModelError> {
         let rate = class.arrival_rate;
         let sum = |a: &Distribution, b: &Distribution| -> Result<f64, ModelError> {
             Ok(rate * (a.moment(1)? + b.moment(1)?))
         };
         Ok(if engine {
+            let host = sum(&class.application, &class.overhead)?;
+            let helper = sum(&class.control, &class.engine)?;
             Work {
                 rate,
-                host: sum(&class.application, &class.overhead)?,
-                engine: sum(&class.control, &class.engine)?,
+                host: if shared { host + helper } else { host },
+                engine: if shared { 0.0 } else { helper },
             }
         } else {
             Work {

@@ -36,7 +36,11 @@ pub fn networks(server: &Server, think: f64, clients: u32) -> Result<[Network; 2
     let [alone, host, engine] = demands(server)?;
     let (first, second) = (&server.system.host, &server.system.engine);
     let without = Network::new(&[station(alone, first)], think, clients);
-    let with = [station(host, first), station(engine, second)];
+    let with = if server.system.shared {
+        vec![station(host + engine, first)]
+    } else {
+        vec![station(host, first), station(engine, second)]
+    };
     let with = Network::new(&with, think, clients);
     Ok([without.context("--clients")?, with.context("--clients")?])
 }
@@ -78,9 +82,12 @@ fn is_exact(server: &Server) -> bool {
     };
     server.classes.iter().all(|class| {
         let (host, engine) = (&server.system.host, &server.system.engine);
+        if server.system.shared && host.discipline != Discipline::ProcessorSharing {
+            return false;
+        }
         holds(host, [&class.application, &class.protocol])
             && holds(host, [&class.application, &class.overhead])
-            && holds(engine, [&class.control, &class.engine])
+            && (server.system.shared || holds(engine, [&class.control, &class.engine]))
     })
 }
 

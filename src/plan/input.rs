@@ -178,6 +178,7 @@ impl Single {
             system: System {
                 host: stage(self.cores, discipline),
                 engine: stage(self.engine_cores, Discipline::Fcfs),
+                shared: false,
             },
             rates: None,
             origin,
@@ -190,6 +191,8 @@ impl Single {
 #[serde(deny_unknown_fields)]
 struct File {
     rates: Option<Rates>,
+    #[serde(default)]
+    shared_cores: bool,
     #[serde(default)]
     host: FileStage,
     #[serde(default)]
@@ -317,6 +320,7 @@ fn parse(text: &str, path: &Path) -> Result<Server> {
         system: System {
             host: stage(&file.host),
             engine: stage(&file.engine),
+            shared: file.shared_cores,
         },
         rates: file.rates,
         origin: path.display().to_string(),

@@ -66,6 +66,10 @@ pub struct Args {
     from: Option<PathBuf>,
     #[command(flatten)]
     single: input::Single,
+    /// The engine has no cores of its own, but runs on the host's, as where it follows the program that
+    /// it serves
+    #[arg(long, conflicts_with_all = ["engine_cores", "measure", "source_003"])]
+    shared_cores: bool,
     /// Total arrivals a second: one, or a range such as 100..5000 [default: up to saturation]
     #[arg(short, long, value_name = "RATE", value_parser = written::Rates::parse,
           allow_hyphen_values = true)]
@@ -183,6 +187,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         (None, None) => args.single.server()?,
     };
+    server.system.shared |= args.shared_cores;
     if let Some(rates) = args.rates {
         server.rates = Some(rates);
     }
@@ -194,7 +199,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Some(seed) => Some(check::check(&study, seed, args.same_size)?),
         None => None,
     };
-    let open = ends.map(|ends| uncertain::look(&study, &ends));
+    let open = ends.map(|mut ends| {
+        ends.favourable.system = server.system;
+        ends.unfavourable.system = server.system;
+        uncertain::look(&study, &ends)
+    });
     let think = args.think.map_or(0.0, |think| think.0);
     let in_loop = match args.clients {
         Some(clients) => Some(closed::look(&server, think, clients)?),

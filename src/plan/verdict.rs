@@ -251,6 +251,10 @@ fn exactness(study: &Study) -> &'static str {
         .points
         .iter()
         .flat_map(|point| [&point.without, &point.with]);
+    if study.server.system.shared {
+        return "The engine shares the host's cores: all work of a request is taken for one \
+                service.";
+    }
     if predictions.flatten().all(|prediction| prediction.exact) {
         "Delays are exact for these inputs."
     } else {

@@ -110,6 +110,48 @@ fn closed_loops_are_answered_for_several_cores() {
 }
 
 #[test]
+fn an_engine_may_share_the_hosts_cores() {
+    let json = answer(&EVEN, &["--shared-cores", "-r", "5000", "--clients", "2"]);
+    assert!(close(&json["saturation_with_engine"], 1.0 / 120e-6));
+    // Pollaczek and Khinchin for the sum of all three: variances 50², 10² and 60² µs².
+    let second = 120e-6_f64.powi(2) + 6_200e-12;
+    let delay = 120e-6 + 5_000.0 * second / 2.0 / (1.0 - 0.6);
+    let engine = &json["points"][0]["engine"];
+    assert!(close(&engine["delay"], delay), "{engine}");
+    assert!(close(&engine["host_utilisation"], 0.6));
+    assert_eq!(engine["engine_utilisation"], 0.0);
+    assert!(close(
+        &json["closed_loop"]["engine"][1]["throughput"],
+        1.0 / 120e-6
+    ));
+    let more = ["--shared-cores", "-r", "5000", "--simulate", "1"];
+    let simulated = answer(&EVEN, &more)["simulation"]["rows"][1].clone();
+    let seen = &simulated["simulated"];
+    let (mean, half) = (seen["mean"].as_f64(), seen["half_width"].as_f64());
+    let off = (mean.unwrap() - delay).abs();
+    assert!(off < 2.0 * half.unwrap(), "{simulated}");
+    let text = says(&[&EVEN[..], &["--shared-cores"]].concat());
+    has(
+        &text,
+        &[
+            "The engine shares the host's cores",
+            "the host saturates first",
+        ],
+    );
+    has(
+        &refuses(&[&EVEN[..], &["--shared-cores", "--engine-cores", "2"]].concat()),
+        &["cannot be used with", "--engine-cores"],
+    );
+    // Bounded: what is not turned away is carried by the host alone.
+    let more = ["--shared-cores", "--room", "8", "-r", "5000"];
+    let bounded = answer(&EVEN, &more)["points"][0]["engine"].clone();
+    let accepted = 1.0 - bounded["blocking"].as_f64().unwrap();
+    let used = bounded["host_utilisation"].as_f64().unwrap();
+    assert!((used - 0.6 * accepted).abs() < 0.02, "{bounded}");
+    assert_eq!(bounded["engine_utilisation"], 0.0);
+}
+
+#[test]
 fn earlier_models_answer_with_a_server_and_without_one() {
     let text = says(&["--laws", "a=50us,o=80us,y=2,b=9000"]);
     has(

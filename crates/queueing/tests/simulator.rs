@@ -379,6 +379,7 @@ fn a_flooded_system_carries_what_saturates_it() {
     let system = System {
         host: bounded,
         engine: bounded,
+        shared: false,
     };
     for engine in [false, true] {
         let seen = simulate(std::slice::from_ref(&one), &system, &run(engine)).unwrap();

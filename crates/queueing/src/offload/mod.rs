@@ -128,6 +128,11 @@ pub struct System {
     pub host: Stage,
     /// The engine's stage.
     pub engine: Stage,
+    /// The engine has no cores of its own: it runs on those of the host, as where it follows the
+    /// program that it serves. All work of a request is then one service at the host's stage, and
+    /// the engine's stage does not count. (In truth the two take turns; for a mean delay the order
+    /// of parts of one service does not matter, unless another request is served in between.)
+    pub shared: bool,
 }
 
 /// The moments of one class's stages.
@@ -195,13 +200,21 @@ pub(crate) fn one_each(classes: &[Class], offloaded: &[bool]) -> Result<(), Mode
     })
 }
 
-/// Checks the classes and takes their moments.
-pub(crate) fn all_moments(classes: &[Class]) -> Result<Vec<ClassMoments>, ModelError> {
-    let all: Vec<ClassMoments> = classes
+/// Checks the classes and takes their moments; on shared cores the engine's work is the host's.
+pub(crate) fn all_moments(
+    classes: &[Class],
+    system: &System,
+) -> Result<Vec<ClassMoments>, ModelError> {
+    let mut all: Vec<ClassMoments> = classes
         .iter()
         .map(Class::moments)
         .collect::<Result<_, _>>()?;
     all_arrivals(classes)?;
+    for class in all.iter_mut().filter(|_| system.shared) {
+        class.host_exponential &= class.engine.mean == 0.0;
+        class.host = class.host.plus(&class.engine);
+        class.engine = Moments::ZERO;
+    }
     Ok(all)
 }
 

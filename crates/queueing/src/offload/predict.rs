@@ -177,7 +177,11 @@ pub fn saturation(
     system: &System,
     engine: bool,
 ) -> Result<(f64, Bottleneck), ModelError> {
-    saturation_of(&all_moments(classes)?, system, &vec![engine; classes.len()])
+    saturation_of(
+        &all_moments(classes, system)?,
+        system,
+        &vec![engine; classes.len()],
+    )
 }
 
 /// The same where each class is offloaded or not.
@@ -190,7 +194,7 @@ pub fn saturation_placed(
     offloaded: &[bool],
 ) -> Result<(f64, Bottleneck), ModelError> {
     one_each(classes, offloaded)?;
-    saturation_of(&all_moments(classes)?, system, offloaded)
+    saturation_of(&all_moments(classes, system)?, system, offloaded)
 }
 
 fn saturation_of(
@@ -245,7 +249,7 @@ pub fn predict_placed(
     offloaded: &[bool],
 ) -> Result<Prediction, ModelError> {
     one_each(classes, offloaded)?;
-    let moments = all_moments(classes)?;
+    let moments = all_moments(classes, system)?;
     let engine = offloaded.contains(&true);
     if system.host.room.is_some() || (engine && system.engine.room.is_some()) {
         return Err(ModelError::Undetermined {

@@ -237,3 +237,30 @@ fn stages_that_saturate_together_are_told_so() {
     let (_, which) = saturation(&[idle], &System::default(), true).unwrap();
     assert_eq!(which, predict::Bottleneck::Engine);
 }
+
+#[test]
+fn an_engine_on_the_hosts_cores_makes_one_service_of_all_work() {
+    let one = class(3.0, [0.05, 0.08, 0.01, 0.02, 0.06]);
+    let shared = System {
+        shared: true,
+        ..System::default()
+    };
+    let found = predict(std::slice::from_ref(&one), &shared, true).unwrap();
+    let parts = [0.05, 0.01, 0.02, 0.06];
+    let mean: f64 = parts.iter().sum();
+    let second = mean * mean + parts.iter().map(|part| part * part).sum::<f64>();
+    let delay = mean + 3.0 * second / 2.0 / (1.0 - 3.0 * mean);
+    assert!((found.delay - delay).abs() < 1e-12, "{found:?}");
+    assert!((found.saturation - 1.0 / mean).abs() < 1e-12);
+    assert_eq!(found.bottleneck, predict::Bottleneck::Host);
+    assert!(found.exact && found.engine_utilisation == Some(0.0));
+    // Without an engine nothing is shared.
+    let alone = |system| predict(std::slice::from_ref(&one), system, false).unwrap();
+    assert_eq!(alone(&shared), alone(&System::default()));
+    let run = crate::simulate::Run {
+        requests: 100_000,
+        ..crate::simulate::Run::default()
+    };
+    let seen = crate::simulate::simulate(&[one], &shared, &run).unwrap();
+    assert!(seen.delay.contains(delay, 2.0), "{:?}", seen.delay);
+}

@@ -146,20 +146,23 @@ fn refuse_overload(
         }
         Ok(work)
     };
-    let host = work(|offloaded| {
+    let mut host = work(|offloaded| {
         if offloaded {
             &[|c| &c.application, |c| &c.overhead]
         } else {
             &[|c| &c.application, |c| &c.protocol]
         }
     })?;
-    let engine = work(|offloaded| {
+    let mut engine = work(|offloaded| {
         if offloaded {
             &[|c| &c.control, |c| &c.engine]
         } else {
             &[]
         }
     })?;
+    if system.shared {
+        host += std::mem::take(&mut engine);
+    }
     keeps_up("the host's stage", rate, host, &system.host)?;
     if offloaded.contains(&true) {
         keeps_up("the engine's stage", rate, engine, &system.engine)?;

@@ -26,6 +26,8 @@ struct Source<'a> {
 pub(super) struct World<'a> {
     sources: Vec<Source<'a>>,
     run: &'a Run,
+    /// Whether all work of a request is one service at the host.
+    shared: bool,
     rng: ChaCha8Rng,
     mean_gap: f64,
     now: f64,
@@ -75,6 +77,7 @@ impl<'a> World<'a> {
         Ok(World {
             sources,
             run,
+            shared: system.shared,
             rng: ChaCha8Rng::seed_from_u64(run.seed),
             mean_gap,
             now: 0.0,
@@ -184,7 +187,12 @@ impl<'a> World<'a> {
         };
         if offloaded {
             let first = application + class.overhead.sample(rng);
-            (first, class.control.sample(rng) + protocol)
+            let second = class.control.sample(rng) + protocol;
+            if self.shared {
+                (first + second, 0.0)
+            } else {
+                (first, second)
+            }
         } else {
             (application + protocol, 0.0)
         }
