@@ -30,6 +30,7 @@ const FILES: [(&str, &str, Option<usize>); 3] = [
 ];
 const REPLIES: &str = "replies";
 const TIME: &str = "response time";
+const CONNECT: &str = "setting a connection up";
 const ERRORS: &str = "errors";
 const BYTES: &str = "bytes on the wire";
 /// Requests on each connection.
@@ -59,6 +60,7 @@ fn declare(extent: Extent) -> Experiment {
     let mut measures = vec![
         Measure::new(REPLIES, "1/s"),
         Measure::new(TIME, "ms"),
+        Measure::new(CONNECT, "ms"),
         Measure::new(ERRORS, "%"),
         Measure::new(BYTES, "KB/s"),
     ];
@@ -143,6 +145,7 @@ impl Bench for Rates {
         let sample = Sample::default()
             .with(REPLIES, found.replies / found.took)
             .with(TIME, found.reply_ms)
+            .with(CONNECT, found.connect_ms)
             .with(ERRORS, 100.0 * (due - found.replies).max(0.0) / due)
             .with(BYTES, found.kilobytes)
             .by(found.client(rate));
