@@ -160,6 +160,7 @@ pub fn run(
     // First, because if somebody is there already, this says who.
     let mut steering = Steering::attach(&interface, placement(&interface)?)?;
     let queues = config.queues.of(interface.receive_queues);
+    let there = interface.receive_queues;
     let serves_all = queues.len() >= interface.receive_queues as usize;
     let device = open_device(&interface, &config, &queues, &mut steering)?;
     let mut seed = [0; 32];
@@ -205,7 +206,7 @@ pub fn run(
     let desk = desk.reloading(reread).watching_netfilter().with(rights);
     let slow = run_aside(desk, everywhere).map_err(step("start a thread"))?;
     let mut worker = Worker::new(config, device, network, to_slow, seed)
-        .serving_all_queues(serves_all)
+        .serving_queues(there, serves_all)
         .with_receive_memory(receive_memory);
     ready();
     let ended = worker.run(stop).map_err(|error| match error {

@@ -280,3 +280,45 @@ fn queues_that_are_added_are_served_and_no_connection_is_lost() {
         pair.exchange(&mut program.host);
     }
 }
+
+#[test]
+fn queues_that_are_left_out_can_go_and_no_connection_is_lost() {
+    if lab::skip_without_root("queues_that_are_left_out_can_go_and_no_connection_is_lost") {
+        return;
+    }
+    let world = World::with_queues(4).expect("namespaces");
+    let fewer = |config: &mut engine::Config| config.queues = Queues::These(vec![0]);
+    let engine = Engine::start_to_reload(&world, |_| (), fewer);
+    let program = &mut Program::on(&world, &engine);
+    let server = server(&world);
+    let mut pairs: Vec<Pair> = Vec::new();
+    for _ in 0..CONNECTIONS / 2 {
+        pairs.push(program.accept(&world));
+        pairs.push(program.open(&server));
+    }
+    for pair in &mut pairs {
+        pair.exchange(&mut program.host);
+    }
+    let before = engine.metric("rx_frames");
+    // The other end first: it may not have more queues than there are to receive from.
+    assert!(set_queues(&world, Side::Client, 4, 1));
+    assert!(!set_queues(&world, Side::Server, 1, 1), "they are bound");
+    assert_eq!(engine.reload(), (vec!["queues".to_owned()], vec![]));
+    assert_eq!(frames(&engine).len(), 1);
+    assert!(engine.metric("rx_frames") >= before, "what was counted is");
+    // The kernel lets go of a closed socket's queue a moment later.
+    let begin = Instant::now();
+    while !set_queues(&world, Side::Server, 1, 1) {
+        assert!(begin.elapsed() < LIMIT, "nothing is bound to them");
+    }
+    for pair in &mut pairs {
+        pair.exchange(&mut program.host);
+    }
+    // All that there are by now are served, so programs may open connections again.
+    let begin = Instant::now();
+    while program.host.region.opening.get() != Opening::Engine {
+        assert!(begin.elapsed() < LIMIT, "it hears that they are gone");
+    }
+    program.open(&server).exchange(&mut program.host);
+    program.accept(&world).exchange(&mut program.host);
+}

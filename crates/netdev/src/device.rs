@@ -204,4 +204,14 @@ pub trait Device {
         let _ = queue;
         Err(io::ErrorKind::Unsupported.into())
     }
+
+    /// Receives no longer from a queue, so that the interface can do without it. What has come and was
+    /// not received is lost, as on the wire. False if it was not received from.
+    ///
+    /// # Errors
+    /// In words: the device cannot do without this one.
+    fn shrink(&mut self, queue: u32) -> io::Result<bool> {
+        let _ = queue;
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }

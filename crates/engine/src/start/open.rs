@@ -4,7 +4,7 @@ use netdev::steering::{MAX_QUEUES, Placement, Steering};
 use netdev::{Interface, Offloads, XdpDevice, xdp};
 
 use super::{StartError, step};
-use crate::config::{Config, Queues};
+use crate::config::Config;
 use crate::slow::kernel::nature::Nature;
 
 /// Where the steering program is to run, if it can see there what it divides.
@@ -93,10 +93,9 @@ pub(super) fn open_device(
              the kernel's, and so are all connections that programs open"
         );
     }
-    if config.queues == Queues::All {
-        let most = interface.most_receive_queues().min(MAX_QUEUES);
-        device.reserve(most.saturating_sub(count))?;
-    }
+    // For queues that are added, or closed and opened again: what that takes is dropped after the start.
+    let most = interface.most_receive_queues().min(MAX_QUEUES);
+    device.reserve(most.saturating_sub(1))?;
     Ok(device)
 }
 

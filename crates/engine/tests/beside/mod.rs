@@ -32,6 +32,15 @@ pub struct Engine {
 
 impl Engine {
     pub fn start(world: &World, change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_to_reload(world, change, |_| ())
+    }
+
+    /// One that finds `changed` in its configuration when that is read again.
+    pub fn start_to_reload(
+        world: &World,
+        change: impl FnOnce(&mut Config),
+        changed: impl Fn(&mut Config) + Send + 'static,
+    ) -> Self {
         let socket = world.scratch().join("engine.sock");
         let mut config = Config {
             interface: Side::Server.interface().to_owned(),
@@ -41,6 +50,12 @@ impl Engine {
             ..Config::default()
         };
         change(&mut config);
+        let first = config.clone();
+        let reread = move || {
+            let mut config = first.clone();
+            changed(&mut config);
+            Ok(config)
+        };
         let (stop, heard) = UnixStream::pair().expect("a pair");
         let (ready, is_ready) = mpsc::channel();
         let failed = ready.clone();
@@ -50,14 +65,9 @@ impl Engine {
                 .spawn(move || {
                     world.enter(Side::Server).expect("the server's namespace");
                     let thread = std::thread::spawn(move || {
-                        let run = engine::run(
-                            config,
-                            heard.as_fd(),
-                            Box::new(|| Err(String::new())),
-                            || {
-                                ready.send(Ok(())).expect("somebody waits");
-                            },
-                        );
+                        let run = engine::run(config, heard.as_fd(), Box::new(reread), || {
+                            ready.send(Ok(())).expect("somebody waits");
+                        });
                         if let Err(error) = run {
                             let _ = failed.send(Err(error.to_string()));
                         }
@@ -109,6 +119,18 @@ impl Engine {
             bell,
             completions: Vec::new(),
         }
+    }
+
+    /// Has it read its configuration again: the settings that have changed, and those that have not.
+    pub fn reload(&self) -> (Vec<String>, Vec<String>) {
+        let mut channel = Channel::connect(&self.socket).expect("the engine listens");
+        let (reply, _) = channel
+            .request(&Request::Reload, Fds::new(), LIMIT)
+            .expect("answered");
+        let Reply::Reloaded { changed, at_start } = reply else {
+            panic!("{reply:?}");
+        };
+        (changed, at_start)
     }
 
     pub fn metrics(&self) -> Vec<Metric> {

@@ -386,6 +386,19 @@ impl Device for XdpDevice {
         }
         self.open_queue(queue).map(Some).map_err(io::Error::other)
     }
+
+    fn shrink(&mut self, queue: u32) -> io::Result<bool> {
+        if self.first.number == queue {
+            return Err(io::Error::other("it is the one by which the engine sends"));
+        }
+        let at = self.others.iter().position(|open| open.number == queue);
+        // With its socket the kernel forgets that the queue is bound.
+        let closed = at.map(|at| self.others.swap_remove(at));
+        if let Some(closed) = &closed {
+            self.counters += closed.counters();
+        }
+        Ok(closed.is_some())
+    }
 }
 
 impl AsFd for XdpDevice {

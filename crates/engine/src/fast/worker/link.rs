@@ -37,36 +37,67 @@ impl<D: Device, N: Network> Worker<D, N> {
         tracing::debug!(interface, ?mac, "the link has changed");
     }
 
-    /// The interface has more receive queues than before, `count` now. What comes to one of them
+    /// The interface has more or fewer receive queues than before, `count` now. What comes to a new one
     /// before it is opened is dropped by the steering, and sent again by its peer.
-    pub(super) fn queues_added(&mut self, count: u32) {
+    pub(super) fn queues_changed(&mut self, count: u32) {
         let interface = &self.config.interface;
         if let Err(error) = self.network.renew_steering() {
             tracing::warn!(interface, %error, "the new receive queues are not steered");
         }
-        let mut all = self.config.queues == Queues::All && count <= MAX_QUEUES;
-        if self.config.queues == Queues::All {
-            for queue in 0..count.min(MAX_QUEUES) {
-                let opened = match self.device.grow(queue) {
-                    Ok(None) => continue,
-                    Ok(Some(socket)) => self.network.connect_queue(queue, socket),
-                    Err(error) => Err(error),
-                };
-                match opened {
-                    Ok(()) => tracing::info!(interface, queue, "a new receive queue is served"),
-                    Err(error) => {
-                        tracing::warn!(interface, queue, %error, "a new receive queue is not served");
-                        all = false;
-                    }
+        self.interface_queues = Some(count);
+        self.open_queues();
+    }
+
+    /// The configuration names other queues than before: those that it does not name are closed, so that
+    /// the interface can do without them (`ethtool -L`).
+    pub(super) fn queues_wanted(&mut self) {
+        let interface = &self.config.interface;
+        for (queue, _) in self.device.queues() {
+            let wanted = match &self.config.queues {
+                Queues::All => true,
+                Queues::These(numbers) => numbers.contains(&queue),
+            };
+            if wanted {
+                continue;
+            }
+            match self.device.shrink(queue) {
+                Ok(_) => tracing::info!(interface, queue, "a receive queue is no longer served"),
+                Err(error) => {
+                    tracing::warn!(interface, queue, %error, "a receive queue stays served")
                 }
             }
         }
+        self.open_queues();
+    }
+
+    /// Opens the queues that are wanted and there; sees whether that is all of them.
+    fn open_queues(&mut self) {
+        let interface = &self.config.interface;
+        let count = self.interface_queues.unwrap_or_default();
+        for queue in self.config.queues.of(count.min(MAX_QUEUES)) {
+            if queue >= count {
+                continue;
+            }
+            let opened = match self.device.grow(queue) {
+                Ok(None) => continue,
+                Ok(Some(socket)) => self.network.connect_queue(queue, socket),
+                Err(error) => Err(error),
+            };
+            match opened {
+                Ok(()) => tracing::info!(interface, queue, "a new receive queue is served"),
+                Err(error) => {
+                    tracing::warn!(interface, queue, %error, "a new receive queue is not served");
+                }
+            }
+        }
+        let open = self.device.queues();
+        let is_open = |queue: u32| open.iter().any(|(number, _)| *number == queue);
+        let all = (0..count).all(is_open);
         if self.serves_all_queues && !all {
             tracing::warn!(
                 interface,
                 "not all receive queues are served: new clients whose frames come to another one \
-                 are the kernel's, and so are all connections that programs open; start the engine \
-                 again to serve all"
+                 are the kernel's, and so are all connections that programs open"
             );
         }
         self.serves_all_queues = all;

@@ -142,6 +142,8 @@ pub struct Worker<D, N> {
     interface_gone: bool,
     /// Frames of every receive queue come here.
     serves_all_queues: bool,
+    /// How many receive queues the interface has, if it has said so.
+    interface_queues: Option<u32>,
     /// Who opens connections, as programs were told.
     told_opening: Opening,
 }
@@ -203,12 +205,14 @@ impl<D: Device, N: Network> Worker<D, N> {
             link_up: true,
             interface_gone: false,
             serves_all_queues: true,
+            interface_queues: None,
             told_opening: Opening::Engine,
         }
     }
 
-    /// States whether the device receives from every receive queue of its interface.
-    pub fn serving_all_queues(mut self, all: bool) -> Self {
+    /// States how many receive queues its interface has, and whether the device receives from all.
+    pub fn serving_queues(mut self, there: u32, all: bool) -> Self {
+        self.interface_queues = Some(there);
         self.serves_all_queues = all;
         self.tell_opening();
         self

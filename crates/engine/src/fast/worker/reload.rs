@@ -11,6 +11,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn reload(&mut self, new: &Config) -> Changes {
         let changes = self.config.changes(new);
         let moderation = self.config.moderation();
+        let queues = self.config.queues.clone();
         self.config.take_live(new);
         if self.config.moderation() != moderation {
             self.moderation = Moderation::new(self.config.moderation());
@@ -20,6 +21,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.stack
             .retune(orphans, tcp.pacing_burst, tcp.syn_cookies);
         self.apply_access();
+        if self.config.queues != queues {
+            self.queues_wanted();
+        }
         changes
     }
 

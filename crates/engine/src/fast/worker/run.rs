@@ -259,7 +259,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             NetworkChange::Queues(count) => queues = Some(count),
         });
         if let Some(count) = queues {
-            self.queues_added(count);
+            self.queues_changed(count);
         }
         if let Some(state) = link {
             self.link_changed(state);

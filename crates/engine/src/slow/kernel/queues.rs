@@ -1,4 +1,4 @@
-//! How many receive queues the interface has, and that it has got more (`ethtool -L`).
+//! How many receive queues the interface has, and that it has got more or fewer (`ethtool -L`).
 //!
 //! The kernel tells of each queue as of any object that appears in sysfs, by a uevent to the
 //! interface's network namespace.
@@ -42,7 +42,7 @@ impl QueueCount {
         })
     }
 
-    /// Reads what the kernel has announced; how many there are, if there are more than before.
+    /// Reads what the kernel has announced; how many there are, if that is another number than before.
     pub fn update(&mut self, interface: &Interface) -> Option<u32> {
         let mut message = [0; MESSAGE];
         let mut ask = std::mem::take(&mut self.unasked);
@@ -57,15 +57,14 @@ impl QueueCount {
                 }
                 Err(_) => break,
             };
-            ask |= message.get(..length).is_some_and(is_new_queue);
+            ask |= message.get(..length).is_some_and(tells_of_queue);
         }
         if !ask {
             return None;
         }
         let count = interface.count_receive_queues().ok()?;
-        let more = count > self.known;
-        self.known = count;
-        more.then_some(count)
+        let before = std::mem::replace(&mut self.known, count);
+        (count != before).then_some(count)
     }
 }
 
@@ -75,12 +74,16 @@ impl AsFd for QueueCount {
     }
 }
 
-/// Whether a uevent tells of a receive queue that was added, of whatever interface. It begins with
+/// Whether a uevent tells of a receive queue that came or went, of whatever interface. It begins with
 /// "ACTION@PATH", up to a zero byte.
-fn is_new_queue(message: &[u8]) -> bool {
+fn tells_of_queue(message: &[u8]) -> bool {
     let head = message.split(|byte| *byte == 0).next().unwrap_or(&[]);
-    let path = head.strip_prefix(b"add@").unwrap_or(&[]);
-    path.windows(QUEUE.len()).any(|window| window == QUEUE)
+    let path = head
+        .strip_prefix(b"add@")
+        .or_else(|| head.strip_prefix(b"remove@"));
+    path.unwrap_or(&[])
+        .windows(QUEUE.len())
+        .any(|window| window == QUEUE)
 }
 
 const QUEUE: &[u8] = b"/queues/rx-";
@@ -90,17 +93,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queues_that_are_added_are_told_from_everything_else() {
+    fn queues_that_come_and_go_are_told_from_everything_else() {
         let added = b"add@/devices/virtual/net/v0/queues/rx-2\0ACTION=add\0";
-        assert!(is_new_queue(added));
+        assert!(tells_of_queue(added));
+        let removed = b"remove@/devices/virtual/net/v0/queues/rx-2\0ACTION=remove\0";
+        assert!(tells_of_queue(removed));
         for other in [
-            &b"remove@/devices/virtual/net/v0/queues/rx-2\0"[..],
+            &b"change@/devices/virtual/net/v0/queues/rx-2\0"[..],
             b"add@/devices/virtual/net/v0/queues/tx-2\0",
             b"add@/devices/virtual/net/v0\0/queues/rx-2",
             b"libudev\0\xfe\xed",
             b"",
         ] {
-            assert!(!is_new_queue(other), "{}", other.escape_ascii());
+            assert!(!tells_of_queue(other), "{}", other.escape_ascii());
         }
     }
 
