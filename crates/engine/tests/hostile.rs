@@ -3,6 +3,7 @@
 
 mod world;
 
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use engine::config::Config;
@@ -626,6 +627,28 @@ fn a_full_receive_area_stalls_the_sender_and_loses_nothing() {
         }
     }
     assert!(got == data, "{} of {} bytes", got.len(), data.len());
+}
+
+#[test]
+fn listening_again_and_again_is_bounded() {
+    let mut config = Config::default();
+    config.limits.listeners = 4;
+    let mut world = World::with(config, LinkConfig::default());
+    let (mut host, ..) = world.connected();
+    // The same socket is shown each time.
+    let addr = host.kernel[0].local_addr().expect("bound");
+    for more in [true, true, true, false] {
+        let request = Request::Listen {
+            addr,
+            v6only: false,
+            backlog: 1,
+        };
+        let shown: OwnedFd = host.kernel[0].try_clone().expect("descriptors").into();
+        let (reply, _) = world.request(&mut host, &request, [shown].into_iter().collect());
+        let joined = matches!(reply, Reply::Listening { .. });
+        assert_eq!(joined, more, "{reply:?}");
+    }
+    assert_eq!(world.worker.counters().dropped(Drop::ListenersFull), 1);
 }
 
 #[test]

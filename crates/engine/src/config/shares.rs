@@ -10,11 +10,9 @@ pub const ROOT: u32 = 0;
 pub fn has_room(limit: usize, uid: u32, holders: impl Iterator<Item = u32>) -> bool {
     let (mut roots, mut others, mut own) = (0, 0, 0);
     for holder in holders {
-        *(if holder == ROOT {
-            &mut roots
-        } else {
-            &mut others
-        }) += 1;
+        let of_root = holder == ROOT;
+        roots += usize::from(of_root);
+        others += usize::from(!of_root);
         own += usize::from(holder == uid);
     }
     if roots + others >= limit {

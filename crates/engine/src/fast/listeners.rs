@@ -263,6 +263,13 @@ impl Listeners {
         Some(name)
     }
 
+    /// The names under which a session accepts.
+    pub fn of_session(&self, session: SessionId) -> impl Iterator<Item = u32> {
+        let members = self.iter().flat_map(|listener| &listener.members);
+        let own = members.filter(move |member| member.session == session);
+        own.map(|member| member.number)
+    }
+
     /// The listener that a member accepts from.
     pub fn of_member(&self, name: u32) -> Option<u32> {
         self.by_member.get(&name).copied()

@@ -190,3 +190,35 @@ impl PayloadStore for Store<'_> {
         placed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use queue_pair::{Layout, Sizes, region};
+
+    use super::*;
+    use crate::config::shares::ROOT;
+    use crate::fast::memory::CHUNK;
+
+    #[test]
+    fn a_session_may_have_what_its_user_may() {
+        const CHUNKS: u32 = 2_000;
+        let sizes = Sizes {
+            submission_entries: 16,
+            completion_entries: 16,
+            positions: 16,
+            send_len: u64::from(CHUNK),
+            receive_len: u64::from(CHUNKS * CHUNK),
+        };
+        let layout = Layout::new(sizes).expect("a layout");
+        let (_, region) = region::create(&layout).expect("memory");
+        let mut memory = Memory::new(CHUNK as usize);
+        memory.set_budget(u64::from(1_000 * CHUNK));
+        let mut available = |session, uid| {
+            memory.add(SessionId(session), uid, &region);
+            let pool = memory.pool(PoolId::of(SessionId(session)));
+            pool.expect("just added").available()
+        };
+        assert_eq!(available(0, 1_000), 256 + 500);
+        assert_eq!(available(1, ROOT), 256 + 1_000);
+    }
+}

@@ -11,8 +11,10 @@ use netdev::Device;
 use rustix::io::Errno;
 
 use super::Worker;
+use crate::config::shares;
 use crate::fast::connections::SessionId;
 use crate::network::{Network, Steered};
+use crate::stats::Drop;
 
 /// The ports that were lent.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub(super) struct Lent(Vec<Loan>);
 struct Loan {
     /// Who lent it; none once it is used.
     session: Option<SessionId>,
+    /// Whose it counts as.
+    uid: u32,
     local: SocketAddr,
     /// Held open for the kernel's sake alone.
     _socket: OwnedFd,
@@ -73,11 +77,15 @@ impl<D: Device, N: Network> Worker<D, N> {
         if local.port() == 0 {
             return Ok(());
         }
-        if self.lent.0.len() >= self.config.limits.leased_ports as usize {
+        let uid = self.sessions.get(session).map_or(0, |s| s.process.uid);
+        let limit = self.config.limits.leased_ports as usize;
+        if !shares::has_room(limit, uid, self.lent.0.iter().map(|loan| loan.uid)) {
+            self.counters.drop(Drop::PortsFull);
             return Err(Errno::NOBUFS);
         }
         self.lent.0.push(Loan {
             session: Some(session),
+            uid,
             local,
             _socket: socket,
         });

@@ -59,6 +59,12 @@ impl<D: Device, N: Network> Worker<D, N> {
             IpAddr::V4(ip) => SocketAddr::new(ip.into(), local.port()),
             IpAddr::V6(_) => local,
         };
+        // Each costs something whenever a process goes or forks, and there need not be a socket for each.
+        let most = self.config.limits.listeners as usize;
+        if self.listeners.of_session(session).count() >= most {
+            self.counters.drop(Drop::ListenersFull);
+            return Err(Errno::NOBUFS);
+        }
         let backlog = backlog.min(self.config.limits.accept_backlog);
         if let Some(listener) = self.listeners.on(local) {
             let number = listener.number;

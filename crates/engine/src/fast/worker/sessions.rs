@@ -305,13 +305,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         for conn in self.unaccepted(id, None) {
             self.take_back(conn);
         }
-        let names: Vec<u32> = self
-            .listeners
-            .iter()
-            .flat_map(|l| &l.members)
-            .filter(|member| member.session == id)
-            .map(|member| member.number)
-            .collect();
+        let names: Vec<u32> = self.listeners.of_session(id).collect();
         for name in names {
             self.leave_listener(name);
         }

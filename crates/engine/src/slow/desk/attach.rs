@@ -128,3 +128,32 @@ impl Desk {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::exchange;
+    use crate::slow::control::Control;
+    use crate::slow::desk::Facts;
+
+    #[test]
+    fn the_last_sessions_are_roots() {
+        let mut config = Config::default();
+        (config.limits.sessions, config.limits.sessions_per_user) = (16, 16);
+        let control = Control::without_socket(&config.limits).expect("descriptors");
+        let (to_fast, _to_slow) = exchange::pair(&config.limits).expect("descriptors");
+        let mut desk = Desk::new(Facts::new(&config, 1, 0), control, to_fast).expect("polled");
+        desk.sessions.insert(1000, 13);
+        assert_eq!(desk.has_place(1001), Ok(()));
+        desk.sessions.insert(1000, 14);
+        assert_eq!(desk.has_place(1001), Err(NoSession::Full));
+        assert_eq!(desk.has_place(shares::ROOT), Ok(()));
+        // What root has already is not kept once more.
+        desk.sessions.extend([(1000, 13), (shares::ROOT, 2)]);
+        assert_eq!(desk.has_place(1001), Ok(()));
+        desk.sessions.insert(1000, 14);
+        assert_eq!(desk.has_place(shares::ROOT), Err(NoSession::Full));
+        assert_eq!(desk.counters.dropped(Drop::SessionsFull), 2);
+    }
+}
