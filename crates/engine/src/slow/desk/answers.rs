@@ -188,7 +188,7 @@ impl Desk {
             program = &*process.program,
             "attached"
         );
-        self.tell_of_cgroup(process.pid, &process.program);
+        self.tell_of_confinement(process.pid, &process.program);
         if let Some(client) = self.control.client(slot) {
             client.session = Some(session);
         }

@@ -76,7 +76,7 @@ impl Desk {
         explained.append(&mut told);
         if listeners_or_connections {
             explained.extend(self.explain_netfilter());
-            explained.extend(self.explain_cgroup(pid));
+            explained.extend(self.explain_confinement(pid));
         }
         explained
     }

@@ -1,5 +1,5 @@
-//! Rules of netfilter that are made while the engine runs, and programs of cgroups: what is offloaded
-//! does not pass them, and whoever made them has to be told.
+//! Rules of netfilter that are made while the engine runs, programs of cgroups, profiles of security
+//! modules: what is offloaded does not pass them, and whoever made them has to be told.
 
 use std::os::fd::AsFd;
 
@@ -7,8 +7,8 @@ use queue_pair::control::Explanation;
 
 use super::Desk;
 use crate::poller::Source;
-use crate::slow::kernel::cgroups;
 use crate::slow::kernel::netfilter::Watch;
+use crate::slow::kernel::{cgroups, lsm};
 
 impl Desk {
     /// Follows the rules of this network namespace.
@@ -47,8 +47,17 @@ impl Desk {
         }
     }
 
-    /// Says which programs of its cgroup a process's offloaded packets do not pass.
-    pub(super) fn tell_of_cgroup(&self, pid: u32, program: &str) {
+    /// Says what else decides on a process's sockets and not on what it offloads: programs of its cgroup,
+    /// and the profile of a security module.
+    pub(super) fn tell_of_confinement(&self, pid: u32, program: &str) {
+        if let Some(profile) = lsm::profile(pid) {
+            tracing::warn!(
+                pid,
+                program,
+                profile,
+                "what its profile says of networks does not hold for what it offloads"
+            );
+        }
         let hooks = cgroups::bypassed_hooks(pid);
         if !hooks.is_empty() {
             let hooks = hooks.join(" ");
@@ -63,16 +72,27 @@ impl Desk {
     }
 
     /// The same for who asks about that process.
-    pub(super) fn explain_cgroup(&self, pid: u32) -> Option<Explanation> {
+    pub(super) fn explain_confinement(&self, pid: u32) -> impl Iterator<Item = Explanation> {
         let hooks = cgroups::bypassed_hooks(pid);
-        (!hooks.is_empty()).then(|| Explanation {
-            fd: Explanation::NO_DESCRIPTOR,
-            kind: "cgroup".to_owned(),
-            reason: format!(
-                "what is offloaded does not pass its cgroup's programs at {}",
-                hooks.join(", ")
-            ),
-        })
+        let cgroup = (!hooks.is_empty()).then(|| {
+            let hooks = hooks.join(", ");
+            let reason =
+                format!("what is offloaded does not pass its cgroup's programs at {hooks}");
+            ("cgroup", reason)
+        });
+        let profile = lsm::profile(pid).map(|profile| {
+            let reason =
+                format!("what {profile} says of networks does not hold for what is offloaded");
+            ("profile", reason)
+        });
+        cgroup
+            .into_iter()
+            .chain(profile)
+            .map(|(kind, reason)| Explanation {
+                fd: Explanation::NO_DESCRIPTOR,
+                kind: kind.to_owned(),
+                reason,
+            })
     }
 
     /// The chains that offloaded packets do not pass.

@@ -8,6 +8,7 @@ pub mod addresses;
 pub mod calls;
 pub mod cgroups;
 pub mod link;
+pub mod lsm;
 pub mod memory;
 pub mod nature;
 pub mod neighbours;
