@@ -534,7 +534,7 @@ fn what_stays_with_the_kernel_is_said_or_refused() {
             words.nth(1) == Some("listener") && line.contains(handler) && line.ends_with(because)
         })
     };
-    assert!(says("engine", "engine"), "{explained}");
+    assert!(says(" engine ", "credit for 32"), "{explained}");
     let listeners = explained.lines().filter(|line| line.contains("listener"));
     assert_eq!(listeners.count(), 2, "each once: {explained}");
     let because = "its address is not one of the engine's interface";

@@ -113,7 +113,7 @@ fn a_connection_that_is_lost_in_exec_is_told_of() {
         .log(world.scratch().join("program"))
         .start()
         .expect("python starts");
-    let of_engine = |line: &str| line.contains("listener") && line.trim_end().ends_with("engine");
+    let of_engine = |line: &str| line.contains("listener") && line.contains(" engine ");
     await_line(&outboard, &world, &mut program, of_engine);
     let address: SocketAddr = (Side::Server.ipv4(), 7000).into();
     let connect = || {
@@ -171,7 +171,7 @@ fn a_wrapper_is_explained_with_what_it_has_started() {
         line.starts_with("process ") && line.ends_with(&format!("child of {pid}"))
     });
     await_line(&outboard, &world, &mut wrapper, |line| {
-        line.contains("listener") && line.ends_with("engine")
+        line.contains("listener") && line.contains(" engine ") && line.contains("credit for")
     });
     let explain = outboard.command(&world, "explain").args(["--json", &pid]);
     let json = explain.output().expect("explained");

@@ -164,10 +164,11 @@ fn table(explained: &Explained) -> String {
     table.to_string()
 }
 
-/// What lies in the queues of the connections that an explanation speaks of, if anything does.
+/// What the engine has of a listener, or what lies in the queues of the connections that an explanation
+/// speaks of, if anything does.
 fn queued(explanation: &Explanation, sockets: &[SocketRow]) -> String {
     if !explanation.kind.contains("connection") {
-        return String::new();
+        return explanation.detail.clone();
     }
     let local = explanation.kind.contains("local");
     let rows = sockets
@@ -204,6 +205,7 @@ mod tests {
             fd,
             kind: kind.into(),
             reason: reason.into(),
+            detail: String::new(),
         }
     }
 
@@ -212,13 +214,16 @@ mod tests {
         let text = render(&[explained(
             7,
             vec![
-                explanation(6, "listener", ""),
+                Explanation {
+                    detail: "0 of 8 wait to be accepted, credit for 4".into(),
+                    ..explanation(6, "listener", "")
+                },
                 explanation(Explanation::NO_DESCRIPTOR, "2 connections", ""),
                 explanation(11, "datagram", "only TCP is offloaded"),
             ],
         )]);
         let expected = "Descriptor  Kind           Handled by  Because\n\
-            6           listener       engine\n\
+            6           listener       engine      0 of 8 wait to be accepted, credit for 4\n\
             -           2 connections  engine\n\
             11          datagram       kernel      only TCP is offloaded\n";
         assert_eq!(text, expected);

@@ -173,7 +173,7 @@ pub enum Ask {
         /// Its number.
         pid: u32,
         /// Room for its listeners: [`ROWS`] of them.
-        listeners: Vec<SocketAddr>,
+        listeners: Vec<Listening>,
     },
     /// Copy the packets that pass.
     Capture(Box<Capture>),
@@ -190,6 +190,19 @@ pub enum Ask {
     Reload(Box<Config>),
     /// Drain and end.
     Stop,
+}
+
+/// A listener of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listening {
+    /// Where it listens.
+    pub local: SocketAddr,
+    /// Connections that wait for anybody to accept them.
+    pub waiting: u32,
+    /// How many may.
+    pub backlog: u32,
+    /// How many more the process is willing to be offered: its credit.
+    pub credit: u32,
 }
 
 /// What the fast half has to say.
@@ -236,7 +249,7 @@ pub enum Told {
     /// What a process has.
     Explained {
         /// Its listeners.
-        listeners: Vec<SocketAddr>,
+        listeners: Vec<Listening>,
         /// How many connections with other machines, and within this one.
         connections: [usize; 2],
     },

@@ -142,6 +142,9 @@ pub struct Explanation {
     pub kind: String,
     /// Why it is not offloaded, or empty if it is.
     pub reason: String,
+    /// What the engine has of one that is offloaded, in a few words; empty where there is nothing to say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
 }
 
 impl Explanation {

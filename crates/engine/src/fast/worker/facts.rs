@@ -1,14 +1,13 @@
 //! What the engine tells people, as the fast half knows it: it fills room that others made.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use netdev::Device;
 
 use super::{SessionId, Worker};
-use crate::exchange::{LISTENERS, Page, Row, RowKind, SESSIONS, Snapshot};
+use crate::exchange::{LISTENERS, Listening, Page, Row, RowKind, SESSIONS, Snapshot};
 use crate::fast::connections::Conn;
-use crate::fast::listeners::Listener;
+use crate::fast::listeners::{Listener, Member};
 use crate::fast::session::Session;
 use crate::network::{Network, scoped};
 
@@ -124,18 +123,25 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// What the engine has of a process: listeners, as many as there is room for, and the number of
     /// connections with other machines and within this one.
-    pub(super) fn explain(&self, pid: u32, listeners: &mut Vec<SocketAddr>) -> [usize; 2] {
+    pub(super) fn explain(&self, pid: u32, listeners: &mut Vec<Listening>) -> [usize; 2] {
         let theirs = |session: SessionId| {
             self.sessions
                 .get(session)
                 .is_some_and(|s| s.process.pid == pid)
         };
         let room = listeners.capacity();
-        let own = self
-            .listeners
-            .iter()
-            .filter(|listener| listener.members.iter().any(|member| theirs(member.session)));
-        listeners.extend(own.take(room).map(|listener| listener.local));
+        let own = self.listeners.iter().filter_map(|listener| {
+            let members = listener.members.iter();
+            let own = members.filter(|member| theirs(member.session));
+            let credit = own.map(Member::willing).reduce(u32::saturating_add)?;
+            Some(Listening {
+                local: listener.local,
+                waiting: self.stack.waiting(listener.id) as u32,
+                backlog: listener.backlog,
+                credit,
+            })
+        });
+        listeners.extend(own.take(room));
         let sessions = || {
             let all = self.sessions.iter().map(|(_, session)| session);
             all.filter(|s| s.process.pid == pid && s.ended.is_none())

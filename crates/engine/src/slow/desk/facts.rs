@@ -1,11 +1,9 @@
 //! What people are told: metrics, sockets, explanations.
 
-use std::net::SocketAddr;
-
 use queue_pair::control::{Explanation, Metric, MetricKind, SocketRow};
 
 use super::Desk;
-use crate::exchange::{Row, RowKind, Snapshot};
+use crate::exchange::{Listening, Row, RowKind, Snapshot};
 use crate::fast::session::{SessionCounters, conn_ref};
 use crate::slow::kernel::privileges::Rights;
 use crate::stats::{Counters, Metrics, conn_info, state_name};
@@ -34,25 +32,32 @@ impl Desk {
     pub(super) fn explanations(
         &self,
         pid: u32,
-        listeners: &[SocketAddr],
+        listeners: &[Listening],
         [across, within]: [usize; 2],
     ) -> Vec<Explanation> {
         let offloaded = |kind: String| Explanation {
             fd: Explanation::NO_DESCRIPTOR,
             kind,
             reason: String::new(),
+            detail: String::new(),
         };
         let (accepting, mut told): (Vec<_>, Vec<_>) = self
             .control
             .explanations(pid)
             .into_iter()
             .partition(Explanation::is_offloaded_listener);
-        let listeners = listeners.iter().map(|local| {
+        let listeners = listeners.iter().map(|listening| {
             // The process has said which descriptor it is. What it said of others is past: they
             // are closed, or the engine that had them is.
-            let kind = Explanation::listener(*local);
+            let kind = Explanation::listener(listening.local);
             let known = accepting.iter().find(|told| told.kind == kind).cloned();
-            known.unwrap_or_else(|| offloaded(kind))
+            Explanation {
+                detail: format!(
+                    "{} of {} wait to be accepted, credit for {}",
+                    listening.waiting, listening.backlog, listening.credit
+                ),
+                ..known.unwrap_or_else(|| offloaded(kind))
+            }
         });
         let mut explained: Vec<Explanation> = listeners.collect();
         explained.extend(self.strangers.explain(pid));

@@ -70,6 +70,7 @@ impl Desk {
                 fd: Explanation::NO_DESCRIPTOR,
                 kind: "connection".to_owned(),
                 reason: PASSED_AWAY.to_owned(),
+                detail: String::new(),
             };
             self.control.report(pid, explanation);
         }

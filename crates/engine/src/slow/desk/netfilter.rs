@@ -92,6 +92,7 @@ impl Desk {
                 fd: Explanation::NO_DESCRIPTOR,
                 kind: kind.to_owned(),
                 reason,
+                detail: String::new(),
             })
     }
 
@@ -106,6 +107,7 @@ impl Desk {
             fd: Explanation::NO_DESCRIPTOR,
             kind: "netfilter".to_owned(),
             reason: format!("what is offloaded does not pass {chain}"),
+            detail: String::new(),
         })
     }
 }

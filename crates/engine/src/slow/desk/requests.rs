@@ -398,6 +398,7 @@ impl Desk {
             fd,
             kind: shortened(kind),
             reason: shortened(reason),
+            detail: String::new(),
         };
         let pid = client.pid;
         if !self.control.report(pid, explanation) {

@@ -43,6 +43,7 @@ impl Strangers {
             fd: Explanation::NO_DESCRIPTOR,
             kind: "program".to_owned(),
             reason: why.clone(),
+            detail: String::new(),
         })
     }
 }
