@@ -52,22 +52,41 @@ fn record(
     subject.printed()
 }
 
-/// The scenario and the line in which the records differ first.
-fn difference(kernel: &str, engine: &str) -> Option<String> {
-    let mut scenario = "";
-    let mut engine = engine.lines();
-    for line in kernel.lines() {
-        if !line.starts_with(' ') {
-            scenario = line;
-        }
-        let other = engine.next().unwrap_or("nothing");
-        if line != other {
-            return Some(format!(
-                "{scenario}\n  the kernel:{line}\n  the engine:{other}"
-            ));
+/// Where the records differ first, in each scenario.
+fn differences(kernel: &str, engine: &str) -> String {
+    let (kernel, engine) = (scenarios(kernel), scenarios(engine));
+    let mut found = String::new();
+    for (name, expected) in &kernel {
+        let Some((_, got)) = engine.iter().find(|(other, _)| other == name) else {
+            found += &format!("{name}\n  the engine has not got so far\n");
+            continue;
+        };
+        let lines = expected.len().max(got.len());
+        let pair = |at: usize| {
+            let line = |lines: &[&str]| lines.get(at).map_or("  nothing".into(), |l| l.to_string());
+            (line(expected), line(got))
+        };
+        let pairs = (0..lines).map(pair);
+        for (kernel, engine) in pairs.filter(|(one, other)| one != other).take(SHOWN) {
+            found += &format!("{name}\n  the kernel:{kernel}\n  the engine:{engine}\n");
         }
     }
-    None
+    found
+}
+
+/// Lines that differ of one scenario: after the first, the others may follow from it.
+const SHOWN: usize = 20;
+
+/// The scenarios of a record by their names.
+fn scenarios(record: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in record.lines() {
+        match all.last_mut() {
+            Some((_, lines)) if line.starts_with(' ') => lines.push(line),
+            _ => all.push((line, Vec::new())),
+        }
+    }
+    all
 }
 
 #[test]
@@ -89,7 +108,8 @@ fn calls_return_what_they_return_on_the_kernel() {
     for (addresses, kernel) in families.into_iter().zip(kernel) {
         let subject = outboard.on_engine(&world, &example);
         let engine = record(&world, &example, subject, "engine", addresses);
-        assert_eq!(difference(&kernel, &engine), None, "{addresses:?}");
+        let differences = differences(&kernel, &engine);
+        assert!(differences.is_empty(), "{addresses:?}\n{differences}");
         assert_eq!(kernel, engine);
     }
 

@@ -184,3 +184,105 @@ fn a_wrapper_is_explained_with_what_it_has_started() {
     assert_eq!(listener["state"], "LISTEN", "{json}");
     assert!(listener["local"].to_string().contains(":7000"), "{json}");
 }
+
+#[test]
+fn what_an_option_means_for_a_socket_is_told() {
+    if lab::skip_without("what_an_option_means_for_a_socket_is_told", &["python3"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let (own, peer) = (Side::Server.ipv4(), Side::Client.ipv4());
+    let listener = world
+        .on(Side::Client, || Ok(std::net::TcpListener::bind((peer, 0))?))
+        .expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let mut program = outboard
+        .on_engine(&world, "python3")
+        .arg(script("options.py"))
+        .args([own.to_string(), peer.to_string(), port.to_string()])
+        .log(world.scratch().join("program"))
+        .start()
+        .expect("python starts");
+    let told: [&[&str]; 7] = [
+        &["7000", "engine"],
+        &["7001", "kernel", "its program has set IP_MINTTL"],
+        &["7002", "engine"],
+        &["connection", "kernel", "its program has set SO_MARK"],
+        &["1 connection", "engine"],
+        &["call", "TCP_NOTSENT_LOWAT has no effect"],
+        &["call", "SO_ATTACH_REUSEPORT_CBPF is refused"],
+    ];
+    for words in told {
+        await_line(&outboard, &world, &mut program, |line| {
+            words.iter().all(|word| line.contains(word))
+        });
+    }
+    await_line(&outboard, &world, &mut program, |line| {
+        line.contains("socket option SO_MARK is not supported")
+    });
+    let printed = program.printed();
+    let answers: Vec<_> = printed.lines().collect();
+    let refused = "ENOPROTOOPT";
+    assert_eq!(
+        answers,
+        ["done", "done", "done", "done", refused, refused, refused]
+    );
+    drop(listener);
+}
+
+#[test]
+fn a_program_that_has_confined_itself_is_on_the_engine() {
+    let name = "a_program_that_has_confined_itself_is_on_the_engine";
+    if lab::skip_without(name, &["python3"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let own = Side::Server.ipv4();
+    let directory = world.scratch().join("root");
+    std::fs::create_dir(&directory).expect("a directory");
+    for how in ["chroot", "filter"] {
+        let mut program = outboard
+            .on_engine(&world, "python3")
+            .arg(script("confined.py"))
+            .arg(own.to_string())
+            .arg(how)
+            .arg(&directory)
+            .log(world.scratch().join(how))
+            .start()
+            .expect("python starts");
+        await_line(&outboard, &world, &mut program, |line| {
+            line.contains(&format!("listener {own}:7000")) && line.contains("engine")
+        });
+        if how == "chroot" {
+            await_line(&outboard, &world, &mut program, |line| {
+                line.contains("it has changed its root directory")
+            });
+        }
+        let address: SocketAddr = (own, 7000).into();
+        let echoed = world.on(Side::Client, || {
+            use std::io::Read;
+            let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
+            stream.set_read_timeout(Some(LIMIT))?;
+            stream.write_all(b"hello")?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok(answer)
+        });
+        assert_eq!(
+            echoed.expect("an answer"),
+            "hello",
+            "{how}: {}",
+            program.printed()
+        );
+    }
+    let stats = outboard.stats().expect("the engine counts");
+    assert_eq!(lab::outboard::total(&stats, "handed_over"), 2.0);
+}

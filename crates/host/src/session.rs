@@ -128,6 +128,11 @@ impl Session {
         }
     }
 
+    /// Attaches now, for a process that may not be able to later.
+    pub fn attach_now(&self) {
+        let _ = self.core().attachment();
+    }
+
     /// Whether an engine is attached.
     pub fn is_attached(&self) -> bool {
         lock(&self.core().link)

@@ -53,6 +53,9 @@ pub unsafe fn connect(
 
 /// Has the engine begin to open a connection. False: it is the kernel's to connect.
 fn begin(fd: c_int, tcp: &Tcp, session: &Session, remote: SocketAddr) -> Result<bool, Errno> {
+    if let Some(reason) = tcp.only_kernel(fd) {
+        return leave_to_kernel(fd, tcp, reason);
+    }
     // An IPv6 socket reaches IPv4 by mapped addresses.
     let remote = canonical(remote);
     let mut options = ConnectOptions::default();
@@ -63,7 +66,7 @@ fn begin(fd: c_int, tcp: &Tcp, session: &Session, remote: SocketAddr) -> Result<
         options.bound = Some(Arc::new(duplicate(fd)?));
     }
     let settings = if tcp.has_options() {
-        inherited(fd, tcp.chosen_buffers())
+        inherited(fd, tcp.chosen())
     } else {
         Settings::default()
     };
@@ -87,25 +90,31 @@ fn begin(fd: c_int, tcp: &Tcp, session: &Session, remote: SocketAddr) -> Result<
                 .opening
                 .store(tcp.is_nonblocking(), Ordering::Relaxed);
             stream.take_timeouts(settings.receive_timeout, settings.send_timeout);
+            stream.set_zerocopy(settings.zerocopy);
+            stream.is_engines.store(false, Ordering::Relaxed);
+            tcp.specials.tell();
             tcp.become_stream(stream);
             epoll::move_watches(tcp);
             (0..3).for_each(stdio::number_changed);
             Ok(true)
         }
-        Err(ConnectError::KernelsJob(reason)) => {
-            report::left_to_kernel(fd, "connection", reason);
-            // What stays on this machine is the kernel's by design, and no failure.
-            if start::strict() && reason != LOCAL {
-                return Err(Errno::OPNOTSUPP);
-            }
-            // From here on it is the kernel's, without a look of ours at every call.
-            if tcp.is_unwatched() {
-                drop(table::remove(fd));
-            }
-            Ok(false)
-        }
+        Err(ConnectError::KernelsJob(reason)) => leave_to_kernel(fd, tcp, reason),
         Err(ConnectError::Failed(error)) => Err(error),
     }
+}
+
+/// It is the kernel's to connect: false, or refused if that is not wanted.
+fn leave_to_kernel(fd: c_int, tcp: &Tcp, reason: &'static str) -> Result<bool, Errno> {
+    report::left_to_kernel(fd, "connection", reason);
+    // What stays on this machine is the kernel's by design, and no failure.
+    if start::strict() && reason != LOCAL {
+        return Err(Errno::OPNOTSUPP);
+    }
+    // From here on it is the kernel's, without a look of ours at every call.
+    if tcp.is_unwatched() {
+        drop(table::remove(fd));
+    }
+    Ok(false)
 }
 
 /// The address itself, of one that is mapped into IPv6.

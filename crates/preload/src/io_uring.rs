@@ -15,7 +15,7 @@ const REFUSED: &str =
 pub fn is_refused() -> bool {
     let refused = start::settings().is_some();
     if refused {
-        report::refused(REFUSED);
+        report::remark(REFUSED);
     }
     refused
 }

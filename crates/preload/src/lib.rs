@@ -41,6 +41,7 @@ mod select;
 mod session;
 mod signals;
 mod spawn;
+mod special;
 mod start;
 mod stdio;
 mod stream;

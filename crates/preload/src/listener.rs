@@ -5,8 +5,8 @@
 //! duplicate of a socket that is connected to nothing, which is cheap to make and says "socket" to
 //! whoever asks what it is.
 
-use core::ffi::c_int;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Mutex;
 
@@ -21,7 +21,7 @@ use crate::raw::{result, sys};
 use crate::stream::{Stream, Values, inherited, kernel_name, write_address};
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
-use crate::{blocking, epoll, numbers, pool, report, session, signals, start, stdio};
+use crate::{blocking, epoll, numbers, pool, report, session, signals, special, start, stdio};
 
 /// After so many connections of the engine's in a row the kernel's have their turn.
 const KERNEL_TURN: u32 = 32;
@@ -37,6 +37,8 @@ pub struct Listening {
     receive_timeout: AtomicU64,
     /// SO_SNDTIMEO likewise.
     send_timeout: AtomicU64,
+    /// SO_ZEROCOPY.
+    zerocopy: AtomicBool,
     /// Options that are without effect on what is accepted, and are read back there.
     kept: Mutex<Option<Values>>,
 }
@@ -101,6 +103,9 @@ fn announce(fd: c_int, tcp: &Tcp, backlog: u32) -> Result<Option<&'static str>, 
     let Some(session) = session::begin() else {
         return Ok(None);
     };
+    if let Some(reason) = tcp.only_kernel(fd) {
+        return Ok(Some(reason));
+    }
     match duplicate(fd).and_then(|kernel| session.listen_on(kernel, backlog)) {
         Ok(listener) => {
             let offloaded = listener.is_offloaded();
@@ -136,6 +141,7 @@ fn become_listener(fd: c_int, tcp: &Tcp, listener: Listener) -> Result<(), Errno
         told_by: AtomicU32::new(std::process::id()),
         receive_timeout: AtomicU64::new(0),
         send_timeout: AtomicU64::new(0),
+        zerocopy: AtomicBool::new(false),
         kept: Mutex::default(),
     };
     inherit(fd, tcp, &listening);
@@ -146,16 +152,42 @@ fn become_listener(fd: c_int, tcp: &Tcp, listener: Listener) -> Result<(), Errno
 
 /// The program has set an option on a socket that is the kernel's or listens: what it accepts from
 /// now on inherits it.
-pub fn option_set(fd: c_int, held: &Held, level: c_int, name: c_int) {
+///
+/// # Safety
+/// `length` bytes at `value` are readable.
+pub unsafe fn option_set(
+    fd: c_int,
+    held: &Held,
+    (level, name): (c_int, c_int),
+    value: *const c_void,
+    length: socklen_t,
+) {
     let Some(tcp) = held.tcp() else { return };
     tcp.option_set(level, name);
+    // SAFETY: as the caller promises.
+    unsafe { tcp.specials.set(level, name, value, length) };
     if let Some(listening) = tcp.listener() {
         inherit(fd, tcp, listening);
     }
 }
 
+/// Whether the program may set an option on a socket that is not a connection of the engine's.
+///
+/// # Errors
+/// What it finds instead of a change without effect.
+pub fn may_set(held: &Held, level: c_int, name: c_int) -> Result<(), Errno> {
+    let Some(tcp) = held.tcp() else {
+        return Ok(());
+    };
+    let listens_here = tcp
+        .listener()
+        .is_some_and(|listening| listening.listener.is_offloaded());
+    special::check(level, name, listens_here)
+}
+
 fn inherit(fd: c_int, tcp: &Tcp, listening: &Listening) {
-    let settings = inherited(fd, tcp.chosen_buffers());
+    let settings = inherited(fd, tcp.chosen());
+    tcp.specials.tell();
     let listener = &listening.listener;
     for (kind, value) in settings.known {
         // The kernel has accepted the value; what the engine bounds more narrowly stays default.
@@ -168,6 +200,9 @@ fn inherit(fd: c_int, tcp: &Tcp, listening: &Listening) {
     let (receive, send) = (settings.receive_timeout, settings.send_timeout);
     listening.receive_timeout.store(receive, Ordering::Relaxed);
     listening.send_timeout.store(send, Ordering::Relaxed);
+    listening
+        .zerocopy
+        .store(settings.zerocopy, Ordering::Relaxed);
     *lock(&listening.kept) = settings.kept;
 }
 
@@ -263,6 +298,7 @@ fn offloaded(
         listening.receive_timeout.load(Ordering::Relaxed),
         listening.send_timeout.load(Ordering::Relaxed),
     );
+    stream.set_zerocopy(listening.zerocopy.load(Ordering::Relaxed));
     stream.take_kept(lock(&listening.kept).clone());
     let accepted = Tcp::accepted(tcp.family, flags & libc::SOCK_NONBLOCK != 0, stream);
     let held = pool::make(Content::Tcp(accepted));

@@ -50,8 +50,8 @@ pub fn unsupported(peer: SocketAddr, what: &str) {
     );
 }
 
-/// A call is refused to this process whatever it is for.
-pub fn refused(what: &'static str) {
+/// Something that this process cannot have, whichever socket it is for: said once.
+pub fn remark(what: &'static str) {
     let mut early = lock(&EARLY);
     match session::current() {
         Some(session) => session.remark(CALL, what),

@@ -4,9 +4,11 @@
 //! the message calls, and SIGPIPE.
 //!
 //! - `transfer`: reading and writing
+//! - `splice`: the same from and into pipes
 //! - `options`: getsockopt and setsockopt
 //! - `facts`: TCP_INFO
 //! - `names`: addresses
+//! - `zerocopy`: notifications of MSG_ZEROCOPY
 
 use core::ffi::c_int;
 use core::ops::Deref;
@@ -23,11 +25,14 @@ use crate::{report, signals};
 mod facts;
 mod names;
 mod options;
+mod splice;
 mod tcp_info;
 mod transfer;
+mod zerocopy;
 
 pub use names::{kernel_name, read_address, write_address};
-pub use options::{ChosenBuffers, Settings, Values, inherited, kernel_value};
+pub use options::{Chosen, Settings, Values, inherited, kernel_value, knows_congestion};
+pub use splice::{send_from_stream, splice};
 
 /// See the [module](self).
 pub struct Stream {
@@ -41,6 +46,10 @@ pub struct Stream {
     send_timeout: AtomicU64,
     /// Options without effect, as the program reads them back.
     kept: options::Kept,
+    /// What is to be told of sends with MSG_ZEROCOPY.
+    zerocopy: zerocopy::Zerocopy,
+    /// SO_COOKIE is the engine's: the kernel's socket behind the number stands for many.
+    pub is_engines: AtomicBool,
 }
 
 impl Stream {
@@ -52,6 +61,8 @@ impl Stream {
             receive_timeout: AtomicU64::new(0),
             send_timeout: AtomicU64::new(0),
             kept: options::Kept::default(),
+            zerocopy: zerocopy::Zerocopy::default(),
+            is_engines: AtomicBool::new(true),
         }
     }
 
@@ -109,7 +120,7 @@ impl Stream {
     }
 
     /// The program asked for something that the engine has not got.
-    pub fn unsupported(&self, what: &'static str) {
+    pub fn unsupported(&self, what: &str) {
         report::unsupported(self.socket.peer(), what);
     }
 

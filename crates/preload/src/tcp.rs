@@ -13,7 +13,8 @@ use crate::epoll::Watch;
 use crate::listener::Listening;
 use crate::lock::lock;
 use crate::pool;
-use crate::stream::{ChosenBuffers, Stream};
+use crate::special::Specials;
+use crate::stream::{Chosen, Stream, knows_congestion};
 use crate::table;
 
 /// See the [module](self).
@@ -29,6 +30,10 @@ pub struct Tcp {
     send_buffer: AtomicBool,
     /// It has chosen the size of the receive buffer.
     receive_buffer: AtomicBool,
+    /// It has chosen the congestion control.
+    congestion: AtomicBool,
+    /// Options that the engine has not got.
+    pub specials: Specials,
     stage: OnceLock<Stage>,
     /// The epoll sets that were told of it while it was still the kernel's.
     pub watches: Mutex<Vec<Watch>>,
@@ -48,6 +53,8 @@ impl Tcp {
             options: AtomicBool::new(false),
             send_buffer: AtomicBool::new(false),
             receive_buffer: AtomicBool::new(false),
+            congestion: AtomicBool::new(false),
+            specials: Specials::default(),
             stage: OnceLock::new(),
             watches: Mutex::new(Vec::new()),
         }
@@ -114,19 +121,28 @@ impl Tcp {
     /// The program has set an option on it.
     pub fn option_set(&self, level: c_int, name: c_int) {
         self.options.store(true, Ordering::Relaxed);
-        let buffer = match (level, name) {
+        let chosen = match (level, name) {
             (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => &self.send_buffer,
             (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => &self.receive_buffer,
+            (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => &self.congestion,
             _ => return,
         };
-        buffer.store(true, Ordering::Relaxed);
+        chosen.store(true, Ordering::Relaxed);
     }
 
-    /// Which buffers' sizes the program has chosen.
-    pub fn chosen_buffers(&self) -> ChosenBuffers {
-        ChosenBuffers {
-            send: self.send_buffer.load(Ordering::Relaxed),
-            receive: self.receive_buffer.load(Ordering::Relaxed),
+    /// Why the socket `fd` is the kernel's whatever its address: for what the program has set.
+    pub fn only_kernel(&self, fd: c_int) -> Option<&'static str> {
+        let unknown = self.congestion.load(Ordering::Relaxed) && !knows_congestion(fd);
+        self.specials.reason().or(unknown
+            .then_some("its program has chosen a congestion control that the engine has not got"))
+    }
+
+    /// What the program has chosen that is otherwise the kernel's choice.
+    pub fn chosen(&self) -> Chosen {
+        Chosen {
+            send_buffer: self.send_buffer.load(Ordering::Relaxed),
+            receive_buffer: self.receive_buffer.load(Ordering::Relaxed),
+            congestion: self.congestion.load(Ordering::Relaxed),
         }
     }
 

@@ -128,6 +128,9 @@ struct State {
     listed_as_starved: bool,
     /// It stands in the attachment's list of those whose reading must be announced.
     owes_announcement: bool,
+    /// Something other than an error waits in the error queue that whoever stands in for the kernel
+    /// keeps.
+    notices: bool,
     /// The program wants to know when the peer has acknowledged so many bytes.
     acknowledged_from: Option<u64>,
     options: Options,
@@ -166,6 +169,7 @@ impl State {
             starved: false,
             listed_as_starved: false,
             owes_announcement: false,
+            notices: false,
             acknowledged_from: None,
             options: Options::default(),
             local,
@@ -178,7 +182,7 @@ impl State {
     fn readiness(&self) -> Readiness {
         let mut ready = Readiness::NONE;
         let over = self.phase == Phase::Over;
-        if self.error.is_some() {
+        if self.error.is_some() || self.notices {
             ready |= Readiness::ERR;
         }
         if over || (self.write_shut && (self.peer_closed || self.read_shut)) {
@@ -426,6 +430,22 @@ impl Socket {
         let error = state.error.take();
         self.core.refresh(&state);
         error
+    }
+
+    /// Whether something waits in an error queue that is kept for this socket: it is ready for
+    /// [`Readiness::ERR`] as long as that is so.
+    pub fn set_notices(&self, wait: bool) {
+        let mut state = self.core.attach_and_lock();
+        state.notices = wait;
+        self.core.changed_here(state);
+    }
+
+    /// A number that no other connection of this engine has had or will have (`SO_COOKIE`); none of the
+    /// kernel's sockets has it either, which it counts from 1. 0 of one that is not open yet.
+    pub fn cookie(&self) -> u64 {
+        let state = lock(&self.core.state);
+        let link = state.link.as_ref();
+        link.map_or(0, |link| link.conn.to_word() | 1 << 63)
     }
 
     /// The facts that TCP_INFO tells of. Asks the engine, so it costs some microseconds.

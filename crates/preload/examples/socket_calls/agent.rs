@@ -1,7 +1,9 @@
 //! The other end, which does what the subject tells it.
 
+use crate::calls;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -102,6 +104,8 @@ impl State {
             }
             // From where the subject has connected.
             "peer" => Ok(self.stream().peer_addr()?.to_string()),
+            // What the connection's segments hold at most, as its TCP has agreed.
+            "segment" => Ok(calls::segment(self.stream().as_raw_fd()).to_string()),
             "unlisten" => {
                 self.listener = None;
                 Ok("ok".into())
@@ -144,7 +148,7 @@ impl State {
             }
             "reset" => {
                 let stream = self.stream.take().expect("connected");
-                crate::calls::set_linger_zero(&stream);
+                calls::set_linger_zero(&stream);
                 drop(stream);
                 Ok("ok".into())
             }

@@ -292,6 +292,24 @@ pub fn await_bytes(fd: c_int, count: usize) {
     until(|| unsafe { libc::recv(fd, bytes.as_mut_ptr().cast(), count, flags) } >= count as isize);
 }
 
+/// TCP_MAXSEG, −1 if there is no answer.
+pub fn segment(fd: c_int) -> c_int {
+    let mut value: c_int = -1;
+    let mut length = size_of::<c_int>() as u32;
+    let room = (&raw mut value).cast();
+    // SAFETY: an integer and its length.
+    unsafe {
+        libc::getsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_MAXSEG,
+            room,
+            &raw mut length,
+        )
+    };
+    value
+}
+
 /// SO_RCVTIMEO or SO_SNDTIMEO.
 pub fn set_timeout(fd: c_int, name: c_int, milliseconds: i64) -> c_int {
     let time = libc::timeval {

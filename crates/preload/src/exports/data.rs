@@ -1,6 +1,6 @@
-//! read and write in all their forms, and sendfile.
+//! read and write in all their forms, sendfile and splice.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_uint, c_void};
 use libc::{iovec, off_t, size_t, ssize_t};
 use rustix::io::Errno;
 
@@ -8,7 +8,6 @@ use super::{blocking, kernel, points};
 use crate::buffers::{Parts, PartsMut};
 use crate::raw::libc_return;
 use crate::stream;
-use crate::table;
 
 points! {
     fn read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t {
@@ -119,9 +118,8 @@ points! {
     }
 
     fn sendfile(out: c_int, file: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
-        if table::get(file).is_some_and(|source| source.stream().is_some()) {
-            // A stream is no file to send from: the kernel's answer for a socket there.
-            return libc_return(Err(Errno::INVAL));
+        if let Some(source) = stream::of(file) {
+            return libc_return(stream::send_from_stream(out, &source, offset, count));
         }
         match stream::of(out) {
             None => kernel!(SYS_sendfile, out, file, offset, count),
@@ -137,15 +135,86 @@ points! {
 
     fn splice(
         from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t,
-        length: size_t, flags: u32,
+        length: size_t, flags: c_uint,
     ) -> ssize_t {
-        if let Some(stream) = stream::of(from).or_else(|| stream::of(to)) {
-            // Programs that splice (proxies) take EINVAL as "not here" and copy instead.
-            stream.unsupported("splice");
-            return libc_return(Err(Errno::INVAL));
+        if stream::of(from).is_none() && stream::of(to).is_none() {
+            return blocking!(
+                splice(
+                    from => c_int, from_offset => *mut off_t, to => c_int, to_offset => *mut off_t,
+                    length => size_t, flags => c_uint
+                ) -> ssize_t,
+                kernel!(SYS_splice, from, from_offset, to, to_offset, length, flags)
+            );
         }
-        kernel!(SYS_splice, from, from_offset, to, to_offset, length, flags)
+        libc_return(stream::splice((from, from_offset), (to, to_offset), length, flags))
     }
+
+    fn preadv2(fd: c_int, parts: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+        let stream = stream::of(fd).filter(|_| offset == WITHOUT_POSITION);
+        let Some(stream) = stream else {
+            return blocking!(
+                preadv2(
+                    fd => c_int, parts => *const iovec, count => c_int, offset => off_t, flags => c_int
+                ) -> ssize_t,
+                kernel!(SYS_preadv2, fd, parts, count, offset, 0usize, flags)
+            );
+        };
+        // SAFETY: the program gives `count` parts, each of writable bytes.
+        match unsafe { PartsMut::list(parts, count) } {
+            Err(error) => libc_return(Err(error)),
+            Ok(parts) if parts.total() == 0 => 0,
+            Ok(mut parts) => libc_return(
+                message_flags(flags).and_then(|flags| stream.receive(&mut parts, flags)),
+            ),
+        }
+    }
+
+    fn preadv64v2(fd: c_int, parts: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+        // SAFETY: as `preadv2`: off_t has 64 bits on these machines.
+        unsafe { preadv2(fd, parts, count, offset, flags) }
+    }
+
+    fn pwritev2(fd: c_int, parts: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+        let stream = stream::of(fd).filter(|_| offset == WITHOUT_POSITION);
+        let Some(stream) = stream else {
+            return blocking!(
+                pwritev2(
+                    fd => c_int, parts => *const iovec, count => c_int, offset => off_t, flags => c_int
+                ) -> ssize_t,
+                kernel!(SYS_pwritev2, fd, parts, count, offset, 0usize, flags)
+            );
+        };
+        // SAFETY: the program gives `count` parts, each of readable bytes.
+        match unsafe { Parts::list(parts, count) } {
+            Err(error) => libc_return(Err(error)),
+            Ok(parts) if parts.total() == 0 => 0,
+            Ok(parts) => {
+                libc_return(message_flags(flags).and_then(|flags| stream.send(&parts, flags)))
+            }
+        }
+    }
+
+    fn pwritev64v2(fd: c_int, parts: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+        // SAFETY: as `pwritev2`: off_t has 64 bits on these machines.
+        unsafe { pwritev2(fd, parts, count, offset, flags) }
+    }
+}
+
+/// preadv2 and pwritev2 are readv and writev with flags, if this is the position. With another, the
+/// kernel says of a socket, as of what is behind the number, that it has none.
+const WITHOUT_POSITION: off_t = -1;
+
+/// No SIGPIPE, since Linux 6.18.
+const RWF_NOSIGNAL: c_int = 0x100;
+
+/// Flags of preadv2 and pwritev2 as those of a message. What is about files has no effect on a socket.
+fn message_flags(flags: c_int) -> Result<c_int, Errno> {
+    let idle = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_APPEND;
+    if flags & !(idle | libc::RWF_NOWAIT | RWF_NOSIGNAL) != 0 {
+        return Err(Errno::OPNOTSUPP);
+    }
+    let as_flag = |set: c_int, flag: c_int| if flags & set != 0 { flag } else { 0 };
+    Ok(as_flag(libc::RWF_NOWAIT, libc::MSG_DONTWAIT) | as_flag(RWF_NOSIGNAL, libc::MSG_NOSIGNAL))
 }
 
 /// What `_FORTIFY_SOURCE` asks of the checked names: never write past the buffer.

@@ -108,6 +108,12 @@ points! {
             }
             return received;
         };
+        // This call alone looks for an error before it looks for data.
+        if flags & libc::MSG_ERRQUEUE == 0
+            && let Some(error) = stream.socket.take_error()
+        {
+            return libc_return(Err(error)) as c_int;
+        }
         let mut flags = flags;
         let wait_for_one = flags & libc::MSG_WAITFORONE != 0;
         flags &= !libc::MSG_WAITFORONE;
@@ -202,6 +208,9 @@ unsafe fn receive_message(
     // SAFETY: as the caller promises.
     unsafe {
         let count = c_int::try_from((*message).msg_iovlen).map_err(|_| Errno::MSGSIZE)?;
+        if flags & libc::MSG_ERRQUEUE != 0 {
+            return stream.receive_notice(message);
+        }
         let mut parts = PartsMut::list((*message).msg_iov, count).map_err(too_many)?;
         let received = stream.receive(&mut parts, flags)?;
         // No address, no ancillary data: a stream of ours has neither.

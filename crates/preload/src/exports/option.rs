@@ -23,14 +23,19 @@ exports! {
     ) -> c_int {
         match stream::of(fd) {
             None => {
+                let held = table::get(fd);
+                if let Some(held) = &held && let Err(error) = listener::may_set(held, level, name) {
+                    return libc_return(Err(error)) as c_int;
+                }
                 let result = kernel!(SYS_setsockopt, fd, level, name, value, length) as c_int;
-                if result == 0 && let Some(held) = table::get(fd) {
-                    listener::option_set(fd, &held, level, name);
+                if result == 0 && let Some(held) = held {
+                    // SAFETY: the program gives `length` bytes of value.
+                    unsafe { listener::option_set(fd, &held, (level, name), value, length) };
                 }
                 result
             }
             // SAFETY: the program gives `length` bytes of value.
-            Some(stream) => libc_return(unsafe { stream.set_option(level, name, value, length) }.map(|()| 0)) as c_int,
+            Some(stream) => libc_return(unsafe { stream.set_option(fd, level, name, value, length) }.map(|()| 0)) as c_int,
         }
     }
 

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_long, c_ulong};
 
 use super::exports;
-use super::{data, descriptor, events, makers, message, option, process, socket};
+use super::{confine, data, descriptor, events, makers, message, option, process, socket};
 use crate::{fork, numbers, raw};
 
 exports! {
@@ -113,6 +113,13 @@ unsafe extern "C-unwind" fn by_number(
             libc::SYS_write => data::write(fd, b as _, c) as c_long,
             libc::SYS_writev => data::writev(fd, b as _, c as c_int) as c_long,
             libc::SYS_sendfile => data::sendfile(fd, second, c as _, d) as c_long,
+            // The position is in two words, of which the second is for smaller machines.
+            libc::SYS_preadv2 => {
+                data::preadv2(fd, b as _, c as c_int, d as _, f as c_int) as c_long
+            }
+            libc::SYS_pwritev2 => {
+                data::pwritev2(fd, b as _, c as c_int, d as _, f as c_int) as c_long
+            }
             libc::SYS_splice => data::splice(fd, b as _, c as c_int, d as _, e, f as u32) as c_long,
             libc::SYS_recvfrom => {
                 message::recvfrom(fd, b as _, c, d as c_int, e as _, f as _) as c_long
@@ -172,6 +179,12 @@ unsafe extern "C-unwind" fn by_number(
                 raw::libc_result(made) as c_long
             }
             libc::SYS_execve => process::execve(a as _, b as _, c as _) as c_long,
+            libc::SYS_chroot => confine::chroot(a as _) as c_long,
+            libc::SYS_prctl => confine::prctl(fd, b as _, c as _, d as _, e as _) as c_long,
+            libc::SYS_seccomp => {
+                confine::before();
+                raw::libc_result(raw::call(number, [a, b, c, d, e, f])) as c_long
+            }
             libc::SYS_io_uring_setup if crate::io_uring::is_refused() => {
                 raw::set_errno(libc::ENOSYS);
                 -1

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use super::StreamRef;
 use super::{facts, tcp_info};
 use crate::raw::{result, sys};
+use crate::special;
 use value::{read, write};
 
 /// The timeouts' names since time has 64 bits everywhere; the same structure on these machines.
@@ -65,7 +66,12 @@ const PLAIN: [Known; 13] = [
         0,
     ),
     known(IPPROTO_TCP, libc::TCP_LINGER2, OptionKind::FinWait2, 60),
-    known(IPPROTO_TCP, libc::TCP_MAXSEG, OptionKind::MaxSegment, 536),
+    known(
+        IPPROTO_TCP,
+        libc::TCP_MAXSEG,
+        OptionKind::MaxSegment,
+        NO_MAXIMUM,
+    ),
     known(IPPROTO_IP, libc::IP_TOS, OptionKind::TrafficClass, 0),
     known(IPPROTO_IPV6, libc::IPV6_TCLASS, OptionKind::TrafficClass, 0),
     known(
@@ -78,7 +84,7 @@ const PLAIN: [Known; 13] = [
 
 /// Options that change nothing on a connected socket of the engine's: they are about binding,
 /// queueing in the kernel, or hints.
-const WITHOUT_EFFECT: [(c_int, c_int); 14] = [
+const WITHOUT_EFFECT: [(c_int, c_int); 30] = [
     (SOL_SOCKET, libc::SO_REUSEADDR),
     (SOL_SOCKET, libc::SO_REUSEPORT),
     (SOL_SOCKET, libc::SO_BROADCAST),
@@ -90,9 +96,25 @@ const WITHOUT_EFFECT: [(c_int, c_int); 14] = [
     (IPPROTO_TCP, libc::TCP_SYNCNT),
     (IPPROTO_TCP, libc::TCP_WINDOW_CLAMP),
     (IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
-    (IPPROTO_TCP, libc::TCP_FASTOPEN),
-    (IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT),
+    (SOL_SOCKET, libc::SO_RXQ_OVFL),
+    (SOL_SOCKET, libc::SO_SELECT_ERR_QUEUE),
+    (SOL_SOCKET, libc::SO_PREFER_BUSY_POLL),
+    (SOL_SOCKET, libc::SO_BUSY_POLL_BUDGET),
+    (IPPROTO_TCP, libc::TCP_THIN_LINEAR_TIMEOUTS),
     (IPPROTO_IP, libc::IP_RECVERR),
+    (IPPROTO_IP, libc::IP_RECVOPTS),
+    (IPPROTO_IP, libc::IP_RETOPTS),
+    (IPPROTO_IP, libc::IP_PKTINFO),
+    (IPPROTO_IP, libc::IP_MTU_DISCOVER),
+    (IPPROTO_IP, libc::IP_RECVTTL),
+    (IPPROTO_IP, libc::IP_RECVTOS),
+    (IPPROTO_IP, libc::IP_FREEBIND),
+    (IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT),
+    (IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
+    (IPPROTO_IPV6, libc::IPV6_RECVERR),
+    (IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+    (IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
+    (IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
 ];
 
 /// What a connection inherits of a kernel socket: the one that it was to be, or its listener.
@@ -108,20 +130,25 @@ pub struct Settings {
     pub receive_timeout: u64,
     /// SO_SNDTIMEO in nanoseconds, 0 for none.
     pub send_timeout: u64,
+    /// SO_ZEROCOPY.
+    pub zerocopy: bool,
     /// What is without effect on a connection, and only read back.
     pub kept: Option<Values>,
 }
 
-/// Which buffers of a kernel socket have the size that the program wanted; the others are as large
-/// as the kernel likes.
+/// What of a kernel socket is as the program wanted it; otherwise it is as the kernel likes.
 #[derive(Clone, Copy, Default)]
-pub struct ChosenBuffers {
-    pub send: bool,
-    pub receive: bool,
+pub struct Chosen {
+    pub send_buffer: bool,
+    pub receive_buffer: bool,
+    pub congestion: bool,
 }
 
+/// TCP_MAXSEG of a socket that is not connected and whose program has not set it (TCP_MSS_DEFAULT).
+const NO_MAXIMUM: u32 = 536;
+
 /// What the program has set on the kernel's socket `fd`.
-pub fn inherited(fd: c_int, buffers: ChosenBuffers) -> Settings {
+pub fn inherited(fd: c_int, chosen: Chosen) -> Settings {
     let mut settings = Settings::default();
     for Known {
         level,
@@ -132,14 +159,13 @@ pub fn inherited(fd: c_int, buffers: ChosenBuffers) -> Settings {
     {
         if let Ok(value) = kernel_value::<c_int>(fd, level, name)
             && value as u32 != default
-            // The kernel sizes segments by itself, and buffers: those are not the program's wish.
-            && kind != OptionKind::MaxSegment
-            && (kind != OptionKind::ReceiveBuffer || buffers.receive)
+            // The kernel sizes buffers by itself: that is not the program's wish.
+            && (kind != OptionKind::ReceiveBuffer || chosen.receive_buffer)
         {
             settings.known.push((kind, value as u32));
         }
     }
-    if buffers.send
+    if chosen.send_buffer
         && let Ok(bytes @ 0..) = kernel_value::<c_int>(fd, SOL_SOCKET, libc::SO_SNDBUF)
     {
         settings.send_buffer = Some(bytes as u64);
@@ -153,6 +179,12 @@ pub fn inherited(fd: c_int, buffers: ChosenBuffers) -> Settings {
         let code = linger_code(&value);
         settings.known.push((OptionKind::Linger, code));
     }
+    if chosen.congestion
+        && let Ok(name) = kernel_value::<[u8; 16]>(fd, IPPROTO_TCP, libc::TCP_CONGESTION)
+        && let Some(code) = facts::congestion_code(&name)
+    {
+        settings.known.push((OptionKind::Congestion, code));
+    }
     let timeout = |name| {
         kernel_value::<timeval>(fd, SOL_SOCKET, name)
             .ok()
@@ -161,22 +193,36 @@ pub fn inherited(fd: c_int, buffers: ChosenBuffers) -> Settings {
     };
     settings.receive_timeout = timeout(libc::SO_RCVTIMEO);
     settings.send_timeout = timeout(libc::SO_SNDTIMEO);
+    settings.zerocopy =
+        kernel_value::<c_int>(fd, SOL_SOCKET, libc::SO_ZEROCOPY).is_ok_and(|on| on != 0);
     settings.kept = kept::of_listener(fd);
     settings
 }
 
+/// Whether the engine has the congestion control of the kernel's socket `fd`.
+pub fn knows_congestion(fd: c_int) -> bool {
+    kernel_value::<[u8; 16]>(fd, IPPROTO_TCP, libc::TCP_CONGESTION)
+        .is_ok_and(|name| facts::congestion_code(&name).is_some())
+}
+
 impl StreamRef {
-    /// setsockopt.
+    /// setsockopt; `fd` is the number through which it was asked.
     ///
     /// # Safety
     /// `length` bytes at `value` are readable.
     pub unsafe fn set_option(
         &self,
+        fd: c_int,
         level: c_int,
         name: c_int,
         value: *const c_void,
         length: socklen_t,
     ) -> Result<(), Errno> {
+        if self.is_foreign(level) {
+            // SAFETY: as the caller promises.
+            return result(unsafe { sys!(libc::SYS_setsockopt, fd, level, name, value, length) })
+                .map(drop);
+        }
         // SAFETY: as the caller promises.
         unsafe {
             match (level, name) {
@@ -209,14 +255,25 @@ impl StreamRef {
                     self.socket.set_receive_low(bytes as u64);
                     Ok(())
                 }
+                (SOL_SOCKET, libc::SO_ZEROCOPY) => match read::<c_int>(value, length)? {
+                    on @ (0 | 1) => {
+                        self.set_zerocopy(on == 1);
+                        Ok(())
+                    }
+                    _ => Err(Errno::INVAL),
+                },
                 (IPPROTO_TCP, libc::TCP_CONGESTION) => {
                     let given =
                         core::slice::from_raw_parts(value.cast::<u8>(), length.min(16) as usize);
                     let code = facts::congestion_code(given).ok_or(Errno::NOENT)?;
                     self.socket.set_option(OptionKind::Congestion, code)
                 }
+                // Only before it is connected.
+                (IPPROTO_TCP, libc::TCP_FASTOPEN | libc::TCP_FASTOPEN_CONNECT)
+                | (IPPROTO_IPV6, libc::IPV6_V6ONLY) => Err(Errno::INVAL),
                 _ if WITHOUT_EFFECT.contains(&(level, name)) => {
                     self.kept.set(level, name, read(value, length)?);
+                    special::without_effect(level, name);
                     Ok(())
                 }
                 _ => match plain(level, name) {
@@ -226,7 +283,8 @@ impl StreamRef {
                             .set_option(known.kind, plain_value(known.kind, value)?)
                     }
                     None => {
-                        self.unsupported("socket option");
+                        let option = special::title(level, name);
+                        self.unsupported(&format!("socket option {option}"));
                         Err(Errno::NOPROTOOPT)
                     }
                 },
@@ -253,6 +311,13 @@ impl StreamRef {
                 tv_usec: (span % 1_000_000_000 / 1_000) as i64,
             }
         };
+        // SAFETY: as the caller promises.
+        let kernels = || unsafe {
+            result(sys!(libc::SYS_getsockopt, fd, level, name, value, length)).map(drop)
+        };
+        if self.is_foreign(level) {
+            return kernels();
+        }
         // SAFETY: as the caller promises.
         unsafe {
             match (level, name) {
@@ -282,6 +347,32 @@ impl StreamRef {
                 (SOL_SOCKET, libc::SO_RCVLOWAT) => {
                     write(&(self.socket.receive_low() as c_int), value, length)
                 }
+                (SOL_SOCKET, libc::SO_ZEROCOPY) => {
+                    write(&c_int::from(self.zerocopy()), value, length)
+                }
+                (SOL_SOCKET, libc::SO_INCOMING_CPU) => {
+                    // What has come lies in memory that is shared: no core is nearer than this one.
+                    write(&(rustix::thread::sched_getcpu() as c_int), value, length)
+                }
+                (SOL_SOCKET, libc::SO_COOKIE) if self.is_engines.load(Ordering::Relaxed) => {
+                    write_cookie(self.socket.cookie(), value, length)
+                }
+                (SOL_SOCKET, libc::SO_PEERNAME) => self.peer_of_room(value, length),
+                (IPPROTO_TCP, libc::TCP_MAXSEG) => {
+                    // Of a connection the kernel says what it sends, whatever was set.
+                    let bytes = self
+                        .socket
+                        .info()
+                        .map_or(NO_MAXIMUM, |facts| facts.send_mss);
+                    write(&(bytes as c_int), value, length)
+                }
+                (IPPROTO_IP, libc::IP_MTU) | (IPPROTO_IPV6, libc::IPV6_MTU) => {
+                    write(&(self.socket.info()?.path_mtu as c_int), value, length)
+                }
+                (IPPROTO_TCP, libc::TCP_ZEROCOPY_RECEIVE) => {
+                    self.unsupported("TCP_ZEROCOPY_RECEIVE");
+                    Err(Errno::NOPROTOOPT)
+                }
                 (IPPROTO_TCP, libc::TCP_INFO) => {
                     write(&tcp_info::tcp_info(&self.socket)?, value, length)
                 }
@@ -296,8 +387,7 @@ impl StreamRef {
                     }
                     None => match self.kept.get(level, name) {
                         Some(kept) => write(&kept, value, length),
-                        None => result(sys!(libc::SYS_getsockopt, fd, level, name, value, length))
-                            .map(drop),
+                        None => kernels(),
                     },
                 },
             }
@@ -309,6 +399,53 @@ fn plain(level: c_int, name: c_int) -> Option<Known> {
     PLAIN
         .into_iter()
         .find(|known| known.level == level && known.name == name)
+}
+
+impl StreamRef {
+    /// Whether options of a level are another family's, of which the kernel's answer is as good here.
+    fn is_foreign(&self, level: c_int) -> bool {
+        level == IPPROTO_IPV6 && self.family() == libc::AF_INET
+    }
+
+    /// SO_PEERNAME: as getpeername, but a buffer that is larger than the address is wrong.
+    ///
+    /// # Safety
+    /// `value` and `length` are the program's buffer and its length.
+    unsafe fn peer_of_room(&self, value: *mut c_void, length: *mut socklen_t) -> Result<(), Errno> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let room = *length.as_ref().ok_or(Errno::FAULT)?;
+            let whole = match self.family() {
+                libc::AF_INET => size_of::<libc::sockaddr_in>(),
+                _ => size_of::<libc::sockaddr_in6>(),
+            };
+            if room as usize > whole {
+                return Err(Errno::INVAL);
+            }
+            self.peer_name(value.cast(), length)?;
+            *length = room;
+            Ok(())
+        }
+    }
+}
+
+/// SO_COOKIE, which has to be read as a whole.
+///
+/// # Safety
+/// `value` and `length` are the program's buffer and its length.
+unsafe fn write_cookie(
+    cookie: u64,
+    value: *mut c_void,
+    length: *mut socklen_t,
+) -> Result<(), Errno> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let room = length.as_ref().ok_or(Errno::FAULT)?;
+        if (*room as usize) < size_of::<u64>() {
+            return Err(Errno::INVAL);
+        }
+        write(&cookie, value, length)
+    }
 }
 
 /// An option's value as the engine takes it; negative ones are what the kernel makes of them.

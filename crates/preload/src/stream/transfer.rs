@@ -91,7 +91,7 @@ impl StreamRef {
             return Err(Errno::INVAL);
         }
         if flags & libc::MSG_ERRQUEUE != 0 {
-            return Err(Errno::AGAIN);
+            return self.drop_notice();
         }
         let at_once = self.returns_at_once(flags);
         let wait_for_all = flags & libc::MSG_WAITALL != 0 && !at_once;
@@ -185,6 +185,9 @@ impl StreamRef {
                 ended: false,
             })
         });
+        if flags & libc::MSG_ZEROCOPY != 0 && sent.is_ok_and(|sent| sent > 0) {
+            self.zerocopy_sent();
+        }
         signal_broken_pipe(sent, flags)
     }
 
@@ -257,6 +260,7 @@ impl StreamRef {
         }
         let mut deadline = Lazy::new(&self.send_timeout);
         let mut sent = 0;
+        let mut has_looked = false;
         loop {
             match step(sent) {
                 Ok(Step { moved, ended }) => {
@@ -269,7 +273,14 @@ impl StreamRef {
                 Err(error) => return partial(sent, error),
             }
             if self.returns_at_once(flags) {
-                return partial(sent, Errno::AGAIN);
+                if has_looked {
+                    return partial(sent, Errno::AGAIN);
+                }
+                // Acknowledgements may have come that nobody has looked at, if the program tries again
+                // and again without waiting.
+                has_looked = true;
+                session::pump();
+                continue;
             }
             if let Err(error) = self.wait(Readiness::OUT, deadline.get()) {
                 return partial(sent, error);
@@ -286,20 +297,20 @@ struct Step {
 }
 
 /// A deadline whose clock is read only if the call really waits.
-struct Lazy<'a> {
+pub(super) struct Lazy<'a> {
     timeout: &'a AtomicU64,
     begun: Option<Deadline>,
 }
 
 impl<'a> Lazy<'a> {
-    fn new(timeout: &'a AtomicU64) -> Self {
+    pub(super) fn new(timeout: &'a AtomicU64) -> Self {
         Self {
             timeout,
             begun: None,
         }
     }
 
-    fn get(&mut self) -> Deadline {
+    pub(super) fn get(&mut self) -> Deadline {
         *self.begun.get_or_insert_with(|| {
             Patience::socket_timeout(self.timeout.load(Ordering::Relaxed)).begin()
         })
@@ -307,7 +318,7 @@ impl<'a> Lazy<'a> {
 }
 
 /// What was done before an error counts.
-fn partial(done: usize, error: Errno) -> Result<usize, Errno> {
+pub(super) fn partial(done: usize, error: Errno) -> Result<usize, Errno> {
     if done > 0 { Ok(done) } else { Err(error) }
 }
 
@@ -321,7 +332,7 @@ fn no_file(error: Errno) -> Errno {
 }
 
 /// Writing where nobody reads raises SIGPIPE, unless the program would rather not.
-fn signal_broken_pipe(sent: Result<usize, Errno>, flags: c_int) -> Result<usize, Errno> {
+pub(super) fn signal_broken_pipe(sent: Result<usize, Errno>, flags: c_int) -> Result<usize, Errno> {
     if sent == Err(Errno::PIPE) && flags & libc::MSG_NOSIGNAL == 0 {
         signals::raise_broken_pipe();
     }

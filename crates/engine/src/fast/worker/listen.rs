@@ -48,7 +48,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         &mut self,
         session: SessionId,
         local: SocketAddr,
-        Proof { v6_only, cookie }: Proof,
+        Proof {
+            v6_only,
+            cookie,
+            max_segment,
+        }: Proof,
         backlog: u32,
     ) -> Result<u32, Errno> {
         if self.stopping || !self.config.access.admits_listener(local.port()) {
@@ -105,7 +109,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             backlog,
             max_half_open: self.config.limits.half_open,
             v6_only,
-            options: self.connection_options(),
+            options: ConnOptions {
+                max_segment,
+                ..self.connection_options()
+            },
         };
         let id = self.stack.listen(spec).map_err(|error| match error {
             ListenError::AddressInUse => Errno::ADDRINUSE,

@@ -5,12 +5,15 @@
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-use netdev::syscalls::{bound_interface, netns_cookie, socket_cookie};
+use netdev::syscalls::{bound_interface, netns_cookie, socket_cookie, socket_option_bytes};
 use rustix::io::Errno;
 use rustix::net::sockopt::{
     ipv6_v6only, socket_acceptconn, socket_domain, socket_protocol, socket_type,
 };
 use rustix::net::{AddressFamily, SocketType, getsockname, ipproto};
+
+/// The protocol's number.
+const IPPROTO_TCP: i32 = 6;
 
 /// What a listening socket has proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub struct Proof {
     pub v6_only: bool,
     /// Its cookie (SO_COOKIE): the proof holds for as long as this socket listens.
     pub cookie: u64,
+    /// The largest segment that its program wants (TCP_MAXSEG), in bytes.
+    pub max_segment: Option<u16>,
 }
 
 /// Why a socket proves nothing.
@@ -85,7 +90,18 @@ pub fn prove_listener(
     Ok(Proof {
         v6_only: domain == AddressFamily::INET6 && ipv6_v6only(socket)?,
         cookie: socket_cookie(socket).map_err(unusable)?,
+        max_segment: max_segment(socket),
     })
+}
+
+/// TCP_MAXSEG of a socket that is not connected, if it was set: RFC 9293 has 536 where it was not.
+fn max_segment(socket: BorrowedFd<'_>) -> Option<u16> {
+    const TCP_MAXSEG: i32 = 2;
+    const NOT_SET: i32 = 536;
+    let mut value = [0; size_of::<i32>()];
+    socket_option_bytes(socket, IPPROTO_TCP, TCP_MAXSEG, &mut value).ok()?;
+    let bytes = Some(i32::from_ne_bytes(value)).filter(|bytes| *bytes != NOT_SET)?;
+    u16::try_from(bytes).ok()
 }
 
 /// Checks that `socket` is bound to `wanted` in the network namespace with the cookie `namespace`, and
@@ -163,6 +179,7 @@ mod tests {
         let proof = Proof {
             v6_only: false,
             cookie,
+            max_segment: None,
         };
         assert_eq!(prove(local, own_namespace()), Ok(proof));
         let mut other = local;

@@ -202,6 +202,59 @@ pub fn inherited(stage: &mut Stage<'_>) {
     stage.transcript.close(listener);
 }
 
+/// TCP_MAXSEG bounds what the peer sends, too, if it is set early enough.
+pub fn segments_of_accepted(stage: &mut Stage<'_>) {
+    let fd = calls::socket(stage.here, 0);
+    stage
+        .transcript
+        .integer_option(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG);
+    for value in [87, 40_000, 1000] {
+        stage
+            .transcript
+            .set_integer(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, value);
+    }
+    let name = SocketAddr::new(stage.here, 0);
+    calls::with_address(name, |name, length| {
+        // SAFETY: the address is whole.
+        stage
+            .transcript
+            .call("bind", unsafe { libc::bind(fd, name, length) } as isize)
+    });
+    // SAFETY: an own socket.
+    stage
+        .transcript
+        .call("listen", unsafe { libc::listen(fd, 8) } as isize);
+    stage
+        .transcript
+        .integer_option(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG);
+    let address = SocketAddr::new(stage.here, calls::port_of(fd));
+    stage.agent.tell(&format!("connect {address}"));
+    let accepted = accept(stage.transcript, fd);
+    segments(stage, accepted);
+    stage.transcript.close(accepted);
+    stage.transcript.close(fd);
+}
+
+pub fn segments_of_connected(stage: &mut Stage<'_>) {
+    let address = agents_listener(stage.agent);
+    let fd = calls::socket(address.ip(), 0);
+    stage
+        .transcript
+        .set_integer(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, 1000);
+    connect(stage.transcript, fd, address);
+    stage.agent.tell("accept");
+    segments(stage, fd);
+    stage.transcript.close(fd);
+}
+
+fn segments(stage: &mut Stage<'_>, fd: c_int) {
+    let peer = stage.agent.tell("segment");
+    stage.transcript.note(format_args!(
+        "the peer's {peer}, here {}",
+        calls::segment(fd)
+    ));
+}
+
 pub fn options_before(stage: &mut Stage<'_>) {
     let address = agents_listener(stage.agent);
     let fd = calls::socket(address.ip(), 0);

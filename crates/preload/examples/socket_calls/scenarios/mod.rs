@@ -3,13 +3,16 @@
 mod connecting;
 mod ending;
 mod events;
+mod every_option;
 mod family;
 mod interruptions;
 mod numbers;
 mod options;
 mod receiving;
 mod sending;
+mod splicing;
 mod stdio;
+mod zerocopy;
 
 use std::ffi::c_int;
 use std::net::{IpAddr, SocketAddr};
@@ -142,6 +145,10 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
         sending::file_without_waiting,
     ),
     ("send with a time limit", sending::time_limit),
+    ("send without copying", zerocopy::notifications),
+    ("splice into a pipe", splicing::into_a_pipe),
+    ("splice out of a pipe", splicing::out_of_a_pipe),
+    ("read and write at positions", splicing::positions),
     ("the peer ends its direction", ending::half_closed),
     ("the peer closes", ending::peer_closes),
     ("the peer resets", ending::reset),
@@ -170,6 +177,8 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("a buffered file in both directions", stdio::both_ways),
     ("standard input and output", stdio::standard),
     ("options by default", options::defaults),
+    ("every option by default", every_option::by_default),
+    ("every option set", every_option::set),
     ("options set", options::set),
     ("options refused", options::refused),
     ("names", options::names),
@@ -203,6 +212,14 @@ const ALONE: &[(&str, Alone)] = &[
     ),
     ("listen twice", connecting::listen_twice),
     ("inherited options", connecting::inherited),
+    (
+        "segments of an accepted connection",
+        connecting::segments_of_accepted,
+    ),
+    (
+        "segments of a connected socket",
+        connecting::segments_of_connected,
+    ),
     ("options set before connect", connecting::options_before),
     ("connect without waiting", connecting::connect_nonblocking),
     ("connect while in a set", connecting::connect_in_set),

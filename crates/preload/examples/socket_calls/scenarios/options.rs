@@ -35,6 +35,12 @@ pub fn defaults(stage: &mut Stage<'_>, fd: c_int) {
     stage
         .transcript
         .integer_option(fd, libc::IPPROTO_IP, libc::IP_TOS);
+    stage
+        .transcript
+        .integer_option(fd, libc::IPPROTO_IP, libc::IP_MTU);
+    stage
+        .transcript
+        .integer_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MTU);
     // SAFETY: structures and their lengths.
     unsafe {
         let mut linger: libc::linger = zeroed();

@@ -4,7 +4,7 @@
 use core::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
-use libc::{IPPROTO_IP, IPPROTO_TCP, SOL_SOCKET};
+use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET};
 
 use super::kernel_value;
 use crate::lock::lock;
@@ -13,16 +13,29 @@ use crate::lock::lock;
 type Name = (c_int, c_int);
 
 /// Of these the kernel keeps only whether they are set.
-const SWITCHES: [Name; 5] = [
+const SWITCHES: [Name; 18] = [
     (SOL_SOCKET, libc::SO_REUSEADDR),
     (SOL_SOCKET, libc::SO_REUSEPORT),
     (SOL_SOCKET, libc::SO_BROADCAST),
     (SOL_SOCKET, libc::SO_OOBINLINE),
+    (SOL_SOCKET, libc::SO_RXQ_OVFL),
+    (SOL_SOCKET, libc::SO_SELECT_ERR_QUEUE),
+    (SOL_SOCKET, libc::SO_PREFER_BUSY_POLL),
     (IPPROTO_IP, libc::IP_RECVERR),
+    (IPPROTO_IP, libc::IP_RECVOPTS),
+    (IPPROTO_IP, libc::IP_RETOPTS),
+    (IPPROTO_IP, libc::IP_PKTINFO),
+    (IPPROTO_IP, libc::IP_RECVTTL),
+    (IPPROTO_IP, libc::IP_RECVTOS),
+    (IPPROTO_IP, libc::IP_FREEBIND),
+    (IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT),
+    (IPPROTO_IPV6, libc::IPV6_RECVERR),
+    (IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+    (IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
 ];
 
 /// Those that a connection has of its listener.
-const INHERITED: [Name; 7] = [
+const INHERITED: [Name; 8] = [
     (SOL_SOCKET, libc::SO_REUSEADDR),
     (SOL_SOCKET, libc::SO_REUSEPORT),
     (SOL_SOCKET, libc::SO_BROADCAST),
@@ -30,6 +43,7 @@ const INHERITED: [Name; 7] = [
     (SOL_SOCKET, libc::SO_PRIORITY),
     (IPPROTO_TCP, libc::TCP_SYNCNT),
     (IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
+    (IPPROTO_IPV6, libc::IPV6_V6ONLY),
 ];
 
 /// Values of options, shared by a listener and what it accepts.

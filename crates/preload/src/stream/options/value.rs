@@ -17,6 +17,8 @@ pub unsafe trait Plain: Copy {}
 
 // SAFETY: made of integers.
 unsafe impl Plain for c_int {}
+// SAFETY: an integer.
+unsafe impl Plain for u64 {}
 // SAFETY: made of integers.
 unsafe impl Plain for linger {}
 // SAFETY: made of integers.
