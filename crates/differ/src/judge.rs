@@ -323,6 +323,16 @@ pub fn again(call: &Call, wanted: &Outcome, got: &Outcome) -> Option<Call> {
                 wait: Wait::No,
             })
         }
+        (Call::Splice { from, to, .. }, Outcome::Value(wanted), Outcome::Value(got))
+            if (1..*wanted).contains(got) =>
+        {
+            Some(Call::Splice {
+                from: *from,
+                to: *to,
+                length: (wanted - got) as u32,
+                nonblocking: true,
+            })
+        }
         (Call::Unread { .. } | Call::Name { .. }, ..) => Some(call.clone()),
         (Call::GetOption { .. }, Outcome::Text(_), Outcome::Text(got)) if got == "0 (4)" => {
             Some(call.clone())
@@ -350,6 +360,9 @@ pub fn joined(call: &Call, first: Outcome, second: Outcome) -> Outcome {
             Outcome::Data(first + &second, flags | more)
         }
         (Outcome::Data(first, flags), Outcome::Error(_)) => Outcome::Data(first, flags),
+        (Outcome::Value(first), Outcome::Value(second)) if matches!(call, Call::Splice { .. }) => {
+            Outcome::Value(first + second)
+        }
         (Outcome::Ready(first), Outcome::Ready(second)) => {
             let mut all = first;
             for (slot, events) in second {

@@ -151,6 +151,8 @@ pub enum ReceiveBy {
     Recvmsg,
     /// recvmmsg, one message.
     Recvmmsg,
+    /// preadv2, into two pieces, without a position; of the flags it has MSG_DONTWAIT.
+    Preadv2,
 }
 
 /// The call by which bytes are written.
@@ -168,6 +170,8 @@ pub enum SendBy {
     Sendmsg,
     /// sendmmsg, one message.
     Sendmmsg,
+    /// pwritev2, from two pieces, without a position; of the flags it has MSG_DONTWAIT.
+    Pwritev2,
 }
 
 /// A flag of a send or a receive.
@@ -288,6 +292,14 @@ pub enum Opt {
     Linger2,
     FreeBind,
     OutOfBandInline,
+    Broadcast,
+    BusyPoll,
+    Zerocopy,
+    NotSentLowAt,
+    WindowClamp,
+    Congestion,
+    TrafficClass,
+    Mtu,
 }
 
 /// A call of the program's.
@@ -339,6 +351,21 @@ pub enum Call {
         slot: Slot,
         from: Slot,
         offset: Option<u32>,
+        length: u32,
+    },
+    /// tee from one pipe to another, without waiting.
+    Tee {
+        from: Slot,
+        to: Slot,
+        length: u32,
+    },
+    /// read from what is no socket, or write to it.
+    ReadPlain {
+        slot: Slot,
+        most: u32,
+    },
+    WritePlain {
+        slot: Slot,
         length: u32,
     },
     /// splice, without waiting if so said.

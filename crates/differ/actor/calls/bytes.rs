@@ -21,6 +21,15 @@ fn bits(flags: &[Flag]) -> c_int {
     })
 }
 
+/// Those of preadv2 and pwritev2.
+fn as_write_flags(flags: c_int) -> c_int {
+    if flags & libc::MSG_DONTWAIT != 0 {
+        libc::RWF_NOWAIT
+    } else {
+        0
+    }
+}
+
 /// Two pieces of memory, of which the first is the smaller.
 fn two(base: *mut u8, length: usize) -> [libc::iovec; 2] {
     let first = length / 3;
@@ -57,6 +66,7 @@ pub fn receive(fd: c_int, most: u32, by: ReceiveBy, flags: &[Flag]) -> Outcome {
         match by {
             ReceiveBy::Read => libc::read(fd, base, most),
             ReceiveBy::Readv => libc::readv(fd, pieces.as_ptr(), 2),
+            ReceiveBy::Preadv2 => libc::preadv2(fd, pieces.as_ptr(), 2, -1, as_write_flags(flags)),
             ReceiveBy::Recv => libc::recv(fd, base, most, flags),
             ReceiveBy::Recvfrom => libc::recvfrom(fd, base, most, flags, null_mut(), null_mut()),
             ReceiveBy::Recvmsg => {
@@ -101,6 +111,7 @@ pub fn send(step: usize, fd: c_int, length: u32, by: SendBy, flags: &[Flag]) -> 
         match by {
             SendBy::Write => libc::write(fd, base, bytes.len()),
             SendBy::Writev => libc::writev(fd, pieces.as_ptr(), 2),
+            SendBy::Pwritev2 => libc::pwritev2(fd, pieces.as_ptr(), 2, -1, as_write_flags(flags)),
             SendBy::Send => libc::send(fd, base, bytes.len(), flags),
             SendBy::Sendto => libc::sendto(fd, base, bytes.len(), flags, std::ptr::null(), 0),
             SendBy::Sendmsg => libc::sendmsg(fd, &message(&mut pieces), flags),
@@ -141,6 +152,11 @@ pub fn send_file(fd: c_int, from: c_int, offset: Option<u32>, length: u32) -> Ou
         (sent, Some(offset)) => Outcome::Text(format!("{sent}, offset now {offset}")),
         (sent, None) => Outcome::Value(sent as i64),
     }
+}
+
+pub fn tee(from: c_int, to: c_int, length: u32) -> Outcome {
+    // SAFETY: takes no pointer.
+    value(unsafe { libc::tee(from, to, length as usize, libc::SPLICE_F_NONBLOCK) } as i64)
 }
 
 pub fn splice(from: c_int, to: c_int, length: u32, nonblocking: bool) -> Outcome {

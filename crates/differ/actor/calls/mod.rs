@@ -10,7 +10,7 @@ mod sockets;
 use crate::errors::{last, value};
 use crate::slots;
 use differ::outcome::Outcome;
-use differ::program::{Call, DupBy, Slot};
+use differ::program::{Call, DupBy, ReceiveBy, SendBy, Slot};
 use std::ffi::c_int;
 
 /// Numbers that `dup2` goes to when it goes to no other descriptor's: beyond those in use, and
@@ -59,6 +59,13 @@ fn try_make(step: usize, call: &Call) -> Option<Outcome> {
             offset,
             length,
         } => bytes::send_file(slots::get(*slot)?, slots::get(*from)?, *offset, *length),
+        Call::Tee { from, to, length } => bytes::tee(slots::get(*from)?, slots::get(*to)?, *length),
+        Call::ReadPlain { slot, most } => {
+            bytes::receive(slots::get(*slot)?, *most, ReceiveBy::Read, &[])
+        }
+        Call::WritePlain { slot, length } => {
+            bytes::send(step, slots::get(*slot)?, *length, SendBy::Write, &[])
+        }
         Call::Splice {
             from,
             to,
@@ -68,7 +75,7 @@ fn try_make(step: usize, call: &Call) -> Option<Outcome> {
         Call::File { new, length } => bytes::file(*new, *length),
         Call::Pipe { new } => pair(*new, |numbers| {
             // SAFETY: room for two numbers.
-            unsafe { libc::pipe(numbers) }
+            unsafe { libc::pipe2(numbers, libc::O_NONBLOCK) }
         }),
         Call::Pair { new } => pair(*new, |numbers| {
             // SAFETY: room for two numbers.

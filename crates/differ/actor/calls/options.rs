@@ -37,6 +37,14 @@ fn place(option: Opt) -> (c_int, c_int) {
         Opt::Linger2 => (l::IPPROTO_TCP, l::TCP_LINGER2),
         Opt::V6Only => (l::IPPROTO_IPV6, l::IPV6_V6ONLY),
         Opt::TypeOfService => (l::IPPROTO_IP, l::IP_TOS),
+        Opt::Broadcast => (l::SOL_SOCKET, l::SO_BROADCAST),
+        Opt::BusyPoll => (l::SOL_SOCKET, l::SO_BUSY_POLL),
+        Opt::Zerocopy => (l::SOL_SOCKET, l::SO_ZEROCOPY),
+        Opt::NotSentLowAt => (l::IPPROTO_TCP, l::TCP_NOTSENT_LOWAT),
+        Opt::WindowClamp => (l::IPPROTO_TCP, l::TCP_WINDOW_CLAMP),
+        Opt::Congestion => (l::IPPROTO_TCP, l::TCP_CONGESTION),
+        Opt::TrafficClass => (l::IPPROTO_IPV6, l::IPV6_TCLASS),
+        Opt::Mtu => (l::IPPROTO_IP, l::IP_MTU),
         Opt::FreeBind => (l::IPPROTO_IP, l::IP_FREEBIND),
     }
 }
@@ -48,8 +56,18 @@ fn set_value<T>(fd: c_int, option: Opt, given: &T) -> Outcome {
     value(unsafe { libc::setsockopt(fd, level, name, pointer.cast(), size_of_val(given) as u32) })
 }
 
+/// Names of congestion controls, by the number that a program has for each.
+const CONTROLS: [&[u8]; 3] = [b"reno", b"cubic", b"none such"];
+
 pub fn set(fd: c_int, option: Opt, given: i32) -> Outcome {
     match option {
+        Opt::Congestion => {
+            let (level, name) = place(option);
+            let control = CONTROLS[given.unsigned_abs() as usize % CONTROLS.len()];
+            let length = control.len() as u32;
+            // SAFETY: the name and its length.
+            value(unsafe { libc::setsockopt(fd, level, name, control.as_ptr().cast(), length) })
+        }
         Opt::Linger => set_value(
             fd,
             option,

@@ -18,12 +18,13 @@ pub fn receive_from(model: &mut Model, actor: Actor, slot: Slot) -> Option<()> {
         ReceiveBy::Recvfrom,
         ReceiveBy::Recvmsg,
         ReceiveBy::Recvmmsg,
+        ReceiveBy::Preadv2,
     ]);
     let mut flags = Vec::new();
-    if !matches!(by, ReceiveBy::Read | ReceiveBy::Readv) {
-        if model.chance(25) {
-            flags.push(Flag::DontWait);
-        }
+    if !matches!(by, ReceiveBy::Read | ReceiveBy::Readv) && model.chance(25) {
+        flags.push(Flag::DontWait);
+    }
+    if !matches!(by, ReceiveBy::Read | ReceiveBy::Readv | ReceiveBy::Preadv2) {
         if model.chance(15) {
             flags.push(Flag::Peek);
         }
@@ -79,6 +80,7 @@ pub fn send_to(model: &mut Model, actor: Actor, slot: Slot) {
         SendBy::Sendto,
         SendBy::Sendmsg,
         SendBy::Sendmmsg,
+        SendBy::Pwritev2,
     ]);
     let mut flags = Vec::new();
     if model.chance(15) {
@@ -121,30 +123,113 @@ pub fn send_file(model: &mut Model, actor: Actor) -> Option<()> {
     Some(())
 }
 
-pub fn splice(model: &mut Model, actor: Actor) -> Option<()> {
-    let stream = model.stream(actor)?;
+/// Both ends of a pipe, made now if there is none.
+fn pipe(model: &mut Model, actor: Actor) -> (Slot, Slot) {
     let read = model.pick_slot(actor, |thing| thing == Thing::Pipe(false));
     let write = model.pick_slot(actor, |thing| thing == Thing::Pipe(true));
-    let (Some(read), Some(write)) = (read, write) else {
-        let new = [
-            model.hold(actor, Thing::Pipe(false), true),
-            model.hold(actor, Thing::Pipe(true), true),
-        ];
-        model.push(actor, Call::Pipe { new });
-        return Some(());
-    };
-    let (from, to) = if model.chance(50) {
+    if let (Some(read), Some(write)) = (read, write)
+        && model.chance(85)
+    {
+        return (read, write);
+    }
+    let new = [
+        model.hold(actor, Thing::Pipe(false), true),
+        model.hold(actor, Thing::Pipe(true), true),
+    ];
+    model.push(actor, Call::Pipe { new });
+    (new[0], new[1])
+}
+
+/// As much as a pipe takes whatever lies in it: the kernel counts pages, the engine bytes.
+fn length_for_pipe(model: &mut Model) -> u32 {
+    model.length().min(5000)
+}
+
+pub fn splice(model: &mut Model, actor: Actor) -> Option<()> {
+    let stream = model.stream(actor)?;
+    let (read, write) = pipe(model, actor);
+    let length = length_for_pipe(model);
+    let nonblocking = model.chance(50);
+    let inwards = model.chance(50);
+    let (from, to) = if inwards {
         (stream, write)
     } else {
         (read, stream)
     };
-    let length = model.length();
-    let call = Call::Splice {
-        from,
-        to,
-        length,
-        nonblocking: true,
-    };
-    model.push(actor, call);
+    if inwards {
+        // It waits for what the connection brings, whatever is said of the pipe.
+        let object = model.object(actor, stream)?;
+        if !model.objects[object].nonblocking {
+            if !model.is_ready(actor, stream) && !model.may_wait() {
+                return None;
+            }
+            model.wait_for(actor, &[stream]);
+        }
+        if let Some(Thing::Stream(connection)) = model.thing(actor, stream) {
+            let line = &mut model.lines[usize::from(connection)];
+            line.unread = line.unread.saturating_sub(length);
+        }
+    } else if model.chance(70) {
+        model.push(
+            actor,
+            Call::WritePlain {
+                slot: write,
+                length,
+            },
+        );
+    }
+    model.push(
+        actor,
+        Call::Splice {
+            from,
+            to,
+            length,
+            nonblocking,
+        },
+    );
+    if inwards && model.is_idle(actor) && model.chance(80) {
+        let most = 50_000;
+        model.push(actor, Call::ReadPlain { slot: read, most });
+    }
+    Some(())
+}
+
+/// What a pipe holds goes out twice.
+pub fn tee(model: &mut Model, actor: Actor) -> Option<()> {
+    let stream = model.stream(actor)?;
+    let (read, write) = pipe(model, actor);
+    let copies = [
+        model.hold(actor, Thing::Pipe(false), true),
+        model.hold(actor, Thing::Pipe(true), true),
+    ];
+    model.push(actor, Call::Pipe { new: copies });
+    let length = length_for_pipe(model);
+    model.push(
+        actor,
+        Call::WritePlain {
+            slot: write,
+            length,
+        },
+    );
+    let to = copies[1];
+    model.push(
+        actor,
+        Call::Tee {
+            from: read,
+            to,
+            length,
+        },
+    );
+    for from in [copies[0], read] {
+        model.push(
+            actor,
+            Call::Splice {
+                from,
+                to: stream,
+                length,
+                nonblocking: true,
+            },
+        );
+    }
     Some(())
 }

@@ -121,6 +121,17 @@ const SETTABLE: &[(Opt, &[i32])] = &[
     (Opt::Priority, &[0, 3]),
     (Opt::SynCount, &[0, 3]),
     (Opt::OutOfBandInline, &[0, 1]),
+    (Opt::Broadcast, &[0, 1, 7]),
+    (Opt::Zerocopy, &[-1, 0, 1, 2]),
+    (Opt::NotSentLowAt, &[0, 16_384]),
+    (Opt::Congestion, &[0, 1, 2]),
+    (Opt::TypeOfService, &[0, 0x10, 0xb9]),
+    (Opt::TrafficClass, &[0, 0x20]),
+    (Opt::MaxSegment, &[0, 87, 1000, 40_000]),
+    (Opt::Linger2, &[-1, 0, 5]),
+    (Opt::DeferAccept, &[0]),
+    (Opt::Cork, &[0]),
+    (Opt::FreeBind, &[0, 1]),
 ];
 
 const READABLE: &[Opt] = &[
@@ -151,6 +162,11 @@ const READABLE: &[Opt] = &[
     Opt::Linger2,
     Opt::FreeBind,
     Opt::OutOfBandInline,
+    Opt::Broadcast,
+    Opt::BusyPoll,
+    Opt::Zerocopy,
+    Opt::NotSentLowAt,
+    Opt::TrafficClass,
 ];
 
 pub fn set_option(model: &mut Model, actor: Actor) -> Option<()> {
