@@ -323,6 +323,12 @@ pub fn again(call: &Call, wanted: &Outcome, got: &Outcome) -> Option<Call> {
                 wait: Wait::No,
             })
         }
+        // What would be peeked at is counted (MSG_TRUNC).
+        (Call::Receive { flags, .. }, Outcome::Value(_), Outcome::Value(_))
+            if flags.contains(&Flag::Peek) =>
+        {
+            Some(call.clone())
+        }
         (Call::Splice { from, to, .. }, Outcome::Value(wanted), Outcome::Value(got))
             if (1..*wanted).contains(got) =>
         {

@@ -100,11 +100,14 @@ impl Stream {
 
     /// Bytes that wait to be read, as FIONREAD has it.
     pub fn available(&self) -> c_int {
+        // A program may do nothing but ask.
+        crate::session::pump();
         clamp(self.socket.available())
     }
 
     /// Bytes written and not acknowledged, as SIOCOUTQ has it.
     pub fn unacknowledged(&self) -> c_int {
+        crate::session::pump();
         clamp(self.socket.unsent())
     }
 

@@ -22,6 +22,11 @@ impl State {
 
     /// What reading gives when no data waits: the error that waits, the end, or nothing yet.
     pub(super) fn at_the_end(&mut self) -> Option<Result<usize, Errno>> {
+        // What the peer has ended has ended, whatever came of what was written afterwards: that is for the
+        // next write to tell, or SO_ERROR.
+        if self.peer_closed {
+            return Some(Ok(0));
+        }
         if let Some(error) = self.error.take() {
             return Some(Err(error));
         }

@@ -2,6 +2,7 @@
 
 use core::ffi::c_int;
 use libc::{sockaddr, socklen_t};
+use rustix::io::Errno;
 
 use super::{blocking, exports, kernel, points};
 use crate::raw::libc_return;
@@ -75,6 +76,15 @@ exports! {
             }
         }
         result
+    }
+
+    fn bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+        match stream::of(fd) {
+            None => kernel!(SYS_bind, fd, address, length) as c_int,
+            // It has its address. Behind the number of an accepted one is a socket of many, which has none
+            // and would take it.
+            Some(_) => libc_return(Err(Errno::INVAL)) as c_int,
+        }
     }
 
     fn listen(fd: c_int, backlog: c_int) -> c_int {

@@ -134,6 +134,7 @@ unsafe extern "C-unwind" fn by_number(
             }
             libc::SYS_sendmmsg => message::sendmmsg(fd, b as _, c as u32, d as c_int) as c_long,
             libc::SYS_socket => socket::socket(fd, second, c as c_int) as c_long,
+            libc::SYS_bind => socket::bind(fd, b as _, c as u32) as c_long,
             libc::SYS_listen => socket::listen(fd, second) as c_long,
             libc::SYS_accept => socket::accept(fd, b as _, c as _) as c_long,
             libc::SYS_accept4 => socket::accept4(fd, b as _, c as _, d as c_int) as c_long,
