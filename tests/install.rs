@@ -406,6 +406,56 @@ fn a_service_is_put_on_the_engine_and_taken_off_again() {
 }
 
 #[test]
+fn a_program_that_empties_its_environment_is_told_where_it_reads_another() {
+    let root = Root::new("cluster");
+    let starter = root.write("usr/bin/pg_ctlcluster", "");
+    std::fs::copy("/bin/sh", starter).expect("a program");
+    for (unit, program) in [
+        (
+            "postgresql@",
+            "-/usr/bin/pg_ctlcluster --skip-systemctl-redirect %i start",
+        ),
+        ("postgresql", "/bin/true"),
+    ] {
+        root.write(
+            &format!("lib/systemd/system/{unit}.service"),
+            &format!("[Service]\nExecStart={program}\n"),
+        );
+    }
+    let own = "# of the cluster\nLANG = 'C'\n";
+    let path = root.write("etc/postgresql/15/main/environment", own);
+    let is = || std::fs::read_to_string(&path).expect("it is there");
+    for engine in ["web", "default"] {
+        let enabled = outboard(&root, &["enable", "postgresql@15-main", "--engine", engine]);
+        let said = text(&enabled);
+        assert!(
+            enabled.status.success() && said.contains("main/environment"),
+            "{said}"
+        );
+        let socket = format!("OUTBOARD_SOCKET = '/run/outboard/{engine}.sock'\n");
+        let now = is();
+        assert!(now.starts_with(own) && now.contains(&socket), "{now}");
+        assert!(now.contains(&format!(
+            "LD_PRELOAD = '{}'\n",
+            env!("CARGO_BIN_EXE_outboard")
+        )));
+        assert_eq!(now.matches("OUTBOARD_SOCKET").count(), 1, "{now}");
+    }
+    assert!(
+        outboard(&root, &["disable", "postgresql@15-main"])
+            .status
+            .success()
+    );
+    assert_eq!(is(), own);
+    // What only stands for its clusters is not put on the engine in name.
+    let refused = outboard(&root, &["enable", "postgresql"]);
+    assert!(
+        !refused.status.success() && text(&refused).contains("'postgresql@*'"),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn a_service_that_cannot_run_on_it_is_refused_with_the_reason() {
     let root = Root::new("refused");
     let refused = |service: &str| {

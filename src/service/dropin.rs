@@ -19,6 +19,15 @@ pub struct Wanted<'a> {
     pub needs_unix_sockets: bool,
 }
 
+/// What the program has to find in its environment.
+pub fn variables(engine: &str, strict: bool, library: &Path) -> [(&'static str, String); 3] {
+    [
+        ("LD_PRELOAD", library.display().to_string()),
+        ("OUTBOARD_SOCKET", format!("/run/outboard/{engine}.sock")),
+        ("OUTBOARD_STRICT", u8::from(strict).to_string()),
+    ]
+}
+
 /// Its text.
 pub fn text(wanted: &Wanted<'_>) -> String {
     let Wanted {
@@ -26,13 +35,11 @@ pub fn text(wanted: &Wanted<'_>) -> String {
     } = wanted;
     let mut text = format!(
         "{MARK} {service}`; `outboard service disable {service}` takes it back.\n{ENGINE}{engine}\n\
-         [Unit]\nWants=outboard@{engine}.service\nAfter=outboard@{engine}.service\n\n\
-         [Service]\nEnvironment=LD_PRELOAD={}\n\
-         Environment=OUTBOARD_SOCKET=/run/outboard/{engine}.sock\n\
-         Environment=OUTBOARD_STRICT={}\n",
-        wanted.library.display(),
-        u8::from(wanted.strict),
+         [Unit]\nWants=outboard@{engine}.service\nAfter=outboard@{engine}.service\n\n[Service]\n"
     );
+    for (name, value) in variables(engine, wanted.strict, wanted.library) {
+        let _ = writeln!(text, "Environment={name}={value}");
+    }
     if wanted.needs_unix_sockets {
         let _ = writeln!(
             text,

@@ -5,8 +5,10 @@
 //! | here | what is asked for, and what is said of it |
 //! | `unit` | what a unit of systemd's says of its program |
 //! | `dropin` | the file that is written beside it |
+//! | `environment` | where else a program gets its environment from |
 
 mod dropin;
+mod environment;
 mod unit;
 
 use anyhow::{Context, Result, bail};
@@ -85,6 +87,12 @@ fn enable(of: &Of, engine: &str, strict: bool) -> Result<()> {
     let service = &of.service;
     let unit = Unit::find(&of.root, service)?;
     let program = unit.program()?;
+    if program.file_name().is_some_and(|name| name == "true") {
+        bail!(
+            "{service} starts nothing itself, but others do with it: name those, which \
+             `systemctl list-units '{service}@*'` shows"
+        );
+    }
     let place = below(&of.root, &program);
     crate::run::program::check(&place)
         .with_context(|| format!("{service} stays on the kernel: {}", program.display()))?;
@@ -101,6 +109,14 @@ fn enable(of: &Of, engine: &str, strict: bool) -> Result<()> {
         Ok(inside) => Path::new("/").join(inside),
         Err(_) => library,
     };
+    if let Some(file) = environment::file(&of.root, service, &program) {
+        let variables = dropin::variables(engine, strict, &library);
+        environment::write(&file, &variables)?;
+        println!(
+            "wrote {}, from which the program gets its environment",
+            file.display()
+        );
+    }
     let text = dropin::text(&dropin::Wanted {
         service,
         engine,
@@ -129,6 +145,9 @@ fn disable(of: &Of) -> Result<()> {
     let service = &of.service;
     let path = dropin::remove(&of.root, service)?;
     println!("removed {}", path.display());
+    if let Some(file) = environment::remove(&of.root, service)? {
+        println!("took out of {} what was added to it", file.display());
+    }
     reload(&of.root)?;
     println!("{service} runs on the kernel from its next start on: systemctl restart {service}");
     Ok(())

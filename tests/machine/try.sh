@@ -32,16 +32,57 @@ systemd-analyze verify outboard@default.service
 systemd-analyze security --threshold=30 --no-pager outboard@default.service | tail -1
 
 echo "-- ready when it says so, as a user of its own"
-. /out/hour-service.sh
+systemctl enable --now outboard@default
 answers
 [ "$(ps -o user= -p "$(pid outboard@default)")" = outboard ]
 [ "$(systemctl show -P WatchdogUSec outboard@default)" = 30s ]
 
 echo "-- a service on it"
+outboard service enable nginx
+systemctl restart nginx
 await is_offloaded
 await fetch
 outboard explain "$(pid nginx)"
 systemctl is-active nginx
+
+echo "-- others, as their distribution starts them"
+cat >/etc/haproxy/haproxy.cfg <<'END' || true
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 30s
+  timeout server 30s
+frontend all
+  bind 10.79.0.1:8081
+  http-request return status 200 content-type text/plain string "hello"
+END
+sed -i 's/^-l .*/-l 10.79.0.1/' /etc/memcached.conf || true
+cluster=$(ls /etc/postgresql/*/main/environment 2>/dev/null | head -1 || true)
+if [ -n "$cluster" ]; then
+    cluster=$(dirname "$cluster")
+    echo "listen_addresses = '10.79.0.1'" >>"$cluster/postgresql.conf"
+    cp -p "$cluster/environment" /tmp/environment
+fi
+version=$(basename "$(dirname "${cluster:-/none/none}")")
+for one in haproxy:8081:haproxy memcached:11211:memcached "postgresql@$version-main:5432:postgres"; do
+    IFS=: read -r service port program <<<"$one"
+    if ! systemctl cat "$service" >/dev/null 2>&1 || [ "$version:$program" = none:postgres ]; then
+        echo "NOT HERE: $program"
+        continue
+    fi
+    outboard service enable "$service"
+    systemctl restart "$service"
+    takes_it() { outboard ss -aHp sport = ":$port" | grep -q "LISTEN.*$program"; }
+    await takes_it
+    ip netns exec client timeout 5 bash -c ": <>/dev/tcp/10.79.0.1/$port"
+    outboard service disable "$service"
+    systemctl restart "$service"
+    is_left() { ! takes_it; }
+    await is_left
+    ip netns exec client timeout 5 bash -c ": <>/dev/tcp/10.79.0.1/$port"
+    systemctl stop "$service"
+done
+[ -z "$cluster" ] || cmp "$cluster/environment" /tmp/environment
 
 echo "-- reload"
 echo 'drain_seconds = 1' >>/etc/outboard/default.toml
@@ -51,26 +92,6 @@ echo 'drain_seconds = "x"' >/etc/outboard/default.toml
 if systemctl reload outboard@default; then echo "a wrong file was taken"; exit 1; fi
 systemctl is-active outboard@default
 printf 'interface = "eth1"\ndrain_seconds = 1\n' >/etc/outboard/default.toml
-
-echo "-- upgraded while it runs: who was served goes on, and attaches to the new engine"
-# The same programs again, as new files: what runs keeps those that it began with.
-make() {
-    for file in /usr/bin/outboard /usr/lib/outboard/liboutboard_preload.so; do
-        cp "$file" "$file.new"
-        mv "$file.new" "$file"
-    done
-}
-before=$(pid nginx)
-engine=$(pid outboard@default)
-. /out/hour-upgrade.sh
-await answers
-[ "$(pid outboard@default)" != "$engine" ]
-await is_offloaded
-await fetch
-[ "$(pid nginx)" = "$before" ]
-grep -q 'liboutboard_preload.so (deleted)' "/proc/$before/maps"
-cmp -s /usr/bin/outboard "/proc/$(pid outboard@default)/exe"
-outboard explain "$before" | grep engine
 
 echo "-- killed, it comes back, and the kernel serves meanwhile"
 before=$(pid outboard@default)
@@ -95,7 +116,9 @@ systemctl daemon-reload
 
 echo "-- taken back"
 await is_offloaded
-. /out/hour-off.sh
+outboard service disable nginx
+systemctl restart nginx
+systemctl disable --now outboard@default
 [ ! -e /etc/systemd/system/nginx.service.d ]
 await fetch
 [ "$(systemctl is-failed outboard@default)" != failed ]
