@@ -26,6 +26,16 @@ case "${1:-}" in
         ;;
 esac
 
+# The demo cannot do without, so that nothing is built in vain.
+if [ "$1" = demo ]; then
+    read -r inside outside count </proc/self/uid_map
+    if [ "$(id -u)" -ne 0 ] || [ "$inside $outside $count" != "0 0 4294967295" ]; then
+        echo "make demo needs root of the machine, since the kernel lets nobody else load the engine's XDP" \
+            "program, not even in a user namespace; run: make build && sudo target/release/outboard demo" >&2
+        exit 1
+    fi
+fi
+
 PATH="$PATH:/usr/sbin:/sbin"
 missing=
 for entry in $wanted; do

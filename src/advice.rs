@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 use std::io::{Error, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use stateless::responder::run::{Listen, refuse_taken};
 
@@ -21,12 +21,18 @@ pub fn plain(message: &str) -> String {
 /// Why nobody can listen on an address.
 pub fn listening(address: SocketAddr, error: &Error) -> anyhow::Error {
     let (ip, port) = (address.ip(), address.port());
-    let listen = Listen {
-        address: Some(ip).filter(|ip| !ip.is_unspecified()),
-        ports: port..=port,
+    let loopbacks: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    // Where all are meant, who has the port of a loopback is in the way, too.
+    let addresses = match ip.is_unspecified() {
+        true => vec![None, Some(loopbacks[0]), Some(loopbacks[1])],
+        false => vec![Some(ip)],
     };
+    let listen = addresses.into_iter().map(|address| Listen {
+        address,
+        ports: port..=port,
+    });
     match error.kind() {
-        ErrorKind::AddrInUse => match refuse_taken(&[listen]) {
+        ErrorKind::AddrInUse => match refuse_taken(&listen.collect::<Vec<_>>()) {
             Err(taken) => anyhow!("cannot listen on {address}: {taken}"),
             Ok(()) => {
                 anyhow!("cannot listen on {address}: something else has that port (ss -tlnp)")

@@ -61,6 +61,13 @@ pub struct Args {
     ignore_netfilter: bool,
 }
 
+impl Args {
+    /// Whether nothing is to be started.
+    pub fn only_checks(&self) -> bool {
+        self.check
+    }
+}
+
 /// Runs the engine until a signal.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.check {

@@ -12,6 +12,7 @@ mod demo;
 mod engine;
 mod explain;
 mod generate;
+mod habits;
 mod lab;
 mod load;
 mod log;
@@ -71,20 +72,33 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     dispatch(cli.command).unwrap_or_else(|error| {
         closed_pipe::remark(format_args!("outboard: {error:#}"));
         ExitCode::FAILURE
     })
 }
 
+/// Ends with what is wrong with the command line, or with the help that was asked for.
+fn refuse(error: &clap::Error) -> ! {
+    let command = std::env::args().nth(1).unwrap_or_default();
+    match habits::instead(&command, error) {
+        Some(instead) => {
+            closed_pipe::remark(format_args!("outboard: {instead}"));
+            std::process::exit(error.exit_code());
+        }
+        None => error.exit(),
+    }
+}
+
 impl Command {
     /// Whether it does its work also where nobody reads what it prints, because it serves others.
     fn outlives_its_reader(&self) -> bool {
-        matches!(
-            self,
-            Command::Engine(_) | Command::Serve(_) | Command::Run(_)
-        )
+        match self {
+            Command::Engine(args) => !args.only_checks(),
+            Command::Serve(_) | Command::Run(_) => true,
+            _ => false,
+        }
     }
 }
 

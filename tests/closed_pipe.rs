@@ -1,6 +1,8 @@
 //! What commands do when nobody reads what they say, as behind `| head -1`: none panics.
 #![forbid(unsafe_code)]
 
+use lab::outboard::Outboard;
+use lab::{Side, World};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt;
@@ -41,6 +43,87 @@ fn a_command_whose_work_is_its_output_ends_by_sigpipe_without_a_word() {
         .stdout(unread())
         .status();
     assert_eq!(status.expect("it runs").signal(), Some(SIGPIPE));
+}
+
+#[test]
+fn no_command_panics_when_nobody_reads_it() {
+    let test = "no_command_panics_when_nobody_reads_it";
+    if lab::skip_without(test, &[]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let beside = Outboard::new(Path::new(OUTBOARD), &world);
+    let engine = beside.start_engine(&world, None).expect("an engine");
+    let own = Side::Server.ipv4().to_string();
+    let address = (Side::Server.ipv4(), 8080).into();
+    let server = beside
+        .start_serve(&world, world.scratch(), address)
+        .expect("a server");
+    let pid = server.id().to_string();
+    let url = format!("http://{own}:8080/");
+    let generated = world.scratch().join("generated").display().to_string();
+    let service = world.scratch().display().to_string();
+    let times = ["-a", "50us", "-p", "80us", "-o", "10us", "-e", "60us"];
+    let shared: &[&[&str]] = &[
+        &["--help"],
+        &["--version"],
+        &["help", "engine"],
+        &["ss", "-a"],
+        &["ss", "-a", "--json"],
+        &["top", "-n", "2", "--interval", "100ms"],
+        &["stats"],
+        &["stats", "--prometheus"],
+        &["reload"],
+        &["explain", &pid],
+        &["explain", "--json", &pid],
+        &["capture", "--seconds", "1", "-w", "-"],
+        &["service", "list", "--root", &service],
+        &["service", "enable", "no-such", "--root", &service],
+        &["engine", "--check", "-i", "lo"],
+        &["engine", "-i", "no-such-iface"],
+        &["serve", "/nonexistent", "-p", "8081"],
+        &["respond", "-i", "no-such-iface", "-p", "80"],
+        &["run", "--", "echo", "hello"],
+        &["load", "nonsense"],
+        &["lab", "list"],
+        &["lab", "run", "no-such"],
+        &["generate", &generated],
+    ];
+    let plan = [&["plan"], &times[..]].concat();
+    let commands = shared.iter().copied().chain([&plan[..]]);
+    for arguments in commands {
+        // Nobody reads what it says, what it complains of, or either.
+        for (out, err) in [(true, false), (false, true), (true, true)] {
+            let mut command = Command::new(OUTBOARD);
+            command
+                .args(arguments)
+                .env("OUTBOARD_SOCKET", beside.socket())
+                .stdin(Stdio::null())
+                .stdout(if out { unread() } else { Stdio::null() })
+                .stderr(if err { unread() } else { Stdio::piped() });
+            let output = command.output().expect("it runs");
+            let said = String::from_utf8_lossy(&output.stderr);
+            let status = output.status;
+            let is_plain = matches!(status.code(), Some(0..=2)) || status.signal() == Some(SIGPIPE);
+            assert!(is_plain, "{arguments:?} {out} {err}: {status} {said}");
+            assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+        }
+    }
+    // From where clients are.
+    for further in [&["--json"][..], &["--csv"], &[]] {
+        let status = world.on(Side::Client, || {
+            let mut load = Command::new(OUTBOARD);
+            load.args(["load", &url, "--sockets", "--close", "-n", "50"])
+                .args(further)
+                .stdout(unread());
+            Ok(load.status()?)
+        });
+        let status = status.expect("it runs");
+        let is_plain = matches!(status.code(), Some(0 | 1)) || status.signal() == Some(SIGPIPE);
+        assert!(is_plain, "{further:?}: {status}");
+    }
+    server.stop(LIMIT).expect("an end");
+    engine.stop(LIMIT).expect("an end");
 }
 
 #[test]

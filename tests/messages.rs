@@ -186,6 +186,217 @@ fn what_other_load_generators_can_is_explained() {
 }
 
 #[test]
+fn a_body_or_a_switch_where_a_number_belongs_is_understood() {
+    let load = ["load", "http://10.77.0.1/"];
+    for (arguments, part) in [
+        (["-d", "@body"], "requests have no bodies"),
+        (["-d", "10x"], "is no unit"),
+        (["-k", "all"], "how many requests a connection has"),
+    ] {
+        says(&[&load[..], &arguments].concat(), &[part]);
+    }
+}
+
+/// Options of a tool that people come from, with a value where they want one, and what is said of each
+/// that is not here.
+type Habit = (&'static [&'static str], &'static str);
+
+#[test]
+fn no_option_of_another_tool_is_merely_unknown() {
+    // wrk and wrk2, h2load, oha, ab, as their manuals list them; then ss(8), nginx, servers of files, tcpdump
+    // and top. What both have is tried elsewhere.
+    let load: &[Habit] = &[
+        (&["-v", "-V", "--version"], "outboard --version"),
+        (
+            &[
+                "-U",
+                "-B",
+                "--u_latency",
+                "--batch_latency",
+                "--latency-correction",
+            ],
+            "--latency",
+        ),
+        (&["-r", "--rps=5"], "-R RATE"),
+        (&["--rate-period=1s"], "of a second"),
+        (&["--warm-up-time=3"], "--ramp"),
+        (
+            &["-T", "-C", "-A", "-a", "-P", "--host=x", "--accept=x"],
+            "-H",
+        ),
+        (
+            &[
+                "-b",
+                "-F",
+                "-Z",
+                "--body-path=x",
+                "--body-path-lines=x",
+                "-u",
+            ],
+            "no bodies",
+        ),
+        (&["--data=x", "--body=x", "--form=x"], "no bodies"),
+        (
+            &[
+                "-p",
+                "-w",
+                "-W",
+                "-f",
+                "--no-tls-proto=x",
+                "--max-concurrent-streams=2",
+            ],
+            "HTTP/1.1",
+        ),
+        (
+            &[
+                "--header-table-size=1",
+                "--encoder-header-table-size=1",
+                "--no-udp-gso",
+            ],
+            "HTTP/1.1",
+        ),
+        (
+            &["--http2", "--h1", "--alpn-list=h2", "--npn-list=h2"],
+            "HTTP/1.1",
+        ),
+        (
+            &[
+                "--ktls",
+                "--sni=x",
+                "--groups=x",
+                "--tls13-ciphers=x",
+                "--ciphers=x",
+            ],
+            "no TLS",
+        ),
+        (
+            &["--cacert=x", "--cert=x", "--key=x", "--insecure"],
+            "no TLS",
+        ),
+        (
+            &[
+                "-e",
+                "-g",
+                "-o",
+                "--output=x",
+                "--output-format=x",
+                "--log-file=x",
+            ],
+            "--json",
+        ),
+        (&["-j", "--db-url=x"], "--json"),
+        (&["-I"], "--head"),
+        (&["-X"], "--head"),
+        (
+            &["-m=POST", "--method=POST"],
+            "no bodies|have a body|carry a body",
+        ),
+        (
+            &[
+                "--no-tui",
+                "--no-color",
+                "--fps=1",
+                "--stats-success-breakdown",
+            ],
+            "-q",
+        ),
+        (&["--burst-delay=1s", "--burst-rate=2"], "even"),
+        (
+            &[
+                "--urls-from-file",
+                "--rand-regex-url",
+                "--base-uri=x",
+                "--max-repeat=1",
+            ],
+            "--path",
+        ),
+        (&["--connect-timeout=1s", "-N"], "--timeout"),
+        (
+            &["--timing-script-file=x", "-s=x.lua", "--script=x.lua"],
+            "no scripts",
+        ),
+        (
+            &[
+                "-4",
+                "-6",
+                "--ipv4",
+                "--ipv6",
+                "--connect-to=x",
+                "--unix-socket=x",
+            ],
+            "into the URL",
+        ),
+        (&["-l"], "--verify"),
+        (&["--disable-compression"], "-H"),
+        (&["--disable-keepalive"], "--close"),
+        (&["-t=4", "--threads=4"], "one thread"),
+        (&["-z=10s", "-D=10"], "-d TIME"),
+        (&["--qps=5"], "-R RATE"),
+        (&["-x=http://10.0.0.1/", "--proxy=x"], "no proxy"),
+        (&["--redirect=0"], "not followed"),
+    ];
+    let ss: &[Habit] = &[
+        (&["-V", "--version"], "outboard --version"),
+        (&["-Q", "--no-queues"], "--json"),
+        (&["-B", "--bound-inactive"], "ss(8)"),
+        (&["--bpf-maps"], "kernel's"),
+    ];
+    let engine: &[Habit] = &[
+        (&["-t", "-T"], "--check"),
+        (&["-s"], "outboard reload"),
+        (&["-g", "-p"], "-"),
+        (&["-d", "--daemon"], "foreground"),
+        (&["-v", "-V"], "outboard --version"),
+    ];
+    let serve: &[Habit] = &[
+        (&["-b", "--bind=::1", "--addr=::1"], "-L ADDR:PORT"),
+        (&["-d", "--directory=x"], "outboard serve DIR"),
+        (&["--browse"], "--list"),
+        (&["-D", "--daemon"], "foreground"),
+        (&["-c"], "--help"),
+    ];
+    let respond: &[Habit] = &[
+        (&["-b", "--bind=::1"], "-L ADDR:PORT"),
+        (&["-d", "--directory=x"], "--objects"),
+        (&["-D"], "foreground"),
+    ];
+    let capture: &[Habit] = &[
+        (&["-i", "--interface=x"], "--engine"),
+        (&["-n", "-s", "-U"], "so anyway"),
+        (&["-c"], "--seconds"),
+        (&["-r"], "tshark -r"),
+        (&["-G", "-C"], "--seconds"),
+    ];
+    let top: &[Habit] = &[(&["-d", "--delay=1"], "--interval")];
+    let commands: [(&[&str], &[Habit]); 7] = [
+        (&["load", "http://10.77.0.1/"], load),
+        (&["ss"], ss),
+        (&["engine", "-i", "lo"], engine),
+        (&["serve", "/tmp", "-p", "8000"], serve),
+        (&["respond", "-i", "lo", "-p", "8000"], respond),
+        (&["capture", "-w", "/dev/null"], capture),
+        (&["top"], top),
+    ];
+    for (command, habits) in commands {
+        for (options, words) in habits {
+            for option in *options {
+                let mut tried = Command::new(OUTBOARD);
+                tried.args(command).arg(option);
+                let said = complaint(tried);
+                let explained = words.split('|').any(|word| said.contains(word));
+                let one_line = said.trim_end().lines().count() == 1;
+                assert!(explained && one_line, "{} {option}: {said}", command[0]);
+            }
+        }
+    }
+    // One that nobody has is still answered by what there is.
+    says(
+        &["load", "http://10.77.0.1/", "--no-such"],
+        &["Usage: outboard load"],
+    );
+}
+
+#[test]
 fn who_cannot_listen_learns_why() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("bound").to_string();
@@ -194,6 +405,10 @@ fn who_cannot_listen_learns_why() {
         &["serve", "-L", &address, "/tmp"],
         &["cannot listen on", "is taken", &own, "use another port"],
     );
+    let port = taken.local_addr().expect("bound").port().to_string();
+    says(&["serve", "-p", &port, "/tmp"], &["is taken", &own]);
+    says(&["serve", "-p", "80000", "/tmp"], &["80000"]);
+    says(&["serve", "/tmp"], &["--listen", "--port"]);
     says(
         &["serve", "-L", "192.0.2.77:8000", "/tmp"],
         &["192.0.2.77 is no address of this machine", "`ip addr`"],
@@ -254,6 +469,41 @@ fn nobody_is_told_before_anything_begins() {
     let said = as_nobody(&["serve", "-L", "127.0.0.1:81", "/tmp"]);
     assert!(said.contains("ports below 1024 need root"), "{said}");
     std::fs::remove_file(own).expect("it is there");
+}
+
+#[test]
+fn make_demo_says_before_it_builds_that_it_needs_root() {
+    let test = "make_demo_says_before_it_builds_that_it_needs_root";
+    if lab::skip_without(test, &["make"]) {
+        return;
+    }
+    // Nobody must be able to read it.
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let own = std::env::temp_dir().join(format!("outboard-make-demo-{}", std::process::id()));
+    std::fs::create_dir_all(own.join("scripts")).expect("a directory");
+    for file in ["Makefile", "scripts/deps.sh"] {
+        std::fs::copy(here.join(file), own.join(file)).expect("a copy");
+    }
+    let mut make = Command::new("make");
+    make.args(["-s", "demo", "CARGO=echo it builds"])
+        .current_dir(&own)
+        .uid(NOBODY)
+        .gid(NOBODY);
+    let output = make.output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && output.stdout.is_empty(),
+        "{output:?}"
+    );
+    let mut lines = said.lines();
+    let first = lines.next().unwrap_or("");
+    assert!(
+        first.contains("needs root of the machine")
+            && first.ends_with("sudo target/release/outboard demo"),
+        "{said}"
+    );
+    assert!(lines.all(|line| line.starts_with("make")), "{said}");
+    std::fs::remove_dir_all(own).expect("it is there");
 }
 
 /// A path that everybody may read and run from.

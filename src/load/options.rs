@@ -36,13 +36,13 @@ pub struct Args {
     #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     pub requests: Option<u64>,
     /// Begin nothing more after this time, such as 500ms, 10s, 2m [default: 10s; with -n: none]
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = lasting)]
     pub duration: Option<Duration>,
     /// Let the rate, or the number of connections, rise to its full height for so long
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
     pub ramp: Duration,
     /// Requests in each connection; 0: it is opened and held [default: as many as possible]
-    #[arg(short = 'k', long, value_name = "N")]
+    #[arg(short = 'k', long, value_name = "N", value_parser = per_connection)]
     pub keep_alive: Option<u32>,
     /// One request in each connection (as -k 1)
     #[arg(long, conflicts_with = "keep_alive")]
@@ -173,7 +173,8 @@ impl Foreign {
                 self.threads.is_some_and(|threads| threads != 1),
                 "-t",
                 "the client is one thread on one receive queue, which is seldom the limit; for \
-                 more, start it several times, each with its own --ports",
+                 more, start it several times, each with its own --ports; how long it lasts is -d TIME, \
+                 and how long an answer may take --timeout TIME",
             ),
             (
                 self.script.is_some(),
@@ -380,6 +381,25 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
         (Ok(first), Ok(last)) if first >= 1 && first <= last => Ok((first, last)),
         _ => Err("write ports as 10240-65535".into()),
     }
+}
+
+/// How long a load lasts. Elsewhere `-d` is a body.
+fn lasting(text: &str) -> Result<Duration, String> {
+    duration(text).map_err(|wrong| match text.starts_with(|c: char| c.is_ascii_digit()) {
+        true => wrong,
+        false => "-d is for how long here, such as 10s; requests have no bodies, since a stateless client \
+                  has none to repeat: use oha or h2load"
+            .into(),
+    })
+}
+
+/// How many requests a connection has. Elsewhere `-k` has no value, and asks for what is so anyway here.
+fn per_connection(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| {
+        "-k says how many requests a connection has; without it connections are kept alive, and \
+         --close makes one for each request"
+            .into()
+    })
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

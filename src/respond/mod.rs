@@ -37,8 +37,16 @@ pub struct Args {
     #[arg(short, long, value_name = "IFACE")]
     interface: String,
     /// What to answer on; without an address, on all of the interface's
-    #[arg(short = 'L', long, value_name = "[ADDR]:PORT[-PORT]", required = true)]
+    #[arg(
+        short = 'L',
+        long,
+        value_name = "[ADDR]:PORT[-PORT]",
+        required_unless_present = "ports"
+    )]
     listen: Vec<Listen>,
+    /// The same, for ports on all of the interface's addresses
+    #[arg(short = 'p', long = "port", value_name = "PORT[-PORT]", value_parser = ports_alone)]
+    ports: Vec<Listen>,
     /// How frames get in and out: in place in the driver; to this process by AF_XDP, with several
     /// segments a response; or by a netfilter queue
     #[arg(long, value_enum, default_value_t = Way::Xdp)]
@@ -158,7 +166,7 @@ fn options(args: &Args) -> Result<Options> {
         Interface::find(&args.interface).with_context(|| format!("-i {}", args.interface))?;
     Ok(Options {
         interface,
-        listen: args.listen.clone(),
+        listen: [&args.listen[..], &args.ports].concat(),
         vlans: args.vlan.clone(),
         mode: match args.mode {
             Way::Xdp => Mode::Xdp,
@@ -173,6 +181,14 @@ fn options(args: &Args) -> Result<Options> {
         queue: args.queue,
         witness: args.witness,
     })
+}
+
+/// Ports without an address.
+fn ports_alone(text: &str) -> Result<Listen, String> {
+    match text.parse() {
+        Ok(listen @ Listen { address: None, .. }) => Ok(listen),
+        _ => Err("write a port or a range of them, such as 80 or 8000-8009".into()),
+    }
 }
 
 fn settings(args: &Args, options: &Options) -> Result<Settings> {
@@ -238,6 +254,16 @@ fn tables(args: &Args, settings: &Settings) -> Result<Tables> {
 #[cfg(test)]
 mod tests {
     use super::parse_key;
+
+    #[test]
+    fn a_port_has_no_address() {
+        let ports = |text| super::ports_alone(text).map(|listen| listen.ports);
+        assert_eq!(ports("80"), Ok(80..=80));
+        assert_eq!(ports(":8000-8009"), Ok(8000..=8009));
+        for wrong in ["10.0.0.1:80", "0", "http", ""] {
+            assert!(ports(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_key_is_thirty_two_digits() {

@@ -34,8 +34,12 @@ pub struct Args {
     /// The directory; nothing outside it is ever served
     directory: PathBuf,
     /// Address and port to listen on; without an address, all of this machine's
-    #[arg(short = 'L', long, value_name = "[ADDR]:PORT", value_parser = address)]
-    listen: SocketAddr,
+    #[arg(short = 'L', long, value_name = "[ADDR]:PORT", value_parser = address,
+          required_unless_present = "port")]
+    listen: Option<SocketAddr>,
+    /// The port to listen on, at every address of this machine (as -L :PORT)
+    #[arg(short, long, value_name = "PORT", conflicts_with = "listen")]
+    port: Option<u16>,
     /// The engine's name
     #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME, value_parser = crate::advice::engine_name)]
     engine: String,
@@ -93,9 +97,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
             Session::unattached(&socket, "outboard serve")
         }
     };
+    let everywhere = (Ipv6Addr::UNSPECIFIED, args.port.unwrap_or_default());
+    let address = args.listen.unwrap_or(everywhere.into());
     let listener = session
-        .listen(args.listen, BACKLOG)
-        .map_err(|error| crate::advice::listening(args.listen, &error.into()))?;
+        .listen(address, BACKLOG)
+        .map_err(|error| crate::advice::listening(address, &error.into()))?;
     let by = if listener.is_offloaded() {
         "engine"
     } else {
