@@ -37,6 +37,34 @@ fn await_line(
 }
 
 #[test]
+fn a_server_that_the_engine_never_takes_is_explained_where_it_is_awaited() {
+    let test = "a_server_that_the_engine_never_takes_is_explained_where_it_is_awaited";
+    if lab::skip_without(test, &["sleep"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let sleeping = world.program(lab::Side::Server, "sleep").arg("600");
+    let mut sleeping = sleeping.start().expect("it starts");
+    let limit = Duration::from_millis(50);
+    let error = outboard
+        .wait_until_taken(&mut sleeping, limit, 80, || true)
+        .expect_err("it listens nowhere");
+    let said = error.to_string();
+    let pid = sleeping.id().to_string();
+    let (before, explained) = said
+        .split_once("outboard explain says: ")
+        .expect("explained");
+    assert!(before.contains("is not ready after"), "{said}");
+    assert!(explained.contains(&pid), "{said}");
+    sleeping.kill().expect("killed");
+    engine.stop(LIMIT).expect("an end");
+}
+
+#[test]
 fn io_uring_is_refused_and_this_is_said() {
     if lab::skip_without("io_uring_is_refused_and_this_is_said", &["python3"]) {
         return;

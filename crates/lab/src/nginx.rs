@@ -62,11 +62,11 @@ impl Nginx {
             .log(directory.join("output.log"))
             .start()?;
         let pid = master.id();
-        master.wait_until(LIMIT, || {
-            !sampler::children(pid).is_empty()
-                && world.is_reached(Self::address())
-                && outboard.is_none_or(|outboard| outboard.takes(Self::address().port()))
-        })?;
+        let is_up = || !sampler::children(pid).is_empty() && world.is_reached(Self::address());
+        match outboard {
+            Some(outboard) => outboard.wait_until_taken(&mut master, LIMIT, PORT, is_up)?,
+            None => master.wait_until(LIMIT, is_up)?,
+        }
         let worker = *sampler::children(pid)
             .first()
             .context("nginx has no worker")?;

@@ -3,7 +3,7 @@
 use crate::process::{Process, Program};
 use crate::tool;
 use crate::world::{Side, World};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -101,8 +101,8 @@ impl Outboard {
             .args(["--idle-timeout", "3600", "--drain", "3600"])
             .log(world.scratch().join("serve.log"))
             .start()?;
-        server.wait_until(STARTING, || {
-            world.is_reached(address) && self.takes(address.port())
+        self.wait_until_taken(&mut server, STARTING, address.port(), || {
+            world.is_reached(address)
         })?;
         Ok(server)
     }
@@ -120,6 +120,33 @@ impl Outboard {
                     .as_str()
                     .is_some_and(|local| local.ends_with(&end))
         })
+    }
+
+    /// Waits until the engine takes the connections of a port of a server that was started on it, and until
+    /// `also` holds.
+    ///
+    /// # Errors
+    /// As those of [`Process::wait_until`], with what `outboard explain` says of the server: a library of
+    /// another version than the engine's, say, leaves it to the kernel without a word of its own.
+    pub fn wait_until_taken(
+        &self,
+        server: &mut Process,
+        limit: Duration,
+        port: u16,
+        mut also: impl FnMut() -> bool,
+    ) -> Result<()> {
+        let pid = server.id().to_string();
+        server
+            .wait_until(limit, || also() && self.takes(port))
+            .map_err(|error| {
+                let mut explain = Command::new(&self.binary);
+                explain
+                    .args(["explain", &pid])
+                    .env("OUTBOARD_SOCKET", &self.socket);
+                let said = tool::output(&mut explain, "outboard explain");
+                let said = said.unwrap_or_else(|error| format!("{error:#}"));
+                anyhow!("{error:#}; outboard explain says: {}", said.trim_end())
+            })
     }
 
     /// The engine's sockets, listeners included, as `outboard ss --json` tells of them.

@@ -88,7 +88,7 @@ impl Bench for Echo {
             .log(world.scratch().join("sockperf.log"))
             .start()?;
         if let Some(outboard) = bed.outboard() {
-            server.wait_until(STARTING, || outboard.takes(PORT))?;
+            outboard.wait_until_taken(&mut server, STARTING, PORT, || true)?;
         }
         let client = world
             .program(Side::Client, "sockperf")

@@ -216,7 +216,7 @@ fn exchange(bed: &Bed, server: Side, kind: &str, size: &str, window: Duration) -
         .log(bed.world().scratch().join("sockperf.log"))
         .start()?;
     if let (Side::Server, Some(outboard)) = (server, bed.outboard()) {
-        serving.wait_until(STARTING, || outboard.takes(PORT))?;
+        outboard.wait_until_taken(&mut serving, STARTING, PORT, || true)?;
     }
     let asking = sockperf(bed, client)
         .args([kind, "--tcp", "-i", &address, "-p", &port, "-m", size])

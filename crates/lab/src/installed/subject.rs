@@ -124,9 +124,11 @@ impl Subject {
             .log(self.world.scratch().join(format!("{name}.log")))
             .start()?;
         let address: SocketAddr = (Side::Server.ipv4(), port).into();
-        process.wait_until(STARTING, || {
-            self.world.is_reached(address) && outboard.is_none_or(|outboard| outboard.takes(port))
-        })?;
+        let is_up = || self.world.is_reached(address);
+        match outboard {
+            Some(outboard) => outboard.wait_until_taken(&mut process, STARTING, port, is_up)?,
+            None => process.wait_until(STARTING, is_up)?,
+        }
         Ok(process)
     }
 

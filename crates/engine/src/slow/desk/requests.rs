@@ -416,7 +416,10 @@ impl Desk {
         let own = rustix::process::geteuid().as_raw();
         match self.control.client(slot) {
             Some(client) if client.uid == 0 || client.uid == own => Ok(()),
-            _ => refuse(Errno::PERM, "for root and the engine's own user"),
+            _ => refuse(
+                Errno::PERM,
+                "this is for root and the engine's own user; use sudo",
+            ),
         }
     }
 }
