@@ -215,6 +215,27 @@ fn an_engine_is_scraped_and_its_health_is_asked_for() {
         of(&format!("outboard_listener_dropped_total{{{full}}}")),
         0.0
     );
+    let denied = format!("{listener},reason=\"denied\"");
+    assert_eq!(
+        of(&format!("outboard_listener_dropped_total{{{denied}}}")),
+        0.0
+    );
+    // What a worker and its device count is told of it.
+    for name in [
+        "rx_frames",
+        "rx_batches",
+        "tx_frames",
+        "tx_large",
+        "local_frames",
+    ] {
+        of(&format!("outboard_{name}_total{{worker=\"0\"}}"));
+    }
+    assert!(of("outboard_rx_frames_total{worker=\"0\"}") >= 3.0);
+    assert!(of("outboard_queue_frames_total{queue=\"0\",worker=\"0\"}") >= 3.0);
+    for sample in samples.keys() {
+        let of_device = sample.starts_with("outboard_device_total");
+        assert!(!of_device || sample.contains("worker=\"0\""), "{sample}");
+    }
     assert!(!body.contains(":8081"), "what has ended is gone: {body}");
     let sessions = samples
         .keys()

@@ -15,6 +15,11 @@ impl Clock {
         Self { start: raw() }
     }
 
+    /// When it began, by the machine's monotonic clock, in nanoseconds.
+    pub fn began_ns(&self) -> u64 {
+        self.start
+    }
+
     /// Now.
     #[inline]
     pub fn now(&self) -> Instant {

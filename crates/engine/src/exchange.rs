@@ -38,7 +38,7 @@ pub const ROWS: usize = 24;
 /// Sessions whose counts fit in an answer.
 pub const SESSIONS: usize = 32;
 /// Listeners whose counts fit in an answer.
-pub const LISTENERS: usize = 32;
+pub const LISTENERS: usize = 24;
 
 /// A control connection: its slot, and which one of those that had this slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -10,6 +10,7 @@
 //!   1664  the host's armed word            (host arms, engine takes)
 //!   1792  who opens connections           (engine writes)
 //!   1920  the core that the host runs on   (host writes)
+//!   2048  when the host last accepted      (host writes)
 //!   4096  submission entries, completion entries, positions, send area, receive area, each on a page
 //!         of its own
 //! ```
@@ -49,6 +50,7 @@ pub(crate) const ENGINE_ARMED_AT: usize = 1536;
 pub(crate) const HOST_ARMED_AT: usize = 1664;
 pub(crate) const OPENING_AT: usize = 1792;
 pub(crate) const CORE_AT: usize = 1920;
+pub(crate) const ACCEPTED_AT: usize = 2048;
 
 const ENTRY_LEN: u64 = 32;
 /// A position, and how a thread sleeps on that connection.

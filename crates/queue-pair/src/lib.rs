@@ -32,6 +32,8 @@ mod sync;
 mod violation;
 
 #[cfg(not(loom))]
+mod accept_word;
+#[cfg(not(loom))]
 mod area;
 #[cfg(not(loom))]
 mod born_here;
@@ -39,7 +41,6 @@ mod born_here;
 pub mod control;
 #[cfg(not(loom))]
 mod copy;
-#[cfg(not(loom))]
 mod core_word;
 #[cfg(not(loom))]
 mod crowd;
@@ -72,12 +73,13 @@ pub use descriptor::{
 pub use violation::Violation;
 
 #[cfg(not(loom))]
+pub use accept_word::AcceptWord;
+#[cfg(not(loom))]
 pub use area::Area;
 #[cfg(not(loom))]
 pub use born_here::BornHere;
 #[cfg(not(loom))]
 pub use copy::{copy_across, copy_in, copy_out, copy_out_sum, read_in};
-#[cfg(not(loom))]
 pub use core_word::CoreWord;
 #[cfg(not(loom))]
 pub use crowd::Crowd;

@@ -5,6 +5,7 @@
 //! the header, maps the memory and keeps it from its children. Then each side owns its ends of the
 //! rings and armed words, and both see both areas.
 
+use crate::accept_word::AcceptWord;
 use crate::area::Area;
 use crate::armed::{Armed, Sleepers, Word};
 use crate::core_word::CoreWord;
@@ -42,6 +43,8 @@ pub struct EngineSide {
     pub opening: OpeningWord,
     /// On which core the host last ran, as it says.
     pub core: CoreWord,
+    /// When the host last accepted a connection, as it says.
+    pub accepted: AcceptWord,
     /// Where everything lies.
     pub layout: Layout,
     memory: Arc<Memory>,
@@ -68,6 +71,8 @@ pub struct HostSide {
     pub opening: OpeningWord,
     /// On which core the host last ran, for the engine to read.
     pub core: CoreWord,
+    /// When the host last accepted a connection, for the engine to read.
+    pub accepted: AcceptWord,
     /// Where everything lies.
     pub layout: Layout,
 }
@@ -140,6 +145,7 @@ impl EngineSide {
             sleepers: Sleepers::new(RegionWord::new(memory, layout::HOST_ARMED_AT)),
             opening: OpeningWord::new(RegionWord::new(memory, layout::OPENING_AT)),
             core: CoreWord::new(RegionWord::new(memory, layout::CORE_AT)),
+            accepted: AcceptWord::new(RegionWord::new(memory, layout::ACCEPTED_AT)),
             layout,
             memory: Arc::clone(memory),
         }
@@ -178,6 +184,7 @@ impl HostSide {
             sleepers: Sleepers::new(RegionWord::new(memory, layout::ENGINE_ARMED_AT)),
             opening: OpeningWord::new(RegionWord::new(memory, layout::OPENING_AT)),
             core: CoreWord::new(RegionWord::new(memory, layout::CORE_AT)),
+            accepted: AcceptWord::new(RegionWord::new(memory, layout::ACCEPTED_AT)),
             layout,
         }
     }

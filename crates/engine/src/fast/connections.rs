@@ -95,6 +95,9 @@ pub struct Conn {
     pub path: Option<PathId>,
     /// When the engine first had to do with it.
     pub since: Instant,
+    /// Since when it waits to be accepted: when its handshake was complete. `None` once it has been, or if
+    /// a process opened it.
+    pub waits: Option<Instant>,
     /// Number of the listener that it came from.
     pub listener: u32,
     /// The member of that listener to which it was offered.
@@ -144,6 +147,7 @@ impl Conn {
             pool: PoolId::ENGINE,
             stream: Stream::default(),
             path: None,
+            waits: None,
             listener: u32::MAX,
             member: u32::MAX,
             token: 0,

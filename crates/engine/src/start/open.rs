@@ -85,10 +85,11 @@ pub(super) fn open_device(
     }
     if count < there {
         let name = &interface.name;
+        let served: Vec<String> = queues.iter().map(u32::to_string).collect();
         tracing::warn!(
             interface = name,
             queues = there,
-            served = ?queues,
+            served = served.join(","),
             "not all receive queues are served: new clients whose frames come to another one are \
              the kernel's, and so are all connections that programs open"
         );

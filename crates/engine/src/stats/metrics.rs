@@ -66,6 +66,12 @@ impl Metrics {
         self.add(name, help, MetricKind::Counter, WORKER, value as f64);
     }
 
+    /// A count of the device or of one of its receive queues, which the worker serves.
+    pub fn of_device(&mut self, name: &str, help: &str, label: (&str, &str), value: u64) {
+        let labels = [label, WORKER[0]];
+        self.add(name, help, MetricKind::Counter, &labels, value as f64);
+    }
+
     /// The core that the worker runs on, and those that programs named.
     pub fn cores(&mut self, worker: u64, sessions: &[OfSession]) {
         let help = "The core that the worker runs on";
@@ -129,8 +135,10 @@ impl Metrics {
         });
         let help = "Segments that a listener refused, by reason";
         for (listener, (_, _, counts)) in names.iter().zip(some) {
-            for (reason, count) in counts.drops() {
-                let labels = [("listener", listener.as_str()), ("reason", reason.name())];
+            let denied = (Drop::Denied.name(), counts.denied);
+            let drops = counts.drops().map(|(reason, count)| (reason.name(), count));
+            for (reason, count) in drops.chain([denied]) {
+                let labels = [("listener", listener.as_str()), ("reason", reason)];
                 let name = "listener_dropped";
                 self.add(name, help, MetricKind::Counter, &labels, count as f64);
             }
@@ -177,7 +185,7 @@ impl Metrics {
         let help = "How long the first frame had waited when the worker woke";
         self.times("wake_up_seconds", help, &counters.wake_ups);
         let help =
-            "How long connections stood in a listener's queue before a process was offered them";
+            "How long connections waited, from the end of their handshake until they were accepted";
         self.times("accept_wait_seconds", help, &counters.accept_waits);
         self.add(
             "longest_turn_seconds",
@@ -191,15 +199,15 @@ impl Metrics {
             "Turns that found nothing",
             counters.empty_turns,
         );
-        self.counter("rx_batches", "Turns that received frames", counters.batches);
-        self.counter("rx_frames", "Frames received", counters.frames);
-        self.counter(
+        self.of_worker("rx_batches", "Turns that received frames", counters.batches);
+        self.of_worker("rx_frames", "Frames received", counters.frames);
+        self.of_worker(
             "local_frames",
             "Frames between programs on this machine",
             counters.local_frames,
         );
-        self.counter("tx_frames", "Frames and large segments sent", counters.sent);
-        self.counter("tx_large", "Large segments sent", counters.large_sends);
+        self.of_worker("tx_frames", "Frames and large segments sent", counters.sent);
+        self.of_worker("tx_large", "Large segments sent", counters.large_sends);
         self.of_worker("sleeps", "Times the worker slept", counters.sleeps);
         self.of_worker(
             "worker_moves",

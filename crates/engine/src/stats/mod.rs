@@ -173,7 +173,7 @@ pub struct Counters {
     pub turn_times: Histogram,
     /// How long the first frame had waited that was there when the worker woke.
     pub wake_ups: Histogram,
-    /// How long connections stood in a listener's queue before a process was offered them.
+    /// How long connections waited, from the end of their handshake until a process had accepted them.
     pub accept_waits: Histogram,
     drops: [u64; Drop::ALL.len()],
     malformed: [u64; Malformed::ALL.len()],

@@ -24,7 +24,8 @@ use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::memfd::MemfdError;
 use queue_pair::region::{Positions, RegionWord};
 use queue_pair::{
-    Area, BornHere, ConnRef, CoreWord, Crowd, HostSide, OpeningWord, Versions, position, region,
+    AcceptWord, Area, BornHere, ConnRef, CoreWord, Crowd, HostSide, OpeningWord, Versions,
+    position, region,
 };
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -74,6 +75,8 @@ pub(crate) struct Attachment {
     pub(crate) opening: OpeningWord,
     /// On which core this process last ran, for an engine that follows it.
     core: CoreWord,
+    /// When this process last accepted a connection.
+    accepted: AcceptWord,
     doorbell: Private<Ringer>,
     /// Wakers that the engine has given and no thread sleeps by.
     spare_wakers: Mutex<Vec<Waker>>,
@@ -165,6 +168,7 @@ impl Attachment {
             sleepers,
             opening,
             core,
+            accepted,
             layout,
             ..
         } = region::attach(&fds[0]).map_err(|error| match error {
@@ -190,6 +194,7 @@ impl Attachment {
             engine: sleepers,
             opening,
             core,
+            accepted,
             doorbell: Private::new(doorbell),
             spare_wakers: Mutex::new(vec![Waker {
                 index: 0,
@@ -271,11 +276,13 @@ impl Attachment {
 
     /// Accepts a connection that was offered. False: the engine has taken the offer back.
     pub(crate) fn accept(&self, conn: ConnRef, grant: u16) -> bool {
-        !self.is_parents()
-            && self
-                .positions
-                .word(conn.index)
-                .is_some_and(|word| position::accept(word, grant, conn.generation))
+        if self.is_parents() {
+            return false;
+        }
+        self.accepted.tell(monotonic_ns());
+        self.positions
+            .word(conn.index)
+            .is_some_and(|word| position::accept(word, grant, conn.generation))
     }
 
     /// This process has copied `count` bytes from `offset` of the stream on. False: another process

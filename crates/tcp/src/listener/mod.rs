@@ -27,6 +27,8 @@ pub struct ListenerCounts {
     pub half_open: u32,
     /// Connections that its [admission policy](crate::AdmissionPolicy) counts now.
     pub in_flight: u32,
+    /// SYNs of peers that were not admitted, since it began.
+    pub denied: u64,
     drops: [u64; ListenerCounts::REASONS.len()],
 }
 
@@ -61,6 +63,7 @@ pub(crate) struct Listener {
     /// Who may connect, and the number by which connections know under what they came.
     admission: Option<(u32, Box<Admission>)>,
     accepts: u64,
+    denied: u64,
     drops: [u64; ListenerCounts::REASONS.len()],
 }
 
@@ -114,6 +117,11 @@ impl Listener {
         reason
     }
 
+    /// Counts a SYN of a peer that is not admitted.
+    pub(crate) fn deny(&mut self) {
+        self.denied += 1;
+    }
+
     pub(crate) fn counts(&self) -> ListenerCounts {
         ListenerCounts {
             accepts: self.accepts,
@@ -121,6 +129,7 @@ impl Listener {
             waiting: self.queue.len() as u32,
             half_open: self.half_open,
             in_flight: self.admission().map_or(0, Admission::in_flight),
+            denied: self.denied,
             drops: self.drops,
         }
     }
@@ -190,6 +199,7 @@ impl Listeners {
             in_events: false,
             admission: None,
             accepts: 0,
+            denied: 0,
             drops: Default::default(),
         });
         let id = ListenerId { index, generation };

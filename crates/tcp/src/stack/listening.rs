@@ -6,6 +6,7 @@ use crate::listener::admission::Admission;
 use crate::listener::{Listener, ListenerCounts, Waiting};
 use crate::request::ListenError;
 use crate::{ConnId, Instant, ListenerId};
+use core::net::IpAddr;
 
 impl Stack {
     /// Begins to listen.
@@ -102,6 +103,15 @@ impl Stack {
     #[must_use]
     pub fn waiting_since(&self, id: ListenerId) -> Option<Instant> {
         Some(self.listeners.get(id)?.queue.front()?.since)
+    }
+
+    /// A SYN to this address and port was dropped before it came here, since who drives this stack does not
+    /// admit its peer: counts it where it would have gone.
+    pub fn note_denied(&mut self, addr: IpAddr, port: u16) {
+        let listener = self.listeners.find(addr, port);
+        if let Some(listener) = listener.and_then(|id| self.listeners.get_mut(id)) {
+            listener.deny();
+        }
     }
 
     /// What is counted of a listener.

@@ -41,9 +41,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             let Some(conn) = self.stack.accept(stack_id) else {
                 return;
             };
-            if self.offer_to_some(first, conn, number) {
-                self.waited(since);
-            } else {
+            if !self.offer_to_some(first, conn, number, since) {
                 // Nobody has memory for what it has received: it waits until some is given back.
                 self.stack.give_back(self.now, stack_id, conn);
                 if let Some(listener) = self.listeners.get_mut(number)
@@ -57,13 +55,6 @@ impl<D: Device, N: Network> Worker<D, N> {
                 return;
             }
         }
-    }
-
-    /// A connection that was in a listener's queue has been offered.
-    fn waited(&mut self, since: Option<Instant>) {
-        let waited = since.map(|since| self.now.saturating_duration_since(since));
-        let waited = waited.unwrap_or_default().as_nanos() as u64;
-        self.counters.accept_waits.record(waited);
     }
 
     /// Tries once more where connections wait for memory of the processes, if some was given back
@@ -84,9 +75,15 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// Offers a connection to `first`, or else to the first willing process, in turn, that has memory
-    /// for it; false if none has.
-    fn offer_to_some(&mut self, first: (u32, SessionId), conn: ConnId, number: u32) -> bool {
+    /// Offers a connection, which has waited in the listener's queue `since`, to `first`, or else to the
+    /// first willing process, in turn, that has memory for it; false if none has.
+    fn offer_to_some(
+        &mut self,
+        first: (u32, SessionId),
+        conn: ConnId,
+        number: u32,
+        since: Option<Instant>,
+    ) -> bool {
         let mut next = Some(first);
         let members = self
             .listeners
@@ -96,7 +93,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             let Some((member, session)) = next else {
                 return false;
             };
-            if self.offer(session, conn, number, member) {
+            if self.offer(session, conn, (number, member), since) {
                 return true;
             }
             let sessions = &self.sessions;
@@ -138,9 +135,19 @@ impl<D: Device, N: Network> Worker<D, N> {
         listener.next_willing(usize::MAX, fit).map(named)
     }
 
-    /// Offers a connection to a process; false if there is no memory for it.
-    fn offer(&mut self, session: SessionId, id: ConnId, listener: u32, member: u32) -> bool {
+    /// Offers a connection, which has waited in the listener's queue `since`, to a process, as a member of
+    /// the listener; false if there is no memory for it.
+    fn offer(
+        &mut self,
+        session: SessionId,
+        id: ConnId,
+        (listener, member): (u32, u32),
+        since: Option<Instant>,
+    ) -> bool {
         let (conn, new) = self.connections.enter(id);
+        // One that comes again has waited from its beginning on.
+        let since = *conn.waits.get_or_insert(since.unwrap_or(self.now));
+        debug_assert!(since <= self.now);
         if new {
             self.memory.expect_stream(conn.pool);
         }
@@ -181,6 +188,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             });
         }
         self.counters.handed += 1;
+        self.awaits_accept(id);
         true
     }
 
@@ -307,9 +315,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             let found = self.stack.waiting(stack_id) > 0 || self.retract_oldest(number, name);
             let since = self.stack.waiting_since(stack_id);
             if found && let Some(conn) = self.stack.accept(stack_id) {
-                if self.offer(id, conn, number, name) {
-                    self.waited(since);
-                } else {
+                if !self.offer(id, conn, (number, name), since) {
                     self.stack.give_back(self.now, stack_id, conn);
                 }
             } else if let Some(listener) = self.listeners.get_mut(number) {

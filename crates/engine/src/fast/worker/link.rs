@@ -34,7 +34,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             tracing::info!(interface, mtu, usable, "the MTU has changed");
             self.stack.set_mtu(self.now, usable);
         }
-        tracing::debug!(interface, ?mac, "the link has changed");
+        tracing::debug!(interface, %mac, "the link has changed");
     }
 
     /// The interface has more or fewer receive queues than before, `count` now. What comes to a new one

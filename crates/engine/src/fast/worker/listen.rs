@@ -257,7 +257,7 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     fn was_away(&mut self, waited: Duration) {
         tracing::warn!(
-            ?waited,
+            waited_ms = waited.as_millis() as u64,
             "the engine did not run: new connections were the kernel's"
         );
         let mut mixed = Vec::new();

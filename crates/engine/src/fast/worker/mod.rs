@@ -36,7 +36,10 @@ mod sleep;
 mod submissions;
 mod tickets;
 mod transmit;
+mod waits;
 mod way;
+
+use std::collections::VecDeque;
 
 use netdev::{Device, Loopback};
 use queue_pair::{Area, Opening, lost};
@@ -119,6 +122,10 @@ pub struct Worker<D, N> {
     starved: Vec<tcp::ConnId>,
     /// How often there was memory that may not be touched, as far as that is counted.
     memory_refused: u64,
+    /// When this worker's time began, by the monotonic clock, in nanoseconds.
+    epoch_ns: u64,
+    /// Connections that were offered and of which it is not known whether they were accepted.
+    unheard: VecDeque<tcp::ConnId>,
     /// Listeners whose connections wait for memory of the processes that accept from them.
     lacking_memory: Vec<u32>,
     /// Chunks of all sessions that were free when they were last tried.
@@ -193,6 +200,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             narrow: Vec::new(),
             starved: Vec::new(),
             memory_refused: 0,
+            epoch_ns: 0,
+            unheard: VecDeque::with_capacity(waits::UNHEARD),
             lacking_memory: Vec::new(),
             lacked_at: 0,
             shed_hand: 0,
@@ -233,6 +242,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let received = self.receive() | self.receive_local();
         self.catch_up_left = order::CATCH_UP;
         let submitted = self.take_submissions();
+        self.hear_of_accepts();
         let timers = self.stack.next_timeout().is_some_and(|at| at <= now);
         if timers {
             self.stack.on_timeout(now, TIMER_BUDGET);
@@ -302,6 +312,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                     let opens = tcp.flags.contains(Flags::SYN) && tcp.ack.is_none();
                     if !open && opens && !config.access.admits_peer(segment.src, tcp.dst_port) {
                         counters.drop(Drop::Denied);
+                        stack.note_denied(segment.dst, tcp.dst_port);
                         Err(Drop::Denied.name())
                     } else if (opens || within) && is_martian(&segment, network.addresses()) {
                         counters.drop(Drop::Martian);

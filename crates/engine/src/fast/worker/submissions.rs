@@ -248,10 +248,11 @@ impl<D: Device, N: Network> Worker<D, N> {
     #[inline]
     fn taken(&mut self, id: SessionId, name: ConnRef) -> Result<Whose, EndReason> {
         let whose = self.named(id, name)?;
-        if let Whose::Own(conn) = whose
-            && let Some(conn) = self.connections.get_mut(conn)
+        if let Whose::Own(id) = whose
+            && let Some(conn) = self.connections.get_mut(id)
+            && !core::mem::replace(&mut conn.flags.taken, true)
         {
-            conn.flags.taken = true;
+            self.accepted(id);
         }
         Ok(whose)
     }

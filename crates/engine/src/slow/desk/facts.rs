@@ -9,7 +9,7 @@ use crate::slow::kernel::privileges::Rights;
 use crate::stats::{Counters, Metrics, conn_info, state_name};
 
 /// Receive queues whose counts fit in an answer.
-const QUEUES: usize = 64;
+const QUEUES: usize = 32;
 
 /// Why nothing comes of a connection that a process had.
 const PASSED: &str = "passed to a program that has not taken it";
@@ -97,7 +97,7 @@ fn metrics(of: &Snapshot, refused: &Counters, chains: u64, rights: Option<&Right
     metrics.tcp(&of.tcp);
     for (name, value) in of.device.iter() {
         let help = "Counts of the device";
-        metrics.labelled("device", help, ("count", name), value);
+        metrics.of_device("device", help, ("count", name), value);
     }
     let of_queues: [(_, _, CountOfQueue); 2] = [
         ("queue_frames", "Frames received by a receive queue", |c| {
@@ -112,7 +112,7 @@ fn metrics(of: &Snapshot, refused: &Counters, chains: u64, rights: Option<&Right
     for (name, help, count) in of_queues {
         for (queue, counters) in of.queues.iter().take(QUEUES) {
             let queue = queue.to_string();
-            metrics.labelled(name, help, ("queue", queue.as_str()), count(counters));
+            metrics.of_device(name, help, ("queue", queue.as_str()), count(counters));
         }
     }
     for (reason, count) in &of.steering {
