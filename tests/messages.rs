@@ -408,7 +408,7 @@ fn who_cannot_listen_learns_why() {
     let port = taken.local_addr().expect("bound").port().to_string();
     says(&["serve", "-p", &port, "/tmp"], &["is taken", &own]);
     says(&["serve", "-p", "80000", "/tmp"], &["80000"]);
-    says(&["serve", "/tmp"], &["--listen", "--port"]);
+    says(&["serve", "/tmp"], &["--listen"]);
     says(
         &["serve", "-L", "192.0.2.77:8000", "/tmp"],
         &["192.0.2.77 is no address of this machine", "`ip addr`"],

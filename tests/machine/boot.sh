@@ -1,10 +1,19 @@
 #!/bin/bash
-# boot.sh STAGE OUT: in namespaces of its own (unshare -m -p -n -u -i -C), runs systemd as process 1 over a
+# boot.sh STAGE OUT NAME: in namespaces of its own (unshare -m -p -n -u -i), runs systemd as process 1 over a
 # copy of this machine's file system that lies in memory, with what STAGE has above it. It runs try.sh of
-# OUT as a service; what that says goes to OUT/log, its status to OUT/status.
+# OUT as a service; what that says goes to OUT/log, its status to OUT/status. It has a tree of control groups of
+# its own below NAME, so that several of them do not meddle with each other's.
 set -e
-stage=$1 out=$2
-mount --make-rprivate /
+stage=$1 out=$2 name=$3
+if [ "${4:-}" != inside ]; then
+    mount --make-rprivate /
+    mkdir -p "$out/groups"
+    mount -t cgroup2 cgroup2 "$out/groups"
+    mkdir -p "$out/groups/$name"
+    echo 0 >"$out/groups/$name/cgroup.procs"
+    umount "$out/groups"
+    exec unshare -C bash "$0" "$stage" "$out" "$name" inside
+fi
 memory=$out/memory
 mkdir -p "$memory"
 mount -t tmpfs memory "$memory"

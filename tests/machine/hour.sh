@@ -45,7 +45,7 @@ echo 'interface = "hour1"' >/etc/outboard/default.toml
 systemctl enable --now outboard@default
 outboard service enable nginx
 systemctl restart nginx
-outboard explain nginx | grep listener
+until outboard ss -aH sport = :80 | grep LISTEN; do sleep 0.1; done
 apt-get purge -qq -y outboard
 [ "$(systemctl is-active outboard@default)" = inactive ]
 [ ! -e /etc/systemd/system/nginx.service.d ]

@@ -1,5 +1,6 @@
 //! A systemd of a test's own: process 1 of namespaces in which nothing of this machine is touched.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -35,6 +36,11 @@ impl Machine {
         machine
     }
 
+    /// What its control groups are below.
+    fn name(&self) -> &OsStr {
+        self.directory.file_name().expect("a name")
+    }
+
     /// What lies above this machine's file system there.
     pub fn stage(&self) -> PathBuf {
         self.directory.join("stage")
@@ -57,10 +63,11 @@ impl Machine {
         let out = self.out();
         std::fs::copy(here.join(script), out.join("try.sh")).expect("a copy");
         let systemd = Command::new("unshare")
-            .args(["-m", "-p", "-f", "-n", "-u", "-i", "-C"])
+            .args(["-m", "-p", "-f", "-n", "-u", "-i"])
             .args(["--kill-child=KILL", "bash"])
             .arg(here.join("boot.sh"))
             .args([self.stage(), out.clone()])
+            .arg(self.name())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
@@ -88,6 +95,17 @@ impl Drop for Machine {
             // Its namespaces go with it, and what is mounted in them.
             let _ = systemd.kill();
             let _ = systemd.wait();
+            let groups = self.directory.join("groups");
+            let _ = std::fs::create_dir_all(&groups);
+            // Mounted for as long as it takes. What died a moment ago may hold one yet.
+            let clean = "mount -t cgroup2 cgroup2 \"$0\"; for n in 1 2 3 4 5 6 7 8 9; do \
+                         find \"$0/$1\" -depth -type d -exec rmdir {} + && exit; sleep 0.2; done";
+            let _ = Command::new("unshare")
+                .args(["-m", "sh", "-c", clean])
+                .arg(&groups)
+                .arg(self.name())
+                .stderr(Stdio::null())
+                .status();
         }
         let _ = std::fs::remove_dir_all(&self.directory);
     }

@@ -72,14 +72,15 @@ for one in haproxy:8081:haproxy memcached:11211:memcached "postgresql@$version-m
     fi
     outboard service enable "$service"
     systemctl restart "$service"
+    is_reached() { ip netns exec client timeout 5 bash -c ": <>/dev/tcp/10.79.0.1/$port" 2>/dev/null; }
     takes_it() { outboard ss -aHp sport = ":$port" | grep -q "LISTEN.*$program"; }
     await takes_it
-    ip netns exec client timeout 5 bash -c ": <>/dev/tcp/10.79.0.1/$port"
+    await is_reached
     outboard service disable "$service"
     systemctl restart "$service"
     is_left() { ! takes_it; }
     await is_left
-    ip netns exec client timeout 5 bash -c ": <>/dev/tcp/10.79.0.1/$port"
+    await is_reached
     systemctl stop "$service"
 done
 [ -z "$cluster" ] || cmp "$cluster/environment" /tmp/environment
