@@ -598,3 +598,51 @@ fn a_lost_handshake_makes_the_beginning_careful() {
         assert_eq!(after(3), (1, secs(3)));
     }
 }
+
+/// A connection of which the only segment in flight was sent again for nothing, and both have arrived.
+fn sent_twice() -> Bench {
+    let config = Config {
+        selective_acks: true,
+        tail_loss_probes: false,
+        ..plain()
+    };
+    let mut b = Bench::listening(config, options(Algorithm::Reno));
+    b.offer = b.offer.sack_permitted();
+    b.handshake();
+    b.send(1000);
+    b.expect("P. 1:1001 ack 1");
+    b.advance(ms(250));
+    b.expect("P. 1:1001 ack 1");
+    b.inject(seg(1, 0).ack(1001));
+    let info = b.info();
+    assert_eq!((info.in_flight, info.recovering), (0, false));
+    assert!(info.cwnd < 5_000, "{}", info.cwnd);
+    b
+}
+
+//~ RFC 3708 §3
+#[test]
+fn a_report_that_comes_after_the_flight_undoes_the_response_to_its_loss() {
+    let mut b = sent_twice();
+    b.sack(1001, &[(1, 1001)]);
+    let info = b.info();
+    assert!(info.cwnd >= 10_000 && info.ssthresh.is_none(), "{info:?}");
+    assert_eq!(b.stack.counters().spurious_recoveries, 1);
+    b.sack(1001, &[(1, 1001)]);
+    assert_eq!(b.stack.counters().spurious_recoveries, 1);
+}
+
+#[test]
+fn a_report_that_comes_after_the_next_flight_is_too_late() {
+    let mut b = sent_twice();
+    b.send(1000);
+    b.expect("P. 1001:2001 ack 1");
+    b.inject(seg(1, 0).ack(2001));
+    b.sack(2001, &[(1, 1001)]);
+    assert!(b.info().cwnd < 5_000);
+    assert_eq!(b.stack.counters().spurious_recoveries, 0);
+    // Nor does a range that it was not about.
+    let mut b = sent_twice();
+    b.sack(1001, &[(1, 501)]);
+    assert_eq!(b.stack.counters().spurious_recoveries, 0);
+}

@@ -42,13 +42,19 @@ enum Stage {
     Avoidance(Epoch),
 }
 
+/// A moment that is aligned to four bytes, as all else in an epoch: a connection has eight bytes more for
+/// other things.
+#[derive(Clone, Copy, Debug)]
+#[repr(Rust, packed(4))]
+struct Moment(Instant);
+
 /// A stretch of congestion avoidance without congestion.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     /// t_epoch, moved on by the time in which the window was not the limit.
-    start: Instant,
+    start: Moment,
     /// When the last acknowledgement arrived.
-    last_ack: Instant,
+    last_ack: Moment,
     /// K in milliseconds: when the cubic is back at `origin`.
     k: u32,
     /// W_max as the cubic uses it, in bytes.
@@ -111,8 +117,8 @@ impl Cubic {
         let below = u64::from(origin - window);
         let k = cube_root(below * 2_500_000_000 / u64::from(self.window.mss()));
         Epoch {
-            start: now,
-            last_ack: now,
+            start: Moment(now),
+            last_ack: Moment(now),
             k,
             origin,
             estimate: window,
@@ -127,7 +133,7 @@ impl Cubic {
             Stage::Avoidance(epoch) => epoch,
             _ => self.begin_epoch(now),
         };
-        epoch.last_ack = now;
+        epoch.last_ack = Moment(now);
         let (window, mss) = (self.window.cwnd(), self.window.mss());
 
         //= RFC 9438 §4.3
@@ -145,7 +151,7 @@ impl Cubic {
             u64::from(window) * denominator,
         );
 
-        let elapsed = now.saturating_duration_since(epoch.start);
+        let elapsed = now.saturating_duration_since(epoch.start.0);
         if epoch.at(elapsed, mss) < epoch.estimate {
             // The Reno-friendly region.
             self.window.set_cwnd(window.max(epoch.estimate));
@@ -220,8 +226,9 @@ impl CongestionControl for Cubic {
 
     fn on_restart(&mut self, now: Instant) {
         if let Stage::Avoidance(epoch) = &mut self.stage {
-            epoch.start += now.saturating_duration_since(epoch.last_ack);
-            epoch.last_ack = now;
+            let pause = now.saturating_duration_since(epoch.last_ack.0);
+            epoch.start = Moment(epoch.start.0 + pause);
+            epoch.last_ack = Moment(now);
         }
     }
 

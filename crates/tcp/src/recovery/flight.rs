@@ -20,7 +20,6 @@ pub(crate) struct Flight {
     pub(super) rack: Rack,
     pub(super) prr: Prr,
     pub(super) tlp: Option<Tlp>,
-    pub(super) undo: Option<Undo>,
     /// How full the congestion window was.
     pub(super) cwnd_use: CwndUse,
     /// When the retransmission timer expires.
@@ -60,7 +59,6 @@ impl Pool {
         flight.outstanding.restart(start);
         flight.rack = Rack::new(start);
         flight.tlp = None;
-        flight.undo = None;
         flight.cwnd_use = CwndUse::new(start);
         flight.rto_at = rto_at;
         flight.pto_at = Instant::MAX;
@@ -154,7 +152,7 @@ impl Recovery {
                 outcome.loss = Some(Loss::Tail);
             }
         }
-        if let Some(undo) = &mut flight.undo {
+        if let Some(undo) = &mut self.undo {
             let clear = flight.outstanding.lost() + flight.outstanding.retransmitted() == 0;
             let kind = (self.phase, self.selective);
             let told = progress && undo.on_progress(kind, arrival.ack, arrival.echo, unlost, clear);
@@ -164,11 +162,11 @@ impl Recovery {
             }
             if told || explained {
                 outcome.spurious = Some(undo.congestion);
-                flight.undo = None;
+                self.undo = None;
                 flight.outstanding.find_again();
                 self.leave();
             } else if undo.is_stale(arrival.ack) {
-                flight.undo = None;
+                self.undo = None;
             }
         }
         if progress {
@@ -214,10 +212,8 @@ impl Recovery {
         if !tlp_met_original {
             flight.rack.on_dsack(una, max, &mut self.reordering);
         }
-        flight
-            .undo
-            .as_mut()
-            .is_some_and(|undo| undo.on_dsack(block))
+        let undo = self.undo.as_mut();
+        undo.is_some_and(|undo| undo.on_dsack(block))
     }
 
     /// New data is acknowledged: the recovery may be over, or without reports the next hole is right
@@ -237,7 +233,7 @@ impl Recovery {
             Phase::Fast | Phase::Loss if ack.at_or_after(self.recover) => {
                 self.leave();
                 self.reordering.on_recovered();
-                if let Some(undo) = &mut flight.undo {
+                if let Some(undo) = &mut self.undo {
                     undo.on_recovered(flight.outstanding.max());
                 }
             }
@@ -295,7 +291,7 @@ impl Recovery {
                 let (una, max) = (outstanding.una(), outstanding.max());
                 let flying = max.distance_from(una) as u32 - outstanding.sacked();
                 flight.prr = Prr::new(flying + delivered);
-                flight.undo = Some(Undo::new(congestion.before(), una, max));
+                self.undo = Some(Box::new(Undo::new(congestion.before(), una, max)));
                 flight.reduced_at = arrival.now;
                 self.phase = Phase::Fast;
                 self.recover = max;

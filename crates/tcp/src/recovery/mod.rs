@@ -116,6 +116,9 @@ pub(crate) struct WholeFlight {
 
 pub(crate) struct Recovery {
     flight: Option<Box<Flight>>,
+    /// To take the response to the last loss back. It outlives the flight: the peer may report only then
+    /// what it has received twice.
+    undo: Option<Box<undo::Undo>>,
     /// Recovery ends when this is acknowledged.
     recover: SeqNumber,
     /// Without reports: duplicate acknowledgements, segments that have left the network.
@@ -134,6 +137,7 @@ impl Recovery {
     pub(crate) fn new(start: SeqNumber) -> Self {
         Self {
             flight: None,
+            undo: None,
             recover: start,
             duplicates: 0,
             phase: Phase::Open,
@@ -208,8 +212,7 @@ impl Recovery {
     /// whether that is lost indeed (RFC 5682 §2.1).
     //= RFC 5682 §2.1
     pub(crate) fn prefers_new(&self) -> bool {
-        let undo = self.flight.as_ref().and_then(|flight| flight.undo.as_ref());
-        undo.is_some_and(undo::Undo::is_frto)
+        self.undo.as_ref().is_some_and(|undo| undo.is_frto())
     }
 
     /// Everything up to `end` has been sent for the first time, beginning at `start`. `timeout` is
@@ -245,7 +248,7 @@ impl Recovery {
             flight.prr.on_sent(bytes);
         }
         if self.phase != Phase::Open
-            && let Some(undo) = &mut flight.undo
+            && let Some(undo) = &mut self.undo
         {
             undo.on_retransmitted(bytes, now);
         }
@@ -255,15 +258,7 @@ impl Recovery {
     /// control as it is now.
     pub(crate) fn on_ack(&mut self, arrival: &Arrival<'_>, congestion: &Controller) -> Outcome {
         let Some(mut flight) = self.flight.take() else {
-            let dsack =
-                self.selective && flight::dsack_block(arrival.blocks, arrival.ack).is_some();
-            if dsack {
-                self.reordering.widen();
-            }
-            return Outcome {
-                dsack,
-                ..Outcome::default()
-            };
+            return self.on_ack_at_rest(arrival);
         };
         let mut outcome = self.take_news(&mut flight, arrival);
         let found = self.detect(&mut flight, arrival, outcome.delivered, congestion);
@@ -274,6 +269,28 @@ impl Recovery {
         }
         self.flight = Some(flight);
         outcome
+    }
+
+    /// Nothing is in flight: all that an acknowledgement may tell is what the peer has received twice.
+    //= RFC 3708 §3
+    #[cold]
+    fn on_ack_at_rest(&mut self, arrival: &Arrival<'_>) -> Outcome {
+        let selective = self.selective;
+        let block = flight::dsack_block(arrival.blocks, arrival.ack).filter(|_| selective);
+        if block.is_some() {
+            self.reordering.widen();
+        }
+        let told = block.zip(self.undo.as_mut());
+        let spurious =
+            told.and_then(|(block, undo)| undo.on_dsack(block).then_some(undo.congestion));
+        if spurious.is_some() {
+            self.undo = None;
+        }
+        Outcome {
+            dsack: block.is_some(),
+            spurious,
+            ..Outcome::default()
+        }
     }
 
     /// What there is to know of a flight that `ack`, which is SND.NXT, acknowledges as a whole. `None`
@@ -288,7 +305,7 @@ impl Recovery {
         let is_plain = self.phase == Phase::Open
             && self.duplicates == 0
             && flight.tlp.is_none()
-            && flight.undo.is_none();
+            && self.undo.is_none();
         if !is_plain {
             return None;
         }
@@ -321,11 +338,12 @@ impl Recovery {
         let (una, max) = (flight.outstanding.una(), flight.outstanding.max());
         if first {
             // What a fast recovery had taken from the window stays taken if that is undone.
-            flight.undo = Some(undo::Undo::new(congestion.before(), una, max));
+            let undo = undo::Undo::new(congestion.before(), una, max);
+            self.undo = Some(Box::new(undo));
         } else {
             // Not even the retransmission came through; the reports may be void (RFC 2018 §8).
             flight.outstanding.on_reneging();
-            if let Some(undo) = &mut flight.undo {
+            if let Some(undo) = &mut self.undo {
                 undo.stop_frto();
             }
         }
@@ -414,11 +432,11 @@ impl Recovery {
     /// Without reports only its first segment was found, and the rest, up to `end`, would not be.
     pub(crate) fn forgive(&mut self, end: SeqNumber) {
         self.phase = Phase::Open;
-        if let Some(flight) = &mut self.flight {
-            flight.undo = None;
-            if !self.selective {
-                flight.outstanding.lose_below(end);
-            }
+        self.undo = None;
+        if let Some(flight) = &mut self.flight
+            && !self.selective
+        {
+            flight.outstanding.lose_below(end);
         }
     }
 
@@ -440,6 +458,7 @@ impl Recovery {
     /// The connection is over.
     pub(crate) fn abandon(&mut self) {
         self.flight = None;
+        self.undo = None;
     }
 
     /// Nothing is in flight any more.
