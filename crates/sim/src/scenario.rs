@@ -234,6 +234,7 @@ impl Run {
 
     /// Accepts what waits, and gives each connection the plan that goes with its client's.
     fn accept(&mut self) {
+        let before = self.servers.len();
         while let Some(server) = self.pair.accept(Plan::BY_HAND) {
             let client = self.pair.peer(server);
             let at = self.clients.iter().position(|&id| Some(id) == client);
@@ -242,6 +243,10 @@ impl Run {
         }
         // The stack says where they stand, and their applications begin.
         self.pair.run_for(Duration::ZERO);
+        // Of one that was accepted earlier, when a stack was replaced, the stack has nothing to say.
+        for at in before..self.servers.len() {
+            self.pair.pump(self.servers[at]);
+        }
     }
 
     /// Everything was delivered, and nothing is left.

@@ -63,6 +63,27 @@ fn active_open() {
     assert_eq!(b.info().send_window, 4000);
 }
 
+/// The first acknowledgement and the data after it were lost: the next acknowledgement comes from the edge
+/// of the window that the SYN-ACK has offered.
+#[test]
+fn an_acknowledgement_from_the_edge_of_the_window_completes_the_handshake() {
+    let options = ConnOptions {
+        receive_buffer: 4096,
+        ..ConnOptions::default()
+    };
+    let mut b = Bench::listening(plain(), options);
+    b.inject(b.offer);
+    assert_eq!(b.expect("S. 0:0 ack 1").window, 4096);
+    b.inject_dropped(seg(4098, 0).ack(1), DropReason::BeyondWindow);
+    b.expect(". 1:1 ack 1");
+    b.inject(seg(4097, 0).ack(1));
+    b.conn = b.stack.accept(b.listener.unwrap());
+    assert_eq!(b.info().state, State::Established);
+    b.inject(seg(1, 4096).ack(1));
+    b.events();
+    assert_eq!(b.update.received, 4096);
+}
+
 #[test]
 fn data_queued_before_the_handshake_follows_it() {
     let mut b = Bench::new(plain());

@@ -9,6 +9,14 @@ use sim::scenario::Scenario;
 /// The seeds that the gate runs.
 const GATE: Range<u64> = 0..3_000;
 
+/// Seeds that have failed once.
+const FOUND: [u64; 2] = [
+    // An acknowledgement from the edge of the window did not complete a handshake.
+    1_962,
+    // What had been accepted before a stack was replaced was never begun with.
+    7_340_007_755,
+];
+
 /// The seeds of the environment, or those of the gate.
 fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("SEEDS") else {
@@ -40,6 +48,13 @@ fn scenarios_of_a_fixed_set_of_seeds_deliver_every_byte() {
             });
         }
     });
+}
+
+#[test]
+fn seeds_that_have_failed_once_deliver_every_byte() {
+    for seed in FOUND {
+        Scenario::random(seed).run();
+    }
 }
 
 #[test]
