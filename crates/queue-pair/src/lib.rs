@@ -57,6 +57,8 @@ pub mod memfd;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]
+mod odds;
+#[cfg(not(loom))]
 mod opening;
 #[cfg(not(loom))]
 pub mod parked;
@@ -87,6 +89,8 @@ pub use crowd::Crowd;
 pub use kernel_socket::{send_out, unacknowledged};
 #[cfg(not(loom))]
 pub use layout::{Layout, LayoutError, RECEIVE_CHUNK, Sizes};
+#[cfg(not(loom))]
+pub use odds::Odds;
 #[cfg(not(loom))]
 pub use opening::{Opening, OpeningWord};
 #[cfg(not(loom))]

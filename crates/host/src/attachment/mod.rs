@@ -24,7 +24,7 @@ use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::memfd::MemfdError;
 use queue_pair::region::{Positions, RegionWord};
 use queue_pair::{
-    AcceptWord, Area, BornHere, ConnRef, CoreWord, Crowd, HostSide, OpeningWord, Versions,
+    AcceptWord, Area, BornHere, ConnRef, CoreWord, Crowd, HostSide, Odds, OpeningWord, Versions,
     position, region,
 };
 use rustix::fd::OwnedFd;
@@ -100,6 +100,8 @@ pub(crate) struct Attachment {
     forks: AtomicU32,
     /// Who else is on the cores of its threads.
     crowd: Crowd,
+    /// Whether the engine has answered when the core was yielded to it.
+    answers: Odds,
     state: AtomicU8,
     /// A child that was made without a fork handler has not got it.
     born_here: BornHere,
@@ -210,6 +212,7 @@ impl Attachment {
             owes_many: AtomicBool::new(false),
             forks: AtomicU32::new(0),
             crowd: Crowd::default(),
+            answers: Odds::default(),
             state: AtomicU8::new(LIVE),
             born_here: BornHere::new().map_err(|error| from_io(&error))?,
         })
@@ -379,16 +382,18 @@ impl Attachment {
         lock(&self.spare_wakers).push(waker);
     }
 
-    /// Yields the core to an engine that is awake, until it has news or sleeps; but not for long.
-    /// To be woken costs more, on this core or on another.
+    /// Yields the core to an engine that is awake, until it has news or sleeps; but not for long, and
+    /// only where it has had news often enough lately: to be woken costs more than a yield, but less
+    /// than to be switched to for nothing.
     pub(crate) fn hesitate(&self) {
-        if self.is_parents() {
+        if self.is_parents()
+            || self.engine.any_asleep()
+            || self.has_news()
+            || !self.answers.are_good()
+        {
             return;
         }
         for _ in 0..YIELDS {
-            if self.engine.any_asleep() || self.has_news() {
-                return;
-            }
             let before = monotonic_ns();
             if self.crowd.is_met(before) {
                 return;
@@ -397,7 +402,15 @@ impl Attachment {
             self.crowd.yielded(before, monotonic_ns());
             // Whoever is never told to sleep may have been moved all the same.
             self.tell_core();
+            if self.has_news() {
+                self.answers.paid();
+                return;
+            }
+            if self.engine.any_asleep() {
+                break;
+            }
         }
+        self.answers.failed();
     }
 
     /// Tells the engine on which core this thread runs. To be called only where the region is mapped.

@@ -321,6 +321,7 @@ impl Session {
 
     /// Something was posted that concerns the connection at `place`, or nobody in particular.
     fn wants_ring(&mut self, place: Option<u32>, urgent: bool) {
+        self.asked |= urgent;
         match place {
             Some(place) => self.told.push((place, urgent)),
             None => {

@@ -117,6 +117,8 @@ pub struct Session {
     /// The places of connections of which something was posted since the last ring, and whether
     /// somebody waits for it.
     pub told: Vec<(u32, bool)>,
+    /// Something was posted that the host waits for, and may answer.
+    pub asked: bool,
     /// Something else was posted since the last ring that the host waits for.
     pub urgent: bool,
     /// Something was posted since the last ring that can wait a little: see
@@ -159,6 +161,7 @@ impl Session {
             broken: false,
             inherited_listeners: Vec::new(),
             told: Vec::new(),
+            asked: false,
             urgent: false,
             unhurried: false,
             ended: None,

@@ -254,8 +254,11 @@ impl<D: Device, N: Network> Worker<D, N> {
                 }
             }
         }
-        let published = self.sessions.get_mut(id).map(|session| session.publish());
-        Ok(published.unwrap_or(false))
+        let Some(session) = self.sessions.get_mut(id) else {
+            return Ok(false);
+        };
+        self.asked |= core::mem::take(&mut session.asked);
+        Ok(session.publish())
     }
 
     /// How far the reader of the connection has come that a session is told of next.

@@ -23,6 +23,7 @@ mod lent;
 mod link;
 mod listen;
 mod local;
+mod looking;
 mod moderation;
 mod order;
 mod orders;
@@ -153,6 +154,8 @@ pub struct Worker<D, N> {
     interface_queues: Option<u32>,
     /// Who opens connections, as programs were told.
     told_opening: Opening,
+    /// A program was told something in this turn that it may answer.
+    asked: bool,
 }
 
 impl<D: Device, N: Network> Worker<D, N> {
@@ -216,6 +219,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             serves_all_queues: true,
             interface_queues: None,
             told_opening: Opening::Engine,
+            asked: false,
         }
     }
 

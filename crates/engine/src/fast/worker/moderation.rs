@@ -110,6 +110,12 @@ impl Moderation {
         }
     }
 
+    /// Whether a delay is known not to help, or is not wanted: nobody is gathered, and who waits for an
+    /// answer is answered best at once.
+    pub(super) fn does_not_help(&self, now: Instant) -> bool {
+        self.delay.is_zero() || matches!(self.phase, Phase::Resting(until) if now < until)
+    }
+
     fn begin_span(&mut self, now: Instant, frames: u64) {
         self.since = now;
         self.frames = frames;

@@ -12,6 +12,7 @@ use queue_pair::Crowd;
 use tcp::{Failure, Instant};
 
 use super::Worker;
+use super::looking::{After, Looking};
 use super::sleep::Due;
 use crate::clock::Clock;
 use crate::fast::connections::{Conn, SessionId};
@@ -35,6 +36,10 @@ struct Loop {
     clock: Clock,
     /// When there was last anything to do.
     last_work: Instant,
+    /// How long to look for more.
+    looking: Looking,
+    /// Somebody else wants the core: this turn is the last before the worker gets out of the way.
+    make_way: bool,
     /// Who else is on this core.
     crowd: Crowd,
     /// When the rare things were last looked at.
@@ -67,6 +72,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         let mut state = Loop {
             clock,
             last_work: now,
+            looking: Looking::default(),
+            make_way: false,
             crowd: Crowd::default(),
             last_look: now,
             tick: now + TICK,
@@ -80,7 +87,14 @@ impl<D: Device, N: Network> Worker<D, N> {
             let spent = after.saturating_duration_since(now).as_nanos() as u64;
             if worked {
                 self.counters.busy_ns += spent;
-                state.last_work = after;
+                let idle = now.saturating_duration_since(state.last_work);
+                let after_it = if core::mem::take(&mut self.asked) {
+                    After::Telling
+                } else {
+                    After::Sending
+                };
+                state.looking.found(idle, after_it);
+                (state.last_work, state.make_way) = (after, false);
             } else {
                 self.counters.spin_ns += spent;
             }
@@ -102,20 +116,17 @@ impl<D: Device, N: Network> Worker<D, N> {
                 continue;
             }
             let idle = now.saturating_duration_since(state.last_work);
-            if idle < self.config.spin() && !state.crowd.is_met(now.as_nanos()) {
+            let limit = state
+                .looking
+                .limit(self.config.spin(), || self.moderation.does_not_help(now));
+            if idle < limit && !state.make_way && !state.crowd.is_met(now.as_nanos()) {
                 rustix::thread::sched_yield();
                 let after = state.clock.now();
                 let away = after.saturating_duration_since(now);
                 self.counters.spin_ns += away.as_nanos() as u64;
                 state.crowd.yielded(now.as_nanos(), after.as_nanos());
-                if away >= YIELDED {
-                    // Somebody else needed the core. If that was our server there is work now; if
-                    // not, this turn is the last before the worker gets out of the way.
-                    let spin = self.config.spin();
-                    state.last_work = Instant::from_nanos(
-                        after.as_nanos().saturating_sub(spin.as_nanos() as u64),
-                    );
-                }
+                // If it was our server that needed the core there is work now.
+                state.make_way = away >= YIELDED;
                 now = after;
                 continue;
             }
@@ -123,6 +134,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 tick: state.tick,
                 deadline: state.deadline,
             };
+            state.looking.in_vain();
             let woken = self.sleep(&state.clock, due, now);
             now = woken.at;
             self.woke();
@@ -142,6 +154,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         let mut state = Loop {
             clock: Clock::start(),
             last_work: now,
+            looking: Looking::default(),
+            make_way: false,
             crowd: Crowd::default(),
             last_look: now,
             tick: now,

@@ -1,0 +1,236 @@
+//! How long the worker looks for work before it sleeps: as long as that has been worth it.
+//!
+//! Two kinds of work may follow a turn. A program that was told something may answer, which on the same
+//! core takes one yield; and the network may, which takes a round trip. So what is learnt is learnt
+//! apart after [`Telling`](After::Telling) and after [`Sending`](After::Sending).
+//!
+//! A *short* look, for the time that is configured, is taken where one in three has found work: a look
+//! for nothing is two switches of the core, and a sleep and a wake-up cost little more. A *long* look
+//! keeps a core busy and spares being woken across cores, which is most of the latency of one client
+//! that waits for each answer. It is taken only where nearly every piece of work has come that soon; so
+//! it ends by itself where work comes by chance, as from many clients.
+
+use std::time::Duration;
+
+use queue_pair::Odds;
+
+/// The longest look. To be woken on another core costs half of that on both cores together.
+const LONG: Duration = Duration::from_micros(100);
+/// One late piece of work counts as many that came soon.
+const LATE: u32 = 16;
+/// So many that came soon, and the next is expected soon.
+const EXPECTED: u32 = 16;
+/// The most that is remembered.
+const SURE: u32 = 32;
+
+/// What a turn leaves to be waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum After {
+    /// A program's answer.
+    Telling,
+    /// The network.
+    Sending,
+}
+
+/// What the worker does while there is nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// It sleeps at once.
+    None,
+    /// It looks for work for a time.
+    For(Duration),
+    /// It has looked in vain.
+    Over,
+}
+
+/// What is known of the time after one kind of turn.
+#[derive(Debug, Default)]
+struct Known {
+    /// Short looks that found work.
+    odds: Odds,
+    /// How regularly work has come within a long look.
+    soon: u32,
+}
+
+/// Decides how long to look.
+#[derive(Debug)]
+pub(super) struct Looking {
+    after: After,
+    telling: Known,
+    sending: Known,
+    /// What was decided since there was work; `None`: nothing yet.
+    look: Option<Look>,
+}
+
+impl Default for Looking {
+    fn default() -> Self {
+        Self {
+            after: After::Sending,
+            telling: Known::default(),
+            sending: Known::default(),
+            look: None,
+        }
+    }
+}
+
+impl Looking {
+    fn known(&mut self) -> &mut Known {
+        match self.after {
+            After::Telling => &mut self.telling,
+            After::Sending => &mut self.sending,
+        }
+    }
+
+    /// A turn found work, `idle` after the last that did, and leaves `after` to be waited for.
+    pub(super) fn found(&mut self, idle: Duration, after: After) {
+        // Without an empty turn between them both are one piece of work.
+        if let Some(look) = self.look.take() {
+            let known = self.known();
+            match look {
+                Look::For(_) => known.odds.paid(),
+                Look::None | Look::Over => {}
+            }
+            known.soon = if idle <= LONG {
+                (known.soon + 1).min(SURE)
+            } else {
+                known.soon.saturating_sub(LATE)
+            };
+        }
+        self.after = after;
+    }
+
+    /// There is nothing to do: for how long after the last work to look for more. `short` is as configured,
+    /// and `long` whether a long look may be taken.
+    pub(super) fn limit(&mut self, short: Duration, long: impl FnOnce() -> bool) -> Duration {
+        let look = match self.look {
+            Some(look) => look,
+            None => {
+                let known = self.known();
+                let look = if short.is_zero() {
+                    Look::None
+                } else if known.soon >= EXPECTED && long() {
+                    Look::For(short.max(LONG))
+                } else if known.odds.are_good() {
+                    Look::For(short)
+                } else {
+                    Look::None
+                };
+                *self.look.insert(look)
+            }
+        };
+        match look {
+            Look::For(limit) => limit,
+            Look::None | Look::Over => Duration::ZERO,
+        }
+    }
+
+    /// The worker goes to sleep.
+    pub(super) fn in_vain(&mut self) {
+        if let Some(Look::For(_)) = self.look {
+            self.known().odds.failed();
+        }
+        self.look = Some(Look::Over);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_micros(10);
+
+    /// Waits of a worker, each for `gap`; how long it looked in all.
+    fn waits(looking: &mut Looking, after: After, gaps: &[Duration], times: usize) -> Duration {
+        let mut looked = Duration::ZERO;
+        for index in 0..times {
+            looking.found(Duration::ZERO, after);
+            let gap = gaps[index % gaps.len()];
+            let limit = looking.limit(SHORT, || true);
+            assert_eq!(looking.limit(SHORT, || true), limit, "it is decided once");
+            looked += gap.min(limit);
+            if gap >= limit {
+                looking.in_vain();
+                assert_eq!(looking.limit(SHORT, || true), Duration::ZERO);
+            }
+            looking.found(gap, after);
+        }
+        looked
+    }
+
+    fn micros(count: u64) -> Duration {
+        Duration::from_micros(count)
+    }
+
+    #[test]
+    fn who_never_answers_soon_is_hardly_looked_for() {
+        let mut looking = Looking::default();
+        let looked = waits(&mut looking, After::Sending, &[micros(300)], 1_000);
+        assert!(looked < SHORT * 50, "{looked:?}");
+        assert_eq!(
+            waits(&mut looking, After::Telling, &[micros(2)], 100),
+            micros(200),
+            "a program that answers at once is looked for: that is known apart"
+        );
+        let looked = waits(&mut looking, After::Sending, &[micros(300)], 1_000);
+        assert!(looked < SHORT * 50, "and forgotten by neither: {looked:?}");
+    }
+
+    #[test]
+    fn who_answers_regularly_is_waited_for() {
+        let mut looking = Looking::default();
+        waits(
+            &mut looking,
+            After::Sending,
+            &[micros(40)],
+            EXPECTED as usize,
+        );
+        let looked = waits(&mut looking, After::Sending, &[micros(40)], 100);
+        assert_eq!(looked, micros(4_000), "all the time");
+        // One that is late ends it, for a while.
+        let looked = waits(&mut looking, After::Sending, &[micros(400)], 1);
+        assert_eq!(looked, LONG);
+        let looked = waits(&mut looking, After::Sending, &[micros(400)], 100);
+        assert!(looked <= LONG + SHORT * 20, "{looked:?}");
+    }
+
+    #[test]
+    fn what_comes_by_chance_is_not_waited_for() {
+        // One of ten is late.
+        let mut gaps = vec![micros(40); 9];
+        gaps.push(micros(150));
+        let mut looking = Looking::default();
+        let looked = waits(&mut looking, After::Sending, &gaps, 10_000);
+        assert!(looked < SHORT * 1_000, "{looked:?}");
+    }
+
+    #[test]
+    fn what_may_not_be_looked_for_long_is_looked_for_shortly() {
+        let mut looking = Looking::default();
+        for _ in 0..100 {
+            looking.found(Duration::ZERO, After::Sending);
+            assert_eq!(looking.limit(SHORT, || false), SHORT);
+            looking.found(micros(5), After::Sending);
+        }
+        looking.found(Duration::ZERO, After::Sending);
+        assert_eq!(looking.limit(SHORT, || true), LONG);
+    }
+
+    #[test]
+    fn who_is_not_to_look_never_does() {
+        let mut looking = Looking::default();
+        for _ in 0..100 {
+            looking.found(Duration::ZERO, After::Telling);
+            assert_eq!(looking.limit(Duration::ZERO, || true), Duration::ZERO);
+            looking.found(micros(1), After::Telling);
+        }
+    }
+
+    #[test]
+    fn turns_that_find_work_one_after_another_teach_nothing() {
+        let mut looking = Looking::default();
+        for _ in 0..1_000 {
+            looking.found(Duration::ZERO, After::Sending);
+        }
+        assert_eq!(looking.limit(SHORT, || true), SHORT);
+    }
+}
