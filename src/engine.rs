@@ -4,6 +4,7 @@ use crate::scrape::Scrape;
 use ::engine::Config;
 use ::engine::config::{DeviceKind, Queues};
 use anyhow::{Context, Result, bail};
+use queue_pair::Profile;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,7 +45,11 @@ pub struct Args {
     /// Switch work that the device takes over: txcsum, rxcsum, tso, sg, each =on or =off
     #[arg(long, value_name = "FEATURE=on|off", value_delimiter = ',')]
     offload: Vec<String>,
-    /// Longest time to look for work before sleeping, in microseconds
+    /// How to wait: efficient, balanced (looks for work before sleeping where that has paid), or latency
+    /// (looks for up to a millisecond) [default: balanced]
+    #[arg(long, value_name = "PROFILE")]
+    profile: Option<Profile>,
+    /// Longest time to look for work before sleeping, in microseconds; 0 is never
     #[arg(long, value_name = "US")]
     spin: Option<u32>,
     /// How long a stop waits for connections to end by themselves, in seconds
@@ -155,6 +160,9 @@ fn configuration(args: Args) -> Result<Config> {
             "xdp" => DeviceKind::Xdp,
             other => bail!("--device {other}: only xdp is there yet"),
         };
+    }
+    if let Some(profile) = args.profile {
+        config.profile = profile;
     }
     if let Some(spin) = args.spin {
         config.spin_microseconds = spin;

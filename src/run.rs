@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
-use queue_pair::control;
+use queue_pair::{Profile, control};
 
 /// The shared object that takes the place of libc's socket calls.
 const LIBRARY: &str = "liboutboard_preload.so";
@@ -28,6 +28,10 @@ pub struct Args {
     /// (listen and connect then give EOPNOTSUPP)
     #[arg(long)]
     strict: bool,
+    /// How the program waits, and wants to be waited for: efficient, balanced or latency [default: as the
+    /// engine is set]
+    #[arg(long, value_name = "PROFILE", env = queue_pair::PROFILE_VARIABLE)]
+    profile: Option<Profile>,
     /// The program and its arguments
     #[arg(
         required = true,
@@ -63,7 +67,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         preload.push(":");
         preload.push(before);
     }
-    let error = Command::new(&path)
+    let mut command = Command::new(&path);
+    if let Some(profile) = args.profile {
+        command.env(queue_pair::PROFILE_VARIABLE, profile.name());
+    }
+    let error = command
         .arg0(name)
         .args(arguments)
         .env("LD_PRELOAD", preload)

@@ -29,6 +29,7 @@ pub struct Args {
     #[arg(short, long)]
     listening: bool,
     /// Show what TCP knows of each connection, and on which cores its program and the engine ran last
+    /// and the profile that the program wants
     #[arg(short, long)]
     info: bool,
     /// Show what each connection waits for: the timer, how long it still runs, how often it ran out
@@ -230,7 +231,10 @@ fn render(rows: &[SocketRow], shown: &Shown) -> String {
         let described = info.map(describe).filter(|_| shown.info);
         let cores = row.cores.filter(|_| shown.info);
         let cores = cores.map(|(program, engine)| format!("core:{program} engine:{engine}"));
-        let detail: Vec<String> = [memory, described, cores].into_iter().flatten().collect();
+        let profile = row.profile.filter(|_| shown.info);
+        let profile = profile.map(|profile| format!("profile:{profile}"));
+        let detail = [memory, described, cores, profile];
+        let detail: Vec<String> = detail.into_iter().flatten().collect();
         details.push(detail.join(" "));
     }
     // The first of a table is to the left by itself.
@@ -473,6 +477,7 @@ mod tests {
                 ..ConnInfo::default()
             }),
             cores: Some((1, 0)),
+            profile: Some(queue_pair::Profile::Latency),
         }
     }
 

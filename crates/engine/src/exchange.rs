@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 
 use netdev::steering::Endpoint;
-use queue_pair::ConnRef;
 use queue_pair::control::{AdmissionCounts, EngineFacts, Farewell, Way};
 use queue_pair::doorbell::Ringer;
+use queue_pair::{ConnRef, Profile};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use tcp::ConnId;
@@ -295,7 +295,7 @@ impl From<Errno> for Refused {
 }
 
 /// Number, process, counts and core, if it has named one, of a session.
-pub type OfSession = (u32, u32, SessionCounters, Option<usize>);
+pub type OfSession = (u32, u32, SessionCounters, Option<usize>, Option<Profile>);
 
 /// All counts of a worker at one time.
 #[derive(Debug, Default)]
@@ -320,6 +320,8 @@ pub struct Snapshot {
     pub mtu: u64,
     /// The core that the worker runs on.
     pub core: u64,
+    /// The profile by which it waits now.
+    pub serving: Profile,
     /// Listeners.
     pub listeners: u64,
     /// Sessions that have not ended.
@@ -374,6 +376,8 @@ pub struct Row {
     pub owner: Option<(u32, u32, Arc<str>)>,
     /// The core that the program named, and that of this worker.
     pub cores: Option<(u32, u32)>,
+    /// How the program wants to be waited for, if it has said.
+    pub wanted: Option<Profile>,
     /// What it is.
     pub kind: RowKind,
 }

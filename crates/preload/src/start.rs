@@ -91,7 +91,12 @@ extern "C" fn initialise() {
             })
             .unwrap_or_default();
         let strict = std::env::var_os("OUTBOARD_STRICT").is_some_and(|value| value == "1");
-        let variables = ["LD_PRELOAD", "OUTBOARD_SOCKET", "OUTBOARD_STRICT"];
+        let variables = [
+            "LD_PRELOAD",
+            "OUTBOARD_SOCKET",
+            "OUTBOARD_STRICT",
+            host::PROFILE_VARIABLE,
+        ];
         let environment = variables.into_iter().filter_map(|name| {
             let value = std::env::var_os(name)?.into_vec();
             CString::new([name.as_bytes(), b"=", &value].concat()).ok()

@@ -63,6 +63,8 @@ mod opening;
 #[cfg(not(loom))]
 pub mod parked;
 #[cfg(not(loom))]
+mod profile;
+#[cfg(not(loom))]
 pub mod region;
 #[cfg(not(loom))]
 mod sum;
@@ -93,6 +95,8 @@ pub use layout::{Layout, LayoutError, RECEIVE_CHUNK, Sizes};
 pub use odds::Odds;
 #[cfg(not(loom))]
 pub use opening::{Opening, OpeningWord};
+#[cfg(not(loom))]
+pub use profile::{NoProfile, PROFILE_VARIABLE, Profile};
 #[cfg(not(loom))]
 pub use region::{EngineSide, HostSide};
 #[cfg(not(loom))]

@@ -15,6 +15,7 @@ const LIVE: &[&str] = &[
     "limits.sessions",
     "limits.sessions_per_user",
     "moderation_microseconds",
+    "profile",
     "queues",
     "spin_microseconds",
     "tcp.congestion",
@@ -59,6 +60,7 @@ impl Config {
         self.access = new.access.clone();
         self.drain_seconds = new.drain_seconds;
         self.moderation_microseconds = new.moderation_microseconds;
+        self.profile = new.profile;
         self.queues = new.queues.clone();
         self.spin_microseconds = new.spin_microseconds;
         self.limits.accept_backlog = new.limits.accept_backlog;
@@ -148,7 +150,7 @@ mod tests {
         // Other values than the defaults, for everything that is live.
         let new = Config::parse(
             "new",
-            "queues = [0]\nspin_microseconds = 99\nmoderation_microseconds = 9\ndrain_seconds = 3\n[tcp]\n\
+            "profile = \"latency\"\nqueues = [0]\nspin_microseconds = 99\nmoderation_microseconds = 9\ndrain_seconds = 3\n[tcp]\n\
              hop_limit = 7\ncongestion = \"reno\"\npacing_burst = 3\nsyn_cookies = false\n[limits]\n\
              accept_backlog = 9\ncontrol_connections = 99\norphans = 9\nreports = 9\nsessions = 9\n\
              sessions_per_user = 9\nrequests_per_second = 9\n[access]\ndeny = [{ ports = \"81\" }]\n",

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netdev::xdp::MAX_FRAMES;
+use queue_pair::Profile;
 use serde::{Deserialize, Serialize};
 
 pub use access::{Access, PortRange, Prefix, Rule};
@@ -48,7 +49,10 @@ pub struct Config {
     /// Whether that core also runs the server: then the worker yields to it, and a doorbell does
     /// not interrupt it.
     pub share_core: bool,
-    /// Longest time that the worker looks for work before it sleeps, in microseconds.
+    /// How the worker waits; programs may want another (`outboard run --profile`).
+    pub profile: Profile,
+    /// Longest time that the worker looks for work before it sleeps, in microseconds: a profile may
+    /// make it longer, but not of 0.
     pub spin_microseconds: u32,
     /// While frames come often, and where it saves wake-ups without costing rate: how long the
     /// device does not wake the worker, in microseconds. 0 is never.
@@ -117,6 +121,7 @@ impl Default for Config {
             core: None,
             follow: true,
             share_core: true,
+            profile: Profile::Balanced,
             spin_microseconds: 10,
             moderation_microseconds: 150,
             local: false,
@@ -236,7 +241,12 @@ impl Config {
 
     /// For how long the device does not wake the worker while frames come often.
     pub fn moderation(&self) -> Duration {
-        Duration::from_micros(u64::from(self.moderation_microseconds))
+        match self.profile {
+            Profile::Efficient | Profile::Balanced => {
+                Duration::from_micros(u64::from(self.moderation_microseconds))
+            }
+            Profile::Latency => Duration::ZERO,
+        }
     }
 
     fn check_ranges(&self) -> Result<(), OutOfRange> {

@@ -5,6 +5,7 @@ use super::*;
 fn row(state: &str, local: &str, peer: Option<&str>) -> SocketRow {
     SocketRow {
         cores: None,
+        profile: None,
         conn: None,
         session: None,
         pid: None,

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use queue_pair::Profile;
 use queue_pair::control::{ConnInfo, Histogram, Metric, MetricKind};
 use rustix::time::{ClockId, clock_gettime};
 use tcp::State;
@@ -82,13 +83,34 @@ impl Metrics {
             WORKER,
             worker as f64,
         );
-        for (number, pid, _, core) in sessions {
+        for (number, pid, _, core, _) in sessions {
             let Some(core) = core else { continue };
             let (number, pid) = (number.to_string(), pid.to_string());
             let labels = [("session", number.as_str()), ("pid", pid.as_str())];
             let help = "The core that the program last ran on, as it says";
             let value = *core as f64;
             self.add("session_core", help, MetricKind::Gauge, &labels, value);
+        }
+    }
+
+    /// How the worker waits now, and how programs want to be waited for.
+    pub fn profiles(&mut self, serving: Profile, sessions: &[OfSession]) {
+        let help = "How the worker waits: 1 for the profile by which it serves now";
+        for profile in Profile::ALL {
+            let labels = [WORKER[0], ("profile", profile.name())];
+            let value = f64::from(u8::from(profile == serving));
+            self.add("worker_profile", help, MetricKind::Gauge, &labels, value);
+        }
+        for (number, pid, _, _, wanted) in sessions {
+            let Some(wanted) = wanted else { continue };
+            let (number, pid) = (number.to_string(), pid.to_string());
+            let labels = [
+                ("session", number.as_str()),
+                ("pid", pid.as_str()),
+                ("profile", wanted.name()),
+            ];
+            let help = "The profile that the program wants, where it wants one";
+            self.add("session_profile", help, MetricKind::Gauge, &labels, 1.0);
         }
     }
 
@@ -224,6 +246,11 @@ impl Metrics {
             "Looks at descriptors without sleeping",
             counters.polls,
         );
+        let help = "Looks for work before the worker slept, by how they ended";
+        let found = counters.looks.saturating_sub(counters.looks_in_vain);
+        for (end, count) in [("found", found), ("vain", counters.looks_in_vain)] {
+            self.labelled("looks", help, ("end", end), count);
+        }
         self.counter("doorbells", "Doorbells rung", counters.doorbells);
         self.counter(
             "host_sends",

@@ -126,6 +126,10 @@ pub struct Counters {
     pub large_sends: u64,
     /// Times that the worker went to sleep.
     pub sleeps: u64,
+    /// Looks for work before the worker slept, and those of them that found none.
+    pub looks: u64,
+    /// See [`looks`](Self::looks).
+    pub looks_in_vain: u64,
     /// Times that the worker went to the core of a program.
     pub core_moves: u64,
     /// Sleeps that the device could not interrupt for a while (receive moderation).
@@ -190,6 +194,8 @@ impl Default for Counters {
             sent: 0,
             large_sends: 0,
             sleeps: 0,
+            looks: 0,
+            looks_in_vain: 0,
             core_moves: 0,
             moderated_sleeps: 0,
             polls: 0,

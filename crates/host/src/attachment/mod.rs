@@ -24,8 +24,8 @@ use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::memfd::MemfdError;
 use queue_pair::region::{Positions, RegionWord};
 use queue_pair::{
-    AcceptWord, Area, BornHere, ConnRef, CoreWord, Crowd, HostSide, Odds, OpeningWord, Versions,
-    position, region,
+    AcceptWord, Area, BornHere, ConnRef, CoreWord, Crowd, HostSide, Odds, OpeningWord, Profile,
+    Versions, position, region,
 };
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -100,6 +100,8 @@ pub(crate) struct Attachment {
     forks: AtomicU32,
     /// Who else is on the cores of its threads.
     crowd: Crowd,
+    /// How this process wants to wait and to be served, if it was told.
+    wanted: Option<Profile>,
     /// Whether the engine has answered when the core was yielded to it.
     answers: Odds,
     state: AtomicU8,
@@ -110,6 +112,9 @@ pub(crate) struct Attachment {
 /// How often a thread that is about to sleep yields its core to an engine that is awake. On a core
 /// that both share, one yield lets the engine do all that it has; on another one, each is a look.
 const YIELDS: u32 = 4;
+
+/// For how many nanoseconds a thread looks for news before it sleeps where latency is all that counts.
+const LATENCY_LOOK_NS: u64 = 1_000_000;
 
 /// How often a thread that is about to sleep pumps while the engine posts as fast: four rings full.
 const PUMPS: u32 = 8;
@@ -212,6 +217,7 @@ impl Attachment {
             owes_many: AtomicBool::new(false),
             forks: AtomicU32::new(0),
             crowd: Crowd::default(),
+            wanted: Profile::of_environment(),
             answers: Odds::default(),
             state: AtomicU8::new(LIVE),
             born_here: BornHere::new().map_err(|error| from_io(&error))?,
@@ -386,36 +392,64 @@ impl Attachment {
     /// only where it has had news often enough lately: to be woken costs more than a yield, but less
     /// than to be switched to for nothing.
     pub(crate) fn hesitate(&self) {
-        if self.is_parents()
-            || self.engine.any_asleep()
-            || self.has_news()
-            || !self.answers.are_good()
-        {
+        if self.is_parents() || self.has_news() {
             return;
         }
-        for _ in 0..YIELDS {
-            let before = monotonic_ns();
-            if self.crowd.is_met(before) {
+        match self.wanted {
+            Some(Profile::Efficient) => {}
+            None | Some(Profile::Balanced) if self.engine.any_asleep() => {}
+            None | Some(Profile::Balanced) if !self.answers.are_good() => {}
+            None | Some(Profile::Balanced) => self.hesitate_for(YIELDS, |news| match news {
+                true => self.answers.paid(),
+                false => self.answers.failed(),
+            }),
+            Some(Profile::Latency) => self.look_for_news(),
+        }
+    }
+
+    /// Yields a few times; says whether there was news then, or the engine has gone to sleep without.
+    fn hesitate_for(&self, yields: u32, went: impl FnOnce(bool)) {
+        for _ in 0..yields {
+            if self.yield_core().is_none() {
                 return;
             }
-            rustix::thread::sched_yield();
-            self.crowd.yielded(before, monotonic_ns());
-            // Whoever is never told to sleep may have been moved all the same.
-            self.tell_core();
             if self.has_news() {
-                self.answers.paid();
-                return;
+                return went(true);
             }
             if self.engine.any_asleep() {
                 break;
             }
         }
-        self.answers.failed();
+        went(false);
+    }
+
+    /// Looks for news for a while, whoever sleeps, and leaves the core to whoever else wants it.
+    fn look_for_news(&self) {
+        let begun = monotonic_ns();
+        while let Some(now) = self.yield_core() {
+            if self.has_news() || now.saturating_sub(begun) >= LATENCY_LOOK_NS {
+                return;
+            }
+        }
+    }
+
+    /// Yields, unless strangers want the core; the time afterwards.
+    fn yield_core(&self) -> Option<u64> {
+        let before = monotonic_ns();
+        if self.crowd.is_met(before) {
+            return None;
+        }
+        rustix::thread::sched_yield();
+        let after = monotonic_ns();
+        self.crowd.yielded(before, after);
+        // Whoever is never told to sleep may have been moved all the same.
+        self.tell_core();
+        Some(after)
     }
 
     /// Tells the engine on which core this thread runs. To be called only where the region is mapped.
     fn tell_core(&self) {
-        self.core.tell(rustix::thread::sched_getcpu());
+        self.core.tell(rustix::thread::sched_getcpu(), self.wanted);
     }
 
     /// Whether the engine has said something that nobody has taken in.

@@ -1,6 +1,6 @@
 //! What the engine tells people about itself.
 
-use crate::ConnRef;
+use crate::{ConnRef, Profile};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
@@ -130,6 +130,9 @@ pub struct SocketRow {
     /// The core that the program last ran on, as it says, and that of the worker which serves it.
     #[serde(default)]
     pub cores: Option<(u32, u32)>,
+    /// How the program wants to be waited for, if it has said.
+    #[serde(default)]
+    pub profile: Option<Profile>,
 }
 
 /// What became of a socket of a process.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use netdev::Device;
+use queue_pair::Profile;
 
 use super::{SessionId, Worker};
 use crate::exchange::{LISTENERS, Listening, Page, Row, RowKind, SESSIONS, Snapshot};
@@ -29,6 +30,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         snapshot.half_open = self.stack.half_open_count().into();
         snapshot.time_wait = self.stack.time_wait_count().into();
         snapshot.core = rustix::thread::sched_getcpu() as u64;
+        snapshot.serving = self.serving;
         snapshot.mtu = self.stack.config().mtu.into();
         snapshot.listeners = self.listeners.len() as u64;
         snapshot.paths = self.paths.len() as u64;
@@ -40,7 +42,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             if shares.take(session.process.uid) {
                 let core = session.region.core.get();
                 let pid = session.process.pid;
-                let facts = (session.number, pid, session.counters, core);
+                let wanted = session.region.core.wanted();
+                let facts = (session.number, pid, session.counters, core, wanted);
                 snapshot.sessions.push(facts);
             }
         }
@@ -95,6 +98,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         Row {
             owner: session.map(owner),
             cores: session.and_then(cores),
+            wanted: session.and_then(wanted),
             kind: RowKind::Listener {
                 local: listener.local,
                 waiting: self.stack.waiting(listener.id) as u64,
@@ -112,6 +116,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         Some(Row {
             owner: session.map(owner),
             cores: session.and_then(cores),
+            wanted: session.and_then(wanted),
             kind: RowKind::Connection {
                 conn: conn.id,
                 within,
@@ -215,6 +220,11 @@ impl Shares {
 fn owner(session: &Session) -> (u32, u32, Arc<str>) {
     let process = &session.process;
     (session.number, process.pid, Arc::clone(&process.program))
+}
+
+/// How a program wants to be waited for.
+fn wanted(session: &Session) -> Option<Profile> {
+    session.region.core.wanted()
 }
 
 /// The core that a program named, and that of this worker.

@@ -12,10 +12,12 @@
 
 use std::time::Duration;
 
-use queue_pair::Odds;
+use queue_pair::{Odds, Profile};
 
-/// The longest look. To be woken on another core costs half of that on both cores together.
+/// The longest look but one. To be woken on another core costs half of that on both cores together.
 const LONG: Duration = Duration::from_micros(100);
+/// The look of [`Profile::Latency`].
+const LONGEST: Duration = Duration::from_millis(1);
 /// One late piece of work counts as many that came soon.
 const LATE: u32 = 16;
 /// So many that came soon, and the next is expected soon.
@@ -39,8 +41,8 @@ enum Look {
     None,
     /// It looks for work for a time.
     For(Duration),
-    /// It has looked in vain.
-    Over,
+    /// It sleeps, and has looked in vain before if so.
+    Over(bool),
 }
 
 /// What is known of the time after one kind of turn.
@@ -81,15 +83,18 @@ impl Looking {
         }
     }
 
-    /// A turn found work, `idle` after the last that did, and leaves `after` to be waited for.
-    pub(super) fn found(&mut self, idle: Duration, after: After) {
+    /// A turn found work, `idle` after the last that did, and leaves `after` to be waited for. Whether it
+    /// was looked for since the last.
+    pub(super) fn found(&mut self, idle: Duration, after: After) -> bool {
+        let mut looked = false;
         // Without an empty turn between them both are one piece of work.
         if let Some(look) = self.look.take() {
             let known = self.known();
             match look {
                 Look::For(_) => known.odds.paid(),
-                Look::None | Look::Over => {}
+                Look::None | Look::Over(_) => {}
             }
+            looked = matches!(look, Look::For(_) | Look::Over(true));
             known.soon = if idle <= LONG {
                 (known.soon + 1).min(SURE)
             } else {
@@ -97,39 +102,50 @@ impl Looking {
             };
         }
         self.after = after;
+        looked
     }
 
-    /// There is nothing to do: for how long after the last work to look for more. `short` is as configured,
-    /// and `long` whether a long look may be taken.
-    pub(super) fn limit(&mut self, short: Duration, long: impl FnOnce() -> bool) -> Duration {
+    /// There is nothing to do: for how long after the last work to look for more. `short` is as configured;
+    /// zero is never. `waits` tells, where that is asked, whether those who send frames wait for answers.
+    pub(super) fn limit(
+        &mut self,
+        profile: Profile,
+        short: Duration,
+        waits: impl FnOnce() -> bool,
+    ) -> Duration {
         let look = match self.look {
             Some(look) => look,
             None => {
+                let after = self.after;
                 let known = self.known();
-                let look = if short.is_zero() {
-                    Look::None
-                } else if known.soon >= EXPECTED && long() {
-                    Look::For(short.max(LONG))
-                } else if known.odds.are_good() {
-                    Look::For(short)
-                } else {
-                    Look::None
+                let look = match profile {
+                    _ if short.is_zero() => Look::None,
+                    Profile::Latency => Look::For(LONGEST.max(short)),
+                    Profile::Efficient if after == After::Sending => Look::None,
+                    Profile::Balanced if known.soon >= EXPECTED && waits() => {
+                        Look::For(LONG.max(short))
+                    }
+                    _ if known.odds.are_good() => Look::For(short),
+                    _ => Look::None,
                 };
                 *self.look.insert(look)
             }
         };
         match look {
             Look::For(limit) => limit,
-            Look::None | Look::Over => Duration::ZERO,
+            Look::None | Look::Over(_) => Duration::ZERO,
         }
     }
 
-    /// The worker goes to sleep.
-    pub(super) fn in_vain(&mut self) {
-        if let Some(Look::For(_)) = self.look {
+    /// The worker goes to sleep; whether it has just looked in vain.
+    pub(super) fn in_vain(&mut self) -> bool {
+        let looked = matches!(self.look, Some(Look::For(_)));
+        if looked {
             self.known().odds.failed();
         }
-        self.look = Some(Look::Over);
+        let before = matches!(self.look, Some(Look::Over(true)));
+        self.look = Some(Look::Over(looked || before));
+        looked
     }
 }
 
@@ -143,16 +159,24 @@ mod tests {
     fn waits(looking: &mut Looking, after: After, gaps: &[Duration], times: usize) -> Duration {
         let mut looked = Duration::ZERO;
         for index in 0..times {
-            looking.found(Duration::ZERO, after);
+            assert!(!looking.found(Duration::ZERO, after));
             let gap = gaps[index % gaps.len()];
-            let limit = looking.limit(SHORT, || true);
-            assert_eq!(looking.limit(SHORT, || true), limit, "it is decided once");
+            let limit = looking.limit(Profile::Balanced, SHORT, || true);
+            assert_eq!(
+                looking.limit(Profile::Balanced, SHORT, || true),
+                limit,
+                "it is decided once"
+            );
             looked += gap.min(limit);
             if gap >= limit {
-                looking.in_vain();
-                assert_eq!(looking.limit(SHORT, || true), Duration::ZERO);
+                assert_eq!(looking.in_vain(), !limit.is_zero());
+                assert!(!looking.in_vain(), "a look ends once");
+                assert_eq!(
+                    looking.limit(Profile::Balanced, SHORT, || true),
+                    Duration::ZERO
+                );
             }
-            looking.found(gap, after);
+            assert_eq!(looking.found(gap, after), !limit.is_zero());
         }
         looked
     }
@@ -208,20 +232,41 @@ mod tests {
         let mut looking = Looking::default();
         for _ in 0..100 {
             looking.found(Duration::ZERO, After::Sending);
-            assert_eq!(looking.limit(SHORT, || false), SHORT);
+            assert_eq!(looking.limit(Profile::Balanced, SHORT, || false), SHORT);
             looking.found(micros(5), After::Sending);
         }
         looking.found(Duration::ZERO, After::Sending);
-        assert_eq!(looking.limit(SHORT, || true), LONG);
+        assert_eq!(looking.limit(Profile::Balanced, SHORT, || true), LONG);
     }
 
     #[test]
     fn who_is_not_to_look_never_does() {
         let mut looking = Looking::default();
-        for _ in 0..100 {
+        for profile in Profile::ALL.repeat(30) {
             looking.found(Duration::ZERO, After::Telling);
-            assert_eq!(looking.limit(Duration::ZERO, || true), Duration::ZERO);
+            let limit = looking.limit(profile, Duration::ZERO, || true);
+            assert_eq!(limit, Duration::ZERO);
             looking.found(micros(1), After::Telling);
+        }
+    }
+
+    #[test]
+    fn profiles_differ_in_what_they_wait_for() {
+        let mut looking = Looking::default();
+        let mut limits = |after, profile| {
+            looking.found(micros(40), after);
+            let limit = looking.limit(profile, SHORT, || true);
+            looking.found(micros(40), after);
+            limit
+        };
+        for after in [After::Telling, After::Sending].repeat(40) {
+            limits(after, Profile::Balanced);
+        }
+        assert_eq!(limits(After::Telling, Profile::Efficient), SHORT);
+        assert_eq!(limits(After::Sending, Profile::Efficient), Duration::ZERO);
+        for after in [After::Telling, After::Sending] {
+            assert_eq!(limits(after, Profile::Balanced), LONG);
+            assert_eq!(limits(after, Profile::Latency), LONGEST);
         }
     }
 
@@ -231,6 +276,6 @@ mod tests {
         for _ in 0..1_000 {
             looking.found(Duration::ZERO, After::Sending);
         }
-        assert_eq!(looking.limit(SHORT, || true), SHORT);
+        assert_eq!(looking.limit(Profile::Balanced, SHORT, || true), SHORT);
     }
 }

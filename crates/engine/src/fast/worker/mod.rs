@@ -43,7 +43,7 @@ mod way;
 use std::collections::VecDeque;
 
 use netdev::{Device, Loopback};
-use queue_pair::{Area, Opening, lost};
+use queue_pair::{Area, Opening, Profile, lost};
 use tcp::{Instant, Stack};
 use wire::icmp;
 use wire::segment::{ChecksumPolicy, Malformed, parse};
@@ -154,6 +154,8 @@ pub struct Worker<D, N> {
     interface_queues: Option<u32>,
     /// Who opens connections, as programs were told.
     told_opening: Opening,
+    /// How to wait, for the program that was served last.
+    serving: Profile,
     /// A program was told something in this turn that it may answer.
     asked: bool,
 }
@@ -170,6 +172,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if config.limits.receive_memory != 0 {
             memory.set_budget(config.limits.receive_memory);
         }
+        let serving = config.profile;
         let sessions = Sessions::with_room(config.limits.sessions as usize);
         let mtu = u16::try_from(device.limits().mtu).unwrap_or(u16::MAX);
         Self {
@@ -219,6 +222,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             serves_all_queues: true,
             interface_queues: None,
             told_opening: Opening::Engine,
+            serving,
             asked: false,
         }
     }

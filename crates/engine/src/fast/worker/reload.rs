@@ -13,6 +13,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let moderation = self.config.moderation();
         let queues = self.config.queues.clone();
         self.config.take_live(new);
+        self.serving = self.config.profile;
         if self.config.moderation() != moderation {
             self.moderation = Moderation::new(self.config.moderation());
         }

@@ -93,7 +93,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 } else {
                     After::Sending
                 };
-                state.looking.found(idle, after_it);
+                self.counters.looks += u64::from(state.looking.found(idle, after_it));
                 (state.last_work, state.make_way) = (after, false);
             } else {
                 self.counters.spin_ns += spent;
@@ -116,9 +116,9 @@ impl<D: Device, N: Network> Worker<D, N> {
                 continue;
             }
             let idle = now.saturating_duration_since(state.last_work);
-            let limit = state
-                .looking
-                .limit(self.config.spin(), || self.moderation.does_not_help(now));
+            let limit = state.looking.limit(self.serving, self.config.spin(), || {
+                self.moderation.does_not_help(now)
+            });
             if idle < limit && !state.make_way && !state.crowd.is_met(now.as_nanos()) {
                 rustix::thread::sched_yield();
                 let after = state.clock.now();
@@ -134,7 +134,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 tick: state.tick,
                 deadline: state.deadline,
             };
-            state.looking.in_vain();
+            self.counters.looks_in_vain += u64::from(state.looking.in_vain());
             let woken = self.sleep(&state.clock, due, now);
             now = woken.at;
             self.woke();

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use netdev::{Device, Loopback};
-use queue_pair::Opening;
+use queue_pair::{Opening, Profile};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use tcp::Instant;
@@ -42,7 +42,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         let mut by_bell = true;
         if self.arm() {
             let until = self.wake_time(due);
-            let delay = self.moderation.before_sleep(now, self.counters.frames);
+            let delay = match self.serving {
+                Profile::Latency => Duration::ZERO,
+                _ => self.moderation.before_sleep(now, self.counters.frames),
+            };
             let rung = !delay.is_zero() && self.wait_for_bells(until, delay, now);
             if !rung {
                 by_bell = self.wait(until, clock.now());

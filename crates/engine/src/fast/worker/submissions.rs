@@ -2,7 +2,7 @@
 //! checked before it is used, and one that no honest host would write ends the session.
 
 use netdev::Device;
-use queue_pair::{ConnRef, OptionKind, Submission};
+use queue_pair::{ConnRef, OptionKind, Profile, Submission};
 use tcp::{ConnId, ConnOption, Request, RequestError};
 
 use super::Worker;
@@ -84,8 +84,13 @@ impl<D: Device, N: Network> Worker<D, N> {
         {
             session.region.submissions.release();
             session.counters.submissions += count as u64;
-            self.placement
-                .asked_from(session.region.core.get(), count as u32);
+            let core = &session.region.core;
+            self.serving = self.config.profile.serving(core.wanted());
+            // Who must never wait has a worker on another core that looks for what it asks.
+            let near = (self.serving != Profile::Latency)
+                .then(|| core.get())
+                .flatten();
+            self.placement.asked_from(near, count as u32);
         }
         Ok(count)
     }

@@ -140,6 +140,7 @@ fn metrics(of: &Snapshot, refused: &Counters, chains: u64, rights: Option<&Right
         metrics.gauge(name, help, value);
     }
     metrics.cores(of.core, &of.sessions);
+    metrics.profiles(of.serving, &of.sessions);
     metrics.listeners(&of.listening, of.listeners);
     let help = "Sessions whose counts are only in the totals, there being so many";
     let left_out = of.attached.saturating_sub(of.sessions.len() as u64);
@@ -167,7 +168,7 @@ fn metrics(of: &Snapshot, refused: &Counters, chains: u64, rights: Option<&Right
         ("session_refused", "Requests refused", |c| c.refused),
     ];
     for (name, help, count) in of_sessions {
-        for (number, pid, counters, _) in &of.sessions {
+        for (number, pid, counters, ..) in &of.sessions {
             let (number, pid) = (number.to_string(), pid.to_string());
             let labels = [("session", number.as_str()), ("pid", pid.as_str())];
             let value = count(counters) as f64;
@@ -183,7 +184,7 @@ pub(super) fn row(row: Row) -> SocketRow {
         Some((number, pid, program)) => (Some(number), Some(pid), program.as_ref().to_owned()),
         None => (None, None, String::new()),
     };
-    let cores = row.cores;
+    let (cores, profile) = (row.cores, row.wanted);
     match row.kind {
         RowKind::Listener {
             local,
@@ -202,6 +203,7 @@ pub(super) fn row(row: Row) -> SocketRow {
             send_queue: backlog.into(),
             info: None,
             cores,
+            profile,
         },
         RowKind::Connection {
             conn,
@@ -221,6 +223,7 @@ pub(super) fn row(row: Row) -> SocketRow {
             send_queue: info.send_queue,
             info: Some(conn_info(&info, age)),
             cores,
+            profile,
         },
     }
 }
@@ -229,6 +232,7 @@ pub(super) fn row(row: Row) -> SocketRow {
 mod tests {
     use super::*;
     use crate::exchange::{LISTENERS, SESSIONS};
+    use queue_pair::Profile;
     use queue_pair::control::{Channel, Fds, Reply};
     use rustix::thread::CapabilitySet;
 
@@ -244,7 +248,9 @@ mod tests {
                 refused: count,
             };
             let core = Some(usize::MAX);
-            of.sessions.push((u32::MAX - n, u32::MAX, counts, core));
+            let wanted = Some(Profile::Efficient);
+            of.sessions
+                .push((u32::MAX - n, u32::MAX, counts, core, wanted));
         }
         // More than there are make up for counts that are zero here and can grow.
         for port in 0..LISTENERS as u16 * 3 / 2 {
