@@ -72,7 +72,9 @@ fn the_worker_goes_where_its_program_goes() {
     let world = World::new().unwrap();
     let site = world.site(&[("small", b"hello")]).unwrap();
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
-    let engine = outboard.start_engine(&world, None).unwrap();
+    // One that long looks keep awake does not care where it is.
+    let efficient = "profile = \"efficient\"\n";
+    let engine = outboard.start_engine_with(&world, efficient).unwrap();
     assert_eq!(cores(engine.id()), all, "nobody has asked for anything");
     let address: SocketAddr = (Side::Server.ipv4(), 80).into();
     let serve = outboard.start_serve(&world, &site, address).unwrap();

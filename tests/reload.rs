@@ -68,7 +68,7 @@ fn an_engine_reads_its_configuration_again_and_keeps_its_connections() {
     assert!(refused.contains("engine.toml:1: "), "{refused}");
 
     // By SIGHUP: the port is the engine's again.
-    write("spin_microseconds = 11\n");
+    write("spin_microseconds = 11\nprofile = \"latency\"\n");
     let pid = engine.id().to_string();
     world
         .program(Side::Server, "kill")
@@ -88,6 +88,15 @@ fn an_engine_reads_its_configuration_again_and_keeps_its_connections() {
     engine
         .wait_until(LIMIT, || connections() == 2)
         .expect("the engine has it");
+    let stats = outboard.stats().expect("counters");
+    let serving = |profile: &str| {
+        stats.iter().any(|counter| {
+            counter.name == "worker_profile"
+                && counter.labels.iter().any(|label| label == profile)
+                && counter.value == 1.0
+        })
+    };
+    assert!(serving("latency") && !serving("balanced"), "{stats:?}");
     drop((client, second, third));
     server.stop(LIMIT).expect("an end");
     engine.stop(LIMIT).expect("an end");

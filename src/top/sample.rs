@@ -193,6 +193,7 @@ pub mod tests {
             receive_queue: 5,
             send_queue: 9,
             cores: None,
+            profile: None,
             info: Some(ConnInfo {
                 bytes_received: amounts[0],
                 bytes_sent: amounts[1],

@@ -5,6 +5,9 @@ mod world;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use engine::config::Config;
+use netdev::sim::LinkConfig;
+use queue_pair::Profile;
 use queue_pair::control::{Explanation, Fds, Reply, Request, SocketRow};
 use world::{Host, World};
 
@@ -114,6 +117,72 @@ fn counts_of_sessions_stand_together_and_go_with_them() {
         .collect();
     assert_eq!(of_sessions(&names), 4);
     drop(second);
+}
+
+/// The value of a metric with a label of this value; 0 if there is none.
+fn metric(world: &mut World, name: &str, label: &str) -> f64 {
+    let mut channel = world.dial();
+    let (Reply::Stats(metrics), _) = world.ask(&mut channel, &Request::Stats, Fds::new()) else {
+        panic!("no counters");
+    };
+    let meant = metrics.iter().find(|metric| {
+        metric.name == name && metric.labels.iter().any(|(_, value)| value == label)
+    });
+    meant.map_or(0.0, |metric| metric.value)
+}
+
+#[test]
+fn a_program_is_served_by_the_profile_that_it_wants_but_by_an_efficient_engine() {
+    for own in Profile::ALL {
+        let config = Config {
+            profile: own,
+            ..Config::default()
+        };
+        let mut world = World::with(config, LinkConfig::default());
+        let (mut host, conn, _) = world.connected();
+        assert_eq!(metric(&mut world, "worker_profile", own.name()), 1.0);
+        for wanted in Profile::ALL {
+            host.region.core.tell(0, Some(wanted));
+            host.send(conn, b"x", 0);
+            world.settle();
+            let told = metric(&mut world, "session_profile", wanted.name());
+            assert_eq!(told, 1.0, "{own} {wanted}");
+            let serving = own.serving(Some(wanted)).name();
+            for profile in Profile::ALL {
+                let told = metric(&mut world, "worker_profile", profile.name());
+                let is = f64::from(u8::from(profile.name() == serving));
+                assert_eq!(told, is, "{own} {wanted}: {profile}");
+            }
+            let rows = sockets(&mut world);
+            assert!(
+                rows.iter().all(|row| row.profile == Some(wanted)),
+                "{rows:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn one_exchange_rings_once() {
+    let mut world = World::new();
+    let (mut host, conn, peer) = world.connected();
+    let pid = std::process::id().to_string();
+    let rung = |world: &mut World| metric(world, "session_doorbells", &pid);
+    let before = rung(&mut world);
+    for exchange in 1..=10_u32 {
+        // The program sleeps; what the network brings wakes it, and no more.
+        host.region.armed.arm(0);
+        world.peer.send(world.now, peer, b"?");
+        world.settle();
+        assert_eq!(rung(&mut world) - before, f64::from(exchange));
+        host.region.armed.disarm(0);
+        host.collect();
+        // It answers, and is awake: nobody rings.
+        host.send(conn, b"!", exchange.into());
+        world.settle();
+        host.collect();
+        assert_eq!(rung(&mut world) - before, f64::from(exchange));
+    }
 }
 
 #[test]

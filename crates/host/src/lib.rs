@@ -58,7 +58,7 @@ mod sleep;
 mod socket;
 
 pub use around::{Around, around_sleeps};
-pub use attachment::Engine;
+pub use attachment::{Engine, Waiting};
 pub use connect::{ConnectError, ConnectOptions};
 pub use fork::ForkToken;
 pub use listener::{Accepted, Listener};
@@ -72,5 +72,5 @@ pub use readiness::Readiness;
 pub use ready_set::{Event, ReadySet, SourceHandle, Watchable};
 pub use rustix::io::Errno;
 pub use session::{Legacy, REMARKS, Session};
-pub use sleep::Sleeper;
+pub use sleep::{Company, Sleeper};
 pub use socket::{DEFAULT_SEND_BUFFER, Registered, Room, Shutdown, Socket, View};

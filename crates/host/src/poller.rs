@@ -134,8 +134,10 @@ impl Poller {
         events.clear();
         let room = events.capacity().max(KERNEL_EVENTS);
         self.look(events, room);
-        if events.is_empty() && limit != Some(Duration::ZERO) {
-            self.sleeper.hesitate();
+        let waits = events.is_empty() && limit != Some(Duration::ZERO);
+        // Until this returns.
+        let _waiting = waits.then(|| self.sleeper.company().hesitate());
+        if waits {
             self.look(events, room);
         }
         self.turns += 1;

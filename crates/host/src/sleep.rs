@@ -10,7 +10,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 
 use crate::around::sleeping;
-use crate::attachment::{Attachment, Waker, Watch};
+use crate::attachment::{Attachment, Waiting, Waker, Watch};
 use crate::nudge::Nudge;
 use crate::session::SessionCore;
 
@@ -58,13 +58,10 @@ impl Sleeper {
         })
     }
 
-    /// Before step 1, for whoever makes this call often: while the engine is awake it may be about to
-    /// answer what was just submitted, so this yields the core to it a few times, until it has
-    /// answered or gone to sleep. Pump and look afterwards.
-    pub fn hesitate(&self) {
-        if let Some((attachment, _)) = &self.bed {
-            attachment.hesitate();
-        }
+    /// Before step 1, for whoever makes this call often: the [`Company`] in which it waits.
+    pub fn company(&self) -> Company {
+        let bed = self.bed.as_ref();
+        Company(bed.map(|(attachment, _)| Arc::clone(attachment)))
     }
 
     /// Step 1. Looks for an engine that is away, at most twice a second.
@@ -160,6 +157,20 @@ impl Sleeper {
     }
 }
 
+/// The engine that a thread waits for, if there is one.
+pub struct Company(Option<Arc<Attachment>>);
+
+impl Company {
+    /// Looks for news before one sleeps, as long as that is worth it: the engine may be about to answer
+    /// what was just submitted, and to be woken costs more. Pump and look afterwards, and keep what
+    /// comes back until the wait is over.
+    pub fn hesitate(&self) -> Waiting {
+        self.0
+            .as_ref()
+            .map_or(Waiting::NOT, |attachment| attachment.hesitate())
+    }
+}
+
 impl Drop for Sleeper {
     fn drop(&mut self) {
         self.leave_bed();
@@ -186,7 +197,7 @@ pub(crate) fn wait<T>(
     let mut sleeper = session.borrow_sleeper()?;
     let mut watch = None;
     let found = loop {
-        sleeper.hesitate();
+        let _waiting = sleeper.company().hesitate();
         sleeper.arm();
         watch.get_or_insert_with(|| sleeper.watch());
         if let Some(found) = look(false) {
@@ -238,7 +249,7 @@ pub(crate) fn wait_at<T>(
         let Some((attachment, place)) = at() else {
             return wait(session, None, left, |_| look());
         };
-        attachment.hesitate();
+        let _waiting = attachment.hesitate();
         if !attachment.park(place, wants, session) {
             return wait(session, None, left, |_| look());
         }

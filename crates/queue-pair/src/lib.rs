@@ -92,7 +92,7 @@ pub use kernel_socket::{send_out, unacknowledged};
 #[cfg(not(loom))]
 pub use layout::{Layout, LayoutError, RECEIVE_CHUNK, Sizes};
 #[cfg(not(loom))]
-pub use odds::Odds;
+pub use odds::{Odds, Regularity};
 #[cfg(not(loom))]
 pub use opening::{Opening, OpeningWord};
 #[cfg(not(loom))]

@@ -1,5 +1,6 @@
 //! Whether what costs a little and may spare much is worth trying, learnt from how it went: to yield the
 //! core to the other side before one sleeps, to look for work for a moment more.
+//! [`Odds`] are for what is done often, [`Regularity`] for what may keep a core busy.
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -65,6 +66,41 @@ impl Odds {
     }
 }
 
+/// One that came late counts as so many that came soon.
+const LATE: u32 = 16;
+/// After so many that came soon the next is expected soon.
+const EXPECTED: u32 = 16;
+/// The most that is remembered.
+const SURE: u32 = 32;
+
+/// Whether what is waited for comes soon nearly every time, so that it is worth being awake for: as from
+/// one client that waits for each answer, and not as from many who come by chance.
+#[derive(Debug, Default)]
+pub struct Regularity {
+    score: AtomicU32,
+}
+
+impl Regularity {
+    /// What was waited for came, soon or late.
+    pub fn came(&self, soon: bool) {
+        // Relaxed: nothing else is said by it, and what another thread writes at once is lost.
+        let score = self.score.load(Ordering::Relaxed);
+        let new = if soon {
+            score.saturating_add(1).min(SURE)
+        } else {
+            score.saturating_sub(LATE)
+        };
+        if new != score {
+            self.score.store(new, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the next is expected soon.
+    pub fn is_expected(&self) -> bool {
+        self.score.load(Ordering::Relaxed) >= EXPECTED
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -92,6 +128,27 @@ mod tests {
         let tried = trials(&Odds::default(), 3_200, u32::MAX);
         let first = BEGIN - WORTH + 1;
         assert!((first + 99..=first + 100).contains(&tried), "{tried}");
+    }
+
+    #[test]
+    fn what_comes_soon_nearly_every_time_is_expected() {
+        let regularity = Regularity::default();
+        for _ in 1..EXPECTED {
+            regularity.came(true);
+            assert!(!regularity.is_expected(), "not at once");
+        }
+        let mut expected = 0;
+        for each in 0..10_000 {
+            regularity.came(each % 40 != 39);
+            expected += u32::from(regularity.is_expected());
+        }
+        assert!(expected > 9_000, "one of forty late: {expected}");
+        let mut expected = 0;
+        for each in 0..10_000 {
+            regularity.came(each % 10 != 9);
+            expected += u32::from(regularity.is_expected());
+        }
+        assert!(expected < 100, "one of ten late: {expected}");
     }
 
     #[test]

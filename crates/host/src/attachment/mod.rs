@@ -6,9 +6,11 @@
 //!
 //! - `submit`: what goes to the engine, and who waits for room
 //! - `pump`: what comes from the engine, and whom it concerns
+//! - `hesitate`: what a thread does before it sleeps
 //! - `park`: threads that sleep each on its own connection
 
 mod engine;
+mod hesitate;
 mod park;
 mod pump;
 mod submit;
@@ -24,8 +26,8 @@ use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::memfd::MemfdError;
 use queue_pair::region::{Positions, RegionWord};
 use queue_pair::{
-    AcceptWord, Area, BornHere, ConnRef, CoreWord, Crowd, HostSide, Odds, OpeningWord, Profile,
-    Versions, position, region,
+    AcceptWord, Area, BornHere, ConnRef, CoreWord, HostSide, OpeningWord, Versions, position,
+    region,
 };
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -38,6 +40,8 @@ use crate::session::SessionCore;
 use crate::socket::{SocketCore, monotonic_ns};
 
 pub use engine::Engine;
+use hesitate::Hesitation;
+pub use hesitate::Waiting;
 use park::Parked;
 pub(crate) use park::Watch;
 use pump::Pump;
@@ -98,23 +102,12 @@ pub(crate) struct Attachment {
     /// Forks of this process that the engine was told of, or is about to be: connections that lived
     /// through one are shared until the engine says otherwise.
     forks: AtomicU32,
-    /// Who else is on the cores of its threads.
-    crowd: Crowd,
-    /// How this process wants to wait and to be served, if it was told.
-    wanted: Option<Profile>,
-    /// Whether the engine has answered when the core was yielded to it.
-    answers: Odds,
+    /// What is known of waiting for the engine.
+    hesitation: Hesitation,
     state: AtomicU8,
     /// A child that was made without a fork handler has not got it.
     born_here: BornHere,
 }
-
-/// How often a thread that is about to sleep yields its core to an engine that is awake. On a core
-/// that both share, one yield lets the engine do all that it has; on another one, each is a look.
-const YIELDS: u32 = 4;
-
-/// For how many nanoseconds a thread looks for news before it sleeps where latency is all that counts.
-const LATENCY_LOOK_NS: u64 = 1_000_000;
 
 /// How often a thread that is about to sleep pumps while the engine posts as fast: four rings full.
 const PUMPS: u32 = 8;
@@ -216,9 +209,7 @@ impl Attachment {
             unannounced: Mutex::default(),
             owes_many: AtomicBool::new(false),
             forks: AtomicU32::new(0),
-            crowd: Crowd::default(),
-            wanted: Profile::of_environment(),
-            answers: Odds::default(),
+            hesitation: Hesitation::new(),
             state: AtomicU8::new(LIVE),
             born_here: BornHere::new().map_err(|error| from_io(&error))?,
         })
@@ -388,68 +379,10 @@ impl Attachment {
         lock(&self.spare_wakers).push(waker);
     }
 
-    /// Yields the core to an engine that is awake, until it has news or sleeps; but not for long, and
-    /// only where it has had news often enough lately: to be woken costs more than a yield, but less
-    /// than to be switched to for nothing.
-    pub(crate) fn hesitate(&self) {
-        if self.is_parents() || self.has_news() {
-            return;
-        }
-        match self.wanted {
-            Some(Profile::Efficient) => {}
-            None | Some(Profile::Balanced) if self.engine.any_asleep() => {}
-            None | Some(Profile::Balanced) if !self.answers.are_good() => {}
-            None | Some(Profile::Balanced) => self.hesitate_for(YIELDS, |news| match news {
-                true => self.answers.paid(),
-                false => self.answers.failed(),
-            }),
-            Some(Profile::Latency) => self.look_for_news(),
-        }
-    }
-
-    /// Yields a few times; says whether there was news then, or the engine has gone to sleep without.
-    fn hesitate_for(&self, yields: u32, went: impl FnOnce(bool)) {
-        for _ in 0..yields {
-            if self.yield_core().is_none() {
-                return;
-            }
-            if self.has_news() {
-                return went(true);
-            }
-            if self.engine.any_asleep() {
-                break;
-            }
-        }
-        went(false);
-    }
-
-    /// Looks for news for a while, whoever sleeps, and leaves the core to whoever else wants it.
-    fn look_for_news(&self) {
-        let begun = monotonic_ns();
-        while let Some(now) = self.yield_core() {
-            if self.has_news() || now.saturating_sub(begun) >= LATENCY_LOOK_NS {
-                return;
-            }
-        }
-    }
-
-    /// Yields, unless strangers want the core; the time afterwards.
-    fn yield_core(&self) -> Option<u64> {
-        let before = monotonic_ns();
-        if self.crowd.is_met(before) {
-            return None;
-        }
-        rustix::thread::sched_yield();
-        let after = monotonic_ns();
-        self.crowd.yielded(before, after);
-        // Whoever is never told to sleep may have been moved all the same.
-        self.tell_core();
-        Some(after)
-    }
-
     /// Tells the engine on which core this thread runs. To be called only where the region is mapped.
     fn tell_core(&self) {
-        self.core.tell(rustix::thread::sched_getcpu(), self.wanted);
+        self.core
+            .tell(rustix::thread::sched_getcpu(), self.hesitation.wanted);
     }
 
     /// Whether the engine has said something that nobody has taken in.

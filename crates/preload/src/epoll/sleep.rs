@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 
-use host::Sleeper;
+use host::{Sleeper, Waiting};
 use libc::epoll_event;
 use rustix::io::Errno;
 
@@ -61,9 +61,12 @@ impl Sleep {
         })
     }
 
-    /// The caller has found nothing and would sleep next: lets an engine that is awake go on first.
-    pub fn hesitate(&self) {
-        lock(&self.state).sleeper.hesitate();
+    /// The caller has found nothing and would sleep next: it looks for a moment more first. What comes
+    /// back is kept until it returns.
+    pub fn hesitate(&self) -> Waiting {
+        // Others do not wait meanwhile.
+        let company = lock(&self.state).sleeper.company();
+        company.hesitate()
     }
 
     /// The caller is about to sleep, at most until `deadline` or what comes back, if that is

@@ -54,8 +54,10 @@ pub unsafe fn wait(
     };
     ours.entered();
     room.collect(ours);
-    if room.filled == 0 && !patience.is_zero() {
-        ours.sleep.hesitate();
+    let waits = room.filled == 0 && !patience.is_zero();
+    // Until this returns.
+    let _waiting = waits.then(|| ours.sleep.hesitate());
+    if waits {
         room.collect(ours);
     }
     let due = ours

@@ -12,19 +12,14 @@
 
 use std::time::Duration;
 
-use queue_pair::{Odds, Profile};
+use queue_pair::{Odds, Profile, Regularity};
 
 /// The longest look but one. To be woken on another core costs half of that on both cores together.
 const LONG: Duration = Duration::from_micros(100);
+/// Work that comes within this after the last comes from the same core, or follows by itself.
+const NEAR: Duration = Duration::from_micros(10);
 /// The look of [`Profile::Latency`].
 const LONGEST: Duration = Duration::from_millis(1);
-/// One late piece of work counts as many that came soon.
-const LATE: u32 = 16;
-/// So many that came soon, and the next is expected soon.
-const EXPECTED: u32 = 16;
-/// The most that is remembered.
-const SURE: u32 = 32;
-
 /// What a turn leaves to be waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
@@ -39,8 +34,10 @@ pub(super) enum After {
 enum Look {
     /// It sleeps at once.
     None,
-    /// It looks for work for a time.
-    For(Duration),
+    /// It looks for work as long as is configured.
+    Short(Duration),
+    /// It looks for longer.
+    Long(Duration),
     /// It sleeps, and has looked in vain before if so.
     Over(bool),
 }
@@ -50,8 +47,8 @@ enum Look {
 struct Known {
     /// Short looks that found work.
     odds: Odds,
-    /// How regularly work has come within a long look.
-    soon: u32,
+    /// Work that has come within a long look.
+    soon: Regularity,
 }
 
 /// Decides how long to look.
@@ -62,6 +59,8 @@ pub(super) struct Looking {
     sending: Known,
     /// What was decided since there was work; `None`: nothing yet.
     look: Option<Look>,
+    /// See [`keeps_awake`](Self::keeps_awake).
+    keeps_awake: bool,
 }
 
 impl Default for Looking {
@@ -71,6 +70,7 @@ impl Default for Looking {
             telling: Known::default(),
             sending: Known::default(),
             look: None,
+            keeps_awake: false,
         }
     }
 }
@@ -89,17 +89,23 @@ impl Looking {
         let mut looked = false;
         // Without an empty turn between them both are one piece of work.
         if let Some(look) = self.look.take() {
-            let known = self.known();
-            match look {
-                Look::For(_) => known.odds.paid(),
-                Look::None | Look::Over(_) => {}
-            }
-            looked = matches!(look, Look::For(_) | Look::Over(true));
-            known.soon = if idle <= LONG {
-                (known.soon + 1).min(SURE)
-            } else {
-                known.soon.saturating_sub(LATE)
+            let known = match self.after {
+                After::Telling => &self.telling,
+                After::Sending => &self.sending,
             };
+            looked = match look {
+                Look::Short(_) => {
+                    known.odds.paid();
+                    true
+                }
+                Look::Long(_) => {
+                    self.keeps_awake = idle > NEAR;
+                    true
+                }
+                Look::None => false,
+                Look::Over(looked) => looked,
+            };
+            known.soon.came(idle <= LONG);
         }
         self.after = after;
         looked
@@ -120,30 +126,40 @@ impl Looking {
                 let known = self.known();
                 let look = match profile {
                     _ if short.is_zero() => Look::None,
-                    Profile::Latency => Look::For(LONGEST.max(short)),
+                    Profile::Latency => Look::Long(LONGEST.max(short)),
                     Profile::Efficient if after == After::Sending => Look::None,
-                    Profile::Balanced if known.soon >= EXPECTED && waits() => {
-                        Look::For(LONG.max(short))
+                    Profile::Balanced if known.soon.is_expected() && waits() => {
+                        Look::Long(LONG.max(short))
                     }
-                    _ if known.odds.are_good() => Look::For(short),
+                    _ if known.odds.are_good() => Look::Short(short),
                     _ => Look::None,
                 };
                 *self.look.insert(look)
             }
         };
         match look {
-            Look::For(limit) => limit,
+            Look::Short(limit) | Look::Long(limit) => limit,
             Look::None | Look::Over(_) => Duration::ZERO,
         }
     }
 
-    /// The worker goes to sleep; whether it has just looked in vain.
-    pub(super) fn in_vain(&mut self) -> bool {
-        let looked = matches!(self.look, Some(Look::For(_)));
-        if looked {
+    /// Whether long looks have kept it awake since it last slept: then nobody has to wake it, and to be
+    /// near its programs would only take the core from them.
+    pub(super) fn keeps_awake(&self) -> bool {
+        self.keeps_awake
+    }
+
+    /// The worker goes to sleep; whether it has just looked in vain. Where strangers want the core
+    /// (`crowded`) it could not look, and nothing is learnt.
+    pub(super) fn in_vain(&mut self, crowded: bool) -> bool {
+        let looked = !crowded && matches!(self.look, Some(Look::Short(_) | Look::Long(_)));
+        if let Some(Look::Short(_)) = self.look
+            && looked
+        {
             self.known().odds.failed();
         }
-        let before = matches!(self.look, Some(Look::Over(true)));
+        self.keeps_awake = false;
+        let before = self.look == Some(Look::Over(true));
         self.look = Some(Look::Over(looked || before));
         looked
     }
@@ -169,8 +185,8 @@ mod tests {
             );
             looked += gap.min(limit);
             if gap >= limit {
-                assert_eq!(looking.in_vain(), !limit.is_zero());
-                assert!(!looking.in_vain(), "a look ends once");
+                assert_eq!(looking.in_vain(false), !limit.is_zero());
+                assert!(!looking.in_vain(false), "a look ends once");
                 assert_eq!(
                     looking.limit(Profile::Balanced, SHORT, || true),
                     Duration::ZERO
@@ -202,19 +218,18 @@ mod tests {
     #[test]
     fn who_answers_regularly_is_waited_for() {
         let mut looking = Looking::default();
-        waits(
-            &mut looking,
-            After::Sending,
-            &[micros(40)],
-            EXPECTED as usize,
-        );
+        waits(&mut looking, After::Sending, &[micros(40)], 20);
         let looked = waits(&mut looking, After::Sending, &[micros(40)], 100);
         assert_eq!(looked, micros(4_000), "all the time");
+        assert!(looking.keeps_awake());
+        waits(&mut looking, After::Sending, &[micros(5)], 1);
+        assert!(!looking.keeps_awake(), "this one was near");
         // One that is late ends it, for a while.
         let looked = waits(&mut looking, After::Sending, &[micros(400)], 1);
         assert_eq!(looked, LONG);
         let looked = waits(&mut looking, After::Sending, &[micros(400)], 100);
         assert!(looked <= LONG + SHORT * 20, "{looked:?}");
+        assert!(!looking.keeps_awake());
     }
 
     #[test]
@@ -267,6 +282,18 @@ mod tests {
         for after in [After::Telling, After::Sending] {
             assert_eq!(limits(after, Profile::Balanced), LONG);
             assert_eq!(limits(after, Profile::Latency), LONGEST);
+        }
+    }
+
+    #[test]
+    fn who_cannot_look_learns_nothing() {
+        let mut looking = Looking::default();
+        for _ in 0..1_000 {
+            looking.found(Duration::ZERO, After::Telling);
+            let limit = looking.limit(Profile::Balanced, SHORT, || true);
+            assert_eq!(limit, SHORT);
+            assert!(!looking.in_vain(true));
+            assert!(!looking.found(micros(500), After::Telling));
         }
     }
 

@@ -156,6 +156,8 @@ pub struct Worker<D, N> {
     told_opening: Opening,
     /// How to wait, for the program that was served last.
     serving: Profile,
+    /// Whether it is woken again and again, which costs less on the core of a program.
+    near_is_better: bool,
     /// A program was told something in this turn that it may answer.
     asked: bool,
 }
@@ -223,6 +225,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             interface_queues: None,
             told_opening: Opening::Engine,
             serving,
+            near_is_better: true,
             asked: false,
         }
     }

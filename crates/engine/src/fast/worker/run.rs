@@ -94,6 +94,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                     After::Sending
                 };
                 self.counters.looks += u64::from(state.looking.found(idle, after_it));
+                self.near_is_better = !state.looking.keeps_awake();
                 (state.last_work, state.make_way) = (after, false);
             } else {
                 self.counters.spin_ns += spent;
@@ -119,7 +120,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             let limit = state.looking.limit(self.serving, self.config.spin(), || {
                 self.moderation.does_not_help(now)
             });
-            if idle < limit && !state.make_way && !state.crowd.is_met(now.as_nanos()) {
+            let crowded = state.crowd.is_met(now.as_nanos());
+            if idle < limit && !state.make_way && !crowded {
                 rustix::thread::sched_yield();
                 let after = state.clock.now();
                 let away = after.saturating_duration_since(now);
@@ -134,7 +136,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                 tick: state.tick,
                 deadline: state.deadline,
             };
-            self.counters.looks_in_vain += u64::from(state.looking.in_vain());
+            self.counters.looks_in_vain += u64::from(state.looking.in_vain(crowded));
+            self.near_is_better = true;
             let woken = self.sleep(&state.clock, due, now);
             now = woken.at;
             self.woke();

@@ -87,10 +87,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             let core = &session.region.core;
             self.serving = self.config.profile.serving(core.wanted());
             // Who must never wait has a worker on another core that looks for what it asks.
-            let near = (self.serving != Profile::Latency)
-                .then(|| core.get())
-                .flatten();
-            self.placement.asked_from(near, count as u32);
+            let near = self.near_is_better && self.serving != Profile::Latency;
+            let core = core.get().filter(|_| near);
+            self.placement.asked_from(core, count as u32);
         }
         Ok(count)
     }

@@ -1,0 +1,134 @@
+//! What a thread does before it sleeps: it looks whether the engine has news, and leaves its core to
+//! whoever else wants it meanwhile. To be woken costs some microseconds on the same core, and tens from
+//! another. How long it looks is learnt from what past looks and sleeps were worth, or said by the
+//! [`Profile`] that the process was given.
+
+use std::sync::Arc;
+
+use queue_pair::{Crowd, Odds, Profile, Regularity};
+
+use super::Attachment;
+use crate::socket::monotonic_ns;
+
+/// How often a thread yields its core to an engine that is awake. On a core that both share, one yield
+/// lets the engine do all that it has; on another one, each is a look.
+const YIELDS: u32 = 4;
+/// For how many nanoseconds it looks where news has come that soon nearly every time: a sleep and a
+/// wake-up across cores cost half of that on both together.
+const LONG_NS: u64 = 100_000;
+/// The same where latency is all that counts.
+const LONGEST_NS: u64 = 1_000_000;
+/// A yield that took so many nanoseconds let somebody else run.
+const SHARED_NS: u64 = 1_000;
+
+/// What is known of waiting for the engine.
+pub(super) struct Hesitation {
+    /// How this process was told to wait, if it was.
+    pub(super) wanted: Option<Profile>,
+    /// Who else is on the cores of its threads.
+    crowd: Crowd,
+    /// Whether there was news when it looked.
+    answers: Odds,
+    /// Whether news comes within a long look.
+    soon: Regularity,
+}
+
+impl Hesitation {
+    pub(super) fn new() -> Self {
+        Self {
+            wanted: Profile::of_environment(),
+            crowd: Crowd::default(),
+            answers: Odds::default(),
+            soon: Regularity::default(),
+        }
+    }
+}
+
+/// A thread waits for news. When this is dropped it has had some, or does not wait any longer: how long
+/// that took is learnt from.
+#[must_use = "it is kept until the wait is over"]
+pub struct Waiting(Option<(Arc<Attachment>, u64)>);
+
+impl Waiting {
+    /// It does not wait for an engine.
+    pub(crate) const NOT: Self = Self(None);
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some((attachment, begun)) = self.0.take() {
+            let waited = monotonic_ns().saturating_sub(begun);
+            attachment.hesitation.soon.came(waited <= LONG_NS);
+        }
+    }
+}
+
+impl Attachment {
+    /// Looks for news for a time that is worth it. Pump and look afterwards.
+    pub(crate) fn hesitate(self: &Arc<Self>) -> Waiting {
+        if self.is_parents() || self.has_news() {
+            return Waiting::NOT;
+        }
+        let begun = monotonic_ns();
+        let Hesitation {
+            answers,
+            soon,
+            wanted,
+            ..
+        } = &self.hesitation;
+        match wanted {
+            Some(Profile::Efficient) => return Waiting::NOT,
+            Some(Profile::Latency) => {
+                self.look(u32::MAX, LONGEST_NS, u32::MAX);
+            }
+            None | Some(Profile::Balanced) => {
+                let long = soon.is_expected();
+                // An engine that sleeps has nothing to say soon, unless there always is something.
+                let tries = (long || !self.engine.any_asleep()) && answers.are_good();
+                let found = match (tries, long) {
+                    (true, true) => self.look(u32::MAX, LONG_NS, YIELDS),
+                    (true, false) => self.look(YIELDS, LONG_NS, YIELDS),
+                    (false, _) => None,
+                };
+                match found {
+                    Some(true) => answers.paid(),
+                    Some(false) => answers.failed(),
+                    None => {}
+                }
+            }
+        }
+        Waiting(Some((Arc::clone(self), begun)))
+    }
+
+    /// Yields, at most so many times, for so many nanoseconds, and until somebody else was let run so
+    /// many times. Whether there was news; `None`: it is not to yield here.
+    fn look(&self, yields: u32, limit_ns: u64, shared: u32) -> Option<bool> {
+        let begun = monotonic_ns();
+        let mut before = begun;
+        let mut left = shared;
+        if self.hesitation.crowd.is_met(begun) {
+            return None;
+        }
+        for _ in 0..yields {
+            rustix::thread::sched_yield();
+            let after = monotonic_ns();
+            self.hesitation.crowd.yielded(before, after);
+            // Whoever is never told to sleep may have been moved all the same.
+            self.tell_core();
+            if self.has_news() {
+                return Some(true);
+            }
+            // What a stranger did with the core says nothing of the engine.
+            if self.hesitation.crowd.is_met(after) {
+                return None;
+            }
+            left -= u32::from(after.saturating_sub(before) >= SHARED_NS);
+            let asleep = yields != u32::MAX && self.engine.any_asleep();
+            if asleep || left == 0 || after.saturating_sub(begun) >= limit_ns {
+                break;
+            }
+            before = after;
+        }
+        Some(false)
+    }
+}
