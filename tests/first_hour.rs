@@ -80,7 +80,7 @@ fn a_newcomer_comes_from_nothing_to_nginx_and_back() {
         "Welcome to nginx",
         "users:((\"nginx\"",
         "2000 requests and",
-        "Offload everything, at every load.",
+        "Offload everything, at every load",
         "changed: drain_seconds",
         "nginx runs on the kernel from its next start on",
     ] {
