@@ -36,7 +36,7 @@ const ROOM_BESIDE_ANSWERS: usize = 40_960;
 /// Sockets in one answer: a control message has room for so many.
 pub const ROWS: usize = 24;
 /// Sessions whose counts fit in an answer.
-pub const SESSIONS: usize = 32;
+pub const SESSIONS: usize = 28;
 /// Listeners whose counts fit in an answer.
 pub const LISTENERS: usize = 24;
 

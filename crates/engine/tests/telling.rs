@@ -142,10 +142,10 @@ fn a_program_is_served_by_the_profile_that_it_wants_but_by_an_efficient_engine()
         let (mut host, conn, _) = world.connected();
         assert_eq!(metric(&mut world, "worker_profile", own.name()), 1.0);
         for wanted in Profile::ALL {
-            host.region.core.tell(0, Some(wanted));
+            host.region.core.tell(1, Some(wanted));
             host.send(conn, b"x", 0);
             world.settle();
-            let told = metric(&mut world, "session_profile", wanted.name());
+            let told = metric(&mut world, "session_core", wanted.name());
             assert_eq!(told, 1.0, "{own} {wanted}");
             let serving = own.serving(Some(wanted)).name();
             for profile in Profile::ALL {

@@ -83,34 +83,26 @@ impl Metrics {
             WORKER,
             worker as f64,
         );
-        for (number, pid, _, core, _) in sessions {
+        for (number, pid, _, core, wanted) in sessions {
             let Some(core) = core else { continue };
             let (number, pid) = (number.to_string(), pid.to_string());
-            let labels = [("session", number.as_str()), ("pid", pid.as_str())];
-            let help = "The core that the program last ran on, as it says";
+            let mut labels = vec![("session", number.as_str()), ("pid", pid.as_str())];
+            // Not by a name of its own: all must fit in one message.
+            labels.extend(wanted.map(|wanted| ("profile", wanted.name())));
+            let help =
+                "The core that the program last ran on, as it says, and the profile that it wants";
             let value = *core as f64;
             self.add("session_core", help, MetricKind::Gauge, &labels, value);
         }
     }
 
-    /// How the worker waits now, and how programs want to be waited for.
-    pub fn profiles(&mut self, serving: Profile, sessions: &[OfSession]) {
+    /// How the worker waits now.
+    pub fn profile(&mut self, serving: Profile) {
         let help = "How the worker waits: 1 for the profile by which it serves now";
         for profile in Profile::ALL {
             let labels = [WORKER[0], ("profile", profile.name())];
             let value = f64::from(u8::from(profile == serving));
             self.add("worker_profile", help, MetricKind::Gauge, &labels, value);
-        }
-        for (number, pid, _, _, wanted) in sessions {
-            let Some(wanted) = wanted else { continue };
-            let (number, pid) = (number.to_string(), pid.to_string());
-            let labels = [
-                ("session", number.as_str()),
-                ("pid", pid.as_str()),
-                ("profile", wanted.name()),
-            ];
-            let help = "The profile that the program wants, where it wants one";
-            self.add("session_profile", help, MetricKind::Gauge, &labels, 1.0);
         }
     }
 

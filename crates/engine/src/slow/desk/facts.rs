@@ -140,7 +140,7 @@ fn metrics(of: &Snapshot, refused: &Counters, chains: u64, rights: Option<&Right
         metrics.gauge(name, help, value);
     }
     metrics.cores(of.core, &of.sessions);
-    metrics.profiles(of.serving, &of.sessions);
+    metrics.profile(of.serving);
     metrics.listeners(&of.listening, of.listeners);
     let help = "Sessions whose counts are only in the totals, there being so many";
     let left_out = of.attached.saturating_sub(of.sessions.len() as u64);
