@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use queue_pair::{Odds, Profile, Regularity};
 
-/// The longest look but one. To be woken on another core costs half of that on both cores together.
+/// The longest look but one. A round trip of two wake-ups across cores took 60 µs on two virtual cores.
 const LONG: Duration = Duration::from_micros(100);
 /// Work that comes within this after the last comes from the same core, or follows by itself.
 const NEAR: Duration = Duration::from_micros(10);
