@@ -546,7 +546,10 @@ mod tests {
         assert!(detail.starts_with("\t rto:201 rtt:1.5/0 mss:1448 pmtu:0"));
         assert!(detail.contains(" cwnd:10 bytes_acked:0 "));
         assert!(!detail.contains("ssthresh"));
-        assert!(detail.ends_with("age:12.3s core:1 engine:0"), "{detail}");
+        assert!(
+            detail.ends_with("core:1 engine:0 profile:latency"),
+            "{detail}"
+        );
         let oneline = Shown {
             info: true,
             oneline: true,
