@@ -177,7 +177,7 @@ fn a_buffer_that_makes_no_sense_is_not_used_and_harms_nobody() {
     assert_eq!(world.worker.sessions(), 1);
     // More than there may be.
     for n in 0..200 {
-        post(&mut host, conn, PLACE + n, 1, 5000 + n);
+        post(&mut host, conn, PLACE + 2000 + n, 1, 5000 + n);
     }
     world.settle();
     send(&mut world, peer, &bytes);
