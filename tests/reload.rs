@@ -49,12 +49,12 @@ fn an_engine_reads_its_configuration_again_and_keeps_its_connections() {
 
     // The port is left to the kernel, and the connection goes on.
     write(
-        "drain_seconds = 7\nspin_microseconds = 11\nqueues = [0]\n[access]\ndeny = [{ ports = \"8080\" }]\n",
+        "drain_seconds = 7\nspin_microseconds = 11\nqueues = [0]\nreceive_frames = 8192\n[access]\ndeny = [{ ports = \"8080\" }]\n",
     );
     assert_eq!(
         reload().expect("an answer"),
-        "changed: access, drain_seconds, spin_microseconds\n\
-         only a new start of the engine changes: queues\n"
+        "changed: access, drain_seconds, queues, spin_microseconds\n\
+         only a new start of the engine changes: receive_frames\n"
     );
     assert_eq!(connections(), 1);
     let second = world
