@@ -121,7 +121,8 @@ fn io_uring_is_refused_and_this_is_said() {
 
 #[test]
 fn a_connection_that_is_lost_in_exec_is_told_of() {
-    if lab::skip_without("a_connection_that_is_lost_in_exec_is_told_of", &["python3"]) {
+    let test = "a_connection_that_is_lost_in_exec_is_told_of";
+    if lab::skip_without(test, &["python3", "cc"]) {
         return;
     }
     let world = World::new().expect("a private network");
@@ -134,10 +135,16 @@ fn a_connection_that_is_lost_in_exec_is_told_of() {
     std::fs::write(&no_program, "no program").expect("a file");
     let executable = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&no_program, executable).expect("its mode");
+    let successor = world.scratch().join("cannot_be_entered");
+    let built = std::process::Command::new("cc")
+        .args(["-static", "-o"])
+        .args([&successor, &script("cannot_be_entered.c")])
+        .status();
+    assert!(built.expect("cc runs").success(), "a static program");
     let mut program = outboard
         .on_engine(&world, "python3")
         .arg(script("passes_its_connection.py"))
-        .arg(&no_program)
+        .args([&no_program, &successor])
         .log(world.scratch().join("program"))
         .start()
         .expect("python starts");
