@@ -41,6 +41,7 @@ mod born_here;
 pub mod control;
 #[cfg(not(loom))]
 mod copy;
+#[cfg(not(loom))]
 mod core_word;
 #[cfg(not(loom))]
 mod crowd;
@@ -84,6 +85,7 @@ pub use area::Area;
 pub use born_here::BornHere;
 #[cfg(not(loom))]
 pub use copy::{copy_across, copy_in, copy_out, copy_out_sum, read_in};
+#[cfg(not(loom))]
 pub use core_word::CoreWord;
 #[cfg(not(loom))]
 pub use crowd::Crowd;
