@@ -73,6 +73,19 @@ impl Program {
         }
     }
 
+    /// Connections of both kinds, over each of which something has gone.
+    fn pairs(&mut self, world: &World, server: &TcpListener) -> Vec<Pair> {
+        let mut pairs = Vec::new();
+        for _ in 0..CONNECTIONS / 2 {
+            pairs.push(self.accept(world));
+            pairs.push(self.open(server));
+        }
+        for pair in &mut pairs {
+            pair.exchange(&mut self.host);
+        }
+        pairs
+    }
+
     /// A client connects, and it is the engine's.
     fn accept(&mut self, world: &World) -> Pair {
         self.accepted += 1;
@@ -241,14 +254,7 @@ fn queues_that_are_added_are_served_and_no_connection_is_lost() {
     let engine = Engine::start(&world, |_| ());
     let program = &mut Program::on(&world, &engine);
     let server = server(&world);
-    let mut pairs: Vec<Pair> = Vec::new();
-    for _ in 0..CONNECTIONS / 2 {
-        pairs.push(program.accept(&world));
-        pairs.push(program.open(&server));
-    }
-    for pair in &mut pairs {
-        pair.exchange(&mut program.host);
-    }
+    let mut pairs = program.pairs(&world, &server);
     assert_eq!(frames(&engine).len(), 1);
     // From now on the connections come to other queues than before.
     assert!(set_queues(&world, Side::Server, 4, 1));
@@ -291,14 +297,7 @@ fn queues_that_are_left_out_can_go_and_no_connection_is_lost() {
     let engine = Engine::start_to_reload(&world, |_| (), fewer);
     let program = &mut Program::on(&world, &engine);
     let server = server(&world);
-    let mut pairs: Vec<Pair> = Vec::new();
-    for _ in 0..CONNECTIONS / 2 {
-        pairs.push(program.accept(&world));
-        pairs.push(program.open(&server));
-    }
-    for pair in &mut pairs {
-        pair.exchange(&mut program.host);
-    }
+    let mut pairs = program.pairs(&world, &server);
     let before = engine.metric("rx_frames");
     // The other end first: it may not have more queues than there are to receive from.
     assert!(set_queues(&world, Side::Client, 4, 1));
