@@ -7,6 +7,7 @@
  * connection, and ends with 0 when it has refused somebody and, having closed the first, has another.
  */
 #define _GNU_SOURCE
+#include "expect.h"
 #include "outboard.h"
 
 #include <arpa/inet.h>
@@ -15,15 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define EXPECT(expected, call)                                                   \
-    do {                                                                         \
-        long result_ = (long)(call);                                             \
-        if (result_ != (long)(expected)) {                                       \
-            fprintf(stderr, "line %d: %s gives %ld\n", __LINE__, #call, result_); \
-            exit(1);                                                             \
-        }                                                                        \
-    } while (0)
 
 static ob_queue *queue;
 

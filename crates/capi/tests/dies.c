@@ -8,6 +8,7 @@
  * it all" then.
  */
 #define _GNU_SOURCE
+#include "expect.h"
 #include "outboard.h"
 
 #include <arpa/inet.h>
@@ -17,15 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define EXPECT(expected, call)                                                   \
-    do {                                                                         \
-        long result_ = (long)(call);                                             \
-        if (result_ != (long)(expected)) {                                       \
-            fprintf(stderr, "line %d: %s gives %ld\n", __LINE__, #call, result_); \
-            exit(1);                                                             \
-        }                                                                        \
-    } while (0)
 
 static ob_queue *queue;
 
