@@ -127,6 +127,54 @@ fn a_stopped_engine_costs_no_client() {
     }
 }
 
+#[test]
+fn a_program_keeps_its_connections_while_its_engine_is_stopped() {
+    if skip_without_root("a_program_keeps_its_connections_while_its_engine_is_stopped") {
+        return;
+    }
+    let world = World::new().unwrap();
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let engine = outboard.start_engine(&world, None).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stopped_engine/holds.py");
+    let log = world.scratch().join("program.log");
+    let mut program = outboard
+        .on_engine(&world, "python3")
+        .arg(script)
+        .args([Side::Server.ipv4().to_string(), "80".to_owned()])
+        .arg(engine.id().to_string())
+        .log(&log)
+        .start()
+        .unwrap();
+    outboard
+        .wait_until_taken(&mut program, PATIENCE, 80, || true)
+        .unwrap();
+    let mut heard = Vec::new();
+    world
+        .on(Side::Client, || {
+            let mut stream = connect();
+            stream.write_all(b"hello")?;
+            let mut bytes = [0; 10];
+            stream.read_exact(&mut bytes)?;
+            assert_eq!(&bytes, b"still here");
+            stream.write_all(b"and I")?;
+            let mut second = connect();
+            let mut bytes = [0; 9];
+            second.read_exact(&mut bytes)?;
+            second.shutdown(std::net::Shutdown::Both)?;
+            heard.extend(bytes);
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error:#}\n{}", program.printed()));
+    assert_eq!(heard, b"as before");
+    let ended = program.wait(PATIENCE).unwrap();
+    assert!(ended.success(), "{}", program.printed());
+    assert_eq!(
+        total(&outboard.stats().unwrap(), "tcp_passive_opens"),
+        2.0,
+        "both on the engine"
+    );
+}
+
 struct OnDrop<F: Fn()>(F);
 
 impl<F: Fn()> Drop for OnDrop<F> {

@@ -13,7 +13,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, SocketType};
 
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, RUNS_WITHIN};
 use crate::lock::lock;
 use crate::route::{self, Way};
 use crate::send_pool::Class;
@@ -206,8 +206,9 @@ fn show_bound(
 ) -> Result<(), ConnectError> {
     let duplicate = rustix::io::fcntl_dupfd_cloexec(bound, 0)?;
     let request = Request::Bound { local };
-    match attachment.request(&request, [duplicate].into_iter().collect()) {
+    match attachment.request(&request, [duplicate].into_iter().collect(), RUNS_WITHIN) {
         Ok((Reply::Done, _)) => Ok(()),
+        Err(Errno::TIMEDOUT) => Err(ConnectError::KernelsJob("the engine does not run just now")),
         Err(Errno::OPNOTSUPP) => Err(ConnectError::KernelsJob(
             "it is bound to an address that is not one of the engine's interface",
         )),

@@ -17,6 +17,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
+use crate::attachment::{ANSWER_WITHIN, RUNS_WITHIN};
 use crate::private_fds::{Private, lift};
 use crate::quiet::{Quiet, quiet};
 use crate::session::Session;
@@ -60,7 +61,12 @@ impl Session {
         let mut quiet = quiet(core);
         let answer = quiet.attachment_with_something().map(|attachment| {
             attachment.forking();
-            attachment.request(&Request::Fork, Fds::new())
+            // A child without references has the kernel's part of a listener all the same.
+            let limit = match quiet.has_connections() {
+                true => ANSWER_WITHIN,
+                false => RUNS_WITHIN,
+            };
+            attachment.request_alone(&Request::Fork, Fds::new(), limit)
         });
         quiet.complete();
         let inheritance = match answer {

@@ -76,7 +76,11 @@ impl Listener {
         if let Some(attachment) = session.attachment() {
             // Attaching just now has announced it already.
             if lock(&listener.core.state).link.is_none() {
-                listener.core.announce(&attachment)?;
+                match listener.core.announce(&attachment) {
+                    // It does not run just now: the kernel serves until it does.
+                    Err(Errno::TIMEDOUT) => {}
+                    announced => announced?,
+                }
             }
         }
         Ok(listener)

@@ -131,6 +131,11 @@ impl Quiet {
         all.attachment.clone().filter(|_| something)
     }
 
+    /// Whether a child would inherit connections.
+    pub(crate) fn has_connections(&self) -> bool {
+        !self.borrow_owner().sockets.is_empty()
+    }
+
     /// Takes the last lock, once nothing is to be asked.
     pub(crate) fn complete(&mut self) {
         self.with_dependent_mut(|all, locks| {

@@ -10,7 +10,7 @@ mod reports;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use queue_pair::Submission;
 use queue_pair::control::{Farewell, Fds, Request, Way, socket_path};
@@ -18,7 +18,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::attachment::{self, Attachment, Engine};
+use crate::attachment::{self, ANSWER_WITHIN, Attachment, Engine, RUNS_WITHIN};
 use crate::connect::{self, ConnectError, ConnectOptions};
 use crate::fork::Inheritance;
 use crate::listener::{Listener, ListenerCore};
@@ -61,7 +61,7 @@ pub(crate) struct SessionCore {
 #[derive(Default)]
 struct Link {
     attachment: Option<Arc<Attachment>>,
-    /// When an engine was last looked for in vain.
+    /// When an engine was last looked for in vain; later than that, if it is to be looked for later.
     looked: Option<Instant>,
     /// After a fork: the child's way to what its parent had.
     inheritance: Option<Inheritance>,
@@ -88,7 +88,7 @@ impl Session {
         session
             .handle
             .core
-            .link_to_engine(&mut lock(&session.handle.core.link))?;
+            .link_to_engine(&mut lock(&session.handle.core.link), ANSWER_WITHIN)?;
         Ok(session)
     }
 
@@ -271,11 +271,21 @@ impl SessionCore {
         if link.looked.is_some_and(|looked| looked.elapsed() < RETRY) {
             return None;
         }
-        self.link_to_engine(&mut link).ok()
+        // The connections of a child hang on its parent's engine.
+        let limit = match link.inheritance {
+            Some(_) => ANSWER_WITHIN,
+            None => RUNS_WITHIN,
+        };
+        self.link_to_engine(&mut link, limit).ok()
     }
 
-    /// Attaches, takes over what came through a fork, and announces the listeners.
-    fn link_to_engine(self: &Arc<Self>, link: &mut Link) -> Result<Arc<Attachment>, Errno> {
+    /// Attaches, takes over what came through a fork, and announces the listeners. The engine has `limit` to
+    /// answer.
+    fn link_to_engine(
+        self: &Arc<Self>,
+        link: &mut Link,
+        limit: Duration,
+    ) -> Result<Arc<Attachment>, Errno> {
         self.is_heir.store(false, Ordering::Relaxed);
         // Dropped, and with it the lifeline, only once the references are claimed.
         let inheritance = link.inheritance.take();
@@ -285,11 +295,14 @@ impl SessionCore {
             .take()
             .filter(|attachment| attachment.is_parents());
         let attachment = attachment::connect(&self.path)
-            .and_then(|control| Attachment::new(control, &self.program, token));
+            .and_then(|control| Attachment::new(control, &self.program, token, limit));
         let attachment = match attachment {
             Ok(attachment) => Arc::new(attachment),
             Err(errno) => {
-                link.looked = Some(Instant::now());
+                // To look for one that does not answer takes its time.
+                let slow = errno == Errno::TIMEDOUT;
+                let pause = if slow { ANSWER_WITHIN } else { Duration::ZERO };
+                link.looked = Some(Instant::now() + pause);
                 if let Some(parents) = parents {
                     parents.disinherit();
                     for listener in self.living_listeners() {
@@ -354,7 +367,8 @@ impl SessionCore {
                 at: monotonic_ns(),
             }),
             Farewell::Listener(listener) => {
-                let _ = attachment.request(&Request::Unlisten { listener }, Fds::new());
+                let request = Request::Unlisten { listener };
+                let _ = attachment.request(&request, Fds::new(), RUNS_WITHIN);
             }
         }
     }

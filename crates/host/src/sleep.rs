@@ -88,7 +88,12 @@ impl Sleeper {
             });
             self.epoch += 1;
         }
-        if let Some((attachment, waker)) = &self.bed {
+        if let Some((attachment, waker)) = &mut self.bed {
+            attachment.catch_up(&self.session);
+            if waker.is_none() && !attachment.is_unanswered() {
+                *waker = attachment.take_waker();
+                self.epoch += u64::from(waker.is_some());
+            }
             let index = waker.as_ref().map(|waker| waker.index);
             attachment.arm(index, &self.session);
         }
@@ -121,9 +126,10 @@ impl Sleeper {
         match &self.bed {
             None => self.session.expects_engine().then_some(RETRY),
             Some((attachment, _)) if !attachment.is_live() => Some(Duration::ZERO),
-            Some((attachment, waker)) => {
-                (waker.is_none() || attachment.needs_attention()).then_some(SLICE)
+            Some((attachment, waker)) if waker.is_none() || attachment.needs_attention() => {
+                Some(SLICE)
             }
+            Some((attachment, _)) => attachment.is_unanswered().then_some(RETRY),
         }
     }
 

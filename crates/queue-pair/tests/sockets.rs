@@ -127,35 +127,68 @@ fn a_request_waits_for_its_answer_but_not_for_ever() {
 }
 
 #[test]
-fn an_answer_that_is_forgone_is_not_taken_for_another() {
+fn an_answer_that_is_late_is_not_taken_for_another() {
     let (mut host, mut engine) = Channel::pair().unwrap();
-    let question = Request::Local {
-        remote: "127.0.0.1:80".parse().unwrap(),
+    let ask = |host: &mut Channel, limit| match host.request(&Request::Waker, Fds::new(), limit) {
+        Ok((reply, _)) => Some(reply),
+        Err(ChannelError::TimedOut(_)) => None,
+        Err(error) => panic!("{error}"),
     };
-    let none = Duration::ZERO;
-    assert_eq!(host.ask_briefly(&question, none).unwrap(), None);
+    let late = |host: &mut Channel| host.take_late().unwrap().map(|(reply, _)| reply);
+    let (none, limit) = (Duration::ZERO, Duration::from_secs(30));
+    assert_eq!(ask(&mut host, none), None);
     // The engine is not asked again until it has answered.
-    assert_eq!(host.ask_briefly(&question, none).unwrap(), None);
+    assert_eq!(ask(&mut host, none), None);
     assert!(engine.try_receive::<Request>().unwrap().is_some());
     assert!(engine.try_receive::<Request>().unwrap().is_none());
+    assert!(host.is_owed() && late(&mut host).is_none());
     engine.send(&Reply::Waker { waker: 1 }, Fds::new()).unwrap();
     engine.send(&Reply::Waker { waker: 2 }, Fds::new()).unwrap();
-    let limit = Duration::from_secs(30);
-    let (reply, _) = host.request(&Request::Waker, Fds::new(), limit).unwrap();
-    assert_eq!(reply, Reply::Waker { waker: 2 }, "its own");
-    // One that is late, and is there when the next is asked.
-    assert_eq!(host.ask_briefly(&question, none).unwrap(), None);
-    engine.send(&Reply::Waker { waker: 3 }, Fds::new()).unwrap();
+    assert_eq!(ask(&mut host, limit), Some(Reply::Waker { waker: 2 }));
+    assert_eq!(late(&mut host), Some(Reply::Waker { waker: 1 }));
+    assert!(!host.is_owed() && late(&mut host).is_none());
+    // One for which nobody has waited at all.
+    host.request_blindly(&Request::Settle).unwrap();
     engine.send(&Reply::Done, Fds::new()).unwrap();
-    assert_eq!(
-        host.ask_briefly(&question, limit).unwrap(),
-        Some(Reply::Done)
-    );
+    engine.send(&Reply::Waker { waker: 3 }, Fds::new()).unwrap();
+    assert_eq!(ask(&mut host, limit), Some(Reply::Waker { waker: 3 }));
+    assert_eq!(late(&mut host), Some(Reply::Done));
     drop(engine);
-    assert!(matches!(
-        host.ask_briefly(&question, limit),
-        Err(ChannelError::Closed)
-    ));
+    let ended = host.request(&Request::Waker, Fds::new(), limit);
+    assert!(matches!(ended, Err(ChannelError::Closed)));
+}
+
+#[test]
+fn who_says_more_than_the_engine_reads_may_ask_it_later() {
+    let (mut host, mut engine) = Channel::pair().unwrap();
+    let report = Request::Report {
+        fd: 1,
+        kind: "call".to_owned(),
+        reason: "x".repeat(200),
+    };
+    let mut said = 0;
+    while host.send(&report, Fds::new()).is_ok() {
+        said += 1;
+    }
+    let ask = |host: &mut Channel, limit| host.request(&Request::Settle, Fds::new(), limit);
+    let asked = ask(&mut host, Duration::from_millis(1));
+    assert!(matches!(asked, Err(ChannelError::TimedOut(_))), "{asked:?}");
+    let reader = std::thread::spawn(move || {
+        let mut heard = 0;
+        loop {
+            match engine.try_receive::<Request>().unwrap() {
+                Some((Request::Settle, _)) => {
+                    engine.send(&Reply::Done, Fds::new()).unwrap();
+                    return heard;
+                }
+                Some(_) => heard += 1,
+                None => std::thread::yield_now(),
+            }
+        }
+    });
+    let (reply, _) = ask(&mut host, Duration::from_secs(30)).unwrap();
+    assert_eq!(reply, Reply::Done);
+    assert_eq!(reader.join().unwrap(), said);
 }
 
 #[test]

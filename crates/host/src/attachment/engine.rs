@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use queue_pair::control::{EngineFacts, Fds, Reply, Request, Way};
 use rustix::io::Errno;
 
-use super::Attachment;
+use super::{Attachment, RUNS_WITHIN};
 use crate::lock::lock;
 
 /// The first version of the protocol in which an engine tells of itself and of ways.
@@ -36,7 +36,7 @@ impl Attachment {
     pub(crate) fn engine(&self) -> Result<Engine, Errno> {
         let facts = match self.speaks(SINCE) {
             false => EngineFacts::default(),
-            true => match self.request(&Request::Engine, Fds::new())? {
+            true => match self.request(&Request::Engine, Fds::new(), RUNS_WITHIN)? {
                 (Reply::Engine(facts), _) => facts,
                 _ => return Err(Errno::PROTO),
             },
@@ -57,7 +57,7 @@ impl Attachment {
         if !self.speaks(SINCE) {
             return Err(Errno::OPNOTSUPP);
         }
-        match self.request(&Request::Way { remote, doubted }, Fds::new())? {
+        match self.request(&Request::Way { remote, doubted }, Fds::new(), RUNS_WITHIN)? {
             (Reply::Way(way), _) => Ok(way),
             _ => Err(Errno::PROTO),
         }

@@ -4,24 +4,25 @@
 //! turns out to be the child of a fork. Connections belong to the attachment in which they began and
 //! end with it; the [session](crate::Session) then makes another.
 //!
+//! - `ask`: questions on the control socket, also to an engine that does not run
 //! - `submit`: what goes to the engine, and who waits for room
 //! - `pump`: what comes from the engine, and whom it concerns
 //! - `hesitate`: what a thread does before it sleeps
 //! - `park`: threads that sleep each on its own connection
 
+mod ask;
 mod engine;
 mod hesitate;
 mod park;
 mod pump;
 mod submit;
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use queue_pair::armed::{Armed, Sleepers};
-use queue_pair::control::{Channel, ChannelError, Fds, Reply, Request};
+use queue_pair::control::{Channel, Fds, Reply, Request};
 use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::memfd::MemfdError;
 use queue_pair::region::{Positions, RegionWord};
@@ -47,13 +48,13 @@ pub(crate) use park::Watch;
 use pump::Pump;
 use submit::Submissions;
 
-/// How long an answer on the control socket may take. An engine that is alive answers in
-/// microseconds, unless the machine stands still or has something else to do; one that is stopped
-/// must not stop the program for good.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// How long an engine that runs can take to answer at most, where the kernel can do instead: as long as
-/// the steering waits before it leaves new clients to the kernel.
-const RUNS_WITHIN: Duration = Duration::from_millis(500);
+/// How long an answer on the control socket may take if a connection hangs on it. An engine that is
+/// alive answers in microseconds, unless the machine stands still or has something else to do; one that is
+/// stopped must not stop the program for good.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long it may take where the kernel can do instead, or it can be done without: as long as the steering
+/// waits before it leaves new clients to the kernel.
+pub(crate) const RUNS_WITHIN: Duration = Duration::from_millis(500);
 
 /// The connection to an engine's control socket.
 pub(crate) type Control = Private<Channel>;
@@ -84,6 +85,8 @@ pub(crate) struct Attachment {
     doorbell: Private<Ringer>,
     /// Wakers that the engine has given and no thread sleeps by.
     spare_wakers: Mutex<Vec<Waker>>,
+    /// It has said that it gives no more.
+    no_more_wakers: AtomicBool,
     /// Threads that sleep each on its own connection.
     parked: Parked,
     /// The last pump has left something in the ring.
@@ -99,6 +102,8 @@ pub(crate) struct Attachment {
     unannounced: Mutex<Vec<Arc<SocketCore>>>,
     /// The list has grown long.
     owes_many: AtomicBool,
+    /// The engine has not answered in time: what follows from its answer is to be done when that comes.
+    unanswered: AtomicBool,
     /// Forks of this process that the engine was told of, or is about to be: connections that lived
     /// through one are shared until the engine says otherwise.
     forks: AtomicU32,
@@ -129,11 +134,12 @@ pub(crate) struct Waker {
 }
 
 impl Attachment {
-    /// Attaches to the engine behind `control`.
+    /// Attaches to the engine behind `control`, which has `limit` to answer.
     pub(crate) fn new(
         mut control: Control,
         program: &str,
         fork_token: Option<u64>,
+        limit: Duration,
     ) -> Result<Self, Errno> {
         let spoken = Versions::SPOKEN;
         let request = Request::Attach {
@@ -143,7 +149,7 @@ impl Attachment {
             program: program.to_owned(),
             fork_token,
         };
-        let (reply, mut fds) = ask(&mut control, &request, Fds::new())?;
+        let (reply, mut fds) = ask::ask(&mut control, &request, Fds::new(), limit)?;
         let Reply::Attached {
             interface,
             local,
@@ -200,6 +206,7 @@ impl Attachment {
                 index: 0,
                 bell: Private::new(bell),
             }]),
+            no_more_wakers: AtomicBool::new(false),
             parked: Parked::default(),
             unfinished: AtomicBool::new(false),
             deferred: AtomicBool::new(false),
@@ -208,6 +215,7 @@ impl Attachment {
             freed: AtomicBool::new(false),
             unannounced: Mutex::default(),
             owes_many: AtomicBool::new(false),
+            unanswered: AtomicBool::new(false),
             forks: AtomicU32::new(0),
             hesitation: Hesitation::new(),
             state: AtomicU8::new(LIVE),
@@ -304,65 +312,14 @@ impl Attachment {
                 .is_some_and(|word| position::holds(word, grant, offset))
     }
 
-    /// Asks on the control socket.
-    pub(crate) fn request(&self, request: &Request, fds: Fds) -> Result<(Reply, Fds), Errno> {
-        if !self.is_live() {
-            return Err(Errno::CONNRESET);
-        }
-        let answer = ask(&mut lock(&self.control), request, fds);
-        if matches!(
-            answer,
-            Err(Errno::PROTO | Errno::CONNRESET | Errno::TIMEDOUT)
-        ) {
-            self.condemn();
-        }
-        answer
-    }
-
-    /// Whether the engine listens at `remote`, which is of this machine, and connects to it. One that does
-    /// not answer does not run just now: the kernel's listener is there, too.
-    pub(crate) fn listens_here(&self, remote: SocketAddr) -> bool {
-        if !self.local || !self.is_live() {
-            return false;
-        }
-        let request = Request::Local { remote };
-        let asked = lock(&self.control)
-            .get_mut()
-            .ask_briefly(&request, RUNS_WITHIN);
-        match asked {
-            Ok(answer) => matches!(answer, Some(Reply::Done)),
-            Err(_) => {
-                self.condemn();
-                false
-            }
-        }
-    }
-
-    /// Waits until the engine has taken what this process has submitted, and has told every process what
-    /// follows from it.
-    pub(crate) fn settle(&self) {
-        // Of an engine that does not answer nothing is to be expected.
-        let _ = self.request(&Request::Settle, Fds::new());
-    }
-
-    /// Says something on the control socket that wants no answer. What an engine is too busy to read
-    /// is lost.
-    pub(crate) fn tell(&self, request: &Request) {
-        debug_assert!(!request.wants_reply());
-        if !self.is_live() {
-            return;
-        }
-        let told = lock(&self.control).get_mut().send(request, Fds::new());
-        if matches!(told, Err(ChannelError::Closed)) {
-            self.condemn();
-        }
-    }
-
     /// A waker for a thread that blocks: a spare one, or one more from the engine. `None`: it gives
-    /// no more.
+    /// no more, or does not answer just now.
     pub(crate) fn take_waker(&self) -> Option<Waker> {
         let spare = lock(&self.spare_wakers).pop();
-        spare.or_else(|| match self.request(&Request::Waker, Fds::new()) {
+        if spare.is_some() || self.no_more_wakers.load(Ordering::Relaxed) {
+            return spare;
+        }
+        match self.request(&Request::Waker, Fds::new(), RUNS_WITHIN) {
             Ok((Reply::Waker { waker }, mut fds)) if waker < u64::BITS => {
                 let bell = lift(fds.pop()?);
                 Some(Waker {
@@ -370,8 +327,12 @@ impl Attachment {
                     bell: Private::new(Bell::from(bell)),
                 })
             }
-            _ => None,
-        })
+            Err(Errno::TIMEDOUT) => None,
+            _ => {
+                self.no_more_wakers.store(true, Ordering::Relaxed);
+                None
+            }
+        }
     }
 
     /// The inverse of [`take_waker`](Self::take_waker).
@@ -453,21 +414,6 @@ pub(crate) fn connect(path: &std::path::Path) -> Result<Control, Errno> {
     let socket = lift(socket);
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(Private::new(Channel::new(socket)))
-}
-
-/// Asks on a control connection and waits for the answer.
-fn ask(control: &mut Control, request: &Request, fds: Fds) -> Result<(Reply, Fds), Errno> {
-    match control.get_mut().request(request, fds, ANSWER_WITHIN) {
-        Ok((Reply::Error { errno, .. }, _)) => Err(u16::try_from(errno)
-            .ok()
-            .and_then(errno_from)
-            .unwrap_or(Errno::PROTO)),
-        Ok(answer) => Ok(answer),
-        Err(ChannelError::Closed) => Err(Errno::CONNRESET),
-        Err(ChannelError::TimedOut(_)) => Err(Errno::TIMEDOUT),
-        Err(ChannelError::Io(error)) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
-        Err(_) => Err(Errno::PROTO),
-    }
 }
 
 /// The kernel's number for an error, if it is one.

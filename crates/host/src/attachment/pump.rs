@@ -18,7 +18,7 @@ use queue_pair::{Completion, ConnRef, Submission, Violation};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-use super::{Attachment, CONDEMNED, ENDED, LIVE, errno_from};
+use super::{ANSWER_WITHIN, Attachment, CONDEMNED, ENDED, LIVE, errno_from};
 use crate::connections::Connections;
 use crate::listener::ListenerCore;
 use crate::lock::{lock, try_lock};
@@ -257,7 +257,7 @@ impl Attachment {
     ) -> Result<(Arc<SocketCore>, Carried), Errno> {
         let mut pump = lock(&self.pump);
         let shown = [ticket].into_iter().collect();
-        let (reply, _) = self.request(&Request::Claim, shown)?;
+        let (reply, _) = self.request(&Request::Claim, shown, ANSWER_WITHIN)?;
         let Reply::Claimed {
             conn,
             local,

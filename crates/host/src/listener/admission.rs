@@ -6,7 +6,7 @@ use queue_pair::control::{AdmissionCounts, AdmissionPolicy, Fds, Reply, Request}
 use rustix::io::Errno;
 
 use super::{Listener, ListenerCore};
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, RUNS_WITHIN};
 use crate::lock::lock;
 
 /// The first version of the protocol in which an engine can be told.
@@ -24,7 +24,32 @@ impl ListenerCore {
             return Err(Errno::OPNOTSUPP);
         }
         let request = Request::Admit { listener, policy };
-        attachment.request(&request, Fds::new()).map(drop)
+        attachment
+            .request(&request, Fds::new(), RUNS_WITHIN)
+            .map(drop)
+    }
+
+    /// Has the listener keep to `policy`. True if an engine does so now.
+    pub(super) fn admit(&self, policy: AdmissionPolicy) -> Result<bool, Errno> {
+        let link = {
+            let mut state = lock(&self.state);
+            state.policy = policy;
+            state.is_kept = false;
+            state.link.clone()
+        };
+        let Some((attachment, listener)) = link.filter(|(attachment, _)| attachment.is_live())
+        else {
+            return Ok(false);
+        };
+        match self.tell_policy(&attachment, listener, policy) {
+            Ok(()) => {
+                lock(&self.state).is_kept = true;
+                Ok(true)
+            }
+            // Or it does not run just now: it is told again when it does.
+            Err(Errno::OPNOTSUPP | Errno::TIMEDOUT) => Ok(false),
+            Err(errno) => Err(errno),
+        }
     }
 }
 
@@ -36,24 +61,7 @@ impl Listener {
     /// # Errors
     /// The engine's, in an answer that it gave.
     pub fn set_admission(&self, policy: AdmissionPolicy) -> Result<bool, Errno> {
-        let link = {
-            let mut state = lock(&self.core.state);
-            state.policy = policy;
-            state.is_kept = false;
-            state.link.clone()
-        };
-        let Some((attachment, listener)) = link.filter(|(attachment, _)| attachment.is_live())
-        else {
-            return Ok(false);
-        };
-        match self.core.tell_policy(&attachment, listener, policy) {
-            Ok(()) => {
-                lock(&self.core.state).is_kept = true;
-                Ok(true)
-            }
-            Err(Errno::OPNOTSUPP) => Ok(false),
-            Err(errno) => Err(errno),
-        }
+        self.core.admit(policy)
     }
 
     /// Whether an engine keeps to the policy.
@@ -72,7 +80,7 @@ impl Listener {
         if !attachment.speaks(SINCE) {
             return None;
         }
-        match attachment.request(&Request::Admitted { listener }, Fds::new()) {
+        match attachment.request(&Request::Admitted { listener }, Fds::new(), RUNS_WITHIN) {
             Ok((Reply::Admitted(counts), _)) => Some(counts),
             _ => None,
         }

@@ -10,7 +10,7 @@ use queue_pair::control::{AdmissionPolicy, Farewell, Fds, Reply, Request};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, RUNS_WITHIN};
 use crate::lock::lock;
 use crate::private_fds::Private;
 use crate::quiet::Locks;
@@ -148,7 +148,8 @@ impl ListenerCore {
         state.queue.clear();
         self.source.0.set(Readiness::NONE);
         let adopted = inherited.and_then(|(_, listener)| {
-            match attachment.request(&Request::AdoptListener { listener }, Fds::new()) {
+            let request = Request::AdoptListener { listener };
+            match attachment.request(&request, Fds::new(), RUNS_WITHIN) {
                 Ok((Reply::Listening { listener }, _)) => Some(listener),
                 _ => None,
             }
@@ -170,6 +171,21 @@ impl ListenerCore {
         Ok(())
     }
 
+    /// The engine, which was perhaps shown the listener and did not run, runs again.
+    pub(crate) fn announce_again(self: &Arc<Self>, attachment: &Arc<Attachment>) {
+        let (is_known, policy) = {
+            let state = lock(&self.state);
+            let untold = !state.policy.is_open() && !state.is_kept;
+            (state.link.is_some(), untold.then_some(state.policy))
+        };
+        if !is_known {
+            // One that the engine refuses is served by the kernel alone.
+            let _ = self.announce(attachment);
+        } else if let Some(policy) = policy {
+            let _ = self.admit(policy);
+        }
+    }
+
     fn ask_to_listen(&self, attachment: &Attachment, backlog: u32) -> Result<u32, Errno> {
         let mut fds = Fds::new();
         fds.push(rustix::io::fcntl_dupfd_cloexec(&self.kernel, 0)?);
@@ -178,7 +194,7 @@ impl ListenerCore {
             v6only: self.v6only,
             backlog,
         };
-        match attachment.request(&request, fds)? {
+        match attachment.request(&request, fds, RUNS_WITHIN)? {
             (Reply::Listening { listener }, _) => Ok(listener),
             _ => Err(Errno::PROTO),
         }
@@ -302,7 +318,7 @@ impl ListenerCore {
             socket.give_back();
         }
         attachment.forget_listener(listener);
-        // If the engine does not answer, it is gone, and the listener with it.
-        let _ = attachment.request(&Request::Unlisten { listener }, Fds::new());
+        // If the engine does not answer, it is gone, and the listener with it, or does so later.
+        let _ = attachment.request(&Request::Unlisten { listener }, Fds::new(), RUNS_WITHIN);
     }
 }

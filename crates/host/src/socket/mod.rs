@@ -36,7 +36,7 @@ use queue_pair::parked::Wants;
 use queue_pair::{ConnRef, Submission};
 use rustix::io::Errno;
 
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, RUNS_WITHIN};
 use crate::lock::lock;
 use crate::post_queue::PostQueue;
 use crate::quiet::Locks;
@@ -451,7 +451,7 @@ impl Socket {
     /// The facts that TCP_INFO tells of. Asks the engine, so it costs some microseconds.
     ///
     /// # Errors
-    /// `ENOTCONN`: there is no connection.
+    /// `ENOTCONN`: there is no connection. `ETIMEDOUT`: the engine does not run just now.
     pub fn info(&self) -> Result<ConnInfo, Errno> {
         let state = self.core.attach_and_lock();
         let Some(link) = state.link.as_ref().filter(|_| state.phase == Phase::Open) else {
@@ -459,7 +459,7 @@ impl Socket {
         };
         let (attachment, conn) = (Arc::clone(&link.attachment), link.conn);
         drop(state);
-        match attachment.request(&Request::Info { conn }, Fds::new())? {
+        match attachment.request(&Request::Info { conn }, Fds::new(), RUNS_WITHIN)? {
             (Reply::Info(info), _) => Ok(*info),
             _ => Err(Errno::PROTO),
         }

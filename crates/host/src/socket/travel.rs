@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::sharing::{Elsewhere, NEVER_ALONE};
 use super::{Link, Phase, Socket, SocketCore, State};
-use crate::attachment::Attachment;
+use crate::attachment::{ANSWER_WITHIN, Attachment};
 use crate::lock::lock;
 use crate::session::{Session, SessionCore};
 
@@ -54,7 +54,11 @@ impl Socket {
         carried.read_shut = state.read_shut;
         state.options.carry(&mut carried);
         drop(state);
-        let answer = attachment.request(&Request::Ticket { conn, carried }, Fds::new());
+        let answer = attachment.request(
+            &Request::Ticket { conn, carried },
+            Fds::new(),
+            ANSWER_WITHIN,
+        );
         let mut state = lock(&self.core.state);
         state.passed.asked -= 1;
         match answer? {

@@ -122,7 +122,8 @@ const NO_THRESHOLD: u32 = 0x7fff_ffff;
 pub fn tcp_info(socket: &Socket) -> Result<TcpInfo, Errno> {
     match socket.info() {
         Ok(facts) => Ok(of(&facts)),
-        Err(Errno::NOTCONN) => Ok(TcpInfo {
+        // Or the engine does not run just now: no more is known.
+        Err(Errno::NOTCONN | Errno::TIMEDOUT) => Ok(TcpInfo {
             state: if socket.is_connected() {
                 ESTABLISHED
             } else {

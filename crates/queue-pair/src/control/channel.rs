@@ -69,9 +69,12 @@ pub struct Channel {
     /// Where messages are received: [`MAX_MESSAGE`] bytes from the first receive on.
     inbox: Vec<u8>,
     unsent: VecDeque<(Vec<u8>, Fds)>,
-    /// Answers that nobody waits for any longer, and that are dropped when they come. They come in the
-    /// order of the questions.
-    forgone: usize,
+    /// Answers that nobody waits for any longer. They come in the order of the questions.
+    owed: usize,
+    /// Since when the engine has not answered, or not read, if somebody has waited for that in vain.
+    since: Option<Instant>,
+    /// Those of them that have come.
+    late: VecDeque<(Reply, Fds)>,
 }
 
 impl Channel {
@@ -81,7 +84,9 @@ impl Channel {
             socket,
             inbox: Vec::new(),
             unsent: VecDeque::new(),
-            forgone: 0,
+            owed: 0,
+            since: None,
+            late: VecDeque::new(),
         }
     }
 
@@ -198,48 +203,85 @@ impl Channel {
         !self.unsent.is_empty()
     }
 
-    /// Asks the engine and waits for the answer, at most `limit` for both.
+    /// Asks the engine and waits for the answer, at most `limit` for both. An answer that does not come in
+    /// time is [late](Self::take_late), and this end as good as before. While one is late the engine is not
+    /// asked again, and the time counts from the question that it was for.
     ///
     /// # Errors
-    /// The connection has ended, or the answer did not come in time; then this end is of no more
-    /// use, since that answer may still come.
+    /// `TimedOut`: the engine does not run. Others: the connection has ended.
     pub fn request(
         &mut self,
         request: &Request,
         fds: Fds,
         limit: Duration,
     ) -> Result<(Reply, Fds), ChannelError> {
+        self.await_late(limit)?;
         let start = Instant::now();
         self.send(request, fds)?;
-        self.answer(start, limit)
+        let answer = self.answer(start, limit);
+        if matches!(answer, Err(ChannelError::TimedOut(_))) {
+            self.owe(start);
+        }
+        answer
     }
 
-    /// As [`request`](Self::request), for a question whose answer binds nobody: one that does not come
-    /// within `limit` is forgone (`None`), and this end is as good as before. As long as one is
-    /// outstanding the engine is not asked again.
+    /// Asks for something of which nobody waits to hear that it is done.
     ///
     /// # Errors
     /// The connection has ended.
-    pub fn ask_briefly(
-        &mut self,
-        request: &Request,
-        limit: Duration,
-    ) -> Result<Option<Reply>, ChannelError> {
-        let start = Instant::now();
-        while self.forgone > 0 {
-            if self.try_receive::<Reply>()?.is_none() {
-                return Ok(None);
-            }
-            self.forgone -= 1;
-        }
+    pub fn request_blindly(&mut self, request: &Request) -> Result<(), ChannelError> {
         self.send(request, Fds::new())?;
-        match self.answer(start, limit) {
-            Ok((answer, _)) => Ok(Some(answer)),
-            Err(ChannelError::TimedOut(_)) => {
-                self.forgone += 1;
-                Ok(None)
-            }
-            Err(error) => Err(error),
+        self.owe(Instant::now());
+        Ok(())
+    }
+
+    /// Whether the engine owes an answer that nobody waits for, or has not read all.
+    pub fn is_owed(&self) -> bool {
+        self.owed > 0 || self.has_unsent()
+    }
+
+    /// An answer that nobody waited for any longer. Never waits.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub fn take_late(&mut self) -> Result<Option<(Reply, Fds)>, ChannelError> {
+        self.flush()?;
+        self.collect_late()?;
+        Ok(self.late.pop_front())
+    }
+
+    fn owe(&mut self, since: Instant) {
+        self.owed += 1;
+        self.since.get_or_insert(since);
+    }
+
+    fn collect_late(&mut self) -> Result<(), ChannelError> {
+        while self.owed > 0 {
+            let Some(answer) = self.try_receive()? else {
+                return Ok(());
+            };
+            self.owed -= 1;
+            self.late.push_back(answer);
+        }
+        if !self.has_unsent() {
+            self.since = None;
+        }
+        Ok(())
+    }
+
+    /// Waits until the engine has read all and answered all, for at most `limit` since it was asked what it
+    /// has not answered.
+    fn await_late(&mut self, limit: Duration) -> Result<(), ChannelError> {
+        loop {
+            self.flush()?;
+            self.collect_late()?;
+            let what = match (self.owed, self.has_unsent()) {
+                (0, false) => return Ok(()),
+                (0, true) => PollFlags::OUT,
+                _ => PollFlags::IN,
+            };
+            let start = *self.since.get_or_insert_with(Instant::now);
+            self.wait(what, start, limit)?;
         }
     }
 
@@ -251,7 +293,6 @@ impl Channel {
         }
         loop {
             match self.try_receive()? {
-                Some(_) if self.forgone > 0 => self.forgone -= 1,
                 Some(answer) => return Ok(answer),
                 None => self.wait(PollFlags::IN, start, limit)?,
             }

@@ -46,6 +46,9 @@ pub enum Refusal {
         /// What was asked for.
         wanted: SocketAddr,
     },
+    /// It is connected, or being connected.
+    #[error("the socket that was shown is the kernel's connection by now")]
+    Connected,
     /// Of another network namespace.
     #[error("the socket that was shown is of another network namespace")]
     OtherNamespace,
@@ -60,7 +63,7 @@ impl Refusal {
         match self {
             Self::Unusable(errno) => *errno,
             Self::NotTcp => Errno::PROTOTYPE,
-            Self::NotListening | Self::OtherAddress { .. } => Errno::INVAL,
+            Self::NotListening | Self::OtherAddress { .. } | Self::Connected => Errno::INVAL,
             Self::OtherNamespace => Errno::PERM,
             Self::OtherInterface => Errno::OPNOTSUPP,
         }
@@ -126,7 +129,19 @@ pub fn prove_bound(
     if !(same || any) || bound.port() != wanted.port() {
         return Err(Refusal::OtherAddress { bound, wanted });
     }
+    if !is_unconnected(socket) {
+        return Err(Refusal::Connected);
+    }
     check_network(socket, namespace, interface)
+}
+
+/// Whether nobody has begun to connect it. A program that waited for the engine in vain has the kernel
+/// connect the socket that it has shown.
+fn is_unconnected(socket: BorrowedFd<'_>) -> bool {
+    // The first byte of TCP_INFO is the state; 7 is TCP_CLOSE.
+    let (protocol, tcp_info) = (6, 11);
+    let mut state = [0];
+    socket_option_bytes(socket, protocol, tcp_info, &mut state).is_ok() && state == [7]
 }
 
 fn tcp_domain(socket: BorrowedFd<'_>) -> Result<AddressFamily, Refusal> {
@@ -252,6 +267,15 @@ mod tests {
         assert!(proves(&any, "0.0.0.0", port) && proves(&any, "::", port));
         let (only, port) = bind("[::]:0", true);
         assert!(!proves(&only, "0.0.0.0", port) && proves(&only, "::", port));
+    }
+
+    #[test]
+    fn a_socket_that_the_kernel_connects_is_no_proof() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        let own = stream.local_addr().expect("bound");
+        let proof = prove_bound(stream.as_fd(), own, own_namespace(), 1);
+        assert_eq!(proof, Err(Refusal::Connected));
     }
 
     #[test]

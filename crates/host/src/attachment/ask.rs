@@ -1,0 +1,173 @@
+//! Questions on the control socket.
+//!
+//! An engine that does not run (stopped by a signal, or for want of a core) answers when it runs again. Until
+//! then a program does what it can without: its connections wait, and the kernel does the rest. So whoever
+//! asks waits for a limited time, and what an answer has changed at the engine that nobody waited for any
+//! longer is undone when it comes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use queue_pair::Submission;
+use queue_pair::control::{ChannelError, Fds, Reply, Request};
+use queue_pair::doorbell::Bell;
+use rustix::io::Errno;
+
+use super::{Attachment, Control, RUNS_WITHIN, Waker, errno_from};
+use crate::lock::{lock, try_lock};
+use crate::private_fds::{Private, lift};
+use crate::session::SessionCore;
+use crate::socket::monotonic_ns;
+
+impl Attachment {
+    /// Asks on the control socket, and waits for an answer for at most `limit`.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT`: the engine does not run just now; the attachment is as good as before. `ECONNRESET`,
+    /// `EPROTO`: it is over.
+    pub(crate) fn request(
+        &self,
+        request: &Request,
+        fds: Fds,
+        limit: Duration,
+    ) -> Result<(Reply, Fds), Errno> {
+        let answer = self.request_alone(request, fds, limit);
+        if self.is_unanswered() {
+            let late = take_late(&mut lock(&self.control));
+            self.undo(late);
+        }
+        answer
+    }
+
+    /// As [`request`](Self::request), for one who holds locks: what answers that come late have changed is
+    /// left for [`catch_up`](Self::catch_up).
+    pub(crate) fn request_alone(
+        &self,
+        request: &Request,
+        fds: Fds,
+        limit: Duration,
+    ) -> Result<(Reply, Fds), Errno> {
+        if !self.is_live() {
+            return Err(Errno::CONNRESET);
+        }
+        let answer = ask(&mut lock(&self.control), request, fds, limit);
+        match answer {
+            Err(Errno::PROTO | Errno::CONNRESET) => self.condemn(),
+            Err(Errno::TIMEDOUT) => self.unanswered.store(true, Ordering::Relaxed),
+            _ => {}
+        }
+        answer
+    }
+
+    /// Whether the engine listens at `remote`, which is of this machine, and connects to it. One that does
+    /// not answer does not run just now: the kernel's listener is there, too.
+    pub(crate) fn listens_here(&self, remote: SocketAddr) -> bool {
+        let asked = || self.request(&Request::Local { remote }, Fds::new(), RUNS_WITHIN);
+        self.local && matches!(asked(), Ok((Reply::Done, _)))
+    }
+
+    /// Waits until the engine has taken what this process has submitted, and has told every process what
+    /// follows from it.
+    pub(crate) fn settle(&self) {
+        // Of an engine that does not answer nothing is to be expected.
+        let _ = self.request(&Request::Settle, Fds::new(), RUNS_WITHIN);
+    }
+
+    /// Says something on the control socket that wants no answer. What an engine is too busy to read
+    /// is lost.
+    pub(crate) fn tell(&self, request: &Request) {
+        debug_assert!(!request.wants_reply());
+        if !self.is_live() {
+            return;
+        }
+        let told = lock(&self.control).get_mut().send(request, Fds::new());
+        if matches!(told, Err(ChannelError::Closed)) {
+            self.condemn();
+        }
+    }
+
+    /// Whether the engine has not answered in time, and [`catch_up`](Self::catch_up) has something to do
+    /// when it has.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.unanswered.load(Ordering::Relaxed)
+    }
+
+    /// If an engine that did not run does so again: tells it of the listeners what it was told in vain.
+    pub(crate) fn catch_up(self: &Arc<Self>, session: &Arc<SessionCore>) {
+        if !self.is_unanswered() || !self.is_live() {
+            return;
+        }
+        // Who has the lock sees to it.
+        let Some(mut control) = try_lock(&self.control) else {
+            return;
+        };
+        let late = take_late(&mut control);
+        let owed = control.get_mut().is_owed();
+        drop(control);
+        self.undo(late);
+        if owed {
+            return;
+        }
+        self.unanswered.store(false, Ordering::Relaxed);
+        for listener in session.living_listeners() {
+            listener.announce_again(self);
+        }
+    }
+
+    /// Nobody waited for these answers any longer: what the engine has made is ended.
+    fn undo(&self, late: Vec<(Reply, Fds)>) {
+        for (reply, mut fds) in late {
+            match reply {
+                Reply::Listening { listener } => {
+                    let request = Request::Unlisten { listener };
+                    let told = lock(&self.control).get_mut().request_blindly(&request);
+                    if told.is_err() {
+                        self.condemn();
+                    }
+                }
+                Reply::Waker { waker } if waker < u64::BITS => {
+                    if let Some(bell) = fds.pop() {
+                        self.return_waker(Waker {
+                            index: waker,
+                            bell: Private::new(Bell::from(lift(bell))),
+                        });
+                    }
+                }
+                Reply::Claimed { conn, .. } => self.post_surely(Submission::Close {
+                    conn,
+                    abort: false,
+                    at: monotonic_ns(),
+                }),
+                // A ticket or a lifeline ends with its descriptor.
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The answers that have come late. That the connection has ended, whoever asks next is told.
+fn take_late(control: &mut Control) -> Vec<(Reply, Fds)> {
+    std::iter::from_fn(|| control.get_mut().take_late().ok().flatten()).collect()
+}
+
+/// Asks on a control connection and waits for the answer.
+pub(super) fn ask(
+    control: &mut Control,
+    request: &Request,
+    fds: Fds,
+    limit: Duration,
+) -> Result<(Reply, Fds), Errno> {
+    match control.get_mut().request(request, fds, limit) {
+        Ok((Reply::Error { errno, .. }, _)) => Err(u16::try_from(errno)
+            .ok()
+            .and_then(errno_from)
+            .unwrap_or(Errno::PROTO)),
+        Ok(answer) => Ok(answer),
+        Err(ChannelError::Closed) => Err(Errno::CONNRESET),
+        Err(ChannelError::TimedOut(_)) => Err(Errno::TIMEDOUT),
+        Err(ChannelError::Io(error)) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+        Err(_) => Err(Errno::PROTO),
+    }
+}

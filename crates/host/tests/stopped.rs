@@ -1,0 +1,164 @@
+//! An engine that does not run for a while, as one that is stopped by a signal: a program does what it can
+//! without, keeps what it has, and goes on with the engine when that does.
+
+mod fake_engine;
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use fake_engine::{FakeEngine, HANG};
+use host::{Accepted, Errno};
+use queue_pair::control::{AdmissionLimit, AdmissionPolicy, Request};
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+const ANY_PORT: &str = "127.0.0.1:0";
+
+#[test]
+fn a_listener_that_was_shown_in_vain_is_the_engines_when_it_runs() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = {
+        // It answers nobody while this is locked.
+        let _stopped = engine.lock();
+        let listener = session.listen(ANY_PORT.parse().unwrap(), 16).unwrap();
+        assert!(!listener.is_offloaded());
+        let _client = TcpStream::connect(listener.local()).unwrap();
+        listener.wait(Some(HANG)).unwrap();
+        assert!(matches!(listener.accept(), Ok(Accepted::Kernel(_))));
+        // Who asks again does not wait again, which would be for a minute.
+        let begin = Instant::now();
+        for _ in 0..120 {
+            drop(session.listen(ANY_PORT.parse().unwrap(), 16));
+        }
+        assert!(
+            begin.elapsed() < Duration::from_secs(30),
+            "it waits each time"
+        );
+        listener
+    };
+    let start = Instant::now();
+    while !listener.is_offloaded() {
+        let slept = listener.wait(Some(Duration::from_millis(100)));
+        assert_eq!(slept, Err(Errno::TIMEDOUT));
+        assert!(start.elapsed() < HANG);
+    }
+    let inner = engine.lock();
+    let unlistened = |request: &Request| *request == Request::Unlisten { listener: 1 };
+    assert!(
+        inner.requests.iter().any(unlistened),
+        "{:?}",
+        inner.requests
+    );
+    let listens = |request: &&Request| matches!(request, Request::Listen { .. });
+    assert_eq!(inner.requests.iter().filter(listens).count(), 2);
+}
+
+#[test]
+fn a_connection_outlives_the_time_without_an_answer() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 16).unwrap();
+    listener.want();
+    let conn = engine.host(|host| host.hand(1));
+    let socket = listener.accept_offloaded().unwrap();
+    {
+        let _stopped = engine.lock();
+        assert_eq!(socket.info().err(), Some(Errno::TIMEDOUT));
+        assert_eq!(socket.info().err(), Some(Errno::TIMEDOUT));
+    }
+    assert!(session.is_attached());
+    engine.host(|host| host.deliver(conn, b"still here"));
+    let mut bytes = [0; 16];
+    let read = loop {
+        match socket.recv(&mut bytes) {
+            Err(Errno::AGAIN) => std::thread::yield_now(),
+            read => break read,
+        }
+    };
+    assert_eq!(read, Ok(10));
+    assert_eq!(&bytes[..10], b"still here");
+    // The answer that came late is not taken for this one.
+    let start = Instant::now();
+    let answered = loop {
+        match socket.info().err() {
+            Some(Errno::TIMEDOUT) if start.elapsed() < HANG => {}
+            other => break other,
+        }
+    };
+    assert_eq!(answered, Some(Errno::OPNOTSUPP));
+}
+
+#[test]
+fn a_fork_that_the_engine_hears_of_late_leaves_nothing() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let _listener = session.listen(ANY_PORT.parse().unwrap(), 16).unwrap();
+    {
+        let _stopped = engine.lock();
+        drop(session.before_fork());
+    }
+    assert!(session.is_attached());
+    let mut sleeper = session.sleeper().unwrap();
+    engine.until(|inner| (!inner.lifelines.is_empty()).then_some(()));
+    let gone = || {
+        let lifeline = &engine.lock().lifelines[0];
+        let mut polls = [PollFd::new(lifeline, PollFlags::IN)];
+        let now = Timespec::default();
+        rustix::event::poll(&mut polls, Some(&now)) == Ok(1)
+    };
+    let start = Instant::now();
+    while !gone() {
+        sleeper.arm();
+        sleeper.disarm(false);
+        assert!(start.elapsed() < HANG, "the references are kept");
+    }
+}
+
+#[test]
+fn a_thread_that_asked_for_a_bell_in_vain_has_one_later() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let mut sleepers = [session.sleeper().unwrap(), session.sleeper().unwrap()];
+    {
+        let _stopped = engine.lock();
+        sleepers.iter_mut().for_each(host::Sleeper::arm);
+        let bells = sleepers.each_ref().map(|sleeper| sleeper.fds().count());
+        assert_eq!(bells, [2, 1], "one there was, beside those of the process");
+    }
+    let start = Instant::now();
+    let epoch = sleepers[1].epoch();
+    while sleepers[1].fds().count() != 2 {
+        sleepers[1].disarm(false);
+        sleepers[1].arm();
+        assert!(start.elapsed() < HANG);
+    }
+    assert_ne!(sleepers[1].epoch(), epoch, "it is to be registered");
+    let asked = |request: &&Request| matches!(request, Request::Waker);
+    let asked = engine.lock().requests.iter().filter(asked).count();
+    assert_eq!(asked, 1, "what comes late is used");
+}
+
+#[test]
+fn a_policy_that_was_told_in_vain_holds_later() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 16).unwrap();
+    let policy = AdmissionPolicy {
+        reset: true,
+        all: AdmissionLimit {
+            per_second: 7,
+            ..AdmissionLimit::default()
+        },
+        ..AdmissionPolicy::default()
+    };
+    {
+        let _stopped = engine.lock();
+        assert_eq!(listener.set_admission(policy), Ok(false));
+    }
+    let start = Instant::now();
+    while !listener.keeps_admission() {
+        let slept = listener.wait(Some(Duration::from_millis(10)));
+        assert_eq!(slept, Err(Errno::TIMEDOUT));
+        assert!(start.elapsed() < HANG);
+    }
+}
