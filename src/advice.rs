@@ -3,6 +3,7 @@
 use anyhow::anyhow;
 use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use stateless::responder::run::{Listen, refuse_taken};
 
@@ -79,6 +80,28 @@ pub fn engine_name(text: &str) -> Result<String, String> {
         return Err("an engine's name is of letters, digits, '-', '_' and '.' (not first)".into());
     }
     Ok(text.into())
+}
+
+/// A time, as an option's value: seconds, unless it has another unit.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let at = text
+        .find(|c: char| c.is_ascii_alphabetic() || c == 'µ')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let scale = match unit {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "us" | "µs" => 1e-6,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("{unit:?} is no unit: write us, ms, s, m or h")),
+    };
+    match number.parse::<f64>() {
+        Ok(number) if number >= 0.0 && number * scale < 1e7 => {
+            Ok(Duration::from_secs_f64(number * scale))
+        }
+        _ => Err("write a time such as 500ms or 10s".into()),
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod demo;
 mod engine;
 mod explain;
 mod generate;
+mod guard;
 mod habits;
 mod lab;
 mod load;
@@ -55,6 +56,7 @@ enum Command {
     Demo(demo::Args),
     Engine(engine::Args),
     Run(run::Args),
+    Guard(Box<guard::Args>),
     Serve(serve::Args),
     Service(service::Args),
     Ss(ss::Args),
@@ -96,7 +98,7 @@ impl Command {
     fn outlives_its_reader(&self) -> bool {
         match self {
             Command::Engine(args) => !args.only_checks(),
-            Command::Serve(_) | Command::Run(_) => true,
+            Command::Serve(_) | Command::Run(_) | Command::Guard(_) => true,
             _ => false,
         }
     }
@@ -112,6 +114,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(args),
         Command::Service(args) => service::run(args),
         Command::Run(args) => run::run(args),
+        Command::Guard(args) => guard::run(*args),
         Command::Ss(args) => ss::run(args),
         Command::Top(args) => top::run(args),
         Command::Stats(args) => stats::run(args),

@@ -7,6 +7,7 @@ use std::fmt::Write;
 const MORE: &[(&str, &str)] = &[
     ("demo", "first-hour.md"),
     ("engine", "install.md"),
+    ("guard", "guard.md"),
     ("load", "load.md"),
     ("plan", "plan.md"),
     ("reload", "install.md"),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::advice::duration;
 use anyhow::{Result, bail};
 use stateless::client::Finish;
 
@@ -400,25 +401,4 @@ fn per_connection(text: &str) -> Result<u32, String> {
          --close makes one for each request"
             .into()
     })
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let at = text
-        .find(|c: char| c.is_ascii_alphabetic() || c == 'µ')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(at);
-    let scale = match unit {
-        "" | "s" => 1.0,
-        "ms" => 1e-3,
-        "us" | "µs" => 1e-6,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("{unit:?} is no unit: write us, ms, s, m or h")),
-    };
-    match number.parse::<f64>() {
-        Ok(number) if number >= 0.0 && number * scale < 1e7 => {
-            Ok(Duration::from_secs_f64(number * scale))
-        }
-        _ => Err("write a time such as 500ms or 10s".into()),
-    }
 }

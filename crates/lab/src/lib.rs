@@ -10,6 +10,7 @@ pub mod experiment;
 pub mod faults;
 pub mod flood;
 pub mod goodput;
+pub mod growing;
 mod guardian;
 pub mod installed;
 pub mod load;

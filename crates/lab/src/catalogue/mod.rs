@@ -5,6 +5,7 @@ mod classes;
 mod echo;
 mod flood;
 mod goodput;
+mod guard;
 mod httperf;
 mod installed;
 mod large_file;
@@ -62,6 +63,7 @@ pub const ALL: &[Entry] = &[
     echo::ENTRY,
     rates::ENTRY,
     large_file::ENTRY,
+    guard::ENTRY,
     messages::LATENCY,
     messages::THROUGHPUT,
     classes::ENTRY,
