@@ -78,7 +78,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.check {
         return check(args);
     }
-    crate::log::start("info", args.log_format)?;
+    let _log = crate::log::start("info", args.log_format)?;
     let config = configuration(args.clone())?;
     let stop = crate::stop::signals()?;
     let hangups = crate::reload::hangups()?;

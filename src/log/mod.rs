@@ -2,11 +2,14 @@
 //! for programs, a JSON object a line; or in systemd's journal, with its fields. docs/metrics.md says
 //! what is at which level.
 
+mod aside;
 mod calm;
 
+pub use aside::Rest;
 pub use calm::sum_up;
 
 use anyhow::{Context, Result};
+use aside::Lines;
 use calm::Calm;
 use std::io::IsTerminal;
 use tracing_subscriber::layer::SubscriberExt;
@@ -27,12 +30,15 @@ pub enum Format {
 
 /// Begins to log what `OUTBOARD_LOG` names, or, without it, from the level `from` on.
 ///
+/// What comes back is to be held until the end, for the last lines.
+///
 /// # Errors
-/// There is no journal.
-pub fn start(from: &str, format: Format) -> Result<()> {
+/// There is no journal, or no thread that writes.
+pub fn start(from: &str, format: Format) -> Result<Rest> {
     let filter = EnvFilter::try_from_env("OUTBOARD_LOG").unwrap_or_else(|_| EnvFilter::new(from));
+    let (writer, rest) = Lines::to(std::io::stderr()).context("the log has no thread")?;
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         .with_ansi(format == Format::Text && std::io::stderr().is_terminal())
         // It would say on standard error that it cannot write to standard error, and panic.
         .log_internal_errors(false);
@@ -46,5 +52,5 @@ pub fn start(from: &str, format: Format) -> Result<()> {
     };
     let layer = layer.with_filter(Calm).with_filter(filter);
     tracing_subscriber::registry().with(layer).init();
-    Ok(())
+    Ok(rest)
 }

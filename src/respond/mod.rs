@@ -131,7 +131,7 @@ enum Close {
 
 /// Answers until a signal.
 pub fn run(args: Args) -> Result<ExitCode> {
-    crate::log::start("warn", args.log_format)?;
+    let _log = crate::log::start("warn", args.log_format)?;
     crate::log::sum_up();
     let stop = crate::stop::signals()?;
     let options = options(&args)?;
