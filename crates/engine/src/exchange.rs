@@ -85,6 +85,17 @@ pub enum Order {
     TicketEnded(u64),
     /// The responder is gone.
     EndResponding,
+    /// From now on it is said, or no longer, when a socket that was shown as proof listens no longer.
+    FollowsProofs(bool),
+    /// The socket with this cookie listens no longer: what it proved does not hold any more.
+    Unproven(u64),
+    /// The kernel had no connections on this port when it was asked for the time of this number.
+    OnlyOurs {
+        /// The port.
+        port: u16,
+        /// That of [`Tale::Mixed`].
+        question: u64,
+    },
 }
 
 /// What a control connection asks of the fast half.
@@ -214,6 +225,14 @@ pub enum Tale {
     Ended(ClientKey, SessionKey, EndReason),
     /// Nothing refers to an ended session's memory any more: it can be given back.
     Spent(Box<Session>),
+    /// A port is mixed: the fast half wants to hear when the kernel has no connections there. One that is
+    /// not answered yet stands for each listener at most.
+    Mixed {
+        /// The port.
+        port: u16,
+        /// Larger for what is asked later.
+        question: u64,
+    },
 }
 
 /// What the fast half answers.

@@ -28,7 +28,7 @@ fn waiting() -> (World, Host, TcpListener, ConnId) {
 }
 
 fn set_listening(world: &World, cookies: HashSet<u64>) {
-    *world.listening.lock().expect("no panic") = Some(cookies);
+    *world.kernel.listening.lock().expect("no panic") = Some(cookies);
 }
 
 fn is_reset(world: &World, client: ConnId) -> bool {
@@ -119,7 +119,7 @@ fn nobody_waits_for_ever_for_a_program_that_never_asks() {
 #[test]
 fn where_the_kernel_does_not_tell_nobody_waits() {
     let (mut world, host, _kernel, client) = waiting();
-    *world.listening.lock().expect("no panic") = None;
+    *world.kernel.listening.lock().expect("no panic") = None;
     kill(&mut world, host);
     assert!(is_reset(&world, client));
 }

@@ -89,8 +89,12 @@ pub struct Listener {
     pub steered: Vec<IpAddr>,
     /// How they are steered.
     pub how: Steered,
-    /// The cookies of the kernel's sockets that were shown for it: while none of them listens, its
-    /// port is nobody's here.
+    /// Since which question about mixed ports it has been mixed, if it is.
+    pub mixed_since: u64,
+    /// A question about its port is not answered yet.
+    pub asked: bool,
+    /// The cookies of the kernel's sockets that were shown for it and, as far as is known, listen: while
+    /// none does, its port is nobody's here.
     pub proofs: Vec<u64>,
     /// No willing member has memory for what the connection that waits longest has received.
     pub lacks_memory: bool,
@@ -115,6 +119,8 @@ impl Listener {
             turn: 0,
             steered: Vec::new(),
             how: Steered::Mixed,
+            mixed_since: 0,
+            asked: false,
             proofs: Vec::new(),
             lacks_memory: false,
             left: None,

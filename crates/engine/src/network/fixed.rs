@@ -1,9 +1,7 @@
 //! A network that is as it is stated: for tests over the simulated device.
 
-use std::collections::HashSet;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -26,8 +24,6 @@ pub struct FixedNetwork {
     pub steered: Vec<(IpAddr, u16, Steered)>,
     /// The ports that connections may use.
     pub ports: Vec<u16>,
-    /// The cookies of the sockets that listen, if the kernel tells.
-    pub listening: Arc<Mutex<Option<HashSet<u64>>>>,
 }
 
 impl Network for FixedNetwork {
@@ -80,15 +76,6 @@ impl Network for FixedNetwork {
 
     fn unsteer(&mut self, address: IpAddr, port: u16) {
         self.steered.retain(|&(a, p, _)| (a, p) != (address, port));
-    }
-
-    fn kernel_connections(&mut self, _: u16) -> usize {
-        0
-    }
-
-    fn listening_sockets(&mut self) -> Option<HashSet<u64>> {
-        let listening = self.listening.lock();
-        listening.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn lease_port(&mut self, _: Instant, wanted: Option<u16>) -> Result<u16, Errno> {

@@ -7,7 +7,6 @@ mod of_kernel;
 mod paths;
 mod scope;
 
-use std::collections::HashSet;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -139,12 +138,6 @@ pub trait Network {
 
     /// What has come is about to be taken.
     fn beat(&mut self) {}
-
-    /// How many connections the kernel has on a local port.
-    fn kernel_connections(&mut self, port: u16) -> usize;
-
-    /// The cookies of the kernel's listening sockets; `None` if it does not say.
-    fn listening_sockets(&mut self) -> Option<HashSet<u64>>;
 
     /// Leases a local port for a connection, `wanted` or any.
     fn lease_port(&mut self, now: Instant, wanted: Option<u16>) -> Result<u16, Errno>;

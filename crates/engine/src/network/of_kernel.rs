@@ -1,6 +1,5 @@
 //! The network as the kernel knows it.
 
-use std::collections::HashSet;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -17,7 +16,6 @@ use crate::slow::kernel::netlink::Notified;
 use crate::slow::kernel::ports::Ports;
 use crate::slow::kernel::queues::QueueCount;
 use crate::slow::kernel::routes::Routes;
-use crate::slow::kernel::sock_diag;
 use netdev::interface::Interface;
 use netdev::steering::Endpoint;
 
@@ -68,8 +66,6 @@ pub struct KernelNetwork<S> {
     neighbours: Neighbours,
     ports: Ports,
     steering: S,
-    /// It has been said that the kernel does not tell its connections.
-    told_no_diag: bool,
 }
 
 impl<S: Steer> KernelNetwork<S> {
@@ -88,24 +84,12 @@ impl<S: Steer> KernelNetwork<S> {
             interface,
             ports: Ports::with_limit(leased_ports),
             steering,
-            told_no_diag: false,
         })
     }
 
     /// The steering.
     pub fn steering(&self) -> &S {
         &self.steering
-    }
-
-    fn tell_no_diag(&mut self, error: Errno) {
-        if !std::mem::replace(&mut self.told_no_diag, true) {
-            tracing::warn!(
-                %error,
-                "the kernel does not say which TCP sockets it has (modprobe tcp_diag): each segment \
-                 to a listener is looked up in its tables, and a listener is believed for as long \
-                 as its program is attached"
-            );
-        }
     }
 
     fn steer_everywhere(&mut self, port: u16) -> Result<(), Errno> {
@@ -274,27 +258,6 @@ impl<S: Steer> Network for KernelNetwork<S> {
 
     fn beat(&mut self) {
         self.steering.beat();
-    }
-
-    fn kernel_connections(&mut self, port: u16) -> usize {
-        match sock_diag::kernel_connections(port) {
-            Ok(count) => count,
-            Err(error) => {
-                self.tell_no_diag(error);
-                // Unknown: look each packet up, which is right in any case.
-                1
-            }
-        }
-    }
-
-    fn listening_sockets(&mut self) -> Option<HashSet<u64>> {
-        match sock_diag::listening_sockets() {
-            Ok(sockets) => Some(sockets),
-            Err(error) => {
-                self.tell_no_diag(error);
-                None
-            }
-        }
     }
 
     fn lease_port(&mut self, now: Instant, wanted: Option<u16>) -> Result<u16, Errno> {

@@ -333,7 +333,6 @@ mod tests {
             peer: MacAddr([4; 6]),
             steered: Vec::new(),
             ports: Vec::new(),
-            listening: std::sync::Arc::default(),
         }
     }
 

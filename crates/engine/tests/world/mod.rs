@@ -15,7 +15,7 @@ use engine::exchange;
 use engine::fast::worker::Worker;
 use engine::network::FixedNetwork;
 use engine::slow::control::Control;
-use engine::slow::desk::{Desk, Facts};
+use engine::slow::desk::{Desk, Facts, KernelSockets};
 use netdev::Device;
 use netdev::sim::{LinkConfig, SimDevice, link};
 use netdev::syscalls::netns_cookie;
@@ -411,14 +411,34 @@ impl Host {
     }
 }
 
+/// The kernel's sockets, as tests state them.
+#[derive(Debug, Clone, Default)]
+pub struct Kernel {
+    /// The cookies of those that listen, if that is told.
+    pub listening: Arc<Mutex<Option<HashSet<u64>>>>,
+    /// How many connections there are on each port.
+    pub connections: Arc<Mutex<HashMap<u16, usize>>>,
+}
+
+impl KernelSockets for Kernel {
+    fn listening(&mut self) -> Option<HashSet<u64>> {
+        self.listening.lock().expect("no panic").clone()
+    }
+
+    fn connections(&mut self, port: u16) -> usize {
+        let connections = self.connections.lock().expect("no panic");
+        connections.get(&port).copied().unwrap_or(0)
+    }
+}
+
 /// The whole of it.
 pub struct World {
     pub worker: Worker<SimDevice, FixedNetwork>,
     pub desk: Desk,
     pub peer: Peer,
     pub now: Instant,
-    /// The cookies of the kernel's sockets that listen, if the engine is told.
-    pub listening: Arc<Mutex<Option<HashSet<u64>>>>,
+    /// What the engine hears of the kernel's sockets.
+    pub kernel: Kernel,
 }
 
 impl World {
@@ -449,14 +469,13 @@ impl World {
 
     fn made(config: Config, faults: LinkConfig, control: Control, versions: Versions) -> Self {
         let (near, far) = link(faults).expect("descriptors");
-        let listening = Arc::default();
+        let kernel = Kernel::default();
         let network = FixedNetwork {
             mac: ENGINE_MAC,
             addresses: vec![ENGINE],
             peer: PEER_MAC,
             steered: Vec::new(),
             ports: Vec::new(),
-            listening: Arc::clone(&listening),
         };
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
         let cookie = netns_cookie(&socket).expect("a cookie");
@@ -466,6 +485,7 @@ impl World {
             ..Facts::new(&config, 1, cookie)
         };
         let desk = Desk::new(facts, control, to_fast).expect("descriptors");
+        let desk = desk.asking(Box::new(kernel.clone()));
         let worker = Worker::new(config, near, network, to_slow, [7; 32]);
         Self {
             worker,
@@ -482,7 +502,7 @@ impl World {
                 next_port: 40_000,
             },
             now: Instant::from_millis(1),
-            listening,
+            kernel,
         }
     }
 
@@ -590,7 +610,12 @@ impl World {
     /// A host listens on a port of the kernel's choice and offloads it; the port and the
     /// listener's number.
     pub fn listen(&mut self, host: &mut Host) -> (u16, u32) {
-        let kernel = TcpListener::bind("0.0.0.0:0").expect("a port");
+        self.listen_at(host, 0)
+    }
+
+    /// The same at this port.
+    pub fn listen_at(&mut self, host: &mut Host, port: u16) -> (u16, u32) {
+        let kernel = TcpListener::bind(("0.0.0.0", port)).expect("a port");
         let addr = kernel.local_addr().expect("bound");
         let shown: OwnedFd = kernel.try_clone().expect("descriptors").into();
         host.kernel.push(kernel);

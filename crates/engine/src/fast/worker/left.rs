@@ -103,10 +103,7 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Whether a copy is known to be left of a socket that was shown for a listener.
     fn has_copies(&mut self, number: u32) -> bool {
-        let Some(open) = self.network.listening_sockets() else {
-            return false;
-        };
         let listener = self.listeners.get_mut(number);
-        listener.is_some_and(|l| l.proofs.iter().any(|cookie| open.contains(cookie)))
+        self.proofs_followed && listener.is_some_and(|l| !l.proofs.is_empty())
     }
 }

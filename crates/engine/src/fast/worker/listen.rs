@@ -1,9 +1,8 @@
 //! Listeners and the steering of their ports.
 //!
-//! A port is steered as *mixed* first and asked about afterwards: whatever connections the kernel
-//! has there stay the kernel's, and when it has none the lookup for each packet is spared. When a
-//! listener goes, its port stays steered for as long as connections of ours are left on it, and
-//! new ones are the kernel's.
+//! A port is steered as *mixed* first: whatever connections the kernel has there stay the kernel's, until
+//! the slow half [says](super::kernel) that it has none. When a listener goes, its port stays steered for
+//! as long as connections of ours are left on it, and new ones are the kernel's.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -73,7 +72,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if let Some(listener) = self.listeners.on(local) {
             let number = listener.number;
             // Who shows another socket shares the port with who is there, or has taken it over.
-            if !listener.proofs.contains(&cookie) && !self.is_still_proven(number) {
+            if listener.proofs.is_empty() {
                 tracing::warn!(%local, "taken over from a program that listens there no longer");
                 self.remove_listener(number);
             }
@@ -84,8 +83,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             let (number, id, backlog) = (listener.number, listener.id, listener.backlog);
             if listener.how == Steered::Closing {
                 // Its first socket had stopped listening.
-                listener.how = Steered::Mixed;
-                self.steer_as_said(number);
+                self.mix(number);
             }
             self.stack.set_backlog(id, backlog);
             return self.join_listener(number, session).ok_or(Errno::BADF);
@@ -128,7 +126,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.remove_listener(number);
             return Err(Errno::from_io_error(&error).unwrap_or(Errno::NOBUFS));
         }
-        self.recheck_mixed();
+        self.ask_of_mixed(number);
         tracing::info!(%local, "listening");
         Ok(name)
     }
@@ -224,24 +222,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             if let Err(error) = self.steer_listener(number) {
                 tracing::warn!(%error, "a new address is not steered");
             }
+            self.ask_of_mixed(number);
         }
         self.end_of_lost_addresses();
-    }
-
-    /// Spares the lookup of the kernel's connections where it has none left.
-    pub(super) fn recheck_mixed(&mut self) {
-        for listener in self.listeners.iter_mut() {
-            let port = listener.local.port();
-            if listener.how != Steered::Mixed || self.network.kernel_connections(port) > 0 {
-                continue;
-            }
-            let steered = &listener.steered;
-            let engine = |address| self.network.steer(address, port, Steered::Engine);
-            match steered.iter().copied().try_for_each(engine) {
-                Ok(()) => listener.how = Steered::Engine,
-                Err(error) => tracing::warn!(port, %error, "the port stays mixed"),
-            }
-        }
     }
 
     /// Says that what has come is taken. If it has waited for long, whatever it was that kept this
@@ -260,22 +243,16 @@ impl<D: Device, N: Network> Worker<D, N> {
             waited_ms = waited.as_millis() as u64,
             "the engine did not run: new connections were the kernel's"
         );
-        let mut mixed = Vec::new();
-        for listener in self.listeners.iter_mut() {
-            if listener.how == Steered::Engine {
-                listener.how = Steered::Mixed;
-                mixed.push(listener.number);
-            }
+        let ours = |l: &&Listener| l.how == Steered::Engine;
+        let ours: Vec<u32> = self
+            .listeners
+            .iter()
+            .filter(ours)
+            .map(|l| l.number)
+            .collect();
+        for number in ours {
+            self.mix(number);
         }
-        for number in mixed {
-            self.steer_as_said(number);
-        }
-    }
-
-    /// Whether some listener's port is mixed.
-    pub(super) fn has_mixed(&self) -> bool {
-        let mixed = |l: &Listener| l.how == Steered::Mixed && !l.steered.is_empty();
-        self.listeners.iter().any(mixed)
     }
 
     /// Leaves endpoints to the kernel on which nothing of ours is left.
@@ -312,44 +289,6 @@ impl<D: Device, N: Network> Worker<D, N> {
             if let Err(error) = self.network.steer(address, port, listener.how) {
                 tracing::warn!(%address, port, %error, "the port is steered as before");
             }
-        }
-    }
-
-    /// Forgets the sockets shown for a listener that no longer listen; false if there is none left.
-    fn is_still_proven(&mut self, number: u32) -> bool {
-        let Some(open) = self.network.listening_sockets() else {
-            return true;
-        };
-        let Some(listener) = self.listeners.get_mut(number) else {
-            return false;
-        };
-        listener.proofs.retain(|cookie| open.contains(cookie));
-        !listener.proofs.is_empty()
-    }
-
-    /// Leaves new connections to the kernel where the sockets that were shown listen no longer: the
-    /// port may be another program's by now, which has nothing to do with the engine.
-    pub(super) fn recheck_proofs(&mut self) {
-        if self.listeners.is_empty() {
-            return;
-        }
-        let Some(open) = self.network.listening_sockets() else {
-            return;
-        };
-        let mut lost = Vec::new();
-        for listener in self.listeners.iter_mut() {
-            listener.proofs.retain(|cookie| open.contains(cookie));
-            if listener.proofs.is_empty() && listener.how != Steered::Closing {
-                listener.how = Steered::Closing;
-                tracing::warn!(
-                    local = %listener.local,
-                    "its program has closed the kernel's socket: new connections are the kernel's"
-                );
-                lost.push(listener.number);
-            }
-        }
-        for number in lost {
-            self.steer_as_said(number);
         }
     }
 }

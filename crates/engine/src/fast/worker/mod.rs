@@ -18,6 +18,7 @@ mod events;
 mod extents;
 mod facts;
 mod handover;
+mod kernel;
 mod left;
 mod lent;
 mod link;
@@ -127,6 +128,10 @@ pub struct Worker<D, N> {
     epoch_ns: u64,
     /// Connections that were offered and of which it is not known whether they were accepted.
     unheard: VecDeque<tcp::ConnId>,
+    /// The slow half says when a socket that was shown as proof listens no longer.
+    proofs_followed: bool,
+    /// Questions about mixed ports that were asked so far.
+    questions: u64,
     /// Listeners whose connections wait for memory of the processes that accept from them.
     lacking_memory: Vec<u32>,
     /// Chunks of all sessions that were free when they were last tried.
@@ -210,6 +215,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             memory_refused: 0,
             epoch_ns: 0,
             unheard: VecDeque::with_capacity(waits::UNHEARD),
+            proofs_followed: false,
+            questions: 0,
             lacking_memory: Vec::new(),
             lacked_at: 0,
             shed_hand: 0,

@@ -129,6 +129,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             Order::ChildEnded(token) => self.forget_fork(token),
             Order::TicketEnded(token) => self.end_ticket(token),
             Order::EndResponding => self.network.end_responding(),
+            Order::FollowsProofs(follows) => self.proofs_followed = follows,
+            Order::Unproven(cookie) => self.unproven(cookie),
+            Order::OnlyOurs { port, question } => self.only_ours(port, question),
         }
     }
 

@@ -42,10 +42,16 @@ impl<D: Device, N: Network> Worker<D, N> {
                 Steered::Engine | Steered::Mixed if !admitted => Steered::Closing,
                 _ => continue,
             };
-            listener.how = how;
-            changed.push(listener.number);
+            changed.push((listener.number, how));
         }
-        for number in changed {
+        for (number, how) in changed {
+            if how == Steered::Mixed {
+                self.mix(number);
+                continue;
+            }
+            if let Some(listener) = self.listeners.get_mut(number) {
+                listener.how = how;
+            }
             self.steer_as_said(number);
         }
     }

@@ -239,13 +239,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     fn tick(&mut self) {
-        if self.has_mixed() {
-            self.recheck_mixed();
-        }
         if !self.closing.is_empty() || self.lent.any_used() {
             self.recheck_closing();
         }
-        self.recheck_proofs();
         self.tell_opening();
         self.paths.tick(&mut self.network);
         if self.captures.is_on() {

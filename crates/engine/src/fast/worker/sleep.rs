@@ -118,9 +118,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     fn wake_time(&mut self, due: Due) -> Option<Instant> {
         let timer = self.stack.next_timeout();
         let ticking = self.captures.is_on()
-            || self.has_mixed()
             || !self.closing.is_empty()
-            || !self.listeners.is_empty()
             || self.lent.any_used()
             || self.told_opening == Opening::NoPorts
             || self.paths.needs_tick();

@@ -13,6 +13,7 @@ mod netfilter;
 mod rates;
 mod reload;
 mod requests;
+mod sockets;
 mod versions;
 
 use std::collections::{HashMap, VecDeque};
@@ -34,7 +35,10 @@ use crate::slow::kernel::privileges::Rights;
 use crate::stats::{Counters, Drop};
 
 use self::rates::{Rates, cost};
+use self::sockets::Followed;
 use self::versions::Strangers;
+
+pub use self::sockets::KernelSockets;
 
 /// Connections that are accepted in one go.
 const ACCEPT_BUDGET: usize = 64;
@@ -97,6 +101,8 @@ pub struct Desk {
     rates: Rates,
     /// Programs of other versions.
     strangers: Strangers,
+    /// What the kernel is asked about its sockets.
+    followed: Followed,
     /// Reads the configuration again.
     reread: Option<Reload>,
     /// Tells of rules that offloaded packets do not pass.
@@ -124,6 +130,7 @@ impl Desk {
             forked: 0,
             counters: Counters::default(),
             strangers: Strangers::default(),
+            followed: Followed::default(),
             reread: None,
             netfilter: None,
             rights: None,
@@ -146,7 +153,8 @@ impl Desk {
                 () if self.control.is_paused() => Some(RESUME),
                 () => None,
             };
-            let due = self.rates.wakes_at();
+            let due = self.rates.wakes_at().into_iter();
+            let due = due.chain(self.followed.due()).min();
             let due = due.map(|due| due.saturating_duration_since(Instant::now()).max(AGAIN));
             let limit = limit.into_iter().chain(due).min();
             let limit = limit.map(|limit| Timespec::try_from(limit).unwrap_or_default());
@@ -154,6 +162,7 @@ impl Desk {
             if self.see_to(&ready).is_err() {
                 return;
             }
+            self.look_at_sockets(Instant::now());
             if resumed.elapsed() >= RESUME {
                 resumed = Instant::now();
                 self.rates.forget_the_quiet(resumed);
@@ -166,6 +175,7 @@ impl Desk {
     /// was anything.
     pub fn attend(&mut self) -> bool {
         self.control.resume();
+        self.look_at_all_sockets();
         let ready = self.control.poller.ready();
         let heard = self.see_to(&ready);
         !ready.is_empty() || heard == Ok(true)
@@ -222,6 +232,7 @@ impl Desk {
                         self.close(client.slot);
                     }
                 }
+                Tale::Mixed { port, question } => self.mixed(port, question),
                 Tale::Spent(session) => {
                     let uid = session.process.uid;
                     if let Some(count) = self.sessions.get_mut(&uid) {
@@ -302,6 +313,7 @@ impl Desk {
         let (session, responds) = (client.session, client.responds);
         self.close(slot);
         if let Some(session) = session {
+            self.proofs_may_end();
             self.order(Order::End(session, reason));
         }
         if responds {

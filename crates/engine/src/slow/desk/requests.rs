@@ -155,6 +155,7 @@ impl Desk {
                 let proof = prove_listener(shown.as_fd(), addr, namespace, index)
                     .map_err(|refusal| (refusal.errno(), refusal.to_string()))?;
                 let local = addr;
+                self.follow_proof(proof.cookie, addr.port());
                 let ask = Ask::Listen {
                     local,
                     proof,
@@ -196,6 +197,7 @@ impl Desk {
             }
             Request::Unlisten { listener } => {
                 self.session_of(slot)?;
+                self.proofs_may_end();
                 (Ask::Unlisten(listener), Pending::Unlisten(listener))
             }
             Request::Waker => {

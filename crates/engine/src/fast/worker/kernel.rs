@@ -1,0 +1,92 @@
+//! What the kernel has beside the engine on its ports, as the slow half says: sockets that listen, and
+//! connections. A listener is believed until its last proof is gone, and its port is mixed until the
+//! kernel has no connections there.
+
+use netdev::Device;
+
+use super::Worker;
+use crate::exchange::Tale;
+use crate::network::{Network, Steered};
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// Leaves a listener's port mixed from now on, and asks when that need not be so.
+    pub(super) fn mix(&mut self, number: u32) {
+        self.questions += 1;
+        if let Some(listener) = self.listeners.get_mut(number) {
+            listener.how = Steered::Mixed;
+            listener.mixed_since = self.questions;
+        }
+        self.steer_as_said(number);
+        self.ask_of_mixed(number);
+    }
+
+    /// Asks whether the kernel has connections on a listener's port, if that is mixed and not asked yet.
+    pub(super) fn ask_of_mixed(&mut self, number: u32) {
+        let Some(listener) = self.listeners.get_mut(number) else {
+            return;
+        };
+        let mixed = listener.how == Steered::Mixed && !listener.steered.is_empty();
+        if !mixed || std::mem::replace(&mut listener.asked, true) {
+            return;
+        }
+        self.slow.tell(Tale::Mixed {
+            port: listener.local.port(),
+            question: self.questions,
+        });
+    }
+
+    /// The kernel had no connections on this port when it was asked: the lookup for each packet is spared
+    /// from now on, unless it may have got some since.
+    pub(super) fn only_ours(&mut self, port: u16, question: u64) {
+        let mut again = Vec::new();
+        for listener in self.listeners.iter_mut() {
+            if listener.local.port() != port {
+                continue;
+            }
+            listener.asked = false;
+            if listener.how != Steered::Mixed {
+                continue;
+            }
+            if listener.mixed_since > question {
+                again.push(listener.number);
+                continue;
+            }
+            let steered = &listener.steered;
+            let engine = |address| self.network.steer(address, port, Steered::Engine);
+            match steered.iter().copied().try_for_each(engine) {
+                Ok(()) => listener.how = Steered::Engine,
+                Err(error) => tracing::warn!(port, %error, "the port stays mixed"),
+            }
+        }
+        for number in again {
+            self.ask_of_mixed(number);
+        }
+    }
+
+    /// A socket that was shown as proof listens no longer. Without any, new connections are the kernel's:
+    /// the port may be another program's by now, which has nothing to do with the engine.
+    pub(super) fn unproven(&mut self, cookie: u64) {
+        let mut lost = Vec::new();
+        for listener in self.listeners.iter_mut() {
+            let before = listener.proofs.len();
+            listener.proofs.retain(|proof| *proof != cookie);
+            if listener.proofs.len() == before || !listener.proofs.is_empty() {
+                continue;
+            }
+            if let Some(left) = &mut listener.left {
+                left.look = self.now;
+            }
+            if listener.how != Steered::Closing {
+                listener.how = Steered::Closing;
+                tracing::warn!(
+                    local = %listener.local,
+                    "its program has closed the kernel's socket: new connections are the kernel's"
+                );
+                lost.push(listener.number);
+            }
+        }
+        for number in lost {
+            self.steer_as_said(number);
+        }
+    }
+}
