@@ -201,3 +201,121 @@ impl Desk {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::exchange::{self, ToSlow};
+    use crate::slow::control::Control;
+    use crate::slow::desk::Facts;
+    use std::sync::{Arc, Mutex};
+
+    /// The port of each socket that listens, and the ports that have connections.
+    #[derive(Clone, Default)]
+    struct Stated(Arc<Mutex<(HashSet<u64>, HashSet<u16>)>>);
+
+    impl KernelSockets for Stated {
+        fn listening(&mut self) -> Option<HashSet<u64>> {
+            Some(self.0.lock().expect("no panic").0.clone())
+        }
+
+        fn connections(&mut self, port: u16) -> usize {
+            usize::from(self.0.lock().expect("no panic").1.contains(&port))
+        }
+    }
+
+    fn desk() -> (Desk, ToSlow, Stated) {
+        let config = Config::default();
+        let control = Control::without_socket(&config.limits).expect("descriptors");
+        let (to_fast, to_slow) = exchange::pair(&config.limits).expect("descriptors");
+        let desk = Desk::new(Facts::new(&config, 1, 0), control, to_fast).expect("polled");
+        let stated = Stated::default();
+        (desk.asking(Box::new(stated.clone())), to_slow, stated)
+    }
+
+    fn told(fast: &mut ToSlow) -> Vec<String> {
+        std::iter::from_fn(|| fast.order())
+            .map(|order| format!("{order:?}"))
+            .collect()
+    }
+
+    #[test]
+    fn it_is_looked_soon_after_somebody_ended_and_ever_more_rarely() {
+        let (mut desk, mut fast, stated) = desk();
+        desk.proofs_may_end();
+        assert_eq!(desk.followed.due(), None, "there are none");
+        stated.0.lock().expect("no panic").0.extend([1, 2]);
+        desk.follow_proof(1, 80);
+        desk.follow_proof(2, 443);
+        assert_eq!(told(&mut fast), ["FollowsProofs(true)"], "once");
+        let due = |desk: &Desk, from: Instant| {
+            let due = desk.followed.due().expect("something");
+            due.saturating_duration_since(from)
+        };
+        let now = Instant::now();
+        assert!(due(&desk, now) <= PERIOD && due(&desk, now) > PERIOD / 2);
+        desk.proofs_may_end();
+        assert!(due(&desk, now) < PERIOD / 2);
+        let mut at = desk.followed.due().expect("soon");
+        let mut pauses = Vec::new();
+        for _ in 0..10 {
+            desk.look_at_sockets(at - Duration::from_nanos(1));
+            assert_eq!(desk.followed.due(), Some(at), "not yet");
+            desk.look_at_sockets(at);
+            pauses.push(due(&desk, at));
+            at += due(&desk, at);
+        }
+        assert_eq!(pauses[..3], [2, 4, 8].map(|times| FIRST_LOOK * times));
+        assert_eq!(pauses[8..], [PERIOD; 2]);
+        assert!(told(&mut fast).is_empty());
+        stated.0.lock().expect("no panic").0.remove(&2);
+        desk.look_at_sockets(at);
+        assert_eq!(told(&mut fast), ["Unproven(2)"]);
+        stated.0.lock().expect("no panic").0.clear();
+        desk.look_at_sockets(at + PERIOD);
+        assert_eq!(told(&mut fast), ["Unproven(1)"]);
+        assert_eq!(desk.followed.due(), None, "nothing is left to look for");
+    }
+
+    #[test]
+    fn who_shows_another_socket_of_a_port_hears_of_the_first_at_once() {
+        let (mut desk, mut fast, stated) = desk();
+        stated.0.lock().expect("no panic").0.insert(1);
+        desk.follow_proof(1, 80);
+        told(&mut fast);
+        stated.0.lock().expect("no panic").0.extend([2, 3]);
+        stated.0.lock().expect("no panic").0.remove(&1);
+        desk.follow_proof(2, 443);
+        assert!(told(&mut fast).is_empty(), "another port");
+        desk.follow_proof(3, 80);
+        assert_eq!(told(&mut fast), ["Unproven(1)"]);
+    }
+
+    #[test]
+    fn a_port_is_asked_about_until_the_kernel_has_nothing_there_or_nobody_listens() {
+        let (mut desk, mut fast, stated) = desk();
+        let state = |desk: &Desk| desk.followed.mixed.keys().copied().collect::<Vec<_>>();
+        stated.0.lock().expect("no panic").0.insert(1);
+        desk.follow_proof(1, 80);
+        told(&mut fast);
+        desk.mixed(80, 7);
+        let answer = ["OnlyOurs { port: 80, question: 7 }"];
+        assert_eq!(told(&mut fast), answer, "at once");
+        stated.0.lock().expect("no panic").1.insert(80);
+        desk.mixed(80, 7);
+        desk.mixed(443, 8);
+        assert_eq!(state(&desk), [80]);
+        stated.0.lock().expect("no panic").1.insert(443);
+        desk.mixed(443, 9);
+        assert_eq!(state(&desk), [80, 443]);
+        let at = desk.followed.mixed_at.expect("in a while");
+        desk.look_at_sockets(at);
+        assert_eq!(state(&desk), [80], "nobody listens at the other");
+        stated.0.lock().expect("no panic").1.clear();
+        told(&mut fast);
+        desk.look_at_sockets(at + PERIOD);
+        assert_eq!(told(&mut fast), answer);
+        assert_eq!(desk.followed.mixed_at, None);
+    }
+}
