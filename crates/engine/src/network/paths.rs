@@ -1,6 +1,10 @@
 //! Paths: for each source and destination its next hop, for each next hop its hardware address. Connections
 //! keep the number of their path, so that a packet costs two array accesses; what has changed is
 //! asked for again when it is next needed.
+//!
+//! A question to the kernel takes microseconds, and one about a neighbour may wait for whoever changes
+//! the network at the time. So a turn has so many: a path whose answer may be old goes on by it until
+//! its turn has come, and one that has none waits.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -25,7 +29,23 @@ pub enum Reach {
     Here,
     /// There is no route, or nobody answers for the next hop.
     Unreachable,
+    /// It is not known in this turn: there were too many to ask for.
+    Later,
 }
+
+/// Why there is no path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoPath {
+    /// The table is full of paths in use.
+    Full,
+    /// Too many were asked for in this turn.
+    Later,
+}
+
+/// Questions to the kernel in a turn.
+const QUESTIONS: u32 = 16;
+/// What the kernel is told or asked of neighbours in use at a tick.
+const OF_NEIGHBOURS: u32 = 64;
 
 /// From where to where: what is sent from another address may have another route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,6 +80,8 @@ struct Neighbour {
     used: bool,
     /// Acknowledgements came through it since the last tick.
     progress: bool,
+    /// As of which loss of notifications its knowledge is.
+    epoch: u32,
 }
 
 /// The paths in use, and the last ones that were.
@@ -74,7 +96,13 @@ pub struct Paths {
     hand: usize,
     /// The same for an unused neighbour.
     neighbour_hand: usize,
+    /// The same for what is told of neighbours.
+    tick_hand: usize,
     epoch: u32,
+    /// Changes with each loss of notifications of neighbours.
+    neighbour_epoch: u32,
+    /// Questions that are left in this turn.
+    questions: u32,
 }
 
 impl Paths {
@@ -89,8 +117,23 @@ impl Paths {
             limit: limit.max(1),
             hand: 0,
             neighbour_hand: 0,
+            tick_hand: 0,
             epoch: 0,
+            neighbour_epoch: 0,
+            questions: QUESTIONS,
         }
+    }
+
+    /// A turn begins: so many questions may be asked in it.
+    pub fn begin_turn(&mut self) {
+        self.questions = QUESTIONS;
+    }
+
+    /// Whether one question more may be asked in this turn, which it then is.
+    fn may_ask(&mut self) -> bool {
+        let may = self.questions > 0;
+        self.questions -= u32::from(may);
+        may
     }
 
     /// How many destinations are remembered.
@@ -103,21 +146,28 @@ impl Paths {
         self.paths.is_empty()
     }
 
-    /// The path from `source` to `destination`; `None` if the table is full of paths in use.
+    /// The path from `source` to `destination`.
+    ///
+    /// # Errors
+    /// Why there is none.
     pub fn find(
         &mut self,
         network: &mut impl Network,
         source: IpAddr,
         destination: IpAddr,
-    ) -> Option<PathId> {
+    ) -> Result<PathId, NoPath> {
         let ends = Ends {
             source,
             destination,
         };
         if let Some(&index) = self.by_ends.get(&ends) {
-            return Some(PathId(index));
+            return Ok(PathId(index));
         }
-        let index = self.room()?;
+        if self.questions == 0 {
+            return Err(NoPath::Later);
+        }
+        let index = self.room().ok_or(NoPath::Full)?;
+        self.questions -= 1;
         let path = Path {
             ends,
             neighbour: None,
@@ -135,7 +185,7 @@ impl Paths {
         }
         self.by_ends.insert(ends, index as u32);
         self.route(network, index);
-        Some(PathId(index as u32))
+        Ok(PathId(index as u32))
     }
 
     fn room(&mut self) -> Option<usize> {
@@ -187,6 +237,7 @@ impl Paths {
             asked: false,
             used: false,
             progress: false,
+            epoch: self.neighbour_epoch,
         };
         // Each path goes through one, so that among more of them than paths one is unused.
         let index = if self.neighbours.len() <= self.limit {
@@ -227,7 +278,11 @@ impl Paths {
     pub fn reach(&mut self, network: &mut impl Network, path: PathId) -> Reach {
         let index = path.0 as usize;
         if self.paths[index].epoch != self.epoch {
-            self.route(network, index);
+            if self.may_ask() {
+                self.route(network, index);
+            } else if self.paths[index].neighbour.is_none() && !self.paths[index].here {
+                return Reach::Later;
+            }
         }
         let Some(number) = self.paths[index].neighbour else {
             return if self.paths[index].here {
@@ -236,6 +291,12 @@ impl Paths {
                 Reach::Unreachable
             };
         };
+        if self.neighbours[number as usize].epoch != self.neighbour_epoch && self.may_ask() {
+            let neighbour = &mut self.neighbours[number as usize];
+            neighbour.knowledge = network.neighbour(neighbour.address);
+            neighbour.asked = false;
+            neighbour.epoch = self.neighbour_epoch;
+        }
         let neighbour = &mut self.neighbours[number as usize];
         neighbour.used = true;
         match neighbour.knowledge {
@@ -288,27 +349,38 @@ impl Paths {
         Some(number)
     }
 
-    /// Every neighbour is asked for again.
-    pub fn refresh_neighbours(&mut self, network: &mut impl Network) {
-        for neighbour in &mut self.neighbours {
-            neighbour.knowledge = network.neighbour(neighbour.address);
-            neighbour.asked = false;
-        }
+    /// Some neighbours have changed, and it is not known which: each is asked for again before it is next
+    /// used.
+    pub fn neighbours_changed(&mut self) {
+        self.neighbour_epoch = self.neighbour_epoch.wrapping_add(1);
     }
 
     /// To be called about once a second: confirms the stale neighbours through which
     /// acknowledgements came, and has the others in use probed.
     pub fn tick(&mut self, network: &mut impl Network) {
-        for neighbour in self.neighbours.iter_mut().filter(|n| n.used) {
+        let count = self.neighbours.len();
+        let mut left = OF_NEIGHBOURS;
+        for at in (self.tick_hand..count).chain(0..self.tick_hand) {
+            let neighbour = &mut self.neighbours[at];
+            if !neighbour.used {
+                continue;
+            }
             match neighbour.knowledge {
-                Knowledge::Resolved { mac, stale: true } if neighbour.progress => {
+                Knowledge::Resolved { stale: false, .. } => {}
+                Knowledge::Unresolved => neighbour.asked = false,
+                _ if left == 0 => {
+                    // It is the first at the next tick.
+                    self.tick_hand = at;
+                    break;
+                }
+                Knowledge::Resolved { mac, .. } if neighbour.progress => {
+                    left -= 1;
                     network.confirm(neighbour.address, mac);
                 }
-                Knowledge::Resolved { stale: true, .. } | Knowledge::Failed => {
+                Knowledge::Resolved { .. } | Knowledge::Failed => {
+                    left -= 1;
                     network.probe(neighbour.address);
                 }
-                Knowledge::Unresolved => neighbour.asked = false,
-                Knowledge::Resolved { .. } => {}
             }
             neighbour.used = false;
             neighbour.progress = false;
@@ -349,25 +421,22 @@ mod tests {
             .expect("room");
         paths.acquire(kept);
         for last in 3..20 {
-            assert!(
-                paths
-                    .find(&mut network, address(1), address(last))
-                    .is_some()
-            );
+            paths.begin_turn();
+            assert!(paths.find(&mut network, address(1), address(last)).is_ok());
             assert_eq!(paths.len(), 2.min(usize::from(last) - 1));
         }
-        assert_eq!(paths.find(&mut network, address(1), address(2)), Some(kept));
+        assert_eq!(paths.find(&mut network, address(1), address(2)), Ok(kept));
         let other = paths
             .find(&mut network, address(1), address(30))
             .expect("room");
         paths.acquire(other);
         assert_eq!(
             paths.find(&mut network, address(1), address(31)),
-            None,
+            Err(NoPath::Full),
             "all are in use"
         );
         paths.release(other);
-        assert!(paths.find(&mut network, address(1), address(31)).is_some());
+        assert!(paths.find(&mut network, address(1), address(31)).is_ok());
     }
 
     #[test]
@@ -384,11 +453,8 @@ mod tests {
             })
             .collect();
         for last in 10..250 {
-            assert!(
-                paths
-                    .find(&mut network, address(1), address(last))
-                    .is_some()
-            );
+            paths.begin_turn();
+            assert!(paths.find(&mut network, address(1), address(last)).is_ok());
             assert!(paths.neighbours.len() <= 5);
         }
         for (last, path) in kept {
@@ -415,5 +481,82 @@ mod tests {
         paths.neighbour_changed(address(2), Knowledge::Failed);
         assert_eq!(paths.reach(&mut network, path), Reach::Unreachable);
         assert_eq!(paths.neighbour_changed(address(9), Knowledge::Failed), None);
+    }
+
+    fn reached(paths: &mut Paths, network: &mut FixedNetwork, all: &[PathId]) -> Vec<Reach> {
+        all.iter().map(|path| paths.reach(network, *path)).collect()
+    }
+
+    #[test]
+    fn a_turn_asks_so_much_and_the_rest_goes_on_as_before() {
+        let mut network = network();
+        let mut paths = Paths::with_limit(100);
+        let all: Vec<PathId> = (2..32)
+            .map(|last| {
+                let path = loop {
+                    match paths.find(&mut network, address(1), address(last)) {
+                        Ok(path) => break path,
+                        Err(reason) => assert_eq!(reason, NoPath::Later),
+                    }
+                    paths.begin_turn();
+                };
+                paths.acquire(path);
+                path
+            })
+            .collect();
+        let there = vec![Reach::At(MacAddr([4; 6])); 30];
+        assert_eq!(reached(&mut paths, &mut network, &all), there);
+        network.peer = MacAddr([6; 6]);
+        paths.neighbours_changed();
+        let mut turns = 0;
+        loop {
+            paths.begin_turn();
+            turns += 1;
+            let reached = reached(&mut paths, &mut network, &all);
+            let old = reached.iter().filter(|reach| **reach == there[0]);
+            let old = old.count();
+            assert_eq!(old, 30usize.saturating_sub(turns * QUESTIONS as usize));
+            if old == 0 {
+                break;
+            }
+        }
+        // A route that may have changed is followed until it is asked for.
+        paths.routes_changed();
+        paths.begin_turn();
+        paths.questions = 0;
+        assert_eq!(
+            reached(&mut paths, &mut network, &all[..1]),
+            [Reach::At(MacAddr([6; 6]))]
+        );
+        // One that was not there may be there now.
+        let index = all[0].0 as usize;
+        paths.leave_neighbour(index);
+        assert_eq!(reached(&mut paths, &mut network, &all[..1]), [Reach::Later]);
+        paths.begin_turn();
+        assert_eq!(
+            reached(&mut paths, &mut network, &all[..1]),
+            [Reach::At(MacAddr([6; 6]))]
+        );
+    }
+
+    #[test]
+    fn a_tick_tells_of_so_many_neighbours_and_of_the_others_at_the_next() {
+        let mut network = network();
+        let mut paths = Paths::with_limit(200);
+        for last in 2..202 {
+            paths.begin_turn();
+            let path = paths.find(&mut network, address(1), address(last));
+            let path = path.expect("room");
+            assert_eq!(paths.reach(&mut network, path), Reach::At(MacAddr([4; 6])));
+        }
+        for neighbour in &mut paths.neighbours {
+            neighbour.knowledge = Knowledge::Failed;
+        }
+        for left in [136, 72, 8, 0] {
+            paths.tick(&mut network);
+            let used = paths.neighbours.iter().filter(|n| n.used).count();
+            assert_eq!(used, left);
+        }
+        assert!(!paths.needs_tick());
     }
 }

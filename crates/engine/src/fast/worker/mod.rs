@@ -31,6 +31,7 @@ mod orders;
 mod placement;
 mod pressure;
 mod reload;
+mod rota;
 mod run;
 mod sessions;
 mod sharing;
@@ -51,6 +52,7 @@ use wire::segment::{ChecksumPolicy, Malformed, parse};
 use wire::tcp::Flags;
 
 use crate::capture::{Captures, Direction, Frame};
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::exchange::ToSlow;
 use crate::fast::connections::{Connections, SessionId};
@@ -66,6 +68,7 @@ use self::local::is_martian;
 use self::moderation::Moderation;
 use self::orders::Waiting;
 use self::placement::Placement;
+use self::rota::Rota;
 use self::sessions::Forks;
 use self::tickets::Tickets;
 use self::transmit::Sink;
@@ -83,6 +86,11 @@ const CATCH_UP_BUDGET: usize = 512;
 const AGAIN_BUDGET: u32 = 32;
 /// Emissions in a turn.
 const TRANSMIT_BUDGET: usize = 256;
+/// Emissions between two looks at the clock: each may carry 64 KiB.
+const TRANSMIT_STEP: usize = 16;
+/// How long a turn transmits, in nanoseconds, and how long it takes submissions: what is begun when that
+/// is over is done, the rest is the next turn's.
+const BUDGET_NS: u64 = 100_000;
 /// Timers in a turn.
 const TIMER_BUDGET: usize = 256;
 /// Flows that there is room for from the beginning, at most: 1.5 MB.
@@ -130,6 +138,8 @@ pub struct Worker<D, N> {
     unheard: VecDeque<tcp::ConnId>,
     /// The slow half says when a socket that was shown as proof listens no longer.
     proofs_followed: bool,
+    /// Whose submissions are taken first in the next turn.
+    rota: Rota,
     /// Questions about mixed ports that were asked so far.
     questions: u64,
     /// Listeners whose connections wait for memory of the processes that accept from them.
@@ -216,6 +226,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             epoch_ns: 0,
             unheard: VecDeque::with_capacity(waits::UNHEARD),
             proofs_followed: false,
+            rota: Rota::default(),
             questions: 0,
             lacking_memory: Vec::new(),
             lacked_at: 0,
@@ -369,13 +380,14 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     fn transmit(&mut self) -> bool {
-        let mut sent = self.transmit_once();
+        self.paths.begin_turn();
+        let mut sent = self.transmit_for_a_while();
         // The first segments on a route that carries less have been refused until now.
         while !self.narrow.is_empty() {
             for (id, mtu) in self.narrow.drain(..) {
                 self.stack.limit_path_mtu(self.now, id, mtu);
             }
-            sent += self.transmit_once();
+            sent += self.transmit_once(TRANSMIT_BUDGET);
         }
         if sent != 0 {
             self.device.flush();
@@ -386,7 +398,21 @@ impl<D: Device, N: Network> Worker<D, N> {
         sent != 0
     }
 
-    fn transmit_once(&mut self) -> usize {
+    /// As many emissions as a turn has, or as many as there is time for.
+    fn transmit_for_a_while(&mut self) -> usize {
+        let clock = Clock::start();
+        let mut sent = 0;
+        while sent < TRANSMIT_BUDGET {
+            let step = self.transmit_once(TRANSMIT_STEP);
+            sent += step;
+            if step < TRANSMIT_STEP || clock.now().as_nanos() >= BUDGET_NS {
+                break;
+            }
+        }
+        sent
+    }
+
+    fn transmit_once(&mut self, budget: usize) -> usize {
         let mut sink = Sink {
             device: &mut self.device,
             local: self.local.as_mut(),
@@ -401,8 +427,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             narrow: &mut self.narrow,
             hop_limit: self.config.tcp.hop_limit,
         };
-        self.stack
-            .poll_transmit(self.now, &mut sink, TRANSMIT_BUDGET)
+        self.stack.poll_transmit(self.now, &mut sink, budget)
     }
 
     /// What was counted so far.

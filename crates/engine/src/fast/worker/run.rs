@@ -279,7 +279,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.link_changed(state);
         }
         if all {
-            self.paths.refresh_neighbours(&mut self.network);
+            self.paths.neighbours_changed();
         }
         if addresses {
             self.addresses_changed();

@@ -5,7 +5,8 @@ use netdev::Device;
 use queue_pair::{ConnRef, OptionKind, Profile, Submission};
 use tcp::{ConnId, ConnOption, Request, RequestError};
 
-use super::Worker;
+use super::{BUDGET_NS, Worker};
+use crate::clock::Clock;
 use crate::fast::connections::{Conn, PoolId, SessionId};
 use crate::fast::family::Who;
 use crate::fast::memory::Memory;
@@ -40,13 +41,21 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Takes the submissions that wait; true if there were any.
     pub(super) fn take_submissions(&mut self) -> bool {
         let mut any = false;
-        for slot in 0..self.sessions.slots() {
+        let clock = Clock::start();
+        let mut left_out = None;
+        for slot in self.rota.slots(self.sessions.slots()) {
+            // Where there was nothing no time has passed.
+            if any && clock.now().as_nanos() >= BUDGET_NS {
+                left_out = Some(slot);
+                break;
+            }
             let id = SessionId(slot);
             match self.take_submissions_of(id, BUDGET) {
                 Ok(count) => any |= count != 0,
                 Err(reason) => self.breaches.push((id, reason)),
             }
         }
+        self.rota.ends(left_out);
         any
     }
 

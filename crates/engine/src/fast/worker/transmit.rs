@@ -16,7 +16,7 @@ use wire::segment::{Headers, Link, MAX_HEADERS_LEN, TcpChecksum};
 use crate::capture::{Captures, Direction, Frame};
 use crate::fast::connections::Connections;
 use crate::fast::memory::Memory;
-use crate::network::{HeldFrames, Network, PathId, Paths, Reach};
+use crate::network::{HeldFrames, Network, NoPath, PathId, Paths, Reach};
 use crate::stats::{Counters, Drop};
 
 use super::local::came_through_queue;
@@ -36,6 +36,23 @@ enum Way {
     Held(u32),
     /// To another connection of ours.
     Here,
+}
+
+/// Why a segment goes nowhere.
+enum NoWay {
+    /// It is dropped.
+    Dropped(Drop),
+    /// It is not known in this turn where it goes.
+    Later,
+}
+
+impl From<NoPath> for NoWay {
+    fn from(reason: NoPath) -> Self {
+        match reason {
+            NoPath::Full => Self::Dropped(Drop::PathsFull),
+            NoPath::Later => Self::Later,
+        }
+    }
 }
 
 /// The way out of the stack.
@@ -60,7 +77,7 @@ pub(super) struct Sink<'a, D, N> {
 
 impl<D: Device, N: Network> Sink<'_, D, N> {
     /// The path of a segment: the connection's own, or looked up by its destination.
-    fn path(&mut self, out: &Outgoing<'_>) -> Option<PathId> {
+    fn path(&mut self, out: &Outgoing<'_>) -> Result<PathId, NoPath> {
         let Some(id) = out.conn else {
             return self.paths.find(self.network, out.src, out.dst);
         };
@@ -69,7 +86,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             self.memory.expect_stream(conn.pool);
         }
         if let Some(path) = conn.path {
-            return Some(path);
+            return Ok(path);
         }
         let path = self.paths.find(self.network, out.src, out.dst)?;
         self.paths.acquire(path);
@@ -77,21 +94,22 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         if let Some(mtu) = self.paths.mtu(path) {
             self.narrow.push((id, mtu));
         }
-        Some(path)
+        Ok(path)
     }
 
-    fn way_out(&mut self, out: &Outgoing<'_>) -> Result<Way, Drop> {
+    fn way_out(&mut self, out: &Outgoing<'_>) -> Result<Way, NoWay> {
         match out.answers.filter(|link| !link.src.is_multicast()) {
             Some(link) if self.local.is_some() && came_through_queue(link) => return Ok(Way::Here),
             Some(link) => return Ok(Way::Wire(link.src)),
             None => {}
         }
-        let path = self.path(out).ok_or(Drop::PathsFull)?;
+        let path = self.path(out)?;
         match self.paths.reach(self.network, path) {
             Reach::At(mac) => Ok(Way::Wire(mac)),
             Reach::Resolving(neighbour) => Ok(Way::Held(neighbour)),
             Reach::Here if self.local.is_some() => Ok(Way::Here),
-            Reach::Here | Reach::Unreachable => Err(Drop::Unreachable),
+            Reach::Here | Reach::Unreachable => Err(NoWay::Dropped(Drop::Unreachable)),
+            Reach::Later => Err(NoWay::Later),
         }
     }
 
@@ -335,10 +353,11 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
             // Not before the TCP knows how much fits.
             Ok(_) if self.narrow.len() > narrow && out.payload_len > 0 => return Err(SinkFull),
             Ok(way) => way,
-            Err(reason) => {
+            Err(NoWay::Dropped(reason)) => {
                 self.counters.drop(reason);
                 return Ok(());
             }
+            Err(NoWay::Later) => return Err(SinkFull),
         };
         let (source, destination, waits_for) = match way {
             Way::Wire(mac) => (self.network.mac(), mac, None),
