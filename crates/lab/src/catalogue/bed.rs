@@ -82,6 +82,11 @@ impl Bed {
         self.engine.as_ref().map(|(outboard, _)| outboard)
     }
 
+    /// The process of the engine, if there is one.
+    pub fn engine_process(&self) -> Option<u32> {
+        self.engine.as_ref().map(|(_, process)| process.id())
+    }
+
     /// Does `work` and says what it cost, besides what it returned.
     pub fn account<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Cost)> {
         self.account_with(&[], work)

@@ -16,8 +16,11 @@ type Pixels = (i32, i32);
 const SIZE: (u32, u32) = (900, 520);
 const TITLE: u32 = 20;
 const TEXT: u32 = 15;
-/// Room above the greatest value, for the names of the lines.
+/// Room above the greatest value, for the names of the lines, at least.
 const HEADROOM: f64 = 1.35;
+/// What the name of a line takes of the height that is drawn in, and what all of them take besides.
+const NAME: f64 = 0.045;
+const AROUND_NAMES: f64 = 0.03;
 
 /// One line: what it is called, and its points with the ends of their intervals.
 pub(super) struct Line {
@@ -83,7 +86,7 @@ pub(super) fn draw_lines(
     let up = range(
         all().flat_map(|point| [point.low, point.high]),
         picture.log_y,
-        HEADROOM,
+        headroom(lines.len()),
     );
     let mut svg = String::new();
     let frame = Frame {
@@ -101,6 +104,12 @@ pub(super) fn draw_lines(
     Ok(Some(svg))
 }
 
+/// The whole height, by that which the lines have, where so many names stand above them.
+fn headroom(lines: usize) -> f64 {
+    let names = (NAME * lines as f64 + AROUND_NAMES).min(0.6);
+    HEADROOM.max(1.0 / (1.0 - names))
+}
+
 /// The range of an axis that has all values in it.
 fn range(values: impl Iterator<Item = f64>, log: bool, headroom: f64) -> Range<f64> {
     let usable = values.filter(|value| value.is_finite() && (!log || *value > 0.0));
@@ -111,8 +120,12 @@ fn range(values: impl Iterator<Item = f64>, log: bool, headroom: f64) -> Range<f
         return 1.0..10.0;
     }
     if log {
-        let step = if headroom > 1.0 { 2.0 } else { 1.05 };
         let top = if most > least { most } else { least * 2.0 };
+        let step = if headroom > 1.0 {
+            (top / least).powf(headroom - 1.0).max(2.0)
+        } else {
+            1.05
+        };
         return least / 1.05..top * step;
     }
     let low = least.min(0.0);

@@ -69,9 +69,9 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
     let mut report = Report::default();
     for round in 1..=plan.rounds {
         say(&format!("round {round}: kernel"));
-        report.kernel.add(on_kernel(plan.window, true)?);
+        report.kernel.add(on_kernel(plan.window)?);
         say(&format!("round {round}: engine"));
-        let seen = on_engine(&plan.binary, plan.window, true)?;
+        let seen = on_engine(&plan.binary, plan.window)?;
         report.engine.add(seen);
     }
     Ok(report)
@@ -79,22 +79,22 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
 
 /// What came of one measurement.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
-    /// SYNs a second that were sent, if there was a flood.
-    pub sent: Option<f64>,
+struct Seen {
+    /// SYNs a second that were sent.
+    sent: f64,
     /// SYNs a second that were answered by a cookie.
-    pub answered: f64,
+    answered: f64,
     /// The times of single clients that were served, milliseconds.
-    pub clients_ms: Vec<f64>,
+    clients_ms: Vec<f64>,
     /// Clients that were not.
-    pub failed: usize,
+    failed: usize,
     /// Bytes that the engine's memory grew by, if there was an engine.
-    pub grown: Option<f64>,
+    grown: Option<f64>,
 }
 
 impl Series {
     fn add(&mut self, seen: Seen) {
-        self.sent.extend(seen.sent);
+        self.sent.push(seen.sent);
         self.answered.push(seen.answered);
         self.clients_ms.extend(seen.clients_ms);
         self.failed += seen.failed;
@@ -102,8 +102,8 @@ impl Series {
     }
 }
 
-/// Measures nginx on the kernel's TCP, under a flood or not.
-pub(crate) fn on_kernel(window: Duration, flooded: bool) -> Result<Seen> {
+/// Measures nginx on the kernel's TCP, under a flood.
+fn on_kernel(window: Duration) -> Result<Seen> {
     let world = World::new()?;
     let site = world.scratch().to_owned();
     let server = Nginx::start(&world, None, &site, Some(SERVER_CORE))?;
@@ -112,13 +112,13 @@ pub(crate) fn on_kernel(window: Duration, flooded: bool) -> Result<Seen> {
     let name = world.name(Side::Server);
     tool::run(&format!("ip -n {name} route add {network} via {by}"))?;
     let cookies = || kernel_cookies(&world);
-    let seen = clients(&world, window, flooded, cookies)?;
+    let seen = clients(&world, window, cookies)?;
     server.stop()?;
     Ok(seen)
 }
 
-/// Measures nginx on an engine, under a flood or not.
-pub(crate) fn on_engine(binary: &Path, window: Duration, flooded: bool) -> Result<Seen> {
+/// Measures nginx on an engine, under a flood.
+fn on_engine(binary: &Path, window: Duration) -> Result<Seen> {
     let world = World::new()?;
     let site = world.scratch().to_owned();
     let outboard = Outboard::new(binary, &world);
@@ -128,27 +128,19 @@ pub(crate) fn on_engine(binary: &Path, window: Duration, flooded: bool) -> Resul
     // It has seen one connection, so that what it has once is there.
     world.on(Side::Client, || fetch(Nginx::address()))?;
     let before = sampler::private_memory(engine.id())?;
-    let mut seen = clients(&world, window, flooded, cookies)?;
+    let mut seen = clients(&world, window, cookies)?;
     let after = sampler::private_memory(engine.id())?;
     seen.grown = Some(after as f64 - before as f64);
     server.stop()?;
     Ok(seen)
 }
 
-/// Floods, or not, and measures what is answered, and the time of clients that come one after
+/// Floods, and measures what is answered, and the time of clients that come one after
 /// another.
-fn clients(
-    world: &World,
-    window: Duration,
-    flooded: bool,
-    cookies: impl Fn() -> Result<f64>,
-) -> Result<Seen> {
+fn clients(world: &World, window: Duration, cookies: impl Fn() -> Result<f64>) -> Result<Seen> {
     let address = Nginx::address();
-    let start = || SynFlood::start_from_core(world, address, FLOOD_CORE);
-    let flood = flooded.then(start).transpose()?;
-    if flooded {
-        std::thread::sleep(BEFORE);
-    }
+    let flood = SynFlood::start_from_core(world, address, FLOOD_CORE)?;
+    std::thread::sleep(BEFORE);
     let (first, began) = (cookies()?, Instant::now());
     let mut seen = Seen::default();
     world.on(Side::Client, || {
@@ -162,15 +154,12 @@ fn clients(
     })?;
     let passed = began.elapsed();
     seen.answered = (cookies()? - first) / passed.as_secs_f64();
-    seen.sent = match flood {
-        Some(flood) => Some(flood.stop()?.rate()),
-        None => None,
-    };
+    seen.sent = flood.stop()?.rate();
     Ok(seen)
 }
 
 /// SYN cookies that the kernel has sent on the server's side.
-fn kernel_cookies(world: &World) -> Result<f64> {
+pub(crate) fn kernel_cookies(world: &World) -> Result<f64> {
     let text = world
         .program(Side::Server, "cat")
         .arg("/proc/net/netstat")
@@ -189,10 +178,15 @@ fn kernel_cookies(world: &World) -> Result<f64> {
 
 /// The time of one request on a connection of its own; `None`: it was not answered.
 fn fetch(address: SocketAddr) -> Result<Option<Duration>> {
+    fetch_within(address, PATIENCE)
+}
+
+/// As [`fetch`], by a client who waits no longer than this for anything.
+pub(crate) fn fetch_within(address: SocketAddr, patience: Duration) -> Result<Option<Duration>> {
     let began = Instant::now();
     let exchange = || -> std::io::Result<bool> {
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut stream = TcpStream::connect_timeout(&address, patience)?;
+        stream.set_read_timeout(Some(patience))?;
         stream.write_all(b"GET /64 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;

@@ -1,6 +1,7 @@
 //! A SYN flood (RFC 4987 §2) from the client's side of a world, as fast as one core sends: every
 //! SYN from another made-up address and port.
 
+pub mod attack;
 pub mod experiment;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,6 +25,9 @@ use crate::world::{Side, World};
 /// Frames between two looks at whether to stop.
 const BATCH: u32 = 64;
 
+/// How long a flood sleeps that is ahead of its rate.
+const PAUSE: Duration = Duration::from_micros(100);
+
 /// When a flood gives up what the device does not take.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -38,7 +42,7 @@ const STRANGERS: (Ipv4Addr, Ipv4Addr) = (
     Ipv4Addr::new(10, 255, 255, 255),
 );
 /// The same as a network.
-const STRANGERS_NETWORK: &str = "10.128.0.0/9";
+pub(crate) const STRANGERS_NETWORK: &str = "10.128.0.0/9";
 
 /// What a flood came to.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +73,7 @@ impl SynFlood {
     /// # Errors
     /// What kept the sender from being made.
     pub fn start(world: &World, target: SocketAddr) -> Result<Self> {
-        Self::of(world, target, u32::MAX, None)
+        Self::of(world, target, u32::MAX, None, f64::INFINITY)
     }
 
     /// As [`Self::start`], from a core of its own. What is answered to the strangers is taken out in
@@ -79,7 +83,15 @@ impl SynFlood {
     /// # Errors
     /// What kept the sender from being made.
     pub fn start_from_core(world: &World, target: SocketAddr, core: usize) -> Result<Self> {
-        Self::of(world, target, u32::MAX, Some(core))
+        Self::start_at(world, target, core, f64::INFINITY)
+    }
+
+    /// As [`Self::start_from_core`], with no more than so many SYNs a second.
+    ///
+    /// # Errors
+    /// What kept the sender from being made.
+    pub fn start_at(world: &World, target: SocketAddr, core: usize, rate: f64) -> Result<Self> {
+        Self::of(world, target, u32::MAX, Some(core), rate)
     }
 
     /// Sends `count` SYNs to an IPv4 address and port of the server's side, and waits until the
@@ -88,11 +100,17 @@ impl SynFlood {
     /// # Errors
     /// What kept the sender from being made.
     pub fn send(world: &World, target: SocketAddr, count: u32) -> Result<Report> {
-        let mut flood = Self::of(world, target, count, None)?;
+        let mut flood = Self::of(world, target, count, None, f64::INFINITY)?;
         flood.join()
     }
 
-    fn of(world: &World, target: SocketAddr, count: u32, core: Option<usize>) -> Result<Self> {
+    fn of(
+        world: &World,
+        target: SocketAddr,
+        count: u32,
+        core: Option<usize>,
+        rate: f64,
+    ) -> Result<Self> {
         let find = |side: Side| world.on(side, || Ok(Interface::find(side.interface())?));
         let from: Result<Interface> = find(Side::Client);
         let to: Result<Interface> = find(Side::Server);
@@ -122,7 +140,7 @@ impl SynFlood {
                     cores.set(core);
                     sched_setaffinity(None, &cores).context("cannot choose a core")?;
                 }
-                Ok(send(device, link, target, count, &stop))
+                Ok(send(device, link, target, count, rate, &stop))
             }
         })?;
         Ok(Self {
@@ -177,12 +195,19 @@ fn send(
     link: Link,
     target: SocketAddr,
     count: u32,
+    rate: f64,
     stop: &AtomicBool,
 ) -> Report {
     let begin = Instant::now();
     let mut sent: u32 = 0;
     while sent < count && !stop.load(Ordering::Relaxed) {
-        for _ in 0..BATCH.min(count - sent) {
+        // Saturates where the rate is infinite.
+        let due = (begin.elapsed().as_secs_f64() * rate) as u32;
+        if due <= sent {
+            std::thread::sleep(PAUSE);
+            continue;
+        }
+        for _ in 0..BATCH.min(count - sent).min(due - sent) {
             let Some(frame) = device.frame() else { break };
             let headers = syn(link, target, sent);
             let Ok(length) = headers.emit(0, TcpChecksum::Complete(Sum::ZERO), frame) else {
