@@ -9,6 +9,7 @@ mod capture;
 mod closed_pipe;
 mod control;
 mod demo;
+mod divert;
 mod engine;
 mod explain;
 mod generate;
@@ -65,6 +66,7 @@ enum Command {
     Reload(reload::Args),
     Explain(explain::Args),
     Capture(capture::Args),
+    Divert(divert::Args),
     Plan(Box<plan::Args>),
     Respond(Box<respond::Args>),
     Load(Box<load::Args>),
@@ -121,6 +123,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Reload(args) => reload::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Capture(args) => capture::run(args),
+        Command::Divert(args) => divert::run(args),
         Command::Plan(args) => plan::run(*args),
         Command::Respond(args) => respond::run(*args),
         Command::Load(args) => load::run(*args),

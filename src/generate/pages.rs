@@ -6,6 +6,7 @@ use std::fmt::Write;
 /// Where more is written about a command.
 const MORE: &[(&str, &str)] = &[
     ("demo", "first-hour.md"),
+    ("divert", "divert.md"),
     ("engine", "install.md"),
     ("guard", "guard.md"),
     ("load", "load.md"),

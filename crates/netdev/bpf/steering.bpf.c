@@ -33,6 +33,7 @@
 /* Of IPv6, before TCP. */
 #define MAX_EXTENSIONS 4
 #define MAX_RESPONDERS 1
+#define MAX_DIVERTERS 1
 
 /* What became of a frame, and why. */
 enum reason {
@@ -46,6 +47,8 @@ enum reason {
 	REASON_UNSERVED_QUEUE,
 	/* to the program of the stateless responder */
 	REASON_RESPONDER,
+	/* to a program of the user's, which decides */
+	REASON_DIVERTER,
 	/* to the kernel: */
 	REASON_TRUNCATED, /* it ends inside a header, or a header contradicts itself */
 	REASON_NOT_UNICAST,
@@ -111,6 +114,14 @@ struct {
 	__type(value, __u32);
 } responders SEC(".maps");
 
+/* The slot for a program of the user's: see docs/divert.md. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, MAX_DIVERTERS);
+	__type(key, __u32);
+	__type(value, __u32);
+} diverters SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, REASONS);
@@ -168,6 +179,20 @@ static __always_inline int to_kernel(__u32 reason)
 {
 	count(reason);
 	return XDP_PASS;
+}
+
+/* Leaves a frame that the engine has nothing to do with: to the program of the user's, if there is one and it may
+ * have such frames, or to the kernel. */
+static __always_inline int leave(struct xdp_md *context, __u32 reason)
+{
+	if (reason == REASON_NOT_STEERED || reason == REASON_NOT_TCP || reason == REASON_NOT_IP ||
+	    reason == REASON_NOT_UNICAST) {
+		/* As in to_responder(). */
+		count(REASON_DIVERTER);
+		bpf_tail_call(context, &diverters, 0);
+		add(REASON_DIVERTER, -1);
+	}
+	return to_kernel(reason);
 }
 
 /* Notes that the engine was given a frame. */
@@ -273,7 +298,7 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 
 	type = read_link(&cursor, &endpoint);
 	if (type < 0)
-		return to_kernel(-type);
+		return leave(context, -type);
 
 	if (type == ETH_P_IP) {
 		failed = read_ipv4(&cursor, &endpoint, &tuple, &upper);
@@ -282,10 +307,10 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 		failed = read_ipv6(&cursor, &endpoint, &tuple, &upper);
 		tuple_size = sizeof(tuple.ipv6);
 	} else {
-		return to_kernel(REASON_NOT_IP);
+		return leave(context, REASON_NOT_IP);
 	}
 	if (failed)
-		return to_kernel(-failed);
+		return leave(context, -failed);
 
 	if (upper.protocol == IPPROTO_TCP)
 		failed = read_tcp(&cursor, &upper, &segment);
@@ -298,13 +323,13 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 	else
 		failed = -REASON_NOT_TCP;
 	if (failed)
-		return to_kernel(-failed);
+		return leave(context, -failed);
 	endpoint.port = segment.dest;
 
 	treatment = bpf_map_lookup_elem(&endpoints, &endpoint);
 	if (!treatment)
-		return to_kernel(upper.fragment ? REASON_FRAGMENT :
-				 segment.quoted ? REASON_NOT_TCP : REASON_NOT_STEERED);
+		return leave(context, upper.fragment ? REASON_FRAGMENT :
+				      segment.quoted ? REASON_NOT_TCP : REASON_NOT_STEERED);
 
 	if (treatment->flags & FLAG_CLOSING && segment.opens)
 		return to_kernel(REASON_CLOSING);

@@ -27,6 +27,7 @@ pub mod cgroup;
 pub mod claim;
 pub mod counters;
 pub mod device;
+pub mod diverter;
 pub mod faults;
 pub mod interface;
 pub mod loopback;

@@ -120,6 +120,12 @@ pub trait Network {
     /// Takes all of that back.
     fn end_responding(&mut self) {}
 
+    /// Has the steering call a program of the user's for what is nobody's, or none.
+    fn divert(&mut self, program: Option<BorrowedFd<'_>>) -> std::io::Result<()> {
+        let _ = program;
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
     /// The interface has got more receive queues: what comes to them is divided, too.
     fn renew_steering(&mut self) -> std::io::Result<()> {
         Ok(())

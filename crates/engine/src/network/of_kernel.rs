@@ -36,6 +36,11 @@ pub trait Steer {
     }
     /// Takes all of that back.
     fn end_responding(&mut self) {}
+    /// Calls a program of the user's for what is nobody's, or none.
+    fn divert(&mut self, program: Option<BorrowedFd<'_>>) -> std::io::Result<()> {
+        let _ = program;
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
     /// The interface has got more receive queues: what comes to them is divided, too.
     fn renew_steering(&mut self) -> std::io::Result<()> {
         Ok(())
@@ -236,6 +241,10 @@ impl<S: Steer> Network for KernelNetwork<S> {
 
     fn end_responding(&mut self) {
         self.steering.end_responding();
+    }
+
+    fn divert(&mut self, program: Option<BorrowedFd<'_>>) -> std::io::Result<()> {
+        self.steering.divert(program)
     }
 
     fn unsteer(&mut self, address: IpAddr, port: u16) {

@@ -77,6 +77,10 @@ impl Steer for SteeringTable {
         }
     }
 
+    fn divert(&mut self, program: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        self.steering.divert(program).map_err(io::Error::other)
+    }
+
     fn renew_steering(&mut self) -> io::Result<()> {
         self.steering.renew().map_err(io::Error::other)
     }

@@ -235,6 +235,8 @@ reasons! {
     UnservedQueue = "unserved_queue",
     /// To the stateless responder.
     Responder = "responder",
+    /// To a program of the user's, which decides what becomes of it.
+    Diverter = "diverter",
     /// To the kernel: the frame ends inside a header, or a header contradicts itself.
     Truncated = "kernel_truncated",
     /// To the kernel: for a multicast or broadcast link address.

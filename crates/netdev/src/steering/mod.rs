@@ -69,6 +69,8 @@ pub struct Steering {
     hint: Hint,
     /// Where the responder's program is called from.
     responders: MapData,
+    /// Where a program of the user's is called from.
+    diverters: MapData,
     /// Whether the engine comes for what it is given.
     watch: watch::Watch,
     /// The link, and where the program runs.
@@ -90,6 +92,7 @@ impl Steering {
         let counts = take_map(&mut object, "counts", PerCpuArray::try_from)?;
         let hint = Hint::new(take_map(&mut object, "hints", Array::try_from)?)?;
         let responders = take_map(&mut object, "responders", responders::of_map)?;
+        let diverters = take_map(&mut object, "diverters", responders::of_map)?;
         let watch = watch::Watch::new(take_map(&mut object, "waits", watch::of_map)?)?;
         for name in [layout::PROGRAM, layout::PROGRAM_AGAIN] {
             program_of(&mut object, name)?
@@ -104,6 +107,7 @@ impl Steering {
             counts,
             hint,
             responders,
+            diverters,
             watch,
             attached: None,
             again: false,

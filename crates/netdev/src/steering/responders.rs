@@ -1,4 +1,4 @@
-//! The responder's part of the steering: its endpoints, and the program that is called for them.
+//! Programs that the steering calls: the responder's, for its endpoints, and one of the user's for what is nobody's.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -52,5 +52,14 @@ impl Steering {
         self.endpoints.insert(endpoint.key(), treatment, 0)?;
         self.present.insert(endpoint);
         Ok(())
+    }
+
+    /// Calls a program of the user's (by its descriptor) for frames that neither engine nor responder has to do
+    /// with, instead of the one that was called before, or none any more. It lives as long as it can be called.
+    ///
+    /// # Errors
+    /// [`SteeringError::Call`]: it is no XDP program for frames in several buffers.
+    pub fn divert(&mut self, program: Option<BorrowedFd<'_>>) -> Result<(), SteeringError> {
+        attach::set_program(self.diverters.fd().as_fd(), program).map_err(SteeringError::Call)
     }
 }

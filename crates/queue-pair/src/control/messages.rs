@@ -151,6 +151,20 @@ pub enum Request {
         /// Addresses, ports, and the VLANs of both tags.
         endpoints: Vec<(IpAddr, u16, [u16; 2])>,
     },
+    /// Call the program that comes along for frames that are neither the engine's nor a responder's, in the place
+    /// of one that was called before. The answer is [`Reply::Done`].
+    Divert {
+        /// The index of the interface that is meant.
+        interface: u32,
+        /// What it is called.
+        name: String,
+        /// Its number in the kernel, for who lists it.
+        program: u32,
+    },
+    /// Call no such program any more. The answer is [`Reply::Done`].
+    Undivert,
+    /// Which such program is called. The answer is [`Reply::Diverted`].
+    Diverter,
     /// Read the configuration again. The answer is [`Reply::Reloaded`].
     Reload,
     /// Drain and end. The answer is [`Reply::Done`].
@@ -233,6 +247,8 @@ pub enum Reply {
     },
     /// What became of the sockets of a process.
     Explained(Vec<Explanation>),
+    /// The name of the program of the user's that is called, and its number in the kernel.
+    Diverted(Option<(String, u32)>),
     /// The configuration was read and is right. Settings by their full names.
     Reloaded {
         /// What has changed.

@@ -250,6 +250,12 @@ impl<D: Device, N: Network> Worker<D, N> {
                 }
                 Told::Done
             }
+            Ask::Divert(program) => {
+                let program = program.as_ref().map(AsFd::as_fd);
+                let diverted = self.network.divert(program);
+                diverted.map_err(Refused::Steering)?;
+                Told::Done
+            }
             Ask::Reload(new) => {
                 let changes = self.reload(&new);
                 Told::Reloaded(Box::new((changes, self.config.limits.clone())))

@@ -135,6 +135,8 @@ pub enum Pending {
     Explain(u32),
     /// To call a responder's program.
     Respond,
+    /// To call a program of the user's: its name and its number in the kernel.
+    Divert(Option<(String, u32)>),
     /// Anything for which the answer is enough.
     Facts,
 }

@@ -105,6 +105,16 @@ impl Desk {
             }
             (Told::Listening(listener), _) => Reply::Listening { listener },
             (Told::Admitted(counts), _) => Reply::Admitted(counts),
+            (Told::Done, Pending::Divert(now)) => {
+                match &now {
+                    Some((name, id)) => {
+                        tracing::info!(name, id, "frames of nobody's go to a program")
+                    }
+                    None => tracing::info!("no program diverts frames any more"),
+                }
+                self.diverter = now;
+                Reply::Done
+            }
             (Told::Waker(waker), Pending::Waker(hears)) => {
                 fds.push(hears);
                 Reply::Waker { waker }

@@ -103,6 +103,8 @@ pub struct Desk {
     strangers: Strangers,
     /// What the kernel is asked about its sockets.
     followed: Followed,
+    /// The program of the user's that is called: its name and its number in the kernel.
+    diverter: Option<(String, u32)>,
     /// Reads the configuration again.
     reread: Option<Reload>,
     /// Tells of rules that offloaded packets do not pass.
@@ -131,6 +133,7 @@ impl Desk {
             counters: Counters::default(),
             strangers: Strangers::default(),
             followed: Followed::default(),
+            diverter: None,
             reread: None,
             netfilter: None,
             rights: None,

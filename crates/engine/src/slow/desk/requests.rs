@@ -101,6 +101,11 @@ impl Desk {
                 self.report(slot, fd, kind, reason);
                 continue;
             }
+            if let Request::Diverter = request {
+                let reply = Reply::Diverted(self.diverter.clone());
+                self.control.reply(slot, &reply, Fds::new())?;
+                continue;
+            }
             let Some(client) = self.key_of(slot) else {
                 return Ok(());
             };
@@ -335,6 +340,29 @@ impl Desk {
                 };
                 (ask, Pending::Respond)
             }
+            Request::Divert {
+                interface,
+                name,
+                program: id,
+            } => {
+                self.privileged(slot)?;
+                let Some(program) = fds.pop() else {
+                    return refuse(Errno::INVAL, "send the program along");
+                };
+                if interface != self.facts.index {
+                    let own = &self.facts.interface;
+                    return refuse(Errno::INVAL, format!("this engine works on {own}"));
+                }
+                let now = Some((shortened(name), id));
+                (Ask::Divert(Some(program)), Pending::Divert(now))
+            }
+            Request::Undivert => {
+                self.privileged(slot)?;
+                if self.diverter.is_none() {
+                    return refuse(Errno::NOENT, "no program is loaded");
+                }
+                (Ask::Divert(None), Pending::Divert(None))
+            }
             Request::Reload => {
                 self.privileged(slot)?;
                 let new = self.reread().map_err(|error| (Errno::INVAL, error))?;
@@ -345,7 +373,9 @@ impl Desk {
                 (Ask::Stop, Pending::Facts)
             }
             // Answered already.
-            Request::Report { .. } => return refuse(Errno::INVAL, "it wants no answer"),
+            Request::Report { .. } | Request::Diverter => {
+                return refuse(Errno::INVAL, "it wants no answer");
+            }
         })
     }
 
