@@ -82,6 +82,11 @@ impl Bed {
         self.engine.as_ref().map(|(outboard, _)| outboard)
     }
 
+    /// The process that serves, if there is one.
+    pub fn server_process(&self) -> Option<u32> {
+        self.nginx.as_ref().map(Nginx::worker)
+    }
+
     /// The process of the engine, if there is one.
     pub fn engine_process(&self) -> Option<u32> {
         self.engine.as_ref().map(|(_, process)| process.id())

@@ -1,6 +1,7 @@
 //! The experiments that there are, in the shape of [`crate::experiment`].
 
 mod bed;
+mod breakdown;
 mod classes;
 mod echo;
 mod flood;
@@ -66,6 +67,7 @@ pub const ALL: &[Entry] = &[
     guard::ENTRY,
     messages::LATENCY,
     messages::THROUGHPUT,
+    breakdown::ENTRY,
     classes::ENTRY,
     model::ENTRY,
     objects::ENTRY,

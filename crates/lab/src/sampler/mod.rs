@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod cores;
+pub mod perf;
 
 use anyhow::{Context, Result};
 use std::time::{Duration, Instant};

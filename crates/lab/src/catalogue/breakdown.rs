@@ -1,0 +1,166 @@
+//! 001, figures 1.3 and 3.3: what the time of a server's core goes into, on the kernel and on the engine.
+
+use super::bed::{Bed, ROLES, SERVER_CORE, STACKS, write_file};
+use super::{Entry, Extent, Setup, wrk};
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::nginx::Nginx;
+use crate::sampler::perf::{self, Class, Whose};
+use crate::tool;
+use anyhow::{Context, Result, anyhow};
+
+pub const ENTRY: Entry = Entry {
+    name: "cpu-breakdown",
+    source: "001",
+    about: "what a server's core does: server, engine, TCP/IP and the rest, on kernel and engine",
+    needs: &["nginx", "wrk", "taskset"],
+    seconds: (10, 2),
+    declare,
+    open,
+};
+
+const AXIS: &str = "request";
+const CASES: [(&str, &str, bool); 4] = [
+    ("16 KB, keep-alive", "/16K", false),
+    ("16 KB, close", "/16K", true),
+    ("64 B, keep-alive", "/64", false),
+    ("64 B, close", "/64", true),
+];
+const CONNECTIONS: usize = 32;
+
+/// By perf, in parts of the time in which the core served.
+const TCP_IP: &str = "TCP/IP of the kernel";
+const SERVER: &str = "server, its own code";
+const BY_PERF: [(&str, &[Class]); 6] = [
+    (TCP_IP, &[Class::Calls, Class::Softirq]),
+    (SERVER, &[Class::Server]),
+    ("engine, its own code", &[Class::Engine]),
+    ("frames of the engine, in the kernel", &[Class::Frames]),
+    ("the kernel's rest", &[Class::Rest]),
+    ("of TCP/IP: in softirq", &[Class::Softirq]),
+];
+/// By counters, in parts of the window.
+const RUN_SERVER: &str = "run time of the server";
+const RUN_ENGINE: &str = "run time of the engine";
+const RATE: &str = "requests a second";
+
+fn declare(extent: Extent) -> Experiment {
+    let cases = match extent {
+        Extent::Full => &CASES[..],
+        Extent::Quick => &CASES[..3],
+    };
+    let names: Vec<&str> = cases.iter().map(|(name, ..)| *name).collect();
+    let mut measures: Vec<Measure> = BY_PERF.map(|(name, _)| Measure::new(name, "%")).to_vec();
+    measures.extend([
+        Measure::new(RUN_SERVER, "%"),
+        Measure::new(RUN_ENGINE, "%"),
+        Measure::new(RATE, "1/s"),
+    ]);
+    let picture = |y: &str| Picture {
+        title: format!("{y}, of the core's time (001, figure 1.3)"),
+        x: AXIS.into(),
+        y: y.into(),
+        log_x: false,
+        log_y: false,
+    };
+    // Apache there closed each connection; its files are not said.
+    let at = CASES.iter().position(|(name, ..)| *name == "16 KB, close");
+    let at = at.unwrap_or(0) as f64;
+    let finding = |measure: &str, percent: f64| Finding {
+        name: "Apache there".into(),
+        axis: AXIS.into(),
+        measure: measure.into(),
+        points: vec![(at, percent)],
+        citation: Citation {
+            document: "001".into(),
+            place: "figure 1.3".into(),
+        },
+    };
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "What the core of a server does".into(),
+        question:
+            "Of the time of a server's core, how much goes into TCP/IP, how much into the server? In 001 TCP/IP \
+            took 71 % of it, user space 20 %. What is there instead, if an engine does the TCP/IP?"
+                .into(),
+        workload: format!(
+            "wrk, one thread, {CONNECTIONS} connections. By perf where it runs: a stack 997 times a second, by what \
+             is in it, in parts of the time in which the core served. By counters besides: the run time of the \
+             processes, to the nanosecond, in parts of the window. Work in softirq is that of the core, for \
+             whomever: a veth does some of the client's there, too."
+        ),
+        roles: ROLES.into(),
+        axes: vec![Axis::of_words(AXIS, &names)],
+        subjects: STACKS.map(String::from).to_vec(),
+        measures,
+        pictures: BY_PERF[..5].iter().map(|(name, _)| picture(name)).collect(),
+        findings: vec![finding(TCP_IP, 71.0), finding(SERVER, 20.0)],
+        model: None,
+        claims: vec![Claim {
+            says: "On the engine the kernel's TCP/IP takes less than half of the part that it has without".into(),
+            citation: Citation {
+                document: "goal".into(),
+                place: "of this project".into(),
+            },
+            measure: TCP_IP.into(),
+            subject: STACKS[1].into(),
+            to: STACKS[0].into(),
+            at: vec![(AXIS.into(), CASES[0].0.into())],
+            ratio: Bound::AtMost(0.5),
+        }],
+    }
+}
+
+struct Breakdown(Vec<Bed>);
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    let fill = |site: &std::path::Path| write_file(&site.join("16K"), 16 << 10);
+    Ok(Box::new(Breakdown(Bed::both(setup, fill)?)))
+}
+
+impl Bench for Breakdown {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let bed = &self.0[usize::from(at.subject == STACKS[1])];
+        let name = at.word(AXIS)?;
+        let case = CASES.iter().find(|(known, ..)| *known == name);
+        let (_, path, close) = case.with_context(|| format!("no request {name}"))?;
+        let url = format!("http://{}{path}", Nginx::address());
+        let whose = Whose {
+            server: bed.server_process().context("no server")?,
+            engine: bed.engine_process(),
+        };
+        let file = bed.world().scratch().join("perf.data");
+        let (looks, rate, cost) = std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                let there = tool::find("perf").context("perf is not installed");
+                there.and_then(|_| perf::look(SERVER_CORE, at.window, &file, &whose))
+            });
+            let (rate, cost) =
+                bed.account(|| wrk::run(bed, &url, CONNECTIONS, *close, at.window))?;
+            let looks = looking.join().map_err(|_| anyhow!("looking panicked"))?;
+            anyhow::Ok((looks, rate, cost))
+        })?;
+        let part = |time: std::time::Duration| 100.0 * time.as_secs_f64() / at.window.as_secs_f64();
+        let mut sample = Sample::default()
+            .with(RUN_SERVER, part(cost.server()))
+            .with(RATE, rate)
+            .by(cost.limits(at.window));
+        if whose.engine.is_some() {
+            sample = sample.with(RUN_ENGINE, part(cost.engine()));
+        }
+        match looks {
+            Ok(looks) if looks.serving() > 0 => {
+                for (measure, classes) in BY_PERF {
+                    let found: u64 = classes.iter().map(|class| looks.of(*class)).sum();
+                    let percent = 100.0 * found as f64 / looks.serving() as f64;
+                    sample = sample.with(measure, percent);
+                }
+            }
+            Ok(_) => sample
+                .notes
+                .push("perf saw nothing of server and engine".into()),
+            Err(error) => sample.notes.push(format!("by counters only: {error:#}")),
+        }
+        Ok(sample)
+    }
+}
