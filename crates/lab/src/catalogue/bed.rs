@@ -36,7 +36,11 @@ pub struct Bed {
 impl Bed {
     /// A stack by its name, one of [`STACKS`], and no server yet.
     pub fn bare(setup: &Setup, stack: &str) -> Result<Self> {
-        let world = World::new()?;
+        Self::in_world(setup, stack, World::new()?)
+    }
+
+    /// As [`bare`](Self::bare), in a world that was made, and bent, before.
+    pub fn in_world(setup: &Setup, stack: &str, world: World) -> Result<Self> {
         let engine = if stack == STACKS[1] {
             let outboard = Outboard::new(&setup.binary, &world);
             let process = outboard.start_engine(&world, Some(SERVER_CORE))?;

@@ -1,12 +1,13 @@
 //! 002: latency and throughput by the size of messages, with the interface's offload features off,
-//! with checksums only, and with all of them; on the kernel and on the engine.
+//! with checksums only, and with all of them, and with MTUs of 1500 and 9000; on the kernel and on the engine.
 
 use super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::process::{Process, Program};
-use crate::world::Side;
+use crate::tool;
+use crate::world::{Side, World};
 use anyhow::{Context, Result, bail};
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,9 @@ enum Kind {
 }
 
 const SIZE: &str = "message";
+const MTU: &str = "MTU";
+/// What an Ethernet has, and jumbo frames.
+const MTUS: [f64; 2] = [1_500.0, 9_000.0];
 const ONE_WAY: &str = "one-way latency";
 const RATE: &str = "throughput";
 const CPU: &str = "CPU of the machine";
@@ -139,7 +143,10 @@ fn declare(kind: Kind, extent: Extent) -> Experiment {
         roles: "the subject's program and engine on core 0, the other end on core 1; features are \
             those of the subject's interface"
             .into(),
-        axes: vec![Axis::of_numbers(SIZE, "B", sizes)],
+        axes: vec![
+            Axis::of_numbers(SIZE, "B", sizes),
+            Axis::of_numbers(MTU, "B", &MTUS),
+        ],
         subjects: STACKS.iter().flat_map(each).collect(),
         measures,
         pictures,
@@ -159,11 +166,21 @@ fn declare(kind: Kind, extent: Extent) -> Experiment {
 
 struct Messages {
     kind: Kind,
+    /// For each stack one of each MTU, which an engine finds when it starts.
     beds: Vec<Bed>,
 }
 
 fn open(kind: Kind, setup: &Setup) -> Result<Box<dyn Bench>> {
-    let beds = STACKS.iter().map(|stack| Bed::bare(setup, stack));
+    let bed = |stack: &str, mtu: f64| {
+        let world = World::new()?;
+        for side in [Side::Server, Side::Client] {
+            let (name, interface) = (world.name(side), side.interface());
+            tool::run(&format!("ip -n {name} link set {interface} mtu {mtu}"))?;
+        }
+        Bed::in_world(setup, stack, world)
+    };
+    let all = STACKS.iter().flat_map(|stack| MTUS.map(|mtu| (stack, mtu)));
+    let beds = all.map(|(stack, mtu)| bed(stack, mtu));
     Ok(Box::new(Messages {
         kind,
         beds: beds.collect::<Result<_>>()?,
@@ -175,7 +192,10 @@ impl Bench for Messages {
         let Some((stack, features)) = at.subject.split_once(", ") else {
             bail!("no stack and features in {}", at.subject);
         };
-        let bed = &self.beds[usize::from(stack == STACKS[1])];
+        let mtu = at.number(MTU)?;
+        let mtu = MTUS.iter().position(|known| *known == mtu);
+        let mtu = mtu.context("no such MTU")?;
+        let bed = &self.beds[usize::from(stack == STACKS[1]) * MTUS.len() + mtu];
         let settings = FEATURES.iter().find(|(name, _)| *name == features);
         let (_, settings) = settings.with_context(|| format!("no features {features}"))?;
         let ethtool = bed.world().program(Side::Server, "ethtool");
