@@ -116,6 +116,20 @@ impl Peer {
         Ok(())
     }
 
+    /// Connects once more what was reset while nobody listened any more: the kernel knows of the end of
+    /// a process at once, the engine a moment later. Whether it was.
+    pub fn connect_again(&mut self, act: &Act) -> Result<bool> {
+        let Act::Connect { connection, .. } = act else {
+            return Ok(false);
+        };
+        if self.state(*connection) != Some(State::Reset) {
+            return Ok(false);
+        }
+        self.lines.remove(connection);
+        self.act(act)?;
+        Ok(true)
+    }
+
     fn connect(&self, connection: Connection, port: u8, family: Family) -> Result<Line> {
         let (domain, from, to): (_, IpAddr, IpAddr) = match family {
             Family::V4 => (

@@ -376,6 +376,14 @@ impl<'a> Run<'a> {
             if self.retry(expected, happened, differences)? {
                 continue;
             }
+            if let Some(Step::Peer(act)) = self.program.steps.get(step)
+                && expected.connected == Some(State::Refused)
+                && self.peer.connect_again(act)?
+            {
+                std::thread::sleep(Duration::from_millis(1));
+                self.counts.late += 1;
+                continue;
+            }
             let there = expected
                 .returned
                 .keys()
