@@ -138,6 +138,8 @@ pub struct Worker<D, N> {
     unheard: VecDeque<tcp::ConnId>,
     /// The slow half says when a socket that was shown as proof listens no longer.
     proofs_followed: bool,
+    /// Turns end by the clock, too: not where somebody else drives them, who has a time of his own.
+    timed: bool,
     /// Whose submissions are taken first in the next turn.
     rota: Rota,
     /// Questions about mixed ports that were asked so far.
@@ -226,6 +228,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             epoch_ns: 0,
             unheard: VecDeque::with_capacity(waits::UNHEARD),
             proofs_followed: false,
+            timed: false,
             rota: Rota::default(),
             questions: 0,
             lacking_memory: Vec::new(),
@@ -398,6 +401,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         sent != 0
     }
 
+    /// Whether what began with this clock has had its time in this turn.
+    fn is_over(&self, clock: &Clock) -> bool {
+        self.timed && clock.now().as_nanos() >= BUDGET_NS
+    }
+
     /// As many emissions as a turn has, or as many as there is time for.
     fn transmit_for_a_while(&mut self) -> usize {
         let clock = Clock::start();
@@ -405,7 +413,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         while sent < TRANSMIT_BUDGET {
             let step = self.transmit_once(TRANSMIT_STEP);
             sent += step;
-            if step < TRANSMIT_STEP || clock.now().as_nanos() >= BUDGET_NS {
+            if step < TRANSMIT_STEP || self.is_over(&clock) {
                 break;
             }
         }

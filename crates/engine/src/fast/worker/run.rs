@@ -67,6 +67,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         // What has changed while it was started.
         self.network_changed();
         let clock = Clock::start();
+        self.timed = true;
         self.epoch_ns = clock.began_ns();
         let now = clock.now();
         let mut state = Loop {

@@ -5,7 +5,7 @@ use netdev::Device;
 use queue_pair::{ConnRef, OptionKind, Profile, Submission};
 use tcp::{ConnId, ConnOption, Request, RequestError};
 
-use super::{BUDGET_NS, Worker};
+use super::Worker;
 use crate::clock::Clock;
 use crate::fast::connections::{Conn, PoolId, SessionId};
 use crate::fast::family::Who;
@@ -45,7 +45,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let mut left_out = None;
         for slot in self.rota.slots(self.sessions.slots()) {
             // Where there was nothing no time has passed.
-            if any && clock.now().as_nanos() >= BUDGET_NS {
+            if any && self.is_over(&clock) {
                 left_out = Some(slot);
                 break;
             }
