@@ -110,7 +110,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.max == Some(0) || args.at == 0.0 {
         bail!("--max and --at have to leave the server some memory");
     }
-    crate::log::start("info", args.log_format)?;
+    let _log = crate::log::start("info", args.log_format)?;
     let report = Report::new(args.report.as_deref(), args.metrics.clone())?;
     let mut signals = Signals::hear()?;
     let mut way = match &args.reload_command {

@@ -30,6 +30,7 @@ pub struct Lines {
 }
 
 /// To be held until nothing more is logged: what waits then is written, if that does not take long.
+#[must_use = "dropped at once, the last lines may be lost"]
 pub struct Rest(Lines);
 
 impl Lines {
