@@ -32,6 +32,7 @@ mod stats;
 mod stop;
 mod supervisor;
 mod top;
+mod whole_file;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -3,7 +3,7 @@
 
 use super::decide::Why;
 use super::memory::Reading;
-use crate::open_metrics;
+use crate::{open_metrics, whole_file};
 use anyhow::{Context, Result};
 use queue_pair::control::{Metric, MetricKind};
 use serde::Serialize;
@@ -112,7 +112,7 @@ impl Report {
         Ok(file.write_all(text.as_bytes())?)
     }
 
-    /// Writes the metrics anew, so that who reads them never sees half of them.
+    /// Writes the metrics anew.
     ///
     /// # Errors
     /// They cannot be written.
@@ -120,11 +120,8 @@ impl Report {
         let Some(path) = &self.metrics else {
             return Ok(());
         };
-        let mut beside = path.clone().into_os_string();
-        beside.push(".new");
         let text = open_metrics::encode(&metrics(reading, counts))?;
-        std::fs::write(&beside, text)?;
-        Ok(std::fs::rename(&beside, path)?)
+        Ok(whole_file::write(path, &text)?)
     }
 }
 

@@ -95,10 +95,7 @@ impl Report {
         if let Some(path) = &self.prometheus {
             let text = prometheus(&counts);
             if path.as_os_str() != "-" {
-                // Renamed into place: whoever reads never sees half of it.
-                let partial = path.with_extension("partial");
-                std::fs::write(&partial, text)
-                    .and_then(|()| std::fs::rename(&partial, path))
+                crate::whole_file::write(path, &text)
                     .with_context(|| format!("cannot write {}", path.display()))?;
             } else if end {
                 write!(out, "{text}")?;
