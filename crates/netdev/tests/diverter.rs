@@ -1,65 +1,21 @@
 //! The steering's slot for a program of the user's, in the kernel's own test run, with the example that
 //! answers pings.
 
+#[path = "steering/bench.rs"]
+mod bench;
 mod common;
 
-use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use bench::{Bench, OURS, PEER, PORT, v4};
 use common::Frame;
 use netdev::diverter::{Diverter, verdicts};
-use netdev::steering::{Endpoint, Reason, Share, Steering, SteeringError, Verdict};
+use netdev::steering::{Reason, SteeringError, Verdict};
 
-const PEER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
-const OURS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-const PORT: u16 = 80;
-/// The loopback's index in every namespace.
-const LOOPBACK: u32 = 1;
-
-/// A program with a receiver on queue 0 that steers port 80.
-struct Bench {
-    steering: Steering,
-    _socket: OwnedFd,
-}
-
-impl Bench {
-    fn new() -> Self {
-        use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-        const XDP: AddressFamily = AddressFamily::from_raw(44);
-        let mut steering = Steering::load().expect("the program loads");
-        let socket = socket_with(XDP, SocketType::RAW, SocketFlags::CLOEXEC, None).expect("AF_XDP");
-        steering.connect_queue(0, &socket).expect("connect");
-        let endpoint = Endpoint::new(OURS.into(), PORT);
-        steering.add_port(endpoint, Share::All).expect("add_port");
-        Self {
-            steering,
-            _socket: socket,
-        }
-    }
-
-    /// Runs one frame; the verdict, and the one reason that was counted.
-    fn run(&self, frame: &[u8]) -> (Verdict, Reason) {
-        let before = self.steering.counts().expect("counts");
-        let verdict = self
-            .steering
-            .test_run(frame, LOOPBACK, 0)
-            .expect("test run");
-        let counted = self.steering.counts().expect("counts").since(&before);
-        let reasons: Vec<_> = counted.iter().filter(|(_, count)| *count != 0).collect();
-        let [(reason, 1)] = reasons[..] else {
-            panic!("counted {reasons:?} for one frame");
-        };
-        (verdict, reason)
-    }
-
-    fn expect(&self, what: &str, frame: &Frame, verdict: Verdict, reason: Reason) {
-        assert_eq!(self.run(&frame.build()), (verdict, reason), "{what}");
-    }
-}
-
-fn v4() -> Frame {
-    Frame::new(PEER, OURS, PORT)
+/// It steers port 80.
+fn bench() -> Bench {
+    Bench::of(&[OURS.into()])
 }
 
 /// An object of the example in examples/divert, as a user makes it; `None`, and a line that says so, without clang.
@@ -119,7 +75,7 @@ fn a_program_in_the_slot_decides_about_what_is_nobodys() {
     let Some(object) = example("echo", ECHO) else {
         return;
     };
-    let mut bench = Bench::new();
+    let mut bench = bench();
     bench.expect("no program", &icmp(8), Verdict::Kernel, Reason::NotTcp);
     let loaded = Diverter::load(&object, None).expect("the kernel takes it");
     assert_eq!(loaded.name, "answer_echo");
@@ -194,7 +150,7 @@ fn what_cannot_be_called_is_refused() {
     assert!(said(&object, Some("third")).contains("--program"));
     // It is not for frames in several buffers: the kernel would not call it.
     let second = Diverter::load(&object, Some("second")).expect("a program");
-    let mut bench = Bench::new();
+    let mut bench = bench();
     let refused = bench.steering.divert(Some(second.program.as_fd()));
     assert!(
         matches!(refused, Err(SteeringError::Call(_))),

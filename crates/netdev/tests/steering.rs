@@ -1,77 +1,23 @@
 //! The steering program in the kernel's own test run: a frame in, a verdict and a count out.
 
+#[path = "steering/bench.rs"]
+mod bench;
 mod common;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
 
+use bench::{Bench, OURS, PEER, PORT, unbound_socket, v4};
 use common::{ACK, Frame, SYN};
 use lab::{Side, World};
 use netdev::interface::Interface;
-use netdev::steering::{
-    Endpoint, MAX_QUEUES, Reason, STALE, Share, Steering, SteeringError, Verdict,
-};
+use netdev::steering::{Endpoint, MAX_QUEUES, Reason, STALE, Share, SteeringError, Verdict};
 
-const PEER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
-const OURS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const PEER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 const OURS6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
-const PORT: u16 = 80;
 
-/// The loopback's index in every namespace.
-const LOOPBACK: u32 = 1;
-
-/// An AF_XDP socket that is bound to nothing: enough of a receiver for a test run.
-fn unbound_socket() -> OwnedFd {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-    const XDP: AddressFamily = AddressFamily::from_raw(44);
-    socket_with(XDP, SocketType::RAW, SocketFlags::CLOEXEC, None).expect("AF_XDP socket")
-}
-
-/// A program with a receiver on queue 0 that steers port 80 of both of our addresses.
-struct Bench {
-    steering: Steering,
-    _socket: OwnedFd,
-}
-
-impl Bench {
-    fn new() -> Self {
-        let mut steering = Steering::load().expect("the program loads");
-        let socket = unbound_socket();
-        steering.connect_queue(0, &socket).expect("connect");
-        for address in [IpAddr::V4(OURS), IpAddr::V6(OURS6)] {
-            steering
-                .add_port(Endpoint::new(address, PORT), Share::All)
-                .expect("add_port");
-        }
-        Self {
-            steering,
-            _socket: socket,
-        }
-    }
-
-    /// Runs one frame; the verdict, and the one reason that was counted.
-    fn run(&self, frame: &[u8]) -> (Verdict, Reason) {
-        let before = self.steering.counts().expect("counts");
-        let verdict = self
-            .steering
-            .test_run(frame, LOOPBACK, 0)
-            .expect("test run");
-        let counted = self.steering.counts().expect("counts").since(&before);
-        let reasons: Vec<_> = counted.iter().filter(|(_, count)| *count != 0).collect();
-        let [(reason, 1)] = reasons[..] else {
-            panic!("counted {reasons:?} for one frame");
-        };
-        (verdict, reason)
-    }
-
-    fn expect(&self, what: &str, frame: &Frame, verdict: Verdict, reason: Reason) {
-        assert_eq!(self.run(&frame.build()), (verdict, reason), "{what}");
-    }
-}
-
-fn v4() -> Frame {
-    Frame::new(PEER, OURS, PORT)
+/// It steers port 80 of both of our addresses.
+fn bench() -> Bench {
+    Bench::of(&[OURS.into(), OURS6.into()])
 }
 
 fn v6() -> Frame {
@@ -83,7 +29,7 @@ fn every_kind_of_frame_goes_where_it_belongs() {
     if lab::skip_without_root("every_kind_of_frame_goes_where_it_belongs") {
         return;
     }
-    let bench = Bench::new();
+    let bench = bench();
     let to_engine = [
         ("IPv4", v4()),
         ("IPv6", v6()),
@@ -204,7 +150,7 @@ fn fragments_for_the_engine_are_refused() {
     if lab::skip_without_root("fragments_for_the_engine_are_refused") {
         return;
     }
-    let bench = Bench::new();
+    let bench = bench();
     let first = |f: &mut Frame| f.extensions = vec![(44, vec![0, 0, 1, 0, 0, 0, 1])];
     for (what, frame) in [
         ("first fragment", v4().with(|f| f.fragment = 0x2000)),
@@ -236,7 +182,7 @@ fn icmp_errors_about_what_the_engine_sent_are_the_engines() {
     if lab::skip_without_root("icmp_errors_about_what_the_engine_sent_are_the_engines") {
         return;
     }
-    let bench = Bench::new();
+    let bench = bench();
     let router = Ipv4Addr::new(198, 51, 100, 1);
     let router6 = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
     for (what, frame) in [
@@ -298,7 +244,7 @@ fn headers_that_lie_go_to_the_kernel() {
     if lab::skip_without_root("headers_that_lie_go_to_the_kernel") {
         return;
     }
-    let bench = Bench::new();
+    let bench = bench();
     let ip = 14;
     let lies: [(&str, Frame, usize, &[u8]); 8] = [
         ("IPv4 of version 6", v4(), ip, &[0x65]),
@@ -329,7 +275,7 @@ fn a_frame_cut_anywhere_in_its_headers_goes_to_the_kernel() {
     if lab::skip_without_root("a_frame_cut_anywhere_in_its_headers_goes_to_the_kernel") {
         return;
     }
-    let bench = Bench::new();
+    let bench = bench();
     let shapes = [
         v4(),
         v6(),
@@ -357,7 +303,7 @@ fn a_vlan_is_its_own_endpoint() {
     if lab::skip_without_root("a_vlan_is_its_own_endpoint") {
         return;
     }
-    let mut bench = Bench::new();
+    let mut bench = bench();
     let tagged = v4().with(|f| f.tags = vec![(0x8100, 7)]);
     bench.expect("before", &tagged, Verdict::Kernel, Reason::NotSteered);
     let endpoint = Endpoint::new(OURS.into(), PORT).on_vlan(7);
@@ -391,7 +337,7 @@ fn ports_come_and_go() {
     if lab::skip_without_root("ports_come_and_go") {
         return;
     }
-    let mut bench = Bench::new();
+    let mut bench = bench();
     let endpoint = Endpoint::new(OURS.into(), PORT);
     bench.steering.remove_port(endpoint).expect("remove_port");
     bench.expect("removed", &v4(), Verdict::Kernel, Reason::NotSteered);
@@ -416,7 +362,7 @@ fn without_a_receiver_the_kernel_answers() {
     if lab::skip_without_root("without_a_receiver_the_kernel_answers") {
         return;
     }
-    let mut bench = Bench::new();
+    let mut bench = bench();
     bench.steering.disconnect_queue(0).expect("disconnect");
     bench.expect("none", &v4(), Verdict::Kernel, Reason::NoReceiver);
     // The kernel would end the connection.
@@ -455,7 +401,7 @@ fn a_mixed_port_leaves_the_kernel_its_connections() {
 }
 
 fn mixed_port(address: IpAddr) {
-    let mut bench = Bench::new();
+    let mut bench = bench();
     let listener = TcpListener::bind((address, 0)).expect("listen");
     let server = listener.local_addr().expect("address");
     let endpoint = Endpoint::new(address, server.port());
@@ -528,7 +474,7 @@ fn half_open(world: &World) {
     let address = IpAddr::V4(Side::Server.ipv4());
     let listener = TcpListener::bind((address, 0)).expect("listen");
     let port = listener.local_addr().expect("address").port();
-    let mut bench = Bench::new();
+    let mut bench = bench();
     bench
         .steering
         .add_port(Endpoint::new(address, port), Share::Mixed)
@@ -572,7 +518,7 @@ fn the_responders_last_endpoint_is_remembered_as_long_as_it_is_there() {
     if lab::skip_without_root("the_responders_last_endpoint_is_remembered_as_long_as_it_is_there") {
         return;
     }
-    let mut bench = Bench::new();
+    let mut bench = bench();
     let endpoint = Endpoint::new(OURS.into(), 81);
     let program = netdev::responder::Program::load(&Default::default()).expect("it loads");
     let steering = &mut bench.steering;
@@ -637,7 +583,7 @@ fn new_connections_are_the_kernels_while_the_engine_leaves_frames_waiting() {
     if lab::skip_without_root("new_connections_are_the_kernels_while_the_engine_leaves_frames") {
         return;
     }
-    let mut bench = Bench::new();
+    let mut bench = bench();
     let (syn, ack) = (
         v4().with(|f| f.tcp_flags = SYN),
         v4().with(|f| f.tcp_flags = ACK),

@@ -1,0 +1,70 @@
+//! The steering program in the kernel's test run, with a receiver on queue 0.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::OwnedFd;
+
+use netdev::steering::{Endpoint, Reason, Share, Steering, Verdict};
+
+use crate::common::Frame;
+
+pub const PEER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+pub const OURS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+pub const PORT: u16 = 80;
+
+/// The loopback's index in every namespace.
+const LOOPBACK: u32 = 1;
+
+/// An AF_XDP socket that is bound to nothing: enough of a receiver for a test run.
+pub fn unbound_socket() -> OwnedFd {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    const XDP: AddressFamily = AddressFamily::from_raw(44);
+    socket_with(XDP, SocketType::RAW, SocketFlags::CLOEXEC, None).expect("AF_XDP socket")
+}
+
+/// A program with a receiver on queue 0.
+pub struct Bench {
+    pub steering: Steering,
+    _socket: OwnedFd,
+}
+
+impl Bench {
+    /// One that steers [`PORT`] of these addresses.
+    pub fn of(addresses: &[IpAddr]) -> Self {
+        let mut steering = Steering::load().expect("the program loads");
+        let socket = unbound_socket();
+        steering.connect_queue(0, &socket).expect("connect");
+        for address in addresses {
+            steering
+                .add_port(Endpoint::new(*address, PORT), Share::All)
+                .expect("add_port");
+        }
+        Self {
+            steering,
+            _socket: socket,
+        }
+    }
+
+    /// Runs one frame; the verdict, and the one reason that was counted.
+    pub fn run(&self, frame: &[u8]) -> (Verdict, Reason) {
+        let before = self.steering.counts().expect("counts");
+        let verdict = self
+            .steering
+            .test_run(frame, LOOPBACK, 0)
+            .expect("test run");
+        let counted = self.steering.counts().expect("counts").since(&before);
+        let reasons: Vec<_> = counted.iter().filter(|(_, count)| *count != 0).collect();
+        let [(reason, 1)] = reasons[..] else {
+            panic!("counted {reasons:?} for one frame");
+        };
+        (verdict, reason)
+    }
+
+    pub fn expect(&self, what: &str, frame: &Frame, verdict: Verdict, reason: Reason) {
+        assert_eq!(self.run(&frame.build()), (verdict, reason), "{what}");
+    }
+}
+
+/// A SYN to what is steered.
+pub fn v4() -> Frame {
+    Frame::new(PEER, OURS, PORT)
+}
