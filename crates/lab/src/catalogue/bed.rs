@@ -3,6 +3,7 @@
 //! has the second.
 
 use super::Setup;
+use crate::cores;
 use crate::experiment::bench::Client;
 use crate::nginx::Nginx;
 use crate::outboard::Outboard;
@@ -11,7 +12,6 @@ use crate::sampler::account::{Account, Spent, Watched};
 use crate::sampler::own_time;
 use crate::world::{Side, World};
 use anyhow::{Context, Result};
-use rustix::thread::{CpuSet, sched_setaffinity};
 use std::path::Path;
 use std::time::Duration;
 
@@ -127,9 +127,7 @@ impl Bed {
     /// Runs `work` in a thread on the client's side and core.
     pub fn on_client<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.world.on(Side::Client, || {
-            let mut cores = CpuSet::new();
-            cores.set(CLIENT_CORE);
-            sched_setaffinity(None, &cores).context("cannot choose a core")?;
+            cores::stay_on(CLIENT_CORE)?;
             work()
         })
     }

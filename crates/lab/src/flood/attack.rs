@@ -2,7 +2,7 @@
 //! gives back with a reset, so that an attack leaves no ports behind.
 
 use crate::world::{Side, World};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
@@ -10,15 +10,14 @@ use rustix::net::{
     sockopt,
 };
 use rustix::process::{Resource, getrlimit, setrlimit};
-use rustix::thread::{CpuSet, sched_setaffinity};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::Report;
+use super::background::Background;
+use crate::cores;
 
 /// Connections that an attack holds, at most; the oldest go first. More than nginx has room for.
 const HELD: usize = 24_000;
@@ -49,10 +48,7 @@ pub enum Kind {
 
 /// An attack that goes on until it is stopped or dropped, kept by a thread of this process.
 #[derive(Debug)]
-pub struct Attack {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Report>>>,
-}
+pub struct Attack(Background);
 
 impl Attack {
     /// Begins to attack an address and port of the server's side from the client's, with so many connections or
@@ -67,23 +63,13 @@ impl Attack {
         rate: f64,
         core: usize,
     ) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
         let namespace = world.name(Side::Client).to_owned();
-        let thread = std::thread::Builder::new().name("attack".into());
-        let thread = thread.spawn({
-            let stop = Arc::clone(&stop);
-            move || {
-                crate::world::enter_namespace(&namespace)?;
-                let mut cores = CpuSet::new();
-                cores.set(core);
-                sched_setaffinity(None, &cores).context("cannot choose a core")?;
-                Attacker::new(target, kind)?.run(rate, &stop)
-            }
+        let background = Background::start("attack", move |stop| {
+            crate::world::enter_namespace(&namespace)?;
+            cores::stay_on(core)?;
+            Attacker::new(target, kind)?.run(rate, stop)
         })?;
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-        })
+        Ok(Self(background))
     }
 
     /// Ends it, and says what it came to.
@@ -91,22 +77,7 @@ impl Attack {
     /// # Errors
     /// It had failed.
     pub fn stop(mut self) -> Result<Report> {
-        self.finish()
-    }
-
-    fn finish(&mut self) -> Result<Report> {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().context("stopped before")?;
-        thread.join().map_err(|_| anyhow!("the attack panicked"))?
-    }
-}
-
-impl Drop for Attack {
-    fn drop(&mut self) {
-        if self.thread.is_some() {
-            // Nobody asks for its report.
-            let _ = self.finish();
-        }
+        self.0.stop()
     }
 }
 
@@ -254,6 +225,7 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::net::TcpListener;
+    use std::sync::Arc;
 
     /// What a server on this machine hears of an attack, and on how many connections, until it has heard this much.
     fn heard(kind: Kind, bytes: usize, connections: usize) -> (Vec<u8>, usize) {

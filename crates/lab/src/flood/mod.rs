@@ -2,17 +2,15 @@
 //! SYN from another made-up address and port.
 
 pub mod attack;
+mod background;
 pub mod experiment;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use netdev::{Claim, Claimed, Device, Interface, Placement, XdpDevice, xdp};
-use rustix::thread::{CpuSet, sched_setaffinity};
 use wire::checksum::Sum;
 use wire::ethernet::{MacAddr, Vlan};
 use wire::ip::Ecn;
@@ -20,6 +18,8 @@ use wire::segment::{Headers, Link, TcpChecksum};
 use wire::seq::SeqNumber;
 use wire::tcp::{Flags, Options, Repr, Timestamps};
 
+use self::background::Background;
+use crate::cores;
 use crate::world::{Side, World};
 
 /// Frames between two looks at whether to stop.
@@ -62,10 +62,7 @@ impl Report {
 
 /// A flood that goes on until it is stopped or dropped, kept by a thread of this process.
 #[derive(Debug)]
-pub struct SynFlood {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Report>>>,
-}
+pub struct SynFlood(Background);
 
 impl SynFlood {
     /// Begins to flood an IPv4 address and port of the server's side.
@@ -101,7 +98,7 @@ impl SynFlood {
     /// What kept the sender from being made.
     pub fn send(world: &World, target: SocketAddr, count: u32) -> Result<Report> {
         let mut flood = Self::of(world, target, count, None, f64::INFINITY)?;
-        flood.join()
+        flood.0.join()
     }
 
     fn of(
@@ -124,29 +121,19 @@ impl SynFlood {
             let sink = core.map(|_| sink(&from, target, &device)).transpose()?;
             Ok((device, sink))
         })?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let thread = std::thread::Builder::new().name("SYN flood".into());
-        let thread = thread.spawn({
-            let stop = Arc::clone(&stop);
-            let link = Link {
-                src: MacAddr(from.mac),
-                dst: MacAddr(to.mac),
-                vlan: Vlan::default(),
-            };
-            move || {
-                let _sink = sink;
-                if let Some(core) = core {
-                    let mut cores = CpuSet::new();
-                    cores.set(core);
-                    sched_setaffinity(None, &cores).context("cannot choose a core")?;
-                }
-                Ok(send(device, link, target, count, rate, &stop))
+        let link = Link {
+            src: MacAddr(from.mac),
+            dst: MacAddr(to.mac),
+            vlan: Vlan::default(),
+        };
+        let background = Background::start("SYN flood", move |stop| {
+            let _sink = sink;
+            if let Some(core) = core {
+                cores::stay_on(core)?;
             }
+            Ok(send(device, link, target, count, rate, stop))
         })?;
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-        })
+        Ok(Self(background))
     }
 
     /// Ends it, and says what it came to.
@@ -154,26 +141,7 @@ impl SynFlood {
     /// # Errors
     /// The sender had failed.
     pub fn stop(mut self) -> Result<Report> {
-        self.finish()
-    }
-
-    fn finish(&mut self) -> Result<Report> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.join()
-    }
-
-    fn join(&mut self) -> Result<Report> {
-        let thread = self.thread.take().context("stopped before")?;
-        thread.join().map_err(|_| anyhow!("the flood panicked"))?
-    }
-}
-
-impl Drop for SynFlood {
-    fn drop(&mut self) {
-        if self.thread.is_some() {
-            // Nobody asks for its report.
-            let _ = self.finish();
-        }
+        self.0.stop()
     }
 }
 

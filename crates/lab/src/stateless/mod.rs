@@ -8,6 +8,7 @@
 
 mod bare;
 
+use crate::cores;
 use crate::process::Process;
 use crate::statistics::{Estimate, estimate, paired_ratio};
 use crate::table::Table;
@@ -192,9 +193,7 @@ fn measure(world: &World, plan: &Plan, case: &Case, series: &mut Series) -> Resu
 pub(crate) fn bare_rate(world: &World, plan: &Plan, length: usize) -> Result<f64> {
     let _mirror = bare::mirror(world)?;
     world.on(Side::Client, || {
-        let mut cores = CpuSet::new();
-        cores.set(CORES.1);
-        sched_setaffinity(None, &cores)?;
+        cores::stay_on(CORES.1)?;
         bare::round_trips(world, length, plan.connections, plan.window)
     })
 }
