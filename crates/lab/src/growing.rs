@@ -4,18 +4,16 @@
 //! So it can be shown what a server that leaks does. That of document 000 lost 4,053 bytes a request, because its
 //! platform's `free` gave nothing back.
 
+use crate::nginx::{LIMIT, PORT, Prepared};
 use crate::outboard::Outboard;
 use crate::process::{Process, Program};
+use crate::sampler;
 use crate::world::{Side, World};
-use crate::{sampler, tool};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-/// How long it may take to be ready, and to end, on however busy a machine.
-const LIMIT: Duration = Duration::from_secs(60);
 /// What to ask it for.
 pub const PATH: &str = "/grow";
 /// Bytes that it grows by for each request: a multiple of what malloc deals in, near the source's 4,053.
@@ -48,17 +46,12 @@ impl Growing {
         guard: Option<Guard<'_>>,
         core: Option<usize>,
     ) -> Result<Self> {
-        let Some(nginx) = tool::find("nginx") else {
-            bail!("nginx is not installed: apt-get install nginx-light");
-        };
-        let directory = world.scratch().join("growing");
-        std::fs::create_dir_all(&directory)?;
-        let configuration = directory.join("nginx.conf");
-        std::fs::write(&configuration, configure(&directory)?)?;
-        let report = directory.join("report.jsonl");
-        let mut program = match (guard, outboard) {
-            (None, Some(outboard)) => outboard.on_engine(world, &nginx),
-            (None, None) => world.program(Side::Server, &nginx),
+        let prepared = Prepared::new(world, "growing", configure)?;
+        let nginx = &prepared.nginx;
+        let report = prepared.directory.join("report.jsonl");
+        let program = match (guard, outboard) {
+            (None, Some(outboard)) => outboard.on_engine(world, nginx),
+            (None, None) => world.program(Side::Server, nginx),
             (Some(guard), outboard) => {
                 let guarded = |program: Program| {
                     let program = program.arg("--report").arg(&report);
@@ -68,38 +61,21 @@ impl Growing {
                     Some(outboard) => guarded(outboard.command(world, "guard"))
                         .arg(guard.binary)
                         .args(["run", "--"])
-                        .arg(&nginx),
+                        .arg(nginx),
                     None => {
-                        guarded(world.program(Side::Server, guard.binary).arg("guard")).arg(&nginx)
+                        guarded(world.program(Side::Server, guard.binary).arg("guard")).arg(nginx)
                     }
                 }
             }
         };
-        if let Some(core) = core {
-            program = program.on_core(core);
-        }
-        let mut process = program
-            .arg("-e")
-            .arg(directory.join("error.log"))
-            .arg("-p")
-            .arg(&directory)
-            .arg("-c")
-            .arg(&configuration)
-            .log(directory.join("output.log"))
-            .start()?;
-        let is_up = || world.is_reached(Self::address());
-        match outboard {
-            Some(outboard) => {
-                outboard.wait_until_taken(&mut process, LIMIT, Self::address().port(), is_up)?
-            }
-            None => process.wait_until(LIMIT, is_up)?,
-        }
+        let is_up = |_| world.is_reached(Self::address());
+        let process = prepared.start(program, outboard, core, is_up)?;
         Ok(Self { process, report })
     }
 
     /// Where clients find it.
     pub fn address() -> SocketAddr {
-        (Side::Server.ipv4(), 80).into()
+        (Side::Server.ipv4(), PORT).into()
     }
 
     /// Its processes, master and workers of every generation.
@@ -158,7 +134,7 @@ http {{
     open_file_cache_valid 1d;
     open_file_cache_errors on;
     server {{
-        listen 0.0.0.0:80 backlog=4096;
+        listen 0.0.0.0:{PORT} backlog=4096;
         root {root};
         set $first {};
         set $second {};

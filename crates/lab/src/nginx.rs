@@ -6,11 +6,11 @@ use crate::world::{Side, World};
 use crate::{sampler, tool};
 use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long nginx may take to be ready, and to end, on however busy a machine.
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// The port that it listens on.
 pub const PORT: u16 = 80;
@@ -38,35 +38,14 @@ impl Nginx {
         site: &Path,
         core: Option<usize>,
     ) -> Result<Self> {
-        let Some(nginx) = tool::find("nginx") else {
-            bail!("nginx is not installed: apt-get install nginx-light");
+        let prepared = Prepared::new(world, "nginx", |directory| Ok(configure(directory, site)))?;
+        let program = match outboard {
+            Some(outboard) => outboard.on_engine(world, &prepared.nginx),
+            None => world.program(Side::Server, &prepared.nginx),
         };
-        let directory = world.scratch().join("nginx");
-        std::fs::create_dir_all(&directory)?;
-        let configuration = directory.join("nginx.conf");
-        std::fs::write(&configuration, configure(&directory, site))?;
-        let mut program: Program = match outboard {
-            Some(outboard) => outboard.on_engine(world, &nginx),
-            None => world.program(Side::Server, &nginx),
-        };
-        if let Some(core) = core {
-            program = program.on_core(core);
-        }
-        let mut master = program
-            .arg("-e")
-            .arg(directory.join("error.log"))
-            .arg("-p")
-            .arg(&directory)
-            .arg("-c")
-            .arg(&configuration)
-            .log(directory.join("output.log"))
-            .start()?;
+        let is_up = |pid| !sampler::children(pid).is_empty() && world.is_reached(Self::address());
+        let master = prepared.start(program, outboard, core, is_up)?;
         let pid = master.id();
-        let is_up = || !sampler::children(pid).is_empty() && world.is_reached(Self::address());
-        match outboard {
-            Some(outboard) => outboard.wait_until_taken(&mut master, LIMIT, PORT, is_up)?,
-            None => master.wait_until(LIMIT, is_up)?,
-        }
         let worker = *sampler::children(pid)
             .first()
             .context("nginx has no worker")?;
@@ -91,6 +70,68 @@ impl Nginx {
     /// Ends it as its users do (SIGTERM), and waits for that.
     pub fn stop(self) -> Result<()> {
         self.master.stop(LIMIT).map(drop)
+    }
+}
+
+/// An nginx that is about to be started: the program, and a directory with its configuration.
+pub(crate) struct Prepared {
+    /// The program.
+    pub nginx: PathBuf,
+    /// Where it has its files.
+    pub directory: PathBuf,
+}
+
+impl Prepared {
+    /// One with a directory of this name, and what `configure` says of it.
+    ///
+    /// # Errors
+    /// nginx is not installed, or the files cannot be written.
+    pub fn new(
+        world: &World,
+        name: &str,
+        configure: impl FnOnce(&Path) -> Result<String>,
+    ) -> Result<Self> {
+        let Some(nginx) = tool::find("nginx") else {
+            bail!("nginx is not installed: apt-get install nginx-light");
+        };
+        let directory = world.scratch().join(name);
+        std::fs::create_dir_all(&directory)?;
+        std::fs::write(directory.join("nginx.conf"), configure(&directory)?)?;
+        Ok(Self { nginx, directory })
+    }
+
+    /// Starts `program`, which ends with nginx and gets its arguments here, and waits until `is_up` holds of
+    /// its process and, if it is on an engine, that takes its connections.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(
+        &self,
+        mut program: Program,
+        outboard: Option<&Outboard>,
+        core: Option<usize>,
+        is_up: impl Fn(u32) -> bool,
+    ) -> Result<Process> {
+        if let Some(core) = core {
+            program = program.on_core(core);
+        }
+        let mut process = program
+            .arg("-e")
+            .arg(self.directory.join("error.log"))
+            .arg("-p")
+            .arg(&self.directory)
+            .arg("-c")
+            .arg(self.directory.join("nginx.conf"))
+            .log(self.directory.join("output.log"))
+            .start()?;
+        let pid = process.id();
+        match outboard {
+            Some(outboard) => {
+                outboard.wait_until_taken(&mut process, LIMIT, PORT, || is_up(pid))?;
+            }
+            None => process.wait_until(LIMIT, || is_up(pid))?,
+        }
+        Ok(process)
     }
 }
 
