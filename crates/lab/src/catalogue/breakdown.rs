@@ -98,10 +98,7 @@ fn declare(extent: Extent) -> Experiment {
         model: None,
         claims: vec![Claim {
             says: "On the engine the kernel's TCP/IP takes less than half of the part that it has without".into(),
-            citation: Citation {
-                document: "goal".into(),
-                place: "of this project".into(),
-            },
+            citation: Citation::goal(),
             measure: TCP_IP.into(),
             subject: STACKS[1].into(),
             to: STACKS[0].into(),

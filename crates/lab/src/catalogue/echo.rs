@@ -49,10 +49,7 @@ fn declare(_: Extent) -> Experiment {
         model: None,
         claims: vec![Claim {
             says: "On one core the engine takes no more than twice as long".into(),
-            citation: Citation {
-                document: "goal".into(),
-                place: "of this project".into(),
-            },
+            citation: Citation::goal(),
             measure: MEDIAN.into(),
             subject: STACKS[1].into(),
             to: STACKS[0].into(),

@@ -77,10 +77,7 @@ fn declare(extent: Extent) -> Experiment {
         says: format!(
             "In the worst flood ({attack}) as many clients are served on the engine as on the kernel"
         ),
-        citation: Citation {
-            document: "goal".into(),
-            place: "of this project".into(),
-        },
+        citation: Citation::goal(),
         measure: SERVED.into(),
         subject: STACKS[1].into(),
         to: STACKS[0].into(),

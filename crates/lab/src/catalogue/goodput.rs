@@ -58,10 +58,7 @@ fn declare(extent: Extent) -> Experiment {
         findings: Vec::new(),
         claims: vec![Claim {
             says: "The engine gets as much as CUBIC".into(),
-            citation: Citation {
-                document: "goal".into(),
-                place: "of this project".into(),
-            },
+            citation: Citation::goal(),
             measure: GOODPUT.into(),
             subject: STACKS[1].into(),
             to: STACKS[0].into(),

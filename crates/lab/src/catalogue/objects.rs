@@ -47,10 +47,7 @@ fn declare(extent: Extent) -> Experiment {
     };
     let goal = |mode: &str, least: f64| Claim {
         says: format!("In the driver at least {least} times as many as nginx, {mode}"),
-        citation: Citation {
-            document: "goal".into(),
-            place: "of this project".into(),
-        },
+        citation: Citation::goal(),
         measure: RATE.into(),
         subject: SUBJECTS[1].0.into(),
         to: SUBJECTS[0].0.into(),

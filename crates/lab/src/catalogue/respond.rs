@@ -29,10 +29,7 @@ const CONNECTIONS: usize = 128;
 fn declare(_: Extent) -> Experiment {
     let goal = |mode: &str, least: f64| Claim {
         says: format!("At least {least} times as many as nginx, {mode}"),
-        citation: Citation {
-            document: "goal".into(),
-            place: "of this project".into(),
-        },
+        citation: Citation::goal(),
         measure: RATE.into(),
         subject: SUBJECTS[1].into(),
         to: SUBJECTS[0].into(),

@@ -66,10 +66,7 @@ fn declare(_: Extent) -> Experiment {
         model: None,
         claims: vec![Claim {
             says: format!("Both ends reach {:.0} % of the bare rate", GOAL * 100.0),
-            citation: Citation {
-                document: "goal".into(),
-                place: "of this project".into(),
-            },
+            citation: Citation::goal(),
             measure: REQUESTS.into(),
             subject: SUBJECTS[1].into(),
             to: SUBJECTS[0].into(),

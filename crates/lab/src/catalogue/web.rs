@@ -100,10 +100,7 @@ fn declare(extent: Extent) -> Experiment {
     };
     let goal = |says: &str, measure: &str, case: &Case, ratio| Claim {
         says: says.into(),
-        citation: Citation {
-            document: "goal".into(),
-            place: "of this project".into(),
-        },
+        citation: Citation::goal(),
         measure: measure.into(),
         subject: STACKS[1].into(),
         to: STACKS[0].into(),

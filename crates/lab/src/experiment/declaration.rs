@@ -124,6 +124,16 @@ pub struct Citation {
     pub place: String,
 }
 
+impl Citation {
+    /// What this project wants of itself.
+    pub fn goal() -> Self {
+        Self {
+            document: "goal".into(),
+            place: "of this project".into(),
+        }
+    }
+}
+
 /// Figures of a source: one line of one of its plots, or a column of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
