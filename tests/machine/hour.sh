@@ -14,6 +14,8 @@ chmod 755 /usr/local/bin/sudo
 # A container's own rule that no service is started or stopped by packages.
 rm -f /usr/sbin/policy-rc.d
 ip link set lo up
+# The page of another server's package, which a machine may have besides.
+rm -f /var/www/html/index.html
 systemctl start nginx
 
 # All files where packages and services have theirs, but for accounts, logs, caches, and what apt and ip make
