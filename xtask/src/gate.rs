@@ -1,7 +1,7 @@
 //! The gate: its steps, in the order that tells the author of a mistake soonest.
 
-use crate::suites::{self, Tally};
-use crate::{arrows, instructions, lengths, requirements, shell, texts, unsafety};
+use crate::tally::Tally;
+use crate::{arrows, beside, instructions, lengths, requirements, shell, suites, texts, unsafety};
 use anyhow::Result;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -19,6 +19,7 @@ const STEPS: &[Step] = &[
     ("build", |_| build()),
     ("clippy", |_| clippy()),
     ("tests", tests),
+    ("doc-tests", doc_tests),
     ("loom", loom),
     ("miri", miri),
     ("instructions", count_instructions),
@@ -100,8 +101,13 @@ fn clippy() -> Result<String> {
 }
 
 fn tests(tally: &mut Tally) -> Result<String> {
+    beside::run(tally)
+}
+
+/// The examples in the documentation, which are in no binary.
+fn doc_tests(tally: &mut Tally) -> Result<String> {
     suites::run(
-        shell::cargo().args(["test", "--workspace", "--no-fail-fast"]),
+        shell::cargo().args(["test", "--workspace", "--doc", "--no-fail-fast"]),
         tally,
     )
 }

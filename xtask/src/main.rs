@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod arrows;
+mod beside;
 mod differ;
 mod gate;
 mod instructions;
@@ -13,6 +14,7 @@ mod shell;
 mod simulate;
 mod sources;
 mod suites;
+mod tally;
 mod texts;
 mod unsafety;
 
