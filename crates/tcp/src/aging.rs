@@ -84,6 +84,17 @@ impl<T> Aging<T> {
         Some((node.list, node.deadline.since(now)))
     }
 
+    /// Slots there are: whatever there is is at an index below.
+    pub(crate) fn slots(&self) -> u32 {
+        self.nodes.slots()
+    }
+
+    /// What is in a slot, with its list, and how much of its time is left.
+    pub(crate) fn at(&self, index: u32, now: Instant) -> Option<(&T, u8, Nanos)> {
+        let node = self.nodes.at(index)?;
+        Some((&node.value, node.list, node.deadline.since(now)))
+    }
+
     /// Anything at all.
     pub(crate) fn first(&self) -> Option<u32> {
         (0..self.lists.len() as u8).find_map(|list| self.oldest(list))
@@ -127,6 +138,9 @@ impl<T> Aging<T> {
 
     /// When the next one's time will be up.
     pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
+        if self.nodes.len() == 0 {
+            return None;
+        }
         (0..self.lists.len() as u8)
             .filter_map(|list| {
                 let head = self.oldest(list)?;
@@ -213,6 +227,11 @@ mod tests {
         assert_eq!(a.standing(early, at(1)), Some((0, seconds(3))));
         assert_eq!(a.standing(last, at(2)), Some((0, seconds(10))));
         assert_eq!(a.first(), Some(early));
+        assert_eq!(
+            a.at(last, at(2)),
+            Some((&"no longer than ten", 0, seconds(10)))
+        );
+        assert_eq!((a.at(3, at(2)), a.at(a.slots(), at(2))), (None, None));
         assert_eq!(expire(&mut a, at(3)), [""; 0]);
         assert_eq!(expire(&mut a, at(4)), ["early", "not before that"]);
         assert_eq!(expire(&mut a, at(11)), [""; 0]);

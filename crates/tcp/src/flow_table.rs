@@ -13,16 +13,37 @@ use crate::port_counts::PortCounts;
 /// The least number of slots; a power of two.
 const MIN_SLOTS: usize = 16;
 
+/// As much of a flow's hash as the table uses: who has looked a flow up can file something under it
+/// without hashing again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowHash(u32);
+
+impl FlowHash {
+    /// Set in every hash, and never in what marks a free slot.
+    const TAKEN: u32 = 1 << 31;
+    /// No flow's.
+    pub const NONE: FlowHash = FlowHash(0);
+}
+
 /// One place in the table.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// Of the key's hash the upper half, the lowest bit set; zero: the slot is free.
-    tag: u32,
+    /// The key's hash: its low bits say where it belongs, the others save looking at most of the other
+    /// keys, and all of them hashing anew what the table moves.
+    hash: FlowHash,
     value: u32,
 }
 
 impl Slot {
-    const FREE: Slot = Slot { tag: 0, value: 0 };
+    const FREE: Slot = Slot {
+        hash: FlowHash::NONE,
+        value: 0,
+    };
+
+    #[inline]
+    fn is_free(self) -> bool {
+        self.hash == FlowHash::NONE
+    }
 }
 
 /// Values of 32 bits, by flow.
@@ -80,10 +101,21 @@ impl FlowTable {
         self.len == 0
     }
 
-    /// What is filed under `flow`.
+    /// The hash of `flow` in this table.
     #[inline]
+    pub fn hash(&self, flow: &FlowKey) -> FlowHash {
+        FlowHash(self.hasher.hash(flow) as u32 | FlowHash::TAKEN)
+    }
+
+    /// What is filed under `flow`.
     pub fn get(&self, flow: &FlowKey) -> Option<u32> {
-        match self.find(flow, self.hasher.hash(flow)) {
+        self.get_hashed(flow, self.hash(flow))
+    }
+
+    /// The same for a flow whose hash is known.
+    #[inline]
+    pub fn get_hashed(&self, flow: &FlowKey, hash: FlowHash) -> Option<u32> {
+        match self.find(flow, hash) {
             Found::At(at) => Some(self.slots[at].value),
             Found::FreeAt(_) => None,
         }
@@ -91,17 +123,19 @@ impl FlowTable {
 
     /// Files `value` under `flow`; returns what was filed there before.
     pub fn insert(&mut self, flow: FlowKey, value: u32) -> Option<u32> {
+        self.insert_hashed(flow, self.hash(&flow), value)
+    }
+
+    /// The same for a flow whose hash is known.
+    pub fn insert_hashed(&mut self, flow: FlowKey, hash: FlowHash, value: u32) -> Option<u32> {
+        debug_assert_eq!(hash, self.hash(&flow));
         if (self.len + 1) * 4 > self.slots.len() * 3 {
             self.resize(self.slots.len() * 2);
         }
-        let hash = self.hasher.hash(&flow);
         match self.find(&flow, hash) {
             Found::At(at) => Some(core::mem::replace(&mut self.slots[at].value, value)),
             Found::FreeAt(at) => {
-                self.slots[at] = Slot {
-                    tag: tag(hash),
-                    value,
-                };
+                self.slots[at] = Slot { hash, value };
                 self.keys[at] = flow;
                 self.len += 1;
                 self.ports.add(flow.local_port);
@@ -112,7 +146,7 @@ impl FlowTable {
 
     /// Takes out what is filed under `flow`, and returns it.
     pub fn remove(&mut self, flow: &FlowKey) -> Option<u32> {
-        let Found::At(at) = self.find(flow, self.hasher.hash(flow)) else {
+        let Found::At(at) = self.find(flow, self.hash(flow)) else {
             return None;
         };
         let value = self.slots[at].value;
@@ -127,15 +161,15 @@ impl FlowTable {
 
     /// Where `flow` is, or would go. There is always a free slot, so the search ends.
     #[inline]
-    fn find(&self, flow: &FlowKey, hash: u64) -> Found {
-        let (tag, mask) = (tag(hash), self.slots.len() - 1);
-        let mut at = hash as usize & mask;
+    fn find(&self, flow: &FlowKey, hash: FlowHash) -> Found {
+        let mask = self.slots.len() - 1;
+        let mut at = hash.0 as usize & mask;
         loop {
             let slot = self.slots[at];
-            if slot.tag == 0 {
+            if slot.is_free() {
                 return Found::FreeAt(at);
             }
-            if slot.tag == tag && self.keys[at] == *flow {
+            if slot.hash == hash && self.keys[at] == *flow {
                 return Found::At(at);
             }
             at = (at + 1) & mask;
@@ -149,10 +183,10 @@ impl FlowTable {
         let mut at = gap;
         loop {
             at = (at + 1) & mask;
-            if self.slots[at].tag == 0 {
+            if self.slots[at].is_free() {
                 break;
             }
-            let home = self.hasher.hash(&self.keys[at]) as usize & mask;
+            let home = self.slots[at].hash.0 as usize & mask;
             // An entry may go no further back than to its home.
             let (from_home, from_gap) = (at.wrapping_sub(home) & mask, at.wrapping_sub(gap) & mask);
             if from_home >= from_gap {
@@ -168,8 +202,8 @@ impl FlowTable {
         let old_slots = core::mem::replace(&mut self.slots, vec![Slot::FREE; slots]);
         let old_keys = core::mem::replace(&mut self.keys, vec![vacant_key(); slots]);
         for (slot, flow) in old_slots.into_iter().zip(old_keys) {
-            if slot.tag != 0
-                && let Found::FreeAt(at) = self.find(&flow, self.hasher.hash(&flow))
+            if !slot.is_free()
+                && let Found::FreeAt(at) = self.find(&flow, slot.hash)
             {
                 self.slots[at] = slot;
                 self.keys[at] = flow;
@@ -182,11 +216,6 @@ impl FlowTable {
 enum Found {
     At(usize),
     FreeAt(usize),
-}
-
-#[inline]
-fn tag(hash: u64) -> u32 {
-    (hash >> 32) as u32 | 1
 }
 
 /// What stands in `keys` where a slot is free.
@@ -264,7 +293,10 @@ mod tests {
             }
         }
         assert_eq!(table.len(), 100);
-        assert_eq!(table.slots.iter().filter(|slot| slot.tag != 0).count(), 100);
+        assert_eq!(
+            table.slots.iter().filter(|slot| !slot.is_free()).count(),
+            100
+        );
         assert_eq!(table.slots.len(), 256);
     }
 

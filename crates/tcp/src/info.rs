@@ -3,8 +3,11 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
+use wire::flow::FlowKey;
+
 use crate::congestion::Algorithm;
 use crate::event::Failure;
+use crate::time::Nanos;
 
 /// The state of a connection (RFC 9293 3.3.2). LISTEN is a listener, not a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +32,38 @@ pub enum State {
     TimeWait,
     /// Ended; the owner has not let go of it.
     Closed,
+}
+
+/// What is known of two ends that have no connection yet, or none any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PairInfo {
+    /// [`State::SynReceived`] or [`State::TimeWait`].
+    pub state: State,
+    /// Our address.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// Timeouts that the peer has not answered.
+    pub unanswered: u8,
+    /// What is waited for, as [`ConnInfo::timer`] has it.
+    pub timer: (&'static str, Duration),
+}
+
+impl PairInfo {
+    pub(crate) fn new(state: State, key: &FlowKey, unanswered: u8, left: Nanos) -> Self {
+        let what = if state == State::TimeWait {
+            "timewait"
+        } else {
+            "on"
+        };
+        Self {
+            state,
+            local: SocketAddr::new(key.local, key.local_port),
+            remote: SocketAddr::new(key.remote, key.remote_port),
+            unanswered,
+            timer: (what, left.into()),
+        }
+    }
 }
 
 /// A snapshot of one connection.

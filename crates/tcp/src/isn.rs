@@ -1,4 +1,5 @@
-//! Initial sequence numbers (RFC 6528).
+//! What a connection begins with that must not be guessed: the initial sequence number (RFC 6528) and
+//! the offset of its timestamps (RFC 7323 7.1).
 
 use wire::flow::{FlowHasher, FlowKey};
 use wire::seq::SeqNumber;
@@ -20,12 +21,19 @@ impl Isn {
         }
     }
 
-    /// The number with which `flow` begins now: ISN = M + F(flow, key).
+    /// The number with which `flow` begins now, ISN = M + F(flow, key), and the offset of its
+    /// timestamps. They are the halves of one hash, of which neither tells anything of the other.
     //= RFC 9293 MUST-8, MUST-9
     //= RFC 6528 §3
-    pub fn generate(&self, now: Instant, flow: &FlowKey) -> SeqNumber {
+    pub fn begin(&self, now: Instant, flow: &FlowKey) -> (SeqNumber, u32) {
         let clock = (now.as_nanos() / 4_000) as u32;
-        SeqNumber(self.hasher.hash(flow) as u32) + clock
+        let hash = self.hasher.hash(flow);
+        (SeqNumber(hash as u32) + clock, (hash >> 32) as u32)
+    }
+
+    /// The offset alone: it is the same for ever.
+    pub fn ts_offset(&self, flow: &FlowKey) -> u32 {
+        (self.hasher.hash(flow) >> 32) as u32
     }
 }
 
@@ -46,13 +54,13 @@ mod tests {
     #[test]
     fn one_flow_counts_250_000_a_second() {
         let isn = Isn::new([1; 16]);
-        let first = isn.generate(Instant::ZERO, &flow(1));
+        let first = isn.begin(Instant::ZERO, &flow(1)).0;
         assert_eq!(
-            isn.generate(Instant::from_secs(1), &flow(1)),
+            isn.begin(Instant::from_secs(1), &flow(1)).0,
             first + 250_000
         );
         // The clock wraps after 4.77 hours and goes on.
-        let late = isn.generate(Instant::from_secs(100_000), &flow(1));
+        let late = isn.begin(Instant::from_secs(100_000), &flow(1)).0;
         assert_eq!(late, first + (100_000_u64 * 250_000) as u32);
     }
 
@@ -61,13 +69,14 @@ mod tests {
     #[test]
     fn flows_and_keys_are_unrelated() {
         let isn = Isn::new([1; 16]);
-        let first = isn.generate(Instant::ZERO, &flow(1));
+        let first = isn.begin(Instant::ZERO, &flow(1)).0;
         assert!(
-            isn.generate(Instant::ZERO, &flow(2))
+            isn.begin(Instant::ZERO, &flow(2))
+                .0
                 .distance_from(first)
                 .abs()
                 > 1_000_000
         );
-        assert_ne!(Isn::new([2; 16]).generate(Instant::ZERO, &flow(1)), first);
+        assert_ne!(Isn::new([2; 16]).begin(Instant::ZERO, &flow(1)).0, first);
     }
 }

@@ -75,7 +75,15 @@ impl SendQueue {
 
     /// Forgets everything before `offset`, which the peer has.
     pub(crate) fn acknowledge(&mut self, offset: u64) {
-        let mut left = offset.min(self.end).saturating_sub(self.start);
+        if offset >= self.end {
+            self.start = self.end;
+            self.pieces.clear();
+            if self.pieces.capacity() > KEPT_CAPACITY {
+                self.pieces = VecDeque::new();
+            }
+            return;
+        }
+        let mut left = offset.saturating_sub(self.start);
         self.start += left;
         while let Some(first) = self.pieces.front_mut() {
             if u64::from(first.len) > left {
@@ -86,9 +94,6 @@ impl SendQueue {
             }
             left -= u64::from(first.len);
             self.pieces.pop_front();
-        }
-        if self.pieces.is_empty() && self.pieces.capacity() > KEPT_CAPACITY {
-            self.pieces = VecDeque::new();
         }
     }
 
@@ -129,6 +134,16 @@ impl SendQueue {
                 let before = |piece: &Piece| piece.end.wrapping_sub(start) <= behind;
                 self.pieces.partition_point(before)
             }
+        }
+    }
+
+    /// Writes all pieces to `parts`.
+    #[inline]
+    pub(crate) fn all(&self, parts: &mut Vec<Extent>) {
+        parts.clear();
+        let (some, others) = self.pieces.as_slices();
+        for &Piece { addr, len, .. } in some.iter().chain(others) {
+            parts.push(Extent { addr, len });
         }
     }
 

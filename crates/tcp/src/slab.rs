@@ -46,6 +46,7 @@ impl<T> Slab<T> {
     }
 
     /// Fills a free slot; returns its index and generation.
+    #[inline]
     pub(crate) fn insert(&mut self, value: T) -> (u32, u32) {
         if self.free.is_empty() {
             self.grow();
@@ -59,6 +60,7 @@ impl<T> Slab<T> {
         (index, generation)
     }
 
+    #[cold]
     fn grow(&mut self) {
         let first = (self.chunks.len() * CHUNK) as u32;
         self.chunks.push(Box::new([const { Slot::EMPTY }; CHUNK]));
@@ -67,19 +69,24 @@ impl<T> Slab<T> {
 
     /// Empties a slot; the names of its occupant are void from now on.
     pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
-        let value = self.vacate(index)?;
-        self.reuse(index);
-        Some(value)
-    }
-
-    /// Empties a slot as [`remove`](Self::remove) does, but it is not filled again before
-    /// [`reuse`](Self::reuse).
-    pub(crate) fn vacate(&mut self, index: u32) -> Option<T> {
         let slot = self.slot_mut(index)?;
         let value = slot.value.take()?;
         slot.generation = slot.generation.wrapping_add(1);
         self.len -= 1;
+        self.reuse(index);
         Some(value)
+    }
+
+    /// Drops what is in a slot, where it is; the slot is not filled again before
+    /// [`reuse`](Self::reuse). Returns whether there was anything.
+    pub(crate) fn vacate(&mut self, index: u32) -> bool {
+        let Some(slot) = self.slot_mut(index).filter(|slot| slot.value.is_some()) else {
+            return false;
+        };
+        slot.value = None;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.len -= 1;
+        true
     }
 
     /// A vacated slot may be filled again.
@@ -97,6 +104,16 @@ impl<T> Slab<T> {
         self.chunks
             .get_mut(index as usize / CHUNK)
             .map(|chunk| &mut chunk[index as usize % CHUNK])
+    }
+
+    /// Slots there are, filled or not.
+    pub(crate) fn slots(&self) -> u32 {
+        (self.chunks.len() * CHUNK) as u32
+    }
+
+    /// The occupant of a slot, whoever it is, for those who only look.
+    pub(crate) fn at(&self, index: u32) -> Option<&T> {
+        self.slot(index)?.value.as_ref()
     }
 
     /// The occupant of a slot, whoever it is, with its generation.

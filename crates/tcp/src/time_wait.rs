@@ -191,6 +191,16 @@ impl TimeWaitTable {
         self.pairs.len()
     }
 
+    pub(crate) fn slots(&self) -> u32 {
+        self.pairs.slots()
+    }
+
+    /// The pair in a slot, and how long it has still to wait.
+    pub(crate) fn at(&self, index: u32, now: Instant) -> Option<(&Pair, Nanos)> {
+        let (pair, _, left) = self.pairs.at(index, now)?;
+        Some((pair, left))
+    }
+
     /// The pair that has to go before another may come.
     pub(crate) fn overflowing(&self) -> Option<u32> {
         (self.pairs.len() >= self.limit)

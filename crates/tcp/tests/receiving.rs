@@ -140,9 +140,8 @@ fn every_byte_is_placed_once() {
     assert_eq!(b.store.placed.last(), Some(&(500, 100)));
 }
 
-//~ RFC 2018 §4
-#[test]
-fn the_latest_range_is_reported_first() {
+/// A connection on which both ends acknowledge selectively.
+fn with_selective_acks() -> Bench {
     let config = Config {
         selective_acks: true,
         ..plain()
@@ -150,6 +149,13 @@ fn the_latest_range_is_reported_first() {
     let mut b = Bench::listening(config, ConnOptions::default());
     b.offer = b.offer.sack_permitted();
     b.handshake();
+    b
+}
+
+//~ RFC 2018 §4
+#[test]
+fn the_latest_range_is_reported_first() {
+    let mut b = with_selective_acks();
     let reported = |b: &mut Bench| {
         let sent = b.next().unwrap();
         let base = sent.raw.ack.unwrap();
@@ -168,6 +174,23 @@ fn the_latest_range_is_reported_first() {
     assert_eq!(reported(&mut b), [(300, 400), (500, 600), (100, 200)]);
     b.inject(seg(1, 100).ack(1));
     assert_eq!(reported(&mut b), [(100, 200), (300, 400)]);
+}
+
+//~ RFC 2883 §4
+#[test]
+fn what_came_twice_is_reported_by_an_answer_too() {
+    let mut b = with_selective_acks();
+    b.inject(seg(1, 100).ack(1).window(0));
+    b.send(10);
+    b.discard();
+    // Half of it came before, and it opens the window for the answer.
+    b.inject(seg(51, 100).ack(1).window(1000));
+    let sent = b.expect("P. 1:11 ack 151");
+    let base = sent.raw.ack.unwrap();
+    let twice = sent.options.sack.as_slice().to_vec();
+    assert_eq!(twice.len(), 1);
+    assert_eq!(twice[0].left.distance_from(base), -100);
+    assert_eq!(twice[0].right.distance_from(base), -50);
 }
 
 #[test]

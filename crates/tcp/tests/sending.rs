@@ -207,6 +207,18 @@ fn fin_takes_the_corked_tail_along() {
     b.expect("FP. 1:11 ack 1");
 }
 
+#[test]
+fn fin_takes_the_only_segment_along() {
+    let mut b = bench();
+    b.inject(seg(1, 0).ack(1).window(0));
+    b.send(10);
+    b.request(Request::ShutdownWrite);
+    b.quiet();
+    b.inject(seg(1, 0).ack(1).window(1000));
+    b.expect("FP. 1:11 ack 1");
+    b.quiet();
+}
+
 //~ RFC 9293 MUST-1
 #[test]
 fn the_peers_window_is_respected() {

@@ -60,9 +60,9 @@ impl Validation {
             self.recent = self.recent.max(self.round);
             self.round = 0;
             let now = ticks(now);
-            let three = rtt.times(3).as_micros() * 64 / 1_000_000;
-            let period = LEAST_PERIOD.max(u16::try_from(three).unwrap_or(u16::MAX));
-            if now.wrapping_sub(self.period_at) >= period {
+            let elapsed = now.wrapping_sub(self.period_at);
+            // What three round trips are is asked about once a second.
+            if elapsed >= LEAST_PERIOD && elapsed >= three(rtt) {
                 self.pipe_ack = self.recent;
                 self.recent = 0;
                 self.period_at = now;
@@ -101,6 +101,13 @@ impl Validation {
             }
         }
     }
+}
+
+/// Three round trips, in 64ths of a second.
+#[cold]
+fn three(rtt: Nanos) -> u16 {
+    let ticks = rtt.times(3).as_micros() * 64 / 1_000_000;
+    u16::try_from(ticks).unwrap_or(u16::MAX)
 }
 
 fn seconds(now: Instant) -> u16 {

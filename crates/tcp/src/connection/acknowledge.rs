@@ -54,10 +54,14 @@ impl Connection {
         }
 
         let progress = ack.after(self.snd.una);
-        if progress && self.take_whole_flight(segment, ack, cx) {
+        let blocks = tcp.options.sack.as_slice();
+        if progress
+            && blocks.is_empty()
+            && let Some(flight) = self.whole_flight(ack)
+        {
+            self.take_whole_flight(&flight, ack, cx);
             return;
         }
-        let blocks = tcp.options.sack.as_slice();
         // RFC 5681 2: a duplicate carries nothing and changes nothing.
         let duplicate = ack == self.snd.una
             && segment.payload.is_empty()
@@ -275,16 +279,21 @@ impl Connection {
         }
         self.changed |= data > 0;
         if fin_acked {
-            self.state = self.state.after_fin_acked();
-            if self.state == State::FinWait2 && self.orphan {
-                self.timers
-                    .set(Timer::CorkOrFinWait2, cx.now, self.fin_wait_2_timeout.get());
-            }
-            if self.state == State::Closed {
-                self.finish();
-            }
+            self.note_fin_acked(cx.now);
         }
         data
+    }
+
+    /// Our FIN has been acknowledged.
+    pub(super) fn note_fin_acked(&mut self, now: Instant) {
+        self.state = self.state.after_fin_acked();
+        if self.state == State::FinWait2 && self.orphan {
+            self.timers
+                .set(Timer::CorkOrFinWait2, now, self.fin_wait_2_timeout.get());
+        }
+        if self.state == State::Closed {
+            self.finish();
+        }
     }
 
     /// Measures a round trip, if this acknowledgement allows it without doubt: by what was sent once

@@ -6,6 +6,8 @@ use wire::tcp::{Flags, Repr};
 
 use super::transmit::MAX_PARTS;
 use super::{Connection, Timer, TransmitContext};
+use crate::Instant;
+use crate::config::Config;
 use crate::io::{FrameSink, Outgoing, SinkFull};
 
 impl Connection {
@@ -48,15 +50,23 @@ impl Connection {
             self.duplicates_owed = 0;
             return Ok(());
         }
-        if owed > 0 && !self.timers.is_set(Timer::DelayedAck) {
-            let wait = if quick {
-                cx.common.config.early_delayed_ack
-            } else {
-                cx.common.config.delayed_ack
-            };
-            self.timers.set(Timer::DelayedAck, cx.now, wait);
+        if owed > 0 {
+            self.delay_acknowledgement(cx.now, &cx.common.config);
         }
         Ok(())
+    }
+
+    /// What is owed may wait for company.
+    #[inline]
+    pub(super) fn delay_acknowledgement(&mut self, now: Instant, config: &Config) {
+        if !self.timers.is_set(Timer::DelayedAck) {
+            let wait = if self.rcv.quick > 0 {
+                config.early_delayed_ack
+            } else {
+                config.delayed_ack
+            };
+            self.timers.set(Timer::DelayedAck, now, wait);
+        }
     }
 
     pub(super) fn send_reset<F: FrameSink>(

@@ -22,7 +22,7 @@ impl Connection {
         flags: Flags,
         spare: usize,
     ) -> Repr {
-        Repr {
+        let mut header = Repr {
             src_port: self.key.local_port,
             dst_port: self.key.remote_port,
             seq,
@@ -31,14 +31,13 @@ impl Connection {
             window: self.offer_window(),
             options: Options {
                 timestamps: self.timestamps(now),
-                sack: if spare < SACK_SPARE || !self.has_reports() {
-                    SackBlocks::EMPTY
-                } else {
-                    self.sack_blocks()
-                },
                 ..Options::NONE
             },
+        };
+        if spare >= SACK_SPARE && self.has_reports() {
+            header.options.sack = self.sack_blocks();
         }
+        header
     }
 
     /// The header of our SYN, or SYN-ACK once the peer's SYN has been seen.

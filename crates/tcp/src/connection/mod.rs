@@ -41,6 +41,7 @@ mod fast_open;
 mod header;
 mod import;
 mod mtu_probe;
+mod one_segment;
 mod open;
 mod pacing;
 mod path_mtu;

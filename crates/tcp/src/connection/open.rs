@@ -102,9 +102,9 @@ fn link_mtu(config: &Config, options: &ConnOptions) -> u16 {
 /// The shift that lets a 16-bit field express the largest buffer (RFC 7323 2.3).
 //= RFC 7323 §2.3
 pub(crate) fn window_scale(config: &Config) -> u8 {
-    (0..wire::tcp::MAX_WINDOW_SCALE)
-        .find(|&scale| u64::from(u16::MAX) << scale >= u64::from(config.max_receive_buffer))
-        .unwrap_or(wire::tcp::MAX_WINDOW_SCALE)
+    let times = config.max_receive_buffer.div_ceil(u16::MAX.into()).max(1);
+    let scale = u32::BITS - (times - 1).leading_zeros();
+    (scale as u8).min(wire::tcp::MAX_WINDOW_SCALE)
 }
 
 /// The window in a SYN, which is never scaled.
@@ -177,6 +177,7 @@ impl Connection {
         self.update_mss();
     }
 
+    #[inline(always)]
     fn blank(
         now: Instant,
         key: FlowKey,
@@ -298,5 +299,24 @@ impl Connection {
         self.unanswered = 0;
         self.timers.clear(Timer::Transmit);
         self.restart_keep_alive(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    //~ RFC 7323 §2.3
+    #[test]
+    fn the_window_scale_is_the_least_that_expresses_the_buffer() {
+        let scale = |bytes: u32| {
+            window_scale(&Config {
+                max_receive_buffer: bytes,
+                ..Config::default()
+            })
+        };
+        assert_eq!([0, 1, 65_535, 65_536].map(scale), [0, 0, 0, 1]);
+        assert_eq!([131_070, 131_071, 6 << 20].map(scale), [1, 2, 7]);
+        assert_eq!([65_535 << 14, u32::MAX].map(scale), [14, 14]);
     }
 }

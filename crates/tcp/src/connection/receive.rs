@@ -26,17 +26,12 @@ impl Connection {
         store: &mut S,
         cx: &mut Context<'_>,
     ) -> Result<(), DropReason> {
-        self.segments_in = self.segments_in.wrapping_add(1);
-        let data = u32::from(!segment.payload.is_empty());
-        self.data_segments_in = self.data_segments_in.wrapping_add(data);
+        self.count_segment(segment);
         match self.state {
             State::SynSent => return self.on_segment_syn_sent(segment, cx),
             // Only until its RST has left.
             State::Closed => return Err(DropReason::Closed),
             _ => {}
-        }
-        if let Some(result) = self.take_predicted_data(segment, store, cx) {
-            return result;
         }
         let tcp = &segment.tcp;
         let reset = tcp.flags.contains(Flags::RST);
@@ -164,6 +159,13 @@ impl Connection {
         }
         self.note_echo_of_data(segment, cx.now);
         self.on_payload(segment, store, cx)
+    }
+
+    #[inline]
+    pub(super) fn count_segment(&mut self, segment: &Segment<'_>) {
+        self.segments_in = self.segments_in.wrapping_add(1);
+        let data = u32::from(!segment.payload.is_empty());
+        self.data_segments_in = self.data_segments_in.wrapping_add(data);
     }
 
     /// Whether a timestamp is older than TS.Recent, and TS.Recent recent enough to tell.

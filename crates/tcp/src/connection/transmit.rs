@@ -46,6 +46,11 @@ impl Connection {
         if self.limit_window(sink.window_limit(cx.id)) {
             cx.common.counters.windows_limited += 1;
         }
+        if cx.budget > 0 && self.has_one_segment() {
+            let result = self.send_one_segment(sink, cx);
+            self.wants_transmit = result.is_err();
+            return result;
+        }
         let result = self.transmit_all(sink, cx);
         self.wants_transmit |= result.is_err();
         result

@@ -3,9 +3,10 @@
 use wire::segment::Segment;
 use wire::tcp::Flags;
 
-use super::{Flow, Stack, is_endpoint};
+use super::{Flow, Recent, Stack, is_endpoint};
 use crate::connection::Context;
 use crate::counters::DropReason;
+use crate::flow_table::FlowHash;
 use crate::time_wait::Answer;
 use crate::{ConnId, Instant, PayloadStore};
 
@@ -26,51 +27,67 @@ impl Stack {
         store: &mut S,
     ) -> Result<(), DropReason> {
         self.common.counters.segments_in += 1;
-        let result = self.dispatch(now, segment, store);
+        let result = self.take(now, segment, store);
         if let Err(reason) = result {
             self.common.counters.drop_segment(reason);
         }
         result
     }
 
+    /// Segments come in trains: the connection that got the last one is asked first, and what it
+    /// expects is done with here.
+    #[inline]
+    fn take<S: PayloadStore>(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_>,
+        store: &mut S,
+    ) -> Result<(), DropReason> {
+        let index = self.recent.index;
+        let Some((generation, c)) = self.connections.at_mut(index) else {
+            return self.dispatch(now, segment, store);
+        };
+        if !(c.in_flows && c.key.is_of(segment)) {
+            return self.dispatch(now, segment, store);
+        }
+        let id = ConnId { index, generation };
+        let common = &mut self.common;
+        let predicted = c.take_predicted(segment, store, &mut Context { now, id, common });
+        match predicted {
+            Some(result) => {
+                self.lists.put_predicted(id, c);
+                result
+            }
+            None => self.pass_to_connection(now, index, segment, store),
+        }
+    }
+
+    #[inline(never)]
     fn dispatch<S: PayloadStore>(
         &mut self,
         now: Instant,
         segment: &Segment<'_>,
         store: &mut S,
     ) -> Result<(), DropReason> {
-        // Segments come in trains: the connection that got the last one is asked first.
-        let recent = self.recent;
-        if let Some((generation, c)) = self.connections.at_mut(recent)
-            && c.key.remote_port == segment.tcp.src_port
-            && c.key.local_port == segment.tcp.dst_port
-            && c.key.remote == segment.src
-            && c.key.local == segment.dst
-            && c.in_flows
-        {
-            let index = recent;
-            let id = ConnId { index, generation };
-            let common = &mut self.common;
-            let result = c.on_segment(segment, store, &mut Context { now, id, common });
-            let lives = self.lists.settle(id, c, &mut self.common);
-            if lives && result != Err(DropReason::BadHandshakeAck) {
-                return result;
-            }
-            return self.after_segment(now, id, segment, lives, result);
-        }
         let key = segment.flow();
+        let hash = self.flows.hash(&key);
         //= RFC 9293 MUST-41
-        match self.flows.get(&key).map(Flow::unpack) {
+        match self.flows.get_hashed(&key, hash).map(Flow::unpack) {
             Some(Flow::Connection(index)) => {
-                self.recent = index;
+                self.recent = Recent { index, hash };
                 self.pass_to_connection(now, index, segment, store)
             }
-            Some(Flow::HalfOpen(index)) => self.pass_to_half_open(now, index, segment, store),
-            Some(Flow::TimeWait(index)) => self.pass_to_time_wait(now, index, segment, store),
-            None => self.pass_to_listener(now, segment, None, store),
+            Some(Flow::HalfOpen(index)) => {
+                self.pass_to_half_open(now, (index, hash), segment, store)
+            }
+            Some(Flow::TimeWait(index)) => {
+                self.pass_to_time_wait(now, (index, hash), segment, store)
+            }
+            None => self.pass_to_listener(now, hash, segment, None, store),
         }
     }
 
+    #[inline(never)]
     pub(super) fn pass_to_connection<S: PayloadStore>(
         &mut self,
         now: Instant,
@@ -114,7 +131,7 @@ impl Stack {
     fn pass_to_time_wait<S: PayloadStore>(
         &mut self,
         now: Instant,
-        index: u32,
+        (index, hash): (u32, FlowHash),
         segment: &Segment<'_>,
         store: &mut S,
     ) -> Result<(), DropReason> {
@@ -138,7 +155,8 @@ impl Stack {
             }
             Answer::TakeOver => {
                 let least = pair.least_successor();
-                return self.pass_to_listener(now, segment, Some((index, least)), store);
+                let reuse = Some((index, least));
+                return self.pass_to_listener(now, hash, segment, reuse, store);
             }
         }
         Err(DropReason::TimeWait)

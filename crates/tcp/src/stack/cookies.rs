@@ -11,6 +11,7 @@ use wire::tcp::Timestamps;
 use super::{Flow, Stack};
 use crate::connection::{self, Handshake};
 use crate::counters::DropReason;
+use crate::flow_table::FlowHash;
 use crate::listener::cookie;
 use crate::listener::half_open::HalfOpen;
 use crate::{ConnOptions, Instant, ListenerId, PayloadStore};
@@ -46,7 +47,7 @@ impl Stack {
     ) {
         let key = segment.flow();
         let tcp = &segment.tcp;
-        let ts_offset = self.ts_offset(&key);
+        let ts_offset = self.isn.ts_offset(&key);
         let mut handshake =
             Handshake::new(key, tcp.seq, tcp.seq, ts_offset, tcp, &self.common.config);
         let timestamp = self.cookies.encode(now, &mut handshake);
@@ -77,6 +78,7 @@ impl Stack {
     pub(super) fn take_cookie<S: PayloadStore>(
         &mut self,
         now: Instant,
+        hash: FlowHash,
         segment: &Segment<'_>,
         id: ListenerId,
         store: &mut S,
@@ -86,7 +88,7 @@ impl Stack {
             return None;
         }
         let key = segment.flow();
-        let ts_offset = self.ts_offset(&key);
+        let ts_offset = self.isn.ts_offset(&key);
         let timestamps = segment.tcp.options.timestamps.map(|t| (t.value, t.echo));
         let (iss, irs) = (ack - 1, segment.tcp.seq - 1);
         let Some(handshake) = self
@@ -100,10 +102,11 @@ impl Stack {
         // each time brings the cookie: the same as a final ACK that the accept queue refuses.
         Some(self.room_at(id, segment.src).and_then(|options| {
             self.common.counters.cookies_accepted += 1;
-            if let Some(Flow::HalfOpen(index)) = self.flows.get(&key).map(Flow::unpack) {
+            if let Some(Flow::HalfOpen(index)) = self.flows.get_hashed(&key, hash).map(Flow::unpack)
+            {
                 self.forget_half_open(index);
             }
-            let conn = self.admit(now, id, &handshake, &options);
+            let conn = self.admit(now, hash, id, &handshake, &options);
             self.pass_to_connection(now, conn.index, segment, store)
         }))
     }

@@ -6,6 +6,7 @@ use wire::tcp::FastOpenCookie;
 use super::Stack;
 use crate::connection::{Connection, Context, Handshake};
 use crate::fast_open::Standing;
+use crate::flow_table::FlowHash;
 use crate::{ConnId, ConnOptions, Instant, ListenerId, PayloadStore};
 
 /// How a SYN is answered.
@@ -55,6 +56,7 @@ impl Stack {
     pub(super) fn admit_fast_open<S: PayloadStore>(
         &mut self,
         now: Instant,
+        hash: FlowHash,
         (listener, options): (ListenerId, &ConnOptions),
         (handshake, renew): (&Handshake, bool),
         segment: &Segment<'_>,
@@ -67,7 +69,7 @@ impl Stack {
             // Its cookie has shown that the address is real.
             c.admission = listener.admit(now, c.key.remote);
         }
-        let id = self.add_connection(now, c);
+        let id = self.add_connection(now, hash, c);
         self.common.fast_opens.pending += 1;
         self.common.counters.passive_opens += 1;
         self.common.counters.fast_opens_in += 1;

@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 
+use wire::flow::FlowKey;
 use wire::segment::Segment;
 use wire::seq::SeqNumber;
 use wire::tcp::Flags;
@@ -9,9 +10,10 @@ use wire::tcp::Flags;
 use super::control::Control;
 use super::fast_open::Answer;
 use super::lists::Note;
-use super::{Flow, Stack};
+use super::{Flow, Recent, Stack};
 use crate::connection::{self, Connection, Handshake};
 use crate::counters::DropReason;
+use crate::flow_table::FlowHash;
 use crate::listener::half_open::HalfOpen;
 use crate::time_wait::Pair;
 use crate::{ConnId, ConnOptions, Instant, ListenerId, PayloadStore};
@@ -23,6 +25,7 @@ impl Stack {
     pub(super) fn pass_to_listener<S: PayloadStore>(
         &mut self,
         now: Instant,
+        hash: FlowHash,
         segment: &Segment<'_>,
         reuse: Option<(u32, SeqNumber)>,
         store: &mut S,
@@ -44,7 +47,7 @@ impl Stack {
             }
             if let Some(id) = listener
                 && !tcp.flags.contains(Flags::SYN)
-                && let Some(result) = self.take_cookie(now, segment, id, store)
+                && let Some(result) = self.take_cookie(now, hash, segment, id, store)
             {
                 return result;
             }
@@ -99,19 +102,18 @@ impl Stack {
         let answer = self.fast_open_answer(now, segment, &options);
 
         let key = segment.flow();
-        let mut iss = self.isn.generate(now, &key);
+        let (mut iss, ts_offset) = self.isn.begin(now, &key);
         if let Some((pair, least)) = reuse {
             iss = iss.max(least);
             self.time_wait.remove(pair);
             self.common.counters.time_wait_reused += 1;
         }
-        let ts_offset = self.ts_offset(&key);
         let handshake = Handshake::new(key, iss, tcp.seq, ts_offset, tcp, &self.common.config);
         let fast_open = match answer {
             Answer::Handshake(cookie) => cookie,
             Answer::Connection { renew } => {
                 let begun = (&handshake, renew);
-                self.admit_fast_open(now, (id, &options), begun, segment, store);
+                self.admit_fast_open(now, hash, (id, &options), begun, segment, store);
                 return Ok(());
             }
         };
@@ -130,7 +132,8 @@ impl Stack {
             queued: false,
         };
         let index = self.half_opens.insert(now, 0, half);
-        self.flows.insert(key, Flow::HalfOpen(index).pack());
+        self.flows
+            .insert_hashed(key, hash, Flow::HalfOpen(index).pack());
         self.queue_syn_ack(index);
         Ok(())
     }
@@ -155,7 +158,7 @@ impl Stack {
     pub(super) fn pass_to_half_open<S: PayloadStore>(
         &mut self,
         now: Instant,
-        index: u32,
+        (index, hash): (u32, FlowHash),
         segment: &Segment<'_>,
         store: &mut S,
     ) -> Result<(), DropReason> {
@@ -214,7 +217,7 @@ impl Stack {
         if ack != h.iss + 1 {
             // Perhaps an earlier SYN of this flow was answered by a cookie, and that came first.
             let listener = half.listener;
-            if let Some(result) = self.take_cookie(now, segment, listener, store) {
+            if let Some(result) = self.take_cookie(now, hash, segment, listener, store) {
                 return result;
             }
             self.push_reset(now, segment);
@@ -223,8 +226,9 @@ impl Stack {
         let id = half.listener;
         // If there is no room the half-open connection stays, and sends its SYN-ACK again in time.
         let options = self.room_at(id, segment.src)?;
-        self.forget_half_open(index);
-        let conn = self.admit(now, id, &h, &options);
+        // The flow stays in the table: the connection takes its place.
+        self.remove_half_open(index);
+        let conn = self.admit(now, hash, id, &h, &options);
         self.pass_to_connection(now, conn.index, segment, store)
     }
 
@@ -266,6 +270,7 @@ impl Stack {
     pub(super) fn admit(
         &mut self,
         now: Instant,
+        hash: FlowHash,
         id: ListenerId,
         handshake: &Handshake,
         options: &ConnOptions,
@@ -278,7 +283,7 @@ impl Stack {
             let round_trip = now.since(sent_at).get();
             self.common.counters.round_trips.record(round_trip);
         }
-        let conn = self.add_connection(now, c);
+        let conn = self.add_connection(now, hash, c);
         self.common.counters.passive_opens += 1;
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.complete(conn, now);
@@ -287,25 +292,39 @@ impl Stack {
         conn
     }
 
-    pub(super) fn add_connection(&mut self, now: Instant, mut c: Connection) -> ConnId {
+    /// `hash` is that of the connection's flow.
+    pub(super) fn add_connection(
+        &mut self,
+        now: Instant,
+        hash: FlowHash,
+        mut c: Connection,
+    ) -> ConnId {
         c.in_flows = true;
         let key = c.key;
         if let Some(mtu) = self.common.path_mtus.get(now, key.remote) {
             c.learn_path_mtu(mtu, now);
         }
         let (index, generation) = self.connections.insert(c);
-        self.flows.insert(key, Flow::Connection(index).pack());
+        self.flows
+            .insert_hashed(key, hash, Flow::Connection(index).pack());
+        // Whoever had the slot before is not there any more.
+        self.recent = Recent { index, hash };
         ConnId { index, generation }
     }
 
     pub(super) fn forget_half_open(&mut self, index: u32) {
-        let Some(half) = self.half_opens.remove(index) else {
-            return;
-        };
-        self.flows.remove(&half.handshake.key);
+        if let Some(key) = self.remove_half_open(index) {
+            self.flows.remove(&key);
+        }
+    }
+
+    /// Forgets a half-open connection, but not that its flow is taken.
+    fn remove_half_open(&mut self, index: u32) -> Option<FlowKey> {
+        let half = self.half_opens.remove(index)?;
         if let Some(listener) = self.listeners.get_mut(half.listener) {
             listener.half_open -= 1;
         }
+        Some(half.handshake.key)
     }
 
     pub(super) fn note_acceptable(&mut self, id: ListenerId) {

@@ -38,14 +38,14 @@ pub(crate) use control::RateLimit;
 
 use core::net::{IpAddr, SocketAddr};
 
-use wire::flow::{FlowHasher, FlowKey, FlowMac};
+use wire::flow::{FlowKey, FlowMac};
 
 use crate::config::{Config, ConnOptions};
 use crate::connection::{Common, Connection, Context};
 use crate::counters::Counters;
 use crate::event::{Event, Failure};
 use crate::fast_open::FastOpens;
-use crate::flow_table::FlowTable;
+use crate::flow_table::{FlowHash, FlowTable};
 use crate::isn::Isn;
 use crate::listener::Listeners;
 use crate::listener::cookie::Cookies;
@@ -89,13 +89,20 @@ impl Flow {
     }
 }
 
+/// A connection's slot, and the hash of its flow.
+#[derive(Clone, Copy)]
+struct Recent {
+    index: u32,
+    hash: FlowHash,
+}
+
 /// A TCP for any number of connections. See the [crate's documentation](crate) for the contract.
 pub struct Stack {
     common: Common,
     flows: FlowTable,
     connections: Slab<Connection>,
-    /// The slot of the connection that got the last segment.
-    recent: u32,
+    /// The connection that got the last segment.
+    recent: Recent,
     half_opens: HalfOpens,
     time_wait: TimeWaitTable,
     listeners: Listeners,
@@ -109,8 +116,6 @@ pub struct Stack {
     withheld: Withheld,
     /// While cookies are withheld: to how many that come again one may still go.
     withholding: Option<u32>,
-    /// Hides the timestamp clock (RFC 7323 7.1).
-    ts_offsets: FlowHasher,
 }
 
 impl Stack {
@@ -119,11 +124,14 @@ impl Stack {
     #[must_use]
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         // One key for each purpose, of which none tells anything of another.
-        let keys: [[u8; 16]; 6] = core::array::from_fn(|purpose| derive(&seed, purpose as u64));
+        let keys: [[u8; 16]; 5] = core::array::from_fn(|purpose| derive(&seed, purpose as u64));
         Self {
             flows: FlowTable::with_capacity(keys[0], config.expected_flows as usize),
             connections: Slab::new(),
-            recent: 0,
+            recent: Recent {
+                index: 0,
+                hash: FlowHash::NONE,
+            },
             half_opens: half_opens(&config),
             time_wait: TimeWaitTable::new(config.time_wait, config.max_time_wait),
             listeners: Listeners::new(config.max_listeners),
@@ -132,16 +140,15 @@ impl Stack {
             resets: RateLimit::new(config.resets_per_second),
             orphans: 0,
             isn: Isn::new(keys[1]),
-            cookies: Cookies::new(keys[3]),
+            cookies: Cookies::new(keys[2]),
             withheld: Withheld::new(keys[0]),
             withholding: None,
-            ts_offsets: FlowHasher::new(keys[2]),
             common: Common {
                 counters: Counters::default(),
                 flights: crate::recovery::Pool::default(),
-                challenges: RateLimit::hidden(config.challenge_acks_per_second, keys[4]),
+                challenges: RateLimit::hidden(config.challenge_acks_per_second, keys[3]),
                 out_of_order_ranges: 0,
-                fast_opens: FastOpens::new(keys[5], config.max_fast_open_cookies),
+                fast_opens: FastOpens::new(keys[4], config.max_fast_open_cookies),
                 path_mtus: PathMtus::new(config.max_path_mtus),
                 parts: Vec::new(),
                 config,
@@ -163,8 +170,9 @@ impl Stack {
     ) -> Result<ConnId, ConnectError> {
         //= RFC 9293 MUST-45
         let key = flow(local, remote).ok_or(ConnectError::BadAddress)?;
-        let mut iss = self.isn.generate(now, &key);
-        let occupant = self.flows.get(&key).map(Flow::unpack);
+        let (mut iss, ts_offset) = self.isn.begin(now, &key);
+        let hash = self.flows.hash(&key);
+        let occupant = self.flows.get_hashed(&key, hash).map(Flow::unpack);
         if let Some(occupant) = occupant {
             let Flow::TimeWait(index) = occupant else {
                 return Err(ConnectError::AddressInUse);
@@ -181,9 +189,8 @@ impl Stack {
             self.time_wait.remove(index);
             self.common.counters.time_wait_reused += 1;
         }
-        let ts_offset = self.ts_offset(&key);
         let c = Connection::active(now, key, iss, ts_offset, options, &self.common.config);
-        let id = self.add_connection(now, c);
+        let id = self.add_connection(now, hash, c);
         self.common.counters.active_opens += 1;
         self.settle(id);
         Ok(id)
@@ -229,7 +236,15 @@ impl Stack {
     }
 
     /// The next event. See [`Event`] for why the list cannot overflow.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
+        if self.lists.events.is_empty() {
+            return None;
+        }
+        self.next_event()
+    }
+
+    fn next_event(&mut self) -> Option<Event> {
         loop {
             match self.lists.events.pop_front()? {
                 Note::Released(id) => {
@@ -272,10 +287,6 @@ impl Stack {
             self.settle_over(now, id);
         }
         Some(result)
-    }
-
-    fn ts_offset(&self, key: &FlowKey) -> u32 {
-        self.ts_offsets.hash(key) as u32
     }
 }
 

@@ -60,7 +60,7 @@ impl Stack {
             .map_err(ImportError::Inconsistent)?;
         c.learn_path_mtu(mtu, now);
         self.common.fast_opens.pending += u32::from(c.fast_open.is_pending());
-        let id = self.add_connection(now, c);
+        let id = self.add_connection(now, self.flows.hash(&key), c);
         self.orphans += u32::from(orphan);
         self.settle(id);
         Ok(id)

@@ -3,7 +3,7 @@
 use super::Stack;
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::info::ConnInfo;
+use crate::info::{ConnInfo, PairInfo, State};
 use crate::{ConnId, Instant};
 
 impl Stack {
@@ -68,6 +68,33 @@ impl Stack {
     #[must_use]
     pub fn time_wait_count(&self) -> u32 {
         self.time_wait.len()
+    }
+
+    /// Slots of half-open connections: each is at a number below.
+    #[must_use]
+    pub fn half_open_slots(&self) -> u32 {
+        self.half_opens.slots()
+    }
+
+    /// The half-open connection in a slot.
+    #[must_use]
+    pub fn half_open_at(&self, now: Instant, slot: u32) -> Option<PairInfo> {
+        let (half, retries, left) = self.half_opens.at(slot, now)?;
+        let key = &half.handshake.key;
+        Some(PairInfo::new(State::SynReceived, key, retries, left))
+    }
+
+    /// Slots of pairs in TIME-WAIT: each is at a number below.
+    #[must_use]
+    pub fn time_wait_slots(&self) -> u32 {
+        self.time_wait.slots()
+    }
+
+    /// The pair in TIME-WAIT in a slot.
+    #[must_use]
+    pub fn time_wait_at(&self, now: Instant, slot: u32) -> Option<PairInfo> {
+        let (pair, left) = self.time_wait.at(slot, now)?;
+        Some(PairInfo::new(State::TimeWait, &pair.key, 0, left))
     }
 
     /// How many flows are looked up by a segment that arrives: connections, half-open ones and pairs

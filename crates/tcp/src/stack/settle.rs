@@ -57,7 +57,7 @@ impl Stack {
     fn release(&mut self, id: ConnId) {
         // The slot is filled again when the owner has heard of its release: who keeps memory by
         // slot has then let go of this connection's.
-        if self.connections.vacate(id.index).is_some() {
+        if self.connections.vacate(id.index) {
             self.orphans -= 1;
             self.lists.wheel.cancel(id.index);
             self.lists.events.push_back(Note::Released(id));
@@ -85,7 +85,13 @@ impl Stack {
             self.common.counters.time_wait_recycled += 1;
         }
         let slot = self.time_wait.insert(now, pair);
-        self.flows.insert(key, Flow::TimeWait(slot).pack());
+        let hash = if self.recent.index == index {
+            self.recent.hash
+        } else {
+            self.flows.hash(&key)
+        };
+        self.flows
+            .insert_hashed(key, hash, Flow::TimeWait(slot).pack());
         self.common.counters.time_waits += 1;
         if owes_ack {
             let link = None;
