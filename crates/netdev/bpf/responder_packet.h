@@ -6,6 +6,7 @@
 #define RESPONDER_PACKET_H
 
 #include "responder.h"
+#include "siphash.h"
 
 #define ETHERNET 14
 #define TAG 4
@@ -231,41 +232,6 @@ static __always_inline int read_segment(struct work *work, const struct config *
 	}
 	return 0;
 }
-
-#define ROTATE(WORD, BITS) ((WORD) << (BITS) | (WORD) >> (64 - (BITS)))
-#define SIP_ROUND                                                                                  \
-	do {                                                                                       \
-		v0 += v1;                                                                          \
-		v1 = ROTATE(v1, 13) ^ v0;                                                          \
-		v0 = ROTATE(v0, 32);                                                               \
-		v2 += v3;                                                                          \
-		v3 = ROTATE(v3, 16) ^ v2;                                                          \
-		v0 += v3;                                                                          \
-		v3 = ROTATE(v3, 21) ^ v0;                                                          \
-		v2 += v1;                                                                          \
-		v1 = ROTATE(v1, 17) ^ v2;                                                          \
-		v2 = ROTATE(v2, 32);                                                               \
-	} while (0)
-#define SIP_WORD(WORD)                                                                             \
-	do {                                                                                       \
-		__u64 word = (WORD);                                                               \
-		v3 ^= word;                                                                        \
-		SIP_ROUND;                                                                         \
-		v0 ^= word;                                                                        \
-	} while (0)
-
-#define SIP_BEGIN(KEY)                                                                             \
-	__u64 v0 = (KEY)[0] ^ 0x736f6d6570736575ULL;                                               \
-	__u64 v1 = (KEY)[1] ^ 0x646f72616e646f6dULL;                                               \
-	__u64 v2 = (KEY)[0] ^ 0x6c7967656e657261ULL;                                               \
-	__u64 v3 = (KEY)[1] ^ 0x7465646279746573ULL
-#define SIP_END                                                                                    \
-	do {                                                                                       \
-		v2 ^= 0xff;                                                                        \
-		SIP_ROUND;                                                                         \
-		SIP_ROUND;                                                                         \
-		SIP_ROUND;                                                                         \
-	} while (0)
 
 /* SipHash-1-3 of our port, the client's (`ports`, in this order in memory), our address, the
  * client's: as wire::flow::FlowHasher. */

@@ -4,13 +4,14 @@
  *
  * The engine shares the interface and its addresses with the kernel. A frame is the engine's if it
  * is a TCP segment to an endpoint (VLAN, address, port) that the engine asked for, or an ICMP error
- * about one that was sent from there; everything else goes on to the kernel, and so does whatever this program does not understand: a frame too many
- * in the kernel is answered there, one too many in the engine is lost to everybody else.
+ * about one that was sent from there; everything else goes on to the kernel, and so does whatever this
+ * program does not understand: a frame too many in the kernel is answered there, one too many in the
+ * engine is lost to everybody else.
  *
- * An endpoint can be mixed: connections that the kernel already has there stay the kernel's. When
- * the engine leaves an endpoint it is closing: new connections are the kernel's, too. While the
- * engine does not come back for what it was given, an endpoint becomes mixed, and new connections
- * are the kernel's.
+ * An endpoint can be mixed: connections that the kernel already has there stay the kernel's. It can be
+ * shared: new connections are divided, too (steering_shared.h). When the engine leaves an endpoint it is
+ * closing: new connections are the kernel's. While the engine does not come back for what it was given,
+ * an endpoint becomes mixed, and new connections are the kernel's.
  *
  * Every frame is counted once, by the reason for what became of it.
  */
@@ -63,6 +64,8 @@ enum reason {
 	REASON_NO_RECEIVER,
 	REASON_NO_RESPONDER,
 	REASON_STALE,
+	REASON_SHARE,
+	REASON_FORGOTTEN,
 	REASONS,
 };
 
@@ -75,6 +78,8 @@ enum action {
 #define FLAG_MIXED 1
 /* New connections are the kernel's. */
 #define FLAG_CLOSING 2
+/* New connections are divided by the share. */
+#define FLAG_SHARED 4
 
 /* A local endpoint. IPv4 addresses are in the last four bytes, after ::ffff (RFC 4291, 2.5.5.2). */
 struct endpoint {
@@ -89,7 +94,12 @@ struct endpoint {
 struct treatment {
 	__u8 action;
 	__u8 flags;
-	__u16 zero;
+	/* Of a shared endpoint: where its load is counted. */
+	__u16 slot;
+	/* Of a shared endpoint: how many of SHARE_ALL hashes are the engine's. */
+	__u32 share;
+	/* Another one whenever it begins to be shared. */
+	__u32 epoch;
 };
 
 struct {
@@ -215,21 +225,32 @@ static __always_inline int is_stale(void)
 	return since > WAITS_NOBODY && (__s64)(bpf_ktime_get_ns() - since) > STALE_NS;
 }
 
+/* The state of the socket to which the kernel would give a segment with this 4-tuple; 0 if there is none. */
+static __always_inline int kernel_state(struct xdp_md *context, struct bpf_sock_tuple *tuple,
+					__u32 size)
+{
+	struct bpf_sock *sock;
+	int state;
+
+	sock = bpf_skc_lookup_tcp(context, tuple, size, BPF_F_CURRENT_NETNS, 0);
+	if (!sock)
+		return 0;
+	state = sock->state;
+	bpf_sk_release(sock);
+	return state;
+}
+
 /* Whether the kernel has a connection with this 4-tuple: established, closing, half open or in
  * TIME-WAIT. Its listening socket is not one. */
 static __always_inline int kernel_has(struct xdp_md *context, struct bpf_sock_tuple *tuple,
 				      __u32 size)
 {
-	struct bpf_sock *sock;
-	int connection;
+	int state = kernel_state(context, tuple, size);
 
-	sock = bpf_skc_lookup_tcp(context, tuple, size, BPF_F_CURRENT_NETNS, 0);
-	if (!sock)
-		return 0;
-	connection = sock->state != BPF_TCP_LISTEN;
-	bpf_sk_release(sock);
-	return connection;
+	return state && state != BPF_TCP_LISTEN;
 }
+
+#include "steering_shared.h"
 
 /* The ports of a tuple whose addresses have been read. */
 static __always_inline void set_ports(struct bpf_sock_tuple *tuple, int type,
@@ -289,8 +310,9 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 	struct treatment *treatment;
 	struct upper upper = {};
 	struct segment segment = {};
+	union flow_key key = {};
 	__u32 tuple_size;
-	int type, failed;
+	int type, failed, verdict;
 	__u64 generation;
 
 	/* Before the endpoint is looked up: if it goes meanwhile, what is found is not valid. */
@@ -334,7 +356,13 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 	if (treatment->flags & FLAG_CLOSING && segment.opens)
 		return to_kernel(REASON_CLOSING);
 
-	if (segment.opens && treatment->action == ACTION_ENGINE && is_stale()) {
+	if (treatment->flags & FLAG_SHARED) {
+		set_ports(&tuple, type, &segment);
+		set_key(&key, &endpoint, &tuple, type, &segment);
+		verdict = shared(context, treatment, &key, &tuple, tuple_size, &segment);
+		if (verdict >= 0)
+			return verdict;
+	} else if (segment.opens && treatment->action == ACTION_ENGINE && is_stale()) {
 		/* What follows on this connection is the kernel's, too. */
 		treatment->flags |= FLAG_MIXED;
 		return to_kernel(REASON_STALE);
@@ -373,7 +401,10 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 	 * the engine's, which is about to serve the queue if it is new. The kernel would end the
 	 * connection; who hears nothing sends again. */
 	if (segment.opens) {
-		treatment->flags |= FLAG_MIXED;
+		if (treatment->flags & FLAG_SHARED)
+			remember(&key, treatment, OWNER_KERNEL, PHASE_OPENING);
+		else
+			treatment->flags |= FLAG_MIXED;
 		return to_kernel(REASON_NO_RECEIVER);
 	}
 	set_ports(&tuple, type, &segment);

@@ -175,6 +175,10 @@ struct segment {
 	__be16 dest;
 	/* SYN without ACK. */
 	__u8 opens;
+	/* FIN or RST. */
+	__u8 ends;
+	/* It carries bytes. */
+	__u8 data;
 	/* An ICMP error quotes it. */
 	__u8 quoted;
 };
@@ -202,6 +206,8 @@ static __always_inline int read_tcp(struct cursor *cursor, struct upper *upper,
 	segment->source = tcp->source;
 	segment->dest = tcp->dest;
 	segment->opens = tcp->syn && !tcp->ack;
+	segment->ends = tcp->fin || tcp->rst;
+	segment->data = upper->length > tcp->doff * 4;
 	return 0;
 }
 

@@ -5,9 +5,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use aya::Ebpf;
 use aya::maps::{Map, MapData, PerCpuArray};
 use aya::programs::{Program, loaded_programs};
+use aya::{Ebpf, EbpfError};
 
 use crate::steering::{SteeringError, load_error};
 
@@ -44,9 +44,12 @@ pub struct Verdicts {
 #[derive(Debug, thiserror::Error)]
 pub enum DiverterError {
     /// The file cannot be read.
-    #[error("cannot read {0}: {1}")]
-    File(String, io::Error),
-    /// It is no object, or the kernel does not take it.
+    #[error("cannot read it: {0}")]
+    File(io::Error),
+    /// It is no object.
+    #[error("it is no object of clang's (clang -O2 -g --target=bpf -c FILE.c): {0}")]
+    NoObject(String),
+    /// The kernel does not take it.
     #[error("the kernel does not take it: {0}")]
     Refused(String),
     /// Not allowed.
@@ -63,9 +66,11 @@ impl Diverter {
     /// # Errors
     /// [`DiverterError`].
     pub fn load(path: &Path, name: Option<&str>) -> Result<Self, DiverterError> {
-        let bytes = std::fs::read(path)
-            .map_err(|error| DiverterError::File(path.display().to_string(), error))?;
-        let mut object = Ebpf::load(&bytes).map_err(|error| refused(&error))?;
+        let bytes = std::fs::read(path).map_err(DiverterError::File)?;
+        let mut object = Ebpf::load(&bytes).map_err(|error| match error {
+            EbpfError::ParseError(_) => DiverterError::NoObject(crate::steering::chain(&error)),
+            error => refused(&error),
+        })?;
         let programs = object.programs();
         let xdp = programs.filter(|(_, program)| matches!(program, Program::Xdp(_)));
         let names: Vec<String> = xdp.map(|(name, _)| name.to_owned()).collect();

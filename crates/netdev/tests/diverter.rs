@@ -141,7 +141,7 @@ fn what_cannot_be_called_is_refused() {
             .to_string()
     };
     assert!(said(Path::new("/nowhere"), None).contains("cannot read"));
-    assert!(said(Path::new("/bin/true"), None).contains("does not take it"));
+    assert!(said(Path::new("/bin/true"), None).contains("no object of clang"));
     let Some(object) = example("two", &ECHO.replace("char LICENSE", "SEC(\"xdp\") int second(struct xdp_md *context)\n{\n\treturn context ? XDP_PASS : XDP_DROP;\n}\nchar LICENSE"))
     else {
         return;

@@ -17,6 +17,16 @@ pub const MAX_ENDPOINTS: u32 = 65_536;
 /// Receive queues of an interface that can be connected: 0 up to, not including, this.
 pub const MAX_QUEUES: u32 = 256;
 
+/// All of a [share](Share::Shared).
+pub const SHARE_ALL: u32 = 65_536;
+
+/// Numbers under which [loads](super::Loads) are counted: 0 up to, not including, this.
+pub const MAX_SLOTS: u16 = 1024;
+
+/// Connections to [shared](Share::Shared) endpoints that are remembered. With more than these, what is not
+/// remembered is looked up in the kernel's tables.
+pub const MAX_FLOWS: u32 = 65_536;
+
 /// `IPPROTO_TCP`.
 const TCP: u8 = 6;
 
@@ -108,6 +118,15 @@ pub enum Share {
     /// Every segment but those of connections that the kernel has there: established, half open,
     /// closing or in TIME-WAIT. (Not those that the kernel would only recognise by a SYN cookie.)
     Mixed,
+    /// New connections are divided by a keyed hash of their 4-tuples. A connection stays whose it is, also
+    /// when the share changes, and a SYN that is sent again goes where the first went.
+    Shared {
+        /// So many of [`SHARE_ALL`] are the engine's; more than all are all.
+        share: u32,
+        /// Where what comes is [counted](super::Loads), below [`MAX_SLOTS`]: with everything else that has
+        /// this number.
+        slot: u16,
+    },
     /// As [`Mixed`](Self::Mixed), and new connections are the kernel's: for an endpoint whose
     /// listener is gone while some of its connections are not.
     Closing,
@@ -119,26 +138,34 @@ pub enum Share {
 pub(super) struct Treatment {
     action: u8,
     flags: u8,
-    zero: u16,
+    slot: u16,
+    share: u32,
+    epoch: u32,
 }
 
-// SAFETY: integers only, 4 bytes without padding.
+// SAFETY: integers only, 12 bytes without padding.
 unsafe impl aya::Pod for Treatment {}
-const _: () = assert!(size_of::<Treatment>() == 4);
+const _: () = assert!(size_of::<Treatment>() == 12);
 
 impl Treatment {
     const MIXED: u8 = 1;
     const CLOSING: u8 = 2;
+    const SHARED: u8 = 4;
 
-    pub(super) const fn new(action: Action, share: Share) -> Self {
+    /// Of an endpoint that has this epoch, if it is [shared](Share::Shared).
+    pub(super) const fn new(action: Action, share: Share, epoch: u32) -> Self {
+        let (flags, share, slot) = match share {
+            Share::All => (0, 0, 0),
+            Share::Mixed => (Self::MIXED, 0, 0),
+            Share::Shared { share, slot } => (Self::SHARED, share, slot),
+            Share::Closing => (Self::MIXED | Self::CLOSING, 0, 0),
+        };
         Self {
             action: action as u8,
-            flags: match share {
-                Share::All => 0,
-                Share::Mixed => Self::MIXED,
-                Share::Closing => Self::MIXED | Self::CLOSING,
-            },
-            zero: 0,
+            flags,
+            slot,
+            share,
+            epoch,
         }
     }
 }
@@ -264,6 +291,11 @@ reasons! {
     NoResponder = "kernel_no_responder",
     /// To the kernel: a new connection, while the engine leaves frames waiting.
     Stale = "kernel_engine_stale",
+    /// To the kernel: of a connection to a shared endpoint that its SYN gave to the kernel.
+    Shared = "kernel_share",
+    /// To the kernel: it has the connection, of which the table of shared endpoints does not know: it is full, or
+    /// the connection is older than the sharing.
+    Forgotten = "kernel_forgotten",
 }
 
 impl Reason {

@@ -15,6 +15,7 @@ mod hint;
 mod layout;
 mod owner;
 mod responders;
+mod shared;
 mod watch;
 
 use std::collections::HashSet;
@@ -23,11 +24,15 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, XskMap};
 use aya::programs::{TestRun, TestRunOptions, Xdp};
-use aya::{Ebpf, include_bytes_aligned};
+use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 
 pub use error::SteeringError;
-pub use layout::{Action, Counts, Endpoint, MAX_ENDPOINTS, MAX_QUEUES, Reason, Share, Verdict};
+pub use layout::{
+    Action, Counts, Endpoint, MAX_ENDPOINTS, MAX_FLOWS, MAX_QUEUES, MAX_SLOTS, Reason, SHARE_ALL,
+    Share, Verdict,
+};
 pub use owner::ProgramOwner;
+pub use shared::{Load, Loads};
 pub use watch::STALE;
 
 use crate::interface::{Interface, XdpMode};
@@ -63,6 +68,9 @@ pub struct Steering {
     endpoints: HashMap<MapData, EndpointKey, Treatment>,
     /// What is in `endpoints`, so that a mistake of the caller is told from one of the kernel.
     present: HashSet<Endpoint>,
+    epochs: shared::Epochs,
+    /// What is counted at shared endpoints, until somebody takes it.
+    loads: Option<Loads>,
     sockets: XskMap<MapData>,
     counts: PerCpuArray<MapData, u64>,
     /// What the program remembers of `endpoints`.
@@ -86,10 +94,25 @@ impl Steering {
     /// [`SteeringError::NotPermitted`] without CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; [`SteeringError::Load`]
     /// if the kernel does not take the program.
     pub fn load() -> Result<Self, SteeringError> {
-        let mut object = Ebpf::load(OBJECT).map_err(|error| error::load(&error))?;
+        Self::load_remembering(MAX_FLOWS)
+    }
+
+    /// As [`load`](Self::load), with room for so many connections to [shared](Share::Shared) endpoints.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_remembering(flows: u32) -> Result<Self, SteeringError> {
+        let secret = shared::secret();
+        let mut object = EbpfLoader::new()
+            .override_global(shared::SECRET, &secret, true)
+            .map_max_entries(shared::FLOWS, flows)
+            .load(OBJECT)
+            .map_err(|error| error::load(&error))?;
         let endpoints = take_map(&mut object, "endpoints", HashMap::try_from)?;
         let sockets = take_map(&mut object, "sockets", XskMap::try_from)?;
         let counts = take_map(&mut object, "counts", PerCpuArray::try_from)?;
+        let loads = take_map(&mut object, shared::LOADS, PerCpuArray::try_from)?;
+        let loads = Loads::of(loads);
         let hint = Hint::new(take_map(&mut object, "hints", Array::try_from)?)?;
         let responders = take_map(&mut object, "responders", responders::of_map)?;
         let diverters = take_map(&mut object, "diverters", responders::of_map)?;
@@ -103,6 +126,8 @@ impl Steering {
             object,
             endpoints,
             present: HashSet::new(),
+            epochs: shared::Epochs::default(),
+            loads: Some(loads),
             sockets,
             counts,
             hint,
@@ -201,7 +226,8 @@ impl Steering {
         if !self.present.contains(&endpoint) && self.present.len() >= MAX_ENDPOINTS as usize {
             return Err(SteeringError::Full);
         }
-        let treatment = Treatment::new(Action::Engine, share);
+        let epoch = self.epochs.of(endpoint, share);
+        let treatment = Treatment::new(Action::Engine, share, epoch);
         self.endpoints.insert(endpoint.key(), treatment, 0)?;
         self.present.insert(endpoint);
         self.hint.forget()
@@ -226,6 +252,7 @@ impl Steering {
         if !self.present.remove(&endpoint) {
             return Err(SteeringError::NotSteered(endpoint));
         }
+        self.epochs.end(endpoint);
         self.endpoints.remove(&endpoint.key())?;
         self.hint.forget()
     }
@@ -246,6 +273,11 @@ impl Steering {
             counts.set(*reason, per_cpu.iter().sum());
         }
         Ok(counts)
+    }
+
+    /// What is counted at shared endpoints, for whoever is to read it: the first who asks.
+    pub fn take_loads(&mut self) -> Option<Loads> {
+        self.loads.take()
     }
 
     /// Runs the program over one frame, as if it had arrived on `queue` of an interface of the

@@ -48,7 +48,7 @@ impl Steering {
         if self.present.len() >= MAX_ENDPOINTS as usize {
             return Err(SteeringError::Full);
         }
-        let treatment = Treatment::new(Action::Responder, Share::All);
+        let treatment = Treatment::new(Action::Responder, Share::All, 0);
         self.endpoints.insert(endpoint.key(), treatment, 0)?;
         self.present.insert(endpoint);
         Ok(())

@@ -30,14 +30,25 @@ pub struct Bench {
 impl Bench {
     /// One that steers [`PORT`] of these addresses.
     pub fn of(addresses: &[IpAddr]) -> Self {
-        let mut steering = Steering::load().expect("the program loads");
-        let socket = unbound_socket();
-        steering.connect_queue(0, &socket).expect("connect");
+        let mut bench = Self::with(Steering::load().expect("the program loads"));
         for address in addresses {
-            steering
+            bench
+                .steering
                 .add_port(Endpoint::new(*address, PORT), Share::All)
                 .expect("add_port");
         }
+        bench
+    }
+
+    /// One that steers nothing, and remembers so many connections.
+    #[allow(dead_code, reason = "not every test binary shares endpoints")]
+    pub fn remembering(flows: u32) -> Self {
+        Self::with(Steering::load_remembering(flows).expect("the program loads"))
+    }
+
+    fn with(mut steering: Steering) -> Self {
+        let socket = unbound_socket();
+        steering.connect_queue(0, &socket).expect("connect");
         Self {
             steering,
             _socket: socket,
