@@ -69,7 +69,7 @@ impl Growing {
             }
         };
         let is_up = |_| world.is_reached(Self::address());
-        let process = prepared.start(program, outboard, core, is_up)?;
+        let process = prepared.start(program, outboard, core, PORT, is_up)?;
         Ok(Self { process, report })
     }
 

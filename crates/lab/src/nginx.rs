@@ -38,13 +38,38 @@ impl Nginx {
         site: &Path,
         core: Option<usize>,
     ) -> Result<Self> {
-        let prepared = Prepared::new(world, "nginx", |directory| Ok(configure(directory, site)))?;
+        Self::start_on(world, outboard, site, core, PORT)
+    }
+
+    /// As [`start`](Self::start), where the kernel likes, at another port.
+    pub fn start_at(
+        world: &World,
+        outboard: Option<&Outboard>,
+        site: &Path,
+        port: u16,
+    ) -> Result<Self> {
+        Self::start_on(world, outboard, site, None, port)
+    }
+
+    fn start_on(
+        world: &World,
+        outboard: Option<&Outboard>,
+        site: &Path,
+        core: Option<usize>,
+        port: u16,
+    ) -> Result<Self> {
+        let prepared = Prepared::new(world, &format!("nginx-{port}"), |directory| {
+            Ok(configure(directory, site, port))
+        })?;
         let program = match outboard {
             Some(outboard) => outboard.on_engine(world, &prepared.nginx),
             None => world.program(Side::Server, &prepared.nginx),
         };
-        let is_up = |pid| !sampler::children(pid).is_empty() && world.is_reached(Self::address());
-        let master = prepared.start(program, outboard, core, is_up)?;
+        let is_up = |pid| {
+            !sampler::children(pid).is_empty()
+                && world.is_reached((Side::Server.ipv4(), port).into())
+        };
+        let master = prepared.start(program, outboard, core, port, is_up)?;
         let pid = master.id();
         let worker = *sampler::children(pid)
             .first()
@@ -101,7 +126,7 @@ impl Prepared {
     }
 
     /// Starts `program`, which ends with nginx and gets its arguments here, and waits until `is_up` holds of
-    /// its process and, if it is on an engine, that takes its connections.
+    /// its process and, if it is on an engine, that takes its connections at `port`.
     ///
     /// # Errors
     /// It does not start.
@@ -110,6 +135,7 @@ impl Prepared {
         mut program: Program,
         outboard: Option<&Outboard>,
         core: Option<usize>,
+        port: u16,
         is_up: impl Fn(u32) -> bool,
     ) -> Result<Process> {
         if let Some(core) = core {
@@ -127,7 +153,7 @@ impl Prepared {
         let pid = process.id();
         match outboard {
             Some(outboard) => {
-                outboard.wait_until_taken(&mut process, LIMIT, PORT, || is_up(pid))?;
+                outboard.wait_until_taken(&mut process, LIMIT, port, || is_up(pid))?;
             }
             None => process.wait_until(LIMIT, || is_up(pid))?,
         }
@@ -135,7 +161,7 @@ impl Prepared {
     }
 }
 
-fn configure(directory: &Path, site: &Path) -> String {
+fn configure(directory: &Path, site: &Path, port: u16) -> String {
     let types = Path::new("/etc/nginx/mime.types");
     let include = if types.exists() {
         format!("include {};", types.display())
@@ -159,8 +185,8 @@ http {{
     open_file_cache max=1000 inactive=600s;
     open_file_cache_valid 600s;
     server {{
-        listen 0.0.0.0:{PORT} backlog=4096;
-        listen [::]:{PORT} backlog=4096;
+        listen 0.0.0.0:{port} backlog=4096;
+        listen [::]:{port} backlog=4096;
         root {site};
         location = /64 {{ return 200 \"{BODY_64}\"; }}
     }}

@@ -9,6 +9,7 @@ mod model;
 use fake::{Fake, Fixed, experiment, header, rules, scratch};
 use lab::experiment::analysis::{Outcome, analyse, interval};
 use lab::experiment::bench::{Client, Sample};
+use lab::experiment::declaration::Axis;
 use lab::experiment::surroundings::Conditions;
 use lab::experiment::{Directory, End, Rules, Runner, comparison, report};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -116,6 +117,115 @@ fn the_report_says_what_the_rounds_say() {
         directory.records().len()
     );
     assert_eq!(json["analysis"]["found"][0]["values"]["rate"]["rounds"], 5);
+}
+
+/// The texts of a plot that stand in the middle below a place: their middles, heights and words.
+fn names_below(plot: &str) -> Vec<(f64, f64, String)> {
+    let number = |text: &str, name: &str| -> f64 {
+        let value = text.split(&format!(" {name}=\"")).nth(1).expect(name);
+        value.split('"').next().unwrap().parse().expect("a number")
+    };
+    let texts = plot.split("<text").skip(1);
+    let texts =
+        texts.filter(|text| text.contains("text-anchor=\"middle\"") && !text.contains("rotate"));
+    let of = |text: &str| {
+        let words = text.split('>').nth(1).unwrap().split('<').next().unwrap();
+        (
+            number(text, "x"),
+            number(text, "y"),
+            words.trim().to_owned(),
+        )
+    };
+    let is_said = |(_, _, words): &(f64, f64, String)| !words.is_empty();
+    texts.map(of).filter(is_said).collect()
+}
+
+#[test]
+fn long_names_at_an_axis_do_not_touch_each_other() {
+    let scratch = scratch();
+    let mut header = header(rules());
+    let names = lab::installed::CASES.iter().map(|case| case.name);
+    let names: Vec<&str> = names.collect();
+    header.experiment.axes.push(Axis::of_words("case", &names));
+    let mut of_cases = header.experiment.pictures[0].clone().at("size", "4");
+    of_cases.x = "case".into();
+    of_cases.log_x = false;
+    header.experiment.pictures = vec![of_cases];
+    assert_eq!(header.experiment.mistakes(), Vec::<String>::new());
+    let mut directory = Directory::create(scratch.path(), header).unwrap();
+    run(&mut directory, &mut steady(), &mut Fixed::default());
+    report::write(&directory).unwrap();
+    let plot = std::fs::read_to_string(scratch.path().join("plot-1.svg")).unwrap();
+    let below = names_below(&plot);
+    for name in names {
+        assert_eq!(
+            below.iter().filter(|(_, _, word)| word == name).count(),
+            1,
+            "{name}"
+        );
+    }
+    for (index, (x, y, word)) in below.iter().enumerate() {
+        for (other_x, other_y, other) in &below[index + 1..] {
+            // Letters of 15 pixels are about 7 wide.
+            let room = 3.5 * (word.chars().count() + other.chars().count()) as f64;
+            let apart = (y - other_y).abs() >= 15.0 || (x - other_x).abs() >= room;
+            assert!(apart, "{word:?} and {other:?}: {plot}");
+        }
+    }
+}
+
+#[test]
+fn a_plot_of_one_level_of_an_axis_has_no_lines_of_the_others() {
+    let scratch = scratch();
+    let mut header = header(rules());
+    header
+        .experiment
+        .axes
+        .push(Axis::of_words("where", &["near", "far"]));
+    let all = &header.experiment.pictures[0];
+    let far = all.clone().at("where", "far");
+    header.experiment.pictures.push(far);
+    assert!(header.experiment.mistakes().is_empty());
+    let mut directory = Directory::create(scratch.path(), header).unwrap();
+    run(&mut directory, &mut steady(), &mut Fixed::default());
+    report::write(&directory).unwrap();
+    let plot = |number| {
+        let file = scratch.path().join(format!("plot-{number}.svg"));
+        std::fs::read_to_string(file).unwrap()
+    };
+    for name in ["kernel, near", "kernel, far", "engine, near", "engine, far"] {
+        assert!(plot(1).contains(name), "{name} in {}", plot(1));
+    }
+    let far = plot(2);
+    assert!(far.contains("kernel") && !far.contains("kernel,"), "{far}");
+    // What was measured near would be another line of the same name.
+    let names = far.lines().filter(|line| line.trim() == "kernel");
+    assert_eq!(names.count(), 1, "{far}");
+}
+
+#[test]
+fn every_word_of_an_axis_stands_below_it_once() {
+    let words = ["near", "far", "away", "beyond", "behind", "above", "below"];
+    for count in 1..=words.len() {
+        let scratch = scratch();
+        let mut header = header(rules());
+        let experiment = &mut header.experiment;
+        experiment
+            .axes
+            .push(Axis::of_words("where", &words[..count]));
+        let mut picture = experiment.pictures[0].clone();
+        (picture.x, picture.log_x) = ("where".into(), false);
+        experiment.pictures = vec![picture];
+        assert_eq!(experiment.mistakes(), Vec::<String>::new());
+        let mut directory = Directory::create(scratch.path(), header).unwrap();
+        run(&mut directory, &mut steady(), &mut Fixed::default());
+        report::write(&directory).unwrap();
+        let plot = std::fs::read_to_string(scratch.path().join("plot-1.svg")).unwrap();
+        for word in &words[..count] {
+            let times = plot.lines().filter(|line| line.trim() == *word).count();
+            assert_eq!(times, 1, "{word} of {count} in {plot}");
+        }
+    }
 }
 
 #[test]

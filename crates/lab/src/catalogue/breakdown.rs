@@ -56,12 +56,12 @@ fn declare(extent: Extent) -> Experiment {
         Measure::new(RUN_ENGINE, "%"),
         Measure::new(RATE, "1/s"),
     ]);
-    let picture = |y: &str| Picture {
-        title: format!("{y}, of the core's time (001, figure 1.3)"),
-        x: AXIS.into(),
-        y: y.into(),
-        log_x: false,
-        log_y: false,
+    let picture = |y: &str| {
+        Picture::new(
+            format!("{y}, of the core's time (001, figure 1.3)"),
+            AXIS,
+            y,
+        )
     };
     // Apache there closed each connection; its files are not said.
     let at = CASES.iter().position(|(name, ..)| *name == "16 KB, close");

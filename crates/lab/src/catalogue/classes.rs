@@ -84,13 +84,6 @@ fn declare(_: Extent) -> Experiment {
         Measure::new(GOODPUT, "Mb/s"),
     ];
     measures.extend(SHARES.map(|name| Measure::new(name, "%")));
-    let picture = |title: &str, y: &str, log_y| Picture {
-        title: title.into(),
-        x: CLASS.into(),
-        y: y.into(),
-        log_x: false,
-        log_y,
-    };
     Experiment {
         name: ENTRY.name.into(),
         title: "A full server, by class of file".into(),
@@ -107,19 +100,24 @@ fn declare(_: Extent) -> Experiment {
         subjects: STACKS.map(String::from).to_vec(),
         measures,
         pictures: vec![
-            picture("Connections a minute (003, figure 4-11)", CONNECTIONS, true),
-            picture("Goodput (003, figure 4-12)", GOODPUT, true),
-            picture(
+            Picture::new(
+                "Connections a minute (003, figure 4-11)",
+                CLASS,
+                CONNECTIONS,
+            )
+            .log_y(),
+            Picture::new("Goodput (003, figure 4-12)", CLASS, GOODPUT).log_y(),
+            Picture::new(
                 "Time in softirq (003, figures 4-8 and 4-9)",
+                CLASS,
                 "softirq",
-                false,
             ),
-            picture(
+            Picture::new(
                 "Time in the kernel (003, figures 4-8 and 4-9)",
+                CLASS,
                 "sys",
-                false,
             ),
-            picture("Time in programs (003, figures 4-8 and 4-9)", "usr", false),
+            Picture::new("Time in programs (003, figures 4-8 and 4-9)", CLASS, "usr"),
         ],
         findings: vec![
             saturation("Apache without an engine", [300.0, 100.0, 12.0]),

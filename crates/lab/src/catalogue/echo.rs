@@ -38,13 +38,7 @@ fn declare(_: Extent) -> Experiment {
         axes: vec![Axis::of_words(AXIS, &CORES.map(|(name, _)| name))],
         subjects: STACKS.map(String::from).to_vec(),
         measures: vec![Measure::new(MEDIAN, "µs"), Measure::new(HIGH, "µs")],
-        pictures: vec![Picture {
-            title: "Round trip of 64 bytes".into(),
-            x: AXIS.into(),
-            y: MEDIAN.into(),
-            log_x: false,
-            log_y: false,
-        }],
+        pictures: vec![Picture::new("Round trip of 64 bytes", AXIS, MEDIAN)],
         findings: Vec::new(),
         model: None,
         claims: vec![Claim {

@@ -84,13 +84,6 @@ fn declare(extent: Extent) -> Experiment {
         at: vec![(ATTACK.into(), attack.into()), (RATE.into(), most.clone())],
         ratio: Bound::AtLeast(1.0),
     };
-    let picture = |title: &str, y: &str, log_y| Picture {
-        title: title.into(),
-        x: RATE.into(),
-        y: y.into(),
-        log_x: true,
-        log_y,
-    };
     Experiment {
         name: ENTRY.name.into(),
         title: "Clients during attacks".into(),
@@ -111,10 +104,10 @@ fn declare(extent: Extent) -> Experiment {
         subjects: STACKS.map(String::from).to_vec(),
         measures,
         pictures: vec![
-            picture("Clients served a second", SERVED, true),
-            picture("A client's time, median", MEDIAN, true),
-            picture("Clients not served", NOT_SERVED, false),
-            picture("What the attack sent", SENT, true),
+            Picture::new("Clients served a second", RATE, SERVED).log_x().log_y(),
+            Picture::new("A client's time, median", RATE, MEDIAN).log_x().log_y(),
+            Picture::new("Clients not served", RATE, NOT_SERVED).log_x(),
+            Picture::new("What the attack sent", RATE, SENT).log_x().log_y(),
         ],
         findings: Vec::new(),
         model: None,

@@ -70,13 +70,7 @@ fn declare(extent: Extent) -> Experiment {
         at: vec![(REQUESTS.into(), last_level.clone())],
         ratio,
     };
-    let picture = |title: &str, y: &str| Picture {
-        title: title.into(),
-        x: REQUESTS.into(),
-        y: y.into(),
-        log_x: false,
-        log_y: false,
-    };
+    let picture = |title: &str, y: &str| Picture::new(title, REQUESTS, y);
     Experiment {
         name: ENTRY.name.into(),
         title: "Memory of a server that grows, with a guard and without".into(),

@@ -52,13 +52,8 @@ fn declare(_: Extent) -> Experiment {
         .map(|known| Measure::new(known.name, &unit(known.unit)))
         .collect();
     measures.sort_by_key(|measure| measure.name != FIRST);
-    let picture = |y: &str| Picture {
-        title: format!("{y}, nothing pinned, nothing set"),
-        x: CASE.into(),
-        y: y.into(),
-        log_x: false,
-        log_y: true,
-    };
+    let picture =
+        |y: &str| Picture::new(format!("{y}, nothing pinned, nothing set"), CASE, y).log_y();
     Experiment {
         name: ENTRY.name.into(),
         title: "As installed: nothing pinned, nothing set".into(),

@@ -40,13 +40,6 @@ fn declare(extent: Extent) -> Experiment {
     };
     let mut measures = vec![Measure::new(THROUGHPUT, "Mb/s"), Measure::new(BUSY, "%")];
     measures.extend(SHARES.map(|name| Measure::new(name, "%")));
-    let picture = |title: &str, y: &str, log_y| Picture {
-        title: title.into(),
-        x: RATE.into(),
-        y: y.into(),
-        log_x: false,
-        log_y,
-    };
     let finding = |name: &str, measure: &str, place: &str, column: [f64; 10]| Finding {
         name: name.into(),
         axis: RATE.into(),
@@ -74,11 +67,11 @@ fn declare(extent: Extent) -> Experiment {
         subjects: STACKS.map(String::from).to_vec(),
         measures,
         pictures: vec![
-            picture("Throughput (000, figures 6.8 and 6.10)", THROUGHPUT, true),
-            picture("The server's core (000, figure 6.8)", BUSY, false),
-            picture("Time in softirq (000, figure 6.9)", "softirq", false),
-            picture("Time in the kernel (000, figure 6.9)", "sys", false),
-            picture("Time in programs (000, figure 6.9)", "usr", false),
+            Picture::new("Throughput (000, figures 6.8 and 6.10)", RATE, THROUGHPUT).log_y(),
+            Picture::new("The server's core (000, figure 6.8)", RATE, BUSY),
+            Picture::new("Time in softirq (000, figure 6.9)", RATE, "softirq"),
+            Picture::new("Time in the kernel (000, figure 6.9)", RATE, "sys"),
+            Picture::new("Time in programs (000, figure 6.9)", RATE, "usr"),
         ],
         findings: vec![
             finding(

@@ -101,25 +101,20 @@ fn declare(kind: Kind, extent: Extent) -> Experiment {
     if kind == Kind::Throughput {
         measures.push(Measure::new(CPU, "%"));
     }
-    let mut pictures = vec![Picture {
-        title: match kind {
-            Kind::Latency => "One-way latency by size (002, graph 4.1.1)",
-            Kind::Throughput => "Throughput by size (002, graph 4.2.3)",
-        }
-        .into(),
-        x: SIZE.into(),
-        y: measure.into(),
-        log_x: true,
-        log_y: true,
-    }];
+    let mut pictures = vec![
+        Picture::new(
+            match kind {
+                Kind::Latency => "One-way latency by size (002, graph 4.1.1)",
+                Kind::Throughput => "Throughput by size (002, graph 4.2.3)",
+            },
+            SIZE,
+            measure,
+        )
+        .log_x()
+        .log_y(),
+    ];
     if kind == Kind::Throughput {
-        pictures.push(Picture {
-            title: "CPU by size (002, graph 4.2.3)".into(),
-            x: SIZE.into(),
-            y: CPU.into(),
-            log_x: true,
-            log_y: false,
-        });
+        pictures.push(Picture::new("CPU by size (002, graph 4.2.3)", SIZE, CPU).log_x());
     }
     Experiment {
         name: entry.name.into(),

@@ -4,6 +4,7 @@ mod bed;
 mod breakdown;
 mod classes;
 mod echo;
+mod fairness;
 mod flood;
 mod goodput;
 mod guard;
@@ -74,7 +75,10 @@ pub const ALL: &[Entry] = &[
     respond::ENTRY,
     stateless::ENTRY,
     flood::ENTRY,
-    goodput::ENTRY,
+    goodput::LOSSES,
+    goodput::ROUND_TRIPS,
+    goodput::BANDWIDTHS,
+    fairness::ENTRY,
     installed::ENTRY,
 ];
 

@@ -98,13 +98,7 @@ fn declare(extent: Extent) -> Experiment {
             Measure::new(RATE, "1/s"),
             Measure::new(HIGH, "ms"),
         ],
-        pictures: vec![Picture {
-            title: "Requests a second by load".into(),
-            x: LOAD.into(),
-            y: RATE.into(),
-            log_x: false,
-            log_y: true,
-        }],
+        pictures: vec![Picture::new("Requests a second by load", LOAD, RATE).log_y()],
         findings: Vec::<Finding>::new(),
         claims: vec![
             claim(

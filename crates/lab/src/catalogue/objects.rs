@@ -78,13 +78,7 @@ fn declare(extent: Extent) -> Experiment {
             Measure::new(RATE, "1/s"),
             Measure::new("CPU of the machine", "µs"),
         ],
-        pictures: vec![Picture {
-            title: "Requests a second by object size (004)".into(),
-            x: SIZE.into(),
-            y: RATE.into(),
-            log_x: false,
-            log_y: true,
-        }],
+        pictures: vec![Picture::new("Requests a second by object size (004)", SIZE, RATE).log_y()],
         findings: vec![Finding {
             name: "in the driver there, keep-alive, one core at 1.33 GHz".into(),
             axis: SIZE.into(),

@@ -50,13 +50,6 @@ fn declare(extent: Extent) -> Experiment {
         Extent::Full => SOURCES.into_iter().chain(TODAYS).collect(),
         Extent::Quick => vec![100.0, 2_000.0, 8_000.0],
     };
-    let picture = |title: &str, y: &str, log_y| Picture {
-        title: title.into(),
-        x: RATE.into(),
-        y: y.into(),
-        log_x: true,
-        log_y,
-    };
     let mut measures = vec![
         Measure::new(REPLIES, "1/s"),
         Measure::new(TIME, "ms"),
@@ -85,10 +78,16 @@ fn declare(extent: Extent) -> Experiment {
         subjects: STACKS.map(String::from).to_vec(),
         measures,
         pictures: vec![
-            picture("Replies a second (000, figure 6.3)", REPLIES, true),
-            picture("Response time (000, figure 6.5)", TIME, true),
-            picture("Errors (000, figure 6.4)", ERRORS, false),
-            picture("Bytes on the wire (000, figure 6.7)", BYTES, true),
+            Picture::new("Replies a second (000, figure 6.3)", RATE, REPLIES)
+                .log_x()
+                .log_y(),
+            Picture::new("Response time (000, figure 6.5)", RATE, TIME)
+                .log_x()
+                .log_y(),
+            Picture::new("Errors (000, figure 6.4)", RATE, ERRORS).log_x(),
+            Picture::new("Bytes on the wire (000, figure 6.7)", RATE, BYTES)
+                .log_x()
+                .log_y(),
         ],
         findings: findings(),
         model: None,

@@ -65,13 +65,11 @@ fn declare(_: Extent) -> Experiment {
             Measure::new(RUN, "ns"),
             Measure::new(PASSING, "ns"),
         ],
-        pictures: vec![Picture {
-            title: "Requests a second, 64 bytes (004)".into(),
-            x: MODE.into(),
-            y: RATE.into(),
-            log_x: false,
-            log_y: false,
-        }],
+        pictures: vec![Picture::new(
+            "Requests a second, 64 bytes (004)",
+            MODE,
+            RATE,
+        )],
         findings: vec![finding(
             "in the driver there, keep-alive",
             564_000.0,

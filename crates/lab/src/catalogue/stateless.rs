@@ -55,13 +55,7 @@ fn declare(_: Extent) -> Experiment {
             Measure::new(CONNECTIONS, "1/s"),
             Measure::new(ERRORS, "1/s"),
         ],
-        pictures: vec![Picture {
-            title: "Requests a second, 64 bytes".into(),
-            x: MODE.into(),
-            y: REQUESTS.into(),
-            log_x: false,
-            log_y: false,
-        }],
+        pictures: vec![Picture::new("Requests a second, 64 bytes", MODE, REQUESTS)],
         findings: Vec::new(),
         model: None,
         claims: vec![Claim {

@@ -91,13 +91,6 @@ fn declare(extent: Extent) -> Experiment {
     let mut measures = vec![Measure::new(THROUGHPUT, "req/s")];
     measures.extend([SERVER_CPU, ENGINE_CPU, MACHINE_CPU].map(|name| Measure::new(name, "µs")));
     measures.extend(LATENCIES.map(|(name, _)| Measure::new(name, "µs")));
-    let picture = |title: &str, y: &str, log_y| Picture {
-        title: title.into(),
-        x: AXIS.into(),
-        y: y.into(),
-        log_x: false,
-        log_y,
-    };
     let goal = |says: &str, measure: &str, case: &Case, ratio| Claim {
         says: says.into(),
         citation: Citation::goal(),
@@ -148,9 +141,9 @@ fn declare(extent: Extent) -> Experiment {
         subjects: STACKS.map(String::from).to_vec(),
         measures,
         pictures: vec![
-            picture("Requests a second", THROUGHPUT, true),
-            picture("CPU time of the server for a request", SERVER_CPU, false),
-            picture("Latency at a fixed rate", MEDIAN, true),
+            Picture::new("Requests a second", AXIS, THROUGHPUT).log_y(),
+            Picture::new("CPU time of the server for a request", AXIS, SERVER_CPU),
+            Picture::new("Latency at a fixed rate", AXIS, MEDIAN).log_y(),
         ],
         findings: Vec::new(),
         model: None,

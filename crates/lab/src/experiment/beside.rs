@@ -84,13 +84,11 @@ pub fn parts(experiment: &Experiment, curves: &[Curve]) -> Result<Vec<Part>> {
     for (number, others) in groups.into_iter().enumerate() {
         let of: Vec<&Curve> = curves.iter().filter(|c| c.others == *others).collect();
         for (measure, what) in [(&model.utilisation, "utilisation"), (&model.delay, "delay")] {
-            let picture = Picture {
-                title: format!("{}: {measure}, model and measured", others.join(", ")),
-                x: "requests".into(),
-                y: measure.clone(),
-                log_x: false,
-                log_y: false,
-            };
+            let picture = Picture::new(
+                format!("{}: {measure}, model and measured", others.join(", ")),
+                "requests",
+                measure.clone(),
+            );
             let lines: Vec<Line> = of
                 .iter()
                 .flat_map(|curve| lines(curve, what == "delay"))

@@ -100,7 +100,8 @@ impl Measure {
     }
 }
 
-/// A plot: a measure over an axis, a line for each subject and each combination of other axes.
+/// A plot: a measure over an axis, a line for each subject and each combination of other axes, or of those
+/// that it is [at](Self::at).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Picture {
     /// What stands above it.
@@ -113,6 +114,46 @@ pub struct Picture {
     pub log_x: bool,
     /// A logarithmic scale upwards.
     pub log_y: bool,
+    /// Only what was measured here: names of an axis and of a level of it. At any level, where an axis is
+    /// not named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at: Vec<(String, String)>,
+}
+
+impl Picture {
+    /// Of all of a measure over an axis, on linear scales.
+    pub fn new(title: impl Into<String>, x: impl Into<String>, y: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            x: x.into(),
+            y: y.into(),
+            log_x: false,
+            log_y: false,
+            at: Vec::new(),
+        }
+    }
+
+    /// On a logarithmic scale to the right.
+    pub fn log_x(self) -> Self {
+        Self {
+            log_x: true,
+            ..self
+        }
+    }
+
+    /// On a logarithmic scale upwards.
+    pub fn log_y(self) -> Self {
+        Self {
+            log_y: true,
+            ..self
+        }
+    }
+
+    /// Of what was measured at this level of another axis.
+    pub fn at(mut self, axis: &str, level: &str) -> Self {
+        self.at.push((axis.into(), level.into()));
+        self
+    }
 }
 
 /// Where a figure of a source stands.
@@ -250,13 +291,15 @@ impl Experiment {
                     format!("no subject {subject}"),
                 );
             }
-            for (axis, level) in &claim.at {
-                let has = |axis: &Axis| axis.levels.iter().any(|known| known.name == *level);
-                need(
-                    self.axis(axis).is_some_and(has),
-                    format!("no {axis} {level}"),
-                );
-            }
+        }
+        let places = self.claims.iter().map(|claim| &claim.at);
+        let places = places.chain(self.pictures.iter().map(|picture| &picture.at));
+        for (axis, level) in places.flatten() {
+            let has = |axis: &Axis| axis.levels.iter().any(|known| known.name == *level);
+            need(
+                self.axis(axis).is_some_and(has),
+                format!("no {axis} {level}"),
+            );
         }
         found
     }

@@ -7,6 +7,7 @@ use crate::table;
 use anyhow::{Result, anyhow};
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -18,6 +19,8 @@ const TITLE: u32 = 20;
 const TEXT: u32 = 15;
 /// Room above the greatest value, for the names of the lines, at least.
 const HEADROOM: f64 = 1.35;
+/// Numbers along the axis to the right, at most. Words have a place each, and none between.
+const NUMBERS: usize = 10;
 /// What the name of a line takes of the height that is drawn in, and what all of them take besides.
 const NAME: f64 = 0.045;
 const AROUND_NAMES: f64 = 0.03;
@@ -148,6 +151,14 @@ fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec
         return Vec::new();
     };
     let axis = &experiment.axes[at];
+    // Of the other axes, those whose level the title says.
+    let fixed = |axis: &Axis| picture.at.iter().find(|(name, _)| *name == axis.name);
+    let is_here = |levels: &[usize]| {
+        let mut levels = experiment.axes.iter().zip(levels);
+        levels.all(|(axis, &index)| {
+            fixed(axis).is_none_or(|(_, level)| axis.levels[index].name == *level)
+        })
+    };
     let is_shown = |x: f64, y: f64| (!picture.log_x || x > 0.0) && (!picture.log_y || y > 0.0);
     let mut found: BTreeMap<(usize, Vec<usize>), Vec<Point>> = BTreeMap::new();
     for Found { cell, values } in &analysis.found {
@@ -157,7 +168,7 @@ fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec
         let Some(x) = place(axis, index, &axis.levels[index]) else {
             continue;
         };
-        if !is_shown(x, value.median) {
+        if !is_shown(x, value.median) || !is_here(&cell.levels) {
             continue;
         }
         let mut others = cell.levels.clone();
@@ -178,6 +189,7 @@ fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec
         let mut words = vec![experiment.subjects[subject].clone()];
         words.extend(
             axes.zip(others)
+                .filter(|(axis, _)| fixed(axis).is_none())
                 .map(|(axis, &index)| axis.levels[index].name.clone()),
         );
         words.join(", ")
@@ -245,38 +257,48 @@ impl Frame<'_> {
         Y: AsRangedCoord<Value = f64>,
         Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     {
+        let words = self.axis.levels.iter().all(|level| level.value.is_none());
+        let rows = if words {
+            self.rows_of_names()
+        } else {
+            Vec::new()
+        };
+        let below = 46 + rows.iter().max().map_or(0, |last| last * ROW);
         let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(&root)
             .caption(&self.picture.title, ("sans-serif", TITLE))
             .margin(12)
             .margin_right(30)
-            .x_label_area_size(46)
+            .x_label_area_size(below)
             .y_label_area_size(90)
             .build_cartesian_2d(across, up)?;
         let unit = self.experiment.measure(&self.picture.y);
         let unit = unit.map_or("", |measure| measure.unit.as_str());
-        let words = self.axis.levels.iter().all(|level| level.value.is_none());
-        let across = |x: &f64| {
-            if !words {
-                return short(*x);
-            }
-            let near = (x - x.round()).abs() < 1e-6 && *x >= 0.0;
-            let level = near.then(|| self.axis.levels.get(x.round() as usize));
-            level
-                .flatten()
-                .map_or_else(String::new, |level| level.name.clone())
-        };
+        // Words are written below, where they do not touch each other.
+        let across = |x: &f64| if words { String::new() } else { short(*x) };
         chart
             .configure_mesh()
             .x_desc(with_unit(&self.axis.name, &self.axis.unit))
             .y_desc(with_unit(&self.picture.y, unit))
             .x_label_formatter(&across)
+            .x_labels(if words {
+                self.axis.levels.len() + 1
+            } else {
+                NUMBERS
+            })
             .y_label_formatter(&|y| short(*y))
             .light_line_style(TRANSPARENT)
             .bold_line_style(BLACK.mix(0.15))
             .label_style(("sans-serif", TEXT))
             .draw()?;
+        let style = ("sans-serif", TEXT).into_text_style(&root);
+        let style = style.pos(Pos::new(HPos::Center, VPos::Top));
+        for (index, (level, row)) in self.axis.levels.iter().zip(&rows).enumerate() {
+            let (x, y) = chart.backend_coord(&(index as f64, chart.y_range().start));
+            let place = (x, y + UNDER_AXIS + (row * ROW) as i32);
+            root.draw(&Text::new(level.name.as_str(), place, style.clone()))?;
+        }
         let (mut ours, mut theirs, mut models) = (0, 0, 0);
         for line in self.lines {
             let (number, ink) = match line.style {
@@ -339,6 +361,31 @@ impl Frame<'_> {
             .label_font(("sans-serif", TEXT))
             .draw()?;
         root.present()
+    }
+}
+
+/// Between the rows that names at an axis are written in, and above the first, in pixels.
+const ROW: u32 = 18;
+const UNDER_AXIS: i32 = 8;
+
+impl Frame<'_> {
+    /// In which row the name of each level stands: the first in which it touches none before it.
+    fn rows_of_names(&self) -> Vec<u32> {
+        let levels = &self.axis.levels;
+        // About: what is left of the picture's width, and what a letter takes of it.
+        let apart = 756.0 / levels.len().max(1) as f64;
+        let mut ends: Vec<f64> = Vec::new();
+        let mut rows = Vec::new();
+        for (index, level) in levels.iter().enumerate() {
+            let middle = (index as f64 + 0.5) * apart;
+            let half = level.name.chars().count() as f64 * f64::from(TEXT) * 0.28 + 4.0;
+            let free = ends.iter().position(|end| *end <= middle - half);
+            let row = free.unwrap_or(ends.len());
+            ends.resize(ends.len().max(row + 1), 0.0);
+            ends[row] = middle + half;
+            rows.push(row as u32);
+        }
+        rows
     }
 }
 

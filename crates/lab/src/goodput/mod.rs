@@ -5,22 +5,21 @@
 //! on the kernel's TCP in both. The wire is the same in both, too, and loses by the same seeds; it
 //! is so slow that the machine's own speed does not matter.
 
+mod fetch;
 mod report;
+mod subject;
 
+pub(crate) use fetch::{Fetch, fetch};
 pub use report::Report;
+pub(crate) use subject::{Sender, Subject};
 
 use crate::faults::{self, Faults, FaultyWire, Wire};
 use crate::nginx::Nginx;
-use crate::outboard::Outboard;
-use crate::process::Process;
 use crate::tool;
-use crate::world::{Side, World};
-use anyhow::{Context, Result, bail};
-use std::fs::File;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use crate::world::Side;
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// How to run the benchmark.
 #[derive(Clone, Debug)]
@@ -45,21 +44,16 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// No connection waits longer than this for another byte.
-const STALL: Duration = Duration::from_secs(20);
-/// The file that is fetched: more than any measurement takes, and all of it a hole.
-const FILE: (&str, u64) = ("large", 1 << 40);
-
 /// Runs the benchmark. `say` is told what is being done.
 pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
     if tool::find("nginx").is_none() {
         bail!("nginx is not installed: run make install-deps");
     }
     say("starting nginx on the kernel and on the engine");
-    let subjects = [
-        Subject::new(&plan.binary, false)?,
-        Subject::new(&plan.binary, true)?,
-    ];
+    let subjects = [Sender::KERNEL_CUBIC, Sender::ENGINE_CUBIC]
+        .map(|sender| Subject::new(&plan.binary, sender));
+    let [kernel, engine] = subjects;
+    let subjects = [kernel?, engine?];
     let mut report = Report::new(plan);
     for round in 0..plan.rounds {
         let seed = plan.seed + round as u64;
@@ -74,21 +68,29 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
                     loss * 100.0,
                     ["kernel", "engine"][turn]
                 ));
-                report.add(case, turn, &once(plan, subject, loss, seed)?);
+                let found = once(subject, plan.wire(loss), plan.fetches(), plan.window, seed)?;
+                report.add(case, turn, &found);
             }
         }
     }
     Ok(report)
 }
 
-/// Measures once.
-pub(crate) fn once(plan: &Plan, subject: &Subject, loss: f64, seed: u64) -> Result<Found> {
-    let wire = FaultyWire::start(&subject.world, plan.wire(loss), seed)?;
-    let goodput = fetch(plan, &subject.world)?;
+/// Measures once: what `fetches` get at the same time over a wire.
+pub(crate) fn once(
+    subject: &Subject,
+    wire: Wire,
+    fetches: Vec<Fetch>,
+    window: Duration,
+    seed: u64,
+) -> Result<Found> {
+    let round_trip = 2 * wire.delay;
+    let wire = FaultyWire::start(subject.world(), wire, seed)?;
+    let got = fetch(subject.world(), &fetches, window)?;
     // The server is to hear that they have gone, before the next.
-    std::thread::sleep(4 * plan.round_trip);
+    std::thread::sleep(4 * round_trip);
     Ok(Found {
-        goodput,
+        got,
         wire: wire.stop()?,
     })
 }
@@ -96,8 +98,8 @@ pub(crate) fn once(plan: &Plan, subject: &Subject, loss: f64, seed: u64) -> Resu
 /// What came of one measurement.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// Megabits a second that the clients got, all of them together.
-    pub goodput: f64,
+    /// What each fetch got.
+    got: Vec<fetch::Got>,
     wire: faults::Report,
 }
 
@@ -105,6 +107,21 @@ pub(crate) struct Found {
 const LATE: Duration = Duration::from_millis(2);
 
 impl Found {
+    /// Megabits a second that the clients got, all of them together.
+    pub fn goodput(&self) -> f64 {
+        self.got.iter().map(|got| got.all).sum()
+    }
+
+    /// The same of the second half of the time, when slow start is over.
+    pub fn settled(&self) -> f64 {
+        self.got.iter().map(|got| got.settled).sum()
+    }
+
+    /// Megabits a second that one of the clients got in the second half.
+    pub fn settled_of(&self, index: usize) -> f64 {
+        self.got.get(index).map_or(0.0, |got| got.settled)
+    }
+
     /// Of all frames towards the clients, the share that was lost on purpose or for want of room.
     pub fn lost(&self) -> f64 {
         let passed = &self.wire.there;
@@ -135,6 +152,14 @@ impl Plan {
     /// Bytes that may wait for bandwidth.
     pub const QUEUE: usize = 300_000;
 
+    fn fetches(&self) -> Vec<Fetch> {
+        let each = Fetch {
+            from: Side::Client.ipv4(),
+            at: Nginx::address(),
+        };
+        vec![each; self.connections]
+    }
+
     fn wire(&self, loss: f64) -> Wire {
         Wire {
             faults: Faults {
@@ -144,92 +169,6 @@ impl Plan {
             delay: self.round_trip / 2,
             bandwidth: Some(self.bandwidth),
             queue: self.queue,
-        }
-    }
-}
-
-/// One of the two that are compared.
-pub(crate) struct Subject {
-    _nginx: Nginx,
-    _engine: Option<Process>,
-    // Last: it must outlive what runs in it.
-    world: World,
-}
-
-impl Subject {
-    /// nginx with a file without end, on the engine or on the kernel, behind a wire.
-    pub fn new(binary: &Path, on_engine: bool) -> Result<Self> {
-        let world = World::with_middle()?;
-        let site = world.scratch().join("site");
-        std::fs::create_dir_all(&site)?;
-        let (name, length) = FILE;
-        File::create(site.join(name))?.set_len(length)?;
-        // By the route: where another algorithm is the machine's default, the setting that all
-        // sockets of a namespace obey need not admit this one.
-        tool::run(&format!(
-            "ip -n {} route replace 10.77.0.0/24 dev {} proto kernel scope link src {} congctl cubic",
-            world.name(Side::Server),
-            Side::Server.interface(),
-            Side::Server.ipv4()
-        ))?;
-        // Each connection begins without what earlier ones have learnt of the path.
-        world.sysctl(Side::Server, "net.ipv4.tcp_no_metrics_save", "1")?;
-        let wire = FaultyWire::start(&world, Wire::PERFECT, 0)?;
-        let outboard = Outboard::new(binary, &world);
-        let engine = on_engine
-            .then(|| outboard.start_engine(&world, None))
-            .transpose()?;
-        let nginx = Nginx::start(&world, on_engine.then_some(&outboard), &site, None)?;
-        wire.stop()?;
-        Ok(Self {
-            _nginx: nginx,
-            _engine: engine,
-            world,
-        })
-    }
-}
-
-/// Megabits a second that the clients get, all of them together.
-fn fetch(plan: &Plan, world: &World) -> Result<f64> {
-    std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..plan.connections)
-            .map(|_| {
-                scope.spawn(|| {
-                    world.enter(Side::Client)?;
-                    fetch_one(plan.window)
-                })
-            })
-            .collect();
-        let mut sum = 0.0;
-        for client in clients {
-            match client.join() {
-                Ok(goodput) => sum += goodput?,
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        Ok(sum)
-    })
-}
-
-/// Megabits a second of one connection.
-fn fetch_one(window: Duration) -> Result<f64> {
-    let mut stream =
-        TcpStream::connect_timeout(&Nginx::address(), STALL).context("no connection")?;
-    stream.set_nodelay(true)?;
-    let begin = Instant::now();
-    write!(stream, "GET /{} HTTP/1.1\r\nHost: lab\r\n\r\n", FILE.0)?;
-    let mut buffer = vec![0; 256 << 10];
-    let mut bytes = 0;
-    loop {
-        let Some(left) = window.checked_sub(begin.elapsed()).filter(|l| !l.is_zero()) else {
-            return Ok(bytes as f64 * 8.0 / window.as_secs_f64() / 1e6);
-        };
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut buffer) {
-            Ok(0) => bail!("the server has closed the connection"),
-            Ok(count) => bytes += count,
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error).context("the connection broke"),
         }
     }
 }

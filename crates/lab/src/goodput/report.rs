@@ -72,7 +72,7 @@ impl Report {
 
     pub(super) fn add(&mut self, case: usize, subject: usize, found: &Found) {
         let series = &mut self.series[case];
-        series.goodput[subject].push(found.goodput);
+        series.goodput[subject].push(found.goodput());
         series.lost[subject].push(found.lost());
         let late = found.late().into_iter();
         self.notes

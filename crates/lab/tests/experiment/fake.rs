@@ -103,13 +103,7 @@ pub fn experiment() -> Experiment {
         axes: vec![Axis::of_numbers("size", "B", &[1.0, 2.0, 4.0])],
         subjects: vec!["kernel".into(), "engine".into()],
         measures: vec![Measure::new("rate", "1/s"), Measure::new("time", "s")],
-        pictures: vec![Picture {
-            title: "Requests a second".into(),
-            x: "size".into(),
-            y: "rate".into(),
-            log_x: true,
-            log_y: false,
-        }],
+        pictures: vec![Picture::new("Requests a second", "size", "rate").log_x()],
         findings: vec![Finding {
             name: "nginx on a testbed".into(),
             axis: "size".into(),

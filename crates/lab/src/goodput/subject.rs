@@ -1,0 +1,148 @@
+//! The servers: each stack with each congestion control, in a world with a wire.
+
+use crate::faults::{FaultyWire, Wire};
+use crate::nginx::{Nginx, PORT};
+use crate::outboard::Outboard;
+use crate::process::Process;
+use crate::tool;
+use crate::world::{Side, World};
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+/// The file that is fetched: more than any measurement takes, and all of it a hole.
+pub(super) const FILE: (&str, u64) = ("large", 1 << 40);
+
+/// Where the kernel's CUBIC is that a sender is put beside.
+pub(crate) const HOST_PORT: u16 = 8080;
+/// Bytes that the kernel may keep for a connection, at both ends: as many as the engine's limit, so that
+/// congestion control is compared and not the limit of a buffer.
+const BUFFER: &str = "4096 131072 33554432";
+
+/// Whose TCP sends, and by which congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sender {
+    on_engine: bool,
+    congestion: &'static str,
+    /// What tables call it.
+    pub name: &'static str,
+}
+
+impl Sender {
+    pub const KERNEL_CUBIC: Self = Self::of(false, "cubic", "kernel CUBIC");
+    pub const ENGINE_CUBIC: Self = Self::of(true, "cubic", "engine CUBIC");
+    /// Linux's BBR is version 1, which takes no notice of loss.
+    pub const KERNEL_BBR: Self = Self::of(false, "bbr", "kernel BBR");
+    /// Version 3.
+    pub const ENGINE_BBR: Self = Self::of(true, "bbr", "engine BBR");
+    pub const ALL: [Self; 4] = [
+        Self::KERNEL_CUBIC,
+        Self::ENGINE_CUBIC,
+        Self::KERNEL_BBR,
+        Self::ENGINE_BBR,
+    ];
+
+    const fn of(on_engine: bool, congestion: &'static str, name: &'static str) -> Self {
+        Self {
+            on_engine,
+            congestion,
+            name,
+        }
+    }
+}
+
+/// A server that sends a file without end, behind a wire.
+pub(crate) struct Subject {
+    _servers: Vec<Nginx>,
+    _engine: Option<Process>,
+    // Last: it must outlive what runs in it.
+    world: World,
+}
+
+impl Subject {
+    /// The clients of the sender that is looked at have their world's own address; those of one that it
+    /// is put beside have this.
+    pub const BESIDE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
+
+    /// A server at port 80.
+    pub fn new(binary: &Path, sender: Sender) -> Result<Self> {
+        Self::with(binary, sender, false)
+    }
+
+    /// As [`new`](Self::new), and the kernel's CUBIC at [`host`](Self::host) for clients at
+    /// [`BESIDE`](Self::BESIDE).
+    pub fn beside_cubic(binary: &Path, sender: Sender) -> Result<Self> {
+        Self::with(binary, sender, true)
+    }
+
+    fn with(binary: &Path, sender: Sender, beside: bool) -> Result<Self> {
+        let world = World::with_middle()?;
+        let site = world.scratch().join("site");
+        std::fs::create_dir_all(&site)?;
+        let (name, length) = FILE;
+        File::create(site.join(name))?.set_len(length)?;
+        choose_congestion(&world, Side::Client.ipv4(), sender.congestion)?;
+        // Each connection begins without what earlier ones have learnt of the path.
+        world.sysctl(Side::Server, "net.ipv4.tcp_no_metrics_save", "1")?;
+        world.sysctl(Side::Server, "net.ipv4.tcp_wmem", BUFFER)?;
+        world.sysctl(Side::Client, "net.ipv4.tcp_rmem", BUFFER)?;
+        if beside {
+            let (client, interface) = (world.name(Side::Client), Side::Client.interface());
+            let address = Self::BESIDE;
+            tool::run(&format!(
+                "ip -n {client} addr add {address}/24 dev {interface}"
+            ))?;
+            choose_congestion(&world, address, "cubic")?;
+        }
+        let wire = FaultyWire::start(&world, Wire::PERFECT, 0)?;
+        let outboard = Outboard::new(binary, &world);
+        let settings = format!("[tcp]\ncongestion = \"{}\"\n", sender.congestion);
+        let engine = sender
+            .on_engine
+            .then(|| outboard.start_engine_with(&world, &settings))
+            .transpose()?;
+        let mut servers = vec![Nginx::start_at(
+            &world,
+            sender.on_engine.then_some(&outboard),
+            &site,
+            PORT,
+        )?];
+        if beside {
+            servers.push(Nginx::start_at(&world, None, &site, HOST_PORT)?);
+        }
+        wire.stop()?;
+        Ok(Self {
+            _servers: servers,
+            _engine: engine,
+            world,
+        })
+    }
+
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// The kernel's CUBIC, where there is one beside.
+    pub fn host() -> SocketAddr {
+        (Side::Server.ipv4(), HOST_PORT).into()
+    }
+}
+
+/// Has the kernel of the server's side use a congestion control towards a client. By the route: the setting
+/// that all sockets of a namespace obey admits only what the machine's own setting does.
+fn choose_congestion(world: &World, client: Ipv4Addr, congestion: &str) -> Result<()> {
+    const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let available =
+        std::fs::read_to_string(AVAILABLE).with_context(|| format!("cannot read {AVAILABLE}"))?;
+    if !available.split_whitespace().any(|name| name == congestion) {
+        bail!("this kernel has no {congestion} to compare with: modprobe tcp_{congestion}");
+    }
+    tool::run(&format!(
+        "ip -n {} route replace {client}/32 dev {} proto kernel scope link src {} congctl {congestion}",
+        world.name(Side::Server),
+        Side::Server.interface(),
+        Side::Server.ipv4()
+    ))
+    .map(drop)
+}
