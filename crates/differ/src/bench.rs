@@ -211,7 +211,7 @@ impl Bench {
                 .outboard
                 .sockets()?
                 .iter()
-                .filter(|row| row["state"] != "TIME-WAIT")
+                .filter(|row| row["state"] != "TIME-WAIT" && row["state"] != "SYN-RECEIVED")
                 .map(ToString::to_string)
                 .collect();
             if left.is_empty() {

@@ -154,6 +154,9 @@ impl<'a> Run<'a> {
             if before.iter().any(accepts) {
                 self.given.push(Condition::AcceptHasWaited);
             }
+            if let Some(Step::Signal(..)) = self.program.steps.get(step) {
+                self.await_sleep();
+            }
             let mut happened = self.begin(step)?;
             self.await_same(step, expected, &mut happened, differences)?;
             if happened == *expected {
@@ -273,6 +276,21 @@ impl<'a> Run<'a> {
             }
         }
         Ok(any)
+    }
+
+    /// Waits until every actor that is in a call sleeps in it, as it did on the kernel, or for the patience's
+    /// limit: a signal that comes before a call has begun does not end it.
+    fn await_sleep(&self) {
+        let begin = Instant::now();
+        let mut looks = 0;
+        while looks < self.patience.looks && begin.elapsed() < self.patience.limit {
+            std::thread::sleep(Duration::from_millis(1));
+            looks = if self.stage.all_asleep() {
+                looks + 1
+            } else {
+                0
+            };
+        }
     }
 
     fn settle(&mut self, step: usize, happened: &mut Happened) -> Result<()> {
