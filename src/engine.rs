@@ -61,7 +61,7 @@ pub struct Args {
     /// Read the configuration, say what is wrong with it, and start nothing
     #[arg(long)]
     check: bool,
-    /// Start although netfilter has rules that steered packets would not see
+    /// Follow no rules of netfilter, and start although the older tables have some
     #[arg(long)]
     ignore_netfilter: bool,
 }
@@ -81,9 +81,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let _log = crate::log::start("info", args.log_format)?;
     let config = configuration(args.clone())?;
     let stop = crate::stop::signals()?;
+    let stop_to_tell_of = crate::stop::signals()?;
     let hangups = crate::reload::hangups()?;
     let socket = config.socket_path();
     let scrape = config.metrics.listen.map(Scrape::listen).transpose()?;
+    let what = format!("engine {} on {}", config.name, config.interface);
     let reread = Box::new(move || reread(&args));
     ::engine::run(config, stop.as_fd(), reread, || {
         crate::log::sum_up();
@@ -91,8 +93,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         if let Some(scrape) = scrape {
             scrape.serve(socket.clone());
         }
-        crate::supervisor::engine_is_ready(socket);
+        crate::supervisor::engine_is_ready(&what, socket, stop_to_tell_of);
     })?;
+    // Where no connection was left, it has ended before anybody could say so.
+    crate::supervisor::engine_is_stopping();
     Ok(ExitCode::SUCCESS)
 }
 

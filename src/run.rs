@@ -25,7 +25,8 @@ pub struct Args {
           value_parser = crate::advice::engine_name)]
     engine: String,
     /// Fail, rather than leave a socket to the kernel, where the engine cannot take it
-    /// (listen and connect then give EOPNOTSUPP)
+    /// (listen and connect then give EOPNOTSUPP), and execute no program that cannot be on it, such as one
+    /// of Go or a static one (exec then gives EACCES)
     #[arg(long)]
     strict: bool,
     /// How the program waits, and wants to be waited for: efficient, balanced or latency [default: as the

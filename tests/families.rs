@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -337,4 +338,34 @@ fn a_program_with_threads_may_fork_while_they_work() {
         read.expect("an answer");
         assert_eq!(&answer, b"150 0");
     });
+}
+
+#[test]
+fn a_child_is_known_to_the_engine_when_it_uses_a_socket() {
+    let test = "a_child_is_known_to_the_engine_when_it_uses_a_socket";
+    if lab::skip_without(test, &["python3"]) {
+        return;
+    }
+    let scene = Scene::start("quiet_children.py");
+    let told = |what: &str| {
+        let mut stream = scene.connect();
+        stream.write_all(what.as_bytes()).expect("taken");
+        rest(&mut stream)
+    };
+    for what in ["names", "closes", "ends", "becomes nobody"] {
+        assert_eq!(told(what), "0", "{what}");
+        assert_eq!(scene.counted("sessions"), 1.0, "{what}");
+    }
+    assert_eq!(told("writes"), "child 0");
+    assert_eq!(scene.counted("sessions"), 2.0);
+    // The engine is within reach of everybody, and asked when it is wanted.
+    assert_eq!(told("writes as nobody"), "child 0");
+    assert_eq!(scene.counted("sessions"), 3.0);
+    // Or it is not, and who gives up his rights is known before.
+    let mode = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(scene.world.scratch(), mode).expect("its mode");
+    assert_eq!(told("writes as nobody"), "child 0");
+    assert_eq!(scene.counted("sessions"), 4.0);
+    assert_eq!(told("ends"), "0");
+    assert_eq!(scene.counted("sessions"), 4.0);
 }

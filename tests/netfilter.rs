@@ -1,10 +1,12 @@
-//! An engine does not start in silence where netfilter has rules that what is steered would not
-//! pass: it names them, and what to do.
+//! Netfilter does not see what is steered. The engine follows the rules of nf_tables, as they change, and
+//! leaves to the kernel what only that can decide; it does not start in silence where the older tables
+//! have rules, and names them.
 #![forbid(unsafe_code)]
 
 use lab::outboard::Outboard;
 use lab::{Side, World, skip_without_root, tool};
 use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -68,8 +70,8 @@ fn skipped(test: &str, why: &str) {
 }
 
 #[test]
-fn rules_of_nftables_are_named() {
-    let test = "rules_of_nftables_are_named";
+fn rules_of_nftables_are_followed() {
+    let test = "rules_of_nftables_are_followed";
     if skip_without_root(test) {
         return;
     }
@@ -77,24 +79,93 @@ fn rules_of_nftables_are_named() {
     if let Err(why) = bench.rules("nft add table inet guard") {
         return skipped(test, &format!("nft: {why}"));
     }
-    // What leaves through the kernel's own output passes its rules as ever.
-    let chain =
-        "nft add chain inet guard leaving { type filter hook output priority 0 ; policy drop ; }";
-    bench.rules(chain).unwrap();
-    // A chain without rules that lets everything in is none.
-    let chain = "nft add chain inet guard arriving { type filter hook input priority 0 ; }";
-    bench.rules(chain).unwrap();
-    bench.starts();
+    // An ordinary firewall: what is not said to be open is closed.
+    let stranger = Ipv4Addr::new(10, 99, 99, 99);
+    for line in [
+        "nft add chain inet guard arriving { type filter hook input priority 0 ; policy drop ; }",
+        "nft add rule inet guard arriving ct state established accept",
+        "nft add rule inet guard arriving meta l4proto != tcp accept",
+        "nft add rule inet guard arriving ip saddr 10.99.0.0/16 drop",
+        "nft add rule inet guard arriving tcp dport 8080 accept",
+    ] {
+        bench.rules(line).unwrap();
+    }
+    let client = |line: &str| {
+        let ip = bench.world.program(Side::Client, "ip");
+        ip.args(line.split(' ')).output().unwrap();
+    };
+    client(&format!(
+        "addr add {stranger}/32 dev {}",
+        Side::Client.interface()
+    ));
+    let back = format!("ip route add {stranger} via {}", Side::Client.ipv4());
+    bench.rules(&back).unwrap();
+    let mut engine = bench.outboard.start_engine(&bench.world, None).unwrap();
+    let address = SocketAddr::from((Side::Server.ipv4(), 8080));
+    let site = bench.world.scratch();
+    let server = bench.outboard.start_serve(&bench.world, site, address);
+    let server = server.expect("an open port");
 
-    let rule = "nft add rule inet guard arriving tcp dport 80 accept";
-    bench.rules(rule).unwrap();
-    bench.refuses(&["nftables, table guard: chain arriving at the input hook"]);
+    // Whom the rules accept the engine serves, and nobody else.
+    let connect = || {
+        let connected = || Ok(TcpStream::connect_timeout(&address, LIMIT)?);
+        bench.world.on(Side::Client, connected).expect("served")
+    };
+    let ours = || {
+        let rows = bench.outboard.sockets().expect("sockets");
+        let open = |row: &&serde_json::Value| row["state"] == "ESTABLISHED";
+        rows.iter().filter(open).count()
+    };
+    let _first = connect();
+    assert_eq!(ours(), 1);
+    let denied = || {
+        let stats = bench.outboard.stats().unwrap();
+        let denied = |c: &&lab::outboard::Counter| c.name == "dropped" && c.labels == ["denied"];
+        stats.iter().find(denied).map_or(0.0, |c| c.value)
+    };
+    assert_eq!(denied(), 0.0);
+    let python = bench.world.program(Side::Client, "python3");
+    let script = format!(
+        "import socket\ns = socket.socket()\ns.bind(('{stranger}', 0))\ns.settimeout(1)\n\
+         try:\n s.connect(('{}', 8080))\nexcept TimeoutError:\n print('dropped')",
+        Side::Server.ipv4()
+    );
+    assert_eq!(
+        python.args(["-c", &script]).output().unwrap().trim(),
+        "dropped"
+    );
+    assert!(denied() >= 1.0);
 
-    bench.rules("nft flush chain inet guard arriving").unwrap();
-    let chain =
-        "nft add chain inet guard first { type filter hook prerouting priority 0 ; policy drop ; }";
-    bench.rules(chain).unwrap();
-    bench.refuses(&["chain first at the prerouting hook"]);
+    // What only the kernel can decide is left to it, and it is said so; what is there goes on.
+    let explained = || {
+        let pid = server.id().to_string();
+        let explain = bench.outboard.command(&bench.world, "explain");
+        explain.arg(pid).output().unwrap()
+    };
+    assert!(!explained().contains("netfilter") && !explained().contains("left to the kernel"));
+    let rate = "nft insert rule inet guard arriving tcp dport 8080 limit rate 9/second accept";
+    bench.rules(rate).unwrap();
+    let until = |engine: &mut lab::Process, word: &str, there: bool| {
+        let waited = engine.wait_until(LIMIT, || explained().contains(word) == there);
+        waited.unwrap_or_else(|error| panic!("{error:#}\n{}", explained()));
+    };
+    until(
+        &mut engine,
+        "new connections are left to the kernel: rule ",
+        true,
+    );
+    assert!(explained().contains("of chain arriving in table inet guard"));
+    let _second = connect();
+    assert_eq!(ours(), 1, "the kernel's");
+
+    // And it comes back.
+    bench.rules("nft delete table inet guard").unwrap();
+    until(&mut engine, "left to the kernel", false);
+    let _third = connect();
+    assert_eq!(ours(), 2);
+    let said = engine.printed();
+    assert!(said.contains("netfilter: left to the kernel"), "{said}");
+    assert!(said.contains("netfilter: open to all peers"), "{said}");
 }
 
 #[test]
@@ -127,8 +198,8 @@ fn rules_of_iptables_are_named() {
 }
 
 #[test]
-fn rules_that_come_later_are_told() {
-    let test = "rules_that_come_later_are_told";
+fn rules_that_are_not_followed_are_told() {
+    let test = "rules_that_are_not_followed_are_told";
     if skip_without_root(test) {
         return;
     }
@@ -136,7 +207,10 @@ fn rules_that_come_later_are_told() {
     if let Err(why) = bench.rules("nft add table inet guard") {
         return skipped(test, &format!("nft: {why}"));
     }
-    let mut engine = bench.outboard.start_engine(&bench.world, None).unwrap();
+    let mut engine = bench
+        .outboard
+        .start_engine_with(&bench.world, "ignore_netfilter = true\n")
+        .unwrap();
     let mut chains = |count: f64| {
         let told = engine.wait_until(LIMIT, || {
             let stats = bench.outboard.stats().unwrap_or_default();

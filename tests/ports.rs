@@ -13,7 +13,8 @@ for _ in range(int(sys.argv[2])):
     with socket.create_connection((sys.argv[1], 7000)) as connection:
         connection.sendall(b'?')
         answered += connection.recv(1) == b'!'
-print('answered', answered, flush=True)
+# In one write, whatever PYTHONUNBUFFERED is: its reader does not wait for the rest of the line.
+print(f'answered {answered}', flush=True)
 time.sleep(600)
 ";
 

@@ -68,7 +68,7 @@ fn an_engine_reads_its_configuration_again_and_keeps_its_connections() {
     assert!(refused.contains("engine.toml:1: "), "{refused}");
 
     // By SIGHUP: the port is the engine's again.
-    write("spin_microseconds = 11\nprofile = \"latency\"\n");
+    write("spin_microseconds = 11\nprofile = \"latency\"\n[tcp]\ncongestion = \"reno\"\n");
     let pid = engine.id().to_string();
     world
         .program(Side::Server, "kill")
@@ -88,6 +88,14 @@ fn an_engine_reads_its_configuration_again_and_keeps_its_connections() {
     engine
         .wait_until(LIMIT, || connections() == 2)
         .expect("the engine has it");
+    // A listener that was there before has the new settings for who comes.
+    let rows = outboard.sockets().expect("sockets");
+    let algorithms = rows
+        .iter()
+        .filter_map(|row| row["info"]["congestion"].as_str());
+    let mut algorithms: Vec<&str> = algorithms.collect();
+    algorithms.sort_unstable();
+    assert_eq!(algorithms, ["cubic", "reno"]);
     let stats = outboard.stats().expect("counters");
     let serving = |profile: &str| {
         stats.iter().any(|counter| {

@@ -1,5 +1,8 @@
 //! What programs on the engine cannot have, and that the operator is told.
 
+#[path = "told/executed.rs"]
+mod executed;
+
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -135,12 +138,7 @@ fn a_connection_that_is_lost_in_exec_is_told_of() {
     std::fs::write(&no_program, "no program").expect("a file");
     let executable = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&no_program, executable).expect("its mode");
-    let successor = world.scratch().join("cannot_be_entered");
-    let built = std::process::Command::new("cc")
-        .args(["-static", "-o"])
-        .args([&successor, &script("cannot_be_entered.c")])
-        .status();
-    assert!(built.expect("cc runs").success(), "a static program");
+    let successor = static_program(&world);
     let mut program = outboard
         .on_engine(&world, "python3")
         .arg(script("passes_its_connection.py"))
@@ -178,6 +176,17 @@ fn a_connection_that_is_lost_in_exec_is_told_of() {
     let explained = explained.expect("explained");
     let passed = explained.lines().filter(|line| line.ends_with(told));
     assert_eq!(passed.count(), 1, "not the one that was kept: {explained}");
+}
+
+/// A program without shared libraries, so that none is loaded ahead of them.
+fn static_program(world: &World) -> PathBuf {
+    let program = world.scratch().join("cannot_be_entered");
+    let built = std::process::Command::new("cc")
+        .args(["-static", "-o"])
+        .args([&program, &script("cannot_be_entered.c")])
+        .status();
+    assert!(built.expect("cc runs").success(), "a static program");
+    program
 }
 
 #[test]

@@ -55,13 +55,21 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut explained = Vec::new();
     for process in processes::families(&processes, &roots) {
         let pid = process.pid;
-        let explanations = match control.ask(&Request::Explain { pid })? {
+        let mut explanations = match control.ask(&Request::Explain { pid })? {
             Reply::Explained(explanations) => explanations,
             other => return Err(out_of_place(&other)),
         };
+        let interposed = processes::is_interposed(pid);
+        // What a process said of the program that it was about to become holds for that one.
+        explanations.retain(|one| one.kind != Explanation::EXECUTED || !interposed);
+        let told = explanations
+            .iter()
+            .any(|one| one.kind == Explanation::EXECUTED);
         let own = rows.iter().filter(|row| row.pid == Some(pid));
         explained.push(Explained {
-            not_interposed: not_interposed(pid),
+            not_interposed: (!interposed && !told)
+                .then(|| not_interposed(pid))
+                .flatten(),
             explanations,
             sockets: own.cloned().collect(),
             process,
@@ -82,7 +90,7 @@ fn sockets(control: &mut Control) -> Result<Vec<SocketRow>> {
     loop {
         let request = Request::Sockets {
             after,
-            filter: String::new(),
+            filter: "exclude syn-recv exclude time-wait".into(),
         };
         match control.ask(&request)? {
             Reply::Sockets { rows: some, next } => {
@@ -97,9 +105,10 @@ fn sockets(control: &mut Control) -> Result<Vec<SocketRow>> {
     }
 }
 
-/// Why a process that was started on the engine is not: its program cannot be interposed.
+/// Why a process without the interposer, if it was started on the engine, is not: its program cannot be
+/// interposed.
 fn not_interposed(pid: u32) -> Option<String> {
-    if !processes::was_meant_for_an_engine(pid) || processes::is_interposed(pid) {
+    if !processes::was_meant_for_an_engine(pid) {
         return None;
     }
     let executable = processes::executable(pid);

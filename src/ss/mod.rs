@@ -14,7 +14,8 @@ use std::process::ExitCode;
 /// Show the sockets that the engine handles
 ///
 /// Options and filters are those of ss(8), as far as they speak of TCP. Numbers are never turned into
-/// names, as with its -n; a filter may name a service, such as sport = :https.
+/// names, as with its -n; a filter may name a service, such as sport = :https. A connection over IPv4 to a
+/// socket of both families has IPv4 addresses here, and -4 shows it; ss(8) has ::ffff:10.0.0.1, and -6.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  outboard ss -ai\n  \
     outboard ss state established sport = :80\n  \
@@ -149,7 +150,7 @@ impl Args {
         if !filter.names_states() && self.listening {
             parts.push("state listening".to_owned());
         } else if !filter.names_states() && !self.all {
-            parts.push("exclude listening".to_owned());
+            parts.push(CONNECTED.to_owned());
         }
         if self.ipv4 || self.family == Some(Family::Inet) {
             parts.push("src 0.0.0.0/0".to_owned());
@@ -222,18 +223,22 @@ fn render(rows: &[SocketRow], shown: &Shown) -> String {
             state(&row.state).to_string(),
             row.receive_queue.to_string(),
             row.send_queue.to_string(),
-            row.local.to_string(),
+            local(row),
             peer(row),
             last.join(" "),
         ];
         table.row(cells.into_iter().skip(first));
-        let memory = info.map(memory).filter(|_| shown.memory);
-        let described = info.map(describe).filter(|_| shown.info);
+        // Of two ends without a connection only a timer is known.
+        let known = info.filter(|info| info.send_mss > 0);
+        let memory = known.map(memory).filter(|_| shown.memory);
+        let described = known.map(describe).filter(|_| shown.info);
         let cores = row.cores.filter(|_| shown.info);
         let cores = cores.map(|(program, engine)| format!("core:{program} engine:{engine}"));
         let profile = row.profile.filter(|_| shown.info);
         let profile = profile.map(|profile| format!("profile:{profile}"));
-        let detail = [memory, described, cores, profile];
+        let placed = row.placed.as_ref().filter(|_| shown.info);
+        let placed = placed.map(|placed| format!("placed:{} {placed}", placed.place));
+        let detail = [memory, described, cores, profile, placed];
         let detail: Vec<String> = detail.into_iter().flatten().collect();
         details.push(detail.join(" "));
     }
@@ -256,10 +261,19 @@ fn render(rows: &[SocketRow], shown: &Shown) -> String {
     text
 }
 
+/// This end; `*` is every address of both families.
+fn local(row: &SocketRow) -> String {
+    if row.both_families {
+        return format!("*:{}", row.local.port());
+    }
+    row.local.to_string()
+}
+
 /// The other end; of a listener any, of its family.
 fn peer(row: &SocketRow) -> String {
     match row.peer {
         Some(peer) => peer.to_string(),
+        None if row.both_families => "*:*".into(),
         None if row.local.is_ipv4() => "0.0.0.0:*".into(),
         None => "[::]:*".into(),
     }
@@ -289,6 +303,10 @@ fn memory(info: &ConnInfo) -> String {
     )
 }
 
+/// Without a word of states: as with ss, neither what listens nor what is no connection yet, or none any
+/// more.
+const CONNECTED: &str = "exclude listening exclude syn-recv exclude time-wait";
+
 const HEADINGS: [&str; 6] = [
     "State",
     "Recv-Q",
@@ -298,9 +316,14 @@ const HEADINGS: [&str; 6] = [
     "Process",
 ];
 
-/// `ss` abbreviates one name.
+/// `ss` calls some otherwise.
 fn state(name: &str) -> &str {
-    if name == "ESTABLISHED" { "ESTAB" } else { name }
+    match name {
+        "ESTABLISHED" => "ESTAB",
+        "SYN-RECEIVED" => "SYN-RECV",
+        "CLOSED" => "UNCONN",
+        name => name,
+    }
 }
 
 /// Whose it is.
@@ -321,6 +344,7 @@ fn describe(info: &ConnInfo) -> String {
     };
     say(info.timestamps, "ts".into());
     say(info.selective_acks, "sack".into());
+    say(info.fast_open, "fastopen".into());
     say(!info.congestion.is_empty(), info.congestion.clone());
     if let Some((theirs, ours)) = info.window_scales {
         say(true, format!("wscale:{theirs},{ours}"));
@@ -355,16 +379,24 @@ fn describe(info: &ConnInfo) -> String {
     say(true, format!("data_segs_in:{}", info.data_segments_in));
     say(true, format!("lastsnd:{}", info.since_sent_ms));
     say(true, format!("lastrcv:{}", info.since_received_ms));
+    // As ss does: what would be sent if each round trip took a window.
+    let bits = u64::from(info.congestion_window) * 8;
+    let rate = (bits * 1_000_000).checked_div(info.rtt_us.into());
+    let rate = rate.filter(|rate| *rate > 0);
+    say(rate.is_some(), format!("send {}bps", rate.unwrap_or(0)));
     let pace = info.pacing_rate.map_or(0, |rate| rate.saturating_mul(8));
     say(pace > 0, format!("pacing_rate {pace}bps"));
     let rate = info.delivery_rate.saturating_mul(8);
     say(rate > 0, format!("delivery_rate {rate}bps"));
     let unacked = segments(info.in_flight);
     say(unacked > 0, format!("unacked:{unacked}"));
+    let again = segments(info.resent.into());
     say(
         info.retransmits > 0,
-        format!("retrans:{}", info.retransmits),
+        format!("retrans:{again}/{}", info.retransmits),
     );
+    let lost = segments(info.lost.into());
+    say(lost > 0, format!("lost:{lost}"));
     say(
         info.out_of_order > 0,
         format!("out_of_order:{}", info.out_of_order),
@@ -403,10 +435,10 @@ mod tests {
     #[test]
     fn options_and_filter_are_one_question_to_the_engine() {
         for (line, expected) in [
-            ("", "exclude listening"),
+            ("", CONNECTED),
             ("-a", ""),
             ("-l", "state listening"),
-            ("-4", "exclude listening and src 0.0.0.0/0"),
+            ("-4", &format!("{CONNECTED} and src 0.0.0.0/0")),
             ("-a -6", "src ::/0"),
             ("-tlnp sport = :80", "( sport = :80 ) and state listening"),
             ("-ttnO -A tcp -f inet -a", "src 0.0.0.0/0"),
@@ -414,7 +446,7 @@ mod tests {
             ("-l state established", "( state established )"),
             (
                 "dport = 1 or dport = 2",
-                "( dport = 1 or dport = 2 ) and exclude listening",
+                &format!("( dport = 1 or dport = 2 ) and {CONNECTED}"),
             ),
         ] {
             let words = std::iter::once("ss").chain(line.split_whitespace());
@@ -457,6 +489,7 @@ mod tests {
 
     fn row(peer: Option<&str>, state: &str, pid: Option<u32>) -> SocketRow {
         SocketRow {
+            both_families: false,
             conn: None,
             session: pid,
             pid,
@@ -478,6 +511,7 @@ mod tests {
             }),
             cores: Some((1, 0)),
             profile: Some(queue_pair::Profile::Latency),
+            placed: None,
         }
     }
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// Lines after which the columns are named again.
 const PAGE: u64 = 20;
 
-const COLUMNS: &str = "  conns  accept/s  exch/s  segs/s    in-B/s   out-B/s  again/s   drop/s   \
+const COLUMNS: &str = "  conns  accept/s  exch/s  segs/s    in-B/s   out-B/s  again/s   drop/s   wait   \
                        cpu%  first";
 
 /// A line; the columns are named now and then.
@@ -21,7 +21,7 @@ pub fn line(between: &Between, served: &[&Served], number: u64) -> String {
     let first = served.first().map_or("-", |served| served.name.as_str());
     let _ = writeln!(
         text,
-        "{:>7} {:>9} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8} {:>6.0}  {first}",
+        "{:>7} {:>9} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8} {:>6} {:>6.0}  {first}",
         between.connections,
         short(between.accepted),
         short(between.exchanges),
@@ -30,6 +30,7 @@ pub fn line(between: &Between, served: &[&Served], number: u64) -> String {
         short(between.bytes_out),
         short(between.retransmits),
         short(between.drops),
+        between.waiting(),
         between.cpu * 100.0,
     );
     text
@@ -53,7 +54,9 @@ mod tests {
         assert_eq!(lines[0].len(), lines[1].len(), "{text}");
         assert_eq!(
             lines[1],
-            ["3", "0", "0", "0", "0", "2000", "0", "2", "50", "nginx"]
+            [
+                "3", "0", "0", "0", "0", "2000", "0", "2", "10", "50", "nginx"
+            ]
         );
         assert_eq!(line(&between, &[], 1).lines().count(), 1);
         assert_eq!(line(&between, &[], PAGE).lines().count(), 2);

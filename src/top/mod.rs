@@ -230,7 +230,8 @@ fn take(control: &mut Control) -> Result<Sample> {
     loop {
         match control.ask(&Request::Sockets {
             after,
-            filter: String::new(),
+            // What has no connection yet, or none any more, is nobody's.
+            filter: "exclude syn-recv exclude time-wait".into(),
         })? {
             Reply::Sockets { rows, next } => {
                 rows.iter().for_each(|row| sample.add(row));

@@ -144,6 +144,11 @@ impl Between {
         }
     }
 
+    /// Connections that wait to be accepted, at all listeners together.
+    pub fn waiting(&self) -> u64 {
+        self.listeners.iter().map(|listener| listener.waiting).sum()
+    }
+
     /// Those who are served and have `filter` in their names or addresses, in order.
     pub fn served(&self, by: By, sort: Sort, reverse: bool, filter: &str) -> Vec<&Served> {
         let all = match by {
@@ -182,6 +187,7 @@ pub mod tests {
     /// Bytes received and sent, and segments sent again.
     fn row(program: &str, local: &str, peer: Option<u16>, amounts: [u64; 3]) -> SocketRow {
         SocketRow {
+            both_families: false,
             conn: None,
             session: Some(1),
             pid: Some(7),
@@ -194,6 +200,7 @@ pub mod tests {
             send_queue: 9,
             cores: None,
             profile: None,
+            placed: None,
             info: Some(ConnInfo {
                 bytes_received: amounts[0],
                 bytes_sent: amounts[1],

@@ -9,6 +9,7 @@ use serde_json::Value;
 const ARROWS: &[(&str, &[&str])] = &[
     ("outboard-wire", &[]),
     ("outboard-queueing", &[]),
+    ("outboard-enterable", &[]),
     ("outboard-queue-pair", &[]),
     ("outboard-tcp", &["outboard-wire"]),
     ("outboard-sim", &["outboard-tcp", "outboard-wire"]),
@@ -23,7 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("outboard-host", &["outboard-queue-pair"]),
-    ("outboard-preload", &["outboard-host"]),
+    ("outboard-preload", &["outboard-host", "outboard-enterable"]),
     ("outboard-native", &["outboard-host", "outboard-queue-pair"]),
     ("outboard-capi", &["outboard-native"]),
     ("outboard-stateless", &["outboard-wire", "outboard-netdev"]),
@@ -48,6 +49,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "outboard",
         &[
             "outboard-engine",
+            "outboard-enterable",
             "outboard-host",
             "outboard-lab",
             "outboard-netdev",

@@ -22,8 +22,11 @@ use tcp::ConnId;
 
 use crate::capture::Capture;
 use crate::config::{Changes, Config, Limits};
+pub use crate::network::Shared;
+
 use crate::fast::connections::SessionId;
 use crate::fast::session::{EndReason, Session, SessionCounters};
+use crate::netfilter::Policy;
 use crate::poller::{Poller, Source};
 use crate::slow::control::Proof;
 use crate::stats::Counters;
@@ -36,7 +39,7 @@ const ROOM_BESIDE_ANSWERS: usize = 40_960;
 /// Sockets in one answer: a control message has room for so many.
 pub const ROWS: usize = 24;
 /// Sessions whose counts fit in an answer.
-pub const SESSIONS: usize = 28;
+pub const SESSIONS: usize = 26;
 /// Listeners whose counts fit in an answer.
 pub const LISTENERS: usize = 24;
 
@@ -87,6 +90,8 @@ pub enum Order {
     EndResponding,
     /// From now on it is said, or no longer, when a socket that was shown as proof listens no longer.
     FollowsProofs(bool),
+    /// The rules of netfilter say this.
+    Netfilter(Box<Policy>),
     /// The socket with this cookie listens no longer: what it proved does not hold any more.
     Unproven(u64),
     /// The kernel had no connections on this port when it was asked for the time of this number.
@@ -95,6 +100,13 @@ pub enum Order {
         port: u16,
         /// That of [`Tale::Mixed`].
         question: u64,
+    },
+    /// The new connections of a listener are divided so from now on, or are the engine's.
+    Place {
+        /// Where it listens.
+        local: SocketAddr,
+        /// How.
+        shared: Option<Shared>,
     },
 }
 
@@ -116,6 +128,13 @@ pub enum Ask {
         proof: Proof,
         /// Connections that may wait.
         backlog: u32,
+    },
+    /// The program has set options on a listening socket, which this shows.
+    Chosen {
+        /// Its name in the session.
+        listener: u32,
+        /// What it shows.
+        proof: Proof,
     },
     /// Admit to this listener whom this says, or everybody.
     Admit {
@@ -227,6 +246,8 @@ pub enum Tale {
     Ended(ClientKey, SessionKey, EndReason),
     /// Nothing refers to an ended session's memory any more: it can be given back.
     Spent(Box<Session>),
+    /// The rules of netfilter said this, and no longer do: to be freed.
+    Outdated(Box<Policy>),
     /// A port is mixed: the fast half wants to hear when the kernel has no connections there. One that is
     /// not answered yet stands for each listener at most.
     Mixed {
@@ -235,6 +256,8 @@ pub enum Tale {
         /// Larger for what is asked later.
         question: u64,
     },
+    /// A listener is gone. There is one for each that an answer has told of.
+    Unlistened(SocketAddr),
 }
 
 /// What the fast half answers.
@@ -379,6 +402,10 @@ pub struct Page {
     pub next: Option<u64>,
 }
 
+/// Where among what a page ends at those begin that have no connection: half-open ones, and then pairs in
+/// TIME-WAIT. All others are before.
+pub const FIRST_PAIR: u64 = 2 << 32;
+
 impl Page {
     /// With room for so many.
     pub fn with_room(room: usize) -> Box<Self> {
@@ -418,6 +445,8 @@ pub enum RowKind {
         waiting: u64,
         /// Connections that may wait.
         backlog: u32,
+        /// IPv4 does not reach it, though its address be that of all.
+        v6_only: bool,
     },
     /// A connection.
     Connection {
@@ -429,6 +458,13 @@ pub enum RowKind {
         info: tcp::ConnInfo,
         /// How long it is known.
         age: core::time::Duration,
+    },
+    /// Two ends that have no connection yet (half open), or none any more (TIME-WAIT).
+    Pair {
+        /// The other end is on this machine, and the engine's too.
+        within: bool,
+        /// What is known of them.
+        info: tcp::PairInfo,
     },
 }
 
@@ -480,7 +516,8 @@ pub struct ToSlow {
 /// Both ends, with room for all tales that there can be within `limits`.
 pub fn pair(limits: &Limits) -> rustix::io::Result<(ToFast, ToSlow)> {
     let (sends_orders, orders) = sync_channel(ORDERS);
-    let room = limits.control_connections as usize + ROOM_BESIDE_ANSWERS;
+    let listeners = limits.listeners as usize;
+    let room = 2 * limits.control_connections as usize + listeners + ROOM_BESIDE_ANSWERS;
     let (sends_tales, tales) = sync_channel(room);
     let (wakes_fast, wakes_slow) = (Wire::new()?, Wire::new()?);
     let poller = Poller::new()?;

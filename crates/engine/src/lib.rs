@@ -8,6 +8,7 @@
 //! | [`slow`] | what is rare: the control socket, and what the kernel is asked |
 //! | [`exchange`] | what the two halves say to each other |
 //! | [`poller`] | what each half sleeps on |
+//! | [`netfilter`] | what rules say that the kernel does not apply to what is steered |
 //! | [`network`] | next hops, own addresses, steering; asked of the [`kernel`](slow::kernel) |
 //! | [`capture`], [`stats`], [`sockets`] | what people see |
 //! | [`config`] | what can be set, and every limit |
@@ -23,7 +24,9 @@ pub mod clock;
 pub mod config;
 pub mod exchange;
 pub mod fast;
+pub mod netfilter;
 pub mod network;
+pub mod placement;
 pub mod poller;
 pub mod slow;
 pub mod sockets;

@@ -19,7 +19,7 @@ use crate::exchange;
 use crate::fast::worker::Worker;
 use crate::network::KernelNetwork;
 use crate::slow::control::Control;
-use crate::slow::desk::{Desk, Facts};
+use crate::slow::desk::{Desk, Facts, ReadLoads};
 use crate::slow::kernel::{memory, netfilter, privileges};
 
 use open::{open_device, placement};
@@ -88,8 +88,9 @@ pub enum StartError {
     NoSuchCore(usize),
     /// Rules would be bypassed.
     #[error(
-        "netfilter has rules that steered packets would not see: {}. Move them to the engine's \
-         access lists, or start with --ignore-netfilter",
+        "netfilter has rules of the older kind, which what is steered would not see: {}. Move them \
+         to nftables (iptables-nft), whose rules are followed, or to the engine's access lists, \
+         or start with --ignore-netfilter",
         .0.join("; ")
     )]
     Netfilter(Vec<String>),
@@ -163,6 +164,7 @@ pub fn run(
     let there = interface.receive_queues;
     let serves_all = queues.len() >= interface.receive_queues as usize;
     let device = open_device(&interface, &config, &queues, &mut steering)?;
+    let loads = steering.take_loads();
     let mut seed = [0; 32];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
         .map_err(step("get random numbers"))?;
@@ -202,8 +204,11 @@ pub fn run(
     };
     let (to_fast, to_slow) = exchange::pair(&config.limits).map_err(step("join its halves"))?;
     let facts = Facts::new(&config, index, cookie);
+    let follows = !config.ignore_netfilter;
     let desk = Desk::new(facts, control, to_fast).map_err(step("poll the control socket"))?;
-    let desk = desk.reloading(reread).watching_netfilter().with(rights);
+    let loads = loads.map(|loads| Box::new(loads) as Box<dyn ReadLoads>);
+    let desk = desk.placing(config.placements(), loads);
+    let desk = desk.reloading(reread).with(rights).with_netfilter(follows);
     let slow = run_aside(desk, everywhere).map_err(step("start a thread"))?;
     let mut worker = Worker::new(config, device, network, to_slow, seed)
         .serving_queues(there, serves_all)
@@ -275,13 +280,14 @@ fn in_words(offloads: &Offloads) -> String {
 
 fn check_netfilter(config: &Config) -> Result<(), StartError> {
     // The first thing that not everybody may do.
-    let rules = netfilter::rules_in_the_way().map_err(|error| {
+    netfilter::are_readable().map_err(|error| {
         let error = io::Error::from(error);
         match error.kind() {
             io::ErrorKind::PermissionDenied => StartError::NotPermitted,
             _ => step("look for netfilter rules")(error),
         }
     })?;
+    let rules = netfilter::rules_in_the_way();
     if rules.is_empty() {
         return Ok(());
     }

@@ -4,6 +4,9 @@ mod world;
 
 use engine::config::Config;
 use netdev::sim::LinkConfig;
+use queue_pair::Submission;
+use queue_pair::control::{Fds, Reply, Request, SocketRow};
+use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use tcp::DropReason;
 use wire::checksum::Sum;
@@ -130,4 +133,82 @@ fn a_worker_that_keeps_up_answers_all() {
     }
     while world.worker.turn(world.now) {}
     assert_eq!(answered_and_withheld(&world), (BEHIND.into(), 0));
+}
+
+/// What `ss` is told by a filter, and in how many answers.
+fn told(world: &mut World, filter: &str) -> (Vec<SocketRow>, usize) {
+    let mut channel = world.dial();
+    let (mut rows, mut answers, mut after) = (Vec::new(), 0, None);
+    loop {
+        let filter = filter.to_owned();
+        let request = Request::Sockets { after, filter };
+        channel.send(&request, Fds::new()).expect("sent");
+        // Without the peer, which ends the handshakes of strangers by RST.
+        for _ in 0..200 {
+            world.desk.attend();
+            world.worker.attend(world.now);
+        }
+        let reply = channel.try_receive::<Reply>().expect("open");
+        let Some((Reply::Sockets { rows: some, next }, _)) = reply else {
+            panic!("no sockets");
+        };
+        rows.extend(some);
+        answers += 1;
+        after = next;
+        if after.is_none() {
+            return (rows, answers);
+        }
+    }
+}
+
+#[test]
+fn strangers_and_the_departed_are_told_of_once_and_only_to_who_asks() {
+    // More than are looked at for one answer.
+    const MANY: u32 = 600;
+    let roomy = LinkConfig {
+        capacity: 2 * MANY as usize,
+        ..LinkConfig::default()
+    };
+    let mut world = World::with(Config::default(), roomy);
+    let mut host = world.attach(None);
+    let (port, listener) = world.listen(&mut host);
+    host.submit(Submission::Credit {
+        listener,
+        total: 2 * MANY,
+        waits: false,
+    });
+    let _open = world.connect(&mut host, port);
+    for _ in 0..MANY {
+        let (conn, peer) = world.connect(&mut host, port);
+        host.submit(Submission::Close {
+            conn,
+            abort: false,
+            at: 0,
+        });
+        world.settle();
+        world.peer.request(world.now, peer, tcp::Request::Close);
+        world.settle();
+    }
+    for number in 1..=MANY {
+        world.peer.inject(&syn(number, port));
+        world.worker.turn(world.now);
+    }
+    let stack = world.worker.stack();
+    assert_eq!(stack.time_wait_count(), MANY);
+    assert_eq!(stack.half_open_count(), MANY);
+    let (rows, _) = told(&mut world, "");
+    let ends: HashSet<_> = rows.iter().map(|row| (row.local, row.peer)).collect();
+    assert_eq!(ends.len(), rows.len(), "each once");
+    let of = |state: &str| rows.iter().filter(|row| row.state == state).count() as u32;
+    assert_eq!((of("TIME-WAIT"), of("SYN-RECEIVED")), (MANY, MANY));
+    assert_eq!((of("LISTEN"), of("ESTABLISHED")), (1, 1));
+    let (rows, _) = told(&mut world, "state time-wait");
+    assert_eq!(rows.len() as u32, MANY);
+    assert!(rows.iter().all(|row| {
+        let timer = row.info.as_ref().and_then(|info| info.timer.as_ref());
+        timer.is_some_and(|(what, left)| what == "timewait" && *left > 0)
+    }));
+    // Who does not want them does not wait for a walk through them.
+    let (rows, answers) = told(&mut world, "exclude time-wait exclude syn-recv");
+    assert_eq!((rows.len(), answers), (2, 1));
 }

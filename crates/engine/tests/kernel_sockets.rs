@@ -3,7 +3,9 @@
 mod world;
 
 use engine::config::Config;
-use engine::network::Steered;
+use engine::network::{Shared, Steered};
+use engine::slow::desk::ReadLoads;
+use netdev::steering::Load;
 use queue_pair::Submission;
 use queue_pair::control::{Fds, Reply, Request};
 use world::World;
@@ -82,6 +84,54 @@ fn an_answer_to_an_older_question_does_not_count() {
     world.worker.attend(world.now);
     assert_eq!(how(&world), Steered::Mixed);
     world.attend();
+    assert_eq!(how(&world), Steered::Engine);
+}
+
+/// Says nothing of any load.
+struct Silent;
+
+impl ReadLoads for Silent {
+    fn of_slot(&mut self, _: u16) -> Option<Load> {
+        None
+    }
+}
+
+#[test]
+fn a_listener_stays_placed_whatever_becomes_of_it_between() {
+    let port = free_port();
+    let placed = |further: &str| {
+        let text = format!("placement = \"kernel\"\n{further}");
+        Config::parse("engine.toml", &text).expect("valid")
+    };
+    let denying = placed(&format!("[access]\ndeny = [{{ ports = \"{port}\" }}]\n"));
+    let mut files = vec![Config::default(), placed(""), denying];
+    let mut world = World::new();
+    let desk = world.desk.reloading(Box::new(move || {
+        files.pop().ok_or_else(|| "no more".to_owned())
+    }));
+    world.desk = desk.placing(placed("").placements(), Some(Box::new(Silent)));
+    let mut host = world.attach(None);
+    let (_, listener) = world.listen_at(&mut host, port);
+    world.attend();
+    let kernels = Steered::Shared(Shared { share: 0, slot: 0 });
+    assert_eq!(how(&world), kernels);
+    let reload = |world: &mut World| {
+        let reply = world.ask_once(&Request::Reload);
+        assert!(matches!(reply, Reply::Reloaded { .. }), "{reply:?}");
+        world.attend();
+    };
+    reload(&mut world);
+    assert_eq!(how(&world), Steered::Closing);
+    reload(&mut world);
+    assert_eq!(how(&world), kernels);
+    // The next one has the number that this one had.
+    let request = Request::Unlisten { listener };
+    world.request(&mut host, &request, Fds::new());
+    world.attend();
+    world.listen(&mut host);
+    world.attend();
+    assert_eq!(how(&world), kernels);
+    reload(&mut world);
     assert_eq!(how(&world), Steered::Engine);
 }
 

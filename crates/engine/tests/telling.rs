@@ -85,6 +85,54 @@ fn every_socket_is_told_once_however_many_there_are() {
 }
 
 #[test]
+fn last_words_hold_once_their_connection_is_closed() {
+    let mut world = World::new();
+    let line = |kind: &str, reason: &str| Explanation {
+        fd: Explanation::NO_DESCRIPTOR,
+        kind: kind.to_owned(),
+        reason: reason.to_owned(),
+        detail: String::new(),
+    };
+    let executed = |reason| line(Explanation::EXECUTED, reason);
+    let mut say = |said: &[&[Explanation]]| {
+        let mut channel = world.dial();
+        for lines in said {
+            let request = Request::LastWords(lines.to_vec());
+            channel.send(&request, Fds::new()).expect("sent");
+        }
+        world.attend();
+        let before = explained(&mut world);
+        drop(channel);
+        world.attend();
+        (before, explained(&mut world))
+    };
+    let first = [executed("first")];
+    assert_eq!(say(&[&first]), (vec![], first.to_vec()));
+    // An exec that failed.
+    let second = [executed("second")];
+    assert_eq!(say(&[&second, &[]]), (first.to_vec(), first.to_vec()));
+    // What it has started stands beside what it is, until it is another program.
+    let started = [line("started program", "third")];
+    let both = [first, started].concat();
+    assert_eq!(say(&[&both[1..]]).1, both);
+    assert_eq!(say(&[&both[1..]]).1, both, "once");
+    assert_eq!(say(&[&second]).1, second);
+    // There is an end to it.
+    let many: Vec<_> = (0..100)
+        .map(|n| line("started program", &n.to_string()))
+        .collect();
+    for lines in many.chunks(10) {
+        say(&[lines]);
+    }
+    let kept = say(&[&[]]).1;
+    assert_eq!(kept.len(), 16);
+    assert_eq!(kept[0], second[0]);
+    // Who attaches is a program that the library is in.
+    let _host = world.attach(None);
+    assert_eq!(explained(&mut world), []);
+}
+
+#[test]
 fn counts_of_sessions_stand_together_and_go_with_them() {
     let mut world = World::new();
     let (first, second) = (world.attach(None), world.attach(None));

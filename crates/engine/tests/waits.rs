@@ -53,6 +53,32 @@ fn a_wait_is_from_the_handshake_until_a_process_has_accepted() {
 }
 
 #[test]
+fn each_of_several_that_are_accepted_together_counts() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (port, listener) = world.listen(&mut host);
+    const MANY: u32 = 20;
+    give_credit(&mut host, listener, MANY);
+    for _ in 0..MANY {
+        world.offer(&mut host, port);
+    }
+    world.pass(Duration::from_millis(8));
+    // One says when; it is one time for all.
+    host.region.accepted.tell(world.now.as_nanos());
+    for conn in host.accepted() {
+        accept(&host, conn);
+    }
+    // Who asks is told of all, however few turns there were since.
+    let Reply::Stats(told) = world.ask_once(&Request::Stats) else {
+        panic!("no counts");
+    };
+    let of_waits = |metric: &&Metric| metric.name == "accept_wait_seconds";
+    let told = told.iter().find(of_waits).expect("told of");
+    assert_eq!(told.value, f64::from(MANY));
+    assert_eq!(waits(&world).0, u64::from(MANY));
+}
+
+#[test]
 fn one_that_is_offered_again_has_waited_from_its_beginning_on() {
     let mut world = World::new();
     let mut host = world.attach(None);

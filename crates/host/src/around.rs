@@ -1,33 +1,38 @@
-//! What somebody wants done around the calls in which a thread sleeps.
+//! How somebody wants the calls made in which a thread sleeps.
 
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
 
+use rustix::event::PollFd;
 use rustix::io::Errno;
+use rustix::thread::futex;
+use rustix::time::Timespec;
 
-/// See [`around_sleeps`].
+/// See [`sleep_by`].
 #[derive(Clone, Copy, Debug)]
-pub struct Around {
-    /// Called before a thread sleeps, with no lock held. `None`: it must not, and what it does ends with
-    /// `EINTR`. Otherwise what [`after`](Self::after) is given.
-    pub before: fn() -> Option<u32>,
-    /// Called after it has slept.
-    pub after: fn(u32),
+pub struct Sleeps {
+    /// poll(2), with no lock held. `EINTR`: a signal was handled, also if that was before the thread
+    /// slept, or it must not sleep.
+    pub poll: fn(&mut [PollFd<'_>], Option<&Timespec>) -> Result<usize, Errno>,
+    /// FUTEX_WAIT, not for this process alone: with the word, and what it says while one is to sleep. With no
+    /// lock held, and as `poll` otherwise.
+    pub wait: fn(&AtomicU32, u32, Option<&Timespec>) -> Result<(), Errno>,
 }
 
-static AROUND: OnceLock<Around> = OnceLock::new();
+/// The kernel's: a signal that is handled between the last look and the call does not end it.
+const PLAIN: Sleeps = Sleeps {
+    poll: |fds, limit| rustix::event::poll(fds, limit),
+    wait: |word, asleep, limit| futex::wait(word, futex::Flags::empty(), asleep, limit),
+};
 
-/// From now on every sleep in this crate stands between these two calls. The first who asks is heard.
-pub fn around_sleeps(around: Around) {
-    let _ = AROUND.set(around);
+static SLEEPS: OnceLock<Sleeps> = OnceLock::new();
+
+/// From now on every sleep in this crate is one of these calls. The first who asks is heard.
+pub fn sleep_by(sleeps: Sleeps) {
+    let _ = SLEEPS.set(sleeps);
 }
 
-/// Makes a call that sleeps.
-pub(crate) fn sleeping<R>(sleep: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
-    let Some(around) = AROUND.get() else {
-        return sleep();
-    };
-    let token = (around.before)().ok_or(Errno::INTR)?;
-    let slept = sleep();
-    (around.after)(token);
-    slept
+/// How to sleep.
+pub(crate) fn sleeps() -> &'static Sleeps {
+    SLEEPS.get().unwrap_or(&PLAIN)
 }

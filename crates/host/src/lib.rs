@@ -25,7 +25,7 @@
 //! Everything may be used from any thread. A call on one socket may wait for another thread's call
 //! on the same socket, never for one that sleeps. A signal handler may use [`private_fds`], and
 //! nothing else here: a handler that interrupts a call on a socket and calls into the same socket
-//! would wait for itself (whoever cannot choose keeps handlers away: [`around_sleeps`]). What to do about forks stands at [`Session::before_fork`].
+//! would wait for itself (whoever cannot choose keeps handlers away: [`sleep_by`]). What to do about forks stands at [`Session::before_fork`].
 //!
 //! # Without copies
 //!
@@ -57,7 +57,7 @@ mod session;
 mod sleep;
 mod socket;
 
-pub use around::{Around, around_sleeps};
+pub use around::{Sleeps, sleep_by};
 pub use attachment::{Engine, Waiting};
 pub use connect::{ConnectError, ConnectOptions};
 pub use fork::ForkToken;
@@ -71,6 +71,6 @@ pub use queue_pair::{OptionKind, PROFILE_VARIABLE};
 pub use readiness::Readiness;
 pub use ready_set::{Event, ReadySet, SourceHandle, Watchable};
 pub use rustix::io::Errno;
-pub use session::{Legacy, REMARKS, Session};
+pub use session::{LastWords, REMARKS, Session};
 pub use sleep::{Company, Sleeper};
 pub use socket::{DEFAULT_SEND_BUFFER, Registered, Room, Shutdown, Socket, View};

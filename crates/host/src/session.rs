@@ -29,7 +29,7 @@ use crate::ready_set::ReadySet;
 use crate::sleep::{RETRY, Sleeper};
 use crate::socket::{Socket, monotonic_ns};
 
-pub use reports::{Legacy, REMARKS};
+pub use reports::{LastWords, REMARKS};
 
 /// A process's relation to an engine. Clones are the same session; when the last is dropped, the
 /// engine ends what the session still has as it would for a process that exits.
@@ -126,6 +126,12 @@ impl Session {
         if let Some(attachment) = self.core().present() {
             attachment.wake_all_parked();
         }
+    }
+
+    /// Whether this process is the child of a fork that has not attached: it has used none of its sockets, and
+    /// the engine knows of it only that it is there.
+    pub fn is_heir(&self) -> bool {
+        self.core().is_heir()
     }
 
     /// Attaches now, for a process that may not be able to later.

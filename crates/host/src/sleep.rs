@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 
-use crate::around::sleeping;
+use crate::around::sleeps;
 use crate::attachment::{Attachment, Waiting, Waker, Watch};
 use crate::nudge::Nudge;
 use crate::session::SessionCore;
@@ -272,7 +272,7 @@ pub(crate) fn wait_at<T>(
         let slept = if left == Some(Duration::ZERO) {
             Err(Errno::TIMEDOUT)
         } else {
-            sleeping(|| attachment.sleep_parked(place, sleep))
+            attachment.sleep_parked(place, sleep)
         };
         attachment.unpark(place, wants, session);
         let over = match (look(), slept) {
@@ -308,7 +308,7 @@ fn poll(
         .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
         .collect();
     let timeout = limit.and_then(|limit| Timespec::try_from(limit).ok());
-    sleeping(|| rustix::event::poll(&mut polls, timeout.as_ref()))?;
+    (sleeps().poll)(&mut polls, timeout.as_ref())?;
     let ready = |poll: &PollFd<'_>| !poll.revents().is_empty();
     let own = polls.len() - usize::from(fd.is_some());
     Ok(Polled {

@@ -133,6 +133,29 @@ fn a_child_attaches_at_its_first_touch_and_reads_what_it_asks_for() {
     assert_eq!(scene.at(0, |parent| parent.submissions()), []);
 }
 
+#[test]
+fn what_a_child_knows_of_its_sockets_it_needs_no_engine_for() {
+    let scene = Scene::new();
+    let socket = &scene.socket;
+    socket.set_option(OptionKind::Linger, 5).unwrap();
+    assert_eq!(socket.send(b"the parent's, and on its way", false), Ok(28));
+    assert!(!socket.is_drained());
+    let names = (socket.local(), socket.peer());
+    assert!(!scene.session.is_heir());
+    scene.fork();
+    assert!(scene.session.is_heir());
+    assert_eq!((socket.local(), socket.peer()), names);
+    assert!(socket.is_connected());
+    assert_eq!(socket.option(OptionKind::Linger), Some(5));
+    assert_eq!((socket.receive_low(), socket.readable_from()), (1, 1));
+    assert!(socket.send_buffer() > 0);
+    assert!(socket.is_drained(), "by this process nothing was sent");
+    assert_eq!(scene.attachments(), 1);
+    assert_eq!(scene.recv(), Err(Errno::AGAIN));
+    assert_eq!(scene.attachments(), 2);
+    assert!(!scene.session.is_heir());
+}
+
 /// A child that serves one connection, as that of a forking server does, must not be offered others: they
 /// would lie there until they are taken back.
 #[test]

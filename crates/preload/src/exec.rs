@@ -7,15 +7,17 @@
 //!
 //! A connection of the engine's goes along as a ticket ([`travel`](crate::travel)), which the new
 //! program claims when it starts. If the engine gives none, the new program has a descriptor that is not
-//! connected (ENOTCONN), and the engine is told so. What libc starts by calls within it (posix_spawn and
+//! connected (ENOTCONN), and the engine is told so; so it is of a program that this library cannot be in
+//! ([`enter`](crate::enter)). What libc starts by calls within it (posix_spawn and
 //! its kin) is the matter of [`spawn`](crate::spawn).
 
 use core::ffi::{CStr, c_char, c_int};
 use std::ffi::CString;
 
-use host::Legacy;
+use host::{Explanation, LastWords};
 use rustix::io::Errno;
 
+use crate::enter::{self, Apart, Fate};
 use crate::raw::{errno, result, set_errno, sys};
 use crate::table::Held;
 use crate::travel::{CONNECTION, Departing};
@@ -34,8 +36,17 @@ pub unsafe fn execve(
     // SAFETY: as the caller promises.
     let extended = unsafe { extend(environment, &[]) };
     let environment = extended.as_ref().map_or(environment, |list| list.as_ptr());
+    // SAFETY: as the caller promises; a null is the kernel's to refuse.
+    let apart = unsafe {
+        let program = (!path.is_null()).then(|| CStr::from_ptr(path));
+        Apart::of(program, environment)
+    };
+    if let Some(apart) = apart.as_ref().filter(|apart| apart.is_refused()) {
+        apart.tell(Fate::Refused);
+        return Errno::ACCESS;
+    }
     // SAFETY: as the caller promises.
-    let passed = unsafe { Passed::tell(Some(path)) };
+    let passed = unsafe { Passed::tell(Some(path), apart) };
     let executed = outside(|| {
         // SAFETY: as the caller promises; the list that was extended lives on.
         result(unsafe { sys!(libc::SYS_execve, path, arguments, environment) })
@@ -52,20 +63,28 @@ pub unsafe fn execve(
     }
 }
 
-/// Calls `exec`, one of libc's ways to execute a program, with the environment that the program is to
-/// have, and returns what it returns if that fails.
+/// Calls `exec`, one of libc's ways to execute the program in this file, if that is known, with the
+/// environment that the program is to have, and returns what it returns if that fails.
 ///
 /// # Safety
 /// `environment` is null or a list of strings that ends with null.
-pub unsafe fn with<T>(
+pub unsafe fn with(
+    program: Option<CString>,
     environment: *const *const c_char,
-    exec: impl FnOnce(*const *const c_char) -> T,
-) -> T {
+    exec: impl FnOnce(*const *const c_char) -> c_int,
+) -> c_int {
     // SAFETY: as the caller promises.
     let extended = unsafe { extend(environment, &[]) };
     let environment = extended.as_ref().map_or(environment, |list| list.as_ptr());
+    // SAFETY: as the caller promises.
+    let apart = unsafe { Apart::of(program.as_deref(), environment) };
+    if let Some(apart) = apart.as_ref().filter(|apart| apart.is_refused()) {
+        apart.tell(Fate::Refused);
+        set_errno(libc::EACCES);
+        return -1;
+    }
     // SAFETY: there is no path.
-    let passed = unsafe { Passed::tell(None) };
+    let passed = unsafe { Passed::tell(None, apart) };
     let result = outside(|| exec(environment));
     if let Some(passed) = passed {
         let errno = errno();
@@ -86,49 +105,51 @@ pub fn outside<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The connections of the engine's that stay open in the program that is executed.
+/// The connections of the engine's that stay open in the program that is executed, and what was said of it.
 struct Passed {
-    departing: Departing,
-    /// To tell of those that are lost.
-    lost: Option<(Vec<c_int>, Legacy)>,
+    departing: Option<Departing>,
+    said: Option<LastWords>,
 }
 
 impl Passed {
-    /// Has tickets stand for them, if there are any, and `path`, if it is known, can be executed:
-    /// programs are looked for in many directories by trying.
+    /// Has tickets stand for the connections, if there are any, and says what the program cannot use, if
+    /// `path`, if it is known, can be executed: programs are looked for in many directories by trying.
     ///
     /// # Safety
     /// `path` is one for execve.
-    unsafe fn tell(path: Option<*const c_char>) -> Option<Self> {
-        let session = session::current()?;
-        let mut fds = inherited(|held| held.stream().is_some()).peekable();
-        fds.peek()?;
+    unsafe fn tell(path: Option<*const c_char>, apart: Option<Apart>) -> Option<Self> {
+        let mut fds = session::current()
+            .into_iter()
+            .flat_map(|_| inherited(|held| held.stream().is_some()))
+            .peekable();
+        if fds.peek().is_none() && apart.is_none() {
+            return None;
+        }
         if let Some(path) = path {
             let at = libc::AT_FDCWD;
             // SAFETY: as the caller promises.
             result(unsafe { sys!(libc::SYS_faccessat, at, path, libc::X_OK) }).ok()?;
         }
-        let departing = Departing::begin(fds);
-        let lost: Vec<_> = departing.without_ticket().collect();
-        let lost = match lost[..] {
-            [] => None,
-            _ => session.legacy().map(|mut legacy| {
-                for fd in &lost {
-                    legacy.report(*fd, CONNECTION, PASSED);
-                }
-                (lost, legacy)
-            }),
-        };
-        Some(Self { departing, lost })
+        let departing = fds.peek().is_some().then(|| Departing::begin(fds));
+        let apart = apart.map(|apart| apart.line(Fate::Executed));
+        let apart = (apart.iter()).map(|(kind, line)| (Explanation::NO_DESCRIPTOR, *kind, &**line));
+        let lost = departing.iter().flat_map(Departing::without_ticket);
+        let lost = lost.map(|fd| (fd, CONNECTION, PASSED));
+        let lines: Vec<_> = apart.chain(lost).collect();
+        let mut said = lines.first().and_then(|_| enter::last_words());
+        if let Some(said) = &mut said {
+            said.say(lines.into_iter());
+        }
+        Some(Self { departing, said })
     }
 
     /// The program stays, and has its connections.
     fn take_back(self) {
-        self.departing.stay();
-        if let Some((lost, mut legacy)) = self.lost {
-            for fd in lost {
-                legacy.report(fd, CONNECTION, "");
-            }
+        if let Some(departing) = self.departing {
+            departing.stay();
+        }
+        if let Some(mut said) = self.said {
+            said.say([].into_iter());
         }
     }
 }

@@ -11,7 +11,7 @@
 //! that lets it go on or not.
 
 use core::cell::Cell;
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_long, c_void};
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use libc::{siginfo_t, ucontext_t};
@@ -19,6 +19,7 @@ use rustix::io::Errno;
 
 use crate::actions;
 use crate::cancel;
+use crate::nap::{look_once_more, nap};
 use crate::raw::{result, sys};
 
 /// What a thread keeps of itself.
@@ -116,13 +117,34 @@ pub fn wakes(depth: u32) {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// Makes a call in which the thread may sleep, with no lock held.
-pub fn sleeping(sleep: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+/// Makes a system call in which the thread may sleep, with no lock held. A handler that ends calls does so
+/// also if it runs just before.
+///
+/// # Safety
+/// As the call itself.
+pub unsafe fn sleep(number: c_long, arguments: [usize; 6]) -> Result<usize, Errno> {
     let depth = sleeps().ok_or(Errno::INTR)?;
-    let slept = sleep();
+    let slept = STATE.with(|state| {
+        // SAFETY: the thread's own count; the caller vouches for the call.
+        unsafe {
+            let ending = &raw const (*state.handled.as_ptr()).ending;
+            nap(number, &arguments, ending, state.at_entry.get().ending)
+        }
+    });
     wakes(depth);
-    slept
+    result(slept)
 }
+
+/// `sleeping!(number, arguments…)`: see [`sleep`].
+macro_rules! sleeping {
+    ($number:expr $(, $argument:expr)* $(,)?) => {
+        $crate::inside::sleep(
+            $number,
+            $crate::raw::padded([$($crate::raw::Argument::register($argument)),*]),
+        )
+    };
+}
+pub(crate) use sleeping;
 
 /// After a sleep that ended with EINTR: whether every handler that was called lets calls go on. `None`:
 /// none of them was called by us.
@@ -185,6 +207,8 @@ pub unsafe extern "C-unwind" fn arrived(signal: c_int, info: *mut siginfo_t, con
     unsafe { handler.call(signal, info, context) };
     // It may have made calls of its own.
     STATE.with(|state| state.at_entry.set(at_entry));
+    // SAFETY: the kernel's context of this handler.
+    unsafe { look_once_more(context.cast()) };
 }
 
 /// Gives a signal back to the kernel, and blocks all in what it has interrupted. False: the kernel does

@@ -168,6 +168,9 @@ pub unsafe fn option_set(
     unsafe { tcp.specials.set(level, name, value, length) };
     if let Some(listening) = tcp.listener() {
         inherit(fd, tcp, listening);
+        if level == libc::IPPROTO_TCP && matches!(name, libc::TCP_MAXSEG | libc::TCP_FASTOPEN) {
+            listening.listener.options_changed();
+        }
     }
 }
 

@@ -7,11 +7,12 @@ use libc::{nfds_t, pollfd, sigset_t};
 use rustix::io::Errno;
 
 use crate::deadline::{Deadline, Patience};
+use crate::inside::sleeping;
 use crate::raw::{result, sys};
+use crate::session;
 use crate::stream::Stream;
 use crate::table::{self, Held};
 use crate::wait::Sleep;
-use crate::{inside, session};
 
 /// An entry whose descriptor is ours: where it stands in the program's array, and what it says.
 struct Ours {
@@ -169,23 +170,14 @@ fn look(entries: &[pollfd], ours: &mut [Ours]) -> bool {
 fn kernel(asked: &mut [pollfd], until: Deadline, mask: *const sigset_t) -> Result<usize, Errno> {
     let left = until.left();
     let left = left.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
-    let mut ask = || {
-        // SAFETY: the array is whole; the mask is the program's; the time is a copy.
-        result(unsafe {
-            sys!(
-                libc::SYS_ppoll,
-                asked.as_mut_ptr(),
-                asked.len(),
-                left,
-                mask,
-                8usize
-            )
-        })
-    };
-    if until.is_now() {
-        ask()
-    } else {
-        inside::sleeping(ask)
+    let (fds, count) = (asked.as_mut_ptr(), asked.len());
+    // SAFETY: the array is whole; the mask is the program's; the time is a copy.
+    unsafe {
+        if until.is_now() {
+            result(sys!(libc::SYS_ppoll, fds, count, left, mask, 8usize))
+        } else {
+            sleeping!(libc::SYS_ppoll, fds, count, left, mask, 8usize)
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 use core::ffi::{CStr, c_char, c_int};
 use core::mem::zeroed;
 use core::ptr::{null, null_mut};
+use std::ffi::CString;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use libc::{FILE, pid_t, posix_spawn_file_actions_t, sigset_t};
 use rustix::io::Errno;
 
+use crate::enter::{Apart, Fate};
 use crate::lock::lock;
 use crate::raw::{result, set_errno, sys};
 use crate::travel::Departing;
@@ -111,15 +113,38 @@ pub fn takes_along() -> bool {
             .is_some()
 }
 
-/// Starts a program by `spawn`, which is given the environment that it is to have.
+/// Starts the program in this file, if that is known, by `spawn`, which is given the environment that it is
+/// to have. What `spawn` returns is an errno.
 ///
 /// # Safety
 /// `environment` is null or a list of strings that ends with null.
-pub unsafe fn with<T>(
+pub unsafe fn with(
+    program: Option<CString>,
     actions: *const posix_spawn_file_actions_t,
     environment: *const *const c_char,
-    spawn: impl FnOnce(*const *const c_char) -> T,
-) -> T {
+    spawn: impl FnOnce(*const *const c_char) -> c_int,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let apart = unsafe { Apart::of(program.as_deref(), environment) };
+    if let Some(apart) = apart.as_ref().filter(|apart| apart.is_refused()) {
+        apart.tell(Fate::Refused);
+        return libc::EACCES;
+    }
+    // SAFETY: as the caller promises.
+    let started = unsafe { taking_along(actions, environment, spawn) };
+    if let (0, Some(apart)) = (started, apart) {
+        apart.tell(Fate::Started);
+    }
+    started
+}
+
+/// # Safety
+/// As [`with`].
+unsafe fn taking_along(
+    actions: *const posix_spawn_file_actions_t,
+    environment: *const *const c_char,
+    spawn: impl FnOnce(*const *const c_char) -> c_int,
+) -> c_int {
     if session::current().is_none() {
         return spawn(environment);
     }

@@ -24,7 +24,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use crate::inside;
+use crate::wait;
 
 /// What the environment says.
 pub struct Settings {
@@ -72,7 +72,8 @@ static DESTRUCTOR: extern "C" fn() = finish;
 /// The program ends in order. The engine learns what was read last: it would take it for unread,
 /// and reset connections that the kernel would close in order.
 extern "C" fn finish() {
-    if crate::session::current().is_some()
+    // The child of a fork that has used no socket has read nothing.
+    if crate::session::current().is_some_and(|session| !session.is_heir())
         && let Ok(sleep) = crate::wait::Sleep::begin()
     {
         sleep.end(false);
@@ -111,9 +112,9 @@ extern "C" fn initialise() {
     crate::fork::register();
     if settings().is_some() {
         host::private_fds::set_floor(hidden_floor());
-        host::around_sleeps(host::Around {
-            before: inside::sleeps,
-            after: inside::wakes,
+        host::sleep_by(host::Sleeps {
+            poll: wait::poll,
+            wait: wait::futex,
         });
         crate::travel::inherited();
     }

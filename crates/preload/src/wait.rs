@@ -1,16 +1,20 @@
 //! Sleeping, for a thread that blocks on descriptors of both kinds.
 
+use core::ptr::{null, null_mut};
+use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Mutex, MutexGuard};
 
 use host::Sleeper;
+use rustix::event::PollFd;
 use rustix::io::Errno;
+use rustix::time::Timespec;
 
 use crate::deadline::Deadline;
+use crate::inside::sleeping;
 use crate::lock::lock;
-use crate::raw::{result, sys};
-use crate::{inside, session};
+use crate::session;
 
 /// Sleepers that no thread uses at the moment.
 static IDLE: Mutex<Vec<Sleeper>> = Mutex::new(Vec::new());
@@ -80,6 +84,41 @@ pub fn pause(span: Duration) -> Result<(), Errno> {
         tv_nsec: i64::from(span.subsec_nanos()),
     };
     // SAFETY: sleeps.
-    let sleep = || result(unsafe { sys!(libc::SYS_nanosleep, &raw const span, 0usize) });
-    inside::sleeping(sleep).map(drop)
+    unsafe { sleeping!(libc::SYS_nanosleep, &raw const span, 0usize) }.map(drop)
+}
+
+/// poll(2), for the [host](host::sleep_by).
+pub fn poll(fds: &mut [PollFd<'_>], limit: Option<&Timespec>) -> Result<usize, Errno> {
+    // The kernel's layout, as rustix has it.
+    const { assert!(size_of::<PollFd<'_>>() == size_of::<libc::pollfd>()) };
+    // It is told how long is left.
+    let mut limit = limit.copied();
+    let limit = limit.as_mut().map_or(null_mut(), core::ptr::from_mut);
+    // SAFETY: the array is whole, and the time a copy.
+    unsafe {
+        sleeping!(
+            libc::SYS_ppoll,
+            fds.as_mut_ptr(),
+            fds.len(),
+            limit,
+            0usize,
+            8usize
+        )
+    }
+}
+
+/// FUTEX_WAIT between processes, for the [host](host::sleep_by).
+pub fn futex(word: &AtomicU32, asleep: u32, limit: Option<&Timespec>) -> Result<(), Errno> {
+    let limit = limit.map_or(null(), core::ptr::from_ref);
+    // SAFETY: a word, and a time or none.
+    let slept = unsafe {
+        sleeping!(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            asleep,
+            limit
+        )
+    };
+    slept.map(drop)
 }

@@ -61,13 +61,28 @@ pub fn set(word: &AtomicU32, wants: Wants) {
 /// # Errors
 /// `EINTR`: a signal was handled. `ETIMEDOUT`: the time is over.
 pub fn sleep(word: &AtomicU32, limit: Option<Duration>) -> Result<(), Errno> {
+    // Not private: the other side is another process.
+    sleep_by(word, limit, |word, asleep, limit| {
+        futex::wait(word, futex::Flags::empty(), asleep, limit)
+    })
+}
+
+/// The same by a way of the caller's to make the call FUTEX_WAIT, which is not for this process alone: with
+/// the word, what it says while one is to sleep, and the longest.
+///
+/// # Errors
+/// As [`sleep`].
+pub fn sleep_by(
+    word: &AtomicU32,
+    limit: Option<Duration>,
+    wait: impl FnOnce(&AtomicU32, u32, Option<&Timespec>) -> Result<(), Errno>,
+) -> Result<(), Errno> {
     let asleep = word.load(Ordering::Relaxed);
     if asleep != PARKED && asleep != PARKED_FOR_URGENT {
         return Ok(());
     }
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-    // Not private: the other side is another process.
-    match futex::wait(word, futex::Flags::empty(), asleep, limit.as_ref()) {
+    match wait(word, asleep, limit.as_ref()) {
         Ok(()) | Err(Errno::AGAIN) => Ok(()),
         Err(errno) => Err(errno),
     }

@@ -5,10 +5,12 @@
 mod access;
 mod changes;
 mod limits;
+mod placement;
 mod queues;
 pub mod shares;
 mod tcp;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,8 +22,9 @@ use serde::{Deserialize, Serialize};
 pub use access::{Access, PortRange, Prefix, Rule};
 pub use changes::Changes;
 pub use limits::Limits;
+pub use placement::{Placement, Placements};
 pub use queues::Queues;
-pub use tcp::{Congestion, Tcp};
+pub use tcp::{Congestion, FastOpen, Tcp};
 
 /// Everything that can be set about an engine.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -60,7 +63,11 @@ pub struct Config {
     /// Programs on this machine reach its listeners by the engine, too, instead of by the kernel's
     /// loopback.
     pub local: bool,
-    /// Start even where netfilter has rules that steered packets would not see.
+    /// Who serves new connections: of those listeners of which `placements` says nothing.
+    pub placement: Placement,
+    /// New connections and segments with data a second from which on the engine pays, for `adaptive`.
+    pub placement_rate: u32,
+    /// Follow no rules of netfilter, and start even where the older tables have some.
     pub ignore_netfilter: bool,
     /// Keep all privileges, and all system calls, after the start.
     pub keep_privileges: bool,
@@ -75,6 +82,9 @@ pub struct Config {
     /// Which listeners and connections are taken; the rest is the kernel's.
     #[serde(skip_serializing)]
     pub access: Access,
+    /// Who serves the new connections of single listeners, by their addresses.
+    #[serde(skip_serializing)]
+    pub placements: BTreeMap<SocketAddr, Placement>,
     /// Who can read its counters over HTTP.
     pub metrics: Metrics,
 }
@@ -125,6 +135,8 @@ impl Default for Config {
             spin_microseconds: 10,
             moderation_microseconds: 150,
             local: false,
+            placement: Placement::Engine,
+            placement_rate: 2000,
             ignore_netfilter: false,
             keep_privileges: false,
             drain_seconds: 10,
@@ -132,6 +144,7 @@ impl Default for Config {
             tcp: Tcp::default(),
             limits: Limits::default(),
             access: Access::default(),
+            placements: BTreeMap::new(),
             metrics: Metrics::default(),
         }
     }
@@ -239,6 +252,15 @@ impl Config {
         Duration::from_micros(u64::from(self.spin_microseconds))
     }
 
+    /// Who serves the new connections of which listener.
+    pub fn placements(&self) -> Placements {
+        Placements {
+            all: self.placement,
+            of: self.placements.clone(),
+            from_rate: self.placement_rate,
+        }
+    }
+
     /// For how long the device does not wake the worker while frames come often.
     pub fn moderation(&self) -> Duration {
         match self.profile {
@@ -250,7 +272,6 @@ impl Config {
     }
 
     fn check_ranges(&self) -> Result<(), OutOfRange> {
-        let named = |key| OutOfRange::text("", key);
         if self.name.is_empty()
             || !self
                 .name
@@ -258,7 +279,12 @@ impl Config {
                 .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_' || b == b'.')
             || self.name.starts_with('.')
         {
-            return Err(named("name").allowing("letters, digits, '-', '_' and '.', not first"));
+            return Err(OutOfRange {
+                table: "",
+                key: "name",
+                value: format!("\"{}\"", self.name.escape_debug()),
+                allowed: "letters, digits, '-', '_' and '.', not first".to_owned(),
+            });
         }
         in_range(
             "",
@@ -274,6 +300,8 @@ impl Config {
             0,
             10_000,
         )?;
+        let rate = u64::from(self.placement_rate);
+        in_range("", "placement_rate", rate, 1, 1_000_000_000)?;
         let frames = u64::from(self.receive_frames);
         in_range("", "receive_frames", frames, 64, MAX_FRAMES.into())?;
         in_range("", "drain_seconds", u64::from(self.drain_seconds), 0, 3_600)?;
@@ -293,22 +321,6 @@ pub(crate) struct OutOfRange {
 }
 
 impl OutOfRange {
-    fn text(table: &'static str, key: &'static str) -> Self {
-        Self {
-            table,
-            key,
-            value: "not a name".to_owned(),
-            allowed: String::new(),
-        }
-    }
-
-    fn allowing(self, allowed: &str) -> Self {
-        Self {
-            allowed: allowed.to_owned(),
-            ..self
-        }
-    }
-
     fn setting(&self) -> String {
         if self.table.is_empty() {
             self.key.to_owned()

@@ -31,6 +31,8 @@ pub struct Tcp {
     pub hop_limit: u8,
     /// The least that an IPv4 path's MTU is taken for, whatever ICMP says, in bytes.
     pub min_path_mtu: u16,
+    /// Which SYNs may carry data (TCP Fast Open).
+    pub fast_open: FastOpen,
     /// Answer SYNs by cookies when `limits.half_open` is reached, instead of not at all.
     pub syn_cookies: bool,
     /// How long TIME-WAIT lasts, in seconds.
@@ -47,6 +49,16 @@ pub enum Congestion {
     Reno,
     /// Version 3 (draft-ietf-ccwg-bbr).
     Bbr,
+}
+
+/// TCP Fast Open (RFC 7413).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FastOpen {
+    /// None.
+    Off,
+    /// Those of clients, to listeners whose program has asked for it (`TCP_FASTOPEN`).
+    Accept,
 }
 
 /// Explicit congestion notification (RFC 3168), as Linux's `tcp_ecn`.
@@ -84,6 +96,7 @@ impl Default for Tcp {
             connect_timeout_seconds: 127,
             hop_limit: 64,
             min_path_mtu: 552,
+            fast_open: FastOpen::Off,
             syn_cookies: true,
             time_wait_seconds: 60,
         }

@@ -7,7 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use tcp::{ConnId, Instant, ListenerId};
 
 use crate::fast::connections::SessionId;
-use crate::network::Steered;
+use crate::network::{Shared, Steered};
+use crate::slow::control::Chosen;
 
 /// Bits of a listener's number that say which slot it has; the others tell its tenants apart.
 const SLOT_BITS: u32 = 16;
@@ -74,6 +75,8 @@ pub struct Listener {
     pub v6_only: bool,
     /// Connections that may wait to be accepted.
     pub backlog: u32,
+    /// What the program has set on the socket that was shown last.
+    pub chosen: Chosen,
     /// The listening sockets that accept from it.
     pub members: Vec<Member>,
     /// Members that wait, in the order in which they said so.
@@ -89,6 +92,8 @@ pub struct Listener {
     pub steered: Vec<IpAddr>,
     /// How they are steered.
     pub how: Steered,
+    /// How new connections are divided with the kernel, if they are.
+    pub shared: Option<Shared>,
     /// Since which question about mixed ports it has been mixed, if it is.
     pub mixed_since: u64,
     /// A question about its port is not answered yet.
@@ -112,6 +117,7 @@ impl Listener {
             local,
             v6_only,
             backlog,
+            chosen: Chosen::default(),
             members: Vec::new(),
             waiting: VecDeque::new(),
             offered: VecDeque::new(),
@@ -119,12 +125,18 @@ impl Listener {
             turn: 0,
             steered: Vec::new(),
             how: Steered::Mixed,
+            shared: None,
             mixed_since: 0,
             asked: false,
             proofs: Vec::new(),
             lacks_memory: false,
             left: None,
         }
+    }
+
+    /// How it is steered while new connections may be the engine's and the kernel may have some.
+    pub fn open(&self) -> Steered {
+        self.shared.map_or(Steered::Mixed, Steered::Shared)
     }
 
     /// One more socket was shown for it.

@@ -23,7 +23,16 @@ pub use fixed::FixedNetwork;
 pub use held::HeldFrames;
 pub use of_kernel::{KernelNetwork, Steer};
 pub use paths::{NoPath, PathId, Paths, Reach};
-pub use scope::{is_link_local, scoped};
+pub use scope::{canonical, is_link_local, scoped};
+
+/// How new connections are divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shared {
+    /// So many of [`SHARE_ALL`](netdev::steering::SHARE_ALL) are the engine's.
+    pub share: u32,
+    /// Where what comes is counted.
+    pub slot: u16,
+}
 
 /// How the segments to a port are divided between engine and kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,6 +41,8 @@ pub enum Steered {
     Engine,
     /// Connections that the kernel has stay the kernel's; everything else goes to the engine.
     Mixed,
+    /// New connections are divided, and each stays whose it is.
+    Shared(Shared),
     /// As mixed, but new connections are the kernel's too: the listener is gone, and what is left
     /// of its connections is still the engine's.
     Closing,

@@ -1,4 +1,5 @@
-//! Link-local addresses of IPv6, which mean nothing without the link (RFC 4007 §6).
+//! Addresses of IPv6 that mean more than their bytes: link-local ones, which are nothing without the link
+//! (RFC 4007 §6), and mapped ones, which are IPv4's (RFC 4291 §2.5.5.2).
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -18,6 +19,15 @@ pub fn scoped(address: SocketAddr, interface: u32) -> SocketAddr {
             SocketAddrV6::new(*v6.ip(), v6.port(), v6.flowinfo(), interface).into()
         }
         other => other,
+    }
+}
+
+/// What a listener is known by: a socket of IPv6 that is bound to a mapped address takes IPv4, and nothing
+/// else.
+pub fn canonical(local: SocketAddr) -> SocketAddr {
+    match local.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), local.port()),
+        IpAddr::V6(_) => local,
     }
 }
 

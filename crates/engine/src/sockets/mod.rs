@@ -124,6 +124,36 @@ impl SocketFilter {
         }
     }
 
+    /// Whether a socket in this state, such as `TIME-WAIT`, can be wanted.
+    pub fn may_want(&self, state: &str) -> bool {
+        self.in_state(&state.to_lowercase()).0
+    }
+
+    /// Whether some sockets in this state are wanted, and whether all are, as far as can be said without
+    /// knowing their ends.
+    fn in_state(&self, state: &str) -> (bool, bool) {
+        match self {
+            Self::All => (true, true),
+            Self::State(states) => {
+                let is_one = states.contains(&state);
+                (is_one, is_one)
+            }
+            Self::Port(..) | Self::Address(..) => (true, false),
+            Self::Not(one) => {
+                let (some, all) = one.in_state(state);
+                (!all, !some)
+            }
+            Self::And(one, other) => {
+                let (one, other) = (one.in_state(state), other.in_state(state));
+                (one.0 && other.0, one.1 && other.1)
+            }
+            Self::Or(one, other) => {
+                let (one, other) = (one.in_state(state), other.in_state(state));
+                (one.0 || other.0, one.1 || other.1)
+            }
+        }
+    }
+
     /// Whether a socket is wanted.
     pub fn wants(&self, row: &SocketRow) -> bool {
         let end = |end: End| match end {

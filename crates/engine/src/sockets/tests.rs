@@ -4,8 +4,10 @@ use super::*;
 
 fn row(state: &str, local: &str, peer: Option<&str>) -> SocketRow {
     SocketRow {
+        both_families: false,
         cores: None,
         profile: None,
+        placed: None,
         conn: None,
         session: None,
         pid: None,
@@ -113,6 +115,27 @@ fn a_filter_of_states_is_known() {
     assert!(one("state listening sport = :80"));
     assert!(!one("state connected") && !one("not state listening") && !one("sport = :80"));
     assert!(!one("state listening state closing") && !one("state closed or sport = :80"));
+}
+
+#[test]
+fn what_is_out_of_the_question_is_known() {
+    for (text, may) in [
+        ("", true),
+        ("sport = :80", true),
+        ("not sport = :80", true),
+        ("state big", false),
+        ("exclude time-wait", false),
+        ("not ( state time-wait or sport = :80 )", false),
+        ("not ( state time-wait and sport = :80 )", true),
+        ("state established or dst 10.0.0.0/8", true),
+        (
+            "( sport = :80 ) and exclude listening exclude time-wait",
+            false,
+        ),
+    ] {
+        let filter = SocketFilter::parse(text).unwrap();
+        assert_eq!(filter.may_want("TIME-WAIT"), may, "{text}");
+    }
 }
 
 #[test]

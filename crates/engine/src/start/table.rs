@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 
 use netdev::steering::{Endpoint, Share, Steering};
 
-use crate::network::{Steer, Steered};
+use crate::network::{Shared, Steer, Steered};
 
 /// The steering program's table, as the network uses it.
 pub(super) struct SteeringTable {
@@ -29,6 +29,7 @@ impl Steer for SteeringTable {
         let share = match how {
             Steered::Engine => Share::All,
             Steered::Mixed => Share::Mixed,
+            Steered::Shared(Shared { share, slot }) => Share::Shared { share, slot },
             Steered::Closing => Share::Closing,
         };
         let endpoint = Endpoint::new(address, port);

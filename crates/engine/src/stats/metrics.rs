@@ -340,6 +340,21 @@ impl Metrics {
             "Acknowledgements that brought no cookie of ours",
             c.cookies_refused,
         );
+        self.counter(
+            "tcp_fast_opens",
+            "Connections opened by a SYN with data (RFC 7413)",
+            c.fast_opens_in,
+        );
+        self.counter(
+            "tcp_fast_open_cookies",
+            "Cookies given to clients for Fast Open",
+            c.fast_open_cookies,
+        );
+        self.counter(
+            "tcp_fast_opens_refused",
+            "SYNs with data that were answered by a whole handshake",
+            c.fast_opens_refused,
+        );
         self.counter("tcp_failures", "Connections that failed", c.failures);
         self.counter(
             "tcp_retransmits",
@@ -461,6 +476,7 @@ pub fn conn_info(info: &tcp::ConnInfo, age: core::time::Duration) -> ConnInfo {
         congestion: info.congestion.name().to_owned(),
         timestamps: info.timestamps,
         selective_acks: info.selective_acks,
+        fast_open: info.fast_open,
         window_scales: info.window_scales,
         backoff: info.backoff,
         unanswered: info.unanswered,
@@ -484,6 +500,18 @@ pub fn conn_info(info: &tcp::ConnInfo, age: core::time::Duration) -> ConnInfo {
         age_ns: u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),
         timer: info.timer.map(|(name, left)| (name.to_owned(), ms(left))),
         receive_buffer: info.receive_buffer,
+    }
+}
+
+/// The facts of two ends without a connection: their state and what they wait for, and nothing else.
+pub fn pair_info(info: &tcp::PairInfo) -> ConnInfo {
+    let (what, left) = info.timer;
+    let left = u32::try_from(left.as_millis()).unwrap_or(u32::MAX);
+    ConnInfo {
+        state: state_name(info.state).to_owned(),
+        unanswered: info.unanswered,
+        timer: Some((what.to_owned(), left)),
+        ..ConnInfo::default()
     }
 }
 

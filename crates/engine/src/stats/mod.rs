@@ -2,7 +2,7 @@
 
 mod metrics;
 
-pub use metrics::{Metrics, conn_info, state_name};
+pub use metrics::{Metrics, conn_info, pair_info, state_name};
 
 use tcp::Histogram;
 use wire::segment::Malformed;
@@ -29,7 +29,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// A SYN from a peer that the access lists do not admit.
+    /// A SYN from a peer that the access lists, or the rules of netfilter, do not admit.
     Denied = "denied",
     /// A segment from an address that no peer can have, one of this machine's: a SYN, or any if
     /// connections within the machine are the engine's.

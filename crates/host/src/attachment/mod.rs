@@ -17,6 +17,7 @@ mod park;
 mod pump;
 mod submit;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -32,6 +33,7 @@ use queue_pair::{
 };
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::lock::{lock, try_lock};
 use crate::private_fds::{Private, lift};
@@ -403,14 +405,18 @@ fn from_io(error: &std::io::Error) -> Errno {
 }
 
 /// Connects to the engine that listens at `path`.
-pub(crate) fn connect(path: &std::path::Path) -> Result<Control, Errno> {
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-    let socket: OwnedFd = rustix::net::socket_with(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
+pub(crate) fn connect(path: &Path) -> Result<Control, Errno> {
+    connect_with(path, SocketFlags::CLOEXEC)
+}
+
+/// The same, if it is there to accept: never waits.
+pub(crate) fn connect_now(path: &Path) -> Result<Control, Errno> {
+    connect_with(path, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+}
+
+fn connect_with(path: &Path, flags: SocketFlags) -> Result<Control, Errno> {
+    let socket: OwnedFd =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     let socket = lift(socket);
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(Private::new(Channel::new(socket)))

@@ -15,6 +15,7 @@ use queue_pair::parked::{self, Wants};
 use rustix::io::Errno;
 
 use super::Attachment;
+use crate::around::sleeps;
 use crate::lock::lock;
 use crate::quiet::Locks;
 use crate::session::SessionCore;
@@ -119,7 +120,7 @@ impl Attachment {
     /// `EINTR`: a signal was handled. `ETIMEDOUT`: the time is over.
     pub(crate) fn sleep_parked(&self, place: u32, limit: Option<Duration>) -> Result<(), Errno> {
         match self.positions.sleeper(place) {
-            Some(word) if !self.is_parents() => parked::sleep(word, limit),
+            Some(word) if !self.is_parents() => parked::sleep_by(word, limit, sleeps().wait),
             _ => Ok(()),
         }
     }

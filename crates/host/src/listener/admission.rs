@@ -10,7 +10,7 @@ use crate::attachment::{Attachment, RUNS_WITHIN};
 use crate::lock::lock;
 
 /// The first version of the protocol in which an engine can be told.
-const SINCE: u32 = 7;
+pub(super) const SINCE: u32 = 7;
 
 impl ListenerCore {
     /// Tells an engine that has just taken the listener who may connect.

@@ -19,6 +19,8 @@ use crate::ready_set::SourceHandle;
 use crate::session::SessionCore;
 use crate::socket::{Options, Socket, SocketCore};
 
+use super::admission::SINCE;
+
 /// How many connections may lie here handed over and not accepted, if nobody has said. Enough that the engine need not
 /// be asked for each, and few enough that several processes on one port share the work.
 const WINDOW: u32 = 32;
@@ -198,6 +200,22 @@ impl ListenerCore {
             (Reply::Listening { listener }, _) => Ok(listener),
             _ => Err(Errno::PROTO),
         }
+    }
+
+    /// Has the engine read the options of the kernel's socket anew.
+    pub(super) fn show_options(self: &Arc<Self>) {
+        let link = self.attach_and_lock().link.clone();
+        let Some((attachment, listener)) = link.filter(|(at, _)| at.is_live() && at.speaks(SINCE))
+        else {
+            return;
+        };
+        let Ok(socket) = rustix::io::fcntl_dupfd_cloexec(&self.kernel, 0) else {
+            return;
+        };
+        let addr = self.local;
+        let request = Request::Chosen { listener, addr };
+        // What comes of it nobody asks: setsockopt has succeeded in the kernel.
+        let _ = attachment.request(&request, [socket].into_iter().collect(), RUNS_WITHIN);
     }
 
     /// The engine hands over a connection. Called by the pumping thread.

@@ -1,25 +1,41 @@
 //! What a process tells of itself, for `outboard explain`.
 
-use queue_pair::control::{Explanation, Fds, Request};
+use std::path::Path;
 
-use rustix::io::FdFlags;
+use queue_pair::control::{Explanation, Fds, Request};
 
 use super::{Session, SessionCore};
 use crate::attachment::{self, Attachment, Control};
 use crate::lock::lock;
 
-/// A connection with the engine that goes through exec. What is told on it is of the program that
-/// comes next, and holds until that ends or closes the descriptor.
+/// A connection with the engine on which a process says what is true once the connection is closed, as exec
+/// does: what the program that comes next cannot use, and why. That program has nothing of it, since the
+/// engine takes whoever is at the other end for the one that has connected.
 #[derive(Debug)]
-pub struct Legacy {
+pub struct LastWords {
     control: Control,
 }
 
-impl Legacy {
-    /// As [`Session::report`]. What an engine is too busy to read is lost.
-    pub fn report(&mut self, fd: i32, kind: &str, reason: &str) {
+impl LastWords {
+    /// To the engine that listens at `path`. `None`: there is none that would hear.
+    pub fn to(path: &Path) -> Option<Self> {
+        let control = attachment::connect_now(path).ok()?;
+        Some(Self { control })
+    }
+
+    /// Each line is a descriptor ([`Explanation::NO_DESCRIPTOR`] for none), what it is, and why it is not the
+    /// engine's, as in [`Session::report`]. They take the place of those that were said before; what an
+    /// engine is too busy to read is lost.
+    pub fn say<'a>(&mut self, lines: impl Iterator<Item = (i32, &'a str, &'a str)>) {
+        let lines = lines.map(|(fd, kind, reason)| Explanation {
+            fd,
+            kind: kind.to_owned(),
+            reason: reason.to_owned(),
+            detail: String::new(),
+        });
+        let request = Request::LastWords(lines.collect());
         // An engine that has ended has nothing to explain.
-        let _ = (self.control.get_mut()).send(&report(fd, kind, reason), Fds::new());
+        let _ = self.control.get_mut().send(&request, Fds::new());
     }
 }
 
@@ -53,14 +69,6 @@ impl Session {
         if let Some(attachment) = present.filter(|attachment| attachment.is_live()) {
             attachment.tell(&report(Explanation::NO_DESCRIPTOR, kind, reason));
         }
-    }
-
-    /// The means to tell of the program that this process is about to become. `None`: there is no
-    /// engine to tell.
-    pub fn legacy(&self) -> Option<Legacy> {
-        let control = attachment::connect(&self.core().path).ok()?;
-        rustix::io::fcntl_setfd(&*control, FdFlags::empty()).ok()?;
-        Some(Legacy { control })
     }
 }
 

@@ -57,10 +57,10 @@ impl Socket {
     }
 
     /// Whether nothing is left that a lingering close would wait for: all that was written is
-    /// acknowledged, or never will be.
+    /// acknowledged, or never will be. The child of a fork that has not attached has written nothing.
     pub fn is_drained(&self) -> bool {
-        let state = self.core.attach_and_lock();
-        state.phase == Phase::Over || state.send.in_flight() == 0
+        let state = lock(&self.core.state);
+        state.is_parents() || state.phase == Phase::Over || state.send.in_flight() == 0
     }
 }
 

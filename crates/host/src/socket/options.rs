@@ -4,6 +4,7 @@ use queue_pair::{Completion, ConnectBlock, OptionKind, Submission};
 use rustix::io::Errno;
 
 use super::{Phase, Socket};
+use crate::lock::lock;
 
 /// What the send buffer of a socket begins with whose program has not chosen one: bytes that may be
 /// written and not acknowledged. It follows the path, as the engine says, and is memory only while it
@@ -162,7 +163,7 @@ impl Socket {
 
     /// What the program has set an option to; `None` if it is at its default.
     pub fn option(&self, option: OptionKind) -> Option<u32> {
-        self.core.attach_and_lock().options.value(option)
+        lock(&self.core.state).options.value(option)
     }
 
     /// Fixes how many bytes may be written and not acknowledged, which follows the path otherwise. (The
@@ -183,16 +184,16 @@ impl Socket {
 
     /// What was set by [`set_receive_low`](Self::set_receive_low).
     pub fn receive_low(&self) -> u64 {
-        self.core.attach_and_lock().options.receive_low
+        lock(&self.core.state).options.receive_low
     }
 
     /// So many bytes make it readable.
     pub fn readable_from(&self) -> u64 {
-        self.core.attach_and_lock().options.readable_from()
+        lock(&self.core.state).options.readable_from()
     }
 
     /// How many bytes may be written and not acknowledged now.
     pub fn send_buffer(&self) -> u64 {
-        self.core.attach_and_lock().options.send_buffer()
+        lock(&self.core.state).options.send_buffer()
     }
 }

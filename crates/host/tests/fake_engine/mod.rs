@@ -254,7 +254,7 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
             fds.push(theirs);
             Reply::Forked { token: 7 }
         }
-        Request::Report { .. } => return None,
+        Request::Report { .. } | Request::LastWords(_) => return None,
         Request::Unlisten { .. } | Request::Settle | Request::Admit { .. } => Reply::Done,
         other => Reply::Error {
             errno: 95,

@@ -14,8 +14,9 @@ use rustix::io::Errno;
 
 use super::{Ours, Set};
 use crate::deadline::{Deadline, Patience};
+use crate::inside::sleeping;
 use crate::raw::{result, sys};
-use crate::{inside, session};
+use crate::session;
 
 /// Waits that may pass in which only our part is looked at.
 const TURNS_WITHOUT_KERNEL: u32 = 8;
@@ -142,9 +143,7 @@ impl Room {
         let reported = match set.ours.get() {
             Some(_) => Ok(0),
             // SAFETY: the program's own array and mask.
-            None => inside::sleeping(|| unsafe {
-                kernel_wait(self.number, events, most, patience, mask)
-            }),
+            None => unsafe { kernel_wait(self.number, events, most, patience, mask) },
         };
         set.unaware.leave();
         let ours = set.ours.get();
@@ -169,24 +168,16 @@ impl Room {
         if left == 0 {
             return Ok(false);
         }
-        let ask = || {
-            // SAFETY: within the program's array; the mask is the program's.
-            result(unsafe {
-                sys!(
-                    libc::SYS_epoll_pwait,
-                    self.number,
-                    self.events.add(self.filled),
-                    left as c_int,
-                    deadline.milliseconds(),
-                    mask,
-                    8usize,
-                )
-            })
-        };
-        let reported = if deadline.is_now() {
-            ask()
-        } else {
-            inside::sleeping(ask)
+        let (call, span) = (libc::SYS_epoll_pwait, deadline.milliseconds());
+        let (set, most) = (self.number, left as c_int);
+        // SAFETY: within the program's array; the mask is the program's.
+        let reported = unsafe {
+            let events = self.events.add(self.filled);
+            if deadline.is_now() {
+                result(sys!(call, set, events, most, span, mask, 8usize))
+            } else {
+                sleeping!(call, set, events, most, span, mask, 8usize)
+            }
         }?;
         // A listener may be reported by both parts: each then has a client of its own waiting.
         Ok(self.keep(reported, Some(mark)))
@@ -231,13 +222,13 @@ unsafe fn kernel_wait(
 ) -> Result<usize, Errno> {
     let most = most as c_int;
     // SAFETY: as the caller promises; the time is a copy.
-    result(unsafe {
+    unsafe {
         match patience.in_milliseconds() {
-            Some(span) => sys!(libc::SYS_epoll_pwait, set, events, most, span, mask, 8usize),
+            Some(span) => sleeping!(libc::SYS_epoll_pwait, set, events, most, span, mask, 8usize),
             None => {
                 let span = patience.as_timespec();
                 let span = span.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
-                sys!(
+                sleeping!(
                     libc::SYS_epoll_pwait2,
                     set,
                     events,
@@ -248,5 +239,5 @@ unsafe fn kernel_wait(
                 )
             }
         }
-    })
+    }
 }

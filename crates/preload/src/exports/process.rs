@@ -3,12 +3,12 @@
 //! `fork`, and `daemon` which calls it, reach us through the handlers that
 //! [`start`](crate::start) registers. What libc starts by calls within it is in [`super::spawn`].
 
-use core::ffi::{c_char, c_int};
+use core::ffi::{CStr, c_char, c_int};
 
-use super::exports;
+use super::{exports, kernel};
 use crate::next::next;
 use crate::raw::libc_return;
-use crate::{exec, fork, numbers};
+use crate::{enter, exec, fork, numbers};
 
 /// The arguments of a program that C does not name lie in registers and, from the sixth on, on the stack.
 /// Put there, too, below the others, they are the list that execv takes. The return address lies between
@@ -97,7 +97,10 @@ exports! {
             )
         };
         // SAFETY: as execvpe.
-        unsafe { exec::with(environment, call) }
+        unsafe {
+            let program = enter::looked_for(CStr::from_ptr(file));
+            exec::with(program, environment, call)
+        }
     }
 
     fn fexecve(
@@ -113,7 +116,22 @@ exports! {
             )
         };
         // SAFETY: as fexecve.
-        unsafe { exec::with(environment, call) }
+        unsafe { exec::with(enter::relative_to(fd, c""), environment, call) }
+    }
+
+    fn execveat(
+        fd: c_int, path: *const c_char, arguments: *const *const c_char,
+        environment: *const *const c_char, flags: c_int,
+    ) -> c_int {
+        let call =
+            |environment| kernel!(SYS_execveat, fd, path, arguments, environment, flags) as c_int;
+        // SAFETY: as execveat; a null is the kernel's to refuse.
+        unsafe {
+            let program = (!path.is_null())
+                .then(|| CStr::from_ptr(path))
+                .and_then(|path| enter::relative_to(fd, path));
+            exec::with(program, environment, call)
+        }
     }
 
     #[unsafe(naked)]

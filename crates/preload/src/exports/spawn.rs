@@ -1,12 +1,12 @@
 //! Programs that libc starts by calls within it.
 
-use core::ffi::{c_char, c_int};
+use core::ffi::{CStr, c_char, c_int};
 
 use libc::{FILE, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 
 use super::{exports, points};
 use crate::next::{next, next_unwinding};
-use crate::spawn;
+use crate::{enter, spawn};
 
 exports! {
     fn posix_spawn(
@@ -26,7 +26,10 @@ exports! {
             )
         };
         // SAFETY: as posix_spawn.
-        unsafe { spawn::with(actions, environment, call) }
+        unsafe {
+            let program = CStr::from_ptr(path).to_owned();
+            spawn::with(Some(program), actions, environment, call)
+        }
     }
 
     fn posix_spawnp(
@@ -46,7 +49,10 @@ exports! {
             )
         };
         // SAFETY: as posix_spawnp.
-        unsafe { spawn::with(actions, environment, call) }
+        unsafe {
+            let program = enter::looked_for(CStr::from_ptr(file));
+            spawn::with(program, actions, environment, call)
+        }
     }
 
     fn posix_spawn_file_actions_init(actions: *mut posix_spawn_file_actions_t) -> c_int {

@@ -180,8 +180,21 @@ unsafe extern "C-unwind" fn by_number(
                 raw::libc_result(made) as c_long
             }
             libc::SYS_execve => process::execve(a as _, b as _, c as _) as c_long,
+            libc::SYS_execveat => {
+                process::execveat(fd, b as _, c as _, d as _, e as c_int) as c_long
+            }
             libc::SYS_chroot => confine::chroot(a as _) as c_long,
             libc::SYS_prctl => confine::prctl(fd, b as _, c as _, d as _, e as _) as c_long,
+            libc::SYS_setuid
+            | libc::SYS_setreuid
+            | libc::SYS_setresuid
+            | libc::SYS_setgid
+            | libc::SYS_setregid
+            | libc::SYS_setresgid
+            | libc::SYS_setgroups => {
+                confine::before_other_rights();
+                raw::libc_result(raw::call(number, [a, b, c, d, e, f])) as c_long
+            }
             libc::SYS_seccomp => {
                 confine::before();
                 raw::libc_result(raw::call(number, [a, b, c, d, e, f])) as c_long

@@ -34,8 +34,11 @@ impl StreamRef {
         address: *mut sockaddr,
         length: *mut socklen_t,
     ) -> Result<(), Errno> {
-        // The engine may have said that the connection is over.
-        session::pump();
+        // The engine may have said that the connection is over. For its name alone the child of a fork does
+        // not attach.
+        if session::current().is_some_and(|session| !session.is_heir()) {
+            session::pump();
+        }
         if !self.socket.is_connected() {
             return Err(Errno::NOTCONN);
         }

@@ -15,8 +15,9 @@ use rustix::io::Errno;
 use super::transfer::{Lazy, partial, signal_broken_pipe};
 use super::{StreamRef, of};
 use crate::buffers::{MOST, PartsMut};
+use crate::inside::sleeping;
 use crate::raw::{result, sys};
-use crate::{inside, session, signals};
+use crate::{session, signals};
 
 /// Every flag that there is.
 const FLAGS: u32 =
@@ -150,23 +151,14 @@ impl Pipe {
                 tv_nsec: 0,
             };
             let limit = if waits { none } else { &raw const at_once };
-            let mut poll = || {
-                // SAFETY: one entry, and a time or none.
-                result(unsafe {
-                    sys!(
-                        libc::SYS_ppoll,
-                        &raw mut entry,
-                        1usize,
-                        limit,
-                        0usize,
-                        8usize
-                    )
-                })
-            };
-            let polled = if waits {
-                inside::sleeping(poll)
-            } else {
-                poll()
+            let (fds, call) = (&raw mut entry, libc::SYS_ppoll);
+            // SAFETY: one entry, and a time or none.
+            let polled = unsafe {
+                if waits {
+                    sleeping!(call, fds, 1usize, limit, 0usize, 8usize)
+                } else {
+                    result(sys!(call, fds, 1usize, limit, 0usize, 8usize))
+                }
             };
             match polled {
                 Err(Errno::INTR) if waits && signals::goes_on() => {}

@@ -109,6 +109,8 @@ const CLOSED: u8 = 7;
 const TIMESTAMPS: u8 = 1;
 const SACK: u8 = 2;
 const WINDOW_SCALE: u8 = 4;
+/// Data of the SYN was taken.
+const SYN_DATA: u8 = 32;
 
 /// What `ca_state` says: all is well, or what was lost is being repaired, fast or after a timeout.
 const CA_OPEN: u8 = 0;
@@ -157,7 +159,8 @@ fn of(facts: &ConnInfo) -> TcpInfo {
         backoff: facts.backoff,
         options: option(TIMESTAMPS, facts.timestamps)
             | option(SACK, facts.selective_acks)
-            | option(WINDOW_SCALE, facts.window_scales.is_some()),
+            | option(WINDOW_SCALE, facts.window_scales.is_some())
+            | option(SYN_DATA, facts.fast_open),
         wscales: theirs & 0x0f | ours << 4,
         rto: facts.rto_us,
         snd_mss: facts.send_mss,

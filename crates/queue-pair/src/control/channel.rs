@@ -165,6 +165,11 @@ impl Channel {
         Ok(Some((message, fds)))
     }
 
+    /// Whether a message is one that can be sent, by its length.
+    pub fn fits<M: Serialize>(message: &M) -> bool {
+        serde_json::to_vec(message).is_ok_and(|bytes| bytes.len() <= MAX_MESSAGE)
+    }
+
     /// Sends a message, or lets it wait for [`flush`](Self::flush). Never waits.
     ///
     /// # Errors

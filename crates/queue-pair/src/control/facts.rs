@@ -2,6 +2,7 @@
 
 use crate::{ConnRef, Profile};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 /// The facts of a connection, as the kernel's TCP_INFO has them.
@@ -52,6 +53,8 @@ pub struct ConnInfo {
     pub timestamps: bool,
     /// Selective acknowledgements are in use.
     pub selective_acks: bool,
+    /// Data of the SYN was taken (Fast Open).
+    pub fast_open: bool,
     /// The shifts of the peer's and of our windows, if they are scaled.
     pub window_scales: Option<(u8, u8)>,
     /// Consecutive timeouts: the exponent of the back-off.
@@ -123,7 +126,7 @@ pub struct SocketRow {
     pub state: String,
     /// Bytes received and not read.
     pub receive_queue: u64,
-    /// Bytes submitted and not acknowledged.
+    /// Bytes submitted and not acknowledged; the FIN of a connection that is closed is one.
     pub send_queue: u64,
     /// More about a connection.
     pub info: Option<ConnInfo>,
@@ -133,6 +136,59 @@ pub struct SocketRow {
     /// How the program wants to be waited for, if it has said.
     #[serde(default)]
     pub profile: Option<Profile>,
+    /// Of a listener: where its new connections go, if that was to be decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placed: Option<Box<Placed>>,
+    /// A listener at every address of both families.
+    #[serde(default)]
+    pub both_families: bool,
+}
+
+/// Where a listener's new connections go, and from which figures that follows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Placed {
+    /// What was configured: `adaptive`, `engine` or `kernel`.
+    pub configured: String,
+    /// Whose they are: `engine` or `kernel`.
+    pub place: String,
+    /// Why, in a word or two.
+    pub why: String,
+    /// New connections and segments with data in the last second.
+    pub rate: u64,
+    /// The same in the busiest of the last ten.
+    pub peak: u64,
+    /// The rate from which on the engine pays.
+    pub pays_from: u32,
+    /// How long a connection lives, in the mean of late, in microseconds.
+    pub life_us: Option<u64>,
+    /// How many segments with data come by a connection, in the mean of late.
+    pub carried: Option<u64>,
+}
+
+impl Placed {
+    /// Whether they are the kernel's.
+    pub fn is_kernel(&self) -> bool {
+        self.place == "kernel"
+    }
+}
+
+impl fmt::Display for Placed {
+    /// The figures for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} ({}), {} a second, {} at most in ten seconds, the engine pays from {}",
+            self.why, self.configured, self.rate, self.peak, self.pays_from
+        )?;
+        if let Some(life) = self.life_us {
+            write!(f, ", a connection lives {:.3} s", life as f64 / 1e6)?;
+        }
+        if let Some(carried) = self.carried {
+            write!(f, ", carries {carried} segments with data")?;
+        }
+        Ok(())
+    }
 }
 
 /// What became of a socket of a process.
@@ -153,6 +209,9 @@ pub struct Explanation {
 impl Explanation {
     /// In place of a descriptor that only the process knows.
     pub const NO_DESCRIPTOR: i32 = -1;
+
+    /// The kind of what a process says of the program that it becomes.
+    pub const EXECUTED: &str = "executed program";
 
     /// The kind of a listener at an address, as both sides write it. An IPv4 address that is mapped
     /// into IPv6 is the IPv4 address.

@@ -43,6 +43,15 @@ pub enum Request {
         /// From [`Reply::Listening`].
         listener: u32,
     },
+    /// The program has set options on the kernel's listening socket, which comes along: those that matter
+    /// from the SYN on (TCP_MAXSEG, TCP_FASTOPEN) are read from it anew. The answer is [`Reply::Done`]. Since
+    /// version 7.
+    Chosen {
+        /// From [`Reply::Listening`].
+        listener: u32,
+        /// The address it is bound to.
+        addr: SocketAddr,
+    },
     /// From now on the engine lets connect to a listener whom this admits. All processes that accept there
     /// share it; the last word counts. The answer is [`Reply::Done`]. Since version 7.
     Admit {
@@ -121,6 +130,11 @@ pub enum Request {
         /// Why it is not offloaded, or empty if it is.
         reason: String,
     },
+    /// What this process says before it becomes a program that the interposed library is not in, or of one
+    /// that it has started: in `outboard explain` from the moment that this connection is closed, which exec
+    /// does, and until the process ends. The last such request of a connection counts; it may say nothing.
+    /// No answer. Since version 7.
+    LastWords(Vec<Explanation>),
     /// All counters. The answer is [`Reply::Stats`].
     Stats,
     /// All offloaded sockets, some at a time. The answer is [`Reply::Sockets`].
@@ -270,6 +284,6 @@ pub enum Reply {
 impl Request {
     /// Whether the engine answers it.
     pub fn wants_reply(&self) -> bool {
-        !matches!(self, Self::Report { .. })
+        !matches!(self, Self::Report { .. } | Self::LastWords(_))
     }
 }

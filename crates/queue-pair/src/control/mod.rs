@@ -16,7 +16,7 @@ mod way;
 
 pub use admission::{AdmissionCounts, AdmissionLimit, AdmissionPolicy};
 pub use channel::{Channel, ChannelError, Fds, MAX_FDS, MAX_MESSAGE, MAX_UNSENT};
-pub use facts::{ConnInfo, Explanation, Histogram, Metric, MetricKind, SocketRow};
+pub use facts::{ConnInfo, Explanation, Histogram, Metric, MetricKind, Placed, SocketRow};
 pub use farewell::Farewell;
 pub use messages::{Reply, Request, VERSION};
 pub use ticket::Carried;

@@ -108,7 +108,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         if self.stopping || !reached {
             return Err(Errno::OPNOTSUPP);
         }
-        if !self.config.access.admits_peer(remote.ip(), remote.port()) {
+        if !self.config.access.admits_peer(remote.ip(), remote.port())
+            || !self
+                .netfilter
+                .admits_connection(block.local.port(), remote.ip())
+        {
             return Err(Errno::OPNOTSUPP);
         }
         if !self.is_on_our_link(remote) {

@@ -1,22 +1,39 @@
 //! What the engine tells people, as the fast half knows it: it fills room that others made.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use netdev::Device;
 use queue_pair::Profile;
 
 use super::{SessionId, Worker};
-use crate::exchange::{LISTENERS, Listening, Page, Row, RowKind, SESSIONS, Snapshot};
+use crate::exchange::{FIRST_PAIR, LISTENERS, Listening, Page, Row, RowKind, SESSIONS, Snapshot};
 use crate::fast::connections::Conn;
 use crate::fast::listeners::{Listener, Member};
 use crate::fast::session::Session;
 use crate::network::{Network, scoped};
 
-/// Slots of connections that are looked at for one answer.
+/// Slots that are looked at for one answer.
 const LOOKS: u32 = 256;
 
-/// Where connections begin among what an answer ends at; listeners are below.
-const FIRST_CONNECTION: u64 = 1 << 32;
+/// What sockets are told of: listeners by their number, and three tables by their slots.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Table {
+    Connections = 1,
+    HalfOpen,
+    TimeWait,
+}
+
+impl Table {
+    const ALL: [Table; 3] = [Table::Connections, Table::HalfOpen, Table::TimeWait];
+
+    /// Where it begins among what an answer ends at; what is below the first are listeners.
+    fn first(self) -> u64 {
+        (self as u64) << 32
+    }
+}
+
+const _: () = assert!((Table::HalfOpen as u64) << 32 == FIRST_PAIR);
 
 impl<D: Device, N: Network> Worker<D, N> {
     /// All counts at this time.
@@ -61,36 +78,71 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// Some sockets, from where the last answer ended: listeners first, then connections by slot. An
-    /// answer looks at a bounded number of slots, so it can be empty and yet not the last.
+    /// Some sockets, from where the last answer ended: listeners first, then connections, half-open ones
+    /// and pairs in TIME-WAIT by slot. An answer looks at a bounded number of slots, so it can be empty
+    /// and yet not the last.
     pub(super) fn socket_rows(&self, after: Option<u64>, page: &mut Page) {
-        let start = after.unwrap_or(0);
-        if start < FIRST_CONNECTION {
-            let skip = usize::try_from(start).unwrap_or(usize::MAX);
+        let mut at = after.unwrap_or(0);
+        if at < Table::Connections.first() {
+            let skip = usize::try_from(at).unwrap_or(usize::MAX);
             let some = self.listeners.iter().skip(skip).take(page.room);
             page.rows
                 .extend(some.map(|listener| self.listener_row(listener)));
             if page.rows.len() == page.room {
-                page.next = Some(start + page.room as u64);
+                page.next = Some(at + page.room as u64);
                 return;
             }
+            at = Table::Connections.first();
         }
-        let first = start.saturating_sub(FIRST_CONNECTION);
-        let first = u32::try_from(first).unwrap_or(u32::MAX);
-        let end = self.connections.slots().min(first.saturating_add(LOOKS));
-        for slot in first..end {
-            if page.rows.len() == page.room {
-                page.next = Some(FIRST_CONNECTION + u64::from(slot));
-                return;
+        let mut looks = LOOKS;
+        for table in Table::ALL {
+            let slots = match table {
+                Table::Connections => self.connections.slots(),
+                Table::HalfOpen => self.stack.half_open_slots(),
+                Table::TimeWait => self.stack.time_wait_slots(),
+            };
+            let end = table.first() + u64::from(slots);
+            at = at.max(table.first());
+            while at < end {
+                if page.rows.len() == page.room || looks == 0 {
+                    page.next = Some(at);
+                    return;
+                }
+                let slot = (at - table.first()) as u32;
+                page.rows.extend(self.row_of(table, slot));
+                looks -= 1;
+                at += 1;
             }
-            page.rows.extend(
-                self.connections
-                    .at(slot)
-                    .and_then(|c| self.connection_row(c)),
-            );
         }
-        let more = end < self.connections.slots();
-        page.next = more.then(|| FIRST_CONNECTION + u64::from(end));
+        page.next = None;
+    }
+
+    fn row_of(&self, table: Table, slot: u32) -> Option<Row> {
+        let info = match table {
+            Table::Connections => return self.connection_row(self.connections.at(slot)?),
+            Table::HalfOpen => self.stack.half_open_at(self.now, slot)?,
+            Table::TimeWait => self.stack.time_wait_at(self.now, slot)?,
+        };
+        let (local, remote) = self.ends(info.local, info.remote);
+        Some(Row {
+            owner: None,
+            cores: None,
+            wanted: None,
+            kind: RowKind::Pair {
+                within: self.is_here(info.remote.ip()),
+                info: tcp::PairInfo {
+                    local,
+                    remote,
+                    ..info
+                },
+            },
+        })
+    }
+
+    /// The ends of a connection as programs name them.
+    fn ends(&self, local: SocketAddr, remote: SocketAddr) -> (SocketAddr, SocketAddr) {
+        let index = self.network.index();
+        (scoped(local, index), scoped(remote, index))
     }
 
     fn listener_row(&self, listener: &Listener) -> Row {
@@ -103,6 +155,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 local: listener.local,
                 waiting: self.stack.waiting(listener.id) as u64,
                 backlog: listener.backlog,
+                v6_only: listener.v6_only,
             },
         }
     }
@@ -110,8 +163,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     fn connection_row(&self, conn: &Conn) -> Option<Row> {
         let mut info = self.stack.info(self.now, conn.id)?;
         let within = self.is_here(info.remote.ip());
-        info.local = scoped(info.local, self.network.index());
-        info.remote = scoped(info.remote, self.network.index());
+        (info.local, info.remote) = self.ends(info.local, info.remote);
         let session = conn.owner.and_then(|owner| self.sessions.get(owner));
         Some(Row {
             owner: session.map(owner),

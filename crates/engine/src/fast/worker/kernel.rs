@@ -2,22 +2,41 @@
 //! connections. A listener is believed until its last proof is gone, and its port is mixed until the
 //! kernel has no connections there.
 
+use std::net::SocketAddr;
+
 use netdev::Device;
 
 use super::Worker;
 use crate::exchange::Tale;
-use crate::network::{Network, Steered};
+use crate::network::{Network, Shared, Steered};
 
 impl<D: Device, N: Network> Worker<D, N> {
-    /// Leaves a listener's port mixed from now on, and asks when that need not be so.
+    /// Leaves a listener's port mixed from now on, and asks when that need not be so; or shared, as it was
+    /// placed.
     pub(super) fn mix(&mut self, number: u32) {
         self.questions += 1;
         if let Some(listener) = self.listeners.get_mut(number) {
-            listener.how = Steered::Mixed;
+            listener.how = listener.open();
             listener.mixed_since = self.questions;
         }
         self.steer_as_said(number);
         self.ask_of_mixed(number);
+    }
+
+    /// Divides the new connections of a listener with the kernel like this from now on, or not any more. What
+    /// the kernel has stays its own either way.
+    pub(super) fn place(&mut self, local: SocketAddr, shared: Option<Shared>) {
+        let Some(listener) = self.listeners.on(local) else {
+            return;
+        };
+        if std::mem::replace(&mut listener.shared, shared) == shared {
+            return;
+        }
+        // One that is left to the kernel is placed when it is taken up again.
+        if listener.how != Steered::Closing {
+            let number = listener.number;
+            self.mix(number);
+        }
     }
 
     /// Asks whether the kernel has connections on a listener's port, if that is mixed and not asked yet.

@@ -14,10 +14,11 @@ use tcp::{ConnOptions, ListenError, ListenSpec};
 
 use super::Worker;
 use crate::config::{Congestion, shares};
+use crate::exchange::Tale;
 use crate::fast::connections::SessionId;
 use crate::fast::listeners::Listener;
-use crate::network::{Network, Steered};
-use crate::slow::control::Proof;
+use crate::network::{Network, Steered, canonical};
+use crate::slow::control::{Chosen, Proof};
 use crate::stats::Drop;
 
 /// Endpoints without a listener that are still steered.
@@ -50,18 +51,14 @@ impl<D: Device, N: Network> Worker<D, N> {
         Proof {
             v6_only,
             cookie,
-            max_segment,
+            chosen,
         }: Proof,
         backlog: u32,
     ) -> Result<u32, Errno> {
         if self.stopping || !self.config.access.admits_listener(local.port()) {
             return Err(Errno::ACCESS);
         }
-        // A socket of IPv6 that is bound to a mapped address takes IPv4, and nothing else.
-        let local = match local.ip().to_canonical() {
-            IpAddr::V4(ip) => SocketAddr::new(ip.into(), local.port()),
-            IpAddr::V6(_) => local,
-        };
+        let local = canonical(local);
         // Each costs something whenever a process goes or forks, and there need not be a socket for each.
         let most = self.config.limits.listeners as usize;
         if self.listeners.of_session(session).count() >= most {
@@ -81,11 +78,12 @@ impl<D: Device, N: Network> Worker<D, N> {
             listener.prove(cookie);
             listener.backlog = listener.backlog.max(backlog);
             let (number, id, backlog) = (listener.number, listener.id, listener.backlog);
-            if listener.how == Steered::Closing {
+            if listener.how == Steered::Closing && self.netfilter.admits_listener(local) {
                 // Its first socket had stopped listening.
                 self.mix(number);
             }
             self.stack.set_backlog(id, backlog);
+            self.choose(number, chosen);
             return self.join_listener(number, session).ok_or(Errno::BADF);
         }
         if !self.is_on_our_link(local) {
@@ -107,10 +105,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             backlog,
             max_half_open: self.config.limits.half_open,
             v6_only,
-            options: ConnOptions {
-                max_segment,
-                ..self.connection_options()
-            },
+            options: self.listener_options(chosen),
         };
         let id = self.stack.listen(spec).map_err(|error| match error {
             ListenError::AddressInUse => Errno::ADDRINUSE,
@@ -119,6 +114,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         })?;
         let mut listener = Listener::new(id, uid, local, v6_only, backlog);
         listener.prove(cookie);
+        listener.chosen = chosen;
+        if !self.netfilter.admits_listener(local) {
+            // Its clients are the kernel's for as long as the rules say so.
+            listener.how = Steered::Closing;
+        }
         let number = self.listeners.insert(listener);
         let name = self.listeners.join(number, session).ok_or(Errno::BADF)?;
         if let Err(error) = self.steer_listener(number) {
@@ -129,6 +129,59 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.ask_of_mixed(number);
         tracing::info!(%local, "listening");
         Ok(name)
+    }
+
+    /// The program of a listening socket has set options on it, which the socket shows.
+    pub(super) fn listener_chosen(
+        &mut self,
+        session: SessionId,
+        name: u32,
+        proof: &Proof,
+    ) -> Result<(), Errno> {
+        let number = self.listeners.of_member(name).ok_or(Errno::BADF)?;
+        let listener = self.listeners.get_mut(number).ok_or(Errno::BADF)?;
+        let own = listener
+            .member_mut(name)
+            .is_some_and(|m| m.session == session);
+        if !own || !listener.proofs.contains(&proof.cookie) {
+            return Err(Errno::BADF);
+        }
+        self.choose(number, proof.chosen);
+        Ok(())
+    }
+
+    fn choose(&mut self, number: u32, chosen: Chosen) {
+        let options = self.listener_options(chosen);
+        if let Some(listener) = self.listeners.get_mut(number) {
+            listener.chosen = chosen;
+            self.stack.set_listener_options(listener.id, options);
+        }
+    }
+
+    /// All listeners have options as the configuration is now.
+    pub(super) fn choose_anew(&mut self) {
+        let numbers: Vec<u32> = self
+            .listeners
+            .iter()
+            .map(|listener| listener.number)
+            .collect();
+        for number in numbers {
+            if let Some(chosen) = self
+                .listeners
+                .get_mut(number)
+                .map(|listener| listener.chosen)
+            {
+                self.choose(number, chosen);
+            }
+        }
+    }
+
+    fn listener_options(&self, chosen: Chosen) -> ConnOptions {
+        ConnOptions {
+            max_segment: chosen.max_segment,
+            fast_open: chosen.fast_open,
+            ..self.connection_options()
+        }
     }
 
     /// What connections start with.
@@ -212,6 +265,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         for &address in &listener.steered {
             self.close_endpoint(address, listener.local.port());
         }
+        self.slow.tell(Tale::Unlistened(listener.local));
         tracing::info!(local = %listener.local, "no longer listening");
     }
 

@@ -43,6 +43,7 @@ mod waits;
 mod way;
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use netdev::{Device, Loopback};
 use queue_pair::{Area, Opening, Profile, lost};
@@ -53,12 +54,13 @@ use wire::tcp::Flags;
 
 use crate::capture::{Captures, Direction, Frame};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, FastOpen};
 use crate::exchange::ToSlow;
 use crate::fast::connections::{Connections, SessionId};
 use crate::fast::listeners::Listeners;
 use crate::fast::memory::{Memory, Store};
 use crate::fast::session::{EndReason, Sessions};
+use crate::netfilter::Policy;
 use crate::network::{HeldFrames, Network, Paths};
 use crate::stats::{Counters, Drop};
 
@@ -138,6 +140,8 @@ pub struct Worker<D, N> {
     unheard: VecDeque<tcp::ConnId>,
     /// The slow half says when a socket that was shown as proof listens no longer.
     proofs_followed: bool,
+    /// What the rules of netfilter say, as far as they are followed.
+    netfilter: Box<Policy>,
     /// Turns end by the clock, too: not where somebody else drives them, who has a time of his own.
     timed: bool,
     /// Whose submissions are taken first in the next turn.
@@ -228,6 +232,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             epoch_ns: 0,
             unheard: VecDeque::with_capacity(waits::UNHEARD),
             proofs_followed: false,
+            netfilter: Box::default(),
             timed: false,
             rota: Rota::default(),
             questions: 0,
@@ -316,6 +321,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             memory,
             counters,
             config,
+            netfilter,
             captures,
             starved,
             now,
@@ -331,7 +337,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             memory,
             starved,
         };
-        let open = config.access.is_open();
+        let open = config.access.is_open() && netfilter.is_open();
+        let admits = |peer, own: SocketAddr| {
+            config.access.admits_peer(peer, own.port()) && netfilter.admits_peer(own, peer)
+        };
         let count = device.receive(budget, |frame| {
             let foreign = frame.get(..6).is_some_and(|to| to != mac.0);
             let dropped = match parse(frame, *checksum) {
@@ -342,7 +351,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                 Ok(segment) => {
                     let tcp = &segment.tcp;
                     let opens = tcp.flags.contains(Flags::SYN) && tcp.ack.is_none();
-                    if !open && opens && !config.access.admits_peer(segment.src, tcp.dst_port) {
+                    let own = SocketAddr::new(segment.dst, tcp.dst_port);
+                    if !open && opens && !admits(segment.src, own) {
                         counters.drop(Drop::Denied);
                         stack.note_denied(segment.dst, tcp.dst_port);
                         Err(Drop::Denied.name())
@@ -483,6 +493,7 @@ fn stack_config(config: &Config, mtu: u16) -> tcp::Config {
         pacing_burst: config.tcp.pacing_burst,
         syn_retries: config.tcp.syn_retries(),
         syn_cookies: config.tcp.syn_cookies,
+        fast_open_server: config.tcp.fast_open == FastOpen::Accept,
         time_wait: core::time::Duration::from_secs(config.tcp.time_wait_seconds.into()),
         ..tcp::Config::default()
     }

@@ -132,6 +132,12 @@ impl<D: Device, N: Network> Worker<D, N> {
             Order::FollowsProofs(follows) => self.proofs_followed = follows,
             Order::Unproven(cookie) => self.unproven(cookie),
             Order::OnlyOurs { port, question } => self.only_ours(port, question),
+            Order::Netfilter(policy) => {
+                let outdated = core::mem::replace(&mut self.netfilter, policy);
+                self.slow.tell(Tale::Outdated(outdated));
+                self.apply_access();
+            }
+            Order::Place { local, shared } => self.place(local, shared),
         }
     }
 
@@ -155,6 +161,10 @@ impl<D: Device, N: Network> Worker<D, N> {
                 proof,
                 backlog,
             } => Told::Listening(self.listen(attached?, local, proof, backlog)?),
+            Ask::Chosen { listener, proof } => {
+                self.listener_chosen(attached?, listener, &proof)?;
+                Told::Done
+            }
             Ask::Admit {
                 listener,
                 admission,
@@ -219,6 +229,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 Told::Info(room)
             }
             Ask::Stats(mut snapshot) => {
+                self.hear_of_all_accepts();
                 self.fill(&mut snapshot);
                 Told::Stats(snapshot)
             }

@@ -21,6 +21,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let orphans = self.config.limits.orphans;
         self.stack
             .retune(orphans, tcp.pacing_burst, tcp.syn_cookies);
+        self.choose_anew();
         self.apply_access();
         if self.config.queues != queues {
             self.queues_wanted();
@@ -30,16 +31,19 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Leaves the listeners that are no longer admitted to the kernel, and takes up again those that
     /// are: connections that are there go on either way.
-    fn apply_access(&mut self) {
+    pub(super) fn apply_access(&mut self) {
         if self.stopping {
             return;
         }
         let mut changed = Vec::new();
         for listener in self.listeners.iter_mut() {
-            let admitted = self.config.access.admits_listener(listener.local.port());
+            let admitted = self.config.access.admits_listener(listener.local.port())
+                && self.netfilter.admits_listener(listener.local);
             let how = match listener.how {
                 Steered::Closing if admitted && !listener.proofs.is_empty() => Steered::Mixed,
-                Steered::Engine | Steered::Mixed if !admitted => Steered::Closing,
+                Steered::Engine | Steered::Mixed | Steered::Shared(_) if !admitted => {
+                    Steered::Closing
+                }
                 _ => continue,
             };
             changed.push((listener.number, how));

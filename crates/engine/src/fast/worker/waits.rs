@@ -26,9 +26,18 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.unheard.push_back(id);
     }
 
-    /// Looks which of the connections that were offered have been accepted.
+    /// Looks which of the connections that were offered have been accepted, of some of them.
     pub(super) fn hear_of_accepts(&mut self) {
-        for _ in 0..self.unheard.len().min(LOOKS) {
+        self.hear_of_some_accepts(LOOKS);
+    }
+
+    /// The same of all: somebody asks how many there were, and it may be long until the next turn.
+    pub(super) fn hear_of_all_accepts(&mut self) {
+        self.hear_of_some_accepts(UNHEARD);
+    }
+
+    fn hear_of_some_accepts(&mut self, most: usize) {
+        for _ in 0..self.unheard.len().min(most) {
             let Some(id) = self.unheard.pop_front() else {
                 return;
             };

@@ -20,13 +20,13 @@ use rustix::net::{
 };
 use rustix::time::Timespec;
 
-use crate::config::{Limits, shares};
+use crate::config::{Limits, Placements, shares};
 use crate::exchange::{ClientKey, SessionKey};
 use crate::fast::session::Process;
 use crate::poller::{Poller, Source};
 use crate::sockets::SocketFilter;
 
-pub use proof::{Proof, Refusal, prove_bound, prove_listener};
+pub use proof::{Chosen, Proof, Refusal, prove_bound, prove_listener};
 pub use tickets::Issued;
 
 /// Connections that the kernel may hold until they are accepted.
@@ -63,6 +63,8 @@ pub struct Client {
     pub responds: bool,
     /// What it has asked for and was not answered.
     pub pending: Option<Pending>,
+    /// What holds once it is closed, for people.
+    pub last_words: Vec<Explanation>,
     /// Of its process once it is a session: readable when that ends.
     pidfd: Option<OwnedFd>,
     /// It is not read until it has been answered.
@@ -137,6 +139,8 @@ pub enum Pending {
     Respond,
     /// To call a program of the user's: its name and its number in the kernel.
     Divert(Option<(String, u32)>),
+    /// To work by a configuration that says this of listeners.
+    Reload(Placements),
     /// Anything for which the answer is enough.
     Facts,
 }
@@ -323,6 +327,7 @@ impl Control {
             session: None,
             responds: false,
             pending: None,
+            last_words: Vec::new(),
             pidfd: None,
             muted: false,
             late: false,

@@ -22,8 +22,17 @@ pub struct Proof {
     pub v6_only: bool,
     /// Its cookie (SO_COOKIE): the proof holds for as long as this socket listens.
     pub cookie: u64,
-    /// The largest segment that its program wants (TCP_MAXSEG), in bytes.
+    /// What its program has set on it.
+    pub chosen: Chosen,
+}
+
+/// What a program has set on a listening socket, as far as it matters from the SYN on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Chosen {
+    /// The largest segment (TCP_MAXSEG), in bytes.
     pub max_segment: Option<u16>,
+    /// Connections that may be open by their SYN alone at a time (TCP_FASTOPEN); 0: none.
+    pub fast_open: u32,
 }
 
 /// Why a socket proves nothing.
@@ -93,18 +102,32 @@ pub fn prove_listener(
     Ok(Proof {
         v6_only: domain == AddressFamily::INET6 && ipv6_v6only(socket)?,
         cookie: socket_cookie(socket).map_err(unusable)?,
-        max_segment: max_segment(socket),
+        chosen: Chosen {
+            max_segment: max_segment(socket),
+            fast_open: fast_open(socket),
+        },
     })
 }
 
 /// TCP_MAXSEG of a socket that is not connected, if it was set: RFC 9293 has 536 where it was not.
 fn max_segment(socket: BorrowedFd<'_>) -> Option<u16> {
     const TCP_MAXSEG: i32 = 2;
-    const NOT_SET: i32 = 536;
-    let mut value = [0; size_of::<i32>()];
-    socket_option_bytes(socket, IPPROTO_TCP, TCP_MAXSEG, &mut value).ok()?;
-    let bytes = Some(i32::from_ne_bytes(value)).filter(|bytes| *bytes != NOT_SET)?;
+    const NOT_SET: u32 = 536;
+    let bytes = tcp_option(socket, TCP_MAXSEG).filter(|bytes| *bytes != NOT_SET)?;
     u16::try_from(bytes).ok()
+}
+
+/// TCP_FASTOPEN of a socket that listens.
+fn fast_open(socket: BorrowedFd<'_>) -> u32 {
+    const TCP_FASTOPEN: i32 = 23;
+    tcp_option(socket, TCP_FASTOPEN).unwrap_or(0)
+}
+
+/// An option of TCP that is a number and not negative.
+fn tcp_option(socket: BorrowedFd<'_>, name: i32) -> Option<u32> {
+    let mut value = [0; size_of::<i32>()];
+    socket_option_bytes(socket, IPPROTO_TCP, name, &mut value).ok()?;
+    u32::try_from(i32::from_ne_bytes(value)).ok()
 }
 
 /// Checks that `socket` is bound to `wanted` in the network namespace with the cookie `namespace`, and
@@ -194,7 +217,7 @@ mod tests {
         let proof = Proof {
             v6_only: false,
             cookie,
-            max_segment: None,
+            chosen: Chosen::default(),
         };
         assert_eq!(prove(local, own_namespace()), Ok(proof));
         let mut other = local;

@@ -1,12 +1,14 @@
 //! What the fast half has answered, put into words, and sent with what was made for it.
 
-use queue_pair::control::{EngineFacts, Fds, Reply};
+use std::time::Instant;
+
+use queue_pair::control::{EngineFacts, Fds, Reply, SocketRow};
 use rustix::io::Errno;
 
 use super::Desk;
 use super::requests::{Refusal, errno_of};
 use crate::capture::CaptureError;
-use crate::exchange::{Ask, ClientKey, Order, Page, ROWS, Refused, SessionKey, Told};
+use crate::exchange::{Ask, ClientKey, FIRST_PAIR, Order, Page, ROWS, Refused, SessionKey, Told};
 use crate::fast::session::{EndReason, conn_ref};
 use crate::slow::control::Pending;
 use crate::stats::conn_info;
@@ -33,10 +35,22 @@ impl Desk {
                     mut rows,
                     left,
                 },
-                Ok(Told::Sockets(page)),
+                Ok(Told::Sockets(mut page)),
             ) => {
-                let found = page.rows.into_iter().map(super::facts::row);
-                rows.extend(found.filter(|row| filter.wants(row)));
+                // Of those without a connection there can be very many.
+                let pairs = ["SYN-RECEIVED", "TIME-WAIT"];
+                if !pairs.iter().any(|state| filter.may_want(state)) {
+                    page.next = page.next.filter(|next| *next < FIRST_PAIR);
+                }
+                for row in page.rows.into_iter().map(super::facts::row) {
+                    if filter.wants(&row) {
+                        let placed = match row.peer {
+                            Some(_) => None,
+                            None => self.placed(row.local).map(Box::new),
+                        };
+                        rows.push(SocketRow { placed, ..row });
+                    }
+                }
                 let room = ROWS - rows.len();
                 if page.next.is_some() && room > 0 && left > 0 {
                     let what = Ask::Sockets {
@@ -103,7 +117,12 @@ impl Desk {
             (Told::Attached(session), pending @ Pending::Attach { .. }) => {
                 return Ok(self.attached(slot, session, pending));
             }
-            (Told::Listening(listener), _) => Reply::Listening { listener },
+            (Told::Listening(listener), pending) => {
+                if let Pending::Listen(local) = pending {
+                    self.listens(local, Instant::now());
+                }
+                Reply::Listening { listener }
+            }
             (Told::Admitted(counts), _) => Reply::Admitted(counts),
             (Told::Done, Pending::Divert(now)) => {
                 match &now {
@@ -159,10 +178,13 @@ impl Desk {
                 ..*facts
             }),
             (Told::Way(way), _) => Reply::Way(way),
-            (Told::Stats(snapshot), _) => Reply::Stats(self.metrics(&snapshot)),
-            (Told::Reloaded(changed), _) => {
+            (Told::Stats(snapshot), _) => self.metrics(&snapshot),
+            (Told::Reloaded(changed), pending) => {
                 let (changes, limits) = *changed;
                 self.reloaded(&changes, limits);
+                if let Pending::Reload(placements) = pending {
+                    self.place_by(placements, Instant::now());
+                }
                 Reply::Reloaded {
                     changed: changes.live,
                     at_start: changes.at_start,

@@ -1,12 +1,15 @@
 //! What people are told: metrics, sockets, explanations.
 
-use queue_pair::control::{Explanation, Metric, MetricKind, SocketRow};
+use std::net::SocketAddr;
+
+use queue_pair::control::{Channel, Explanation, Metric, MetricKind, Placed, Reply, SocketRow};
+use tcp::State;
 
 use super::Desk;
-use crate::exchange::{Listening, Row, RowKind, Snapshot};
+use crate::exchange::{LISTENERS, Listening, Row, RowKind, Snapshot};
 use crate::fast::session::{SessionCounters, conn_ref};
 use crate::slow::kernel::privileges::Rights;
-use crate::stats::{Counters, Metrics, conn_info, state_name};
+use crate::stats::{Counters, Metrics, conn_info, pair_info, state_name};
 
 /// Receive queues whose counts fit in an answer.
 const QUEUES: usize = 32;
@@ -22,9 +25,11 @@ type Count = fn(&SessionCounters) -> u64;
 
 impl Desk {
     /// Every counter and gauge.
-    pub(super) fn metrics(&self, of: &Snapshot) -> Vec<Metric> {
-        let chains = self.bypassed_chains().len() as u64;
-        metrics(of, &self.counters, chains, self.rights.as_ref())
+    pub(super) fn metrics(&self, of: &Snapshot) -> Reply {
+        let chains = self.netfilter_chains().len() as u64;
+        let all = metrics(of, &self.counters, chains, self.rights.as_ref());
+        let placed: Vec<_> = self.all_placed().take(LISTENERS).collect();
+        with_placed(all, &placed)
     }
 
     /// What became of a process's sockets: what the engine has of it (with the descriptors that the
@@ -51,16 +56,31 @@ impl Desk {
             // are closed, or the engine that had them is.
             let kind = Explanation::listener(listening.local);
             let known = accepting.iter().find(|told| told.kind == kind).cloned();
-            Explanation {
-                detail: format!(
-                    "{} of {} wait to be accepted, credit for {}",
-                    listening.waiting, listening.backlog, listening.credit
-                ),
-                ..known.unwrap_or_else(|| offloaded(kind))
+            let placed = self.placed(listening.local);
+            let mut detail = format!(
+                "{} of {} wait to be accepted, credit for {}",
+                listening.waiting, listening.backlog, listening.credit
+            );
+            if let Some(placed) = &placed {
+                detail += &format!("; new connections are the {}'s: {placed}", placed.place);
             }
+            let reason = match placed {
+                Some(placed) if placed.is_kernel() => format!("placed there: {placed}"),
+                _ => String::new(),
+            };
+            let mut explanation = Explanation {
+                detail,
+                reason,
+                ..known.unwrap_or_else(|| offloaded(kind))
+            };
+            if let Some(why) = self.refused_by_netfilter(listening.local) {
+                explanation.reason = format!("new connections are left to the kernel: {why}");
+            }
+            explanation
         });
         let mut explained: Vec<Explanation> = listeners.collect();
         explained.extend(self.strangers.explain(pid));
+        explained.extend_from_slice(self.last_words.explain(pid));
         let listeners_or_connections = !explained.is_empty() || across + within > 0;
         for (kind, count) in [("connection", across), ("local connection", within)] {
             match count {
@@ -85,6 +105,40 @@ impl Desk {
         }
         explained
     }
+}
+
+/// Metrics, and those of placed listeners, as many as have room beside them in an answer.
+fn with_placed(all: Vec<Metric>, placed: &[(SocketAddr, Placed)]) -> Reply {
+    let mut count = placed.len();
+    while count > 0 {
+        let of_placed = of_placed(&placed[..count]);
+        let reply = Reply::Stats(all.iter().cloned().chain(of_placed).collect());
+        if Channel::fits(&reply) {
+            return reply;
+        }
+        count /= 2;
+    }
+    Reply::Stats(all)
+}
+
+/// Where listeners are placed, and the figure that this follows from.
+fn of_placed(some: &[(SocketAddr, Placed)]) -> Vec<Metric> {
+    let mut metrics = Metrics::default();
+    let mut each = |name, help, value: fn(&Placed) -> u64| {
+        for (local, placed) in some {
+            let local = local.to_string();
+            let labels = [("listener", local.as_str())];
+            metrics.add(name, help, MetricKind::Gauge, &labels, value(placed) as f64);
+        }
+    };
+    let help = "Whether the kernel gets a listener's new connections";
+    each("listener_on_kernel", help, |placed| {
+        placed.is_kernel().into()
+    });
+    let help = "What comes to a listener whose placement is to be decided: connections and segments with \
+                data, a second";
+    each("listener_rate", help, |placed| placed.rate);
+    metrics.into_vec()
 }
 
 /// Every counter and gauge: of the fast half, what the slow half has refused, how many of the kernel's
@@ -145,7 +199,7 @@ fn metrics(of: &Snapshot, refused: &Counters, chains: u64, rights: Option<&Right
     let help = "Sessions whose counts are only in the totals, there being so many";
     let left_out = of.attached.saturating_sub(of.sessions.len() as u64);
     metrics.gauge("sessions_left_out", help, left_out);
-    let help = "Chains of netfilter with rules that what is offloaded does not pass";
+    let help = "Chains of netfilter with rules for what is offloaded";
     metrics.gauge("netfilter_chains", help, chains);
     if let Some(rights) = rights {
         let help = "Capabilities that the engine has kept";
@@ -178,6 +232,11 @@ fn metrics(of: &Snapshot, refused: &Counters, chains: u64, rights: Option<&Right
     metrics.into_vec()
 }
 
+/// Whether a FIN of ours is not acknowledged: it has a place in the sequence, and ss(8) counts it as a byte.
+fn owes_fin(state: State) -> bool {
+    matches!(state, State::FinWait1 | State::Closing | State::LastAck)
+}
+
 /// A socket as people see it.
 pub(super) fn row(row: Row) -> SocketRow {
     let (session, pid, program) = match row.owner {
@@ -190,7 +249,9 @@ pub(super) fn row(row: Row) -> SocketRow {
             local,
             waiting,
             backlog,
+            v6_only,
         } => SocketRow {
+            both_families: local.is_ipv6() && local.ip().is_unspecified() && !v6_only,
             conn: None,
             session,
             pid,
@@ -204,6 +265,7 @@ pub(super) fn row(row: Row) -> SocketRow {
             info: None,
             cores,
             profile,
+            placed: None,
         },
         RowKind::Connection {
             conn,
@@ -211,6 +273,7 @@ pub(super) fn row(row: Row) -> SocketRow {
             info,
             age,
         } => SocketRow {
+            both_families: false,
             conn: Some(conn_ref(conn)),
             session,
             pid,
@@ -220,10 +283,28 @@ pub(super) fn row(row: Row) -> SocketRow {
             within,
             state: state_name(info.state).to_owned(),
             receive_queue: info.receive_queue,
-            send_queue: info.send_queue,
+            send_queue: info.send_queue + u64::from(owes_fin(info.state)),
             info: Some(conn_info(&info, age)),
             cores,
             profile,
+            placed: None,
+        },
+        RowKind::Pair { within, info } => SocketRow {
+            both_families: false,
+            conn: None,
+            session,
+            pid,
+            program,
+            local: info.local,
+            peer: Some(info.remote),
+            within,
+            state: state_name(info.state).to_owned(),
+            receive_queue: 0,
+            send_queue: 0,
+            info: Some(pair_info(&info)),
+            cores,
+            profile,
+            placed: None,
         },
     }
 }
@@ -231,9 +312,9 @@ pub(super) fn row(row: Row) -> SocketRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exchange::{LISTENERS, SESSIONS};
+    use crate::exchange::SESSIONS;
     use queue_pair::Profile;
-    use queue_pair::control::{Channel, Fds, Reply};
+    use queue_pair::control::Fds;
     use rustix::thread::CapabilitySet;
 
     #[test]
@@ -272,8 +353,42 @@ mod tests {
             confined: true,
         };
         let told = metrics(&of, &Counters::default(), count, Some(&all));
+        let placed = Placed {
+            rate: count,
+            ..Placed::default()
+        };
+        let listeners = of.listening.iter();
+        let placed: Vec<_> = listeners
+            .map(|(local, ..)| (*local, placed.clone()))
+            .collect();
+        let told = with_placed(told, &placed);
         let (mut engine, _client) = Channel::pair().expect("a pair");
-        let said = engine.send(&Reply::Stats(told), Fds::new());
+        let said = engine.send(&told, Fds::new());
         assert!(said.is_ok(), "{said:?}");
+    }
+
+    #[test]
+    fn each_placed_listener_is_told_of_where_there_is_room() {
+        let placed = |port: u16, place: &str| {
+            let placed = Placed {
+                place: place.to_owned(),
+                rate: port.into(),
+                ..Placed::default()
+            };
+            (SocketAddr::from(([10, 0, 0, 1], port)), placed)
+        };
+        let both = [placed(80, "kernel"), placed(81, "engine")];
+        let Reply::Stats(told) = with_placed(Vec::new(), &both) else {
+            panic!("counts");
+        };
+        let said = |name: &str| {
+            let of_name = told.iter().filter(|metric| metric.name == name);
+            let values = of_name.map(|metric| (&*metric.labels[0].1, metric.value));
+            values.collect::<Vec<_>>()
+        };
+        let expected = [("10.0.0.1:80", 1.0), ("10.0.0.1:81", 0.0)];
+        assert_eq!(said("listener_on_kernel"), expected);
+        let expected = [("10.0.0.1:80", 80.0), ("10.0.0.1:81", 81.0)];
+        assert_eq!(said("listener_rate"), expected);
     }
 }

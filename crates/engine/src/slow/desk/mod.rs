@@ -8,8 +8,10 @@
 mod answers;
 mod attach;
 mod facts;
+mod last_words;
 mod lifelines;
 mod netfilter;
+mod placing;
 mod rates;
 mod reload;
 mod requests;
@@ -30,14 +32,17 @@ use crate::exchange::{ClientKey, Ended, Order, Tale, ToFast};
 use crate::fast::session::EndReason;
 use crate::poller::Source;
 use crate::slow::control::{Accepted, Control};
-use crate::slow::kernel::netfilter::Watch;
 use crate::slow::kernel::privileges::Rights;
 use crate::stats::{Counters, Drop};
 
+use self::last_words::LastWords;
+use self::netfilter::Netfilter;
+use self::placing::Placing;
 use self::rates::{Rates, cost};
 use self::sockets::Followed;
 use self::versions::Strangers;
 
+pub use self::placing::ReadLoads;
 pub use self::sockets::KernelSockets;
 
 /// Connections that are accepted in one go.
@@ -101,14 +106,18 @@ pub struct Desk {
     rates: Rates,
     /// Programs of other versions.
     strangers: Strangers,
+    /// What is said of programs that are not here.
+    last_words: LastWords,
     /// What the kernel is asked about its sockets.
     followed: Followed,
+    /// Which listeners' new connections go to the kernel.
+    placing: Placing,
     /// The program of the user's that is called: its name and its number in the kernel.
     diverter: Option<(String, u32)>,
     /// Reads the configuration again.
     reread: Option<Reload>,
-    /// Tells of rules that offloaded packets do not pass.
-    netfilter: Option<Watch>,
+    /// What the rules of netfilter say.
+    netfilter: Netfilter,
     /// What the engine may do, if that is known.
     rights: Option<Rights>,
 }
@@ -132,10 +141,12 @@ impl Desk {
             forked: 0,
             counters: Counters::default(),
             strangers: Strangers::default(),
+            last_words: LastWords::default(),
             followed: Followed::default(),
+            placing: Placing::default(),
             diverter: None,
             reread: None,
-            netfilter: None,
+            netfilter: Netfilter::default(),
             rights: None,
         })
     }
@@ -153,11 +164,14 @@ impl Desk {
         loop {
             let limit = match () {
                 () if !self.backlog.is_empty() => Some(AGAIN),
-                () if self.control.is_paused() => Some(RESUME),
+                () if self.control.is_paused() || self.netfilter.is_silent() => Some(RESUME),
                 () => None,
             };
             let due = self.rates.wakes_at().into_iter();
-            let due = due.chain(self.followed.due()).min();
+            let due = due
+                .chain(self.followed.due())
+                .chain(self.placing.due())
+                .min();
             let due = due.map(|due| due.saturating_duration_since(Instant::now()).max(AGAIN));
             let limit = limit.into_iter().chain(due).min();
             let limit = limit.map(|limit| Timespec::try_from(limit).unwrap_or_default());
@@ -166,10 +180,14 @@ impl Desk {
                 return;
             }
             self.look_at_sockets(Instant::now());
+            self.place_listeners(Instant::now());
             if resumed.elapsed() >= RESUME {
                 resumed = Instant::now();
                 self.rates.forget_the_quiet(resumed);
                 self.control.resume();
+                if self.netfilter.is_silent() {
+                    self.netfilter_changed();
+                }
             }
         }
     }
@@ -236,6 +254,8 @@ impl Desk {
                     }
                 }
                 Tale::Mixed { port, question } => self.mixed(port, question),
+                Tale::Outdated(policy) => drop(policy),
+                Tale::Unlistened(local) => self.listens_no_longer(local),
                 Tale::Spent(session) => {
                     let uid = session.process.uid;
                     if let Some(count) = self.sessions.get_mut(&uid) {
@@ -325,6 +345,7 @@ impl Desk {
     }
 
     fn close(&mut self, slot: u32) {
+        self.hear_last_words(slot);
         if let Some(pending) = self.control.close(slot).and_then(|client| client.pending) {
             self.abandon(pending);
         }

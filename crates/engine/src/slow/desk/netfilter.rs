@@ -1,50 +1,176 @@
-//! Rules of netfilter that are made while the engine runs, programs of cgroups, profiles of security
-//! modules: what is offloaded does not pass them, and whoever made them has to be told.
+//! What else decides on what comes and goes: the rules of netfilter, which the engine
+//! [follows](crate::netfilter); programs of cgroups and profiles of security modules, which what is
+//! offloaded does not pass, and whoever made them has to be told.
 
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
 use queue_pair::control::Explanation;
 
 use super::Desk;
+use crate::exchange::Order;
+use crate::netfilter::{Access, Interface, Policy};
+use crate::network::canonical;
 use crate::poller::Source;
-use crate::slow::kernel::netfilter::Watch;
+use crate::slow::kernel::netfilter::{Followed, Watch};
 use crate::slow::kernel::{cgroups, lsm};
 
+/// Why nothing is known of the rules.
+const SILENT: &str = "the kernel does not say which rules there are";
+/// With more listeners those that are gone are forgotten.
+const ASKED: usize = 4096;
+
+/// What the rules of netfilter say of what the engine has.
+#[derive(Debug, Default)]
+pub(super) struct Netfilter {
+    /// Tells when they change.
+    watch: Option<Watch>,
+    /// What they are, if they are followed and the kernel says so.
+    followed: Option<Followed>,
+    /// They could not be read when they were last asked for.
+    silent: bool,
+    /// They are followed.
+    follows: bool,
+    /// What follows, as the fast half has heard.
+    policy: Policy,
+}
+
+impl Netfilter {
+    /// Whether they are to be asked for again.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent && self.followed.is_some()
+    }
+
+    /// What they say of a listener.
+    fn of_listener(&self, interface: &Interface, local: SocketAddr) -> Access {
+        match &self.followed {
+            Some(followed) if !self.silent => {
+                followed
+                    .rules()
+                    .listener(interface, followed.addresses(), local)
+            }
+            _ => Err(SILENT.to_owned()),
+        }
+    }
+
+    fn of_connections(&self, interface: &Interface) -> Access {
+        match &self.followed {
+            Some(followed) if !self.silent => followed
+                .rules()
+                .connections(interface, followed.addresses()),
+            _ => Err(SILENT.to_owned()),
+        }
+    }
+}
+
 impl Desk {
-    /// Follows the rules of this network namespace.
+    /// Follows the rules of this network namespace, or only tells of them.
     #[must_use]
-    pub fn watching_netfilter(mut self) -> Self {
+    pub fn with_netfilter(mut self, follows: bool) -> Self {
         let watched = Watch::open().and_then(|watch| {
             self.control.poller.add(watch.as_fd(), Source::Netfilter)?;
             Ok(watch)
         });
         match watched {
-            Ok(watch) => self.netfilter = Some(watch),
+            Ok(watch) => self.netfilter.watch = Some(watch),
             Err(error) => {
                 tracing::info!(%error, "the kernel does not tell of rules that come later");
+            }
+        }
+        self.netfilter.follows = follows;
+        if follows {
+            let followed = Followed::of_interface(self.facts.index).and_then(|followed| {
+                let poller = &mut self.control.poller;
+                poller.add(followed.as_fd(), Source::Netfilter)?;
+                Ok(followed)
+            });
+            match followed {
+                Ok(followed) => self.netfilter.followed = Some(followed),
+                Err(error) => tracing::warn!(%error, "{SILENT}: everything is left to it"),
             }
         }
         self.netfilter_changed();
         self
     }
 
-    /// Says which rules are new that offloaded packets do not pass.
+    /// Reads which rules there are now, and says what follows.
     pub(super) fn netfilter_changed(&mut self) {
-        let Some(watch) = &mut self.netfilter else {
-            return;
-        };
-        match watch.update() {
-            Ok((_, 0)) => {}
-            Ok((chains, new)) => {
-                let chains = chains[..new].join("; ");
-                tracing::warn!(
-                    chains,
-                    "what is offloaded does not pass these rules: say the same in the engine's \
-                     access lists, or leave the program to the kernel"
-                );
+        let Netfilter {
+            watch,
+            followed,
+            follows,
+            silent,
+            ..
+        } = &mut self.netfilter;
+        if let Some(watch) = watch {
+            match watch.update() {
+                Ok((_, 0)) => {}
+                Ok(_) if *follows => {}
+                Ok((chains, new)) => {
+                    let chains = chains[..new].join("; ");
+                    tracing::warn!(
+                        chains,
+                        "what is offloaded does not pass these rules: say the same in the \
+                         engine's access lists, or leave the program to the kernel"
+                    );
+                }
+                Err(error) => tracing::warn!(%error, "{SILENT}"),
             }
-            Err(error) => tracing::warn!(%error, "the kernel does not say which rules there are"),
         }
+        if let Some(rules) = followed {
+            let read = rules.update();
+            if let Err(error) = &read
+                && !*silent
+            {
+                tracing::warn!(%error, "{SILENT}: everything is left to it until it does");
+            }
+            *silent = read.is_err();
+        }
+        self.follow_netfilter(None);
+    }
+
+    /// The fast half hears what follows from the rules: for the listeners that it has, and a new one.
+    pub(super) fn follow_netfilter(&mut self, new: Option<SocketAddr>) {
+        if !self.netfilter.follows {
+            return;
+        }
+        let new = new.map(canonical).map(|local| (local.ip(), local.port()));
+        let known = self.netfilter.policy.listeners.keys().copied();
+        let mut asked: Vec<(IpAddr, u16)> = known.chain(new).collect();
+        if asked.len() > ASKED || new.is_none() {
+            // A port of which no socket was shown lately has no listener.
+            asked.retain(|local| Some(*local) == new || self.proves_port(local.1));
+        }
+        let interface = Interface {
+            index: self.facts.index,
+            name: self.facts.interface.clone(),
+        };
+        let of = &self.netfilter;
+        let listeners = asked.into_iter().map(|local| {
+            let of_known = of.policy.listeners.get(&local).filter(|_| new.is_some());
+            let access = of_known.cloned();
+            (
+                local,
+                access.unwrap_or_else(|| of.of_listener(&interface, local.into())),
+            )
+        });
+        let listeners = listeners.collect();
+        let connections = match &of.policy.connections {
+            Some(access) if new.is_some() => access.clone(),
+            _ => of.of_connections(&interface),
+        };
+        let rules = of.followed.as_ref().map(Followed::rules);
+        let policy = Policy {
+            listeners,
+            connections: Some(connections),
+            any: rules.is_some_and(|rules| !rules.bases.is_empty()),
+        };
+        if policy == self.netfilter.policy {
+            return;
+        }
+        tell(&self.netfilter.policy, &policy);
+        self.netfilter.policy = policy.clone();
+        self.order(Order::Netfilter(Box::new(policy)));
     }
 
     /// Says what else decides on a process's sockets and not on what it offloads: programs of its cgroup,
@@ -96,18 +222,68 @@ impl Desk {
             })
     }
 
-    /// The chains that offloaded packets do not pass.
-    pub(super) fn bypassed_chains(&self) -> &[String] {
-        self.netfilter.as_ref().map_or(&[], Watch::known)
+    /// The chains of netfilter that have rules for what is offloaded.
+    pub(super) fn netfilter_chains(&self) -> &[String] {
+        self.netfilter.watch.as_ref().map_or(&[], Watch::known)
     }
 
-    /// The same for who asks about a process that has anything offloaded.
-    pub(super) fn explain_netfilter(&self) -> impl Iterator<Item = Explanation> {
-        self.bypassed_chains().iter().map(|chain| Explanation {
+    /// Why new connections to a listener are the kernel's, if its rules are the reason.
+    pub(super) fn refused_by_netfilter(&self, local: SocketAddr) -> Option<&str> {
+        let access = self.netfilter.policy.of_listener(canonical(local))?;
+        access.as_ref().err().map(String::as_str)
+    }
+
+    /// What the rules mean for who asks about a process that has anything offloaded.
+    pub(super) fn explain_netfilter(&self) -> Vec<Explanation> {
+        let line = |reason: String| Explanation {
             fd: Explanation::NO_DESCRIPTOR,
             kind: "netfilter".to_owned(),
-            reason: format!("what is offloaded does not pass {chain}"),
+            reason,
             detail: String::new(),
-        })
+        };
+        if !self.netfilter.follows {
+            let chains = self.netfilter_chains().iter();
+            return chains
+                .map(|chain| line(format!("what is offloaded does not pass {chain}")))
+                .collect();
+        }
+        match &self.netfilter.policy.connections {
+            Some(Err(why)) => vec![line(format!(
+                "connections that programs open are left to the kernel: {why}"
+            ))],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Says what has changed.
+fn tell(before: &Policy, now: &Policy) {
+    for (local, access) in &now.listeners {
+        let known = before.listeners.get(local);
+        let local = SocketAddr::from(*local);
+        if known == Some(access) {
+            continue;
+        }
+        match access {
+            Err(why) => tracing::warn!(%local, why, "netfilter: left to the kernel"),
+            Ok(refused) if !refused.is_empty() => {
+                tracing::info!(%local, "netfilter: some peers are refused here as there");
+            }
+            Ok(_) if known.is_some() => tracing::info!(%local, "netfilter: open to all peers"),
+            Ok(_) => {}
+        }
+    }
+    match (&before.connections, &now.connections) {
+        (before, now) if before == now => {}
+        (_, Some(Err(why))) => {
+            tracing::warn!(
+                why,
+                "netfilter: connections that programs open are left to the kernel"
+            );
+        }
+        (Some(Err(_)), _) => {
+            tracing::info!("netfilter: connections that programs open are the engine's again");
+        }
+        _ => {}
     }
 }

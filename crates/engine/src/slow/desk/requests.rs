@@ -1,5 +1,6 @@
 //! Requests on the control socket: who may ask, what they show, and what goes with the order.
 
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
@@ -18,7 +19,7 @@ use super::rates::cost;
 use crate::capture::Capture;
 use crate::exchange::{Ask, ClientKey, Order, Page, ROWS, SessionKey, Snapshot};
 use crate::fast::session::Process;
-use crate::slow::control::{Issued, Pending, prove_bound, prove_listener};
+use crate::slow::control::{Issued, Pending, Proof, prove_bound, prove_listener};
 use crate::sockets::SocketFilter;
 use crate::stats::Drop;
 
@@ -101,6 +102,10 @@ impl Desk {
                 self.report(slot, fd, kind, reason);
                 continue;
             }
+            if let Request::LastWords(lines) = request {
+                self.last_words(slot, lines);
+                continue;
+            }
             if let Request::Diverter = request {
                 let reply = Reply::Diverted(self.diverter.clone());
                 self.control.reply(slot, &reply, Fds::new())?;
@@ -153,20 +158,21 @@ impl Desk {
             }
             Request::Listen { addr, backlog, .. } => {
                 self.session_of(slot)?;
-                let Some(shown) = fds.pop() else {
-                    return refuse(Errno::INVAL, "show the kernel's listening socket");
-                };
-                let (namespace, index) = (self.facts.namespace, self.facts.index);
-                let proof = prove_listener(shown.as_fd(), addr, namespace, index)
-                    .map_err(|refusal| (refusal.errno(), refusal.to_string()))?;
+                let proof = self.prove(&mut fds, addr)?;
                 let local = addr;
                 self.follow_proof(proof.cookie, addr.port());
+                self.follow_netfilter(Some(addr));
                 let ask = Ask::Listen {
                     local,
                     proof,
                     backlog,
                 };
                 (ask, Pending::Listen(addr))
+            }
+            Request::Chosen { listener, addr } => {
+                self.session_of(slot)?;
+                let proof = self.prove(&mut fds, addr)?;
+                (Ask::Chosen { listener, proof }, Pending::Listener(listener))
             }
             Request::Admit { listener, policy } => {
                 self.session_of(slot)?;
@@ -366,14 +372,15 @@ impl Desk {
             Request::Reload => {
                 self.privileged(slot)?;
                 let new = self.reread().map_err(|error| (Errno::INVAL, error))?;
-                (Ask::Reload(Box::new(new)), Pending::Facts)
+                let placements = new.placements();
+                (Ask::Reload(Box::new(new)), Pending::Reload(placements))
             }
             Request::Shutdown => {
                 self.privileged(slot)?;
                 (Ask::Stop, Pending::Facts)
             }
             // Answered already.
-            Request::Report { .. } | Request::Diverter => {
+            Request::Report { .. } | Request::LastWords(_) | Request::Diverter => {
                 return refuse(Errno::INVAL, "it wants no answer");
             }
         })
@@ -438,6 +445,16 @@ impl Desk {
         }
     }
 
+    /// What the kernel's listening socket proves that came along.
+    fn prove(&self, fds: &mut Fds, addr: SocketAddr) -> Result<Proof, Refusal> {
+        let Some(shown) = fds.pop() else {
+            return refuse(Errno::INVAL, "show the kernel's listening socket");
+        };
+        let (namespace, index) = (self.facts.namespace, self.facts.index);
+        prove_listener(shown.as_fd(), addr, namespace, index)
+            .map_err(|refusal| (refusal.errno(), refusal.to_string()))
+    }
+
     fn session_of(&mut self, slot: u32) -> Result<SessionKey, Refusal> {
         let session = self.control.client(slot).and_then(|client| client.session);
         session.ok_or_else(|| (Errno::NOTCONN, "attach first".to_owned()))
@@ -482,7 +499,8 @@ pub(super) fn errno_of(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::NOMEM)
 }
 
-fn shortened(mut text: String) -> String {
+/// As much of a text as is kept.
+pub(super) fn shortened(mut text: String) -> String {
     if text.len() > MAX_TEXT {
         let end = (0..=MAX_TEXT).rev().find(|at| text.is_char_boundary(*at));
         text.truncate(end.unwrap_or(0));

@@ -143,6 +143,11 @@ impl Desk {
         }
     }
 
+    /// Whether a socket was shown as proof for this port, and listens, as far as is known.
+    pub(super) fn proves_port(&self, port: u16) -> bool {
+        self.followed.proofs.values().any(|proven| *proven == port)
+    }
+
     /// Looks at what is due.
     pub(super) fn look_at_sockets(&mut self, now: Instant) {
         if let Some((at, pause)) = self.followed.proofs_at

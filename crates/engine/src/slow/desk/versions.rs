@@ -60,6 +60,7 @@ impl Desk {
         let ours = self.facts.versions;
         if let Some(version) = ours.agree(theirs) {
             self.strangers.forget(pid);
+            self.last_words.attached(pid);
             return Ok(version);
         }
         self.counters.drop(Drop::OtherVersion);

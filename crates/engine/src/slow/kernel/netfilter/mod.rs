@@ -1,16 +1,24 @@
-//! What is steered to the engine is not seen by netfilter. Where somebody relies on rules in the
-//! input or prerouting hooks, starting in silence would switch them off for the offloaded ports;
-//! so the engine looks first, and refuses unless it is told otherwise.
+//! What is steered to the engine is not seen by netfilter. The rules of nf_tables are read by netlink,
+//! and [followed](crate::netfilter).
 //!
-//! nf_tables is asked by netlink. The older xtables are visible only through their own tools: the
-//! kernel lists which tables exist, `iptables-legacy-save` what is in them; a table that exists
-//! and cannot be read counts as having rules.
+//! The older xtables are visible only through their own tools: the kernel lists which tables exist,
+//! `iptables-legacy-save` what is in them; a table that exists and cannot be read counts as having rules.
+//! Nobody follows those: starting in silence would switch them off for the offloaded ports, so the engine
+//! looks first, and refuses unless it is told otherwise.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Command, Stdio};
 
+use super::addresses::Addresses;
 use super::netlink::{Attributes, NETFILTER, Netlink, Request};
+use crate::netfilter::Ruleset;
 use rustix::io::Errno;
+
+mod read;
+mod steps;
+mod xtables;
+
+use steps::{big_endian, text};
 
 const NFNL_SUBSYS_NFTABLES: u16 = 10;
 const NFT_MSG_NEWCHAIN: u16 = NFNL_SUBSYS_NFTABLES << 8 | 3;
@@ -31,14 +39,22 @@ const NF_POSTROUTING: u32 = 4;
 const NFTABLES_GROUP: u32 = 1 << 6;
 /// Of an `inet` table, which can have one as well.
 const NF_INET_INGRESS: u32 = 5;
-const POLICY_DROP: u32 = 0;
+const POLICY_DROP: u64 = 0;
 /// Length of `struct nfgenmsg`.
 const GENMSG_LEN: usize = 4;
 
-/// The chains in the way of incoming packets that hold rules, or drop by policy: empty where
-/// nothing would be bypassed.
-pub fn rules_in_the_way() -> rustix::io::Result<Vec<String>> {
-    let mut found = nf_tables()?;
+/// Whether the rules of nf_tables can be read.
+///
+/// # Errors
+/// The kernel's: who has no CAP_NET_ADMIN may not ask.
+pub fn are_readable() -> rustix::io::Result<()> {
+    chains(|_, _| None).map(drop)
+}
+
+/// Rules of the older tables in the way of incoming packets, and policies there that drop: nobody follows
+/// those. Empty where nothing would be bypassed.
+pub fn rules_in_the_way() -> Vec<String> {
+    let mut found = Vec::new();
     for (family, list, tools) in [
         (
             "iptables",
@@ -66,7 +82,54 @@ pub fn rules_in_the_way() -> rustix::io::Result<Vec<String>> {
             }
         }
     }
-    Ok(found)
+    found
+}
+
+/// The rules of nf_tables and the addresses to which they are applied, as they change.
+#[derive(Debug)]
+pub struct Followed {
+    addresses: Addresses,
+    rules: Ruleset,
+}
+
+impl Followed {
+    /// Those of now, with the addresses of an interface.
+    ///
+    /// # Errors
+    /// The kernel does not answer.
+    pub fn of_interface(index: u32) -> rustix::io::Result<Self> {
+        Ok(Self {
+            addresses: Addresses::of_interface(index)?,
+            rules: read::ruleset()?,
+        })
+    }
+
+    /// Reads both again.
+    ///
+    /// # Errors
+    /// The kernel does not answer.
+    pub fn update(&mut self) -> rustix::io::Result<()> {
+        self.addresses.update()?;
+        self.rules = read::ruleset()?;
+        Ok(())
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &Ruleset {
+        &self.rules
+    }
+
+    /// The interface's own addresses.
+    pub fn addresses(&self) -> &[std::net::IpAddr] {
+        self.addresses.list()
+    }
+}
+
+impl AsFd for Followed {
+    /// Readable when the addresses have changed.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.addresses.as_fd()
+    }
 }
 
 /// Says which chains there are that offloaded packets do not pass, as they come and go.
@@ -118,10 +181,6 @@ impl AsFd for Watch {
     }
 }
 
-fn nf_tables() -> rustix::io::Result<Vec<String>> {
-    chains(bypassed)
-}
-
 /// The chains that hold rules, or drop by policy, at hooks that `named` names.
 fn chains(
     named: impl Fn(u8, Option<u32>) -> Option<&'static str>,
@@ -146,13 +205,13 @@ fn chains(
         };
         let number = Attributes::nested(hook)
             .find(NFTA_HOOK_HOOKNUM)
-            .and_then(big_endian_u32);
+            .and_then(big_endian)
+            .map(|number| number as u32);
         let Some(hook) = named(header[0], number) else {
             return;
         };
-        let rules = attributes.find(NFTA_CHAIN_USE).and_then(big_endian_u32);
-        let drops =
-            attributes.find(NFTA_CHAIN_POLICY).and_then(big_endian_u32) == Some(POLICY_DROP);
+        let rules = attributes.find(NFTA_CHAIN_USE).and_then(big_endian);
+        let drops = attributes.find(NFTA_CHAIN_POLICY).and_then(big_endian) == Some(POLICY_DROP);
         if rules != Some(0) || drops {
             found.push(format!(
                 "nftables, table {}: chain {} at the {hook} hook",
@@ -193,15 +252,6 @@ fn bypassed_on_the_way_out(family: u8, number: Option<u32>) -> Option<&'static s
         (_, Some(NF_POSTROUTING)) => Some("postrouting"),
         _ => None,
     }
-}
-
-fn big_endian_u32(value: &[u8]) -> Option<u32> {
-    Some(u32::from_be_bytes(value.try_into().ok()?))
-}
-
-fn text(value: Option<&[u8]>) -> String {
-    let value = value.unwrap_or_default();
-    String::from_utf8_lossy(value.strip_suffix(&[0]).unwrap_or(value)).into_owned()
 }
 
 /// What the first of `tools` that can says of a table of the older kind.
@@ -285,6 +335,6 @@ mod tests {
 
     #[test]
     fn the_kernel_answers() {
-        rules_in_the_way().expect("a kernel with or without nf_tables answers");
+        read::ruleset().expect("a kernel with or without nf_tables answers");
     }
 }

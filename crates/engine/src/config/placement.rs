@@ -1,0 +1,74 @@
+//! Who serves new connections: the engine, the kernel, or whichever is the cheaper one.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// Who serves the new connections of a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Placement {
+    /// The engine, or while that does not pay, the kernel.
+    Adaptive,
+    /// The engine.
+    #[default]
+    Engine,
+    /// The kernel.
+    Kernel,
+}
+
+impl Placement {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Adaptive => "adaptive",
+            Self::Engine => "engine",
+            Self::Kernel => "kernel",
+        }
+    }
+}
+
+/// What was said of all listeners, and of single ones.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Placements {
+    /// Of all of which nothing else is said.
+    pub all: Placement,
+    /// Of these, by the addresses that they are bound to.
+    pub of: BTreeMap<SocketAddr, Placement>,
+    /// The engine pays from so many new connections and segments with data a second on.
+    pub from_rate: u32,
+}
+
+impl Placements {
+    /// What was said of a listener.
+    pub fn of(&self, local: SocketAddr) -> Placement {
+        self.of.get(&local).copied().unwrap_or(self.all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Config, Placement};
+
+    #[test]
+    fn what_is_said_of_a_listener_goes_before_what_is_said_of_all() {
+        let text = "placement = \"adaptive\"\n[placements]\n\"0.0.0.0:80\" = \"engine\"\n\
+                    \"[::]:80\" = \"kernel\"\n";
+        let placements = Config::parse("x", text).expect("valid").placements();
+        let of = |local: &str| placements.of(local.parse().expect("an address"));
+        assert_eq!(of("0.0.0.0:80"), Placement::Engine);
+        assert_eq!(of("[::]:80"), Placement::Kernel);
+        assert_eq!(of("0.0.0.0:81"), Placement::Adaptive);
+        let refused = |text: &str| Config::parse("x", text).expect_err("refused").to_string();
+        let error = refused("[placements]\n\"port 80\" = \"engine\"\n");
+        assert!(error.starts_with("x:2: "), "{error}");
+        let error = refused("\n[placements]\n\"0.0.0.0:80\" = \"nobody\"\n");
+        assert!(
+            error.starts_with("x:3: ") && error.contains("adaptive"),
+            "{error}"
+        );
+        let error = refused("placement_rate = 0\n");
+        assert!(error.contains("`placement_rate` is 0"), "{error}");
+    }
+}

@@ -1,0 +1,245 @@
+use super::*;
+use crate::netfilter::packet::{Interface, Segment};
+use crate::netfilter::rules::{Chain, Comparison, Element, Header, Load, Test};
+use RuleVerdict::{Accept, Drop, Goto, Jump, Return};
+use std::net::IpAddr;
+
+fn table() -> Table {
+    Table {
+        family: 2,
+        name: "t".to_owned(),
+    }
+}
+
+fn rule(steps: impl IntoIterator<Item = Vec<Step>>, verdict: RuleVerdict) -> Rule {
+    let mut steps: Vec<Step> = steps.into_iter().flatten().collect();
+    steps.push(Step::Verdict(verdict));
+    Rule { handle: 7, steps }
+}
+
+/// Two bytes of a header are these.
+fn two_bytes(header: Header, from: usize, with: [u8; 2]) -> Vec<Step> {
+    vec![
+        Step::Load {
+            what: Load::Header(header, from),
+            len: 2,
+            to: 0,
+        },
+        Step::Compare {
+            at: 0,
+            is: Comparison::Equal,
+            with: with.to_vec(),
+        },
+    ]
+}
+
+fn port(port: u16) -> Vec<Step> {
+    two_bytes(Header::Transport, 2, port.to_be_bytes())
+}
+
+/// From 10.`second`.0.0/16, as nft says it: by two bytes.
+fn from(second: u8) -> Vec<Step> {
+    two_bytes(Header::Network, 12, [10, second])
+}
+
+fn rate() -> Vec<Step> {
+    vec![Step::Unknown("limit".to_owned())]
+}
+
+fn peers(second: u8) -> Ranges {
+    let first = 10 << 24 | u128::from(second) << 16;
+    Ranges::of([(first, first | 0xffff)])
+}
+
+/// An input chain, and others.
+fn rules(drops: bool, chains: Vec<(&str, Vec<Rule>)>) -> Ruleset {
+    let mut rules = Ruleset::default();
+    rules.bases.push(Base {
+        table: table(),
+        chain: "input".to_owned(),
+        hook: Hook::Input,
+        nat: false,
+        drops,
+        priority: 0,
+        devices: Vec::new(),
+    });
+    for (name, of) in chains {
+        rules
+            .chains
+            .insert((table(), name.to_owned()), Chain { rules: of });
+    }
+    rules
+}
+
+/// Accepted, dropped and unclear.
+fn parts(rules: &Ruleset) -> (Ranges, Ranges, Ranges) {
+    let own: [IpAddr; 1] = ["10.0.0.1".parse().unwrap()];
+    let packet = Packet {
+        interface: &Interface {
+            index: 3,
+            name: "eth3".to_owned(),
+        },
+        way: Way::In,
+        segment: Segment::Syn,
+        own: &own,
+        own_port: Some(80),
+    };
+    let mut of = (Ranges::NONE, Ranges::NONE, Ranges::NONE);
+    for (peers, outcome) in rules.verdict(&packet, Ranges::all(32)) {
+        let part = match outcome {
+            Outcome::Accepted => &mut of.0,
+            Outcome::Dropped(_) => &mut of.1,
+            _ => &mut of.2,
+        };
+        *part = part.union(&peers);
+    }
+    of
+}
+
+#[test]
+fn a_rule_that_holds_decides_and_the_policy_for_the_rest() {
+    let all = Ranges::all(32);
+    let accepts = vec![rule([port(81)], Drop), rule([port(80), from(1)], Accept)];
+    let of = parts(&rules(true, vec![("input", accepts)]));
+    assert_eq!(of, (peers(1), all.subtract(&peers(1)), Ranges::NONE));
+    let of = parts(&rules(false, vec![("input", Vec::new())]));
+    assert_eq!(of.0, all);
+}
+
+#[test]
+fn what_is_not_known_matters_only_where_it_makes_a_difference() {
+    let all = Ranges::all(32);
+    let doubtful = |verdict| rule([from(1), rate()], verdict);
+    // It logs, or it says what would be said anyway.
+    let nothing = Rule {
+        handle: 1,
+        steps: rate(),
+    };
+    let input = vec![nothing, doubtful(Accept)];
+    assert_eq!(parts(&rules(false, vec![("input", input.clone())])).0, all);
+    let (_, dropped, unclear) = parts(&rules(true, vec![("input", input)]));
+    assert_eq!((dropped, unclear), (all.subtract(&peers(1)), peers(1)));
+    // In a chain that comes back it is the same.
+    let called = vec![doubtful(Return), rule([from(2)], Drop)];
+    let calls = vec![rule([], Jump("other".to_owned()))];
+    let of = parts(&rules(false, vec![("input", calls), ("other", called)]));
+    assert_eq!(of, (all.subtract(&peers(2)), peers(2), Ranges::NONE));
+    // A chain that may be called.
+    let called = vec![rule([from(1)], Drop)];
+    let calls = vec![rule([rate()], Jump("other".to_owned()))];
+    let of = parts(&rules(false, vec![("input", calls), ("other", called)]));
+    assert_eq!(of, (all.subtract(&peers(1)), Ranges::NONE, peers(1)));
+}
+
+#[test]
+fn chains_come_back_where_they_were_called_unless_they_were_gone_to() {
+    let all = Ranges::all(32);
+    let other = vec![rule([from(1)], Accept), rule([from(2)], Return)];
+    for (call, last) in [
+        (Jump("other".to_owned()), all.subtract(&peers(1))),
+        (Goto("other".to_owned()), Ranges::NONE),
+    ] {
+        let input = vec![rule([], call), rule([], Drop)];
+        let of = parts(&rules(
+            false,
+            vec![("input", input), ("other", other.clone())],
+        ));
+        assert_eq!(of.1, last);
+    }
+}
+
+#[test]
+fn chains_that_call_each_other_end() {
+    let input = vec![rule([], Jump("input".to_owned()))];
+    let of = parts(&rules(false, vec![("input", input)]));
+    assert_eq!(of.2, Ranges::all(32));
+    // And so does what doubles with each call.
+    let names: Vec<String> = (0..16).map(|n| format!("c{n}")).collect();
+    let calls = |to: &String| vec![rule([], Jump(to.clone())); 32];
+    let mut chains = vec![("input", calls(&names[1]))];
+    for pair in names[1..].windows(2) {
+        chains.push((&pair[0], calls(&pair[1])));
+    }
+    assert_eq!(parts(&rules(false, chains)).2, Ranges::all(32));
+}
+
+#[test]
+fn every_chain_of_a_hook_has_to_accept() {
+    let mut rules = rules(false, vec![("input", vec![rule([], Accept)])]);
+    let mut second = rules.bases[0].clone();
+    second.chain = "second".to_owned();
+    rules.bases.push(second);
+    let chain = Chain {
+        rules: vec![rule([from(1)], Drop)],
+    };
+    rules.chains.insert((table(), "second".to_owned()), chain);
+    assert_eq!(parts(&rules).1, peers(1));
+    rules.bases[1].devices = vec!["eth4".to_owned()];
+    assert_eq!(parts(&rules).0, Ranges::all(32), "another device's");
+    rules.bases[1].devices = vec!["eth4".to_owned(), "eth*".to_owned()];
+    assert_eq!(parts(&rules).1, peers(1), "of all that begin so");
+    rules.bases[1].devices = Vec::new();
+    rules.bases[1].nat = true;
+    assert_eq!(parts(&rules).1, peers(1), "a SYN passes it");
+}
+
+#[test]
+fn maps_say_what_becomes_of_whom() {
+    let key = |second| vec![10, second];
+    let element = |from, to, verdict| Element {
+        from: key(from),
+        to: key(to),
+        datum: Some(Datum::Verdict(verdict)),
+    };
+    let mut set = Set {
+        elements: vec![element(1, 1, Drop), element(2, 3, Accept)],
+        ..Set::default()
+    };
+    let steps = vec![
+        from(1)[0].clone(),
+        Step::Find {
+            at: 0,
+            set: "map".to_owned(),
+            inside: true,
+            then: Then::Verdict,
+        },
+    ];
+    let mut rules = rules(
+        false,
+        vec![(
+            "input",
+            vec![Rule { handle: 1, steps }, rule([from(3)], Drop)],
+        )],
+    );
+    let name = (table(), "map".to_owned());
+    rules.sets.insert(name.clone(), set.clone());
+    assert_eq!(parts(&rules).1, peers(1), "3 is accepted before");
+    set.otherwise = Some(Some(Datum::Verdict(Drop)));
+    rules.sets.insert(name.clone(), set.clone());
+    assert_eq!(parts(&rules).0, peers(2).union(&peers(3)));
+    set.moves = true;
+    rules.sets.insert(name, set);
+    assert_eq!(parts(&rules).0, Ranges::NONE);
+}
+
+#[test]
+fn states_flags_and_marks() {
+    let of = |test| {
+        let input = vec![Rule {
+            handle: 1,
+            steps: vec![Step::Test(test), Step::Verdict(Drop)],
+        }];
+        let of = parts(&rules(false, vec![("input", input)]));
+        match (of.0.is_empty(), of.1.is_empty()) {
+            (false, true) => 'a',
+            (true, false) => 'd',
+            _ => '?',
+        }
+    };
+    assert_eq!(of(Test::State(8)), 'd');
+    assert_eq!(of(Test::State(6)), 'a');
+    assert_eq!(of(Test::Not(Box::new(Test::State(6)))), 'd');
+    assert_eq!(of(Test::Flags(0x17, 0x02)), 'd', "FIN, SYN, RST, ACK: SYN");
+    assert_eq!(of(Test::Flags(0x03, 0x03)), 'a');
+    assert_eq!(of(Test::Flags(0xc2, 0x02)), '?', "it may have ECN's");
+}

@@ -1,0 +1,206 @@
+//! Who serves a listener's next connections, decided from what has come to it lately.
+//!
+//! Below some rate the kernel is cheaper: an engine wakes two programs where the kernel wakes one. Above it
+//! the engine is. The figures are the same whoever serves ([`netdev::steering::Load`]), so that a decision
+//! does not change what the next one sees. Nothing here asks for the time or for a counter.
+//!
+//! A connection stays where it began. So a listener stays with the engine while its load is not known (a load
+//! generator opens its connections before it sends), and where its connections live long or carry much: what
+//! they will ask for cannot be seen when they open.
+
+use netdev::steering::Load;
+
+/// How long a decision holds at least, in nanoseconds: ten seconds.
+pub const DWELL_NS: u64 = 10_000_000_000;
+/// Between a rate at which the engine gets new connections and that at which it loses them.
+pub const HYSTERESIS: f64 = 2.0;
+/// Connections that must have come before anything is known of a listener.
+pub const KNOWN: u64 = 16;
+/// A mean life from which on connections live long: as long as a decision holds.
+pub const LONG_NS: u64 = DWELL_NS;
+/// Segments with data of a connection from which on it carries much.
+pub const MUCH: f64 = 32.0;
+
+/// Time between two looks, in nanoseconds: what comes sooner is no look.
+pub const LOOK_NS: u64 = 1_000_000_000;
+/// Looks over which the busiest counts.
+const LOOKS: usize = 10;
+/// What is left of a look's weight at the next one: half of it after 22.
+const DECAY: f64 = 31.0 / 32.0;
+
+/// Who gets new connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The engine.
+    Engine,
+    /// The kernel.
+    Kernel,
+}
+
+impl Place {
+    /// In a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Engine => "engine",
+            Self::Kernel => "kernel",
+        }
+    }
+}
+
+/// Why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Not enough has come yet.
+    Unknown,
+    /// The connections live long, or carry much.
+    Long,
+    /// The rate is one at which the engine pays.
+    Busy,
+    /// It is not.
+    Quiet,
+}
+
+/// What was decided, and from which figures.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Decision {
+    /// Who gets new connections.
+    pub place: Place,
+    /// Why.
+    pub why: Why,
+    /// New connections and segments with data, a second: since the last look.
+    pub rate: f64,
+    /// The same at the busiest of the last ten looks.
+    pub peak: f64,
+    /// How long a connection lived in the mean, in nanoseconds, lately; none has ended if not given.
+    pub life_ns: Option<u64>,
+    /// How many segments with data a connection carried in the mean, lately; none was opened if not given.
+    pub carried: Option<f64>,
+}
+
+/// Decides for one listener.
+#[derive(Debug, Clone)]
+pub struct Decider {
+    place: Place,
+    /// When that was decided.
+    since: u64,
+    /// The last look.
+    seen: Option<(u64, Load)>,
+    /// Rates of the last looks, in a ring.
+    rates: [f64; LOOKS],
+    looks: usize,
+    /// Connections since the first look.
+    came: u64,
+    /// Of the looks so far, the later the heavier.
+    opened: f64,
+    data: f64,
+    ended: f64,
+    lived: f64,
+}
+
+impl Decider {
+    /// Of a listener that begins at this time.
+    pub fn new(now: u64) -> Self {
+        Self {
+            place: Place::Engine,
+            since: now,
+            seen: None,
+            rates: [0.0; LOOKS],
+            looks: 0,
+            came: 0,
+            opened: 0.0,
+            data: 0.0,
+            ended: 0.0,
+            lived: 0.0,
+        }
+    }
+
+    /// Decides at this time, at which so much has come in all. `pays` says at which rates the engine is the
+    /// cheaper one.
+    pub fn look(&mut self, now: u64, load: Load, pays: impl Fn(f64) -> bool) -> Decision {
+        match self.seen {
+            Some((at, _)) if now.saturating_sub(at) < LOOK_NS => {}
+            Some((at, before)) => {
+                self.take_in(now - at, since(&before, &load));
+                self.seen = Some((now, load));
+            }
+            None => self.seen = Some((now, load)),
+        }
+        let next = self.next(&pays);
+        if next != self.place && now.saturating_sub(self.since) >= DWELL_NS {
+            self.place = next;
+            self.since = now;
+        }
+        Decision {
+            place: self.place,
+            why: self.why(&pays),
+            rate: self.rate(),
+            peak: self.peak(),
+            life_ns: (self.ended > 0.0).then(|| (self.lived / self.ended) as u64),
+            carried: (self.opened > 0.0).then(|| self.data / self.opened),
+        }
+    }
+
+    fn take_in(&mut self, elapsed: u64, came: Load) {
+        let opened = came.opened_engine.saturating_add(came.opened_kernel);
+        let data = came.data_engine.saturating_add(came.data_kernel);
+        let rate = (opened as f64 + data as f64) * 1e9 / elapsed as f64;
+        self.rates[self.looks % LOOKS] = rate;
+        self.looks += 1;
+        self.came = self.came.saturating_add(opened);
+        let add = |mean: &mut f64, value: u64| *mean = *mean * DECAY + value as f64;
+        add(&mut self.opened, opened);
+        add(&mut self.data, data);
+        add(&mut self.ended, came.ended);
+        add(&mut self.lived, came.lived_ns);
+    }
+
+    /// Whom the figures speak for, whatever holds now.
+    fn next(&self, pays: &impl Fn(f64) -> bool) -> Place {
+        match self.why(pays) {
+            Why::Quiet => Place::Kernel,
+            Why::Unknown | Why::Long | Why::Busy => Place::Engine,
+        }
+    }
+
+    fn why(&self, pays: &impl Fn(f64) -> bool) -> Why {
+        if self.came < KNOWN || self.looks < LOOKS {
+            return Why::Unknown;
+        }
+        if self.data > MUCH * self.opened || self.lived > LONG_NS as f64 * self.ended {
+            return Why::Long;
+        }
+        let peak = self.peak();
+        let busy = match self.place {
+            // What is near to where it pays stays.
+            Place::Engine => [peak / HYSTERESIS, peak, peak * HYSTERESIS]
+                .into_iter()
+                .any(pays),
+            Place::Kernel => pays(self.rate()),
+        };
+        if busy { Why::Busy } else { Why::Quiet }
+    }
+
+    fn rate(&self) -> f64 {
+        match self.looks {
+            0 => 0.0,
+            looks => self.rates[(looks - 1) % LOOKS],
+        }
+    }
+
+    fn peak(&self) -> f64 {
+        self.rates.into_iter().fold(0.0, f64::max)
+    }
+}
+
+/// What has come between two readings; nothing if a counter has begun anew.
+fn since(before: &Load, now: &Load) -> Load {
+    let came = |of: fn(&Load) -> u64| of(now).saturating_sub(of(before));
+    Load {
+        opened_engine: came(|load| load.opened_engine),
+        opened_kernel: came(|load| load.opened_kernel),
+        data_engine: came(|load| load.data_engine),
+        data_kernel: came(|load| load.data_kernel),
+        ended: came(|load| load.ended),
+        lived_ns: came(|load| load.lived_ns),
+    }
+}
