@@ -13,8 +13,9 @@ demo="$build ip=iproute2 ethtool=ethtool curl=curl nginx=nginx-light"
 test="$demo wrk=wrk redis-server=redis-server redis-cli=redis-tools
       sockperf=sockperf tshark=tshark valgrind=valgrind
       ab=apache2-utils h2load=nghttp2-client httperf=httperf iptables-legacy=iptables nft=nftables
-      apache2=apache2-bin haproxy=haproxy python3=python3 dh=debhelper lintian=lintian
-      zsh=zsh fish=fish man=man-db memcached=memcached"
+      /lib/systemd/system/apache2.service=apache2 haproxy=haproxy python3=python3 dh=debhelper lintian=lintian
+      zsh=zsh fish=fish man=man-db memcached=memcached
+      pg_ctlcluster=postgresql"
 
 case "${1:-}" in
     build) wanted=$build ;;

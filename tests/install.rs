@@ -512,3 +512,54 @@ fn the_version_is_told() {
         "{said}"
     );
 }
+
+#[test]
+fn the_version_names_its_commit() {
+    if lab::skip_without("the_version_names_its_commit", &["rustc"]) {
+        return;
+    }
+    // What tells the compiler, as a build for users runs it; those for tests leave the commit out.
+    let root = Root::new("commit");
+    let teller = root.path("build");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("build.rs");
+    run(Command::new("rustc")
+        .args(["--edition", "2024", "-o"])
+        .arg(&teller)
+        .arg(source));
+    let told = |commit: Option<&str>| {
+        let mut teller = Command::new(&teller);
+        teller
+            .env("CARGO_PKG_VERSION", "1.2.3")
+            .env("PROFILE", "release")
+            .env_remove("OUTBOARD_COMMIT")
+            .current_dir(env!("CARGO_MANIFEST_DIR"));
+        teller.envs(commit.map(|commit| ("OUTBOARD_COMMIT", commit)));
+        let said = run(&mut teller);
+        let version = said
+            .lines()
+            .find_map(|line| line.strip_prefix("cargo:rustc-env=OUTBOARD_VERSION="));
+        version.expect("a version").to_owned()
+    };
+    assert_eq!(told(Some("0123abc")), "1.2.3 (0123abc)");
+    assert_eq!(told(Some("")), "1.2.3");
+    let git = Command::new("git")
+        .args([
+            "-C",
+            env!("CARGO_MANIFEST_DIR"),
+            "rev-parse",
+            "--short=12",
+            "HEAD",
+        ])
+        .output();
+    // Not of a tarball.
+    if let Ok(git) = git
+        && git.status.success()
+    {
+        let commit = String::from_utf8_lossy(&git.stdout).trim().to_owned();
+        let version = told(None);
+        assert!(
+            version.starts_with(&format!("1.2.3 ({commit}")),
+            "{version}"
+        );
+    }
+}

@@ -478,37 +478,6 @@ fn an_engine_that_comes_later_is_told_who_is_there() {
 }
 
 #[test]
-fn bodies_of_several_segments_arrive_over_a_wire_that_loses() {
-    let test = "bodies_of_several_segments_arrive_over_a_wire_that_loses";
-    if lab::skip_without(test, &["curl", "nft"]) {
-        return;
-    }
-    let mut bench = Bench::new(&["--mode", "afxdp", "--json"]);
-    let nft = |rule: &str| {
-        let words = rule.split(' ');
-        let nft = bench.world.program(Side::Client, "nft").args(words);
-        nft.output().expect("nft");
-    };
-    nft("add table inet lossy");
-    nft("add chain inet lossy in { type filter hook input priority 0 ; }");
-    nft("add rule inet lossy in tcp sport 8000 numgen random mod 20 == 0 drop");
-    for number in 0..10 {
-        is_pattern(
-            &bench.fetch("/?s=50000"),
-            50_000,
-            &format!("fetch {number}"),
-        );
-    }
-    let repaired = || counted(&bench.world, &["repairs"]).is_some_and(|counts| counts[0] > 0);
-    let mut responder = bench.responder.take().expect("it runs");
-    responder
-        .wait_until(STARTING, repaired)
-        .expect("it is counted");
-    bench.responder = Some(responder);
-    bench.stop();
-}
-
-#[test]
 fn an_address_that_is_not_there_is_refused_with_those_that_are() {
     let test = "an_address_that_is_not_there_is_refused_with_those_that_are";
     if lab::skip_without(test, &[]) {

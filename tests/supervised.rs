@@ -1,13 +1,15 @@
-//! The engine as systemd would run it: as a user of its own with the rights that the unit gives it, and
-//! telling its supervisor that it is ready and that it answers.
+//! Commands as systemd would run them: the engine as a user of its own with the rights that the unit gives
+//! it; and each telling its supervisor that it is ready, what it does, and that it stops.
 #![forbid(unsafe_code)]
 
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lab::{Side, World};
+use lab::outboard::Outboard;
+use lab::{Program, Side, World};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
@@ -25,6 +27,43 @@ fn unit(name: &str) -> String {
         .to_owned()
 }
 
+/// What a supervisor hears on its socket.
+struct Supervisor {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Supervisor {
+    /// One that everybody may tell.
+    fn at(path: PathBuf) -> Self {
+        let socket = UnixDatagram::bind(&path).expect("a socket");
+        let everybody = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(&path, everybody).expect("rights");
+        socket.set_read_timeout(Some(LIMIT)).expect("a limit");
+        Self { socket, path }
+    }
+
+    /// What it is told next, or why it is told nothing.
+    fn next(&self) -> std::io::Result<String> {
+        let mut bytes = [0; 500];
+        let length = self.socket.recv(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
+    }
+
+    /// What it is told next, which comes; `log` says why it does not.
+    #[track_caller]
+    fn hear(&self, log: &Path) -> String {
+        self.next().unwrap_or_else(|error| {
+            panic!("{error}: {:?}", std::fs::read_to_string(log));
+        })
+    }
+
+    /// Has a program tell it.
+    fn of(&self, program: Program) -> Program {
+        program.env("NOTIFY_SOCKET", &self.path)
+    }
+}
+
 #[test]
 fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
     let test = "an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers";
@@ -40,17 +79,15 @@ fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
     }
     let binary = world.scratch().join("outboard");
     std::fs::copy(BINARY, &binary).expect("a copy that nobody can run");
-    let notices = directory.join("notify");
-    let supervisor = UnixDatagram::bind(&notices).expect("a socket");
-    std::fs::set_permissions(&notices, std::fs::Permissions::from_mode(0o777)).expect("rights");
-    supervisor.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let supervisor = Supervisor::at(directory.join("notify"));
+    let log = world.scratch().join("engine.log");
 
     let rights = unit("AmbientCapabilities");
     assert_eq!(rights, unit("CapabilityBoundingSet"));
     let rights = rights.replace("CAP_", "+").replace(' ', ",").to_lowercase();
     let bounding = format!("--bounding-set=-all,{rights}");
-    let engine = world
-        .program(Side::Server, "setpriv")
+    let engine = supervisor
+        .of(world.program(Side::Server, "setpriv"))
         .args([
             &format!("--reuid={NOBODY}"),
             &format!("--regid={NOBODY}"),
@@ -69,20 +106,18 @@ fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
             "json",
         ])
         .env("OUTBOARD_SOCKET", directory.join("engine.sock"))
-        .env("NOTIFY_SOCKET", &notices)
         .env("WATCHDOG_USEC", "200000")
-        .log(world.scratch().join("engine.log"))
+        .log(&log)
         .start()
         .expect("it starts");
-    let hear = || {
-        let mut bytes = [0; 200];
-        let length = supervisor.recv(&mut bytes).unwrap_or_else(|error| {
-            let log = std::fs::read_to_string(world.scratch().join("engine.log"));
-            panic!("{error}: {log:?}")
-        });
-        String::from_utf8_lossy(&bytes[..length]).into_owned()
-    };
-    assert_eq!(hear(), "READY=1\n");
+    let hear = || supervisor.hear(&log);
+    assert_eq!(
+        hear(),
+        format!(
+            "READY=1\nSTATUS=engine default on {}\n",
+            Side::Server.interface()
+        )
+    );
     for _ in 0..3 {
         assert_eq!(hear(), "WATCHDOG=1\n");
     }
@@ -94,17 +129,24 @@ fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
         kill.output().expect("kill");
     };
     signal("-STOP");
-    supervisor
-        .set_read_timeout(Some(Duration::from_secs(2)))
-        .expect("a limit");
-    let mut bytes = [0; 200];
-    while supervisor.recv(&mut bytes).is_ok() {}
+    let patience = |limit| supervisor.socket.set_read_timeout(Some(limit));
+    patience(Duration::from_secs(2)).expect("a limit");
+    while supervisor.next().is_ok() {}
     signal("-CONT");
-    supervisor.set_read_timeout(Some(LIMIT)).expect("a limit");
+    patience(LIMIT).expect("a limit");
     assert_eq!(hear(), "WATCHDOG=1\n");
     engine.stop(LIMIT).expect("it stops");
+    let mut last = hear();
+    while last == "WATCHDOG=1\n" {
+        last = hear();
+    }
+    assert_eq!(
+        last,
+        "STOPPING=1\nSTATUS=its connections have time to end (drain_seconds)\n\
+         EXTEND_TIMEOUT_USEC=35000000\n"
+    );
     // Its log is for programs: each line an object, in words.
-    let log = std::fs::read_to_string(world.scratch().join("engine.log")).expect("a log");
+    let log = std::fs::read_to_string(&log).expect("a log");
     let mut messages = Vec::new();
     for line in log.lines() {
         let event: serde_json::Value = serde_json::from_str(line).expect(line);
@@ -121,4 +163,54 @@ fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
         messages.iter().any(|message| message == "engine running"),
         "{log}"
     );
+}
+
+#[test]
+fn a_server_says_where_it_serves_and_that_it_stops() {
+    if lab::skip_without("a_server_says_where_it_serves_and_that_it_stops", &[]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let supervisor = Supervisor::at(world.scratch().join("notify"));
+    let log = world.scratch().join("serve.log");
+    // A name that would be a notice of its own.
+    let site = world.scratch().join("a\nMAINPID=1");
+    std::fs::create_dir(&site).expect("a directory");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let serve = outboard.command(&world, "serve").arg(&site);
+    let serve = serve.args(["-L", "127.0.0.1:8080", "--drain", "100"]);
+    let server = supervisor.of(serve).log(&log).start().expect("it starts");
+    let said = supervisor.hear(&log);
+    let name = site.display().to_string().replace('\n', " ");
+    let status = format!("STATUS=serving {name} on http://127.0.0.1:8080\n");
+    assert_eq!(said, format!("READY=1\n{status}"));
+    // It is ready when it says so.
+    let client = world.on(Side::Server, || Ok(TcpStream::connect("127.0.0.1:8080")?));
+    drop(client.expect("a connection"));
+    server.stop(LIMIT).expect("it stops");
+    let said = supervisor.hear(&log);
+    assert!(said.starts_with("STOPPING=1\nSTATUS=stopping: "), "{said}");
+    assert!(said.ends_with("EXTEND_TIMEOUT_USEC=105000000\n"), "{said}");
+}
+
+#[test]
+fn a_responder_says_where_it_answers_and_that_it_stops() {
+    if lab::skip_without("a_responder_says_where_it_answers_and_that_it_stops", &[]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let supervisor = Supervisor::at(world.scratch().join("notify"));
+    let log = world.scratch().join("respond.log");
+    let respond = Outboard::new(Path::new(BINARY), &world).command(&world, "respond");
+    let respond = respond.args(["-i", Side::Server.interface(), "-L", ":80-89", "--quiet"]);
+    let responder = supervisor.of(respond).log(&log).start().expect("it starts");
+    let said = supervisor.hear(&log);
+    let status = format!(
+        "READY=1\nSTATUS=answering on {}, *:80-89, ",
+        Side::Server.interface()
+    );
+    assert!(said.starts_with(&status), "{said}");
+    responder.stop(LIMIT).expect("it stops");
+    let said = supervisor.hear(&log);
+    assert!(said.starts_with("STOPPING=1\nSTATUS=stopping\n"), "{said}");
 }

@@ -50,7 +50,7 @@ impl Owner for Engine {
                 Ok((Reply::Error { message, .. }, _)) => {
                     return Err(format!("the engine says: {message}"));
                 }
-                Ok((other, _)) => return Err(format!("the engine gave another answer: {other:?}")),
+                Ok((other, _)) => return Err(crate::control::out_of_place(&other).to_string()),
                 Err(error) => return Err(error.to_string()),
             }
         }

@@ -139,18 +139,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let settings = settings(&args, &options)?;
     let announced = [false, true].map(|ipv6| settings.announced(ipv6));
     let tables = tables(&args, &settings)?;
+    let mut report = Report::new(&args, announced)?;
     let (name, interface) = (args.engine.clone(), options.interface.clone());
     let mut server = Server::start(&options, settings, tables, || {
         engine::Engine::find(&name, &interface)
     })
     .with_context(|| format!("cannot answer on {}", options.interface.name))?;
-    let mut report = Report::new(&args, announced)?;
-    report.begin(&server, &options.listen)?;
-    crate::supervisor::is_ready();
+    crate::supervisor::is_ready(&report.begin(&server, &options.listen));
     let mut next = Instant::now();
     loop {
         next += Duration::from_secs(1);
         let stopped = server.serve(next, stop.as_fd())?;
+        if stopped {
+            crate::supervisor::is_stopping("stopping", Duration::ZERO);
+        }
         report.line(&server, stopped)?;
         if stopped {
             return Ok(ExitCode::SUCCESS);

@@ -5,8 +5,8 @@ use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 use stateless::responder::counters::{Counter, Counts};
 use stateless::responder::run::{Listen, Server};
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Where lines go, and what the last of them said.
@@ -20,12 +20,19 @@ pub struct Report {
     /// The segment sizes that are announced over IPv4 and IPv6, if arrivals are shown beside them.
     announced: Option<[u16; 2]>,
     warned: Vec<String>,
+    /// Whether nobody reads what is printed any more.
+    unread: bool,
 }
 
 impl Report {
     /// Nothing said yet.
     pub fn new(args: &Args, announced: [u16; 2]) -> Result<Self> {
         let now = Instant::now();
+        if let Some(path) = args.prometheus.as_deref()
+            && path.as_os_str() != "-"
+        {
+            write(path, &Counts::default())?;
+        }
         Ok(Self {
             quiet: args.quiet,
             json: args.json,
@@ -35,11 +42,12 @@ impl Report {
             lines: 0,
             announced: args.witness.then_some(announced),
             warned: Vec::new(),
+            unread: false,
         })
     }
 
-    /// Says how it runs.
-    pub fn begin(&mut self, server: &Server, listen: &[Listen]) -> Result<()> {
+    /// Says how it runs; what it has said.
+    pub fn begin(&mut self, server: &Server, listen: &[Listen]) -> String {
         let ports: Vec<String> = listen
             .iter()
             .map(|listen| {
@@ -52,16 +60,13 @@ impl Report {
                 }
             })
             .collect();
-        let name = &server.interface().name;
+        let (name, how) = (&server.interface().name, server.describe());
+        let said = format!("answering on {name}, {}, {how}", ports.join(", "));
         // On standard error, so that it does not stand between lines of JSON.
         if !self.quiet {
-            let how = server.describe();
-            crate::closed_pipe::remark(format_args!(
-                "answering on {name}, {}, {how}",
-                ports.join(", ")
-            ));
+            crate::closed_pipe::remark(format_args!("{said}"));
         }
-        Ok(())
+        said
     }
 
     /// Says what happened since the last line.
@@ -73,7 +78,7 @@ impl Report {
         for warning in server.warnings() {
             self.warn(warning);
         }
-        let mut out = std::io::stdout().lock();
+        let mut text = String::new();
         if self.json {
             let elapsed = now.duration_since(self.started).as_secs_f64();
             let mut line = object(&counts, &since, elapsed, seconds);
@@ -81,35 +86,55 @@ impl Report {
                 let seen = server.seen().context("cannot read what arrived")?;
                 line["witness"] = super::seen::json(announced, &seen);
             }
-            writeln!(out, "{line}")?;
+            text += &format!("{line}\n");
         } else if !self.quiet && !end {
             if self.lines.is_multiple_of(20) {
-                writeln!(
-                    out,
-                    "{:>9} {:>10} {:>10} {:>9} {:>9} {:>9}",
+                text += &format!(
+                    "{:>9} {:>10} {:>10} {:>9} {:>9} {:>9}\n",
                     "conn/s", "req/s", "resp/s", "Mbit/s", "closes/s", "dropped/s"
-                )?;
+                );
             }
-            writeln!(out, "{}", plain(&since, seconds))?;
+            text += &plain(&since, seconds);
+            text.push('\n');
         }
-        if let Some(path) = &self.prometheus {
-            let text = prometheus(&counts);
-            if path.as_os_str() != "-" {
-                crate::whole_file::write(path, &text)
-                    .with_context(|| format!("cannot write {}", path.display()))?;
-            } else if end {
-                write!(out, "{text}")?;
+        match &self.prometheus {
+            Some(path) if path.as_os_str() == "-" => {
+                let whole = prometheus(&counts);
+                text += if end { &whole } else { "" };
             }
+            // It could be written at the start, and clients do not go without answers for it.
+            Some(path) => {
+                if let Err(error) = write(path, &counts) {
+                    self.warn(format!("{error:#}"));
+                }
+            }
+            None => {}
         }
         if end && !self.quiet && !self.json {
             for (counter, count) in counts.iter().filter(|(_, count)| *count > 0) {
-                writeln!(out, "{:>12}  {}{}", count, counter.name(), counter.help())?;
+                let (name, help) = (counter.name(), counter.help());
+                text += &format!("{count:>12}  {name}{help}\n");
             }
         }
-        out.flush()?;
+        self.print(&text)?;
         self.last = (now, counts);
         self.lines += 1;
         Ok(())
+    }
+
+    /// Prints, as long as somebody reads it: it serves others than its reader.
+    fn print(&mut self, text: &str) -> Result<()> {
+        if self.unread || text.is_empty() {
+            return Ok(());
+        }
+        let mut out = std::io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.unread = true;
+                Ok(())
+            }
+            outcome => outcome.context("cannot write to standard output"),
+        }
     }
 
     /// Says it once, numbers apart.
@@ -120,6 +145,12 @@ impl Report {
             self.warned.push(words);
         }
     }
+}
+
+/// Writes the file that is kept.
+fn write(path: &Path, counts: &Counts) -> Result<()> {
+    crate::whole_file::write(path, &prometheus(counts))
+        .with_context(|| format!("cannot write --prometheus {}", path.display()))
 }
 
 fn rate(count: u64, seconds: f64) -> f64 {

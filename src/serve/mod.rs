@@ -71,6 +71,9 @@ const BACKLOG: u32 = 4096;
 
 /// Serves until it is told to stop.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if args.max_connections == 0 {
+        bail!("--max-connections: with none, nobody is served; leave it out for 20000");
+    }
     let site = Directory::open(&args.directory, args.list)?;
     let rules = Rules {
         idle: Duration::from_secs(args.idle_timeout.max(1)),
@@ -107,12 +110,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     } else {
         "kernel"
     };
-    crate::closed_pipe::remark(format_args!(
-        "serving {} on http://{} by the {by}",
+    let what = format!(
+        "serving {} on http://{}",
         args.directory.display(),
         listener.local()
-    ));
-    crate::supervisor::is_ready();
+    );
+    crate::closed_pipe::remark(format_args!("{what} by the {by}"));
+    crate::supervisor::is_ready(&what);
     Server::new(site, rules, &session, listener, args.max_connections, stop)?.run()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -135,13 +135,12 @@ impl Server {
                 Some(u64::from(slot.generation) << 32 | index)
             })
             .collect();
+        let (count, drain) = (keys.len(), self.rules.drain);
+        let what = format!("stopping: {count} connections have {drain:?} to end");
         if !keys.is_empty() {
-            crate::closed_pipe::remark(format_args!(
-                "stopping: {} connections have {:?} to end",
-                keys.len(),
-                self.rules.drain
-            ));
+            crate::closed_pipe::remark(format_args!("{what}"));
         }
+        crate::supervisor::is_stopping(&what, drain);
         for key in keys {
             self.advance(key, now);
         }

@@ -28,7 +28,8 @@ systemd-tmpfiles --create outboard.conf
 systemctl daemon-reload
 mkdir -p /etc/outboard
 echo 'interface = "eth1"' >/etc/outboard/default.toml
-systemd-analyze verify outboard@default.service
+systemd-analyze verify outboard@default.service 2>&1 | tee /out/verify
+if grep outboard /out/verify; then echo "verify has something to say"; exit 1; fi
 systemd-analyze security --threshold=30 --no-pager outboard@default.service | tail -1
 
 echo "-- ready when it says so, as a user of its own"
@@ -36,6 +37,7 @@ systemctl enable --now outboard@default
 answers
 [ "$(ps -o user= -p "$(pid outboard@default)")" = outboard ]
 [ "$(systemctl show -P WatchdogUSec outboard@default)" = 30s ]
+[ "$(systemctl show -P StatusText outboard@default)" = "engine default on eth1" ]
 
 echo "-- a service on it"
 outboard service enable nginx
@@ -56,6 +58,7 @@ frontend all
   bind 10.79.0.1:8081
   http-request return status 200 content-type text/plain string "hello"
 END
+[ ! -e /etc/apache2/ports.conf ] || echo 'Listen 10.79.0.1:8082' >/etc/apache2/ports.conf
 sed -i 's/^-l .*/-l 10.79.0.1/' /etc/memcached.conf || true
 cluster=$(ls /etc/postgresql/*/main/environment 2>/dev/null | head -1 || true)
 if [ -n "$cluster" ]; then
@@ -64,7 +67,7 @@ if [ -n "$cluster" ]; then
     cp -p "$cluster/environment" /tmp/environment
 fi
 version=$(basename "$(dirname "${cluster:-/none/none}")")
-for one in haproxy:8081:haproxy memcached:11211:memcached "postgresql@$version-main:5432:postgres"; do
+for one in haproxy:8081:haproxy apache2:8082:apache2 memcached:11211:memcached "postgresql@$version-main:5432:postgres"; do
     IFS=: read -r service port program <<<"$one"
     if ! systemctl cat "$service" >/dev/null 2>&1 || [ "$version:$program" = none:postgres ]; then
         echo "NOT HERE: $program"
@@ -74,8 +77,21 @@ for one in haproxy:8081:haproxy memcached:11211:memcached "postgresql@$version-m
     systemctl restart "$service"
     is_reached() { ip netns exec client timeout 5 bash -c ": <>/dev/tcp/10.79.0.1/$port" 2>/dev/null; }
     takes_it() { outboard ss -aHp sport = ":$port" | grep -q "LISTEN.*$program"; }
+    accepts="outboard_listener_accepts_total{listener=\"10.79.0.1:$port\"}"
+    has_counted() { outboard stats --prometheus | awk -v "name=$accepts" '$1 == name && $2 > 0 { n++ } END { exit !n }'; }
     await takes_it
     await is_reached
+    await has_counted
+    case $program in haproxy | apache2)
+        # Its next generation of workers, too.
+        for again in '' reload; do
+            [ -z "$again" ] || systemctl reload "$service"
+            await takes_it
+            is_answered() { ip netns exec client curl -s --max-time 5 -o /dev/null "http://10.79.0.1:$port/"; }
+            await is_answered
+        done
+        ;;
+    esac
     outboard service disable "$service"
     systemctl restart "$service"
     is_left() { ! takes_it; }
@@ -84,6 +100,16 @@ for one in haproxy:8081:haproxy memcached:11211:memcached "postgresql@$version-m
     systemctl stop "$service"
 done
 [ -z "$cluster" ] || cmp "$cluster/environment" /tmp/environment
+
+echo "-- an engine that writes to the journal itself, as one of its own units"
+ip link add eth2 type veth peer name eth3
+ip link set eth2 up
+systemd-run -q --unit=journal-engine -p Type=notify outboard engine --name journal -i eth2 --log-format journald
+is_in_journal() { journalctl --no-pager -o json -u journal-engine F_NAME=journal | grep -q '"MESSAGE":"engine running"'; }
+await is_in_journal
+journalctl --no-pager -o json -u journal-engine F_NAME=journal | grep '"PRIORITY":"[56]"' | grep -q '"F_INTERFACE":"eth2"'
+systemctl stop journal-engine
+ip link del eth2
 
 echo "-- reload"
 echo 'drain_seconds = 1' >>/etc/outboard/default.toml

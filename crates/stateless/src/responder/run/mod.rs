@@ -20,7 +20,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::counters::Counts;
-use super::settings::Settings;
+use super::repair::MOST;
+use super::settings::{MAX_BURST_BODY, Settings};
 use super::tables::Tables;
 
 pub use endpoints::Listen;
@@ -105,6 +106,17 @@ pub enum StartError {
         /// The command that adds what is missing.
         rule: String,
     },
+    /// It cannot be found out whether the rule is there.
+    #[error(
+        "cannot look for the rule that sends packets to queue {queue}: {said}; run as root, with \
+         iptables-legacy (apt-get install iptables)"
+    )]
+    NoRules {
+        /// The queue.
+        queue: u16,
+        /// What the tools said.
+        said: String,
+    },
     /// Something else.
     #[error("cannot {doing}: {error}")]
     Step {
@@ -137,6 +149,8 @@ pub trait Owner: Send {
 pub struct Server {
     way: Way,
     interface: Interface,
+    /// What it has no answers for, for people.
+    limits: String,
 }
 
 enum Way {
@@ -169,6 +183,7 @@ impl Server {
             .broadcasts()
             .map_err(step("list the addresses of the interface"))?;
         let tables = tables.with_limits(&settings);
+        let limits = limits(&settings);
         let way = match options.mode {
             Mode::Xdp => {
                 let started = in_place::InPlace::start(options, settings, tables, engine)?;
@@ -177,21 +192,26 @@ impl Server {
             Mode::AfXdp => Way::Bursts(Box::new(bursts::Bursts::start(options, settings, tables)?)),
             Mode::NfQueue => Way::Queue(queue::Queue::start(options, settings, tables)?),
         };
-        Ok(Self { way, interface })
+        Ok(Self {
+            way,
+            interface,
+            limits,
+        })
     }
 
-    /// How it runs, for people.
+    /// How it runs, and what it cannot do, for people.
     pub fn describe(&self) -> String {
         let placed = |mode: Option<XdpMode>| match mode {
             Some(XdpMode::Native) => "native",
             Some(XdpMode::Generic) => "generic",
             None => "of the engine",
         };
-        match &self.way {
+        let way = match &self.way {
             Way::InPlace(way) => format!("in place (XDP, {})", placed(way.placed())),
             Way::Bursts(way) => format!("by AF_XDP (XDP, {})", placed(way.placed())),
             Way::Queue(_) => "by a netfilter queue".into(),
-        }
+        };
+        format!("{way}; {}", self.limits)
     }
 
     /// What is wrong with how it runs, if something is.
@@ -265,6 +285,19 @@ impl Server {
     /// The interface.
     pub const fn interface(&self) -> &Interface {
         &self.interface
+    }
+}
+
+/// How large bodies can be, and what becomes of losses.
+fn limits(settings: &Settings) -> String {
+    let most = settings.max_body();
+    if settings.bursts {
+        format!(
+            "bodies of at most {most} bytes, of which lost segments are sent again for the last \
+             {MOST} responses"
+        )
+    } else {
+        format!("bodies of at most {most} bytes (--mode afxdp takes {MAX_BURST_BODY})")
     }
 }
 

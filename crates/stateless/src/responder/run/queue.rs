@@ -49,9 +49,10 @@ impl Queue {
         let socket = Arc::new(socket);
         let interface = options.interface.clone();
         let (ours, sender) = (Arc::downgrade(&responder), Arc::clone(&socket));
+        let repaired = Arc::clone(&counts);
         std::thread::Builder::new()
             .name("repair".into())
-            .spawn(move || repair(&ours, &sender))
+            .spawn(move || repair(&ours, &sender, &repaired))
             .map_err(step("start a thread"))?;
         let thread = std::thread::Builder::new()
             .name("queue".into())
@@ -84,7 +85,7 @@ impl Queue {
 const REPAIRING: Duration = Duration::from_millis(20);
 
 /// Sends again what nobody acknowledges, as long as the responder is there.
-fn repair(responder: &Weak<Mutex<Responder>>, socket: &RawSocket) {
+fn repair(responder: &Weak<Mutex<Responder>>, socket: &RawSocket, counts: &Mutex<Counts>) {
     let began = Instant::now();
     loop {
         std::thread::sleep(REPAIRING);
@@ -97,6 +98,7 @@ fn repair(responder: &Weak<Mutex<Responder>>, socket: &RawSocket) {
             // What is lost here is sent again, too.
             let _ = socket.send(answer);
         });
+        *counts.lock().unwrap_or_else(PoisonError::into_inner) = *responder.counts();
     }
 }
 
@@ -139,18 +141,35 @@ fn work(
 /// `ENOBUFS`.
 const ENOBUFS: i32 = 105;
 
+/// The rules that a tool lists; otherwise what it said, in a line.
+fn list(tool: &str) -> Result<String, String> {
+    let listed = Command::new(tool)
+        .args(["-t", "raw", "-S", "PREROUTING"])
+        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .output()
+        .map_err(|error| format!("{tool}: {error}"))?;
+    let said = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+    if listed.status.success() {
+        return Ok(said(&listed.stdout));
+    }
+    let complaint = said(&listed.stderr);
+    Err(complaint.lines().next().unwrap_or(tool).to_owned())
+}
+
 /// Refuses to start where nothing would ever arrive.
 fn check_rule(options: &Options) -> Result<(), StartError> {
     let number = options.queue.to_string();
-    let there = ["iptables-legacy", "ip6tables-legacy"].iter().any(|tool| {
-        let listed = Command::new(tool)
-            .args(["-t", "raw", "-S", "PREROUTING"])
-            .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
-            .output();
-        listed.is_ok_and(|listed| has_rule(&String::from_utf8_lossy(&listed.stdout), &number))
-    });
-    if there {
+    let listed = ["iptables-legacy", "ip6tables-legacy"].map(list);
+    if listed
+        .iter()
+        .flatten()
+        .any(|rules| has_rule(rules, &number))
+    {
         return Ok(());
+    }
+    if let [Err(said), Err(_)] = listed {
+        let queue = options.queue;
+        return Err(StartError::NoRules { queue, said });
     }
     Err(StartError::NoRule {
         queue: options.queue,
