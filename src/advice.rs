@@ -1,8 +1,10 @@
 //! What to do about what the kernel refused, where there is something to do.
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
+use std::fs::OpenOptions;
 use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 use stateless::responder::run::{Listen, refuse_taken};
@@ -54,6 +56,41 @@ pub fn listening(address: SocketAddr, error: &Error) -> anyhow::Error {
         }
         _ => anyhow!("cannot listen on {address}: {error}"),
     }
+}
+
+/// Finds out whether a file that an option names can be written, before there is work to lose. What is
+/// no plain file, such as a pipe or standard output, is left to be tried.
+pub fn try_to_write(option: &str, path: &Path) -> anyhow::Result<()> {
+    let existed = match path.metadata() {
+        Ok(there) if !there.is_file() && !there.is_dir() => return Ok(()),
+        there => there.is_ok(),
+    };
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .with_context(|| format!("cannot write {option} {}", path.display()))?;
+    if !existed {
+        std::fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+/// What to say to an option's value that should be a whole number and is none: Rust's own words for that
+/// are of digits found in strings.
+pub fn whole_number(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue};
+    let source = std::error::Error::source(error)?;
+    source.downcast_ref::<std::num::ParseIntError>()?;
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let option = context(ContextKind::InvalidArg)?;
+    let value = context(ContextKind::InvalidValue)?;
+    Some(format!(
+        "{option}: {value:?} is no whole number; write one without a unit, such as 10"
+    ))
 }
 
 /// A number of a process, as an option's value.
@@ -114,6 +151,22 @@ mod tests {
         let plain = plain(said);
         assert_eq!(plain, "reading x: No such file or directory: and so on");
         assert_eq!(super::plain("os error"), "os error");
+    }
+
+    #[test]
+    fn what_is_tried_is_left_as_it_was() {
+        let path = std::env::temp_dir().join(format!("outboard-tried-{}", std::process::id()));
+        try_to_write("--plot", &path).expect("it can be written");
+        assert!(!path.exists());
+        std::fs::write(&path, "kept").expect("a file");
+        try_to_write("--plot", &path).expect("it can be written");
+        assert_eq!(std::fs::read_to_string(&path).expect("a file"), "kept");
+        std::fs::remove_file(&path).expect("it is there");
+        try_to_write("--plot", Path::new("/dev/null")).expect("no plain file");
+        for wrong in ["/nonexistent/x.svg", "/tmp"] {
+            let said = try_to_write("--plot", Path::new(wrong)).expect_err("it cannot");
+            assert_eq!(said.to_string(), format!("cannot write --plot {wrong}"));
+        }
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut out: Box<dyn Write> = if args.write.as_os_str() == "-" {
         Box::new(std::io::stdout())
     } else {
-        Box::new(File::create(&args.write).with_context(|| format!("cannot make {name}"))?)
+        Box::new(File::create(&args.write).with_context(|| format!("cannot write -w {name}"))?)
     };
     crate::closed_pipe::remark(format_args!("capturing to {name}; end with Ctrl-C"));
     let end = args
@@ -65,7 +65,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             Ok(length) => out
                 .write_all(&buffer[..length])
                 .and_then(|()| out.flush())
-                .with_context(|| format!("cannot write {name}"))?,
+                .with_context(|| format!("cannot write -w {name}"))?,
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error).context("the engine's stream broke"),

@@ -71,6 +71,6 @@ impl Control {
 }
 
 /// What to say of an answer to a question that was not asked.
-pub fn out_of_place(reply: &Reply) -> anyhow::Error {
-    anyhow!("the engine gave an answer to another question ({reply:?}); is it of another version?")
+pub fn out_of_place(_: &Reply) -> anyhow::Error {
+    anyhow!("the engine gave an answer to another question; is it of another version?")
 }

@@ -87,7 +87,8 @@ fn main() -> ExitCode {
 /// Ends with what is wrong with the command line, or with the help that was asked for.
 fn refuse(error: &clap::Error) -> ! {
     let command = std::env::args().nth(1).unwrap_or_default();
-    match habits::instead(&command, error) {
+    let instead = habits::instead(&command, error).or_else(|| advice::whole_number(error));
+    match instead {
         Some(instead) => {
             closed_pipe::remark(format_args!("outboard: {instead}"));
             std::process::exit(error.exit_code());
@@ -101,7 +102,7 @@ impl Command {
     fn outlives_its_reader(&self) -> bool {
         match self {
             Command::Engine(args) => !args.only_checks(),
-            Command::Serve(_) | Command::Run(_) | Command::Guard(_) => true,
+            Command::Serve(_) | Command::Respond(_) | Command::Run(_) | Command::Guard(_) => true,
             _ => false,
         }
     }

@@ -45,6 +45,18 @@ fn a_command_whose_work_is_its_output_ends_by_sigpipe_without_a_word() {
     assert_eq!(status.expect("it runs").signal(), Some(SIGPIPE));
 }
 
+/// The commands that the help lists.
+fn commands_of(help: &str) -> Vec<&str> {
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let listed = listed.take_while(|line| !line.is_empty());
+    let names: Vec<&str> = listed
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(names.len() > 10 && names.contains(&"demo"), "{help}");
+    names
+}
+
 #[test]
 fn no_command_panics_when_nobody_reads_it() {
     let test = "no_command_panics_when_nobody_reads_it";
@@ -87,8 +99,20 @@ fn no_command_panics_when_nobody_reads_it() {
         &["load", "nonsense"],
         &["lab", "list"],
         &["lab", "run", "no-such"],
+        &["lab", "compare", "/nonexistent", "/nonexistent"],
+        &["divert", "list"],
+        &["divert", "unload"],
+        &["guard", "--max", "1G", "--", "true"],
+        &["guard", "--pid", "999999999", "--max", "1G"],
+        // Its whole work is tried with everything else of it.
+        &["demo", "--no-such"],
         &["generate", &generated],
     ];
+    let help = outboard(&["--help"]).output().expect("it runs").stdout;
+    for command in commands_of(&String::from_utf8_lossy(&help)) {
+        let is_tried = shared.iter().any(|tried| tried[0] == command) || command == "plan";
+        assert!(is_tried, "{command} is not tried");
+    }
     let plan = [&["plan"], &times[..]].concat();
     let commands = shared.iter().copied().chain([&plan[..]]);
     for arguments in commands {
@@ -114,6 +138,7 @@ fn no_command_panics_when_nobody_reads_it() {
         let status = world.on(Side::Client, || {
             let mut load = Command::new(OUTBOARD);
             load.args(["load", &url, "--sockets", "--close", "-n", "50"])
+                .args(["--conn-rate", "500"])
                 .args(further)
                 .stdout(unread());
             Ok(load.status()?)
@@ -121,9 +146,31 @@ fn no_command_panics_when_nobody_reads_it() {
         let status = status.expect("it runs");
         let is_plain = matches!(status.code(), Some(0 | 1)) || status.signal() == Some(SIGPIPE);
         assert!(is_plain, "{further:?}: {status}");
+        assert_ne!(status.code(), Some(1), "it loads, and does not complain");
     }
     server.stop(LIMIT).expect("an end");
     engine.stop(LIMIT).expect("an end");
+}
+
+#[test]
+fn a_demo_that_nobody_reads_ends_and_leaves_nothing() {
+    if lab::skip_without(
+        "a_demo_that_nobody_reads_ends_and_leaves_nothing",
+        &["curl"],
+    ) {
+        return;
+    }
+    let mut demo = outboard(&["demo"])
+        .stdout(unread())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let prefix = format!("outboard-{}-", demo.id());
+    let status = demo.wait().expect("it ends");
+    assert_eq!(status.signal(), Some(SIGPIPE), "{status}");
+    let left = Command::new("ip").args(["netns", "list"]).output();
+    let left = String::from_utf8_lossy(&left.expect("ip").stdout).into_owned();
+    assert!(!left.contains(&prefix), "{left}");
 }
 
 #[test]
@@ -139,6 +186,50 @@ fn a_complaint_that_nobody_hears_is_still_a_failure() {
         let quiet = status.code() == Some(1) || status.signal() == Some(SIGPIPE);
         assert!(quiet, "{arguments:?}: {status}");
     }
+}
+
+#[test]
+fn a_responder_answers_on_when_nobody_reads_its_lines() {
+    let test = "a_responder_answers_on_when_nobody_reads_its_lines";
+    if lab::skip_without(test, &["curl"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let url = format!("http://{}:8000/?s=10", Side::Server.ipv4());
+    let metrics = world.scratch().join("respond.prom");
+    let mut responder = world
+        .on(Side::Server, || {
+            let mut responder = outboard(&["respond", "-i", Side::Server.interface()]);
+            responder
+                .args(["-p", "8000", "--mode", "afxdp", "--prometheus"])
+                .arg(&metrics)
+                .stdout(unread())
+                .stderr(unread());
+            Ok(responder.spawn()?)
+        })
+        .expect("it starts");
+    let fetch = || {
+        let curl = world.program(Side::Client, "curl");
+        curl.args(["-s", "--max-time", "5", &url]).output().is_ok()
+    };
+    let until = Instant::now() + LIMIT;
+    let count = |name: &str| {
+        let text = std::fs::read_to_string(&metrics).unwrap_or_default();
+        let line = text
+            .lines()
+            .find(|line| line.contains(name) && !line.starts_with('#'));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+    };
+    // Until it has answered, has said so in vain, and has answered again.
+    for answers in 1..=2 {
+        while !fetch() || count("requests").is_none_or(|requests| requests < f64::from(answers)) {
+            assert_eq!(responder.try_wait().expect("it runs"), None);
+            assert!(Instant::now() < until, "no answer");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    responder.kill().expect("it runs");
+    responder.wait().expect("it ends");
 }
 
 #[test]

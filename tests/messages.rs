@@ -2,36 +2,15 @@
 //! numbers of errors. Nothing here needs root, but some mistakes only nobody can make.
 #![forbid(unsafe_code)]
 
+#[path = "messages/calls.rs"]
+mod calls;
+#[path = "messages/habits.rs"]
+mod habits;
+
+use calls::{NOBODY, OUTBOARD, complaint, says};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-
-const OUTBOARD: &str = env!("CARGO_BIN_EXE_outboard");
-const NOBODY: u32 = 65_534;
-
-/// What a command says; it has to fail.
-#[track_caller]
-fn complaint(mut command: Command) -> String {
-    let output = command
-        .env("OUTBOARD_SOCKET", "/nonexistent/engine.sock")
-        .output()
-        .expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success(), "{command:?} succeeded: {said}");
-    assert!(!said.contains("(os error"), "{command:?}: {said}");
-    assert!(!said.contains("panicked"), "{command:?}: {said}");
-    said
-}
-
-#[track_caller]
-fn says(arguments: &[&str], parts: &[&str]) {
-    let mut command = Command::new(OUTBOARD);
-    command.args(arguments);
-    let said = complaint(command);
-    for part in parts {
-        assert!(said.contains(part), "{arguments:?}: {said}");
-    }
-}
 
 #[test]
 fn a_file_that_is_missing_is_named_with_its_option_and_what_it_should_be() {
@@ -102,6 +81,119 @@ fn a_value_that_is_wrong_is_quoted_with_one_that_is_right() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_is_named_before_there_is_work_to_lose() {
+    let plan = ["plan", "-a", "50us", "-p", "80us", "-e", "60us"];
+    let nowhere = "/nonexistent/x";
+    for (command, option) in [
+        (&plan[..], "--output"),
+        (&plan, "--plot"),
+        (&plan, "--policy"),
+        // Before an engine is looked for, and minutes are measured.
+        (&["plan", "--measure", "--pid", "1"], "--save"),
+        (&["load", "http://10.77.0.1/", "-n", "1"], "--plot"),
+        (&["respond", "-i", "lo", "-p", "8000"], "--prometheus"),
+        (&["guard", "--pid", "1", "--max", "1G"], "--report"),
+        (&["guard", "--pid", "1", "--max", "1G"], "--metrics"),
+    ] {
+        let mut tried = Command::new(OUTBOARD);
+        tried.args(command).args([option, nowhere]);
+        let said = complaint(tried);
+        let expected =
+            format!("outboard: cannot write {option} {nowhere}: No such file or directory\n");
+        assert_eq!(said, expected, "{command:?}");
+    }
+    says(
+        &[&plan[..], &["--plot", "/tmp"]].concat(),
+        &["cannot write --plot /tmp: Is a directory"],
+    );
+}
+
+#[test]
+fn numbers_and_addresses_that_are_none_are_told_what_they_should_be() {
+    let load = ["load", "http://10.77.0.1/"];
+    for (command, option) in [
+        (&load[..], "--seed"),
+        (&["top"], "--count"),
+        (&["serve", "/tmp", "-p", "8000"], "--idle-timeout"),
+        (&["respond", "-i", "lo", "-p", "8000"], "--size"),
+        (
+            &["plan", "-a", "50us", "-p", "80us", "-e", "60us"],
+            "--cores",
+        ),
+        (&["capture", "-w", "/dev/null"], "--seconds"),
+    ] {
+        let arguments = [command, &[option, "1x"]].concat();
+        says(
+            &arguments,
+            &[
+                option,
+                "\"1x\" is no whole number; write one without a unit",
+            ],
+        );
+    }
+    for (arguments, part) in [
+        (&["load", "http://10.77.0.1:99999/"][..], "from 1 to 65535"),
+        (&["load", "http://10.77.0.1:0/"], "from 1 to 65535"),
+        (&["load", "http://[::1/"], "half of its brackets"),
+        (
+            &["load", "http://10.77.0.1/", "-i", "no-such0"],
+            "`ip link` lists those that are",
+        ),
+        (
+            &["serve", "/tmp", "-L", "nowhere:80"],
+            "such as 10.0.0.1:80",
+        ),
+        (
+            &["serve", "/tmp", "-p", "80", "--max-connections", "0"],
+            "nobody is served",
+        ),
+        (
+            &["engine", "-i", "lo", "--name", "a/b"],
+            "`name` is \"a/b\", allowed is letters",
+        ),
+        (
+            &["explain", "no-such-program"],
+            "no process runs a program called no-such-program",
+        ),
+        (&["lab", "run", "no-such"], "there are web, echo"),
+        (
+            &["lab", "compare", "/nonexistent", "/nonexistent"],
+            "there is no run in /nonexistent",
+        ),
+        (
+            &["ss", "-F", "/nonexistent"],
+            "/nonexistent: No such file or directory",
+        ),
+        (&["service", "enable", "no-such"], "list-unit-files"),
+    ] {
+        says(arguments, &[part]);
+    }
+}
+
+#[test]
+fn a_level_that_is_none_is_told_from_a_part() {
+    for (said, wrong) in [
+        ("loud", true),
+        ("engine=loud", true),
+        ("engine", true),
+        ("WARN", false),
+        ("engine=warn,netdev=info", false),
+        ("warn,engine::fast=debug", false),
+        ("", false),
+        ("off", false),
+    ] {
+        let mut engine = Command::new(OUTBOARD);
+        engine
+            .args(["engine", "-i", "no-such0"])
+            .env("OUTBOARD_LOG", said);
+        let complained = complaint(engine);
+        let about_it =
+            complained.contains(&format!("OUTBOARD_LOG={said}: write error, warn, info"));
+        assert_eq!(about_it, wrong, "{said}: {complained}");
+    }
+}
+
+#[test]
 fn a_configuration_is_checked_without_starting_anything() {
     let path = std::env::temp_dir().join(format!("outboard-check-{}.toml", std::process::id()));
     let check = |text: &str| {
@@ -130,270 +222,6 @@ fn a_configuration_is_checked_without_starting_anything() {
         assert!(said.contains(part), "{text:?}: {said}");
     }
     std::fs::remove_file(path).expect("it is there");
-}
-
-#[test]
-fn what_ss_can_and_this_cannot_is_explained() {
-    for (arguments, part) in [
-        (&["-s"][..], "outboard stats"),
-        (&["-tu"], "only TCP"),
-        (&["-x"], "only TCP"),
-        (&["-K"], "its program's to end"),
-        (&["-A", "tcp,udp"], "only TCP"),
-        (&["-f", "unix"], "inet and inet6 are offloaded"),
-        (&["-e"], "--json all"),
-        (&["-r"], "never turned into names"),
-        (&["-E"], "outboard capture"),
-        (&["sport", "=", ":no-such"], "write its port"),
-        (&["-F", "/nonexistent/filter"], "/nonexistent/filter"),
-        (&["stat", "established"], "state established sport = :80"),
-    ] {
-        says(&[&["ss"], arguments].concat(), &[part]);
-    }
-    // What is so anyway is taken, and the engine asked.
-    says(
-        &[
-            "ss",
-            "-tnpomO",
-            "-A",
-            "tcp",
-            "state",
-            "established",
-            "sport",
-            ":https",
-        ],
-        &["no engine called default"],
-    );
-}
-
-#[test]
-fn what_other_load_generators_can_is_explained() {
-    for (arguments, part) in [
-        (&["--http2"][..], "h2load does HTTP/2"),
-        (&["--insecure"], "there is no TLS"),
-        (&["--data", "x=1"], "no bodies"),
-        (&["--qps", "100"], "-R RATE"),
-        (&["-x", "http://10.0.0.1/"], "no proxy"),
-        (&["--disable-keepalive"], "--close"),
-        (&["--redirect", "2"], "not followed"),
-        (&["-t", "4"], "one thread"),
-    ] {
-        says(
-            &[&["load", "http://10.77.0.1/"], arguments].concat(),
-            &[part],
-        );
-    }
-}
-
-#[test]
-fn a_body_or_a_switch_where_a_number_belongs_is_understood() {
-    let load = ["load", "http://10.77.0.1/"];
-    for (arguments, part) in [
-        (["-d", "@body"], "requests have no bodies"),
-        (["-d", "10x"], "is no unit"),
-        (["-k", "all"], "how many requests a connection has"),
-    ] {
-        says(&[&load[..], &arguments].concat(), &[part]);
-    }
-}
-
-/// Options of a tool that people come from, with a value where they want one, and what is said of each
-/// that is not here.
-type Habit = (&'static [&'static str], &'static str);
-
-#[test]
-fn no_option_of_another_tool_is_merely_unknown() {
-    // wrk and wrk2, h2load, oha, ab, as their manuals list them; then ss(8), nginx, servers of files, tcpdump
-    // and top. What both have is tried elsewhere.
-    let load: &[Habit] = &[
-        (&["-v", "-V", "--version"], "outboard --version"),
-        (
-            &[
-                "-U",
-                "-B",
-                "--u_latency",
-                "--batch_latency",
-                "--latency-correction",
-            ],
-            "--latency",
-        ),
-        (&["-r", "--rps=5"], "-R RATE"),
-        (&["--rate-period=1s"], "of a second"),
-        (&["--warm-up-time=3"], "--ramp"),
-        (
-            &["-T", "-C", "-A", "-a", "-P", "--host=x", "--accept=x"],
-            "-H",
-        ),
-        (
-            &[
-                "-b",
-                "-F",
-                "-Z",
-                "--body-path=x",
-                "--body-path-lines=x",
-                "-u",
-            ],
-            "no bodies",
-        ),
-        (&["--data=x", "--body=x", "--form=x"], "no bodies"),
-        (
-            &[
-                "-p",
-                "-w",
-                "-W",
-                "-f",
-                "--no-tls-proto=x",
-                "--max-concurrent-streams=2",
-            ],
-            "HTTP/1.1",
-        ),
-        (
-            &[
-                "--header-table-size=1",
-                "--encoder-header-table-size=1",
-                "--no-udp-gso",
-            ],
-            "HTTP/1.1",
-        ),
-        (
-            &["--http2", "--h1", "--alpn-list=h2", "--npn-list=h2"],
-            "HTTP/1.1",
-        ),
-        (
-            &[
-                "--ktls",
-                "--sni=x",
-                "--groups=x",
-                "--tls13-ciphers=x",
-                "--ciphers=x",
-            ],
-            "no TLS",
-        ),
-        (
-            &["--cacert=x", "--cert=x", "--key=x", "--insecure"],
-            "no TLS",
-        ),
-        (
-            &[
-                "-e",
-                "-g",
-                "-o",
-                "--output=x",
-                "--output-format=x",
-                "--log-file=x",
-            ],
-            "--json",
-        ),
-        (&["-j", "--db-url=x"], "--json"),
-        (&["-I"], "--head"),
-        (&["-X"], "--head"),
-        (
-            &["-m=POST", "--method=POST"],
-            "no bodies|have a body|carry a body",
-        ),
-        (
-            &[
-                "--no-tui",
-                "--no-color",
-                "--fps=1",
-                "--stats-success-breakdown",
-            ],
-            "-q",
-        ),
-        (&["--burst-delay=1s", "--burst-rate=2"], "even"),
-        (
-            &[
-                "--urls-from-file",
-                "--rand-regex-url",
-                "--base-uri=x",
-                "--max-repeat=1",
-            ],
-            "--path",
-        ),
-        (&["--connect-timeout=1s", "-N"], "--timeout"),
-        (
-            &["--timing-script-file=x", "-s=x.lua", "--script=x.lua"],
-            "no scripts",
-        ),
-        (
-            &[
-                "-4",
-                "-6",
-                "--ipv4",
-                "--ipv6",
-                "--connect-to=x",
-                "--unix-socket=x",
-            ],
-            "into the URL",
-        ),
-        (&["-l"], "--verify"),
-        (&["--disable-compression"], "-H"),
-        (&["--disable-keepalive"], "--close"),
-        (&["-t=4", "--threads=4"], "one thread"),
-        (&["-z=10s", "-D=10"], "-d TIME"),
-        (&["--qps=5"], "-R RATE"),
-        (&["-x=http://10.0.0.1/", "--proxy=x"], "no proxy"),
-        (&["--redirect=0"], "not followed"),
-    ];
-    let ss: &[Habit] = &[
-        (&["-V", "--version"], "outboard --version"),
-        (&["-Q", "--no-queues"], "--json"),
-        (&["-B", "--bound-inactive"], "ss(8)"),
-        (&["--bpf-maps"], "kernel's"),
-    ];
-    let engine: &[Habit] = &[
-        (&["-t", "-T"], "--check"),
-        (&["-s"], "outboard reload"),
-        (&["-g", "-p"], "-"),
-        (&["-d", "--daemon"], "foreground"),
-        (&["-v", "-V"], "outboard --version"),
-    ];
-    let serve: &[Habit] = &[
-        (&["-b", "--bind=::1", "--addr=::1"], "-L ADDR:PORT"),
-        (&["-d", "--directory=x"], "outboard serve DIR"),
-        (&["--browse"], "--list"),
-        (&["-D", "--daemon"], "foreground"),
-        (&["-c"], "--help"),
-    ];
-    let respond: &[Habit] = &[
-        (&["-b", "--bind=::1"], "-L ADDR:PORT"),
-        (&["-d", "--directory=x"], "--objects"),
-        (&["-D"], "foreground"),
-    ];
-    let capture: &[Habit] = &[
-        (&["-i", "--interface=x"], "--engine"),
-        (&["-n", "-s", "-U"], "so anyway"),
-        (&["-c"], "--seconds"),
-        (&["-r"], "tshark -r"),
-        (&["-G", "-C"], "--seconds"),
-    ];
-    let top: &[Habit] = &[(&["-d", "--delay=1"], "--interval")];
-    let commands: [(&[&str], &[Habit]); 7] = [
-        (&["load", "http://10.77.0.1/"], load),
-        (&["ss"], ss),
-        (&["engine", "-i", "lo"], engine),
-        (&["serve", "/tmp", "-p", "8000"], serve),
-        (&["respond", "-i", "lo", "-p", "8000"], respond),
-        (&["capture", "-w", "/dev/null"], capture),
-        (&["top"], top),
-    ];
-    for (command, habits) in commands {
-        for (options, words) in habits {
-            for option in *options {
-                let mut tried = Command::new(OUTBOARD);
-                tried.args(command).arg(option);
-                let said = complaint(tried);
-                let explained = words.split('|').any(|word| said.contains(word));
-                let one_line = said.trim_end().lines().count() == 1;
-                assert!(explained && one_line, "{} {option}: {said}", command[0]);
-            }
-        }
-    }
-    // One that nobody has is still answered by what there is.
-    says(
-        &["load", "http://10.77.0.1/", "--no-such"],
-        &["Usage: outboard load"],
-    );
 }
 
 #[test]
@@ -464,6 +292,16 @@ fn nobody_is_told_before_anything_begins() {
         assert!(said.contains("run it outside, with sudo"), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     }
+    if lab::tool::find("iptables-legacy").is_some() {
+        let respond = ["respond", "-i", "lo", "-p", "8000", "--mode", "nfqueue"];
+        let said = as_nobody(&respond);
+        assert!(
+            said.contains("run as root") && !said.contains("Add one"),
+            "{said}"
+        );
+    }
+    let said = as_nobody(&["respond", "-i", "lo", "-p", "8000"]);
+    assert!(said.contains("run as root"), "{said}");
     let said = as_nobody(&["engine", "-i", "lo"]);
     assert!(said.contains("as root, or with CAP_NET_ADMIN"), "{said}");
     let said = as_nobody(&["serve", "-L", "127.0.0.1:81", "/tmp"]);

@@ -6,6 +6,8 @@
 mod beside;
 #[path = "plan/calls.rs"]
 mod calls;
+#[path = "plan/headline.rs"]
+mod headline;
 
 use calls::{Scratch, close, has, refuses, says};
 use serde_json::Value;
@@ -406,73 +408,6 @@ fn measuring_without_an_engine_points_to_the_measurement_file() {
 }
 
 #[test]
-fn the_headline_says_up_to_which_load_too() {
-    let slow = [
-        "-a",
-        "50us",
-        "-p",
-        "80us",
-        "-o",
-        "10us",
-        "-e",
-        "60us",
-        "--cores",
-        "4",
-        "--engine-cores",
-        "1",
-    ];
-    let text = says(&slow);
-    let headline = text.lines().next().unwrap();
-    has(
-        headline,
-        &[
-            "Offload from the lightest load up to ",
-            "do not offload from",
-        ],
-    );
-    // The table agrees: offloaded below that load, not from it on.
-    let until: f64 = headline
-        .rsplit_once("do not offload from ")
-        .and_then(|(_, rest)| rest.split(' ').next())
-        .and_then(|rate| rate.parse().ok())
-        .unwrap_or_else(|| panic!("{headline}"));
-    let rows = text.lines().filter_map(|line| {
-        let rate: f64 = line.split_whitespace().next()?.parse().ok()?;
-        Some((rate, line))
-    });
-    let mut seen = [0, 0];
-    for (rate, row) in rows {
-        let offloads = row.ends_with("everything");
-        assert!(offloads || row.ends_with("nothing"), "{row}");
-        assert_eq!(offloads, rate < until - 1.0, "{row}");
-        seen[usize::from(offloads)] += 1;
-    }
-    assert!(seen[0] > 0 && seen[1] > 0, "{text}");
-    let json: Value = serde_json::from_str(&says(&[&slow[..], &["--json"]].concat())).unwrap();
-    assert_eq!(json["verdict"].as_str(), Some(headline));
-
-    // With classes: those that are not offloaded at every load are told apart.
-    let scratch = Scratch::new("until");
-    let class = |name: &str, share: f64, size: &str, engine: &str| {
-        format!(
-            "[[class]]\nname = \"{name}\"\nshare = {share}\n{size}\napplication = \"50us\"\n\
-             protocol = \"80us\"\noverhead = \"10us\"\nengine = \"{engine}\"\n"
-        )
-    };
-    let file = format!(
-        "[host]\ncores = 4\n{}{}",
-        class("small", 0.1, "up_to_bytes = 1024", "500us"),
-        class("large", 0.9, "", "60us")
-    );
-    let text = says(&["--from", &scratch.file("two.toml", &file)]);
-    let line = text
-        .lines()
-        .find(|line| line.trim_start().starts_with("large"));
-    has(line.unwrap(), &["from the lightest load up to"]);
-    has(&text, &["Offload large, each at its loads"]);
-}
-
-#[test]
 fn a_number_without_a_unit_is_refused_with_what_to_write() {
     let scratch = Scratch::new("units");
     has(
@@ -588,6 +523,6 @@ fn the_answer_goes_to_a_file_if_one_is_named() {
     assert_eq!(text, says(&with(&["--json"])));
     has(
         &refuses(&with(&["-w", "/nowhere/plan.txt"])),
-        &["cannot write /nowhere/plan.txt", "No such file"],
+        &["cannot write --output /nowhere/plan.txt", "No such file"],
     );
 }

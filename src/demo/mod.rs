@@ -87,6 +87,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     );
     println!();
     print!("{}", account_of_cpu(&rows));
+    println!("{WHAT_THIS_MEASURES}");
     println!();
     let sound = bystanders.ping
         && bystanders.other_port
@@ -124,6 +125,14 @@ fn is_sound(trial: &Trial) -> bool {
 fn word(good: bool) -> &'static str {
     if good { "answered" } else { "DID NOT ANSWER" }
 }
+
+/// What the account is of, so that nobody takes it for more, or for less.
+const WHAT_THIS_MEASURES: &str = "\
+This is a look, not a measurement: few requests at a fixed rate, and one large file after the other, with
+client, server and engine on the same cores. There an engine gains least: work moves from the server to the
+engine, and the whole machine may do more of it than before. `outboard lab run web` measures what both carry,
+with cores of their own and intervals; `outboard plan` says from which load on it would pay for a server of
+yours, if it would.";
 
 /// Who answered, and whether it was right.
 fn account_of_servers(rows: &[(Kind, Trial, Trial)]) -> String {

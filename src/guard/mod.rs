@@ -254,7 +254,7 @@ impl Guard {
                 pid,
                 signal,
             }) => {
-                tracing::debug!(program, pid, ?signal, "signalled");
+                tracing::debug!(program, pid, signal = signal.as_raw(), "signalled");
             }
         }
         self.counts.reloads += 1;

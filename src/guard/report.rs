@@ -76,13 +76,18 @@ struct Line<'a> {
 
 impl Report {
     /// # Errors
-    /// The file of lines cannot be opened.
+    /// The file of lines cannot be opened, or that of metrics not be written.
     pub fn new(lines: Option<&Path>, metrics: Option<PathBuf>) -> Result<Self> {
         let open = |path: &Path| {
             let mut how = OpenOptions::new();
             let file = how.create(true).append(true).open(path);
-            file.with_context(|| format!("cannot write {}", path.display()))
+            file.with_context(|| format!("cannot write --report {}", path.display()))
         };
+        if let Some(path) = &metrics {
+            // It is written beside its place first: what is tried is the directory.
+            whole_file::try_to_write(path)
+                .with_context(|| format!("cannot write --metrics {}", path.display()))?;
+        }
         Ok(Self {
             lines: lines.map(open).transpose()?,
             metrics,

@@ -64,6 +64,9 @@ impl Job<'_> {
 /// Loads the server.
 pub fn run(args: Args) -> Result<ExitCode> {
     args.check()?;
+    if let Some(path) = &args.plot {
+        crate::advice::try_to_write("--plot", path)?;
+    }
     let url = Url::parse(&args.url)?;
     let target = target::find(&url, &args)?;
     let job = Job {
@@ -75,9 +78,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
         // A mistake in its name is better found now; it may still be empty.
         std::fs::metadata(path)
             .with_context(|| format!("the responder's counters in {}", path.display()))?;
-    }
-    if let Some(path) = &args.plot {
-        plot::try_file(path)?;
     }
     let before = args.responder_json.as_deref().map(sides::read);
     if args.search {
@@ -100,9 +100,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
     } else if !args.csv {
         print!("{}", report::text(&outcome, sides.as_ref(), args.latency));
     }
-    if let Some(path) = &args.plot {
-        plot::draw(&outcome, &title(&args), path)
-            .with_context(|| format!("drawing {}", path.display()))?;
+    match &args.plot {
+        Some(_) if outcome.latency.is_empty() => {
+            remark(format_args!(
+                "outboard: nothing was answered, so there is no picture"
+            ));
+        }
+        Some(path) => plot::draw(&outcome, &title(&args), path)
+            .with_context(|| format!("cannot draw --plot {}", path.display()))?,
+        None => {}
     }
     Ok(verdict(&outcome, &args))
 }

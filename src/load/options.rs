@@ -70,11 +70,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub verify: Option<Option<PathBuf>>,
     /// The interface to the server [default: the one that the kernel's route takes]
-    #[arg(short, long, value_name = "IFACE")]
+    #[arg(short, long, value_name = "IFACE", value_parser = no_url)]
     pub interface: Option<String>,
     /// Addresses to come from: one, a range (10.0.0.2-10.0.0.9) or a prefix (10.78.0.0/16)
     /// [default: the one that the kernel would choose]
-    #[arg(short = 'S', long = "source", value_name = "ADDRESSES")]
+    #[arg(short = 'S', long = "source", value_name = "ADDRESSES", value_parser = no_url)]
     pub sources: Vec<String>,
     /// Ports to come from. Those of servers are left out by default: a stateless server answers
     /// nothing that comes from a port of its own [default: 10240-65535]
@@ -111,13 +111,13 @@ pub struct Args {
     /// With --search: how long each rate is tried
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
     pub trial: Duration,
-    /// Send again what has stood still for so long (up to twice that)
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
-    pub retry: Duration,
+    /// Send again what has stood still for so long (up to twice that) [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub retry: Option<Duration>,
     /// Give a request up, as an error, that is not answered after so long (looked after every
-    /// --retry)
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
-    pub timeout: Duration,
+    /// --retry) [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<Duration>,
     /// Wait for so long, at the end, for what is outstanding; what is still under way then is an error
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "3s")]
     pub grace: Duration,
@@ -180,13 +180,14 @@ impl Foreign {
             (
                 self.script.is_some(),
                 "-s",
-                "there are no scripts; say what is asked for by --path, --sizes and -H",
+                "there are no scripts; say what is asked for by --path, --sizes and -H; how long an answer may \
+                 take is --timeout TIME, and a soft start --ramp TIME",
             ),
             (
                 self.method.as_deref().is_some_and(|method| method != "GET"),
                 "-m",
                 "requests are GET, or HEAD by --head: others carry a body, and a stateless client \
-                 has none to repeat",
+                 has none to repeat; there are no streams (h2load does HTTP/2)",
             ),
             (
                 self.for_time.is_some(),
@@ -196,7 +197,7 @@ impl Foreign {
             (
                 self.for_seconds.is_some(),
                 "-D",
-                "the time is -d TIME here, such as -d 10s",
+                "the time is -d TIME here, such as -d 10s, and requests have no bodies",
             ),
             (
                 self.keepalive.is_some(),
@@ -276,12 +277,11 @@ impl Args {
     /// What clap cannot see.
     pub fn check(&self) -> Result<()> {
         self.foreign.check()?;
-        if self.timeout < self.retry {
+        let (timeout, retry) = (self.timeout(), self.retry());
+        if timeout < retry {
             bail!(
-                "--timeout {:?} is shorter than --retry {:?}, by which it is looked after: make \
-                 --retry shorter, too",
-                self.timeout,
-                self.retry
+                "--timeout {timeout:?} is shorter than --retry {retry:?}, by which it is looked after: make \
+                 --retry shorter, too"
             );
         }
         if self.sockets {
@@ -315,6 +315,12 @@ impl Args {
                 ),
                 (self.seed.is_some(), "--seed", "the kernel chooses ports"),
                 (self.ports.is_some(), "--ports", "the kernel chooses them"),
+                (
+                    self.timeout.is_some(),
+                    "--timeout",
+                    "its sockets wait for their answers until the end, which --grace TIME puts off",
+                ),
+                (self.retry.is_some(), "--retry", "the kernel sends again"),
             ] {
                 if given {
                     bail!("{name} does not go with --sockets: {why}");
@@ -331,6 +337,16 @@ impl Args {
             bail!("-k 0 holds connections: say how many (-c), or at which rate (--conn-rate)");
         }
         Ok(())
+    }
+
+    /// After how long something is sent again.
+    pub fn retry(&self) -> Duration {
+        self.retry.unwrap_or(Duration::from_secs(1))
+    }
+
+    /// After how long a request is given up.
+    pub fn timeout(&self) -> Duration {
+        self.timeout.unwrap_or(Duration::from_secs(30))
     }
 
     /// Ports to come from, the first and the last.
@@ -392,6 +408,16 @@ fn lasting(text: &str) -> Result<Duration, String> {
                   has none to repeat: use oha or h2load"
             .into(),
     })
+}
+
+/// What ab's `-i` and `-S`, which have no value, would take the URL for.
+fn no_url(text: &str) -> Result<String, String> {
+    match text.contains("://") {
+        true => Err("that is a URL; -i IFACE names the interface to the server, -S ADDRESSES where to come \
+                     from, and --head asks for heads only"
+            .into()),
+        false => Ok(text.into()),
+    }
 }
 
 /// How many requests a connection has. Elsewhere `-k` has no value, and asks for what is so anyway here.

@@ -1,11 +1,10 @@
 //! The run as a picture: rates and latencies over the time, and latencies by their share; told
 //! apart by dash, not by colour.
 
-use std::fs::OpenOptions;
 use std::ops::Range;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
@@ -24,20 +23,6 @@ const HEADROOM: f64 = 1.4;
 type Line = (&'static str, bool, fn(&Second) -> f64);
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
-
-/// Finds out whether the picture can be written, before there is a run to lose.
-pub fn try_file(path: &Path) -> Result<()> {
-    let existed = path.exists();
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)
-        .with_context(|| format!("cannot write the picture to --plot {}", path.display()))?;
-    if !existed {
-        std::fs::remove_file(path)?;
-    }
-    Ok(())
-}
 
 /// Draws it; `of` says what was loaded.
 pub fn draw(outcome: &Outcome, of: &str, path: &Path) -> Result<()> {

@@ -249,7 +249,7 @@ fn describe(job: &Job<'_>, way: &Way, rate: Option<f64>) -> Result<(Config, Plan
         per_connection,
         requests_in_all: args.requests.filter(|_| per_connection > 0),
         finish: args.finish.into(),
-        timeout_us: u32::try_from(args.timeout.as_micros()).unwrap_or(u32::MAX),
+        timeout_us: u32::try_from(args.timeout().as_micros()).unwrap_or(u32::MAX),
         paced: matches!(due, Due::Requests(_)),
         verify,
         window: usize::try_from(window.max(holding).clamp(WINDOWS.0, WINDOWS.1))?,
@@ -263,7 +263,7 @@ fn describe(job: &Job<'_>, way: &Way, rate: Option<f64>) -> Result<(Config, Plan
         duration_ns: args.lasts().map(nanos),
         ramp_ns: nanos(args.ramp),
         grace_ns: nanos(args.grace),
-        retry_ns: nanos(args.retry),
+        retry_ns: nanos(args.retry()),
     };
     Ok((config, plan))
 }

@@ -47,6 +47,17 @@ impl Url {
         } else {
             format!("{host}:80")
         };
+        if host.starts_with('[') != host.contains(']') {
+            bail!(
+                "{host:?} has half of its brackets: write an IPv6 address as http://[fd00::1]:80/"
+            );
+        }
+        let port = full.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+        if !matches!(port, Some(Ok(1..))) {
+            bail!(
+                "{host:?} has no port that there is: write http://ADDRESS:PORT/, from 1 to 65535"
+            );
+        }
         let server = full
             .to_socket_addrs()
             .with_context(|| format!("cannot find the server {host:?}"))?

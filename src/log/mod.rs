@@ -8,10 +8,11 @@ mod calm;
 pub use aside::Rest;
 pub use calm::sum_up;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use aside::Lines;
 use calm::Calm;
 use std::io::IsTerminal;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
@@ -28,14 +29,38 @@ pub enum Format {
     Journald,
 }
 
+/// What is logged, as it is written. A word alone is a level: to the library it could be a part that is
+/// logged whole, and everything else not at all.
+fn named(text: &str) -> Result<EnvFilter> {
+    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    let wrong = || {
+        format!(
+            "OUTBOARD_LOG={text}: write error, warn, info, debug, trace or off, or parts with their levels, \
+             such as engine=warn,netdev=info"
+        )
+    };
+    let words = text.split(',').map(str::trim);
+    if words
+        .clone()
+        .any(|word| !word.contains('=') && !is_level(word))
+    {
+        bail!(wrong());
+    }
+    EnvFilter::try_new(text).with_context(wrong)
+}
+
 /// Begins to log what `OUTBOARD_LOG` names, or, without it, from the level `from` on.
 ///
 /// What comes back is to be held until the end, for the last lines.
 ///
 /// # Errors
-/// There is no journal, or no thread that writes.
+/// There is no journal, or no thread that writes, or `OUTBOARD_LOG` names no level.
 pub fn start(from: &str, format: Format) -> Result<Rest> {
-    let filter = EnvFilter::try_from_env("OUTBOARD_LOG").unwrap_or_else(|_| EnvFilter::new(from));
+    let said = std::env::var("OUTBOARD_LOG").ok();
+    let filter = match said.as_deref().map(str::trim) {
+        None | Some("") => EnvFilter::new(from),
+        Some(said) => named(said)?,
+    };
     let (writer, rest) = Lines::to(std::io::stderr()).context("the log has no thread")?;
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(writer)

@@ -42,7 +42,7 @@ pub struct Measure {
     requests: Requests,
     /// Write the measurement file
     #[arg(long, value_name = "FILE.toml", requires = "measure")]
-    save: Option<PathBuf>,
+    pub save: Option<PathBuf>,
 }
 
 /// How requests are counted.
@@ -189,7 +189,8 @@ pub fn measure(how: &Measure) -> Result<Measurements> {
     }
     if let Some(path) = &how.save {
         let text = toml::to_string(&measured)?;
-        std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
+        std::fs::write(path, text)
+            .with_context(|| format!("cannot write --save {}", path.display()))?;
     }
     Ok(measured)
 }

@@ -139,12 +139,27 @@ impl Args {
         self.from.is_some() || self.fit.is_some() || self.single.is_given()
     }
 
+    /// Refuses files that cannot be written before there is an answer, or a measurement, to lose.
+    fn try_files(&self) -> Result<()> {
+        for (option, path) in [
+            ("--output", &self.output),
+            ("--plot", &self.plot),
+            ("--policy", &self.policy),
+            ("--save", &self.measure.save),
+        ] {
+            if let Some(path) = path {
+                crate::advice::try_to_write(option, path)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Prints, or writes to the file that was named.
     fn give(&self, text: &str) -> Result<ExitCode> {
         match &self.output {
             Some(path) => {
                 std::fs::write(path, text)
-                    .with_context(|| format!("cannot write {}", path.display()))?;
+                    .with_context(|| format!("cannot write --output {}", path.display()))?;
             }
             None => print!("{text}"),
         }
@@ -154,6 +169,7 @@ impl Args {
 
 /// Answers.
 pub fn run(args: Args) -> Result<ExitCode> {
+    args.try_files()?;
     if args.source_003 {
         print!("{}", source::reprint(args.plot.as_deref())?);
         return Ok(ExitCode::SUCCESS);
@@ -253,11 +269,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     args.give(&text)?;
     if let Some(path) = &args.plot {
-        plot::draw(&study, path).with_context(|| format!("drawing {}", path.display()))?;
+        plot::draw(&study, path)
+            .with_context(|| format!("cannot draw --plot {}", path.display()))?;
     }
     if let (Some(path), Some(policy)) = (&args.policy, study.policy()?) {
         let text = serde_json::to_string_pretty(&policy)? + "\n";
-        std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
+        std::fs::write(path, text)
+            .with_context(|| format!("cannot write --policy {}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,8 +11,14 @@ use std::path::Path;
 const WIDTH: u32 = 900;
 const HEIGHT: u32 = 900;
 
-/// Room above the greatest delay, for the names of the lines.
-const HEADROOM: f64 = 1.3;
+/// Room above the greatest value, for the names of the lines and of what saturates: no line comes there.
+const HEADROOM: f64 = 1.5;
+
+/// Where the names of what saturates stand in that room, as shares of the greatest value: each has a row.
+const ROWS: [f64; 2] = [1.1, 1.17];
+
+/// The greatest utilisation, in percent.
+const FULL: f64 = 100.0;
 
 /// How many times the least delay the picture reaches: beyond it everything is a wall.
 const TALLEST: f64 = 12.0;
@@ -22,14 +28,22 @@ struct Line {
     name: &'static str,
     style: Mark,
     points: Vec<(f64, f64)>,
-    /// Where it leaves the picture at its upper edge, if it does.
+    /// Where it leaves the picture at its upper edge, or ends while it goes on above, if it does.
     leaves: Option<(f64, f64)>,
 }
 
 impl Line {
+    /// One whose values grow beyond all bounds where there are none any more, up to a load of `last`.
+    fn unbounded(mut self, last: f64) -> Line {
+        let end = self.points.last().copied();
+        self.leaves = end.filter(|(rate, _)| *rate < last);
+        self
+    }
+
     /// Its values times `scale`, up to where it crosses `top`.
     fn cut(mut self, scale: f64, top: f64) -> Line {
-        for (_, value) in &mut self.points {
+        let ends = self.leaves.iter_mut();
+        for (_, value) in self.points.iter_mut().chain(ends) {
             *value *= scale;
         }
         let beyond = self.points.iter().position(|(_, value)| *value > top);
@@ -91,7 +105,7 @@ fn both(areas: &[Area<'_>; 2], titles: [&str; 2], study: &Study) -> Result<()> {
         "busy share of the cores, %",
         study,
         utilisation(study),
-        105.0,
+        FULL,
     )
     .map_err(|e| failed(&e))?;
     let delays = delay(study);
@@ -112,15 +126,7 @@ fn both(areas: &[Area<'_>; 2], titles: [&str; 2], study: &Study) -> Result<()> {
         .map(|line| line.cut(scale, tallest * scale))
         .collect();
     let label = format!("mean time of a request, {unit} (▲: goes on above)");
-    panel(
-        &areas[1],
-        titles[1],
-        &label,
-        study,
-        scaled,
-        tallest * scale * HEADROOM,
-    )
-    .map_err(|e| failed(&e))
+    panel(&areas[1], titles[1], &label, study, scaled, tallest * scale).map_err(|e| failed(&e))
 }
 
 fn scale(seconds: f64) -> (f64, &'static str) {
@@ -171,6 +177,7 @@ fn utilisation(study: &Study) -> Vec<Line> {
 }
 
 fn delay(study: &Study) -> Vec<Line> {
+    let last = study.points.last().map_or(0.0, |point| point.rate);
     let mut lines = vec![
         line(study, "without engine", Mark::Solid, |p| {
             p.without.as_ref().map(|p| p.delay)
@@ -184,11 +191,15 @@ fn delay(study: &Study) -> Vec<Line> {
             p.best.as_ref().map(|best| best.prediction.delay)
         }));
     }
-    lines
+    lines.into_iter().map(|line| line.unbounded(last)).collect()
 }
 
-/// A number on an axis that ends at `top`, with no more digits than tell it from its neighbours.
+/// A number on an axis of values up to `top`, with no more digits than tell it from its neighbours; none
+/// for what is in the room above.
 fn label(value: f64, top: f64) -> String {
+    if value > top * 1.02 {
+        return String::new();
+    }
     let digits = match top {
         top if top >= 10.0 => 0,
         top if top >= 1.0 => 1,
@@ -205,42 +216,45 @@ fn panel(
     y_label: &str,
     study: &Study,
     lines: Vec<Line>,
-    top: f64,
+    greatest: f64,
 ) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
     let right = study.points.last().map_or(1.0, |point| point.rate) * 1.02;
+    let greatest = greatest.max(f64::MIN_POSITIVE);
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 20))
         .margin(14)
         .x_label_area_size(44)
         .y_label_area_size(64)
-        .build_cartesian_2d(0.0..right, 0.0..top.max(f64::MIN_POSITIVE))?;
+        .build_cartesian_2d(0.0..right, 0.0..greatest * HEADROOM)?;
     chart
         .configure_mesh()
         .x_desc("requests a second")
         .x_label_formatter(&|rate| format!("{rate:.0}"))
-        .y_label_formatter(&|value| label(*value, top))
+        .y_label_formatter(&|value| label(*value, greatest))
         .y_desc(y_label)
         .light_line_style(BLACK.mix(0.06))
         .bold_line_style(BLACK.mix(0.15))
         .label_style(("sans-serif", 14))
         .draw()?;
-    for (rate, name) in [
+    let mut saturations = [
         (study.saturation_without, "host saturates"),
         (study.saturation_with.0, "with engine saturates"),
-    ] {
+    ];
+    saturations.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for ((rate, name), row) in saturations.into_iter().zip(ROWS) {
         if rate <= right {
-            let style = BLACK.mix(0.35);
-            chart.draw_series(std::iter::once(PathElement::new(
-                vec![(rate, 0.0), (rate, top)],
-                style,
-            )))?;
-            let style = ("sans-serif", 12)
-                .into_font()
-                .transform(FontTransform::Rotate270);
-            let style = style
-                .color(&BLACK.mix(0.6))
-                .pos(Pos::new(HPos::Right, VPos::Bottom));
-            chart.draw_series(std::iter::once(Text::new(name, (rate, top * 0.98), style)))?;
+            let (style, top) = (BLACK.mix(0.35), greatest * row);
+            let upright = PathElement::new(vec![(rate, 0.0), (rate, top)], style);
+            chart.draw_series(std::iter::once(upright))?;
+            // To the side where there is room for it.
+            let (side, gap) = match rate < right / 2.0 {
+                true => (HPos::Left, 4),
+                false => (HPos::Right, -4),
+            };
+            let style = ("sans-serif", 12).into_font().color(&BLACK.mix(0.7));
+            let style = style.pos(Pos::new(side, VPos::Center));
+            let text = EmptyElement::at((rate, top)) + Text::new(name, (gap, 0), style);
+            chart.draw_series(std::iter::once(text))?;
         }
     }
     for Line {
@@ -255,6 +269,18 @@ fn panel(
             chart.draw_series(std::iter::once(mark))?;
         }
         let stroke = BLACK.stroke_width(2);
+        if let [alone] = points[..] {
+            // A line of one point is none.
+            let fill = if matches!(style, Mark::Solid) {
+                BLACK
+            } else {
+                WHITE
+            };
+            let dot = EmptyElement::at(alone)
+                + Circle::new((0, 0), 4, fill.filled())
+                + Circle::new((0, 0), 4, BLACK.stroke_width(1));
+            chart.draw_series(std::iter::once(dot))?;
+        }
         match style {
             Mark::Solid => {
                 chart
@@ -313,5 +339,10 @@ mod tests {
         assert_eq!(cut.leaves, Some((1.5, 2.0)));
         let whole = line(&[(1.0, 0.5), (2.0, 1.0)]).cut(2.0, 2.0);
         assert_eq!((whole.points.len(), whole.leaves), (2, None));
+        // Where it ends below, because nothing more is finite, it goes on above as well.
+        let ends = line(&[(1.0, 0.5), (2.0, 1.0)]).unbounded(3.0);
+        assert_eq!(ends.cut(2.0, 2.0).leaves, Some((2.0, 2.0)));
+        let all = line(&[(1.0, 0.5), (2.0, 1.0)]).unbounded(2.0);
+        assert_eq!(all.leaves, None);
     }
 }
