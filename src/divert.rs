@@ -102,9 +102,7 @@ fn list(engine: &Engine, json: bool) -> Result<()> {
     let Reply::Diverted(program) = control.ask(&Request::Diverter)? else {
         bail!("the engine knows of no such programs; is it of another version?");
     };
-    let Reply::Stats(metrics) = control.ask(&Request::Stats)? else {
-        bail!("the engine told no counters");
-    };
+    let metrics = control.metrics()?;
     let is_given = |label: &(String, String)| label.1 == "diverter";
     let given = metrics
         .iter()

@@ -4,10 +4,10 @@
 //! also what says whether the engine answers. The server is the kernel's, few at a time, and nobody
 //! keeps it for long.
 
-use crate::control::PATIENCE;
+use crate::control::{Control, PATIENCE};
 use crate::open_metrics;
 use anyhow::{Context, Result};
-use queue_pair::control::{Channel, Fds, Metric, Reply, Request};
+use queue_pair::control::Metric;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -136,11 +136,8 @@ fn respond(
 }
 
 fn ask(socket: &Path) -> Option<Vec<Metric>> {
-    let mut channel = Channel::connect(socket).ok()?;
-    match channel.request(&Request::Stats, Fds::new(), PATIENCE.min(LIMIT)) {
-        Ok((Reply::Stats(metrics), _)) => Some(metrics),
-        _ => None,
-    }
+    let mut control = Control::at(socket, PATIENCE.min(LIMIT)).ok()?;
+    control.metrics().ok()
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! `outboard stats`: what the engine counts, for people, for programs and for Prometheus.
 
-use crate::control::{Engine, out_of_place};
+use crate::control::Engine;
 use crate::open_metrics;
 use crate::plan::written::duration;
 use ::lab::table::Table;
 use anyhow::Result;
-use queue_pair::control::{Metric, Reply, Request};
+use queue_pair::control::Metric;
 use std::process::ExitCode;
 
 /// Show what the engine counts
@@ -27,10 +27,7 @@ pub struct Args {
 
 /// Prints the counters.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let metrics = match args.engine.connect()?.ask(&Request::Stats)? {
-        Reply::Stats(metrics) => metrics,
-        other => return Err(out_of_place(&other)),
-    };
+    let metrics = args.engine.connect()?.metrics()?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&metrics)?);
     } else if args.prometheus {

@@ -6,10 +6,10 @@
 
 use super::measurement::{Measurements, Row};
 use super::written::Seconds;
-use crate::control::{Control, Engine, out_of_place};
+use crate::control::{Control, Engine};
 use anyhow::{Context, Result, bail};
 use lab::sampler;
-use queue_pair::control::{Metric, Reply, Request};
+use queue_pair::control::Metric;
 use queueing::fit::regression::LEAST_LOADS;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -88,10 +88,7 @@ struct Reading {
 
 impl Measure {
     fn read(&self, control: &mut Control, pid: u32) -> Result<Reading> {
-        let metrics = match control.ask(&Request::Stats)? {
-            Reply::Stats(metrics) => metrics,
-            other => return Err(out_of_place(&other)),
-        };
+        let metrics = control.metrics()?;
         let mut server = sampler::run_time(pid)?;
         for child in sampler::children(pid) {
             // One may have ended since it was listed.

@@ -221,10 +221,7 @@ fn look(args: &Args, control: &mut Option<Control>) -> Result<Sample> {
 fn take(control: &mut Control) -> Result<Sample> {
     let threads = control.engine_process().map(Threads::read);
     let threads = threads.unwrap_or_default();
-    let metrics = match control.ask(&Request::Stats)? {
-        Reply::Stats(metrics) => metrics,
-        other => return Err(out_of_place(&other)),
-    };
+    let metrics = control.metrics()?;
     let mut sample = Sample::new(Instant::now(), &metrics, threads);
     let mut after = None;
     loop {

@@ -38,10 +38,10 @@ const ORDERS: usize = 1024;
 const ROOM_BESIDE_ANSWERS: usize = 40_960;
 /// Sockets in one answer: a control message has room for so many.
 pub const ROWS: usize = 24;
-/// Sessions whose counts fit in an answer.
-pub const SESSIONS: usize = 26;
-/// Listeners whose counts fit in an answer.
-pub const LISTENERS: usize = 24;
+/// Sessions whose counts are told one by one.
+pub const SESSIONS: usize = 512;
+/// Listeners whose counts are told one by one.
+pub const LISTENERS: usize = 256;
 
 /// A control connection: its slot, and which one of those that had this slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -167,6 +167,62 @@ fn counts_of_sessions_stand_together_and_go_with_them() {
     drop(second);
 }
 
+#[test]
+fn every_listener_and_session_is_told_of_in_as_many_answers_as_it_takes() {
+    let mut world = World::new();
+    let mut hosts: Vec<Host> = (0..30).map(|_| world.attach(None)).collect();
+    let mut ports: Vec<u16> = (0..120).map(|_| world.listen(&mut hosts[0]).0).collect();
+    let mut channel = world.dial();
+    let (mut told, mut pages) = (Vec::new(), 0);
+    loop {
+        let more = pages > 0;
+        match world.ask(&mut channel, &Request::Metrics { more }, Fds::new()) {
+            (Reply::Metrics { metrics, more }, _) => {
+                told.extend(metrics);
+                pages += 1;
+                if !more {
+                    break;
+                }
+            }
+            (other, _) => panic!("{other:?}"),
+        }
+    }
+    assert!(pages > 1, "{} fit in one message", told.len());
+    let of = |name: &str| {
+        let meant = told.iter().filter(|metric| metric.name == name);
+        meant
+            .map(|metric| metric.labels[0].1.clone())
+            .collect::<Vec<_>>()
+    };
+    let port_of = |local: String| local.rsplit(':').next().and_then(|port| port.parse().ok());
+    let locals = of("listener_accepts").into_iter();
+    let mut heard: Vec<u16> = locals.filter_map(port_of).collect();
+    heard.sort_unstable();
+    ports.sort_unstable();
+    assert_eq!(heard, ports);
+    assert_eq!(of("session_submissions").len(), hosts.len());
+    let explained = told
+        .iter()
+        .filter(|metric| metric.name == "listener_accepts");
+    let helps = explained.filter(|metric| !metric.help.is_empty()).count();
+    assert_eq!(helps, 1, "what they count is said once");
+    // There is no further page, and nobody else's.
+    for channel in [&mut channel, &mut world.dial()] {
+        match world.ask(channel, &Request::Metrics { more: true }, Fds::new()) {
+            (Reply::Error { errno, .. }, _) => {
+                assert_eq!(errno, rustix::io::Errno::AGAIN.raw_os_error())
+            }
+            (other, _) => panic!("{other:?}"),
+        }
+    }
+    // A program of the version before is told what one message has room for.
+    let Reply::Stats(some) = world.ask_once(&Request::Stats) else {
+        panic!("no counters");
+    };
+    assert!(some.iter().any(|metric| metric.name == "connections"));
+    assert!(some.len() < told.len());
+}
+
 /// The value of a metric with a label of this value; 0 if there is none.
 fn metric(world: &mut World, name: &str, label: &str) -> f64 {
     let mut channel = world.dial();

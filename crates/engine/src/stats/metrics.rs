@@ -1,5 +1,6 @@
 //! Counters as metrics: name, labels, value, and what it counts in a sentence.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use queue_pair::Profile;
@@ -16,7 +17,11 @@ const WORKER: &[(&str, &str)] = &[("worker", "0")];
 
 /// Collects metrics.
 #[derive(Debug, Default)]
-pub struct Metrics(Vec<Metric>);
+pub struct Metrics {
+    all: Vec<Metric>,
+    /// Their names.
+    names: HashSet<String>,
+}
 
 impl Metrics {
     /// A value that only grows.
@@ -44,8 +49,11 @@ impl Metrics {
         value: f64,
     ) {
         // The help stands once for each name.
-        let first = self.0.iter().all(|metric| metric.name != name);
-        self.0.push(Metric {
+        let first = !self.names.contains(name);
+        if first {
+            self.names.insert(name.to_owned());
+        }
+        self.all.push(Metric {
             name: name.to_owned(),
             labels: labels
                 .iter()
@@ -110,7 +118,7 @@ impl Metrics {
     fn times(&mut self, name: &str, help: &str, of: &tcp::Histogram) {
         let count = of.count() as f64;
         self.add(name, help, MetricKind::Histogram, WORKER, count);
-        if let Some(metric) = self.0.last_mut() {
+        if let Some(metric) = self.all.last_mut() {
             let buckets = of.classes();
             metric.histogram = Some(Histogram {
                 sum: of.sum().as_secs_f64(),
@@ -164,7 +172,7 @@ impl Metrics {
 
     /// What was collected.
     pub fn into_vec(self) -> Vec<Metric> {
-        self.0
+        self.all
     }
 
     /// The worker's own counts.

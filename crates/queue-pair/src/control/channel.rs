@@ -62,6 +62,22 @@ impl From<Errno> for ChannelError {
     }
 }
 
+/// A message as it is sent, to be sent later.
+#[derive(Debug)]
+pub struct Encoded(Vec<u8>);
+
+impl Encoded {
+    /// # Errors
+    /// `OwnMessageTooLong`.
+    pub fn new<M: Serialize>(message: &M) -> Result<Self, ChannelError> {
+        let bytes = serde_json::to_vec(message).map_err(io::Error::from)?;
+        match bytes.len() {
+            ..=MAX_MESSAGE => Ok(Self(bytes)),
+            length => Err(ChannelError::OwnMessageTooLong(length)),
+        }
+    }
+}
+
 /// One end of a control connection.
 #[derive(Debug)]
 pub struct Channel {
@@ -165,24 +181,23 @@ impl Channel {
         Ok(Some((message, fds)))
     }
 
-    /// Whether a message is one that can be sent, by its length.
-    pub fn fits<M: Serialize>(message: &M) -> bool {
-        serde_json::to_vec(message).is_ok_and(|bytes| bytes.len() <= MAX_MESSAGE)
-    }
-
     /// Sends a message, or lets it wait for [`flush`](Self::flush). Never waits.
     ///
     /// # Errors
     /// The connection has ended, or must.
     pub fn send<M: Serialize>(&mut self, message: &M, fds: Fds) -> Result<(), ChannelError> {
+        self.send_encoded(Encoded::new(message)?, fds)
+    }
+
+    /// As [`send`](Self::send).
+    ///
+    /// # Errors
+    /// The connection has ended, or must.
+    pub fn send_encoded(&mut self, message: Encoded, fds: Fds) -> Result<(), ChannelError> {
         if self.unsent.len() == MAX_UNSENT {
             return Err(Violation::TooManyUnread { limit: MAX_UNSENT }.into());
         }
-        let bytes = serde_json::to_vec(message).map_err(io::Error::from)?;
-        if bytes.len() > MAX_MESSAGE {
-            return Err(ChannelError::OwnMessageTooLong(bytes.len()));
-        }
-        self.unsent.push_back((bytes, fds));
+        self.unsent.push_back((message.0, fds));
         self.flush()
     }
 

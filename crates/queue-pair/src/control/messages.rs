@@ -135,8 +135,13 @@ pub enum Request {
     /// does, and until the process ends. The last such request of a connection counts; it may say nothing.
     /// No answer. Since version 7.
     LastWords(Vec<Explanation>),
-    /// All counters. The answer is [`Reply::Stats`].
+    /// The first counters, as many as one message has room for. The answer is [`Reply::Stats`].
     Stats,
+    /// All counters, some at a time. The answer is [`Reply::Metrics`]. Since version 7.
+    Metrics {
+        /// What comes next of those of the last such answer, instead of all anew.
+        more: bool,
+    },
     /// All offloaded sockets, some at a time. The answer is [`Reply::Sockets`].
     Sockets {
         /// From the previous answer; `None` to begin.
@@ -250,8 +255,16 @@ pub enum Reply {
     Engine(EngineFacts),
     /// The way to an address.
     Way(Way),
-    /// The counters.
+    /// The first counters.
     Stats(#[serde(with = "super::families")] Vec<Metric>),
+    /// Some of the counters, all of one time. What counters of one name share is said at the first of them.
+    Metrics {
+        /// The counters.
+        #[serde(with = "super::families")]
+        metrics: Vec<Metric>,
+        /// There are more to ask for.
+        more: bool,
+    },
     /// Some of the sockets.
     Sockets {
         /// The sockets.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use netdev::syscalls::{PeerCredentials, netns_cookie, peer_credentials};
 use queue_pair::control::{
-    Carried, Channel, ChannelError, Explanation, Farewell, Fds, Reply, Request, SocketRow,
+    Carried, Channel, ChannelError, Encoded, Explanation, Farewell, Fds, Reply, Request, SocketRow,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, chmod};
@@ -132,6 +132,11 @@ pub enum Pending {
         rows: Vec<SocketRow>,
         /// How often more are asked for before this is answered.
         left: u32,
+    },
+    /// All counters, or the first of them.
+    Stats {
+        /// All, some at a time.
+        all: bool,
     },
     /// What a process has.
     Explain(u32),
@@ -362,10 +367,15 @@ impl Control {
 
     /// Answers a connection. One that does not read its answers is closed.
     pub fn reply(&mut self, slot: u32, reply: &Reply, fds: Fds) -> Result<(), ChannelError> {
-        let Some(client) = self.clients.get_mut(slot as usize).and_then(Option::as_mut) else {
+        self.send(slot, Encoded::new(reply)?, fds)
+    }
+
+    /// Answers a connection by what was made for it before.
+    pub fn send(&mut self, slot: u32, reply: Encoded, fds: Fds) -> Result<(), ChannelError> {
+        let Some(client) = self.client(slot) else {
             return Ok(());
         };
-        client.channel.send(reply, fds)?;
+        client.channel.send_encoded(reply, fds)?;
         self.watch(slot);
         Ok(())
     }

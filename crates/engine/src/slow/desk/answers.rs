@@ -71,6 +71,12 @@ impl Desk {
                 }
                 return;
             }
+            (Pending::Stats { all: true }, Ok(Told::Stats(snapshot))) => {
+                if let Err(error) = self.first_metrics(key, &snapshot) {
+                    self.failed(slot, &error);
+                }
+                return;
+            }
             other => other,
         };
         let replied = match self.in_words(slot, pending, answer) {
@@ -178,7 +184,7 @@ impl Desk {
                 ..*facts
             }),
             (Told::Way(way), _) => Reply::Way(way),
-            (Told::Stats(snapshot), _) => self.metrics(&snapshot),
+            (Told::Stats(snapshot), _) => self.some_metrics(&snapshot),
             (Told::Reloaded(changed), pending) => {
                 let (changes, limits) = *changed;
                 self.reloaded(&changes, limits);

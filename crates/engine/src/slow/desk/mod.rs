@@ -10,6 +10,7 @@ mod attach;
 mod facts;
 mod last_words;
 mod lifelines;
+mod metrics;
 mod netfilter;
 mod placing;
 mod rates;
@@ -36,6 +37,7 @@ use crate::slow::kernel::privileges::Rights;
 use crate::stats::{Counters, Drop};
 
 use self::last_words::LastWords;
+use self::metrics::Rests;
 use self::netfilter::Netfilter;
 use self::placing::Placing;
 use self::rates::{Rates, cost};
@@ -108,6 +110,8 @@ pub struct Desk {
     strangers: Strangers,
     /// What is said of programs that are not here.
     last_words: LastWords,
+    /// Counters that were not asked for yet.
+    rests: Rests,
     /// What the kernel is asked about its sockets.
     followed: Followed,
     /// Which listeners' new connections go to the kernel.
@@ -142,6 +146,7 @@ impl Desk {
             counters: Counters::default(),
             strangers: Strangers::default(),
             last_words: LastWords::default(),
+            rests: Rests::default(),
             followed: Followed::default(),
             placing: Placing::default(),
             diverter: None,
@@ -346,6 +351,9 @@ impl Desk {
 
     fn close(&mut self, slot: u32) {
         self.hear_last_words(slot);
+        if let Some(key) = self.key_of(slot) {
+            self.rests.forget(key);
+        }
         if let Some(pending) = self.control.close(slot).and_then(|client| client.pending) {
             self.abandon(pending);
         }

@@ -44,7 +44,10 @@ fn refuse<T>(errno: Errno, message: impl Into<String>) -> Result<T, Refusal> {
 fn cost_of(request: &Request) -> u32 {
     match request {
         Request::Attach { .. } => cost::ATTACH,
-        Request::Stats | Request::Sockets { .. } | Request::Explain { .. } => cost::FACTS,
+        Request::Stats
+        | Request::Metrics { .. }
+        | Request::Sockets { .. }
+        | Request::Explain { .. } => cost::FACTS,
         _ => cost::REQUEST,
     }
 }
@@ -104,6 +107,12 @@ impl Desk {
             }
             if let Request::LastWords(lines) = request {
                 self.last_words(slot, lines);
+                continue;
+            }
+            if let Request::Metrics { more: true } = request {
+                if let Some(key) = self.key_of(slot) {
+                    self.more_metrics(key)?;
+                }
                 continue;
             }
             if let Request::Diverter = request {
@@ -294,7 +303,14 @@ impl Desk {
                 self.session_of(slot)?;
                 (Ask::Way { remote, doubted }, Pending::Facts)
             }
-            Request::Stats => (Ask::Stats(Snapshot::with_room()), Pending::Facts),
+            Request::Stats => {
+                let pending = Pending::Stats { all: false };
+                (Ask::Stats(Snapshot::with_room()), pending)
+            }
+            Request::Metrics { .. } => {
+                let pending = Pending::Stats { all: true };
+                (Ask::Stats(Snapshot::with_room()), pending)
+            }
             Request::Sockets { after, filter } => {
                 let filter = SocketFilter::parse(&filter)
                     .map_err(|error| (Errno::INVAL, format!("filter: {error}")))?;
