@@ -5,8 +5,8 @@
 
 use lab::outboard::Outboard;
 use lab::{Side, World, skip_without_root, tool};
-use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -166,6 +166,159 @@ fn rules_of_nftables_are_followed() {
     let said = engine.printed();
     assert!(said.contains("netfilter: left to the kernel"), "{said}");
     assert!(said.contains("netfilter: open to all peers"), "{said}");
+}
+
+/// How many segments of connections that are there the rules have dropped.
+fn filtered(outboard: &Outboard) -> f64 {
+    let stats = outboard.stats().unwrap_or_default();
+    let filtered = |c: &&lab::outboard::Counter| c.name == "dropped" && c.labels == ["filtered"];
+    stats.iter().find(filtered).map_or(0.0, |c| c.value)
+}
+
+#[test]
+fn connections_stand_still_while_a_rule_drops_their_segments() {
+    let test = "connections_stand_still_while_a_rule_drops_their_segments";
+    if skip_without_root(test) {
+        return;
+    }
+    let bench = Bench::new();
+    if let Err(why) = bench.rules("nft add table inet guard") {
+        return skipped(test, &format!("nft: {why}"));
+    }
+    let mut engine = bench.outboard.start_engine(&bench.world, None).unwrap();
+    let address = SocketAddr::from((Side::Server.ipv4(), 8080));
+    let site = bench.world.scratch().join("site");
+    std::fs::create_dir(&site).unwrap();
+    std::fs::write(site.join("page"), "here I am").unwrap();
+    let server = bench.outboard.start_serve(&bench.world, &site, address);
+    let server = server.expect("it serves");
+    let connected = || Ok(TcpStream::connect_timeout(&address, LIMIT)?);
+    let mut client = bench.world.on(Side::Client, connected).expect("served");
+    let answered = |client: &mut TcpStream| {
+        let mut page = Vec::new();
+        while !page.ends_with(b"here I am") {
+            let mut bytes = [0; 4096];
+            let count = client.read(&mut bytes).expect("an answer");
+            assert_ne!(count, 0, "{}", String::from_utf8_lossy(&page));
+            page.extend(&bytes[..count]);
+        }
+    };
+    let ask = |client: &mut TcpStream| {
+        let request = b"GET /page HTTP/1.1\r\nHost: here\r\n\r\n";
+        client.write_all(request).unwrap();
+    };
+    client.set_read_timeout(Some(LIMIT)).unwrap();
+    ask(&mut client);
+    answered(&mut client);
+
+    // An operator shuts somebody out, in front of what accepts all that is established: what comes from
+    // there is dropped, or what goes there.
+    let peer = Side::Client.ipv4();
+    for (hook, rule) in [
+        ("input", format!("ip saddr {peer} drop")),
+        ("output", format!("tcp sport 8080 ip daddr {peer} drop")),
+    ] {
+        bench.rules("nft delete table inet guard").unwrap();
+        bench.rules("nft add table inet guard").unwrap();
+        let chain =
+            format!("nft add chain inet guard {hook} {{ type filter hook {hook} priority 0 ; }}");
+        bench.rules(&chain).unwrap();
+        let established = format!("nft add rule inet guard {hook} ct state established accept");
+        bench.rules(&established).unwrap();
+        ask(&mut client);
+        answered(&mut client);
+        let explained = || {
+            let pid = server.id().to_string();
+            let explain = bench.outboard.command(&bench.world, "explain");
+            explain.arg(pid).output().unwrap()
+        };
+        assert!(!explained().contains("are dropped"), "{}", explained());
+        bench
+            .rules(&format!("nft insert rule inet guard {hook} {rule}"))
+            .unwrap();
+        let said = |word: &str, there: bool| explained().contains(word) == there;
+        let by = format!("are dropped: rule 3 of chain {hook} in table inet guard");
+        let told = engine.wait_until(LIMIT, || said(&by, true));
+        told.unwrap_or_else(|error| panic!("{error:#}\n{}", explained()));
+        let before = filtered(&bench.outboard);
+        ask(&mut client);
+        let dropped = engine.wait_until(LIMIT, || filtered(&bench.outboard) >= before + 2.0);
+        dropped.expect("its segments are dropped and counted");
+        client.set_nonblocking(true).unwrap();
+        let nothing = client.read(&mut [0; 1]).map_err(|error| error.kind());
+        assert_eq!(nothing, Err(std::io::ErrorKind::WouldBlock));
+        client.set_nonblocking(false).unwrap();
+
+        // It is withdrawn: nothing was lost.
+        bench.rules("nft flush table inet guard").unwrap();
+        answered(&mut client);
+        assert!(said("are dropped", false), "{}", explained());
+    }
+    let log = engine.printed();
+    for said in [
+        "connections with some peers stand still",
+        "no connections stand still",
+    ] {
+        assert!(log.contains(said), "{log}");
+    }
+}
+
+#[test]
+fn what_programs_have_opened_stands_still_too() {
+    let test = "what_programs_have_opened_stands_still_too";
+    if skip_without_root(test) {
+        return;
+    }
+    let bench = Bench::new();
+    if let Err(why) = bench.rules("nft add table inet guard") {
+        return skipped(test, &format!("nft: {why}"));
+    }
+    let mut engine = bench.outboard.start_engine(&bench.world, None).unwrap();
+    let bound = || Ok(TcpListener::bind((Side::Client.ipv4(), 0))?);
+    let listener = bench.world.on(Side::Client, bound).unwrap();
+    let script = format!(
+        "import socket, time\ns = socket.create_connection(('{}', {}))\n\
+         while True:\n s.send(b'.')\n time.sleep(0.05)",
+        Side::Client.ipv4(),
+        listener.local_addr().unwrap().port()
+    );
+    let program = bench.outboard.on_engine(&bench.world, "python3");
+    let log = bench.world.scratch().join("program.log");
+    let mut program = program.args(["-c", &script]).log(log).start().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let mut accepted = None;
+    let connected = program.wait_until(LIMIT, || {
+        accepted = listener.accept().ok();
+        accepted.is_some()
+    });
+    connected.unwrap_or_else(|error| panic!("{error:#}\n{}", program.printed()));
+    let (mut peer, _) = accepted.expect("just accepted");
+    peer.set_nonblocking(false).unwrap();
+    peer.set_read_timeout(Some(LIMIT)).unwrap();
+    peer.read_exact(&mut [0; 3]).expect("it sends");
+    assert_eq!(bench.outboard.sockets().unwrap().len(), 1, "the engine's");
+
+    let chain = "nft add chain inet guard output { type filter hook output priority 0 ; }";
+    bench.rules(chain).unwrap();
+    let rule = format!(
+        "nft add rule inet guard output ip daddr {} drop",
+        Side::Client.ipv4()
+    );
+    bench.rules(&rule).unwrap();
+    let dropped = engine.wait_until(LIMIT, || filtered(&bench.outboard) >= 1.0);
+    dropped.expect("its segments are dropped and counted");
+    // What had left before has arrived.
+    let mut bytes = [0; 4096];
+    peer.set_nonblocking(true).unwrap();
+    while peer.read(&mut bytes).is_ok_and(|count| count > 0) {}
+    let before = filtered(&bench.outboard);
+    let dropped = engine.wait_until(LIMIT, || filtered(&bench.outboard) > before);
+    dropped.expect("again and again");
+    assert!(peer.read(&mut bytes).is_err(), "nothing more comes");
+    peer.set_nonblocking(false).unwrap();
+    bench.rules("nft flush table inet guard").unwrap();
+    peer.read_exact(&mut [0; 3]).expect("it goes on");
+    drop(program);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use engine::netfilter::{Access, Interface};
+use engine::netfilter::{Access, Interface, Outcome, Packet, Ranges, Segment, Way};
 use engine::slow::kernel::netfilter::Followed;
 use lab::{Side, World};
 use proptest::prelude::*;
@@ -117,8 +117,9 @@ fn serve(world: &World) {
                 std::thread::spawn(move || {
                     let mut connection = connection;
                     let mut byte = [0];
-                    let _ = connection.read_exact(&mut byte);
-                    let _ = connection.write_all(&byte);
+                    while connection.read_exact(&mut byte).is_ok() {
+                        let _ = connection.write_all(&byte);
+                    }
                 });
             }
         });
@@ -151,7 +152,7 @@ impl Begun {
     }
 
     fn look(&mut self) {
-        self.asked |= rustix::io::write(&self.socket, b"?").is_ok_and(|_| !self.asked);
+        self.asked = self.asked || rustix::io::write(&self.socket, b"?").is_ok();
         self.answered |= rustix::io::read(&self.socket, &mut [0; 1]) == Ok(1);
     }
 }
@@ -351,6 +352,110 @@ fn whom_the_kernel_accepts_the_engine_does_and_nobody_else() {
     assert!(
         accepted * 8 > all && refused * 8 > all,
         "{accepted} {refused} {unclear}"
+    );
+}
+
+/// What the engine makes of the segments of a connection that is there: they pass, or one way they do not;
+/// who knows if neither.
+fn passes(bench: &Bench, followed: &Followed, begun: &Begun) -> Option<bool> {
+    let own = IpAddr::from(Side::Server.ipv4());
+    let peer = IpAddr::from(begun.peer);
+    let port = Some(begun.port);
+    let cut = followed.rules().cut(&bench.interface, own, port);
+    let cut = cut.is_some_and(|cut| cut.drops(Way::In, peer) || cut.drops(Way::Out, peer));
+    let accepted = [Way::In, Way::Out].into_iter().all(|way| {
+        let packet = Packet {
+            interface: &bench.interface,
+            way,
+            segment: Segment::Other,
+            own: &[own],
+            own_port: port,
+        };
+        let verdict = followed.rules().verdict(&packet, Ranges::all(32));
+        let mut of = verdict
+            .iter()
+            .filter(|(peers, _)| peers.contains_address(peer));
+        of.all(|(_, outcome)| *outcome == Outcome::Accepted)
+    });
+    assert!(!(cut && accepted));
+    (cut || accepted).then_some(accepted)
+}
+
+#[test]
+fn whose_segments_the_kernel_drops_later_the_engine_does_and_nobody_elses() {
+    let name = "whose_segments_the_kernel_drops_later_the_engine_does_and_nobody_elses";
+    let Some(bench) = Bench::new(name) else {
+        return;
+    };
+    serve(&bench.world);
+    // Pass, dropped, left as they are.
+    let counts = [const { Cell::new(0) }; 3];
+    let mut runner = TestRunner::new(Config {
+        cases: 40,
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..Config::default()
+    });
+    // Connections are tracked from their beginning: what follows is established.
+    let before = "table inet before {
+  chain input { type filter hook input priority 0; ct state invalid counter; }
+}";
+    let answered = |begun: &mut [Begun], waits_for: &dyn Fn(&Begun) -> bool| {
+        let start = Instant::now();
+        let mut complete = None;
+        while complete.is_none_or(|at: Instant| at.elapsed() < GRACE) {
+            begun.iter_mut().for_each(Begun::look);
+            let all = begun.iter().all(|b| b.answered || !waits_for(b));
+            if all && complete.is_none() {
+                complete = Some(Instant::now());
+            }
+            if start.elapsed() > PATIENCE {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    runner
+        .run(&ruleset(), |rules| {
+            bench.load(before);
+            let begin = || {
+                let each = PORTS
+                    .iter()
+                    .flat_map(|port| PEERS.map(|peer| (peer, *port)));
+                Ok(each.map(|(peer, port)| Begun::new(peer, port)).collect())
+            };
+            let mut begun: Vec<Begun> = bench.world.on(Side::Client, begin).unwrap();
+            answered(&mut begun, &|_| true);
+            for begun in &mut begun {
+                prop_assert!(begun.answered, "nothing keeps it");
+                (begun.asked, begun.answered) = (false, false);
+            }
+            bench.try_load(&rules).map_err(TestCaseError::reject)?;
+            let followed = bench.followed();
+            let says = |begun: &Begun| passes(&bench, &followed, begun);
+            answered(&mut begun, &|begun| says(begun) == Some(true));
+            for begun in &begun {
+                let count = match says(begun) {
+                    Some(true) => &counts[0],
+                    Some(false) => &counts[1],
+                    None => &counts[2],
+                };
+                count.set(count.get() + 1);
+                let (peer, port, answered) = (begun.peer, begun.port, begun.answered);
+                if let Some(says) = says(begun) {
+                    prop_assert_eq!(answered, says, "{} to {}:\n{}", peer, port, rules);
+                }
+            }
+            bench.load("");
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+    let [passed, dropped, unclear] = counts.map(Cell::into_inner);
+    let all = passed + dropped + unclear;
+    println!("{passed} passed, {dropped} dropped, {unclear} left as they were");
+    assert!(
+        passed * 8 > all && dropped * 8 > all,
+        "{passed} {dropped} {unclear}"
     );
 }
 

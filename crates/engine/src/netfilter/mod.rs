@@ -15,9 +15,11 @@
 //! | [`matching`] | whether it matches an expression, and for which peers |
 //! | [`walk`] | from rule to rule, from chain to chain, from hook to hook |
 //! | [`policy`] | what follows for a listener, and for connections that programs open |
+//! | [`cuts`] | what follows for connections that are there |
 //!
 //! Nothing here asks the kernel; `slow::kernel::netfilter` reads the rules.
 
+pub mod cuts;
 pub mod matching;
 pub mod packet;
 pub mod policy;
@@ -26,6 +28,7 @@ pub mod rules;
 pub mod truth;
 pub mod walk;
 
+pub use cuts::Cut;
 pub use packet::{Interface, Packet, Segment, Way};
 pub use policy::{Access, Policy, Refused};
 pub use ranges::Ranges;

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
+use super::cuts::Cut;
 use super::matching::FIRST_PORT;
 use super::packet::{Interface, Packet, Segment, Way};
 use super::ranges::Ranges;
@@ -26,10 +27,8 @@ pub struct Refused {
 impl Refused {
     /// Whether this peer is.
     pub fn contains(&self, peer: IpAddr) -> bool {
-        match peer {
-            IpAddr::V4(v4) => self.v4.contains(u32::from(v4).into()),
-            IpAddr::V6(v6) => self.v6.contains(v6.into()),
-        }
+        let refused = if peer.is_ipv4() { &self.v4 } else { &self.v6 };
+        refused.contains_address(peer)
     }
 
     /// Whether nobody is.
@@ -50,6 +49,9 @@ pub struct Policy {
     pub connections: Option<Access>,
     /// There are rules for which a privileged port might make a difference.
     pub any: bool,
+    /// Whose segments are dropped of connections that are there: by this end's address and the port of a
+    /// listener, 0 for what programs have opened.
+    pub cuts: HashMap<(IpAddr, u16), Cut>,
 }
 
 impl Policy {
@@ -71,13 +73,30 @@ impl Policy {
 
     /// Whether a peer may connect to this address and port.
     pub fn admits_peer(&self, own: SocketAddr, peer: IpAddr) -> bool {
+        self.of_own(own)
+            .is_none_or(|access| access.as_ref().is_ok_and(|refused| !refused.contains(peer)))
+    }
+
+    /// What they say of the listener that an address of this end and its port belong to.
+    fn of_own(&self, own: SocketAddr) -> Option<&Access> {
         let any = match own.ip() {
             IpAddr::V4(_) => [IpAddr::from([0; 4]), IpAddr::from([0; 16])],
             IpAddr::V6(_) => [IpAddr::from([0; 16]); 2],
         };
         let mut of = [own.ip(), any[0], any[1]].into_iter();
-        let access = of.find_map(|ip| self.listeners.get(&(ip, own.port())));
-        access.is_none_or(|access| access.as_ref().is_ok_and(|refused| !refused.contains(peer)))
+        of.find_map(|ip| self.listeners.get(&(ip, own.port())))
+    }
+
+    /// Whether they drop a segment on this way of a connection that is there. Asked only while
+    /// [`cuts`](Self::cuts) has any.
+    pub fn drops(&self, way: Way, own: SocketAddr, peer: IpAddr) -> bool {
+        let port = match self.of_own(own) {
+            Some(_) => own.port(),
+            None if own.port() >= FIRST_PORT => 0,
+            None => return false,
+        };
+        let cut = self.cuts.get(&(own.ip(), port));
+        cut.is_some_and(|cut| cut.drops(way, peer))
     }
 
     /// Whether a program may open a connection from this port, or any if it is 0, to this peer by the
@@ -93,14 +112,18 @@ impl Policy {
     }
 }
 
+/// Whether who listens on `local` listens on this address of the interface's.
+pub fn covers(local: IpAddr, own: IpAddr) -> bool {
+    match local {
+        IpAddr::V6(any) if any.is_unspecified() => true,
+        IpAddr::V4(any) if any.is_unspecified() => own.is_ipv4(),
+        specific => specific.to_canonical() == own,
+    }
+}
+
 impl Ruleset {
     /// Whether the engine takes connections to `local`, where `own` are the addresses of its interface.
     pub fn listener(&self, interface: &Interface, own: &[IpAddr], local: SocketAddr) -> Access {
-        let covers = |address: &&IpAddr| match local.ip() {
-            IpAddr::V6(any) if any.is_unspecified() => true,
-            IpAddr::V4(any) if any.is_unspecified() => address.is_ipv4(),
-            specific => specific.to_canonical() == **address,
-        };
         let segments = [
             (Way::In, Segment::Syn),
             (Way::Out, Segment::SynAck),
@@ -109,7 +132,7 @@ impl Ruleset {
         ];
         self.access(
             interface,
-            own.iter().filter(covers),
+            own.iter().filter(|own| covers(local.ip(), **own)),
             segments,
             Some(local.port()),
         )
@@ -187,6 +210,7 @@ impl Ruleset {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rules::{Base, Chain, Hook, Table};
     use super::*;
     use std::net::SocketAddrV6;
 
@@ -208,5 +232,52 @@ mod tests {
         let closed = Err("closed".to_owned());
         policy.listeners.insert((local.ip(), 80), closed);
         assert!(!policy.admits_listener(local));
+    }
+
+    #[test]
+    fn segments_are_dropped_by_the_listener_that_they_belong_to() {
+        let table = Table {
+            family: 1,
+            name: "t".to_owned(),
+        };
+        let mut rules = Ruleset::default();
+        rules.bases.push(Base {
+            table: table.clone(),
+            chain: "gone".to_owned(),
+            hook: Hook::Input,
+            nat: false,
+            drops: true,
+            priority: 0,
+            devices: Vec::new(),
+        });
+        let chain = (table, "gone".to_owned());
+        rules.chains.insert(chain, Chain::default());
+        let eth = Interface {
+            index: 2,
+            name: "eth".to_owned(),
+        };
+        let own: IpAddr = "10.0.0.1".parse().unwrap();
+        let everybody = rules.cut(&eth, own, None).expect("its policy drops");
+        let peer = "10.0.0.2".parse().unwrap();
+        let mut policy = Policy::default();
+        let drops = |policy: &Policy, port| policy.drops(Way::In, SocketAddr::new(own, port), peer);
+        policy.cuts.insert((own, 0), everybody.clone());
+        assert!(drops(&policy, 1024) && !drops(&policy, 1023), "opened from");
+        // A listener has an entry of its own, or nobody is cut off there.
+        let any = IpAddr::from([0; 16]);
+        policy.listeners.insert((any, 8080), Ok(Refused::default()));
+        assert!(!drops(&policy, 8080));
+        policy.cuts.insert((own, 8080), everybody);
+        assert!(drops(&policy, 8080));
+        assert!(!policy.drops(Way::Out, SocketAddr::new(own, 8080), peer));
+    }
+
+    #[test]
+    fn a_listener_covers_the_addresses_of_its_families() {
+        let of = |local: &str, own: &str| covers(local.parse().unwrap(), own.parse().unwrap());
+        assert!(of("::", "10.0.0.1") && of("::", "fd00::1"));
+        assert!(of("0.0.0.0", "10.0.0.1") && !of("0.0.0.0", "fd00::1"));
+        assert!(of("10.0.0.1", "10.0.0.1") && !of("10.0.0.2", "10.0.0.1"));
+        assert!(of("::ffff:10.0.0.1", "10.0.0.1"));
     }
 }

@@ -1,5 +1,7 @@
 //! Sets of addresses: as numbers, IPv4 in the lowest 32 bits.
 
+use std::net::IpAddr;
+
 /// A set of addresses: ranges with both their ends, sorted, and with a gap between each two.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ranges(Vec<(u128, u128)>);
@@ -84,6 +86,14 @@ impl Ranges {
     pub fn contains(&self, address: u128) -> bool {
         let after = self.0.partition_point(|(from, _)| *from <= address);
         after > 0 && self.0[after - 1].1 >= address
+    }
+
+    /// Whether this address is one of them, in a set of addresses of its family.
+    pub fn contains_address(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(v4) => self.contains(u32::from(v4).into()),
+            IpAddr::V6(v6) => self.contains(v6.into()),
+        }
     }
 
     /// The ranges.

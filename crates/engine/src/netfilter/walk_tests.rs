@@ -243,3 +243,37 @@ fn states_flags_and_marks() {
     assert_eq!(of(Test::Flags(0x03, 0x03)), 'a');
     assert_eq!(of(Test::Flags(0xc2, 0x02)), '?', "it may have ECN's");
 }
+
+#[test]
+fn connections_that_are_there_are_cut_off_by_what_comes_before_their_acceptance() {
+    let established = Rule {
+        handle: 2,
+        steps: vec![Step::Test(Test::State(2)), Step::Verdict(Accept)],
+    };
+    let eth3 = Interface {
+        index: 3,
+        name: "eth3".to_owned(),
+    };
+    let own: IpAddr = "10.0.0.1".parse().unwrap();
+    let cut = |input: Vec<Rule>, port| rules(true, vec![("input", input)]).cut(&eth3, own, port);
+    let peer = |second: u8| IpAddr::from([10, second, 0, 9]);
+    // Refused are new ones only.
+    let after = vec![established.clone(), rule([from(1)], Drop)];
+    assert_eq!(cut(after, Some(80)), None);
+    let before = vec![rule([port(80), from(1)], Drop), established.clone()];
+    assert_eq!(cut(before.clone(), Some(81)), None);
+    assert_eq!(cut(before.clone(), None), None, "not privileged, so not 80");
+    let found = cut(before, Some(80)).expect("cut off");
+    assert!(found.drops(Way::In, peer(1)) && !found.drops(Way::In, peer(2)));
+    assert!(!found.drops(Way::Out, peer(1)), "of output nothing is said");
+    assert_eq!(found.by, "rule 7 of chain input in table ip t");
+    // What only the kernel knows drops nothing.
+    let doubtful = vec![rule([from(1), rate()], Drop), established];
+    assert_eq!(cut(doubtful, Some(80)), None);
+    // The way out has chains of its own.
+    let mut leaving = rules(true, vec![("input", Vec::new())]);
+    leaving.bases[0].hook = Hook::Output;
+    let found = leaving.cut(&eth3, own, None).expect("nobody may leave");
+    assert!(found.drops(Way::Out, peer(1)) && !found.drops(Way::In, peer(1)));
+    assert_eq!(found.by, "the policy of chain input in table ip t");
+}

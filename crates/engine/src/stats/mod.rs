@@ -31,6 +31,8 @@ macro_rules! reasons {
 reasons! {
     /// A SYN from a peer that the access lists, or the rules of netfilter, do not admit.
     Denied = "denied",
+    /// A segment of a connection that is there, which the rules of netfilter drop by now.
+    Filtered = "filtered",
     /// A segment from an address that no peer can have, one of this machine's: a SYN, or any if
     /// connections within the machine are the engine's.
     Martian = "martian",

@@ -60,7 +60,7 @@ use crate::fast::connections::{Connections, SessionId};
 use crate::fast::listeners::Listeners;
 use crate::fast::memory::{Memory, Store};
 use crate::fast::session::{EndReason, Sessions};
-use crate::netfilter::Policy;
+use crate::netfilter::{Policy, Way};
 use crate::network::{HeldFrames, Network, Paths};
 use crate::stats::{Counters, Drop};
 
@@ -341,6 +341,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let admits = |peer, own: SocketAddr| {
             config.access.admits_peer(peer, own.port()) && netfilter.admits_peer(own, peer)
         };
+        let cuts = !netfilter.cuts.is_empty();
         let count = device.receive(budget, |frame| {
             let foreign = frame.get(..6).is_some_and(|to| to != mac.0);
             let dropped = match parse(frame, *checksum) {
@@ -356,6 +357,9 @@ impl<D: Device, N: Network> Worker<D, N> {
                         counters.drop(Drop::Denied);
                         stack.note_denied(segment.dst, tcp.dst_port);
                         Err(Drop::Denied.name())
+                    } else if cuts && !opens && netfilter.drops(Way::In, own, segment.src) {
+                        counters.drop(Drop::Filtered);
+                        Err(Drop::Filtered.name())
                     } else if (opens || within) && is_martian(&segment, network.addresses()) {
                         counters.drop(Drop::Martian);
                         Err(Drop::Martian.name())
@@ -443,6 +447,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             scratch: &self.scratch,
             captures: &mut self.captures,
             narrow: &mut self.narrow,
+            netfilter: (!self.netfilter.cuts.is_empty()).then_some(&self.netfilter),
             hop_limit: self.config.tcp.hop_limit,
         };
         self.stack.poll_transmit(self.now, &mut sink, budget)

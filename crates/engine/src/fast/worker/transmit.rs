@@ -2,6 +2,7 @@
 //! session's send area and summed on the way; bursts as one large segment that something below
 //! cuts.
 
+use core::net::SocketAddr;
 use core::sync::atomic::AtomicU8;
 
 use arrayvec::ArrayVec;
@@ -16,6 +17,7 @@ use wire::segment::{Headers, Link, MAX_HEADERS_LEN, TcpChecksum};
 use crate::capture::{Captures, Direction, Frame};
 use crate::fast::connections::Connections;
 use crate::fast::memory::Memory;
+use crate::netfilter::{self, Policy};
 use crate::network::{HeldFrames, Network, NoPath, PathId, Paths, Reach};
 use crate::stats::{Counters, Drop};
 
@@ -71,6 +73,8 @@ pub(super) struct Sink<'a, D, N> {
     pub captures: &'a mut Captures,
     /// Connections whose route states the largest packet, to be told to the TCP.
     pub narrow: &'a mut Vec<(ConnId, u16)>,
+    /// Rules that drop segments of connections that are there, if any do.
+    pub netfilter: Option<&'a Policy>,
     /// What a segment starts with as its hop limit.
     pub hop_limit: u8,
 }
@@ -359,6 +363,12 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
             }
             Err(NoWay::Later) => return Err(SinkFull),
         };
+        let own = SocketAddr::new(out.src, out.tcp.src_port);
+        let filtered = |policy: &Policy| policy.drops(netfilter::Way::Out, own, out.dst);
+        if !matches!(way, Way::Here) && self.netfilter.is_some_and(filtered) {
+            self.counters.drop(Drop::Filtered);
+            return Ok(());
+        }
         let (source, destination, waits_for) = match way {
             Way::Wire(mac) => (self.network.mac(), mac, None),
             Way::Held(neighbour) => (self.network.mac(), MacAddr::default(), Some(neighbour)),

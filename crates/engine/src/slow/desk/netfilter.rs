@@ -2,6 +2,7 @@
 //! [follows](crate::netfilter); programs of cgroups and profiles of security modules, which what is
 //! offloaded does not pass, and whoever made them has to be told.
 
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
@@ -9,7 +10,7 @@ use queue_pair::control::Explanation;
 
 use super::Desk;
 use crate::exchange::Order;
-use crate::netfilter::{Access, Interface, Policy};
+use crate::netfilter::{Access, Cut, Interface, Policy, policy};
 use crate::network::canonical;
 use crate::poller::Source;
 use crate::slow::kernel::netfilter::{Followed, Watch};
@@ -19,6 +20,8 @@ use crate::slow::kernel::{cgroups, lsm};
 const SILENT: &str = "the kernel does not say which rules there are";
 /// With more listeners those that are gone are forgotten.
 const ASKED: usize = 4096;
+/// Of those that are gone so many are remembered: their connections may go on.
+const PAST: usize = 256;
 
 /// What the rules of netfilter say of what the engine has.
 #[derive(Debug, Default)]
@@ -51,6 +54,39 @@ impl Netfilter {
             }
             _ => Err(SILENT.to_owned()),
         }
+    }
+
+    /// Whose segments are dropped of connections with those of the listeners that are `asked` for. Where
+    /// the kernel does not say which rules there are, those hold that it said last.
+    fn cuts(
+        &self,
+        interface: &Interface,
+        asked: impl Fn((IpAddr, u16)) -> bool,
+        listeners: &HashMap<(IpAddr, u16), Access>,
+    ) -> HashMap<(IpAddr, u16), Cut> {
+        let mut cuts = HashMap::new();
+        let Some(followed) = &self.followed else {
+            return cuts;
+        };
+        for local in listeners.keys().copied().filter(|local| asked(*local)) {
+            let own = followed.addresses().iter();
+            for own in own.filter(|own| policy::covers(local.0, **own)) {
+                let cut = followed.rules().cut(interface, *own, Some(local.1));
+                cuts.extend(cut.map(|cut| ((*own, local.1), cut)));
+            }
+        }
+        cuts
+    }
+
+    /// The same of connections that programs have opened.
+    fn cuts_of_connections(&self, interface: &Interface) -> HashMap<(IpAddr, u16), Cut> {
+        let Some(followed) = &self.followed else {
+            return HashMap::new();
+        };
+        let own = followed.addresses().iter();
+        let cuts =
+            own.filter_map(|own| Some(((*own, 0), followed.rules().cut(interface, *own, None)?)));
+        cuts.collect()
     }
 
     fn of_connections(&self, interface: &Interface) -> Access {
@@ -138,8 +174,13 @@ impl Desk {
         let known = self.netfilter.policy.listeners.keys().copied();
         let mut asked: Vec<(IpAddr, u16)> = known.chain(new).collect();
         if asked.len() > ASKED || new.is_none() {
-            // A port of which no socket was shown lately has no listener.
-            asked.retain(|local| Some(*local) == new || self.proves_port(local.1));
+            // A port of which no socket was shown lately has no listener, but may have connections.
+            let mut past = 0;
+            asked.retain(|local| {
+                let listens = Some(*local) == new || self.proves_port(local.1);
+                past += usize::from(!listens);
+                listens || past <= PAST
+            });
         }
         let interface = Interface {
             index: self.facts.index,
@@ -154,16 +195,27 @@ impl Desk {
                 access.unwrap_or_else(|| of.of_listener(&interface, local.into())),
             )
         });
-        let listeners = listeners.collect();
+        let listeners: HashMap<_, _> = listeners.collect();
         let connections = match &of.policy.connections {
             Some(access) if new.is_some() => access.clone(),
             _ => of.of_connections(&interface),
         };
         let rules = of.followed.as_ref().map(Followed::rules);
+        let mut cuts = of.cuts(
+            &interface,
+            |local| new.is_none_or(|new| new == local),
+            &listeners,
+        );
+        if new.is_some() {
+            cuts.extend(of.policy.cuts.clone());
+        } else {
+            cuts.extend(of.cuts_of_connections(&interface));
+        }
         let policy = Policy {
             listeners,
             connections: Some(connections),
             any: rules.is_some_and(|rules| !rules.bases.is_empty()),
+            cuts,
         };
         if policy == self.netfilter.policy {
             return;
@@ -247,12 +299,20 @@ impl Desk {
                 .map(|chain| line(format!("what is offloaded does not pass {chain}")))
                 .collect();
         }
-        match &self.netfilter.policy.connections {
-            Some(Err(why)) => vec![line(format!(
+        let mut lines = Vec::new();
+        if let Some(Err(why)) = &self.netfilter.policy.connections {
+            lines.push(line(format!(
                 "connections that programs open are left to the kernel: {why}"
-            ))],
-            _ => Vec::new(),
+            )));
         }
+        let cuts = self.netfilter.policy.cuts.values();
+        let by: BTreeSet<&str> = cuts.map(|cut| &cut.by[..]).collect();
+        lines.extend(by.into_iter().map(|by| {
+            line(format!(
+                "segments of connections with some peers are dropped: {by}"
+            ))
+        }));
+        lines
     }
 }
 
@@ -272,6 +332,16 @@ fn tell(before: &Policy, now: &Policy) {
             Ok(_) if known.is_some() => tracing::info!(%local, "netfilter: open to all peers"),
             Ok(_) => {}
         }
+    }
+    for (own, cut) in &now.cuts {
+        if before.cuts.get(own) != Some(cut) {
+            let (own, by) = (SocketAddr::from(*own), &cut.by);
+            tracing::info!(%own, by, "netfilter: connections with some peers stand still");
+        }
+    }
+    for own in before.cuts.keys().filter(|own| !now.cuts.contains_key(own)) {
+        let own = SocketAddr::from(*own);
+        tracing::info!(%own, "netfilter: no connections stand still any more");
     }
     match (&before.connections, &now.connections) {
         (before, now) if before == now => {}
