@@ -25,6 +25,7 @@ use crate::config::{Changes, Config, Limits};
 pub use crate::network::Shared;
 
 use crate::fast::connections::SessionId;
+use crate::fast::memory::Reclaim;
 use crate::fast::session::{EndReason, Session, SessionCounters};
 use crate::netfilter::Policy;
 use crate::poller::{Poller, Source};
@@ -108,6 +109,8 @@ pub enum Order {
         /// How.
         shared: Option<Shared>,
     },
+    /// What was to be given back of a session's memory is, or cannot be.
+    Reclaimed(Box<Reclaim>),
 }
 
 /// What a control connection asks of the fast half.
@@ -256,6 +259,8 @@ pub enum Tale {
         /// Larger for what is asked later.
         question: u64,
     },
+    /// Memory of a session is to be given back to the machine: one is under way for each at most.
+    Reclaim(Box<Reclaim>),
     /// A listener is gone. There is one for each that an answer has told of.
     Unlistened(SocketAddr),
 }
@@ -374,6 +379,10 @@ pub struct Snapshot {
     pub paths: u64,
     /// Frames that wait for a neighbour.
     pub held_frames: u64,
+    /// Bytes that sessions hold to receive into.
+    pub receive_memory: u64,
+    /// Bytes that they hold to send from, as far as that was looked at.
+    pub send_memory: u64,
     /// Some sessions.
     pub sessions: Vec<OfSession>,
     /// Address, backlog and counts of some listeners.

@@ -32,6 +32,8 @@ pub enum Source {
     Orders,
     /// The fast half has something to tell.
     Tales,
+    /// Memory was given back to the machine, or cannot be.
+    Reclaimed,
 }
 
 impl Source {
@@ -47,6 +49,7 @@ impl Source {
             Self::Orders => (7, 0),
             Self::Tales => (8, 0),
             Self::Netfilter => (9, 0),
+            Self::Reclaimed => (10, 0),
         };
         kind << 32 | u64::from(value)
     }
@@ -64,6 +67,7 @@ impl Source {
             7 => Self::Orders,
             8 => Self::Tales,
             9 => Self::Netfilter,
+            10 => Self::Reclaimed,
             _ => return None,
         })
     }

@@ -72,6 +72,33 @@ pub fn netns_cookie(socket: impl AsFd) -> io::Result<u64> {
     socket_option(socket, SO_NETNS_COOKIE)
 }
 
+/// From now on this thread has a table of descriptors of its own, in which there is `kept` alone: it keeps
+/// nothing open, whatever becomes of it, and can use no other descriptor.
+///
+/// # Errors
+/// What the system calls said; the thread is to end then.
+pub fn leave_descriptors(kept: impl AsFd) -> io::Result<()> {
+    let kept = kept.as_fd().as_raw_fd();
+    // SAFETY: it changes nothing but the table that this thread uses from now on.
+    if unsafe { libc::unshare(libc::CLONE_FILES) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let kept = libc::c_uint::try_from(kept).map_err(io::Error::other)?;
+    let others = [
+        (0, kept.checked_sub(1)),
+        (kept + 1, Some(libc::c_uint::MAX)),
+    ];
+    for (first, last) in others {
+        let Some(last) = last else { continue };
+        // SAFETY: these are the thread's own copies, of which its caller says that it uses none; all other
+        // threads have theirs in another table.
+        if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
 /// Schedules this thread as a batch job (SCHED_BATCH): waking it never interrupts what runs on its
 /// core.
 ///

@@ -4,6 +4,7 @@ use crate::Violation;
 use crate::copy;
 use crate::memory::Memory;
 use core::sync::atomic::AtomicU8;
+use std::io;
 use std::sync::Arc;
 
 /// A bounds-checked window on payload memory. Offsets count from the beginning of the area. Clones
@@ -91,6 +92,31 @@ impl Area {
     /// The bytes are not all inside the area; nothing is copied.
     pub fn copy_out_sum(&self, offset: u64, out: &mut [u8]) -> Result<u16, Violation> {
         Ok(copy::copy_out_sum(self.slice(offset, out.len())?, out))
+    }
+
+    /// Gives the memory of `len` bytes at `offset` back to the machine; both are multiples of 4,096. What is
+    /// read there next is zeros. The kernel may have to wait for whoever else has the file of the region, for
+    /// as long as that one likes: never call this where others wait. Private memory is kept.
+    ///
+    /// # Errors
+    /// They are no whole pages of the area, or the kernel's.
+    pub fn give_back(&self, offset: u64, len: usize) -> io::Result<()> {
+        let at = self.check_io(offset, len)?;
+        self.memory.give_back(at, len)
+    }
+
+    /// How many bytes of the area take memory of the machine now, whichever side has touched them. Private
+    /// memory is taken for all touched. Looks at each page.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn resident(&self) -> io::Result<u64> {
+        self.memory.resident(self.at, self.len)
+    }
+
+    fn check_io(&self, offset: u64, len: usize) -> io::Result<usize> {
+        self.check(offset, len)
+            .ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
 
     fn check(&self, offset: u64, len: usize) -> Option<usize> {

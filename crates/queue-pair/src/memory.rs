@@ -139,6 +139,59 @@ impl Memory {
         Ok(())
     }
 
+    /// Gives the pages from `offset` on back to the machine: the next touch finds zeros there, on a page of
+    /// its own. Both are multiples of a page. Heap memory is kept.
+    ///
+    /// # Errors
+    /// The kernel's: `EINVAL` where a missing page was replaced.
+    pub(crate) fn give_back(&self, offset: usize, len: usize) -> io::Result<()> {
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        if !inside || !offset.is_multiple_of(PAGE) || !len.is_multiple_of(PAGE) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        if matches!(self.backing, Backing::Heap(_)) || len == 0 {
+            return Ok(());
+        }
+        // SAFETY: the range lies inside our own shared mapping, as was just checked. It stays mapped; its
+        // bytes become zeros, as anybody who has the file may make them at any time.
+        unsafe {
+            let at = self.base.as_ptr().add(offset).cast::<c_void>();
+            rustix::mm::madvise(at, len, Advice::LinuxRemove)
+        }?;
+        Ok(())
+    }
+
+    /// How many bytes of the pages from `offset` on are there, whoever has touched them. Both are multiples
+    /// of a page. Asks the kernel once for each 4 MiB; it waits for nobody. Heap memory is all there.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn resident(&self, offset: usize, len: usize) -> io::Result<u64> {
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        if !inside || !offset.is_multiple_of(PAGE) || !len.is_multiple_of(PAGE) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        if matches!(self.backing, Backing::Heap(_)) {
+            return Ok(len as u64);
+        }
+        let mut there = [0u8; 1024];
+        let mut pages = 0;
+        for at in (offset..offset + len).step_by(there.len() * PAGE) {
+            let piece = (offset + len - at).min(there.len() * PAGE);
+            // SAFETY: the range lies inside our own mapping, and there is a byte for each of its pages.
+            let asked = unsafe {
+                let begin = self.base.as_ptr().add(at).cast::<c_void>();
+                libc::mincore(begin, piece, there.as_mut_ptr())
+            };
+            if asked != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let answers = &there[..piece / PAGE];
+            pages += answers.iter().filter(|answer| **answer & 1 != 0).count();
+        }
+        Ok((pages * PAGE) as u64)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.len
     }

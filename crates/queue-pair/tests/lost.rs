@@ -47,6 +47,34 @@ fn pages_that_a_host_gives_back_are_zeros_and_nobody_is_hurt() {
 }
 
 #[test]
+fn what_is_given_back_is_zeros_for_both_and_takes_no_memory() {
+    let (fd, engine) = region();
+    let host = region::attach(&fd).unwrap();
+    let blocks = || rustix::fs::fstat(&fd).unwrap().st_blocks as u64 * 512;
+    let before = blocks();
+    assert_eq!(engine.receive.resident().unwrap(), 0);
+    engine.receive.copy_in(0, &[7; AREA as usize]).unwrap();
+    assert_eq!(host.receive.resident().unwrap(), AREA);
+    assert_eq!(blocks(), before + AREA);
+    engine.receive.give_back(4096, 8192).unwrap();
+    assert_eq!(engine.receive.resident().unwrap(), AREA - 8192);
+    assert_eq!(blocks(), before + AREA - 8192);
+    let mut seen = [1; 3];
+    host.receive.copy_out(4095, &mut seen).unwrap();
+    assert_eq!(seen, [7, 0, 0]);
+    // What does not consist of whole pages inside, stays.
+    for (offset, len) in [(1, 4096), (0, 4095), (AREA, 4096), (u64::MAX - 4095, 4096)] {
+        assert!(engine.receive.give_back(offset, len).is_err());
+    }
+    // It is used again, and shared as before.
+    host.receive.copy_in(4096, b"again").unwrap();
+    let mut seen = [0; 5];
+    engine.receive.copy_out(4096, &mut seen).unwrap();
+    assert_eq!(&seen, b"again");
+    assert!(!engine.is_lost());
+}
+
+#[test]
 fn a_page_that_the_kernel_does_not_give_is_zeros_and_told() {
     let (fd, engine) = region();
     let (_, other) = region();

@@ -284,6 +284,11 @@ impl Metrics {
             counters.buffers_posted,
         );
         self.counter(
+            "receive_memory_given_back",
+            "Bytes to receive into that were given back to the machine",
+            counters.memory_given_back,
+        );
+        self.counter(
             "offers_retracted",
             "Connections that a process was offered and did not accept, so that another got them",
             counters.offers_retracted,

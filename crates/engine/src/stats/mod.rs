@@ -172,6 +172,8 @@ pub struct Counters {
     pub tickets_unclaimed: u64,
     /// Buffers that programs have posted to receive into, and that were used.
     pub buffers_posted: u64,
+    /// Bytes of receive memory that were given back to the machine.
+    pub memory_given_back: u64,
     /// Connections that were offered to a process, not accepted, and offered to another.
     pub offers_retracted: u64,
     /// How long turns, and looks between them, took, with what the core was taken away for: what a
@@ -217,6 +219,7 @@ impl Default for Counters {
             tickets_claimed: 0,
             tickets_unclaimed: 0,
             buffers_posted: 0,
+            memory_given_back: 0,
             offers_retracted: 0,
             turn_times: Histogram::default(),
             wake_ups: Histogram::default(),

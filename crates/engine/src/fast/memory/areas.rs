@@ -3,10 +3,12 @@
 use core::sync::atomic::AtomicU8;
 
 use queue_pair::{Area, EngineSide};
-use tcp::{ConnId, Extent, PayloadStore};
+use tcp::{ConnId, Extent, Instant, PayloadStore};
 
 use super::budget::Budget;
 use super::pool::Pool;
+use super::reclaim::{Reclaim, Upkeep};
+use crate::exchange::SessionKey;
 use crate::fast::connections::{Conn, Connections, PoolId, SessionId};
 
 /// Bits of an address that say where in a send area; those above say whose.
@@ -19,6 +21,8 @@ pub struct Memory {
     pools: Vec<Option<Pool>>,
     /// One for each session's slot.
     send: Vec<Option<Area>>,
+    /// One for each session's slot.
+    upkeep: Vec<Upkeep>,
     budget: Budget,
 }
 
@@ -29,6 +33,7 @@ impl Memory {
         Self {
             pools: vec![Some(Pool::new(Area::private("unaccepted", bytes)))],
             send: Vec::new(),
+            upkeep: Vec::new(),
             budget: Budget::of_bytes(u64::MAX),
         }
     }
@@ -43,6 +48,11 @@ impl Memory {
         self.budget.refused()
     }
 
+    /// Whether little is left that may be touched.
+    pub fn is_short(&self) -> bool {
+        self.budget.is_short()
+    }
+
     /// The memory of a user's session comes.
     pub fn add(&mut self, session: SessionId, uid: u32, region: &EngineSide) {
         let (pool, slot) = (PoolId::of(session).index(), session.index());
@@ -51,7 +61,9 @@ impl Memory {
         }
         if self.send.len() <= slot {
             self.send.resize_with(slot + 1, || None);
+            self.upkeep.resize_with(slot + 1, Upkeep::default);
         }
+        self.upkeep[slot] = Upkeep::default();
         self.pools[pool] = Some(Pool::within(region.receive.clone(), self.budget.allow(uid)));
         self.send[slot] = Some(region.send.clone());
     }
@@ -76,6 +88,52 @@ impl Memory {
     pub fn two_pools(&mut self, a: PoolId, b: PoolId) -> Option<(&mut Pool, &mut Pool)> {
         let [a, b] = self.pools.get_disjoint_mut([a.index(), b.index()]).ok()?;
         Some((a.as_mut()?, b.as_mut()?))
+    }
+
+    /// Bytes that sessions hold to receive into, and to send from as far as that is known.
+    pub fn held(&self) -> (u64, u64) {
+        let sessions = self.pools.iter().skip(1).zip(&self.upkeep);
+        let held = sessions.filter_map(|(pool, upkeep)| {
+            let chunks = pool.as_ref()?.held();
+            Some((u64::from(chunks) * u64::from(super::CHUNK), upkeep.sent))
+        });
+        held.fold((0, 0), |(receive, send), (chunks, sent)| {
+            (receive + chunks, send + sent)
+        })
+    }
+
+    /// Whether a session, which has done so much, has memory that is to be given back or looked at.
+    pub fn is_restless(&self, session: SessionId, activity: u64) -> bool {
+        let upkeep = self.upkeep.get(session.index());
+        let pool = self.pools.get(PoolId::of(session).index());
+        let has_spare = || pool.is_some_and(|pool| pool.as_ref().is_some_and(Pool::has_spare));
+        upkeep.is_some_and(|upkeep| upkeep.is_restless(activity) || upkeep.is_free() && has_spare())
+    }
+
+    /// What of the memory of a user's session, which has done so much, is to be given back or looked at
+    /// now: in a `hurry` all that is free. Called now and then.
+    pub fn reclaim(
+        &mut self,
+        (key, uid): (SessionKey, u32),
+        activity: u64,
+        now: Instant,
+        hurry: bool,
+    ) -> Option<Reclaim> {
+        let slot = key.id.index();
+        let pool = self.pools.get_mut(PoolId::of(key.id).index())?.as_mut()?;
+        let send = self.send.get(slot)?.as_ref()?;
+        let upkeep = self.upkeep.get_mut(slot)?;
+        upkeep.begin((key, uid), (pool, send), activity, now, hurry)
+    }
+
+    /// That is done, of a session that is still there: how many bytes were given back.
+    pub fn reclaimed(&mut self, done: &Reclaim) -> u64 {
+        let id = done.session.id;
+        let pool = self.pools.get_mut(PoolId::of(id).index());
+        let (Some(Some(pool)), Some(upkeep)) = (pool, self.upkeep.get_mut(id.index())) else {
+            return 0;
+        };
+        u64::from(upkeep.end(done, pool)) * u64::from(super::CHUNK)
     }
 
     /// Chunks that are free, over all pools.

@@ -14,6 +14,9 @@ use crate::config::shares;
 /// What each pool may touch in any case, in chunks: 1 MiB.
 const FREE: u32 = (1 << 20) / CHUNK;
 
+/// The same of what a session sends from, which counts once it is held.
+const SENT_FREE: u64 = (1 << 20) / CHUNK as u64;
+
 /// Chunks that are left, and how often one was wanted and none was.
 ///
 /// The counts belong to one worker. They are atomics because its pools share them and move with it
@@ -58,6 +61,8 @@ pub struct Allowance {
     payers: Vec<Arc<Left>>,
     charged: u32,
     free: u32,
+    /// Charged for what the session holds beside the pool.
+    beside: u32,
 }
 
 impl Budget {
@@ -87,7 +92,16 @@ impl Budget {
             payers,
             charged: 0,
             free: FREE,
+            beside: 0,
         }
+    }
+
+    /// Whether little is left, to all or to some user: a sixteenth.
+    pub fn is_short(&self) -> bool {
+        let least = self.total / 16;
+        let users = self.users.values();
+        let mut left = users.chain([&self.all, &self.others]);
+        left.any(|left| left.get() < least)
     }
 
     /// How often a chunk was wanted that nobody could be charged for.
@@ -115,19 +129,47 @@ impl Allowance {
             }
             return false;
         }
-        for payer in &self.payers {
-            payer.set(payer.get() - 1);
-        }
+        self.charge(1);
         self.charged += 1;
         true
+    }
+
+    /// So many of those that were [taken](Self::take) are given back to the machine.
+    pub fn give(&mut self, chunks: u32) {
+        let charged = chunks.min(self.charged);
+        self.refund(charged);
+        self.charged -= charged;
+        self.free += chunks - charged;
+    }
+
+    /// The session holds so many bytes to send from, of which 1 MiB is free. They are there, whatever the
+    /// budget says: what it has not left is not charged, so that one user's are never more than its half.
+    pub fn sends_from(&mut self, bytes: u64) {
+        self.refund(self.beside);
+        self.beside = 0;
+        let left = self.payers.iter().map(|payer| payer.get()).min();
+        let chunks = (bytes / u64::from(CHUNK)).saturating_sub(SENT_FREE);
+        let chunks = u32::try_from(chunks).unwrap_or(u32::MAX);
+        self.beside = chunks.min(left.unwrap_or(0));
+        self.charge(self.beside);
+    }
+
+    fn charge(&self, chunks: u32) {
+        for payer in &self.payers {
+            payer.set(payer.get() - chunks);
+        }
+    }
+
+    fn refund(&self, chunks: u32) {
+        for payer in &self.payers {
+            payer.set(payer.get() + chunks);
+        }
     }
 }
 
 impl Drop for Allowance {
     fn drop(&mut self) {
-        for payer in &self.payers {
-            payer.set(payer.get() + self.charged);
-        }
+        self.refund(self.charged + self.beside);
     }
 }
 
@@ -170,6 +212,49 @@ mod tests {
 
         drop(first);
         assert_eq!(exhaust(&mut third), TOTAL / 2, "it came back");
+    }
+
+    #[test]
+    fn what_is_given_back_is_there_for_others() {
+        let mut budget = budget();
+        let mut first = budget.allow(1000);
+        let mut again = budget.allow(1000);
+        assert!(!budget.is_short());
+        assert_eq!(exhaust(&mut first), TOTAL / 2);
+        assert!(budget.is_short(), "for one user");
+        first.give(TOTAL / 16);
+        assert!(!budget.is_short());
+        assert_eq!(exhaust(&mut again), TOTAL / 16);
+        drop(again);
+        let mut again = budget.allow(1000);
+        assert_eq!(exhaust(&mut again), TOTAL / 16);
+        first.give(30);
+        assert_eq!(exhaust(&mut again), 30, "what was charged is first");
+        first.give(first.charged + FREE);
+        assert_eq!(first.left(), FREE + TOTAL / 2 - again.charged);
+        drop(first);
+        drop(again);
+        assert_eq!(budget.allow(shares::ROOT).left(), FREE + TOTAL, "no more");
+    }
+
+    #[test]
+    fn what_is_sent_from_counts_and_harms_its_user_alone() {
+        let mut budget = budget();
+        let (mut hoards, same) = (budget.allow(1000), budget.allow(1000));
+        let mut other = budget.allow(1001);
+        hoards.sends_from(SENT_FREE * u64::from(CHUNK));
+        assert_eq!(same.left(), FREE + TOTAL / 2, "1 MiB is free");
+        hoards.sends_from((SENT_FREE + 10) * u64::from(CHUNK));
+        assert_eq!(same.left(), FREE + TOTAL / 2 - 10);
+        hoards.sends_from(u64::MAX);
+        assert_eq!(same.left(), FREE);
+        assert_eq!(other.left(), FREE + TOTAL * 3 / 8);
+        assert_eq!(exhaust(&mut other), TOTAL * 3 / 8);
+        hoards.sends_from(0);
+        assert_eq!(same.left(), FREE + TOTAL / 2);
+        hoards.sends_from(u64::MAX);
+        drop(hoards);
+        assert_eq!(same.left(), FREE + TOTAL / 2);
     }
 
     #[test]

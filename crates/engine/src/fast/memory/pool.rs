@@ -8,12 +8,22 @@ use super::budget::Allowance;
 /// Bytes of a chunk.
 pub const CHUNK: u32 = RECEIVE_CHUNK;
 
+/// Free chunks that a pool keeps the memory of, so that little that comes and goes asks for none: 256 KiB,
+/// which is less than what is free of charge.
+pub const KEPT: u32 = 64;
+/// Chunks that are given back at a time.
+const AT_ONCE: u32 = 2048;
+
 /// Chunks of one area. What is given back last is taken first, while it is still in the cache.
 #[derive(Debug)]
 pub struct Pool {
     area: Area,
     /// Given back, to be taken again.
     free: Vec<u32>,
+    /// The fewest of them that there were since that was last looked at.
+    least_free: u32,
+    /// Those whose memory the machine has got back.
+    given: Vec<u32>,
     /// Chunks from here on were never taken: their memory has not been touched.
     untouched: u32,
     chunks: u32,
@@ -30,6 +40,8 @@ impl Pool {
         Self {
             area,
             free: Vec::new(),
+            least_free: 0,
+            given: Vec::new(),
             untouched: 0,
             chunks,
             allowance: None,
@@ -53,7 +65,17 @@ impl Pool {
     /// How many chunks nobody holds.
     pub fn available(&self) -> u32 {
         let allowed = self.allowance.as_ref().map_or(u32::MAX, Allowance::left);
-        self.free.len() as u32 + (self.chunks - self.untouched).min(allowed)
+        self.free.len() as u32 + self.without_memory().min(allowed)
+    }
+
+    /// How many chunks have no memory.
+    fn without_memory(&self) -> u32 {
+        self.chunks - self.held()
+    }
+
+    /// How many chunks have memory, in use or not.
+    pub fn held(&self) -> u32 {
+        self.untouched - self.given.len() as u32
     }
 
     /// How many chunks there are.
@@ -88,11 +110,15 @@ impl Pool {
             return None;
         }
         if let Some(chunk) = self.free.pop() {
+            self.least_free = self.least_free.min(self.free.len() as u32);
             return Some(chunk);
         }
-        let allowance = &mut self.allowance;
-        if self.untouched == self.chunks || !allowance.as_mut().is_none_or(Allowance::take) {
+        let none = self.given.is_empty() && self.untouched == self.chunks;
+        if none || !self.allowance.as_mut().is_none_or(Allowance::take) {
             return None;
+        }
+        if let Some(chunk) = self.given.pop() {
+            return Some(chunk);
         }
         self.untouched += 1;
         Some(self.untouched - 1)
@@ -102,6 +128,43 @@ impl Pool {
     pub fn give_back(&mut self, chunk: u32) {
         debug_assert!(chunk < self.untouched, "never taken");
         self.free.push(chunk);
+    }
+
+    /// Whether it has more free chunks than it [keeps](KEPT).
+    pub fn has_spare(&self) -> bool {
+        self.free.len() > KEPT as usize
+    }
+
+    /// Takes out chunks whose memory can go: those beyond what is [kept](KEPT) that were free all the time
+    /// since this was last asked, or, in a `hurry`, that are free now; the longest unused ones, and not too
+    /// many at a time. Nobody gets them until they [come back](Self::reclaimed).
+    pub fn take_spare(&mut self, hurry: bool) -> Vec<u32> {
+        let now = self.free.len() as u32;
+        let least = if hurry { now } else { self.least_free };
+        let spare = least.saturating_sub(KEPT).min(AT_ONCE);
+        let chunks: Vec<u32> = self.free.drain(..spare as usize).collect();
+        self.least_free = now - spare;
+        chunks
+    }
+
+    /// Chunks that were [taken out](Self::take_spare) are back. `given`: without their memory.
+    pub fn reclaimed(&mut self, chunks: &[u32], given: bool) {
+        if !given {
+            self.free.splice(..0, chunks.iter().copied());
+            return;
+        }
+        // The lowest is taken first, so that neighbours lie side by side again.
+        self.given.extend(chunks.iter().rev());
+        if let Some(allowance) = &mut self.allowance {
+            allowance.give(chunks.len() as u32);
+        }
+    }
+
+    /// The session of the pool holds so many bytes to send from.
+    pub fn sends_from(&mut self, bytes: u64) {
+        if let Some(allowance) = &mut self.allowance {
+            allowance.sends_from(bytes);
+        }
     }
 
     /// Where `chunk` begins in the area.
@@ -162,6 +225,45 @@ mod tests {
         assert_eq!((pool.take(true), pool.available()), (None, 0));
         pool.give_back(taken[0]);
         assert_eq!(pool.take(true), Some(taken[0]), "it is touched already");
+    }
+
+    #[test]
+    fn what_was_free_all_the_time_can_go_and_comes_again() {
+        let chunks = 400;
+        let mut budget = Budget::of_bytes(u64::from(1_000 * CHUNK));
+        let area = Area::private("test", chunks * CHUNK as usize);
+        let mut pool = Pool::within(area, budget.allow(1000));
+        let all = pool.available();
+        let mut taken: Vec<u32> = (0..300).filter_map(|_| pool.take(true)).collect();
+        assert_eq!((taken.len(), pool.held()), (300, 300));
+        assert!(pool.take_spare(true).is_empty(), "nothing is free");
+        for chunk in taken.drain(100..) {
+            pool.give_back(chunk);
+        }
+        assert!(pool.has_spare());
+        assert!(pool.take_spare(false).is_empty(), "it was in use until now");
+        // Of the 200 that are free, 50 are needed now and then.
+        let now_and_then: Vec<u32> = (0..50).filter_map(|_| pool.take(true)).collect();
+        for chunk in now_and_then {
+            pool.give_back(chunk);
+        }
+        let spare = pool.take_spare(false);
+        assert_eq!(spare.len() as u32, 150 - KEPT);
+        assert_eq!(pool.available(), all - 100 - spare.len() as u32);
+        pool.reclaimed(&spare, false);
+        assert_eq!((pool.available(), pool.held()), (all - 100, 300));
+        let again = pool.take_spare(true);
+        assert_eq!(again.len() as u32, 200 - KEPT);
+        assert_eq!(again[..spare.len()], spare, "the longest unused first");
+        pool.reclaimed(&again, true);
+        assert_eq!((pool.available(), pool.held()), (all - 100, 100 + KEPT));
+        assert!(!pool.has_spare());
+        // All of them can be had, each once.
+        taken.extend((0..300).map_while(|_| pool.take(true)));
+        assert_eq!(taken.len(), 400);
+        taken.sort_unstable();
+        taken.dedup();
+        assert_eq!((taken.len(), pool.held()), (400, 400));
     }
 
     #[test]

@@ -52,6 +52,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         snapshot.listeners = self.listeners.len() as u64;
         snapshot.paths = self.paths.len() as u64;
         snapshot.held_frames = self.held.len() as u64;
+        (snapshot.receive_memory, snapshot.send_memory) = self.memory.held();
         let live = self.sessions.iter().map(|(_, session)| session);
         let mut shares = Shares::of(SESSIONS);
         for session in live.filter(|session| session.ended.is_none()) {

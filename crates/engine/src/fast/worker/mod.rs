@@ -30,6 +30,7 @@ mod order;
 mod orders;
 mod placement;
 mod pressure;
+mod reclaim;
 mod reload;
 mod rota;
 mod run;
@@ -134,6 +135,8 @@ pub struct Worker<D, N> {
     starved: Vec<tcp::ConnId>,
     /// How often there was memory that may not be touched, as far as that is counted.
     memory_refused: u64,
+    /// Whose memory is seen to next.
+    reclaim_hand: u16,
     /// When this worker's time began, by the monotonic clock, in nanoseconds.
     epoch_ns: u64,
     /// Connections that were offered and of which it is not known whether they were accepted.
@@ -229,6 +232,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             narrow: Vec::new(),
             starved: Vec::new(),
             memory_refused: 0,
+            reclaim_hand: 0,
             epoch_ns: 0,
             unheard: VecDeque::with_capacity(waits::UNHEARD),
             proofs_followed: false,

@@ -138,6 +138,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.apply_access();
             }
             Order::Place { local, shared } => self.place(local, shared),
+            Order::Reclaimed(done) => self.reclaimed(&done),
         }
     }
 

@@ -233,6 +233,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 | Source::Process(_)
                 | Source::Lifeline(_)
                 | Source::Netfilter
+                | Source::Reclaimed
                 | Source::Tales => {}
             }
         }
@@ -245,6 +246,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         self.tell_opening();
         self.paths.tick(&mut self.network);
+        self.reclaim();
         if self.captures.is_on() {
             self.captures.reap();
         }

@@ -121,7 +121,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             || !self.closing.is_empty()
             || self.lent.any_used()
             || self.told_opening == Opening::NoPorts
-            || self.paths.needs_tick();
+            || self.paths.needs_tick()
+            || self.is_to_reclaim();
         let tick = (ticking || self.backed_up()).then_some(due.tick);
         let (offers, left) = (self.offers_due(), self.left_due());
         let times = [timer, tick, due.deadline, offers, left];

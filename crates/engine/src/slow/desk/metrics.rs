@@ -210,6 +210,16 @@ fn metrics(of: &Snapshot, refused: &Counters, chains: u64, rights: Option<&Right
             "Frames waiting for a neighbour",
             of.held_frames,
         ),
+        (
+            "receive_memory",
+            "Bytes that sessions hold to receive into",
+            of.receive_memory,
+        ),
+        (
+            "send_memory",
+            "Bytes that sessions hold to send from, when that was last looked at",
+            of.send_memory,
+        ),
     ] {
         metrics.gauge(name, help, value);
     }

@@ -14,6 +14,7 @@ mod metrics;
 mod netfilter;
 mod placing;
 mod rates;
+mod reclaims;
 mod reload;
 mod requests;
 mod sockets;
@@ -30,9 +31,11 @@ use rustix::time::Timespec;
 
 use crate::config::{Config, Limits, Reload};
 use crate::exchange::{ClientKey, Ended, Order, Tale, ToFast};
+use crate::fast::memory::Reclaim;
 use crate::fast::session::EndReason;
 use crate::poller::Source;
 use crate::slow::control::{Accepted, Control};
+use crate::slow::errands::Errands;
 use crate::slow::kernel::privileges::Rights;
 use crate::stats::{Counters, Drop};
 
@@ -124,6 +127,8 @@ pub struct Desk {
     netfilter: Netfilter,
     /// What the engine may do, if that is known.
     rights: Option<Rights>,
+    /// Memory that goes back to the machine.
+    reclaims: Errands<Reclaim>,
 }
 
 impl Desk {
@@ -133,6 +138,8 @@ impl Desk {
     /// It cannot be polled.
     pub fn new(facts: Facts, control: Control, fast: ToFast) -> rustix::io::Result<Self> {
         control.poller.add(fast.as_fd(), Source::Tales)?;
+        let reclaims = Errands::new()?;
+        control.poller.add(reclaims.as_fd(), Source::Reclaimed)?;
         Ok(Self {
             rates: Rates::new(facts.limits.requests_per_second),
             facts,
@@ -153,6 +160,7 @@ impl Desk {
             reread: None,
             netfilter: Netfilter::default(),
             rights: None,
+            reclaims,
         })
     }
 
@@ -176,6 +184,7 @@ impl Desk {
             let due = due
                 .chain(self.followed.due())
                 .chain(self.placing.due())
+                .chain(self.reclaims.due())
                 .min();
             let due = due.map(|due| due.saturating_duration_since(Instant::now()).max(AGAIN));
             let limit = limit.into_iter().chain(due).min();
@@ -184,6 +193,7 @@ impl Desk {
             if self.see_to(&ready).is_err() {
                 return;
             }
+            self.see_to_reclaims(Instant::now());
             self.look_at_sockets(Instant::now());
             self.place_listeners(Instant::now());
             if resumed.elapsed() >= RESUME {
@@ -204,6 +214,7 @@ impl Desk {
         self.look_at_all_sockets();
         let ready = self.control.poller.ready();
         let heard = self.see_to(&ready);
+        self.reclaim_here();
         !ready.is_empty() || heard == Ok(true)
     }
 
@@ -230,6 +241,7 @@ impl Desk {
                 Source::Netfilter => self.netfilter_changed(),
                 // Heard already; the others are the fast half's.
                 Source::Tales
+                | Source::Reclaimed
                 | Source::Bell(_)
                 | Source::Network
                 | Source::Stop
@@ -260,6 +272,7 @@ impl Desk {
                 }
                 Tale::Mixed { port, question } => self.mixed(port, question),
                 Tale::Outdated(policy) => drop(policy),
+                Tale::Reclaim(reclaim) => self.reclaims.add(*reclaim),
                 Tale::Unlistened(local) => self.listens_no_longer(local),
                 Tale::Spent(session) => {
                     let uid = session.process.uid;
