@@ -2,7 +2,7 @@
 
 use crate::scrape::Scrape;
 use ::engine::Config;
-use ::engine::config::{DeviceKind, Queues};
+use ::engine::config::{DeviceKind, Placement, Queues};
 use anyhow::{Context, Result, bail};
 use queue_pair::Profile;
 use std::os::fd::AsFd;
@@ -49,6 +49,10 @@ pub struct Args {
     /// (looks for up to a millisecond) [default: balanced]
     #[arg(long, value_name = "PROFILE")]
     profile: Option<Profile>,
+    /// Who serves new connections: engine, kernel, or adaptive (the kernel while little comes)
+    /// [default: engine]
+    #[arg(long, value_name = "PLACE")]
+    placement: Option<Placement>,
     /// Longest time to look for work before sleeping, in microseconds; 0 is never
     #[arg(long, value_name = "US")]
     spin: Option<u32>,
@@ -108,14 +112,14 @@ fn reread(args: &Args) -> Result<Config, String> {
         );
     }
     let config = configuration(args.clone()).map_err(|error| format!("{error:#}"))?;
-    find_what_it_names(&config).map_err(|error| format!("{error:#}"))?;
+    ::engine::find(&config).map_err(|error| error.to_string())?;
     Ok(config)
 }
 
 /// Says whether an engine with this configuration would find what it names.
 fn check(args: Args) -> Result<ExitCode> {
     let config = configuration(args)?;
-    find_what_it_names(&config)?;
+    ::engine::find(&config)?;
     println!(
         "ok: engine {} on {}, control socket {}",
         config.name,
@@ -123,19 +127,6 @@ fn check(args: Args) -> Result<ExitCode> {
         config.socket_path().display()
     );
     Ok(ExitCode::SUCCESS)
-}
-
-/// Whether the interface and the core are there.
-fn find_what_it_names(config: &Config) -> Result<()> {
-    netdev::Interface::find(&config.interface)
-        .with_context(|| format!("interface {}", config.interface))?;
-    if let Some(core) = config.core {
-        let there = format!("/sys/devices/system/cpu/cpu{core}");
-        if !std::path::Path::new(&there).exists() {
-            bail!("core {core} is not there: they are numbered from 0 (lscpu)");
-        }
-    }
-    Ok(())
 }
 
 /// The file's settings with the flags on top.
@@ -167,6 +158,9 @@ fn configuration(args: Args) -> Result<Config> {
     }
     if let Some(profile) = args.profile {
         config.profile = profile;
+    }
+    if let Some(placement) = args.placement {
+        config.placement = placement;
     }
     if let Some(spin) = args.spin {
         config.spin_microseconds = spin;

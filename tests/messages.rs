@@ -109,6 +109,30 @@ fn a_file_that_cannot_be_written_is_named_before_there_is_work_to_lose() {
 }
 
 #[test]
+fn what_cannot_be_done_later_is_said_at_once() {
+    // A process that nobody knows how to reload: not when memory is short.
+    let own = std::process::id().to_string();
+    says(
+        &["guard", "--max", "1G", "--pid", &own],
+        &["how this server reloads is not known", "--reload-command"],
+    );
+    // A file that is no responder's: not after the run.
+    let file = std::env::temp_dir().join(format!("outboard-no-responder-{own}"));
+    std::fs::write(&file, "{\"frames\": 1}\n").expect("a file");
+    let name = file.to_string_lossy();
+    let arguments = ["load", "http://10.77.0.1/", "-n", "1"];
+    says(
+        &[&arguments[..], &["--responder-json", &name]].concat(),
+        &[&name, "outboard respond --json"],
+    );
+    std::fs::remove_file(&file).expect("it is there");
+    says(
+        &["engine", "-i", "lo", "--placement", "nobody"],
+        &["adaptive, engine or kernel"],
+    );
+}
+
+#[test]
 fn numbers_and_addresses_that_are_none_are_told_what_they_should_be() {
     let load = ["load", "http://10.77.0.1/"];
     for (command, option) in [
@@ -213,9 +237,13 @@ fn a_configuration_is_checked_without_starting_anything() {
     );
     for (text, part) in [
         ("", "name the interface"),
-        ("interface = \"nosuch0\"\n", "interface nosuch0"),
+        (
+            "interface = \"nosuch0\"\n",
+            "nosuch0: there is no such interface",
+        ),
         ("interface = \"lo\"\n\n[tcp]\nhop_limt = 3\n", ":4: "),
         ("interface = \"lo\"\ncore = 4000\n", "core 4000"),
+        ("interface = \"lo\"\nqueues = [0, 99]\n", "queue 99"),
         ("interface = \"lo\"\nspin_microseconds = 99999\n", ":2: "),
     ] {
         let said = complaint(check(text));

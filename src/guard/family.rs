@@ -78,6 +78,14 @@ pub enum Asked {
 }
 
 impl Way {
+    /// Whether it is known how these processes of a server that runs are asked.
+    pub fn check(&self, proc: &Path, pids: &[u32]) -> Result<()> {
+        match self {
+            Self::Signal => master(proc, pids).map(drop),
+            Self::Command(_) => Ok(()),
+        }
+    }
+
     /// Asks the server of these processes to reload.
     pub fn ask(&self, proc: &Path, pids: &[u32]) -> Result<Asked> {
         match self {

@@ -133,10 +133,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
         hysteresis: args.hysteresis / 100.0,
         ahead_ns: nanos(args.ahead),
     };
+    let places = Places::here();
+    if let Subject::Running { .. } = subject {
+        // Better now than when memory is short.
+        way.check(&places.proc, &subject.processes(&places.proc, None))?;
+    }
     let interval = args.interval;
     let mut guard = Guard {
         args,
-        places: Places::here(),
+        places,
         subject,
         way,
         decider: Decider::new(rules),

@@ -67,6 +67,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(path) = &args.plot {
         crate::advice::try_to_write("--plot", path)?;
     }
+    let before = args.responder_json.as_deref();
+    let before = before.map(sides::read_before).transpose()?;
     let url = Url::parse(&args.url)?;
     let target = target::find(&url, &args)?;
     let job = Job {
@@ -74,12 +76,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
         url,
         target,
     };
-    if let Some(path) = &args.responder_json {
-        // A mistake in its name is better found now; it may still be empty.
-        std::fs::metadata(path)
-            .with_context(|| format!("the responder's counters in {}", path.display()))?;
-    }
-    let before = args.responder_json.as_deref().map(sides::read);
     if args.search {
         return search::run(&job);
     }
@@ -89,7 +85,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let sides = match (&args.responder_json, before) {
         (Some(path), Some(before)) => Some(sides::join(
             &outcome,
-            before.ok().as_ref(),
+            before.as_ref(),
             &sides::read_settled(path)?,
         )),
         _ => None,

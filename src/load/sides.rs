@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::outcome::Outcome;
@@ -77,6 +77,23 @@ pub fn read(path: &Path) -> Result<Value> {
         .rev()
         .find_map(|line| serde_json::from_str(line).ok())
         .with_context(|| format!("{}: no JSON", name()))
+}
+
+/// As [`read`], before the run; nothing of a file that is empty still.
+pub fn read_before(path: &Path) -> Result<Option<Value>> {
+    let file = std::fs::metadata(path)
+        .with_context(|| format!("the responder's counters in {}", path.display()))?;
+    if file.is_file() && file.len() == 0 {
+        return Ok(None);
+    }
+    let value = read(path)?;
+    if counter(&value, "syns").is_none() {
+        bail!(
+            "{} does not count what a responder does: name the file that `outboard respond --json` writes",
+            path.display()
+        );
+    }
+    Ok(Some(value))
 }
 
 /// As [`read`], once a file that grows by a line a second has had two more: the first may have been
@@ -259,8 +276,14 @@ mod tests {
         long += "{\"counters\": {\"syns\": 8}}\n";
         std::fs::write(&file, long).unwrap();
         assert_eq!(counter(&read(&file).unwrap(), "syns"), Some(8));
+        assert!(read_before(&file).unwrap().is_some());
+        std::fs::write(&file, "{\"counters\": {\"frames\": 8}}\n").unwrap();
+        let error = read_before(&file).unwrap_err().to_string();
+        assert!(error.contains("outboard respond --json"), "{error}");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(read_before(&file).unwrap(), None);
         std::fs::write(&file, "nothing").unwrap();
-        assert!(read(&file).is_err());
+        assert!(read(&file).is_err() && read_before(&file).is_err());
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -35,4 +35,4 @@ pub mod stats;
 
 pub use config::{Config, ConfigError};
 pub use fast::worker::Worker;
-pub use start::{StartError, run};
+pub use start::{StartError, find, run};

@@ -5,7 +5,7 @@ mod table;
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
 use netdev::steering::Steering;
@@ -147,13 +147,8 @@ pub fn run(
     reread: Reload,
     ready: impl FnOnce(),
 ) -> Result<(), StartError> {
-    config.check()?;
     check_kernel(&rustix::system::uname().release().to_string_lossy())?;
-    let named = |error| StartError::Interface {
-        interface: config.interface.clone(),
-        error,
-    };
-    let interface = Interface::find(&config.interface).map_err(named)?;
+    let interface = find(&config)?;
     check_netfilter(&config)?;
     let everywhere = sched_getaffinity(None).map_err(step("ask for the cores"))?;
     pin(&config)?;
@@ -297,6 +292,38 @@ fn check_netfilter(config: &Config) -> Result<(), StartError> {
     let rules = rules.join("; ");
     tracing::warn!(rules, "steered packets are not seen by these rules");
     Ok(())
+}
+
+/// The interface of a configuration that is right, if there is all that it names.
+///
+/// # Errors
+/// What is wrong with it, or what is not there.
+pub fn find(config: &Config) -> Result<Interface, StartError> {
+    config.check()?;
+    let named = |error| StartError::Interface {
+        interface: config.interface.clone(),
+        error,
+    };
+    let interface = Interface::find(&config.interface).map_err(named)?;
+    let there = interface.receive_queues;
+    let missing = config
+        .queues
+        .of(there)
+        .into_iter()
+        .find(|queue| *queue >= there);
+    if let Some(queue) = missing {
+        return Err(StartError::Device(xdp::OpenError::NoSuchQueue {
+            interface: interface.name,
+            queue,
+            queues: there,
+        }));
+    }
+    if let Some(core) = config.core
+        && !Path::new(&format!("/sys/devices/system/cpu/cpu{core}")).exists()
+    {
+        return Err(StartError::NoSuchCore(core));
+    }
+    Ok(interface)
 }
 
 fn pin(config: &Config) -> Result<(), StartError> {

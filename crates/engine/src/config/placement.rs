@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,16 @@ impl Placement {
     }
 }
 
+impl FromStr for Placement {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Adaptive, Self::Engine, Self::Kernel];
+        let meant = all.into_iter().find(|placement| placement.name() == text);
+        meant.ok_or_else(|| "write adaptive, engine or kernel".to_owned())
+    }
+}
+
 /// What was said of all listeners, and of single ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Placements {
@@ -50,6 +61,15 @@ impl Placements {
 #[cfg(test)]
 mod tests {
     use crate::config::{Config, Placement};
+
+    #[test]
+    fn a_placement_is_read_as_it_is_written() {
+        for placement in [Placement::Adaptive, Placement::Engine, Placement::Kernel] {
+            assert_eq!(placement.name().parse(), Ok(placement));
+        }
+        let error = "nobody".parse::<Placement>().expect_err("none");
+        assert_eq!(error, "write adaptive, engine or kernel");
+    }
 
     #[test]
     fn what_is_said_of_a_listener_goes_before_what_is_said_of_all() {

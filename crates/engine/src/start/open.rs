@@ -59,14 +59,6 @@ pub(super) fn open_device(
     steering: &mut Steering,
 ) -> Result<XdpDevice, StartError> {
     let there = interface.receive_queues;
-    let missing = queues.iter().find(|queue| **queue >= there);
-    if let Some(&queue) = missing {
-        return Err(StartError::Device(xdp::OpenError::NoSuchQueue {
-            interface: interface.name.clone(),
-            queue,
-            queues: there,
-        }));
-    }
     let count = queues.len() as u32;
     let share = config.receive_frames / count.max(1);
     let mut device = XdpDevice::open(
