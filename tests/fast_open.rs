@@ -1,5 +1,5 @@
 //! TCP Fast Open: an unmodified nginx that asks for it, and a client of the kernel's that sends its request
-//! with the SYN.
+//! with the SYN; and programs that connect, on the engine and on the kernel.
 #![forbid(unsafe_code)]
 
 use lab::outboard::{Outboard, total};
@@ -77,5 +77,225 @@ fn a_request_comes_with_the_syn_where_engine_and_program_want_it() {
         assert_eq!(cookies, f64::from(expected > 0.0), "{setting} {listen}");
         let refused = total(&counters, "tcp_fast_opens_refused");
         assert_eq!(refused, 0.0, "{setting} {listen}");
+    }
+}
+
+/// Answers each line with its length; says in how many connections data came with the SYN.
+const SERVER: &str = r#"
+import socket, sys
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listener.setsockopt(socket.IPPROTO_TCP, 23, 16)
+listener.bind((sys.argv[1], 7000))
+listener.listen(8)
+while True:
+    peer, _ = listener.accept()
+    peer.settimeout(60)
+    try:
+        data = b""
+        while not data.endswith(b"\n"):
+            more = peer.recv(100000)
+            if not more:
+                break
+            data += more
+        peer.sendall(b"%d" % len(data))
+    except OSError:
+        pass
+    peer.close()
+"#;
+
+/// Connects in every way that has to do with Fast Open, and says what became of each call.
+const CLIENT: &str = r#"
+import errno, os, select, socket, sys
+FASTOPEN, CONNECT = 0x20000000, 30
+server, closed = (sys.argv[1], 7000), (sys.argv[1], 7001)
+
+def say(what, call):
+    try:
+        result = call()
+    except BlockingIOError as error:
+        result = errno.errorcode[error.errno]
+    except OSError as error:
+        result = errno.errorcode[error.errno]
+    print(what, result, flush=True)
+    return result
+
+def new(blocking=True, deferred=False):
+    it = socket.socket()
+    it.settimeout(None)
+    it.setblocking(blocking)
+    if deferred:
+        say("set", lambda: it.setsockopt(socket.IPPROTO_TCP, CONNECT, 1))
+    return it
+
+def ready(it, timeout=20000):
+    poll = select.poll()
+    poll.register(it, select.POLLOUT)
+    return [events for _, events in poll.poll(timeout)]
+
+def end(it, rest=b""):
+    it.setblocking(True)
+    it.settimeout(60)
+    if rest:
+        say("rest", lambda: it.sendall(rest))
+    say("answer", lambda: it.recv(100))
+    it.close()
+
+big = b"x" * 99999 + b"\n"
+for round in ["first", "second"]:
+    print("-", round)
+    it = new(blocking=False)
+    # With a cookie so many bytes as there is room for, without one none.
+    sent = say("send at once", lambda: it.sendto(big, FASTOPEN, server))
+    print("writable", ready(it))
+    end(it, big[sent:] if isinstance(sent, int) else big)
+
+it = new()
+say("send", lambda: it.sendto(b"hello\n", FASTOPEN, server))
+say("again", lambda: it.sendto(b"hello\n", FASTOPEN, server))
+say("option", lambda: it.setsockopt(socket.IPPROTO_TCP, CONNECT, 1))
+end(it)
+
+it = new()
+say("sendmsg", lambda: it.sendmsg([b"hel", b"lo\n"], [], FASTOPEN, server))
+end(it)
+
+it = new()
+say("nothing", lambda: it.sendto(b"", FASTOPEN, server))
+end(it, b"a line\n")
+
+it = new()
+say("refused", lambda: it.sendto(b"hello\n", FASTOPEN, closed))
+it.close()
+
+it = new()
+say("nobody", lambda: it.send(b"hello\n", FASTOPEN))
+it.close()
+
+it = new(deferred=True)
+say("connect", lambda: it.connect(server))
+say("write", lambda: it.send(b"y" * 4999 + b"\n"))
+end(it)
+
+it = new(blocking=False, deferred=True)
+code = say("connect at once", lambda: it.connect_ex(server))
+if code == 0:
+    print("writable before", ready(it, 0))
+    say("connect again", lambda: errno.errorcode[it.connect_ex(server)])
+    say("peer", it.getpeername)
+    say("read", lambda: it.recv(10))
+else:
+    ready(it)
+sent = say("write at once", lambda: it.send(b"z" * 9 + b"\n"))
+print("writable", ready(it))
+say("peer", lambda: it.getpeername() == server)
+end(it)
+
+it = new(deferred=True)
+code = say("connect to nobody", lambda: it.connect(closed))
+if code is None:
+    say("write to nobody", lambda: it.send(b"hello\n"))
+it.close()
+
+it = new(deferred=True)
+say("connect and fork", lambda: it.connect(server))
+child = os.fork()
+if child == 0:
+    it.send(b"of the child\n")
+    os._exit(0)
+say("child", lambda: os.waitpid(child, 0)[1])
+end(it)
+
+it = new(deferred=True)
+say("connect in vain", lambda: it.connect(server))
+it.close()
+"#;
+
+/// What a client says, on the engine or on the kernel, and how many connections of it the server has got with
+/// data in their SYN.
+fn client(world: &World, outboard: Option<&Outboard>) -> (String, u64) {
+    let program = match outboard {
+        Some(outboard) => outboard.on_engine(world, "python3"),
+        None => world.program(Side::Server, "python3"),
+    };
+    let before = with_data(world);
+    let address = Side::Client.ipv4().to_string();
+    let said = program
+        .args(["-c", CLIENT, &address])
+        .output()
+        .expect("a client");
+    (said, with_data(world) - before)
+}
+
+/// Connections that the kernel on the other side has got with data in their SYN.
+fn with_data(world: &World) -> u64 {
+    let netstat = world
+        .program(Side::Client, "cat")
+        .arg("/proc/net/netstat")
+        .output()
+        .expect("netstat");
+    let mut rows = netstat.lines().filter(|line| line.starts_with("TcpExt:"));
+    let names = rows.next().expect("names").split_whitespace();
+    let values = rows.next().expect("values").split_whitespace();
+    let mut both = names.zip(values);
+    let found = both.find(|(name, _)| *name == "TCPFastOpenPassive");
+    found.expect("a counter").1.parse().expect("a number")
+}
+
+#[test]
+fn a_program_that_connects_with_data_finds_what_it_finds_on_the_kernel() {
+    let test = "a_program_that_connects_with_data_finds_what_it_finds_on_the_kernel";
+    if lab::skip_without(test, &["python3"]) {
+        return;
+    }
+    // A SYN of no bytes brings no cookie on the engine, as it does on the kernel.
+    for (setting, of_server, of_client, connections) in [
+        ("both", "3", "1", [6, 7]),
+        ("connect", "3", "1", [6, 7]),
+        // No cookies there, or not asked for here: the ordinary handshake.
+        ("connect", "1", "1", [0, 0]),
+        ("accept", "3", "1", [0, 0]),
+        // The program asks for nothing that the kernel would not do.
+        ("connect", "3", "0", [0, 0]),
+    ] {
+        let case = format!("{setting} {of_server} {of_client}");
+        let world = World::new().expect("a private network");
+        let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+        let gives = |value| world.sysctl(Side::Client, "net.ipv4.tcp_fastopen", value);
+        gives(of_server).expect("a sysctl");
+        world
+            .sysctl(Side::Server, "net.ipv4.tcp_fastopen", of_client)
+            .expect("a sysctl");
+        let mut server = world
+            .program(Side::Client, "python3")
+            .args(["-c", SERVER, &Side::Client.ipv4().to_string()])
+            .log(world.scratch().join("server.log"))
+            .start()
+            .expect("a server");
+        let listens = || {
+            let address = std::net::SocketAddr::new(Side::Client.ipv4().into(), 7000);
+            let connected = world.on(Side::Client, || Ok(std::net::TcpStream::connect(address)?));
+            connected.is_ok()
+        };
+        server.wait_until(STARTING, listens).expect("it listens");
+        if setting == "accept" {
+            // What the kernel finds without cookies.
+            gives("1").expect("a sysctl");
+        }
+        let (on_kernel, with_kernel) = client(&world, None);
+        gives(of_server).expect("a sysctl");
+        let settings = format!("[tcp]\nfast_open = \"{setting}\"\n");
+        let _engine = outboard
+            .start_engine_with(&world, &settings)
+            .expect("the engine starts");
+        let (on_engine, with_engine) = client(&world, Some(&outboard));
+        assert_eq!(on_engine, on_kernel, "{case}");
+        assert_eq!(
+            [with_engine, with_kernel],
+            connections,
+            "{case}: {on_engine}"
+        );
+        let counters = outboard.stats().expect("counters");
+        assert!(total(&counters, "tcp_active_opens") >= 4.0, "{case}");
     }
 }

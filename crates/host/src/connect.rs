@@ -20,6 +20,9 @@ use crate::send_pool::Class;
 use crate::session::SessionCore;
 use crate::socket::{Options, Socket, SocketCore};
 
+/// The first version of the protocol in which an engine can be asked for Fast Open.
+const FAST_OPEN_SINCE: u32 = 7;
+
 /// What to set on a connection before it is opened.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
@@ -30,6 +33,9 @@ pub struct ConnectOptions {
     pub bound: Option<Arc<OwnedFd>>,
     /// The index of the interface by which it must leave (`SO_BINDTOIFINDEX`), 0 for any.
     pub interface: u32,
+    /// Its SYN may wait for the first data, and carry it (TCP Fast Open): where the engine is set to it and
+    /// knows a cookie of the other end. [`Socket::await_syn`] says whether it does.
+    pub fast_open: bool,
     options: Options,
 }
 
@@ -144,6 +150,7 @@ pub(crate) fn connect(
         }
     }
     options.options.fill(&mut block);
+    block.fast_open = options.fast_open && attachment.speaks(FAST_OPEN_SINCE);
     let place = lock(&attachment.pool)
         .take(Class::Small)
         .ok_or(Errno::NOBUFS)?;
@@ -156,6 +163,7 @@ pub(crate) fn connect(
         remote,
         options.options,
         (&attachment, place.addr),
+        block.fast_open,
     );
     let token = attachment.know_connecting(Arc::clone(&core));
     attachment.post_surely(Submission::Connect {

@@ -185,6 +185,11 @@ fn nonsense_from_the_engine_never_breaks_the_program() {
                     grant: random(9) as u16,
                     local,
                 },
+                4 if random(3) == 0 => Completion::Syn {
+                    token: random(3),
+                    conn,
+                    room: random(2000) as u16,
+                },
                 4 => Completion::OpenFailed {
                     token: random(3),
                     errno: random(200) as u16,

@@ -158,10 +158,15 @@ fn say(random: &mut Random, conn: ConnRef, places: &[u64]) -> Completion {
             peer_closed,
         },
         22 => Completion::SendBuffer { conn, bytes: len },
-        _ => match random.below(4) {
+        _ => match random.below(5) {
             0 => Completion::Released { conn },
             1 => Completion::Failed { conn, errno: 104 },
             2 => Completion::Shut { conn },
+            3 => Completion::Syn {
+                token: acked,
+                conn,
+                room: len as u16,
+            },
             _ => Completion::NotGranted { conn, errno: 11 },
         },
     }

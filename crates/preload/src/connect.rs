@@ -14,7 +14,7 @@ use crate::listener::duplicate;
 use crate::stream::{Settings, Stream, inherited, kernel_name, kernel_value, read_address};
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
-use crate::{epoll, report, session, signals, start, stdio};
+use crate::{epoll, fast_open, report, session, signals, start, stdio};
 
 /// The reason that `host` gives for connections within this machine.
 const LOCAL: &str = "the address is of this machine";
@@ -39,12 +39,18 @@ pub unsafe fn connect(
     // SAFETY: as the caller promises.
     let remote = unsafe { read_address(address, length) }?;
     let session = session::begin()?;
-    match begin(fd, tcp, session, remote) {
+    let fast_open = tcp.has_options() && fast_open::is_wanted(fd);
+    match begin(fd, tcp, session, remote, fast_open) {
         Ok(true) => {}
         Ok(false) => return None,
         Err(error) => return Some(Err(error)),
     }
     Some(match tcp.stream() {
+        // The first write opens it.
+        Some(stream) if fast_open && stream.socket.await_syn(fast_open::ANSWER_WITHIN) => {
+            stream.opening.store(false, Ordering::Relaxed);
+            Ok(0)
+        }
         Some(_) if tcp.is_nonblocking() => Err(Errno::INPROGRESS),
         Some(stream) => wait_until_open(stream),
         None => Err(Errno::INVAL),
@@ -52,13 +58,22 @@ pub unsafe fn connect(
 }
 
 /// Has the engine begin to open a connection. False: it is the kernel's to connect.
-fn begin(fd: c_int, tcp: &Tcp, session: &Session, remote: SocketAddr) -> Result<bool, Errno> {
+///
+/// `fast_open`: its SYN may wait for data.
+pub fn begin(
+    fd: c_int,
+    tcp: &Tcp,
+    session: &Session,
+    remote: SocketAddr,
+    fast_open: bool,
+) -> Result<bool, Errno> {
     if let Some(reason) = tcp.only_kernel(fd) {
         return leave_to_kernel(fd, tcp, reason);
     }
     // An IPv6 socket reaches IPv4 by mapped addresses.
     let remote = canonical(remote);
     let mut options = ConnectOptions::default();
+    options.fast_open = fast_open;
     options.local = kernel_name(fd)
         .filter(|local| local.port() != 0 || !local.ip().is_unspecified())
         .map(|local| as_family_of(remote, canonical(local)));
@@ -92,6 +107,7 @@ fn begin(fd: c_int, tcp: &Tcp, session: &Session, remote: SocketAddr) -> Result<
             stream.take_timeouts(settings.receive_timeout, settings.send_timeout);
             stream.set_zerocopy(settings.zerocopy);
             stream.is_engines.store(false, Ordering::Relaxed);
+            stream.fast_open.store(fast_open, Ordering::Relaxed);
             tcp.specials.tell();
             tcp.become_stream(stream);
             epoll::move_watches(tcp);
@@ -134,7 +150,7 @@ fn as_family_of(remote: SocketAddr, local: SocketAddr) -> SocketAddr {
     }
 }
 
-fn wait_until_open(stream: &Stream) -> Result<usize, Errno> {
+pub fn wait_until_open(stream: &Stream) -> Result<usize, Errno> {
     let deadline = Patience::socket_timeout(stream.send_timeout()).begin();
     loop {
         match stream.socket.wait(Readiness::OUT, deadline.time_left()) {
@@ -159,6 +175,9 @@ fn again(tcp: &Tcp, stream: &Stream) -> Result<usize, Errno> {
         } else {
             Err(Errno::ISCONN)
         };
+    }
+    if stream.socket.holds_syn() {
+        return Err(Errno::ISCONN);
     }
     if let Some(error) = stream.socket.take_error() {
         return Err(error);

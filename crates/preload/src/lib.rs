@@ -27,6 +27,7 @@ mod enter;
 mod epoll;
 mod exec;
 mod exports;
+mod fast_open;
 mod fork;
 mod inside;
 mod io_uring;

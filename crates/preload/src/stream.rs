@@ -40,6 +40,8 @@ pub struct Stream {
     pub socket: Socket,
     /// connect has begun it without waiting, and has not been asked since what came of it.
     pub opening: AtomicBool,
+    /// Its SYN was to wait for data, and nothing has been written yet.
+    pub fast_open: AtomicBool,
     /// SO_RCVTIMEO in nanoseconds, 0 for none.
     receive_timeout: AtomicU64,
     /// SO_SNDTIMEO likewise.
@@ -58,6 +60,7 @@ impl Stream {
         Self {
             socket,
             opening: AtomicBool::new(false),
+            fast_open: AtomicBool::new(false),
             receive_timeout: AtomicU64::new(0),
             send_timeout: AtomicU64::new(0),
             kept: options::Kept::default(),
@@ -180,7 +183,7 @@ impl StreamRef {
     }
 
     /// Whether a call with these flags returns at once.
-    fn returns_at_once(&self, flags: c_int) -> bool {
+    pub fn returns_at_once(&self, flags: c_int) -> bool {
         flags & libc::MSG_DONTWAIT != 0 || self.0.tcp().is_some_and(|tcp| tcp.is_nonblocking())
     }
 

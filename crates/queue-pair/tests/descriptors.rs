@@ -149,6 +149,11 @@ fn completion() -> impl Strategy<Value = Completion> {
                 local,
             }
         }),
+        (conn(), any::<(u64, u16)>()).prop_map(|(conn, (token, room))| Completion::Syn {
+            token,
+            conn,
+            room
+        }),
         any::<(u64, u16)>().prop_map(|(token, errno)| Completion::OpenFailed { token, errno }),
     ]
 }
@@ -223,11 +228,12 @@ proptest! {
         max_segment in any::<u16>(),
         traffic_class in any::<u8>(),
         user_timeout in any::<u32>(),
+        fast_open in any::<bool>(),
         at in 0..64usize,
         bit in 0..8u32,
     ) {
         let block = ConnectBlock {
-            remote, local, receive_buffer, max_segment, traffic_class, user_timeout,
+            remote, local, receive_buffer, max_segment, traffic_class, user_timeout, fast_open,
         };
         let mut bytes = block.encode();
         prop_assert_eq!(ConnectBlock::decode(&bytes), Ok(block));

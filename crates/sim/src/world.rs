@@ -267,7 +267,7 @@ impl World {
                 socket.submitted += u64::from(extent.len);
                 socket.plan.send = socket.plan.send.max(socket.submitted);
             }
-            Request::Consumed(_) | Request::SetOption(_) => {}
+            Request::Consumed(_) | Request::SetOption(_) | Request::Open => {}
         }
         Ok(())
     }

@@ -215,6 +215,10 @@ pub struct ConnOptions {
     /// (TCP_FASTOPEN). Its owner then accepts connections before their handshake, and may see one twice
     /// (RFC 7413 §2.1).
     pub fast_open: u32,
+    /// Of a connection to be opened with [`fast_open`](Self::fast_open): where a cookie is known its SYN waits
+    /// for the first data, and leaves with that (TCP_FASTOPEN_CONNECT).
+    /// [`Stack::syn_room`](crate::Stack::syn_room) says whether it does.
+    pub hold_syn: bool,
 }
 
 impl Default for ConnOptions {
@@ -230,6 +234,7 @@ impl Default for ConnOptions {
             user_timeout: None,
             fin_wait_2_timeout: Duration::from_secs(60),
             fast_open: 0,
+            hold_syn: false,
         }
     }
 }

@@ -29,6 +29,8 @@ pub enum Request {
     /// The owner has consumed this many bytes of the peer's stream, in total. Opens the window.
     /// Never moves back; more than was received is refused.
     Consumed(u64),
+    /// A SYN that [waits for data](crate::ConnOptions::hold_syn) waits no longer.
+    Open,
     /// No more will be sent: FIN after what is pending (SHUT_WR).
     ShutdownWrite,
     /// Orphan the connection. FIN after what is pending, or RST at once if received data was not

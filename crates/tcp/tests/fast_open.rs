@@ -245,6 +245,77 @@ fn client(bytes: u32) -> (Bench, FastOpenCookie) {
     (b, cookie)
 }
 
+/// A client that has a cookie, and whose next SYN waits for data.
+fn held() -> (Bench, FastOpenCookie) {
+    let (mut b, cookie) = client(10);
+    b.expect("S 0:10");
+    b.inject(seg(0, 0).ack(11).flags(RST));
+    b.request(Request::Close);
+    b.iss = None;
+    b.connect(ConnOptions {
+        hold_syn: true,
+        ..options(1)
+    });
+    b.advance(secs(3600));
+    b.quiet();
+    b.stack.audit().unwrap();
+    (b, cookie)
+}
+
+fn syn_room(b: &mut Bench) -> u16 {
+    b.stack.syn_room(b.now, b.conn.unwrap())
+}
+
+#[test]
+fn a_syn_waits_for_data_where_there_is_a_cookie() {
+    let (mut b, cookie) = held();
+    // The server's MSS, less all that options could take.
+    assert_eq!(syn_room(&mut b), 960);
+    b.send(960);
+    assert_eq!(syn_room(&mut b), 0);
+    let syn = b.expect("S 0:960");
+    assert_eq!(syn.options.fast_open, Some(cookie));
+    b.inject(seg(0, 0).flags(SYN).ack(961).mss(1000));
+    assert_eq!((b.update.connected, b.update.acked), (true, 960));
+    // Who has no cookie, or may not use it, does not wait.
+    for config in [config(), plain()] {
+        let mut b = Bench::new(config);
+        b.connect(ConnOptions {
+            hold_syn: true,
+            ..options(1)
+        });
+        assert_eq!(syn_room(&mut b), 0);
+        b.turn();
+        b.expect("S 0:0");
+    }
+}
+
+#[test]
+fn a_syn_that_waits_leaves_when_no_data_will_come_first() {
+    for request in [Request::Open, Request::ShutdownWrite] {
+        let (mut b, cookie) = held();
+        b.request(request);
+        b.turn();
+        assert_eq!(b.expect("S 0:0").options.fast_open, Some(cookie));
+        b.stack.audit().unwrap();
+        b.advance(ms(1100));
+        b.expect("S 0:0");
+    }
+    // Another stack does not wait.
+    let (mut b, _) = held();
+    let value = b.stack.export(b.now, b.conn.unwrap()).unwrap();
+    b.stack = Stack::new(config(), [1; 32]);
+    b.conn = Some(b.stack.import(b.now, &value).unwrap());
+    b.turn();
+    b.expect("S 0:0");
+    // Who closes instead has never been there.
+    let (mut b, _) = held();
+    b.request(Request::Close);
+    b.advance(secs(10));
+    b.quiet();
+    assert_eq!(b.stack.connection_count(), 0);
+}
+
 //~ RFC 7413 §4.2.1, §4.2.2
 #[test]
 fn a_cookie_lets_data_go_with_the_syn() {

@@ -59,6 +59,22 @@ pub enum FastOpen {
     Off,
     /// Those of clients, to listeners whose program has asked for it (`TCP_FASTOPEN`).
     Accept,
+    /// Our own, of programs that ask for it (`TCP_FASTOPEN_CONNECT`, `MSG_FASTOPEN`).
+    Connect,
+    /// Both.
+    Both,
+}
+
+impl FastOpen {
+    /// Whether SYNs of clients may carry data.
+    pub fn accepts(self) -> bool {
+        matches!(self, Self::Accept | Self::Both)
+    }
+
+    /// Whether our own may.
+    pub fn connects(self) -> bool {
+        matches!(self, Self::Connect | Self::Both)
+    }
 }
 
 /// Explicit congestion notification (RFC 3168), as Linux's `tcp_ecn`.

@@ -53,6 +53,8 @@ pub struct Flags {
     pub tell_accepted: bool,
     /// The owner does not know yet that what it asked for is open.
     pub tell_opened: bool,
+    /// Its process has known its name since before it was open.
+    pub named: bool,
     /// The owner has made its first submission: it took it from its accept queue.
     pub taken: bool,
     /// The handshake is complete.

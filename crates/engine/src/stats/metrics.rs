@@ -359,6 +359,11 @@ impl Metrics {
             c.fast_opens_in,
         );
         self.counter(
+            "tcp_fast_opens_sent",
+            "SYNs sent with data (RFC 7413)",
+            c.fast_opens_out,
+        );
+        self.counter(
             "tcp_fast_open_cookies",
             "Cookies given to clients for Fast Open",
             c.fast_open_cookies,

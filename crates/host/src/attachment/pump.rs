@@ -223,8 +223,12 @@ impl Attachment {
                 grant,
                 local,
             } => {
-                if pump.connections.get(conn).is_some() {
-                    // It was known before the fork that made this process.
+                let grant = (grant != Completion::NO_GRANT).then_some(grant);
+                if let Some(socket) = pump.connections.get(conn) {
+                    // It was known before: to the parent of this process, or because its SYN waited.
+                    if socket.is_opening() {
+                        Arc::clone(socket).opened(self, conn, grant, local);
+                    }
                     return Ok(());
                 }
                 let Some(socket) = pump.connecting.remove(&token) else {
@@ -236,8 +240,19 @@ impl Attachment {
                     return Ok(());
                 };
                 self.admit(pump, conn, Arc::clone(&socket))?;
-                let grant = (grant != Completion::NO_GRANT).then_some(grant);
                 socket.opened(self, conn, grant, local);
+                Ok(())
+            }
+            Completion::Syn { token, conn, room } => {
+                if room == 0 {
+                    if let Some(socket) = pump.connecting.get(&token) {
+                        socket.syn_leaves();
+                    }
+                } else if let Some(socket) = pump.connecting.remove(&token) {
+                    // From now on it is known by its name.
+                    self.admit(pump, conn, Arc::clone(&socket))?;
+                    socket.syn_waits(self, conn, room);
+                }
                 Ok(())
             }
             Completion::OpenFailed { token, errno } => {

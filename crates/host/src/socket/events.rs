@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard};
 use queue_pair::{ConnRef, Submission, Violation};
 use rustix::io::Errno;
 
-use super::{Link, Phase, SocketCore, State};
+use super::{Link, Phase, SocketCore, State, Syn};
 use crate::attachment::Attachment;
 use crate::lock::lock;
 use crate::readiness::Readiness;
@@ -116,6 +116,9 @@ impl SocketCore {
             lock(&attachment.pool).give_back(block);
         }
         state.phase = Phase::Open;
+        state.syn = Syn::Ordinary;
+        // What was asked of it under that name the engine knows.
+        let named = state.link.is_some();
         state.local = local;
         state.grant = grant;
         state.link = Some(Link {
@@ -123,12 +126,14 @@ impl SocketCore {
             conn,
         });
         if state.closed {
-            let at = state.posting_time();
-            attachment.post_surely(Submission::Close {
-                conn,
-                abort: true,
-                at,
-            });
+            if !named {
+                let at = state.posting_time();
+                attachment.post_surely(Submission::Close {
+                    conn,
+                    abort: true,
+                    at,
+                });
+            }
             return;
         }
         for (option, value) in state.options.chosen() {
@@ -138,7 +143,7 @@ impl SocketCore {
                 value,
             });
         }
-        if state.write_shut {
+        if state.write_shut && !named {
             let at = state.posting_time();
             attachment.post_surely(Submission::Shutdown { conn, at });
         }

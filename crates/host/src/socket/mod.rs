@@ -6,6 +6,7 @@
 //!
 //! - `receive`: reading, and telling the engine how far it has been read
 //! - `send`: writing into the send area
+//! - `syn`: data that leaves with the SYN
 //! - `place`: memory that the program fills, or has registered, and sends from without a copy
 //! - `view`: reading where the engine has placed it
 //! - `post`: having the engine place it where the program wants it
@@ -23,6 +24,7 @@ mod post;
 mod receive;
 mod send;
 mod sharing;
+mod syn;
 mod travel;
 mod view;
 
@@ -49,6 +51,7 @@ use crate::session::SessionCore;
 pub use end::Shutdown;
 pub use place::{Registered, Room};
 use sharing::Elsewhere;
+use syn::Syn;
 use travel::Passed;
 
 pub use options::DEFAULT_SEND_BUFFER;
@@ -94,7 +97,7 @@ struct Link {
 
 struct State {
     phase: Phase,
-    /// `None` until the connection is open.
+    /// `None` until the connection is open, or its SYN waits for data.
     link: Option<Link>,
     receive: ReceiveQueue,
     send: SendQueue,
@@ -138,6 +141,7 @@ struct State {
     peer: SocketAddr,
     /// The block of the send area in which the engine reads whom to connect to.
     connect_block: Option<u64>,
+    syn: Syn,
 }
 
 impl State {
@@ -175,6 +179,7 @@ impl State {
             local,
             peer,
             connect_block: None,
+            syn: Syn::Ordinary,
         }
     }
 
@@ -199,6 +204,9 @@ impl State {
             ready |= Readiness::ACKED;
         }
         if self.phase == Phase::Connecting {
+            if matches!(self.syn, Syn::Waits(_)) {
+                ready |= Readiness::OUT | Readiness::WRNORM;
+            }
             return ready;
         }
         // What is lent has been read, as far as waiting goes.
@@ -289,10 +297,14 @@ impl SocketCore {
         peer: SocketAddr,
         options: Options,
         (attachment, connect_block): (&Attachment, u64),
+        fast_open: bool,
     ) -> Arc<Self> {
         let mut state = State::new(Phase::Connecting, local, peer);
         state.options = options;
         state.connect_block = Some(connect_block);
+        if fast_open {
+            state.syn = Syn::Asked;
+        }
         state.alone_since = attachment.forks();
         Self::new(session, state)
     }

@@ -12,7 +12,7 @@ use queue_pair::Submission;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 
-use super::{Link, Phase, Socket, SocketCore, State};
+use super::{Link, Phase, Socket, SocketCore, State, Syn};
 use crate::lock::lock;
 
 impl State {
@@ -52,7 +52,10 @@ impl State {
         }
         match self.phase {
             _ if self.write_shut => Err(Errno::PIPE),
-            Phase::Connecting => Err(Errno::AGAIN),
+            Phase::Connecting => match self.syn {
+                Syn::Waits(_) => Ok(()),
+                Syn::Asked | Syn::Ordinary => Err(Errno::AGAIN),
+            },
             Phase::Open => Ok(()),
             Phase::Over => Err(Errno::PIPE),
         }
@@ -173,6 +176,10 @@ impl SocketCore {
         let mut sent = 0;
         let mut stop = None;
         state.starved = false;
+        let total = match state.syn {
+            Syn::Waits(room) => total.min(room.into()),
+            Syn::Asked | Syn::Ordinary => total,
+        };
         while sent < total && stop.is_none() {
             let space = state
                 .options
@@ -217,6 +224,10 @@ impl SocketCore {
                     stop = Some(errno);
                 }
             }
+        }
+        if sent > 0 {
+            // It has left with these, or will.
+            state.syn = Syn::Ordinary;
         }
         self.list_if_starved(state);
         self.refresh(state);

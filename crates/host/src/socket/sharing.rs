@@ -12,7 +12,7 @@ use queue_pair::{ConnRef, Submission, Violation};
 use rustix::io::Errno;
 use rustix::time::ClockId;
 
-use super::{Link, Phase, SocketCore, State};
+use super::{Link, Phase, SocketCore, State, Syn};
 use crate::attachment::Attachment;
 use crate::lock::lock;
 use crate::readiness::Readiness;
@@ -276,12 +276,12 @@ impl SocketCore {
             state.link = None;
             return false;
         }
-        if let Some(conn) = conn {
-            state.link = Some(Link {
-                attachment: Arc::clone(attachment),
-                conn,
-            });
-        }
+        state.link = conn.map(|conn| Link {
+            attachment: Arc::clone(attachment),
+            conn,
+        });
+        // The fork has let it go.
+        state.syn = Syn::Ordinary;
         self.refresh(&state);
         true
     }

@@ -8,7 +8,7 @@ use super::{blocking, kernel, points};
 use crate::buffers::{Parts, PartsMut};
 use crate::raw::libc_return;
 use crate::stream::{self, StreamRef};
-use crate::{numbers, travel};
+use crate::{fast_open, numbers, table, travel};
 
 points! {
     fn recvfrom(
@@ -49,7 +49,11 @@ points! {
         fd: c_int, buffer: *const c_void, length: size_t, flags: c_int,
         address: *const sockaddr, address_length: socklen_t,
     ) -> ssize_t {
-        match stream::of(fd) {
+        let stream = match first_flight(fd, flags, (address, address_length), length) {
+            Ok(stream) => stream,
+            Err(error) => return libc_return(Err(error)),
+        };
+        match stream {
             None => blocking!(
                 sendto(
                     fd => c_int, buffer => *const c_void, length => size_t, flags => c_int,
@@ -82,7 +86,19 @@ points! {
     }
 
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-        match stream::of(fd) {
+        let stream = if flags & libc::MSG_FASTOPEN == 0 || message.is_null() {
+            stream::of(fd)
+        } else {
+            // SAFETY: the program's own message header.
+            let to = unsafe { ((*message).msg_name.cast_const().cast(), (*message).msg_namelen) };
+            // SAFETY: the same.
+            let total = unsafe { total_of(message) };
+            match first_flight(fd, flags, to, total) {
+                Ok(stream) => stream,
+                Err(error) => return libc_return(Err(error)),
+            }
+        };
+        match stream {
             None => {
                 // SAFETY: the program's own message header.
                 let outgoing = unsafe { travel::outgoing(message) };
@@ -127,6 +143,18 @@ points! {
     }
 
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+        if flags & libc::MSG_FASTOPEN != 0 && count > 0 && table::get(fd).is_some_and(|it| it.tcp().is_some()) {
+            // A second one finds the connection begun.
+            // SAFETY: the program's own message header.
+            return unsafe {
+                let sent = sendmsg(fd, &raw const (*messages).msg_hdr, flags);
+                if sent < 0 {
+                    return -1;
+                }
+                (*messages).msg_len = sent as c_uint;
+                1
+            };
+        }
         let Some(stream) = stream::of(fd) else {
             // SAFETY: the program gives `count` message headers.
             return unsafe { send_several(fd, messages, count, flags) };
@@ -143,6 +171,32 @@ points! {
         // SAFETY: as `sendmmsg`.
         unsafe { sendmmsg(fd, messages, count, flags) }
     }
+}
+
+/// How many bytes a message has; 0 of one that cannot be.
+///
+/// # Safety
+/// `message` points to a message header whose parts are readable.
+unsafe fn total_of(message: *const msghdr) -> usize {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let count = c_int::try_from((*message).msg_iovlen).unwrap_or(0);
+        Parts::list((*message).msg_iov, count).map_or(0, |parts| parts.total())
+    }
+}
+
+/// The connection behind `fd`, if it is one of ours; a send with MSG_FASTOPEN begins it.
+fn first_flight(
+    fd: c_int,
+    flags: c_int,
+    to: (*const sockaddr, socklen_t),
+    total: usize,
+) -> Result<Option<StreamRef>, Errno> {
+    if flags & libc::MSG_FASTOPEN == 0 {
+        return Ok(stream::of(fd));
+    }
+    // SAFETY: the program gives so many bytes of an address.
+    unsafe { fast_open::before_send(fd, to, total, flags) }
 }
 
 /// Messages to whom the kernel delivers them. The list is copied if connections are passed.

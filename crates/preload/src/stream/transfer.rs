@@ -13,7 +13,7 @@ use super::StreamRef;
 use crate::buffers::{MOST, Parts, PartsMut};
 use crate::deadline::{Deadline, Patience};
 use crate::raw::{result, sys};
-use crate::{fork, session, signals, wait};
+use crate::{connect, fork, session, signals, wait};
 
 /// How often a peek that waits for many bytes looks how many there are: what is peeked at stays, so
 /// readiness does not tell of more.
@@ -261,10 +261,21 @@ impl StreamRef {
         let mut deadline = Lazy::new(&self.send_timeout);
         let mut sent = 0;
         let mut has_looked = false;
+        // The first write of one whose SYN waits for it lasts until the handshake is complete.
+        let mut opens =
+            self.fast_open.load(Ordering::Relaxed) && self.fast_open.swap(false, Ordering::Relaxed);
+        opens = opens && self.socket.holds_syn();
         loop {
             match step(sent) {
                 Ok(Step { moved, ended }) => {
                     sent += moved;
+                    if opens {
+                        opens = false;
+                        match self.wait_for_handshake(flags) {
+                            Err(Errno::INPROGRESS) => return partial(sent, Errno::INPROGRESS),
+                            opened => opened?,
+                        };
+                    }
                     if ended || sent >= total {
                         return Ok(sent);
                     }
@@ -286,6 +297,15 @@ impl StreamRef {
                 return partial(sent, error);
             }
         }
+    }
+
+    /// The SYN has left: as connect.
+    #[cold]
+    fn wait_for_handshake(&self, flags: c_int) -> Result<usize, Errno> {
+        if self.returns_at_once(flags) {
+            return Err(Errno::INPROGRESS);
+        }
+        connect::wait_until_open(self)
     }
 }
 

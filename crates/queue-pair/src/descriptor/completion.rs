@@ -108,6 +108,16 @@ pub enum Completion {
         /// This end.
         local: SocketAddr,
     },
+    /// What became of the SYN of a connection that this process asked for with
+    /// [`fast_open`](super::ConnectBlock::fast_open), once. Since version 7.
+    Syn {
+        /// From the request.
+        token: u64,
+        /// The connection, which may be sent on and closed from now on if the SYN waits.
+        conn: ConnRef,
+        /// So many bytes may leave with it, and it waits for the first; 0: it does not wait.
+        room: u16,
+    },
     /// A connection that this process asked for is there.
     Opened {
         /// From the request.
@@ -148,6 +158,7 @@ const ELSEWHERE: u8 = 10;
 const SEND_BUFFER: u8 = 11;
 const SHUT: u8 = 12;
 const PLACED: u8 = 13;
+const SYN: u8 = 14;
 
 const FLAG_PEER_CLOSED: u8 = 1;
 const FLAG_V6: u8 = 1;
@@ -268,6 +279,10 @@ impl Descriptor for Completion {
                 let head = head.small(local.port).value(local.scope);
                 let first = [head.to_word(), conn.to_word(), token, grant.into()];
                 (first, Some([local.ip[0], local.ip[1], 0, 0]))
+            }
+            Self::Syn { token, conn, room } => {
+                let head = Head::new(SYN).small(room);
+                ([head.to_word(), conn.to_word(), token, 0], None)
             }
             Self::OpenFailed { token, errno } => (
                 [Head::new(OPEN_FAILED).small(errno).to_word(), token, 0, 0],
@@ -403,6 +418,15 @@ impl Descriptor for Completion {
                     conn,
                     grant: entry[3] as u16,
                     local,
+                })
+            }
+            SYN => {
+                head.check(0, true, false)?;
+                check_unused(head.kind, entry, &[3])?;
+                Ok(Self::Syn {
+                    token: entry[2],
+                    conn,
+                    room: head.small,
                 })
             }
             OPEN_FAILED => {

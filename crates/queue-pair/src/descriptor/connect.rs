@@ -6,7 +6,7 @@
 //!  4 remote port           6 local port          8 remote scope       12 local scope
 //! 16 remote address (IPv4 in the first four bytes)
 //! 32 local address
-//! 48 receive buffer       52 user timeout       56 zero
+//! 48 receive buffer       52 user timeout       56 Fast Open: 0 or 1, with 7 bytes of zero
 //! ```
 
 use super::address::Packed;
@@ -32,6 +32,9 @@ pub struct ConnectBlock {
     pub traffic_class: u8,
     /// TCP_USER_TIMEOUT in milliseconds, 0 for the default.
     pub user_timeout: u32,
+    /// Its SYN is to wait for data, if a cookie for TCP Fast Open is known (TCP_FASTOPEN_CONNECT). Whether it
+    /// does is told by [`Completion::Syn`](super::Completion::Syn). Since version 7.
+    pub fast_open: bool,
 }
 
 impl ConnectBlock {
@@ -48,6 +51,7 @@ impl ConnectBlock {
             max_segment: 0,
             traffic_class: 0,
             user_timeout: 0,
+            fast_open: false,
         }
     }
 
@@ -75,6 +79,7 @@ impl ConnectBlock {
         put(40, &local.ip[1].to_ne_bytes());
         put(48, &self.receive_buffer.to_ne_bytes());
         put(52, &self.user_timeout.to_ne_bytes());
+        put(56, &u64::from(self.fast_open).to_ne_bytes());
         bytes
     }
 
@@ -96,7 +101,7 @@ impl ConnectBlock {
         let u16_at = |at| u16::from_ne_bytes(array(bytes, at));
         let u32_at = |at| u32::from_ne_bytes(array(bytes, at));
         let u64_at = |at| u64::from_ne_bytes(array(bytes, at));
-        if u64_at(56) != 0 {
+        if u64_at(56) > 1 {
             return Err(Violation::UndefinedValue {
                 field: "connect block",
                 value: u64_at(56),
@@ -119,6 +124,7 @@ impl ConnectBlock {
             max_segment: u16_at(2),
             traffic_class: bytes[1],
             user_timeout: u32_at(52),
+            fast_open: u64_at(56) == 1,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! What always holds of a connection between two calls.
 
 use super::{Connection, Timer};
+use crate::fast_open::FastOpen;
 use crate::info::State;
 
 impl Connection {
@@ -30,7 +31,10 @@ impl Connection {
             );
         }
         rule(
-            ready || self.state.is_synchronized() || is_set(Timer::Transmit),
+            ready
+                || self.state.is_synchronized()
+                || is_set(Timer::Transmit)
+                || (self.state == State::SynSent && self.fast_open == FastOpen::Held),
             "in a handshake without a timer",
         )?;
         rule(

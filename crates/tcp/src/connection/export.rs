@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 
 use super::{Connection, ReceiveVars, SendVars, Timer, TimestampVars, milliseconds, seconds};
 use crate::Instant;
+use crate::fast_open::FastOpen;
 use crate::recovery::Pool;
 use crate::snapshot::{
     Agreed, Ecn, Owner, Path, ReceiveSide, SendSide, Snapshot, TimestampClock, Totals, VERSION,
@@ -162,9 +163,13 @@ impl Connection {
                 pushed: *pushed,
                 shutdown: *shutdown,
                 fin_sent: *fin_sent,
-                syn_due: *syn_due,
+                // One that waits for data is not waited for elsewhere: who moves may know no cookie.
+                syn_due: *syn_due || *fast_open == FastOpen::Held,
                 syn_data: *syn_data,
-                fast_open: *fast_open,
+                fast_open: match fast_open {
+                    FastOpen::Held => FastOpen::Wanted,
+                    other => *other,
+                },
                 probe_due: *probe_due,
             },
             receive: ReceiveSide {

@@ -18,6 +18,9 @@ use crate::fast_open::{Asked, FastOpen};
 use crate::info::State;
 use crate::{Instant, PayloadStore};
 
+/// The most bytes that the options of a header take (RFC 9293 §3.1).
+const MOST_OPTIONS: u16 = 40;
+
 impl Connection {
     /// What our SYN carries besides: the option, and so many bytes from the front of the send queue.
     //= RFC 7413 §4.2.1, §4.2.2
@@ -45,6 +48,45 @@ impl Connection {
                     .unwrap_or(u32::MAX)
                     .min(room as u32)
             }
+        }
+    }
+
+    /// Bytes that our SYN may carry at most with a cookie, of a server with this MSS: as Linux, all that its
+    /// options could leave room for.
+    fn syn_room(&self, mss: u16) -> u16 {
+        let segment = mss.min(self.local_mss).min(self.path_mss());
+        segment.saturating_sub(MOST_OPTIONS)
+    }
+
+    /// Where a cookie is known that leaves room for data, our SYN waits for the first.
+    pub(crate) fn hold_syn(&mut self, now: Instant, common: &mut Common) {
+        let asked = common.fast_opens.remembered.ask(now, self.key.remote);
+        if self.fast_open == FastOpen::Wanted
+            && matches!(asked, Asked::Cookie(_, mss) if self.syn_room(mss) > 0)
+        {
+            self.fast_open = FastOpen::Held;
+            self.syn_due = false;
+            self.wants_transmit = false;
+        }
+    }
+
+    /// Our SYN waits no longer.
+    pub(super) fn let_syn_go(&mut self) {
+        if self.fast_open == FastOpen::Held {
+            self.fast_open = FastOpen::Wanted;
+            self.syn_due = true;
+            self.wants_transmit = true;
+        }
+    }
+
+    /// Bytes that a SYN which waits for data has room for; 0 if it does not wait.
+    pub(crate) fn held_syn_room(&self, now: Instant, common: &mut Common) -> u16 {
+        if self.fast_open != FastOpen::Held {
+            return 0;
+        }
+        match common.fast_opens.remembered.ask(now, self.key.remote) {
+            Asked::Cookie(_, mss) => self.syn_room(mss),
+            Asked::Nothing | Asked::Request => 0,
         }
     }
 

@@ -125,6 +125,7 @@ impl Connection {
         self.syn_due = send.syn_due;
         self.syn_data = send.syn_data;
         self.fast_open = send.fast_open;
+        self.let_syn_go();
         self.probe_due = send.probe_due;
         self.tuning.rtt_ms = from.receive.sender_rtt_ms;
         self.tuning.from = from.receive.consumed as u32;

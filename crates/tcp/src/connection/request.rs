@@ -23,6 +23,10 @@ impl Connection {
         match request {
             Request::Send { extent, more } => self.send(extent, more, cx),
             Request::Consumed(total) => self.consume(total, cx),
+            Request::Open => {
+                self.let_syn_go();
+                Ok(())
+            }
             Request::ShutdownWrite => {
                 if self.failed.is_some() {
                     return Err(RequestError::Failed);
@@ -59,6 +63,7 @@ impl Connection {
         }
         self.queue.push(extent);
         self.more = more;
+        self.let_syn_go();
         self.wants_transmit |= self.may_transmit();
         Ok(())
     }
@@ -80,6 +85,7 @@ impl Connection {
             return;
         }
         self.shutdown = true;
+        self.let_syn_go();
         if matches!(self.state, State::Established | State::CloseWait) {
             self.state = self.state.after_shutdown();
             self.push();

@@ -30,6 +30,8 @@ pub enum FastOpen {
     No,
     /// Our SYN is to try it.
     Wanted,
+    /// The same, and the SYN waits for the first data.
+    Held,
     /// Our SYN has asked for a cookie, or brought one.
     Asked,
     /// A SYN with a cookie has opened it, and the handshake is not complete. SND.UNA is after our SYN.

@@ -52,6 +52,12 @@ impl Stack {
         }
     }
 
+    /// Bytes that a SYN has room for which [waits for data](ConnOptions::hold_syn); 0 if it does not wait.
+    pub fn syn_room(&mut self, now: Instant, id: ConnId) -> u16 {
+        let c = self.connections.get(id.index, id.generation);
+        c.map_or(0, |c| c.held_syn_room(now, &mut self.common))
+    }
+
     /// Opens a connection by its SYN alone, and takes what that brings.
     pub(super) fn admit_fast_open<S: PayloadStore>(
         &mut self,

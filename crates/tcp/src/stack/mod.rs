@@ -189,7 +189,10 @@ impl Stack {
             self.time_wait.remove(index);
             self.common.counters.time_wait_reused += 1;
         }
-        let c = Connection::active(now, key, iss, ts_offset, options, &self.common.config);
+        let mut c = Connection::active(now, key, iss, ts_offset, options, &self.common.config);
+        if options.hold_syn {
+            c.hold_syn(now, &mut self.common);
+        }
         let id = self.add_connection(now, hash, c);
         self.common.counters.active_opens += 1;
         self.settle(id);

@@ -6,11 +6,11 @@ use std::time::Duration;
 use netdev::Device;
 use queue_pair::{CONNECT_BLOCK_LEN, Completion, ConnectBlock, Opening, position};
 use rustix::io::Errno;
-use tcp::{ConnId, ConnOptions, ConnectError};
+use tcp::{ConnId, ConnOptions, ConnectError, Request};
 
 use super::Worker;
 use crate::fast::connections::{PoolId, SessionId};
-use crate::fast::session::EndReason;
+use crate::fast::session::{EndReason, conn_ref};
 use crate::network::{Network, is_link_local};
 use crate::stats::Drop;
 
@@ -51,10 +51,19 @@ impl<D: Device, N: Network> Worker<D, N> {
                 conn.dscp = block.traffic_class >> 2;
                 conn.flags.active = true;
                 conn.flags.taken = true;
+                let room = self.stack.syn_room(self.now, conn_id);
+                conn.flags.named = room > 0;
                 self.memory.expect_stream(PoolId::of(id));
                 if let Some(session) = self.sessions.get_mut(id) {
                     session.held += 1;
                     session.connections.insert(conn_id);
+                    if block.fast_open {
+                        session.notices.push_back(Completion::Syn {
+                            token,
+                            conn: conn_ref(conn_id),
+                            room,
+                        });
+                    }
                     if let Some(word) = session.region.positions.word(conn_id.index) {
                         position::grant(word, conn.grant, 0);
                     }
@@ -70,6 +79,15 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
         }
         Ok(())
+    }
+
+    /// The SYN of a connection waits no longer for data: several processes have it from now on.
+    pub(super) fn open_whatever(&mut self, id: ConnId) {
+        let conn = self.connections.get(id);
+        if conn.is_some_and(|conn| conn.flags.active && !conn.flags.connected) {
+            // Refused only where it has failed, or is closed.
+            let _ = self.stack.on_request(self.now, id, Request::Open);
+        }
     }
 
     /// Who opens connections now.
@@ -135,6 +153,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             user_timeout: (block.user_timeout != 0)
                 .then(|| Duration::from_millis(block.user_timeout.into())),
             max_segment: (block.max_segment != 0).then_some(block.max_segment),
+            fast_open: block.fast_open.into(),
+            hold_syn: block.fast_open,
             ..self.connection_options()
         };
         if block.receive_buffer != 0 {

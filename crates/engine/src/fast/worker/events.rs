@@ -68,7 +68,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         if let Some(failure) = update.failed {
             conn.failure = errno(failure);
-            if conn.flags.active && !conn.flags.connected {
+            if conn.flags.active && !conn.flags.connected && !conn.flags.named {
                 self.open_failed(id);
                 return;
             }

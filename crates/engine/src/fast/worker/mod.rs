@@ -55,7 +55,7 @@ use wire::tcp::Flags;
 
 use crate::capture::{Captures, Direction, Frame};
 use crate::clock::Clock;
-use crate::config::{Config, FastOpen};
+use crate::config::Config;
 use crate::exchange::ToSlow;
 use crate::fast::connections::{Connections, SessionId};
 use crate::fast::listeners::Listeners;
@@ -502,7 +502,8 @@ fn stack_config(config: &Config, mtu: u16) -> tcp::Config {
         pacing_burst: config.tcp.pacing_burst,
         syn_retries: config.tcp.syn_retries(),
         syn_cookies: config.tcp.syn_cookies,
-        fast_open_server: config.tcp.fast_open == FastOpen::Accept,
+        fast_open_client: config.tcp.fast_open.connects(),
+        fast_open_server: config.tcp.fast_open.accepts(),
         time_wait: core::time::Duration::from_secs(config.tcp.time_wait_seconds.into()),
         ..tcp::Config::default()
     }
