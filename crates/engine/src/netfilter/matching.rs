@@ -281,3 +281,7 @@ fn of_prefix(bits: u32, (mask, value): ([u8; 16], [u8; 16])) -> Truth {
     }
     Truth::Of(Ranges::of([peers(bits, &value, &last)]))
 }
+
+#[cfg(test)]
+#[path = "matching_tests.rs"]
+mod tests;

@@ -309,3 +309,7 @@ pub fn known(bytes: &[u8]) -> Vec<Octet> {
     };
     bytes.iter().map(octet).collect()
 }
+
+#[cfg(test)]
+#[path = "packet_tests.rs"]
+mod tests;

@@ -210,7 +210,7 @@ impl Ruleset {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rules::{Base, Chain, Hook, Table};
+    use super::super::rules::{Base, Chain, Hook, Rule, RuleVerdict, Step, Table, Test};
     use super::*;
     use std::net::SocketAddrV6;
 
@@ -279,5 +279,95 @@ mod tests {
         assert!(of("0.0.0.0", "10.0.0.1") && !of("0.0.0.0", "fd00::1"));
         assert!(of("10.0.0.1", "10.0.0.1") && !of("10.0.0.2", "10.0.0.1"));
         assert!(of("::ffff:10.0.0.1", "10.0.0.1"));
+    }
+
+    /// Rules that drop at one hook what this holds of.
+    fn dropping(hook: Hook, test: Test) -> Ruleset {
+        let table = Table {
+            family: 1,
+            name: "t".to_owned(),
+        };
+        let mut rules = Ruleset::default();
+        rules.bases.push(Base {
+            table: table.clone(),
+            chain: "c".to_owned(),
+            hook,
+            nat: false,
+            drops: false,
+            priority: 0,
+            devices: Vec::new(),
+        });
+        let rule = Rule {
+            handle: 7,
+            steps: vec![Step::Test(test), Step::Verdict(RuleVerdict::Drop)],
+        };
+        let chain = Chain { rules: vec![rule] };
+        rules.chains.insert((table, "c".to_owned()), chain);
+        rules
+    }
+
+    #[test]
+    fn every_segment_of_a_connection_has_to_pass() {
+        const SYN: u8 = 2;
+        const ACK: u8 = 16;
+        let eth = Interface {
+            index: 2,
+            name: "eth".to_owned(),
+        };
+        let own: [IpAddr; 2] = ["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()];
+        let local = SocketAddr::from(([0, 0, 0, 0], 80));
+        let nobody = |access: Access| access.is_err_and(|why| why.contains("lets nobody in"));
+        let (new, answers, later) = (SYN, SYN | ACK, ACK);
+        for (hook, flags, listens, connects) in [
+            (Hook::Input, new, false, true),
+            (Hook::Input, answers, true, false),
+            (Hook::Input, later, false, false),
+            (Hook::Output, new, true, false),
+            (Hook::Output, answers, false, true),
+            (Hook::Output, later, false, false),
+        ] {
+            let rules = dropping(hook, Test::Flags(SYN | ACK, flags));
+            let listener = rules.listener(&eth, &own, local);
+            let connections = rules.connections(&eth, &own);
+            assert_eq!(!nobody(listener), listens, "{hook:?} {flags}");
+            assert_eq!(!nobody(connections), connects, "{hook:?} {flags}");
+        }
+        // Nothing is asked of a listener on no address of the interface's.
+        let elsewhere = SocketAddr::from(([10, 0, 0, 9], 80));
+        let rules = dropping(Hook::Input, Test::Flags(0, 0));
+        assert_eq!(
+            rules.listener(&eth, &own, elsewhere),
+            Ok(Refused::default())
+        );
+        assert!(nobody(rules.listener(&eth, &own, local)));
+    }
+
+    #[test]
+    fn refused_are_the_same_peers_on_each_way() {
+        let peer = |text: &str| text.parse::<IpAddr>().unwrap();
+        let refused = Refused {
+            v4: Ranges::of([(0x0a00_0005, 0x0a00_0007)]),
+            v6: Ranges::NONE,
+        };
+        assert!(refused.contains(peer("10.0.0.5")) && !refused.contains(peer("10.0.0.8")));
+        assert!(!refused.contains(peer("::a00:5")), "of another family");
+        assert!(!refused.is_empty() && Refused::default().is_empty());
+        let mut policy = Policy::default();
+        assert!(
+            policy.admits_connection(80, peer("10.0.0.5")),
+            "nobody asks"
+        );
+        policy.connections = Some(Ok(refused));
+        assert!(policy.admits_connection(80, peer("10.0.0.4")));
+        assert!(!policy.admits_connection(80, peer("10.0.0.5")));
+        policy.any = true;
+        assert!(
+            !policy.admits_connection(1023, peer("10.0.0.4")),
+            "it may matter"
+        );
+        assert!(policy.admits_connection(1024, peer("10.0.0.4")));
+        assert!(policy.admits_connection(0, peer("10.0.0.4")));
+        policy.connections = Some(Err("closed".to_owned()));
+        assert!(!policy.admits_connection(0, peer("10.0.0.4")));
     }
 }

@@ -73,3 +73,52 @@ impl Truth {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(from: u128, to: u128) -> Truth {
+        Truth::Of(Ranges::of([(from, to)]))
+    }
+
+    #[test]
+    fn truths_are_joined_as_if_peer_by_peer() {
+        use Truth::{Maybe, No, Yes};
+        for (a, b, and, or) in [
+            (Yes, Yes, Yes, Yes),
+            (Yes, No, No, Yes),
+            (No, No, No, No),
+            (Yes, Maybe, Maybe, Yes),
+            (No, Maybe, No, Maybe),
+            (Maybe, Maybe, Maybe, Maybe),
+            (of(1, 5), Yes, of(1, 5), Yes),
+            (of(1, 5), No, No, of(1, 5)),
+            (of(1, 5), of(4, 9), of(4, 5), of(1, 9)),
+            (of(1, 5), Maybe, Maybe, Maybe),
+        ] {
+            assert_eq!(a.clone().and(b.clone()), and, "{a:?} and {b:?}");
+            assert_eq!(b.clone().and(a.clone()), and, "{b:?} and {a:?}");
+            assert_eq!(a.clone().or(b.clone()), or, "{a:?} or {b:?}");
+            assert_eq!(b.clone().or(a.clone()), or, "{b:?} or {a:?}");
+        }
+    }
+
+    #[test]
+    fn the_opposite_is_of_all_others() {
+        let rest = Ranges::of([(0, 0), (6, u32::MAX.into())]);
+        assert_eq!(of(1, 5).not(32), Truth::Of(rest));
+        assert_eq!(Truth::Yes.not_if(true, 32), Truth::No);
+        assert_eq!(Truth::No.not(32), Truth::Yes);
+        assert_eq!(Truth::Yes.not_if(false, 32), Truth::Yes);
+        assert_eq!(Truth::Maybe.not(32), Truth::Maybe);
+    }
+
+    #[test]
+    fn what_is_so_of_each_is_so() {
+        assert_eq!(Truth::of_each([true, true]), Truth::Yes);
+        assert_eq!(Truth::of_each([false, false, false]), Truth::No);
+        assert_eq!(Truth::of_each([true, true, false]), Truth::Maybe);
+        assert_eq!(Truth::of_each([]), Truth::Maybe);
+    }
+}

@@ -277,3 +277,295 @@ fn connections_that_are_there_are_cut_off_by_what_comes_before_their_acceptance(
     assert!(found.drops(Way::Out, peer(1)) && !found.drops(Way::In, peer(1)));
     assert_eq!(found.by, "the policy of chain input in table ip t");
 }
+
+/// Dropped by a rule with these steps, if they hold: `d`, if they do not: `a`, `?` if it is unclear, and `p` if it
+/// holds for some peers.
+fn holds(steps: Vec<Step>, sets: Vec<(&str, Set)>) -> char {
+    let mut rules = rules(false, vec![("input", vec![rule([steps], Drop)])]);
+    for (name, set) in sets {
+        rules.sets.insert((table(), name.to_owned()), set);
+    }
+    let (accepted, dropped, unclear) = parts(&rules);
+    match (accepted.is_empty(), dropped.is_empty(), unclear.is_empty()) {
+        (false, true, true) => 'a',
+        (true, false, true) => 'd',
+        (true, true, false) => '?',
+        (false, false, true) => 'p',
+        _ => 'x',
+    }
+}
+
+fn compare(at: usize, with: &[u8]) -> Step {
+    Step::Compare {
+        at,
+        is: Comparison::Equal,
+        with: with.to_vec(),
+    }
+}
+
+fn key(of: &[u8], datum: Option<Datum>) -> Element {
+    Element {
+        from: of.to_vec(),
+        to: of.to_vec(),
+        datum,
+    }
+}
+
+#[test]
+fn steps_compute_on_registers() {
+    let load = port(80)[0].clone();
+    let value = Step::Value {
+        bytes: vec![1, 2, 3, 4],
+        to: 16,
+    };
+    let mask = Step::Mask {
+        at: 0,
+        to: 4,
+        mask: vec![0xff, 0xf0],
+        xor: vec![1, 0],
+    };
+    let swap = Step::Swap {
+        at: 0,
+        to: 4,
+        len: 2,
+        size: 2,
+    };
+    let between = |inside| Step::Between {
+        at: 0,
+        inside,
+        from: vec![0, 79],
+        to: vec![0, 81],
+    };
+    for (steps, expected) in [
+        (vec![value.clone(), compare(16, &[1, 2, 3, 4])], 'd'),
+        (vec![value, compare(16, &[1, 2, 3, 5])], 'a'),
+        (vec![load.clone(), mask.clone(), compare(4, &[1, 80])], 'd'),
+        (vec![load.clone(), mask, compare(4, &[0, 80])], 'a'),
+        (vec![load.clone(), swap.clone(), compare(4, &[80, 0])], 'd'),
+        (vec![load.clone(), swap, compare(4, &[0, 80])], 'a'),
+        (vec![load.clone(), between(true)], 'd'),
+        (vec![load.clone(), between(false)], 'a'),
+        // What is not understood may have written anywhere.
+        (vec![load, rate()[0].clone(), compare(0, &[0, 80])], '?'),
+    ] {
+        assert_eq!(holds(steps.clone(), Vec::new()), expected, "{steps:?}");
+    }
+}
+
+#[test]
+fn sets_hold_what_they_hold() {
+    let find = |inside| Step::Find {
+        at: 0,
+        set: "set".to_owned(),
+        inside,
+        then: Then::Nothing,
+    };
+    let set = |keys: &[[u8; 2]]| Set {
+        elements: keys.iter().map(|of| key(of, None)).collect(),
+        ..Set::default()
+    };
+    let moves = |set| Set { moves: true, ..set };
+    let catches_all = |set| Set {
+        otherwise: Some(None),
+        ..set
+    };
+    let of_port = |set, inside| holds(vec![port(80)[0].clone(), find(inside)], vec![("set", set)]);
+    for (set, inside, outside) in [
+        (set(&[[0, 79], [0, 80]]), 'd', 'a'),
+        (set(&[[0, 79]]), 'a', 'd'),
+        (set(&[]), 'a', 'd'),
+        (moves(set(&[[0, 80]])), '?', '?'),
+        (moves(set(&[])), '?', '?'),
+        (catches_all(set(&[])), 'd', 'a'),
+    ] {
+        assert_eq!(of_port(set.clone(), true), inside, "{set:?}");
+        assert_eq!(of_port(set.clone(), false), outside, "not in {set:?}");
+    }
+    // Of peers, each by itself, and one of which only half is known with them.
+    let saddr = || from(1)[0].clone();
+    let of_peers = |set| holds(vec![saddr(), find(true)], vec![("set", set)]);
+    assert_eq!(of_peers(set(&[[10, 1], [10, 3]])), 'p');
+    assert_eq!(
+        holds(vec![saddr(), find(true)], Vec::new()),
+        '?',
+        "it has gone"
+    );
+    let sport = Step::Load {
+        what: Load::Header(Header::Transport, 0),
+        len: 2,
+        to: 0,
+    };
+    let of_peers_port = holds(vec![sport, find(true)], vec![("set", set(&[[0, 9]]))]);
+    assert_eq!(of_peers_port, '?');
+}
+
+#[test]
+fn maps_load_what_they_have() {
+    let load = Step::Find {
+        at: 0,
+        set: "map".to_owned(),
+        inside: true,
+        then: Then::Load(16),
+    };
+    let datum = |value: u8| Some(Datum::Value(vec![value; 4]));
+    let map = |elements: Vec<Element>| Set {
+        elements,
+        ..Set::default()
+    };
+    let of = |load_key: &Step, map| {
+        let steps = vec![load_key.clone(), load.clone(), compare(16, &[7; 4])];
+        holds(steps, vec![("map", map)])
+    };
+    let dport = &port(80)[0];
+    assert_eq!(of(dport, map(vec![key(&[0, 80], datum(7))])), 'd');
+    assert_eq!(of(dport, map(vec![key(&[0, 80], datum(8))])), 'a');
+    assert_eq!(
+        of(dport, map(vec![key(&[0, 81], datum(7))])),
+        'a',
+        "not found"
+    );
+    assert_eq!(of(dport, map(vec![key(&[0, 80], None)])), '?', "no value");
+    let moves = Set {
+        moves: true,
+        ..map(vec![key(&[0, 80], datum(8))])
+    };
+    assert_eq!(of(dport, moves), '?');
+    let empty = Set {
+        moves: true,
+        ..Set::default()
+    };
+    assert_eq!(of(dport, empty), '?');
+    let otherwise = Set {
+        otherwise: Some(datum(7)),
+        ..map(Vec::new())
+    };
+    assert_eq!(of(dport, otherwise), '?');
+    // Who it is decides what is loaded.
+    let saddr = &from(1)[0];
+    assert_eq!(of(saddr, map(vec![key(&[10, 1], datum(7))])), '?');
+}
+
+#[test]
+fn verdicts_of_a_map_are_certain_where_their_keys_are() {
+    let find = |at: &Step| {
+        let find = Step::Find {
+            at: 0,
+            set: "map".to_owned(),
+            inside: true,
+            then: Then::Verdict,
+        };
+        vec![at.clone(), find]
+    };
+    let drops = |of: &[u8]| key(of, Some(Datum::Verdict(Drop)));
+    let accepts = |of: &[u8]| key(of, Some(Datum::Verdict(Accept)));
+    let ends = |at: &Step, set: Set, rest: Vec<Rule>| {
+        let steps = find(at);
+        let mut input = vec![Rule { handle: 1, steps }];
+        input.extend(rest);
+        let mut rules = rules(false, vec![("input", input)]);
+        rules.sets.insert((table(), "map".to_owned()), set);
+        parts(&rules)
+    };
+    let all = Ranges::all(32);
+    let map = |elements: Vec<Element>| Set {
+        elements,
+        ..Set::default()
+    };
+    let (dport, saddr) = (&port(80)[0], &from(1)[0]);
+    assert_eq!(ends(dport, map(vec![drops(&[0, 80])]), Vec::new()).1, all);
+    // One that is no verdict is passed by, and what nobody names goes on to the next rule.
+    let odd = key(&[10, 3], None);
+    let of = ends(
+        saddr,
+        map(vec![odd, accepts(&[10, 1]), drops(&[10, 2])]),
+        vec![rule([], Drop)],
+    );
+    assert_eq!(of, (peers(1), all.subtract(&peers(1)), Ranges::NONE));
+    // The peer's port may be that one or not: what is said otherwise may hold as well.
+    let sport = Step::Load {
+        what: Load::Header(Header::Transport, 0),
+        len: 2,
+        to: 0,
+    };
+    let of = ends(&sport, map(vec![drops(&[0, 9])]), Vec::new());
+    assert_eq!(of.2, all);
+    let otherwise = Set {
+        otherwise: Some(Some(Datum::Verdict(Drop))),
+        ..map(vec![accepts(&[0, 9])])
+    };
+    assert_eq!(ends(&sport, otherwise.clone(), Vec::new()).2, all);
+    assert_eq!(ends(dport, otherwise, Vec::new()).1, all);
+    // Elements of a map that moves may go; packets bring none that say something else.
+    let moves = |keys| Set {
+        moves: true,
+        ..map(keys)
+    };
+    let goes = moves(vec![accepts(&[0, 81]), drops(&[0, 80])]);
+    assert_eq!(ends(dport, goes, Vec::new()).2, all);
+    let stays = moves(vec![drops(&[0, 81])]);
+    assert_eq!(ends(dport, stays, Vec::new()).0, all);
+}
+
+#[test]
+fn a_rule_that_counts_only_decides_nothing() {
+    let all = Ranges::all(32);
+    let counts = Rule {
+        handle: 1,
+        steps: from(1),
+    };
+    let input = vec![counts.clone(), rule([from(1)], Drop), counts];
+    let of = parts(&rules(false, vec![("input", input)]));
+    assert_eq!(of, (all.subtract(&peers(1)), peers(1), Ranges::NONE));
+    // In a chain that is called twice, once for some.
+    let other = vec![rule([from(2)], Drop)];
+    let input = vec![
+        rule([from(1)], Jump("other".to_owned())),
+        rule([from(2)], RuleVerdict::Continue),
+        rule([from(2)], Jump("other".to_owned())),
+    ];
+    let of = parts(&rules(false, vec![("input", input), ("other", other)]));
+    assert_eq!(of.1, peers(2));
+}
+
+#[test]
+fn only_chains_on_the_packets_way_are_passed() {
+    let mut rules = rules(false, vec![("input", vec![rule([], Drop)])]);
+    for (family, passes) in [
+        (1, true),
+        (2, true),
+        (3, false),
+        (5, true),
+        (7, false),
+        (10, false),
+    ] {
+        let table = Table {
+            family,
+            name: "t".to_owned(),
+        };
+        let chain = rules.chains[&(rules.bases[0].table.clone(), "input".to_owned())].clone();
+        rules
+            .chains
+            .insert((table.clone(), "input".to_owned()), chain);
+        rules.bases[0].table = table;
+        assert_eq!(parts(&rules).1.is_empty(), !passes, "{family}");
+    }
+    // Places are told by the names that people know.
+    let place = |family| Place {
+        table: Table {
+            family,
+            name: "t".to_owned(),
+        },
+        chain: "c".to_owned(),
+        rule: None,
+    };
+    for (family, name) in [
+        (1, "inet"),
+        (2, "ip"),
+        (5, "netdev"),
+        (7, "bridge"),
+        (10, "ip6"),
+    ] {
+        let said = format!("the policy of chain c in table {name} t");
+        assert_eq!(place(family).to_string(), said);
+    }
+}
