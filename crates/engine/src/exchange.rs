@@ -238,6 +238,8 @@ pub struct Listening {
     pub backlog: u32,
     /// How many more the process is willing to be offered: its credit.
     pub credit: u32,
+    /// Its user has as many connections as one may have: new ones are the kernel's.
+    pub enough: bool,
 }
 
 /// What the fast half has to say.

@@ -187,6 +187,9 @@ fn not_opened(opening: Opening, here: bool, names_port: bool) -> Option<&'static
             Some("the engine does not serve every receive queue, and answers may come to any")
         }
         Opening::Stopping => Some("the engine is being stopped"),
+        Opening::Enough => Some(
+            "its user has as many connections as its share of what the engine has (limits.connections)",
+        ),
         _ => None,
     }
 }

@@ -19,14 +19,17 @@ pub enum Opening {
     UnservedQueue,
     /// The kernel: the engine is being stopped.
     Stopping,
+    /// The kernel: the program's user has as many of the engine's connections as its share.
+    Enough,
 }
 
 impl Opening {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 5] = [
         Self::Engine,
         Self::NoPorts,
         Self::UnservedQueue,
         Self::Stopping,
+        Self::Enough,
     ];
 }
 

@@ -8,7 +8,8 @@ use super::{OutOfRange, in_range};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Connections, in all states but TIME-WAIT.
+    /// Connections, in all states but TIME-WAIT. An eighth is for root alone, and another, where several
+    /// users have some, for those that have less than an equal share: new ones of the others are the kernel's.
     pub connections: u32,
     /// Connections that have not finished their handshake, over all listeners.
     pub half_open: u32,

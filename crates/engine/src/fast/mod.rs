@@ -9,10 +9,12 @@
 //! | [`family`] | the processes that have a connection together |
 //! | [`session`] | the attached processes and their shared memory |
 //! | [`listeners`] | which processes accept where, and how many connections each wants |
+//! | [`users`] | how many connections each user has, and may have |
 
 pub mod connections;
 pub mod family;
 pub mod listeners;
 pub mod memory;
 pub mod session;
+pub mod users;
 pub mod worker;

@@ -57,6 +57,8 @@ reasons! {
     /// Times that programs were told to leave connections to the kernel for a moment, because the
     /// leased ports went round so fast that hardly any was to spare.
     PortsScarce = "ports_scarce",
+    /// Times that a user's new connections were left to the kernel, because it had as many as its share.
+    ConnectionsOfUser = "connections_of_user",
     /// A control connection beyond the limit.
     ControlFull = "control_full",
     /// A control connection for which the engine had no descriptor.
@@ -96,6 +98,7 @@ impl Drop {
             Self::HeldFull => Some("raise limits.held_frames"),
             Self::PortsFull | Self::PortsScarce => Some("raise limits.leased_ports"),
             Self::PathsFull => Some("raise limits.paths"),
+            Self::ConnectionsOfUser => Some("raise limits.connections"),
             Self::ControlFull => Some("raise limits.control_connections"),
             Self::NoDescriptor => Some("raise LimitNOFILE= of the engine's unit, or ulimit -n"),
             Self::ReportsFull => Some("raise limits.reports"),

@@ -115,6 +115,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.counters.drop(Drop::PortsScarce);
         }
         for (_, session) in self.sessions.iter() {
+            let opening = self.opening_for(session.process.uid);
             session.region.opening.set(opening);
         }
     }
@@ -125,6 +126,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         let reached = self.serves_all_queues || self.is_here(remote.ip());
         if self.stopping || !reached {
             return Err(Errno::OPNOTSUPP);
+        }
+        if self.has_too_many(id) {
+            self.counters.drop(Drop::ConnectionsOfUser);
+            return Err(Errno::NOBUFS);
         }
         if !self.config.access.admits_peer(remote.ip(), remote.port())
             || !self

@@ -197,6 +197,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 waiting: self.stack.waiting(listener.id) as u32,
                 backlog: listener.backlog,
                 credit,
+                enough: self.sharing.users.is_beyond(listener.uid),
             })
         });
         listeners.extend(own.take(room));

@@ -78,7 +78,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             listener.prove(cookie);
             listener.backlog = listener.backlog.max(backlog);
             let (number, id, backlog) = (listener.number, listener.id, listener.backlog);
-            if listener.how == Steered::Closing && self.netfilter.admits_listener(local) {
+            let enough = self.sharing.users.is_beyond(listener.uid);
+            let admitted = self.netfilter.admits_listener(local) && !enough;
+            if listener.how == Steered::Closing && admitted {
                 // Its first socket had stopped listening.
                 self.mix(number);
             }
@@ -115,8 +117,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         let mut listener = Listener::new(id, uid, local, v6_only, backlog);
         listener.prove(cookie);
         listener.chosen = chosen;
-        if !self.netfilter.admits_listener(local) {
-            // Its clients are the kernel's for as long as the rules say so.
+        if !self.netfilter.admits_listener(local) || self.sharing.users.is_beyond(uid) {
+            // Its clients are the kernel's for as long as the rules say so, or its user has enough.
             listener.how = Steered::Closing;
         }
         let number = self.listeners.insert(listener);

@@ -17,6 +17,7 @@ mod connect;
 mod events;
 mod extents;
 mod facts;
+mod fair;
 mod handover;
 mod kernel;
 mod left;
@@ -65,6 +66,7 @@ use crate::netfilter::{Policy, Way};
 use crate::network::{HeldFrames, Network, Paths};
 use crate::stats::{Counters, Drop};
 
+use self::fair::Sharing;
 use self::lent::Lent;
 use self::listen::Closing;
 use self::local::is_martian;
@@ -178,6 +180,8 @@ pub struct Worker<D, N> {
     interface_queues: Option<u32>,
     /// Who opens connections, as programs were told.
     told_opening: Opening,
+    /// How users share the table of connections.
+    sharing: Sharing,
     /// How to wait, for the program that was served last.
     serving: Profile,
     /// Whether it is woken again and again, which costs less on the core of a program.
@@ -254,6 +258,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             serves_all_queues: true,
             interface_queues: None,
             told_opening: Opening::Engine,
+            sharing: Sharing::default(),
             serving,
             near_is_better: true,
             asked: false,

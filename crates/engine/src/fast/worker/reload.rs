@@ -38,9 +38,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         let mut changed = Vec::new();
         for listener in self.listeners.iter_mut() {
             let admitted = self.config.access.admits_listener(listener.local.port())
-                && self.netfilter.admits_listener(listener.local);
+                && self.netfilter.admits_listener(listener.local)
+                && !self.sharing.users.is_beyond(listener.uid);
+            let waits = listener.proofs.is_empty() || listener.left.is_some();
             let how = match listener.how {
-                Steered::Closing if admitted && !listener.proofs.is_empty() => Steered::Mixed,
+                Steered::Closing if admitted && !waits => Steered::Mixed,
                 Steered::Engine | Steered::Mixed | Steered::Shared(_) if !admitted => {
                     Steered::Closing
                 }

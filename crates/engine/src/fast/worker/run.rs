@@ -203,6 +203,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if self.left_due().is_some_and(|due| due <= now) {
             self.recheck_left(now);
         }
+        self.look_at_users();
         if now >= state.tick {
             state.tick = now + TICK;
             self.tick();
@@ -243,6 +244,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     fn tick(&mut self) {
         if !self.closing.is_empty() || self.lent.any_used() {
             self.recheck_closing();
+        }
+        if self.sharing.users.any_beyond() {
+            self.count_users();
         }
         self.tell_opening();
         self.paths.tick(&mut self.network);

@@ -65,7 +65,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Err(Refused::Errno(Errno::AGAIN));
         };
         let fork = fork_token.and_then(|token| Some((token, self.forks.by_token.remove(&token)?)));
-        session.region.opening.set(self.told_opening);
+        session
+            .region
+            .opening
+            .set(self.opening_for(session.process.uid));
         self.counters.sessions += 1;
         self.memory.add(id, session.process.uid, &session.region);
         let number = session.number;

@@ -11,6 +11,10 @@ use crate::stats::{conn_info, pair_info, state_name};
 /// Why nothing comes of a connection that a process had.
 const PASSED: &str = "passed to a program that has not taken it";
 
+/// Why new connections to a listener are the kernel's whose user has many.
+const ENOUGH: &str = "new connections are left to the kernel: its user has as many as its share of \
+                      limits.connections";
+
 impl Desk {
     /// What became of a process's sockets: what the engine has of it (with the descriptors that the
     /// process has told), then what the process reported as left to the kernel.
@@ -53,6 +57,9 @@ impl Desk {
                 reason,
                 ..known.unwrap_or_else(|| offloaded(kind))
             };
+            if listening.enough {
+                explanation.reason = ENOUGH.to_owned();
+            }
             if let Some(why) = self.refused_by_netfilter(listening.local) {
                 explanation.reason = format!("new connections are left to the kernel: {why}");
             }
