@@ -228,3 +228,72 @@ fn a_reload_that_fails_is_told() {
         guard.stop(LIMIT).expect("an end");
     }
 }
+
+const APACHE: &str = "ServerRoot SCRATCH\nPidFile SCRATCH/pid\nErrorLog SCRATCH/error.log\nServerName test\n\
+    LoadModule mpm_prefork_module /usr/lib/apache2/modules/mod_mpm_prefork.so\n\
+    LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so\n\
+    User nobody\nGroup nogroup\nListen 8000\nDocumentRoot SCRATCH\n";
+const HAPROXY: &str = "defaults\n  mode http\n  timeout client 9s\n  timeout server 9s\n  \
+    timeout connect 9s\nfrontend test\n  bind :8000\n  http-request return status 404\n";
+
+/// The processes below one.
+fn below(pid: u32) -> std::collections::BTreeSet<String> {
+    let children = format!("/proc/{pid}/task/{pid}/children");
+    let children = std::fs::read_to_string(children).unwrap_or_default();
+    children.split_whitespace().map(String::from).collect()
+}
+
+#[test]
+fn servers_that_run_already_are_reloaded_by_their_own_signals() {
+    let test = "servers_that_run_already_are_reloaded_by_their_own_signals";
+    for (name, config, options) in [
+        ("apache2", APACHE, &["-DFOREGROUND", "-f"][..]),
+        ("haproxy", HAPROXY, &["-W", "-db", "-f"]),
+    ] {
+        if lab::skip_without(test, &[name]) {
+            continue;
+        }
+        let world = World::new().expect("a private network");
+        let scratch = world.scratch().display().to_string();
+        let file = world.scratch().join("server.conf");
+        std::fs::write(&file, config.replace("SCRATCH", &scratch)).expect("a file");
+        let program = world.program(Side::Server, name);
+        let program = program.args(options).arg(&file);
+        let mut server = program
+            .log(world.scratch().join("server.log"))
+            .start()
+            .expect("a server");
+        let address = (Side::Server.ipv4(), 8000).into();
+        let pid = server.id();
+        // The master listens before it has workers.
+        server
+            .wait_until(LIMIT, || {
+                world.is_reached(address) && !below(pid).is_empty()
+            })
+            .expect("it serves");
+        let before = below(pid);
+        let own = pid.to_string();
+        let mut guard = guard(&[
+            "--max",
+            "1K",
+            "--interval",
+            "20ms",
+            "--pause",
+            "300ms",
+            "--pid",
+            &own,
+        ]);
+        // All that were there are replaced, and the master is not.
+        guard
+            .wait_until(LIMIT, || {
+                let now = below(pid);
+                !now.is_empty() && now.is_disjoint(&before)
+            })
+            .expect("reloaded");
+        guard.stop(LIMIT).expect("an end");
+        server
+            .wait_until(LIMIT, || world.is_reached(address))
+            .expect("it serves still");
+        server.stop(LIMIT).expect("an end");
+    }
+}
