@@ -31,7 +31,9 @@ mod transfer;
 mod zerocopy;
 
 pub use names::{kernel_name, read_address, write_address};
-pub use options::{Chosen, Settings, Values, inherited, kernel_value, knows_congestion};
+pub use options::{
+    Chosen, Settings, Values, calls_are_filtered, inherited, kernel_value, knows_congestion,
+};
 pub use splice::{send_from_stream, splice};
 
 /// See the [module](self).

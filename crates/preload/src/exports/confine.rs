@@ -14,14 +14,20 @@ use rustix::fs::Mode;
 
 use super::{exports, kernel};
 use crate::next::next;
-use crate::{report, session, start};
+use crate::{report, session, start, stream};
 
 /// What `outboard explain` says of processes to come.
 const NEW_ROOT: &str = "it has changed its root directory: processes that it starts from now on may find no \
                         engine, and are served by the kernel";
 
-/// A filter of system calls, or one of the other ways to have fewer of them.
-pub(super) fn before() {
+/// A filter of system calls.
+pub(super) fn before_filter() {
+    before();
+    stream::calls_are_filtered();
+}
+
+/// One of the ways to reach less.
+fn before() {
     if let Some(session) = session::begin() {
         // Without an engine there is nothing to reach.
         session.attach_now();
@@ -87,7 +93,7 @@ exports! {
 
     fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int {
         if option == libc::PR_SET_SECCOMP {
-            before();
+            before_filter();
         }
         kernel!(SYS_prctl, option, a, b, c, d) as c_int
     }

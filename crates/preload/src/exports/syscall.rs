@@ -196,7 +196,7 @@ unsafe extern "C-unwind" fn by_number(
                 raw::libc_result(raw::call(number, [a, b, c, d, e, f])) as c_long
             }
             libc::SYS_seccomp => {
-                confine::before();
+                confine::before_filter();
                 raw::libc_result(raw::call(number, [a, b, c, d, e, f])) as c_long
             }
             libc::SYS_io_uring_setup if crate::io_uring::is_refused() => {

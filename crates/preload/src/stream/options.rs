@@ -3,12 +3,15 @@
 //! What the engine has to know goes there; what has to do with waiting is kept here; what is
 //! without effect on a connected socket is accepted; the rest is refused as a kernel without that
 //! feature refuses it, and noted. Asking for what is not known here asks the kernel's socket behind
-//! the number, which has the defaults.
+//! the number, which has the defaults. What the kernel bounds or rounds it is asked to ([`scratch`]).
 
 mod kept;
+mod scratch;
+mod times;
 mod value;
 
 pub use kept::{Kept, Values};
+pub use scratch::calls_are_filtered;
 pub use value::kernel_value;
 
 use core::ffi::{c_int, c_void};
@@ -22,7 +25,9 @@ use super::StreamRef;
 use super::{facts, tcp_info};
 use crate::raw::{result, sys};
 use crate::special;
-use value::{read, write};
+use scratch::{Tried, tried};
+use times::{fin_wait_2, fin_wait_2_said, linger_code, linger_seconds, nanoseconds};
+use value::{read, read_byte_or_integer, write, write_integer};
 
 /// The timeouts' names since time has 64 bits everywhere; the same structure on these machines.
 const SO_RCVTIMEO_NEW: c_int = 66;
@@ -65,7 +70,12 @@ const PLAIN: [Known; 13] = [
         OptionKind::UserTimeout,
         0,
     ),
-    known(IPPROTO_TCP, libc::TCP_LINGER2, OptionKind::FinWait2, 60),
+    known(
+        IPPROTO_TCP,
+        libc::TCP_LINGER2,
+        OptionKind::FinWait2,
+        times::FIN_WAIT_2,
+    ),
     known(
         IPPROTO_TCP,
         libc::TCP_MAXSEG,
@@ -158,11 +168,12 @@ pub fn inherited(fd: c_int, chosen: Chosen) -> Settings {
     } in PLAIN
     {
         if let Ok(value) = kernel_value::<c_int>(fd, level, name)
-            && value as u32 != default
+            && let Ok(value) = plain_value(level, kind, value)
+            && value != default
             // The kernel sizes buffers by itself: that is not the program's wish.
             && (kind != OptionKind::ReceiveBuffer || chosen.receive_buffer)
         {
-            settings.known.push((kind, value as u32));
+            settings.known.push((kind, value));
         }
     }
     if chosen.send_buffer
@@ -218,6 +229,9 @@ impl StreamRef {
         value: *const c_void,
         length: socklen_t,
     ) -> Result<(), Errno> {
+        if c_int::try_from(length).is_err() {
+            return Err(Errno::INVAL);
+        }
         if self.is_foreign(level) {
             // SAFETY: as the caller promises.
             return result(unsafe { sys!(libc::SYS_setsockopt, fd, level, name, value, length) })
@@ -227,16 +241,20 @@ impl StreamRef {
         unsafe {
             match (level, name) {
                 (SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => {
-                    self.socket.set_send_buffer(doubled(read(value, length)?));
+                    let bytes = self.taken(level, name, value, length, doubled)?;
+                    self.socket.set_send_buffer(bytes);
                     Ok(())
                 }
                 (SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => {
-                    let bytes = doubled(read(value, length)?);
+                    let bytes = self.taken(level, name, value, length, doubled)?;
                     self.socket
                         .set_option(OptionKind::ReceiveBuffer, bytes as u32)
                 }
                 (SOL_SOCKET, libc::SO_LINGER) => {
                     let value = read::<linger>(value, length)?;
+                    if let Some(seconds) = linger_seconds(&value) {
+                        self.kept.set(level, name, seconds);
+                    }
                     self.socket
                         .set_option(OptionKind::Linger, linger_code(&value))
                 }
@@ -248,11 +266,11 @@ impl StreamRef {
                 }
                 (SOL_SOCKET, libc::SO_RCVLOWAT) => {
                     // The kernel takes a negative mark for a very high one.
-                    let bytes = match read(value, length)? {
-                        bytes @ 0.. => bytes,
-                        _ => c_int::MAX,
-                    };
-                    self.socket.set_receive_low(bytes as u64);
+                    let given = |bytes: c_int| u64::try_from(bytes).unwrap_or(i32::MAX as u64);
+                    let bytes = self.taken(level, name, value, length, given)?;
+                    let chosen = self.socket.option(OptionKind::ReceiveBuffer);
+                    let most = chosen.map_or(u64::MAX, |buffer| u64::from(buffer) / 2);
+                    self.socket.set_receive_low(bytes.min(most));
                     Ok(())
                 }
                 (SOL_SOCKET, libc::SO_ZEROCOPY) => match read::<c_int>(value, length)? {
@@ -263,24 +281,50 @@ impl StreamRef {
                     _ => Err(Errno::INVAL),
                 },
                 (IPPROTO_TCP, libc::TCP_CONGESTION) => {
+                    if length == 0 {
+                        return Err(Errno::INVAL);
+                    }
                     let given =
-                        core::slice::from_raw_parts(value.cast::<u8>(), length.min(16) as usize);
+                        core::slice::from_raw_parts(value.cast::<u8>(), length.min(15) as usize);
                     let code = facts::congestion_code(given).ok_or(Errno::NOENT)?;
                     self.socket.set_option(OptionKind::Congestion, code)
                 }
                 // Only before it is connected.
                 (IPPROTO_TCP, libc::TCP_FASTOPEN | libc::TCP_FASTOPEN_CONNECT)
                 | (IPPROTO_IPV6, libc::IPV6_V6ONLY) => Err(Errno::INVAL),
-                _ if WITHOUT_EFFECT.contains(&(level, name)) => {
-                    self.kept.set(level, name, read(value, length)?);
+                // Of one that is connected it cannot be taken back.
+                (IPPROTO_TCP, libc::TCP_WINDOW_CLAMP) if read::<c_int>(value, length)? == 0 => {
+                    Err(Errno::INVAL)
+                }
+                (IPPROTO_TCP, libc::TCP_MAXSEG) if read::<c_int>(value, length)? == 0 => Ok(()),
+                _ if WITHOUT_EFFECT.contains(&(level, name))
+                    || self.is_about_other_packets(level, name) =>
+                {
+                    if kept::is_any_integer(level, name) {
+                        self.kept.set(level, name, read(value, length)?);
+                    } else {
+                        match tried(self.family(), level, name, name, value, length) {
+                            Tried::Taken(Some(taken)) => self.kept.set(level, name, taken),
+                            Tried::Taken(None) => {}
+                            Tried::Refused(error) => return Err(error),
+                            Tried::Unknown => self.kept.set(level, name, read(value, length)?),
+                        }
+                    }
                     special::without_effect(level, name);
                     Ok(())
                 }
                 _ => match plain(level, name) {
                     Some(known) => {
-                        let value: c_int = read(value, length)?;
+                        let value = match level {
+                            IPPROTO_IP => read_byte_or_integer(value, length)?,
+                            _ => read(value, length)?,
+                        };
                         self.socket
-                            .set_option(known.kind, plain_value(known.kind, value)?)
+                            .set_option(known.kind, plain_value(level, known.kind, value)?)
+                    }
+                    // The length is what the kernel looks at first.
+                    None if level == SOL_SOCKET && (length as usize) < size_of::<c_int>() => {
+                        Err(Errno::INVAL)
                     }
                     None => {
                         let option = special::title(level, name);
@@ -332,9 +376,14 @@ impl StreamRef {
                 ),
                 (SOL_SOCKET, libc::SO_LINGER) => {
                     let code = self.socket.option(OptionKind::Linger).unwrap_or(0);
+                    let before = || kernel_value::<linger>(fd, level, name).map(|was| was.l_linger);
                     let answer = linger {
                         l_onoff: c_int::from(code != 0),
-                        l_linger: code.saturating_sub(1) as c_int,
+                        l_linger: match self.kept.get(level, name) {
+                            Some(seconds) => seconds,
+                            None if code != 0 => (code - 1) as c_int,
+                            None => before().unwrap_or(0),
+                        },
                     };
                     write(&answer, value, length)
                 }
@@ -367,7 +416,7 @@ impl StreamRef {
                     write(&(bytes as c_int), value, length)
                 }
                 (IPPROTO_IP, libc::IP_MTU) | (IPPROTO_IPV6, libc::IPV6_MTU) => {
-                    write(&(self.socket.info()?.path_mtu as c_int), value, length)
+                    write_integer(level, self.socket.info()?.path_mtu as c_int, value, length)
                 }
                 (IPPROTO_TCP, libc::TCP_ZEROCOPY_RECEIVE) => {
                     self.unsupported("TCP_ZEROCOPY_RECEIVE");
@@ -381,12 +430,16 @@ impl StreamRef {
                     write(&facts::congestion_name(code), value, length)
                 }
                 _ => match plain(level, name) {
-                    Some(known) => {
+                    Some(known) if !self.is_about_other_packets(level, name) => {
                         let number = self.socket.option(known.kind).unwrap_or(known.default);
-                        write(&(number as c_int), value, length)
+                        let said = match known.kind {
+                            OptionKind::FinWait2 => fin_wait_2_said(number),
+                            _ => number as c_int,
+                        };
+                        write_integer(level, said, value, length)
                     }
-                    None => match self.kept.get(level, name) {
-                        Some(kept) => write(&kept, value, length),
+                    _ => match self.kept.get(level, name) {
+                        Some(kept) => write_integer(level, kept, value, length),
                         None => kernels(),
                     },
                 },
@@ -405,6 +458,46 @@ impl StreamRef {
     /// Whether options of a level are another family's, of which the kernel's answer is as good here.
     fn is_foreign(&self, level: c_int) -> bool {
         level == IPPROTO_IPV6 && self.family() == libc::AF_INET
+    }
+
+    /// Whether an option is the class of IPv4's packets, where these are IPv6's, or the other way round: a
+    /// socket has one for each.
+    fn is_about_other_packets(&self, level: c_int, name: c_int) -> bool {
+        let packets = || match self.socket.peer().ip().to_canonical() {
+            core::net::IpAddr::V4(_) => IPPROTO_IP,
+            core::net::IpAddr::V6(_) => IPPROTO_IPV6,
+        };
+        matches!(
+            (level, name),
+            (IPPROTO_IP, libc::IP_TOS) | (IPPROTO_IPV6, libc::IPV6_TCLASS)
+        ) && level != packets()
+    }
+
+    /// An integer as the kernel takes it, or as `otherwise` says where that cannot be asked.
+    ///
+    /// # Safety
+    /// `value` and `length` are the program's, as it gave them to setsockopt.
+    unsafe fn taken(
+        &self,
+        level: c_int,
+        name: c_int,
+        value: *const c_void,
+        length: socklen_t,
+        otherwise: impl Fn(c_int) -> u64,
+    ) -> Result<u64, Errno> {
+        // What is asked for has one name, whoever has set it.
+        let asked = match name {
+            libc::SO_SNDBUFFORCE => libc::SO_SNDBUF,
+            libc::SO_RCVBUFFORCE => libc::SO_RCVBUF,
+            _ => name,
+        };
+        // SAFETY: as the caller promises.
+        match unsafe { tried(self.family(), level, name, asked, value, length) } {
+            Tried::Taken(Some(taken @ 0..)) => Ok(taken as u64),
+            Tried::Refused(error) => Err(error),
+            // SAFETY: as the caller promises.
+            _ => Ok(otherwise(unsafe { read(value, length)? })),
+        }
     }
 
     /// SO_PEERNAME: as getpeername, but a buffer that is larger than the address is wrong.
@@ -449,11 +542,15 @@ unsafe fn write_cookie(
 }
 
 /// An option's value as the engine takes it; negative ones are what the kernel makes of them.
-fn plain_value(kind: OptionKind, value: c_int) -> Result<u32, Errno> {
+fn plain_value(level: c_int, kind: OptionKind, value: c_int) -> Result<u32, Errno> {
     match kind {
         OptionKind::NoDelay | OptionKind::Cork | OptionKind::KeepAlive | OptionKind::QuickAck => {
             Ok(u32::from(value != 0))
         }
+        OptionKind::FinWait2 => Ok(fin_wait_2(value)),
+        // IPv4's is a byte of whatever is given; of IPv6's, −1 is the default.
+        OptionKind::TrafficClass if level == IPPROTO_IP => Ok(u32::from(value as u8)),
+        OptionKind::TrafficClass if value == -1 => Ok(0),
         _ => u32::try_from(value).map_err(|_| Errno::INVAL),
     }
 }
@@ -463,30 +560,7 @@ fn doubled(bytes: c_int) -> u64 {
     u64::from(bytes.max(0) as u32).min(i32::MAX as u64 / 2) * 2
 }
 
-/// As the engine has it: 0 is off, otherwise the seconds and one.
-fn linger_code(value: &linger) -> u32 {
-    if value.l_onoff == 0 {
-        0
-    } else {
-        (value.l_linger.max(0) as u32).saturating_add(1)
-    }
-}
-
 fn set_timeout(timeout: &AtomicU64, value: &timeval) -> Result<(), Errno> {
     timeout.store(nanoseconds(value)?, Ordering::Relaxed);
     Ok(())
-}
-
-/// A time limit as the kernel reads it: 0 is none, and so it is for a negative one… which waits
-/// not at all, for as little as can be said here.
-fn nanoseconds(value: &timeval) -> Result<u64, Errno> {
-    if !(0..1_000_000).contains(&value.tv_usec) {
-        return Err(Errno::DOM);
-    }
-    if value.tv_sec < 0 {
-        return Ok(1);
-    }
-    Ok((value.tv_sec as u64)
-        .saturating_mul(1_000_000_000)
-        .saturating_add(value.tv_usec as u64 * 1_000))
 }

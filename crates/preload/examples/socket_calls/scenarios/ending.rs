@@ -151,17 +151,23 @@ pub fn close_in_order(stage: &mut Stage<'_>, fd: c_int) {
 }
 
 pub fn linger(stage: &mut Stage<'_>, fd: c_int) {
-    stage.transcript.call(
-        "SO_LINGER",
-        calls::set_linger(
-            fd,
-            libc::linger {
-                l_onoff: 1,
-                // It ends when all is acknowledged; the agent does not wait for so long.
-                l_linger: 600,
-            },
-        ) as isize,
-    );
+    // It ends when all is acknowledged; the agent does not wait for so long.
+    linger_for(stage, fd, 600);
+}
+
+/// What is below zero is a very long time, and not none.
+pub fn linger_below_zero(stage: &mut Stage<'_>, fd: c_int) {
+    linger_for(stage, fd, -1);
+}
+
+fn linger_for(stage: &mut Stage<'_>, fd: c_int, seconds: c_int) {
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: seconds,
+    };
+    stage
+        .transcript
+        .call("SO_LINGER", calls::set_linger(fd, linger) as isize);
     stage.transcript.send(fd, "lingering", 0);
     stage.transcript.close(fd);
     let got = stage.agent.tell("rest");

@@ -7,6 +7,7 @@ mod every_option;
 mod family;
 mod interruptions;
 mod numbers;
+mod option_values;
 mod options;
 mod receiving;
 mod sending;
@@ -158,6 +159,10 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("close with unread data", ending::close_unread),
     ("close in order", ending::close_in_order),
     ("close, lingering", ending::linger),
+    (
+        "close, lingering for less than no time",
+        ending::linger_below_zero,
+    ),
     ("close at once", ending::linger_zero),
     ("duplicate", numbers::duplicate),
     ("replace", numbers::replace),
@@ -179,6 +184,10 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("options by default", options::defaults),
     ("every option by default", every_option::by_default),
     ("every option set", every_option::set),
+    ("values of options", option_values::integers),
+    ("values of structures", option_values::structures),
+    ("values of names", option_values::names),
+    ("values without rights", option_values::without_rights),
     ("options set", options::set),
     ("options refused", options::refused),
     ("names", options::names),

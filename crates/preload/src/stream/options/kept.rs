@@ -34,8 +34,17 @@ const SWITCHES: [Name; 18] = [
     (IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
 ];
 
+/// Whether the kernel takes any integer for an option: then it need not be asked.
+pub fn is_any_integer(level: c_int, name: c_int) -> bool {
+    let name = (level, name);
+    // To poll first takes a right, and those of IP may be a byte.
+    let is_switch = level == SOL_SOCKET && SWITCHES.contains(&name);
+    name == (IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT)
+        || (is_switch && name != (SOL_SOCKET, libc::SO_PREFER_BUSY_POLL))
+}
+
 /// Those that a connection has of its listener.
-const INHERITED: [Name; 8] = [
+const INHERITED: [Name; 10] = [
     (SOL_SOCKET, libc::SO_REUSEADDR),
     (SOL_SOCKET, libc::SO_REUSEPORT),
     (SOL_SOCKET, libc::SO_BROADCAST),
@@ -44,6 +53,9 @@ const INHERITED: [Name; 8] = [
     (IPPROTO_TCP, libc::TCP_SYNCNT),
     (IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
     (IPPROTO_IPV6, libc::IPV6_V6ONLY),
+    // For the one of them that is not about its packets.
+    (IPPROTO_IP, libc::IP_TOS),
+    (IPPROTO_IPV6, libc::IPV6_TCLASS),
 ];
 
 /// Values of options, shared by a listener and what it accepts.
@@ -97,6 +109,10 @@ pub fn of_listener(fd: c_int) -> Option<Values> {
         let value = kernel_value::<c_int>(fd, level, name).ok()?;
         Some(((level, name), value))
     });
-    let set: Values = set.collect();
+    // The seconds stay when it is switched off.
+    let lingers = kernel_value::<libc::linger>(fd, SOL_SOCKET, libc::SO_LINGER).ok();
+    let lingers = lingers.filter(|value| value.l_linger != 0);
+    let lingers = lingers.map(|value| ((SOL_SOCKET, libc::SO_LINGER), value.l_linger));
+    let set: Values = set.chain(lingers).collect();
     (!set.is_empty()).then_some(set)
 }

@@ -18,6 +18,8 @@ pub unsafe trait Plain: Copy {}
 // SAFETY: made of integers.
 unsafe impl Plain for c_int {}
 // SAFETY: an integer.
+unsafe impl Plain for u8 {}
+// SAFETY: an integer.
 unsafe impl Plain for u64 {}
 // SAFETY: made of integers.
 unsafe impl Plain for linger {}
@@ -43,6 +45,54 @@ pub(super) unsafe fn read<T: Plain>(value: *const c_void, length: socklen_t) -> 
     }
     // SAFETY: as the caller promises.
     Ok(unsafe { value.cast::<T>().read_unaligned() })
+}
+
+/// The value of an option of IP's, which may be a byte, or nothing for 0.
+///
+/// # Safety
+/// `length` bytes at `value` are readable.
+pub(super) unsafe fn read_byte_or_integer(
+    value: *const c_void,
+    length: socklen_t,
+) -> Result<c_int, Errno> {
+    match length {
+        0 => Ok(0),
+        _ if value.is_null() => Err(Errno::FAULT),
+        // SAFETY: as the caller promises.
+        1..4 => Ok(unsafe { value.cast::<u8>().read() }.into()),
+        // SAFETY: as the caller promises.
+        _ => unsafe { read(value, length) },
+    }
+}
+
+/// Writes an integer that is an option of `level`, each of which has its own way with too little room.
+///
+/// # Safety
+/// `value` and `length` are the program's buffer and its length.
+pub(super) unsafe fn write_integer(
+    level: c_int,
+    answer: c_int,
+    value: *mut c_void,
+    length: *mut socklen_t,
+) -> Result<(), Errno> {
+    // SAFETY: as the caller promises.
+    let Some(room) = (unsafe { length.as_mut() }) else {
+        return Err(Errno::FAULT);
+    };
+    match (level, u8::try_from(answer)) {
+        (libc::IPPROTO_IP, Ok(byte)) if (1..4).contains(room) => {
+            *room = 1;
+            // SAFETY: as the caller promises.
+            unsafe { write(&byte, value, length) }
+        }
+        (libc::IPPROTO_IPV6, _) => {
+            *room = (*room).min(size_of::<c_int>() as socklen_t);
+            // SAFETY: as the caller promises.
+            unsafe { write(&answer, value, length) }
+        }
+        // SAFETY: as the caller promises.
+        _ => unsafe { write(&answer, value, length) },
+    }
 }
 
 /// Writes as much of `answer` as there is room for, and how much that is.
