@@ -59,6 +59,7 @@ fn submission() -> impl Strategy<Value = Submission> {
             }
         }),
         (conn(), any::<u64>()).prop_map(|(conn, at)| Submission::Shutdown { conn, at }),
+        conn().prop_map(|conn| Submission::ShutdownRead { conn }),
         (conn(), any::<(bool, u64)>()).prop_map(|(conn, (abort, at))| Submission::Close {
             conn,
             abort,
@@ -111,6 +112,7 @@ fn completion() -> impl Strategy<Value = Completion> {
         (conn(), any::<u16>()).prop_map(|(conn, errno)| Completion::Failed { conn, errno }),
         conn().prop_map(|conn| Completion::Released { conn }),
         conn().prop_map(|conn| Completion::Shut { conn }),
+        conn().prop_map(|conn| Completion::ReadShut { conn }),
         (conn(), any::<(u16, u64, Option<u32>)>()).prop_map(
             |(conn, (grant, consumed, alone_since))| Completion::Granted {
                 conn,

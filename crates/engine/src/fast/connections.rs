@@ -71,6 +71,8 @@ pub struct Flags {
     pub active: bool,
     /// A process has ended this side's direction.
     pub shut: bool,
+    /// A process has ended reading.
+    pub read_shut: bool,
     /// The owner's grant said that nobody else has the connection.
     pub told_alone: bool,
     /// Its owner lingers for no time: when it goes, the connection is reset (SO_LINGER).

@@ -177,6 +177,12 @@ impl Attachment {
                 }
                 Ok(())
             }
+            Completion::ReadShut { conn } => {
+                if let Some(socket) = pump.connections.get(conn) {
+                    socket.read_shut_elsewhere();
+                }
+                Ok(())
+            }
             Completion::NotGranted { conn, errno } => {
                 if let Some(socket) = pump.connections.get(conn) {
                     socket.not_granted(errno_from(errno).unwrap_or(Errno::AGAIN));

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use queue_pair::Submission;
 use queue_pair::region::RingCells;
 use queue_pair::ring::Producer;
+use queue_pair::{ConnRef, Submission};
 
 use super::Attachment;
 use crate::lock::lock;
@@ -15,6 +15,9 @@ use crate::socket::SocketCore;
 /// So many sockets may owe an announcement before the pump sees to it. Most of them have sent
 /// something by then, and it rode along.
 const OWED_AT_MOST: usize = 64;
+
+/// The first version of the protocol in which a process ends reading for others.
+const READS_END_SINCE: u32 = 7;
 
 /// The ring, and what it had no room for.
 pub(super) struct Submissions {
@@ -65,6 +68,13 @@ impl Attachment {
         submissions.ring.publish();
         drop(submissions);
         self.ring_if_asleep();
+    }
+
+    /// Nothing more will be read from a connection, by any process that has it.
+    pub(crate) fn end_reading(&self, conn: ConnRef) {
+        if self.speaks(READS_END_SINCE) {
+            self.post_surely(Submission::ShutdownRead { conn });
+        }
     }
 
     fn try_post(&self, submissions: &mut Submissions, submission: &Submission) -> bool {

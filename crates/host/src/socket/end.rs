@@ -33,10 +33,15 @@ impl Socket {
         if state.phase == Phase::Over {
             return Err(Errno::NOTCONN);
         }
-        if how != Shutdown::Write {
-            state.read_shut = true;
-        }
         let mut concerns_others = None;
+        if how != Shutdown::Write && !state.read_shut {
+            state.read_shut = true;
+            // Of one that is still being opened, `opened` sees to it.
+            if let Some(Link { attachment, conn }) = &state.link {
+                attachment.end_reading(*conn);
+                concerns_others = state.is_shared().then(|| Arc::clone(attachment));
+            }
+        }
         if how != Shutdown::Read && !state.write_shut {
             state.write_shut = true;
             // Of one that is still being opened, `opened` sees to it.
@@ -45,12 +50,14 @@ impl Socket {
                     conn: link.conn,
                     at: state.posting_time(),
                 });
-                concerns_others = state.is_shared().then(|| Arc::clone(&link.attachment));
+                if state.is_shared() {
+                    concerns_others = Some(Arc::clone(&link.attachment));
+                }
             }
         }
         self.core.changed_here(state);
         if let Some(attachment) = concerns_others {
-            // Whoever writes after this has returned is refused.
+            // Whoever writes after this has returned is refused, and whoever reads finds the end.
             attachment.settle();
         }
         Ok(())

@@ -143,6 +143,9 @@ impl SocketCore {
                 value,
             });
         }
+        if state.read_shut && !named {
+            attachment.end_reading(conn);
+        }
         if state.write_shut && !named {
             let at = state.posting_time();
             attachment.post_surely(Submission::Shutdown { conn, at });

@@ -214,6 +214,18 @@ impl SocketCore {
         self.happened(news | Readiness::OUT);
     }
 
+    /// Another process has ended reading.
+    pub(crate) fn read_shut_elsewhere(&self) {
+        let mut state = lock(&self.state);
+        state.read_shut = true;
+        if state.closed {
+            return;
+        }
+        let news = self.refresh(&state);
+        drop(state);
+        self.happened(news | Readiness::IN | Readiness::RDNORM);
+    }
+
     /// The engine cannot make this process the reader now.
     pub(crate) fn not_granted(&self, errno: Errno) {
         let mut state = lock(&self.state);

@@ -95,6 +95,12 @@ pub enum Completion {
         /// The connection.
         conn: ConnRef,
     },
+    /// Another process that has the connection has ended reading for all: what has come can be read, and
+    /// then the end. Since version 7.
+    ReadShut {
+        /// The connection.
+        conn: ConnRef,
+    },
     /// A connection was accepted and is offered to this process. Both addresses are of one family.
     Accepted {
         /// The connection.
@@ -159,6 +165,7 @@ const SEND_BUFFER: u8 = 11;
 const SHUT: u8 = 12;
 const PLACED: u8 = 13;
 const SYN: u8 = 14;
+const READ_SHUT: u8 = 15;
 
 const FLAG_PEER_CLOSED: u8 = 1;
 const FLAG_V6: u8 = 1;
@@ -204,6 +211,9 @@ impl Descriptor for Completion {
                 ([Head::new(RELEASED).to_word(), conn.to_word(), 0, 0], None)
             }
             Self::Shut { conn } => ([Head::new(SHUT).to_word(), conn.to_word(), 0, 0], None),
+            Self::ReadShut { conn } => {
+                ([Head::new(READ_SHUT).to_word(), conn.to_word(), 0, 0], None)
+            }
             Self::Granted {
                 conn,
                 grant,
@@ -340,6 +350,11 @@ impl Descriptor for Completion {
                 head.check(0, false, false)?;
                 check_unused(head.kind, entry, &[2, 3])?;
                 Ok(Self::Shut { conn })
+            }
+            READ_SHUT => {
+                head.check(0, false, false)?;
+                check_unused(head.kind, entry, &[2, 3])?;
+                Ok(Self::ReadShut { conn })
             }
             GRANTED => {
                 let alone = head.flags & FLAG_ALONE != 0;

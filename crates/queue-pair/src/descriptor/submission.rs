@@ -49,6 +49,13 @@ pub enum Submission {
         /// When, as in [`Submission::SendAt`]; 0 if no other process has the connection.
         at: u64,
     },
+    /// Nothing more will be read, by whichever process has the connection: each that does learns it by
+    /// [`Completion::ReadShut`](super::Completion::ReadShut). What arrives is still acknowledged. Since
+    /// version 7.
+    ShutdownRead {
+        /// The connection.
+        conn: ConnRef,
+    },
     /// The program is done with the connection.
     Close {
         /// The connection.
@@ -202,6 +209,7 @@ const CONNECT: u8 = 8;
 const SEND_AT: u8 = 9;
 const ACQUIRE: u8 = 10;
 const POST: u8 = 11;
+const SHUTDOWN_READ: u8 = 12;
 
 const FLAG_MORE: u8 = 1;
 const FLAG_ABORT: u8 = 1;
@@ -241,6 +249,9 @@ impl Descriptor for Submission {
                 [Head::new(CONSUMED).to_word(), conn.to_word(), total, 0]
             }
             Self::Shutdown { conn, at } => [Head::new(SHUTDOWN).to_word(), conn.to_word(), at, 0],
+            Self::ShutdownRead { conn } => {
+                [Head::new(SHUTDOWN_READ).to_word(), conn.to_word(), 0, 0]
+            }
             Self::Close { conn, abort, at } => [
                 Head::new(CLOSE).flag(FLAG_ABORT, abort).to_word(),
                 conn.to_word(),
@@ -335,6 +346,11 @@ impl Descriptor for Submission {
                 head.check(0, false, false)?;
                 unused(&[3])?;
                 Ok(Self::Shutdown { conn, at: entry[2] })
+            }
+            SHUTDOWN_READ => {
+                head.check(0, false, false)?;
+                unused(&[2, 3])?;
+                Ok(Self::ShutdownRead { conn })
             }
             CLOSE => {
                 head.check(FLAG_ABORT, false, false)?;

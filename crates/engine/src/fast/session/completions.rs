@@ -53,7 +53,9 @@ impl Session {
                 return Ok(false);
             }
             let place = match notice {
-                Completion::Shut { conn } | Completion::Released { conn } => Some(conn.index),
+                Completion::Shut { conn }
+                | Completion::ReadShut { conn }
+                | Completion::Released { conn } => Some(conn.index),
                 // The thread that asked does not sleep by the connection's word.
                 _ => None,
             };

@@ -19,6 +19,9 @@ use crate::fast::memory::Memory;
 use crate::fast::session::{EndReason, conn_ref};
 use crate::network::Network;
 
+/// The first version of the protocol in which a process ends reading for others.
+const READS_END_SINCE: u32 = 7;
+
 impl<D: Device, N: Network> Worker<D, N> {
     /// Somebody who is still to come, known by a token, has a connection from now on, too.
     pub(super) fn share(&mut self, conn_id: ConnId, token: u64) {
@@ -67,29 +70,33 @@ impl<D: Device, N: Network> Worker<D, N> {
             if !family.rename(token, session) {
                 continue;
             }
-            let shut = conn.flags.shut;
-            self.enter_family(session, conn_id, shut);
+            self.enter_family(session, conn_id);
         }
     }
 
     /// A process has become a holder: it is told of the connection.
-    pub(super) fn enter_family(&mut self, id: SessionId, conn_id: ConnId, shut: bool) {
+    pub(super) fn enter_family(&mut self, id: SessionId, conn_id: ConnId) {
         self.hold(id);
         self.shares_more(id);
         if let Some(session) = self.sessions.get_mut(id) {
             session.connections.insert(conn_id);
         }
+        let name = conn_ref(conn_id);
+        let flags = self.connections.get(conn_id).map(|conn| &conn.flags);
+        let (shut, read_shut) = flags.map_or((false, false), |flags| (flags.shut, flags.read_shut));
         if shut {
-            self.notice_shut(id, conn_id);
+            self.notice(id, Completion::Shut { conn: name });
+        }
+        if read_shut {
+            self.notice(id, Completion::ReadShut { conn: name });
         }
         // Whoever had it before may have closed it meanwhile: then it reads alone.
         self.settle_reader(conn_id);
         self.tell_family(conn_id);
     }
 
-    /// A process has ended the direction of a connection: the others that have it learn that they
-    /// cannot write any more.
-    pub(super) fn tell_shut(&mut self, by: SessionId, conn_id: ConnId) {
+    /// A process has ended a direction of a connection: the others that have it learn that.
+    pub(super) fn tell_others(&mut self, by: SessionId, conn_id: ConnId, told: Completion) {
         let conn = self.connections.get(conn_id);
         let Some(family) = conn.and_then(|conn| conn.family.as_ref()) else {
             return;
@@ -105,17 +112,17 @@ impl<D: Device, N: Network> Worker<D, N> {
             })
             .collect();
         for session in others {
-            self.notice_shut(session, conn_id);
+            self.notice(session, told);
         }
     }
 
-    fn notice_shut(&mut self, id: SessionId, conn_id: ConnId) {
+    fn notice(&mut self, id: SessionId, told: Completion) {
         if let Some(session) = self.sessions.get_mut(id)
             && session.ended.is_none()
+            && (!matches!(told, Completion::ReadShut { .. })
+                || session.region.layout.version >= READS_END_SINCE)
         {
-            session.notices.push_back(Completion::Shut {
-                conn: conn_ref(conn_id),
-            });
+            session.notices.push_back(told);
         }
     }
 

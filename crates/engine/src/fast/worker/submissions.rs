@@ -2,7 +2,7 @@
 //! checked before it is used, and one that no honest host would write ends the session.
 
 use netdev::Device;
-use queue_pair::{ConnRef, OptionKind, Profile, Submission};
+use queue_pair::{Completion, ConnRef, OptionKind, Profile, Submission};
 use tcp::{ConnId, ConnOption, Request, RequestError};
 
 use super::Worker;
@@ -158,7 +158,17 @@ impl<D: Device, N: Network> Worker<D, N> {
                 if let Some(conn) = self.connections.get_mut(whose.conn()) {
                     conn.flags.shut = true;
                 }
-                self.tell_shut(id, whose.conn());
+                let conn = conn_ref(whose.conn());
+                self.tell_others(id, whose.conn(), Completion::Shut { conn });
+                Ok(())
+            }
+            Submission::ShutdownRead { conn } => {
+                let whose = self.taken(id, conn)?;
+                if let Some(conn) = self.connections.get_mut(whose.conn()) {
+                    conn.flags.read_shut = true;
+                }
+                let conn = conn_ref(whose.conn());
+                self.tell_others(id, whose.conn(), Completion::ReadShut { conn });
                 Ok(())
             }
             Submission::Close { conn, abort, .. } => self.close(id, conn, abort),

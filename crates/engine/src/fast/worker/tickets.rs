@@ -80,7 +80,6 @@ impl<D: Device, N: Network> Worker<D, N> {
         let info = self.stack.info(self.now, conn_id);
         let info = info.ok_or(Errno::NOTCONN)?;
         let conn = self.connections.get_mut(conn_id).ok_or(Errno::NOTCONN)?;
-        let shut = conn.flags.shut;
         let family = conn.family.as_mut().ok_or(Errno::NOTCONN)?;
         match family.holder_mut(Who::Session(id)) {
             // It was passed to one that has it, which has one more descriptor of it now.
@@ -89,7 +88,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             Some(_) => return Err(Errno::BUSY),
             None => {
                 family.join(Who::Session(id));
-                self.enter_family(id, conn_id, shut);
+                self.enter_family(id, conn_id);
             }
         }
         self.counters.tickets_claimed += 1;

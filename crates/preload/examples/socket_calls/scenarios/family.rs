@@ -22,6 +22,62 @@ fn in_a_child(stage: &mut Stage<'_>, child: impl FnOnce() -> c_int) {
     stage.transcript.note(format_args!("the child: {ended:?}"));
 }
 
+/// Where one process ends reading the others find what has come and then the end, also those who sleep.
+pub fn end_reading_elsewhere(stage: &mut Stage<'_>, fd: c_int) {
+    for how in [libc::SHUT_RD, libc::SHUT_RDWR] {
+        let fd = if how == libc::SHUT_RD {
+            fd
+        } else {
+            super::opened_connection(stage.agent)
+        };
+        let shut_down = |wait| {
+            // SAFETY: makes a process, which makes two calls and ends.
+            let pid = unsafe { libc::fork() };
+            if pid == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(wait));
+                // SAFETY: an own descriptor.
+                unsafe { libc::_exit(libc::shutdown(fd, how)) };
+            }
+            pid
+        };
+        // Most likely the parent sleeps by then; if it does not, the outcome is the same.
+        let child = shut_down(200);
+        stage.transcript.recv(fd, 10, 0);
+        await_child(stage, child);
+        stage
+            .transcript
+            .poll(fd, libc::POLLIN | libc::POLLRDHUP, HANG);
+        if how == libc::SHUT_RD {
+            // What comes afterwards is read.
+            stage.agent.tell("send late");
+            calls::await_bytes(fd, 4);
+            stage.transcript.recv(fd, 10, 0);
+        }
+        stage.transcript.recv(fd, 10, 0);
+        // Who is made afterwards knows it, too.
+        in_a_child(stage, || {
+            let mut byte = 0u8;
+            // SAFETY: room for a byte.
+            (unsafe { libc::recv(fd, (&raw mut byte).cast(), 1, 0) }) as c_int
+        });
+        if how == libc::SHUT_RD {
+            stage.transcript.send(fd, "open", 0);
+            let got = stage.agent.tell("receive 4");
+            stage.transcript.note(got);
+        } else {
+            stage.transcript.close(fd);
+        }
+        stage.agent.tell("close");
+    }
+}
+
+fn await_child(stage: &mut Stage<'_>, child: libc::pid_t) {
+    let mut status = 0;
+    // SAFETY: room for a status.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    stage.transcript.note(format_args!("the child: {status}"));
+}
+
 /// A client waits before anybody has asked for one: whoever looks once, without waiting, sees it.
 pub fn looks_once(stage: &mut Stage<'_>) {
     for fork in [false, true] {

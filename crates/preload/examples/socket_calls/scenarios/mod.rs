@@ -170,6 +170,7 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("close a range", numbers::close_range),
     ("fork", numbers::fork),
     ("shut down in a child", family::shut_down_elsewhere),
+    ("end reading in a child", family::end_reading_elsewhere),
     ("cancelled while it waits", interruptions::cancelled),
     ("cancelled anywhere", interruptions::cancelled_anywhere),
     ("calls in a handler", interruptions::calls_in_a_handler),
