@@ -225,7 +225,8 @@ impl Channel {
 
     /// Asks the engine and waits for the answer, at most `limit` for both. An answer that does not come in
     /// time is [late](Self::take_late), and this end as good as before. While one is late the engine is not
-    /// asked again, and the time counts from the question that it was for.
+    /// asked again, and the time counts from the question that it was for, but for a twentieth: the engine
+    /// may have just begun to run again.
     ///
     /// # Errors
     /// `TimedOut`: the engine does not run. Others: the connection has ended.
@@ -292,6 +293,7 @@ impl Channel {
     /// Waits until the engine has read all and answered all, for at most `limit` since it was asked what it
     /// has not answered.
     fn await_late(&mut self, limit: Duration) -> Result<(), ChannelError> {
+        let asked = Instant::now();
         loop {
             self.flush()?;
             self.collect_late()?;
@@ -300,8 +302,8 @@ impl Channel {
                 (0, true) => PollFlags::OUT,
                 _ => PollFlags::IN,
             };
-            let start = *self.since.get_or_insert_with(Instant::now);
-            self.wait(what, start, limit)?;
+            let since = *self.since.get_or_insert(asked);
+            self.wait(what, counted_from(since, asked, limit), limit)?;
         }
     }
 
@@ -332,6 +334,13 @@ impl Channel {
     }
 }
 
+/// From when on the time counts of one who asks now, while an answer has been owed `since`: a twentieth of
+/// it is left in any case.
+fn counted_from(since: Instant, asked: Instant, limit: Duration) -> Instant {
+    let latest = asked.checked_sub(limit - limit / 20);
+    latest.map_or(since, |latest| since.max(latest))
+}
+
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -349,4 +358,25 @@ fn send_now(socket: BorrowedFd<'_>, bytes: &[u8], fds: &Fds) -> Result<(), Errno
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, flags)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_that_may_run_again_has_a_moment_to_say_so() {
+        let limit = Duration::from_secs(10);
+        let since = Instant::now();
+        let left = |later: Duration| {
+            let asked = since + later;
+            (counted_from(since, asked, limit) + limit).saturating_duration_since(asked)
+        };
+        assert_eq!(left(Duration::ZERO), limit);
+        assert_eq!(left(Duration::from_secs(3)), Duration::from_secs(7));
+        // Stopped for longer than anybody waits: it is asked all the same.
+        let moment = Duration::from_millis(500);
+        assert_eq!(left(Duration::from_millis(9_900)), moment);
+        assert_eq!(left(Duration::from_secs(600)), moment);
+    }
 }
