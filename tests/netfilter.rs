@@ -264,6 +264,65 @@ fn connections_stand_still_while_a_rule_drops_their_segments() {
 }
 
 #[test]
+fn who_is_rejected_hears_what_the_kernel_would_say() {
+    let test = "who_is_rejected_hears_what_the_kernel_would_say";
+    if skip_without_root(test) {
+        return;
+    }
+    let bench = Bench::new();
+    if let Err(why) = bench.rules("nft add table inet guard") {
+        return skipped(test, &format!("nft: {why}"));
+    }
+    let chain = "nft add chain inet guard input { type filter hook input priority 0 ; }";
+    bench.rules(chain).unwrap();
+    // Address, what rejects it, and what connect then says.
+    let strangers = [
+        ("10.99.0.1", "tcp reset", "ConnectionRefusedError"),
+        (
+            "10.99.0.2",
+            "icmp type admin-prohibited",
+            "No route to host",
+        ),
+        (
+            "10.99.0.3",
+            "icmpx type port-unreachable",
+            "ConnectionRefusedError",
+        ),
+    ];
+    for (stranger, with, _) in strangers {
+        let ip = bench.world.program(Side::Client, "ip");
+        let device = Side::Client.interface();
+        let add = ["addr", "add", &format!("{stranger}/32"), "dev", device];
+        ip.args(add).output().unwrap();
+        let back = format!("ip route add {stranger} via {}", Side::Client.ipv4());
+        bench.rules(&back).unwrap();
+        let rule = format!(
+            "nft add rule inet guard input ip saddr {stranger} tcp dport 8080 reject with {with}"
+        );
+        bench.rules(&rule).unwrap();
+    }
+    let _engine = bench.outboard.start_engine(&bench.world, None).unwrap();
+    let address = SocketAddr::from((Side::Server.ipv4(), 8080));
+    let site = bench.world.scratch();
+    let server = bench.outboard.start_serve(&bench.world, site, address);
+    let _server = server.expect("it serves");
+    for (stranger, with, said) in strangers {
+        let python = bench.world.program(Side::Client, "python3");
+        let script = format!(
+            "import socket\ns = socket.socket()\ns.bind(('{stranger}', 0))\ns.settimeout(60)\n\
+             try:\n s.connect(('{}', 8080))\nexcept OSError as e:\n print(type(e).__name__, e)",
+            Side::Server.ipv4()
+        );
+        let heard = python.args(["-c", &script]).output().unwrap();
+        assert!(heard.contains(said), "{with}: {heard}");
+    }
+    let stats = bench.outboard.stats().unwrap();
+    let denied = |c: &&lab::outboard::Counter| c.name == "dropped" && c.labels == ["denied"];
+    let denied = stats.iter().find(denied).map_or(0.0, |c| c.value);
+    assert!(denied >= 3.0, "by the engine: {denied}");
+}
+
+#[test]
 fn what_programs_have_opened_stands_still_too() {
     let test = "what_programs_have_opened_stands_still_too";
     if skip_without_root(test) {

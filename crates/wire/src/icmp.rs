@@ -11,7 +11,7 @@ use crate::bytes::{array_at, u16_at, u32_at};
 use crate::checksum::{self, Sum};
 use crate::ethernet::{self, EtherType};
 use crate::flow::FlowKey;
-use crate::ip::PROTOCOL_TCP;
+use crate::ip::{Ecn, PROTOCOL_TCP};
 use crate::segment::{ChecksumPolicy, Malformed};
 use crate::seq::SeqNumber;
 use crate::{ipv4, ipv6};
@@ -79,6 +79,74 @@ pub fn parse(frame: &[u8], policy: ChecksumPolicy) -> Result<TcpError, Malformed
         _ => return Err(Malformed::NotIp),
     };
     error.ok_or(Malformed::Icmp)
+}
+
+/// The longest frame that [`unreachable`] writes.
+pub const MAX_UNREACHABLE_LEN: usize =
+    ethernet::MAX_HEADER_LEN + ipv6::HEADER_LEN + HEADER_LEN + MAX_QUOTED_LEN;
+/// Of the packet that an error is about, so much is quoted at most: all headers of a SYN.
+const MAX_QUOTED_LEN: usize = 120;
+
+/// Writes to the front of `buffer` a frame that tells the sender of `frame` that where its packet was to go
+/// is unreachable, by this code (RFC 792, RFC 4443 §3.1); returns its length. `None` for what is no IP packet,
+/// and if the buffer is shorter than [`MAX_UNREACHABLE_LEN`].
+pub fn unreachable(frame: &[u8], code: u8, hop_limit: u8, buffer: &mut [u8]) -> Option<usize> {
+    let buffer = buffer.get_mut(..MAX_UNREACHABLE_LEN)?;
+    let (header, bytes) = ethernet::Header::parse(frame).ok()?;
+    let back = ethernet::Header {
+        src: header.dst,
+        dst: header.src,
+        ..header
+    };
+    let ip_at = back.emit(buffer);
+    // What a short frame is filled up with is not quoted.
+    let quoted = |len: usize| bytes.get(..len.min(MAX_QUOTED_LEN));
+    let (quoted, icmp_at, pseudo, kind) = match header.ether_type {
+        EtherType::IPV4 => {
+            let packet = ipv4::Packet::new(bytes).ok()?;
+            let quoted = quoted(packet.header().len() + packet.payload().len())?;
+            let ip = ipv4::Repr {
+                src: packet.dst(),
+                dst: packet.src(),
+                protocol: PROTOCOL_ICMP,
+                hop_limit,
+                dscp: 0,
+                ecn: Ecn::NotCapable,
+                identification: 0,
+                dont_fragment: true,
+                payload_len: (HEADER_LEN + quoted.len()) as u16,
+            };
+            let len = ip.emit(&mut buffer[ip_at..]);
+            (quoted, ip_at + len, Sum::ZERO, 3)
+        }
+        EtherType::IPV6 => {
+            let packet = ipv6::Packet::new(bytes).ok()?;
+            let quoted = quoted(ipv6::HEADER_LEN + packet.payload().len())?;
+            let payload_len = (HEADER_LEN + quoted.len()) as u16;
+            let ip = ipv6::Repr {
+                src: packet.dst(),
+                dst: packet.src(),
+                protocol: PROTOCOL_ICMPV6,
+                hop_limit,
+                dscp: 0,
+                ecn: Ecn::NotCapable,
+                flow_label: 0,
+                payload_len,
+            };
+            let len = ip.emit(&mut buffer[ip_at..]);
+            let (src, dst, length) = (ip.src, ip.dst, payload_len.into());
+            let pseudo = checksum::pseudo_header_v6(src, dst, PROTOCOL_ICMPV6, length);
+            (quoted, ip_at + len, pseudo, 1)
+        }
+        _ => return None,
+    };
+    let end = icmp_at + HEADER_LEN + quoted.len();
+    let message = &mut buffer[icmp_at..end];
+    message[..HEADER_LEN].copy_from_slice(&[kind, code, 0, 0, 0, 0, 0, 0]);
+    message[HEADER_LEN..].copy_from_slice(quoted);
+    let sum = pseudo.combine(Sum::of(message)).finish();
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    Some(end)
 }
 
 fn parse_v4(bytes: &[u8], policy: ChecksumPolicy) -> Result<Option<TcpError>, Malformed> {
@@ -304,6 +372,48 @@ mod tests {
         for (v6, kind) in [(false, 0), (false, 8), (false, 5), (true, 128), (true, 135)] {
             assert_eq!(read(&frame(v6, kind, 0, 0)), Err(Malformed::Icmp), "{kind}");
         }
+    }
+
+    #[test]
+    fn who_sent_a_packet_is_told_that_nobody_is_there() {
+        for v6 in [false, true] {
+            let index = usize::from(v6);
+            let (ours, peer) = (OURS[index].parse().unwrap(), PEER[index].parse().unwrap());
+            // From us to a peer that answers so, with what fills up a short frame.
+            let mut segment = std::vec![2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 1];
+            segment.extend(if v6 { [0x86, 0xdd] } else { [0x08, 0x00] });
+            segment.extend(ip(ours, peer, PROTOCOL_TCP, 20));
+            segment.extend([0x9c, 0x40, 0, 80, 1, 2, 3, 4]);
+            segment.extend([0; 12]);
+            let len = segment.len();
+            segment.extend([0xee; 6]);
+            let mut buffer = [0; MAX_UNREACHABLE_LEN];
+            let code = if v6 { 4 } else { 3 };
+            let written = unreachable(&segment, code, 64, &mut buffer).expect("it fits");
+            let overhead = HEADER_LEN
+                + if v6 {
+                    ipv6::HEADER_LEN
+                } else {
+                    ipv4::HEADER_LEN
+                };
+            assert_eq!(written, len + overhead, "the filling is not quoted");
+            assert_eq!(buffer[..6], segment[6..12]);
+            let told = read(&buffer[..written]).expect("an error");
+            assert_eq!(told.reason, Reason::PortUnreachable);
+            assert_eq!(told.seq, SeqNumber(0x0102_0304));
+            assert_eq!((told.flow.local, told.flow.remote), (ours, peer));
+            // The largest packet is quoted in part, and nothing is written that does not fit.
+            let long = [
+                &segment[..14],
+                &ip(ours, peer, PROTOCOL_TCP, 1400),
+                &[0; 1400],
+            ]
+            .concat();
+            let written = unreachable(&long, code, 64, &mut buffer).expect("it fits");
+            assert!(written <= MAX_UNREACHABLE_LEN);
+            assert_eq!(unreachable(&long, code, 64, &mut buffer[1..]), None);
+        }
+        assert_eq!(unreachable(&[0; 60], 3, 64, &mut [0; 256]), None, "no IP");
     }
 
     #[test]

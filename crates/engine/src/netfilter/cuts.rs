@@ -53,7 +53,7 @@ impl Ruleset {
                 Way::Out => &mut cut.leaving,
             };
             for (peers, outcome) in self.verdict(&packet, Ranges::all(packet.bits())) {
-                let Outcome::Dropped(place) = outcome else {
+                let Outcome::Dropped(place, _) = outcome else {
                     continue;
                 };
                 if cut.by.is_empty() {

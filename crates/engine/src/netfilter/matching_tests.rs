@@ -151,6 +151,8 @@ fn numbers_lie_between_their_bounds_and_on_them() {
         let largest = registers(&[bits(0xff, 0xff)]);
         let above = largest.compare(packet, 0, Comparison::Greater, &[0xfe]);
         assert_eq!(above, Truth::Yes);
+        let not_below = largest.compare(packet, 0, Comparison::GreaterOrEqual, &[0x80]);
+        assert_eq!(not_below, Truth::Yes);
         let unknown = registers(&[bits(1, 0xff), bits(0, 0xfe)]);
         assert_eq!(unknown.between(packet, 0, &[0, 0], &[9, 9]), Truth::Maybe);
     });

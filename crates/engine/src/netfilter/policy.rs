@@ -11,7 +11,7 @@ use super::cuts::Cut;
 use super::matching::FIRST_PORT;
 use super::packet::{Interface, Packet, Segment, Way};
 use super::ranges::Ranges;
-use super::rules::Ruleset;
+use super::rules::{Answer, Ruleset};
 use super::walk::{Outcome, Place};
 
 /// Ranges of peers of one listener that are refused; with more of them it is left to the kernel.
@@ -22,9 +22,23 @@ const MOST_RANGES: usize = 65_536;
 pub struct Refused {
     v4: Ranges,
     v6: Ranges,
+    /// Who of them is told so, and how.
+    told: Vec<(Answer, IsV6, Ranges)>,
 }
 
+/// Whether addresses are of IPv6.
+type IsV6 = bool;
+
 impl Refused {
+    /// What a peer is told who is refused.
+    pub fn answer(&self, peer: IpAddr) -> Option<Answer> {
+        let told = self
+            .told
+            .iter()
+            .find(|(_, is_v6, peers)| *is_v6 == peer.is_ipv6() && peers.contains_address(peer));
+        told.map(|(answer, ..)| *answer)
+    }
+
     /// Whether this peer is.
     pub fn contains(&self, peer: IpAddr) -> bool {
         let refused = if peer.is_ipv4() { &self.v4 } else { &self.v6 };
@@ -75,6 +89,11 @@ impl Policy {
     pub fn admits_peer(&self, own: SocketAddr, peer: IpAddr) -> bool {
         self.of_own(own)
             .is_none_or(|access| access.as_ref().is_ok_and(|refused| !refused.contains(peer)))
+    }
+
+    /// What is told to a peer that may not.
+    pub fn answer(&self, own: SocketAddr, peer: IpAddr) -> Option<Answer> {
+        self.of_own(own)?.as_ref().ok()?.answer(peer)
     }
 
     /// What they say of the listener that an address of this end and its port belong to.
@@ -158,7 +177,12 @@ impl Ruleset {
     ) -> Access {
         let (v4, v6): (Vec<IpAddr>, Vec<IpAddr>) = own.partition(|address| address.is_ipv4());
         let mut refused = Refused::default();
-        for (own, refused) in [(&v4, &mut refused.v4), (&v6, &mut refused.v6)] {
+        let Refused {
+            v4: of_v4,
+            v6: of_v6,
+            told,
+        } = &mut refused;
+        for (own, refused) in [(&v4, of_v4), (&v6, of_v6)] {
             if own.is_empty() {
                 continue;
             }
@@ -169,13 +193,18 @@ impl Ruleset {
                 own,
                 own_port,
             });
-            *refused = self.refused(&packets)?;
+            *refused = self.refused(&packets, told)?;
         }
         Ok(refused)
     }
 
-    /// The peers that are refused, if each gets a clear answer and one at least is accepted.
-    fn refused(&self, packets: &[Packet<'_>]) -> Result<Ranges, String> {
+    /// The peers that are refused, if each gets a clear answer and one at least is accepted. Adds what those
+    /// of them are `told` whose packets are.
+    fn refused(
+        &self,
+        packets: &[Packet<'_>],
+        told: &mut Vec<(Answer, IsV6, Ranges)>,
+    ) -> Result<Ranges, String> {
         let mut going = Ranges::all(packets.first().map_or(32, Packet::bits));
         let mut dropped: Option<Place> = None;
         let mut refused = Ranges::NONE;
@@ -184,8 +213,11 @@ impl Ruleset {
             for (peers, outcome) in self.verdict(packet, going) {
                 match outcome {
                     Outcome::Accepted => on = on.union(&peers),
-                    Outcome::Dropped(place) => {
+                    Outcome::Dropped(place, answer) => {
                         dropped.get_or_insert(place);
+                        // What is rejected on its way out this machine hears of, and not the peer.
+                        let answer = answer.filter(|_| packet.way == Way::In);
+                        told.extend(answer.map(|answer| (answer, packet.is_v6(), peers.clone())));
                         refused = refused.union(&peers);
                     }
                     Outcome::Elsewhere(place) => {
@@ -210,7 +242,10 @@ impl Ruleset {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rules::{Base, Chain, Hook, Rule, RuleVerdict, Step, Table, Test};
+    use super::super::rules::{
+        Base, Chain, Comparison, Header, Hook, Load, Rejection, Rule, RuleVerdict, Step, Table,
+        Test,
+    };
     use super::*;
     use std::net::SocketAddrV6;
 
@@ -347,7 +382,7 @@ mod tests {
         let peer = |text: &str| text.parse::<IpAddr>().unwrap();
         let refused = Refused {
             v4: Ranges::of([(0x0a00_0005, 0x0a00_0007)]),
-            v6: Ranges::NONE,
+            ..Refused::default()
         };
         assert!(refused.contains(peer("10.0.0.5")) && !refused.contains(peer("10.0.0.8")));
         assert!(!refused.contains(peer("::a00:5")), "of another family");
@@ -369,5 +404,77 @@ mod tests {
         assert!(policy.admits_connection(0, peer("10.0.0.4")));
         policy.connections = Some(Err("closed".to_owned()));
         assert!(!policy.admits_connection(0, peer("10.0.0.4")));
+    }
+
+    #[test]
+    fn who_is_rejected_is_told_so_and_nobody_else() {
+        let peer = |text: &str| text.parse::<IpAddr>().unwrap();
+        let peers = Ranges::of([(0x0a00_0005, 0x0a00_0007)]);
+        let refused = Refused {
+            v4: peers.union(&Ranges::of([(0x0a00_0009, 0x0a00_0009)])),
+            told: vec![(Answer::Reset, false, peers)],
+            ..Refused::default()
+        };
+        assert_eq!(refused.answer(peer("10.0.0.5")), Some(Answer::Reset));
+        assert_eq!(refused.answer(peer("10.0.0.9")), None, "dropped only");
+        assert_eq!(refused.answer(peer("::a00:5")), None, "of another family");
+        let mut policy = Policy::default();
+        let own = SocketAddr::from(([10, 0, 0, 1], 80));
+        policy.listeners.insert((own.ip(), 80), Ok(refused));
+        assert_eq!(policy.answer(own, peer("10.0.0.7")), Some(Answer::Reset));
+        let other = SocketAddr::from(([10, 0, 0, 1], 81));
+        assert_eq!(policy.answer(other, peer("10.0.0.7")), None);
+    }
+
+    #[test]
+    fn what_is_rejected_as_it_arrives_is_answered_by_the_familys_message() {
+        let eth = Interface {
+            index: 2,
+            name: "eth".to_owned(),
+        };
+        let own: [IpAddr; 2] = ["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()];
+        let rejection = Rejection {
+            v4: Some(Answer::Unreachable(13)),
+            v6: Some(Answer::Reset),
+        };
+        for (own, hook, at, peer, answer) in [
+            (
+                own[0],
+                Hook::Input,
+                12,
+                "32.0.0.9",
+                Some(Answer::Unreachable(13)),
+            ),
+            (own[0], Hook::Output, 16, "32.0.0.9", None),
+            (own[1], Hook::Input, 8, "2000::9", Some(Answer::Reset)),
+            (own[1], Hook::Output, 24, "2000::9", None),
+        ] {
+            let mut rules = dropping(hook, Test::Flags(0, 0));
+            // Who has an address that begins with 32.
+            let steps = vec![
+                Step::Load {
+                    what: Load::Header(Header::Network, at),
+                    len: 1,
+                    to: 0,
+                },
+                Step::Compare {
+                    at: 0,
+                    is: Comparison::Equal,
+                    with: vec![32],
+                },
+                Step::Verdict(RuleVerdict::Reject(rejection)),
+            ];
+            for chain in rules.chains.values_mut() {
+                chain.rules = vec![Rule {
+                    handle: 7,
+                    steps: steps.clone(),
+                }];
+            }
+            let refused = rules.listener(&eth, &[own], SocketAddr::new(own, 80));
+            let refused = refused.expect("the others may");
+            let peer = peer.parse().unwrap();
+            assert!(refused.contains(peer), "{own} {hook:?}");
+            assert_eq!(refused.answer(peer), answer, "{own} {hook:?}");
+        }
     }
 }

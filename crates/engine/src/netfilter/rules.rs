@@ -277,6 +277,8 @@ pub enum RuleVerdict {
     Accept,
     /// Nobody gets it.
     Drop,
+    /// Nobody gets it, and its sender is told so.
+    Reject(Rejection),
     /// The next rule.
     Continue,
     /// Back to the chain that called.
@@ -287,6 +289,24 @@ pub enum RuleVerdict {
     Goto(String),
     /// It goes where only the kernel can bring it: rewritten, or to a program.
     Elsewhere,
+}
+
+/// How the sender of a packet is told that nobody gets it, by the family of its addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rejection {
+    /// Over IPv4.
+    pub v4: Option<Answer>,
+    /// Over IPv6.
+    pub v6: Option<Answer>,
+}
+
+/// What the sender of a packet is told whom nobody gets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Answer {
+    /// RST.
+    Reset,
+    /// That its destination is unreachable: this code of ICMP's, or ICMPv6's, message.
+    Unreachable(u8),
 }
 
 /// A set, or a map.

@@ -7,7 +7,9 @@
 use super::matching::Registers;
 use super::packet::{Packet, Way};
 use super::ranges::Ranges;
-use super::rules::{Base, Datum, Hook, Rule, RuleVerdict, Ruleset, Set, Step, Table, Then};
+use super::rules::{
+    Answer, Base, Datum, Hook, Rejection, Rule, RuleVerdict, Ruleset, Set, Step, Table, Then,
+};
 use super::truth::Truth;
 
 /// How deep chains may call each other (`NFT_JUMP_STACK_SIZE`).
@@ -20,8 +22,8 @@ const RULES: usize = 1 << 18;
 pub enum Outcome {
     /// It arrives.
     Accepted,
-    /// It is dropped, or refused.
-    Dropped(Place),
+    /// It is dropped, or refused: then its sender is told so.
+    Dropped(Place, Option<Answer>),
     /// Only the kernel can bring it where it goes.
     Elsewhere(Place),
     /// It depends on what is not known here.
@@ -180,11 +182,14 @@ impl Walk<'_> {
 
     fn base(&mut self, base: &Base, peers: Ranges) -> Verdict {
         let policy = match base.drops {
-            true => Outcome::Dropped(Place {
-                table: base.table.clone(),
-                chain: base.chain.clone(),
-                rule: None,
-            }),
+            true => {
+                let place = Place {
+                    table: base.table.clone(),
+                    chain: base.chain.clone(),
+                    rule: None,
+                };
+                Outcome::Dropped(place, None)
+            }
             false => Outcome::Accepted,
         };
         let called = Called {
@@ -242,7 +247,11 @@ impl Walk<'_> {
                 let all = |end: End| vec![(peers.clone(), end)];
                 let mut reached = match &verdict {
                     RuleVerdict::Accept => all(End::At(Outcome::Accepted)),
-                    RuleVerdict::Drop => all(at(Outcome::Dropped)),
+                    RuleVerdict::Drop => all(at(|place| Outcome::Dropped(place, None))),
+                    RuleVerdict::Reject(Rejection { v4, v6 }) => {
+                        let answer = if self.packet.is_v6() { *v6 } else { *v4 };
+                        all(End::At(Outcome::Dropped(place(Some(rule)), answer)))
+                    }
                     RuleVerdict::Elsewhere => all(at(Outcome::Elsewhere)),
                     RuleVerdict::Return => all(through.clone()),
                     RuleVerdict::Continue => Ends::new(),

@@ -88,7 +88,7 @@ fn parts(rules: &Ruleset) -> (Ranges, Ranges, Ranges) {
     for (peers, outcome) in rules.verdict(&packet, Ranges::all(32)) {
         let part = match outcome {
             Outcome::Accepted => &mut of.0,
-            Outcome::Dropped(_) => &mut of.1,
+            Outcome::Dropped(..) => &mut of.1,
             _ => &mut of.2,
         };
         *part = part.union(&peers);
@@ -124,6 +124,11 @@ fn what_is_not_known_matters_only_where_it_makes_a_difference() {
     let calls = vec![rule([], Jump("other".to_owned()))];
     let of = parts(&rules(false, vec![("input", calls), ("other", called)]));
     assert_eq!(of, (all.subtract(&peers(2)), peers(2), Ranges::NONE));
+    // What may be accepted there may also come back, to what is dropped.
+    let called = vec![rule([from(1), rate()], Accept)];
+    let calls = vec![rule([], Jump("other".to_owned())), rule([], Drop)];
+    let of = parts(&rules(false, vec![("input", calls), ("other", called)]));
+    assert_eq!(of, (Ranges::NONE, all.subtract(&peers(1)), peers(1)));
     // A chain that may be called.
     let called = vec![rule([from(1)], Drop)];
     let calls = vec![rule([rate()], Jump("other".to_owned()))];
@@ -181,6 +186,8 @@ fn every_chain_of_a_hook_has_to_accept() {
     rules.bases[1].devices = Vec::new();
     rules.bases[1].nat = true;
     assert_eq!(parts(&rules).1, peers(1), "a SYN passes it");
+    rules.bases[0].devices = vec!["eth4".to_owned()];
+    assert_eq!(parts(&rules).1, peers(1), "after one that it does not pass");
 }
 
 #[test]

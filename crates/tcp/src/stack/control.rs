@@ -131,6 +131,12 @@ impl Stack {
         });
     }
 
+    /// Answers a segment by a RST, of which there are so many a second at most, and looks at it no further:
+    /// who drives this stack does not admit its sender.
+    pub fn refuse(&mut self, now: Instant, segment: &Segment<'_>) {
+        self.push_reset(now, segment);
+    }
+
     /// RST for a segment that belongs to nothing (RFC 9293 3.10.7.1), never for an RST.
     pub(super) fn push_reset(&mut self, now: Instant, segment: &Segment<'_>) {
         let tcp = &segment.tcp;

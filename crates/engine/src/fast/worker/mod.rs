@@ -32,6 +32,7 @@ mod orders;
 mod placement;
 mod pressure;
 mod reclaim;
+mod rejections;
 mod reload;
 mod rota;
 mod run;
@@ -73,6 +74,7 @@ use self::local::is_martian;
 use self::moderation::Moderation;
 use self::orders::Waiting;
 use self::placement::Placement;
+use self::rejections::Rejections;
 use self::rota::Rota;
 use self::sessions::Forks;
 use self::tickets::Tickets;
@@ -182,6 +184,8 @@ pub struct Worker<D, N> {
     told_opening: Opening,
     /// How users share the table of connections.
     sharing: Sharing,
+    /// What refused peers are to be told.
+    rejections: Rejections,
     /// How to wait, for the program that was served last.
     serving: Profile,
     /// Whether it is woken again and again, which costs less on the core of a program.
@@ -259,6 +263,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             interface_queues: None,
             told_opening: Opening::Engine,
             sharing: Sharing::default(),
+            rejections: Rejections::default(),
             serving,
             near_is_better: true,
             asked: false,
@@ -337,6 +342,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             checksum,
             network,
             local,
+            rejections,
             ..
         } = self;
         let within = local.is_some();
@@ -365,6 +371,10 @@ impl<D: Device, N: Network> Worker<D, N> {
                     if !open && opens && !admits(segment.src, own) {
                         counters.drop(Drop::Denied);
                         stack.note_denied(segment.dst, tcp.dst_port);
+                        if let Some(answer) = netfilter.answer(own, segment.src) {
+                            let hops = config.tcp.hop_limit;
+                            rejections.answer(*now, answer, (frame, &segment), hops, stack);
+                        }
                         Err(Drop::Denied.name())
                     } else if cuts && !opens && netfilter.drops(Way::In, own, segment.src) {
                         counters.drop(Drop::Filtered);
@@ -402,6 +412,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         });
         counters.frames += count as u64;
         counters.batches += u64::from(count != 0);
+        self.send_rejections();
         count
     }
 

@@ -2,7 +2,7 @@
 
 use super::xtables;
 use crate::netfilter::rules::{
-    Comparison, Header, Load, REGISTERS, Register, RuleVerdict, Step, Then,
+    Answer, Comparison, Header, Load, REGISTERS, Register, Rejection, RuleVerdict, Step, Then,
 };
 use crate::slow::kernel::netlink::Attributes;
 
@@ -72,6 +72,7 @@ const LONG: [u64; 8] = [6, 8, 9, 13, 19, 20, 21, 22];
 const META_SREG: u16 = 3;
 const CT_SREG: u16 = 4;
 const NFTA_TARGET_NAME: u16 = 1;
+const NFTA_TARGET_INFO: u16 = 3;
 
 /// The steps of an expression; `None` if it is not understood.
 fn step(name: &str, of: Attributes<'_>) -> Option<Vec<Step>> {
@@ -159,8 +160,10 @@ fn step(name: &str, of: Attributes<'_>) -> Option<Vec<Step>> {
             },
             inside: number(5).unwrap_or(0) & INVERTED == 0,
         },
-        // Who is refused is told so by the kernel, and dropped here.
-        "reject" => Step::Verdict(RuleVerdict::Drop),
+        "reject" => {
+            let code = number(2).unwrap_or(0) as u8;
+            Step::Verdict(RuleVerdict::Reject(rejection(number(1)?, code)))
+        }
         "nat" | "masq" | "redir" | "tproxy" | "queue" | "synproxy" | "fwd" => {
             Step::Verdict(RuleVerdict::Elsewhere)
         }
@@ -170,9 +173,29 @@ fn step(name: &str, of: Attributes<'_>) -> Option<Vec<Step>> {
             let (name, info) = (text(of.find(1)), of.find(3).unwrap_or_default());
             return xtables::read_match(&name, number(2).unwrap_or(0), info);
         }
-        "target" => return Some(xtables::target(&text(of.find(NFTA_TARGET_NAME)))),
+        "target" => {
+            let info = of.find(NFTA_TARGET_INFO).unwrap_or_default();
+            return Some(xtables::target(&text(of.find(NFTA_TARGET_NAME)), info));
+        }
         _ => return None,
     }])
+}
+
+/// How a packet is rejected: `NFT_REJECT_*`, and a code of ICMP's or one for both families
+/// (`NFT_REJECT_ICMPX_*`).
+fn rejection(kind: u64, code: u8) -> Rejection {
+    let (v4, v6) = match (kind, code) {
+        (1, _) => (Answer::Reset, Answer::Reset),
+        (2, 0) => (Answer::Unreachable(0), Answer::Unreachable(0)),
+        (2, 2) => (Answer::Unreachable(1), Answer::Unreachable(3)),
+        (2, 3) => (Answer::Unreachable(13), Answer::Unreachable(1)),
+        (2, _) => (Answer::Unreachable(3), Answer::Unreachable(4)),
+        (_, code) => (Answer::Unreachable(code), Answer::Unreachable(code)),
+    };
+    Rejection {
+        v4: Some(v4),
+        v6: Some(v6),
+    }
 }
 
 /// Where a register begins: four of 16 bytes, or sixteen of 4, by the same bytes.

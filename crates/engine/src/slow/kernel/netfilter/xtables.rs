@@ -1,7 +1,7 @@
 //! Extensions of the older kind that rules of nf_tables may hold, as iptables-nft makes them: matches and
 //! targets, with a structure of each one's own.
 
-use crate::netfilter::rules::{RuleVerdict, Side, Step, Test};
+use crate::netfilter::rules::{Answer, Rejection, RuleVerdict, Side, Step, Test};
 use crate::slow::kernel::netlink::{u16_at, u32_at};
 
 /// The steps of a match; `None` if it is not understood.
@@ -19,9 +19,9 @@ pub fn read_match(name: &str, revision: u64, info: &[u8]) -> Option<Vec<Step>> {
 }
 
 /// The steps of a target.
-pub fn target(name: &str) -> Vec<Step> {
+pub fn target(name: &str, info: &[u8]) -> Vec<Step> {
     let verdict = match name {
-        "REJECT" => RuleVerdict::Drop,
+        "REJECT" => RuleVerdict::Reject(rejection(info)),
         "LOG" | "NFLOG" | "ULOG" | "AUDIT" | "TRACE" | "TCPMSS" | "TCPOPTSTRIP" | "CHECKSUM"
         | "CLASSIFY" | "DSCP" | "TOS" | "TTL" | "HL" | "ECN" | "SET" | "RATEEST" | "LED"
         | "IDLETIMER" => return Vec::new(),
@@ -30,6 +30,27 @@ pub fn target(name: &str) -> Vec<Step> {
         _ => RuleVerdict::Elsewhere,
     };
     vec![Step::Verdict(verdict)]
+}
+
+/// `struct ipt_reject_info` and `ip6t_reject_info`: one number, which means something else in each family.
+fn rejection(info: &[u8]) -> Rejection {
+    let with = u32_at(info, 0);
+    let v4 = match with {
+        Some(code @ 0..=3) => Some(Answer::Unreachable(code as u8)),
+        Some(5) => Some(Answer::Unreachable(9)),
+        Some(6) => Some(Answer::Unreachable(10)),
+        Some(7) => Some(Answer::Reset),
+        Some(8) => Some(Answer::Unreachable(13)),
+        _ => None,
+    };
+    let v6 = match with {
+        Some(code @ 0..=4) => Some(Answer::Unreachable(code as u8)),
+        Some(6) => Some(Answer::Reset),
+        Some(7) => Some(Answer::Unreachable(5)),
+        Some(8) => Some(Answer::Unreachable(6)),
+        _ => None,
+    };
+    Rejection { v4, v6 }
 }
 
 /// Whether a target leaves something behind that other rules can ask for.
