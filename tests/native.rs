@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
@@ -191,6 +191,71 @@ fn clients_on_the_wire_are_echoed_by_the_engine() {
         for result in waiter.join().expect("the clients") {
             result.expect("a client");
         }
+    });
+}
+
+#[test]
+fn a_session_is_small_again_after_a_burst() {
+    const CLIENTS: usize = 100;
+    const EACH: usize = 1 << 20;
+    /// What may be received before anybody reads.
+    const AT_FIRST: usize = 100_000;
+    if lab::skip_without_root("a_session_is_small_again_after_a_burst") {
+        return;
+    }
+    let bench = Bench::new();
+    let (stop, written) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let session = bench.session();
+        let listener = session.listen(server(), 128).expect("a listener");
+        let written = &written;
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                bench.client(scope, move || {
+                    let mut stream = connect();
+                    let bytes = pattern(EACH + client).split_off(client);
+                    stream.write_all(&bytes[..AT_FIRST]).expect("written");
+                    written.fetch_add(1, Ordering::Relaxed);
+                    let mut writer = stream.try_clone().expect("a descriptor");
+                    std::thread::scope(|scope| {
+                        let rest = &bytes[AT_FIRST..];
+                        scope.spawn(move || writer.write_all(rest).expect("written"));
+                        let mut back = vec![0; EACH];
+                        stream.read_exact(&mut back).expect("read");
+                        assert!(back == bytes, "client {client}");
+                    });
+                    stream
+                })
+            })
+            .collect();
+        let (stop, outboard) = (&stop, &bench.outboard);
+        let waiter = scope.spawn(move || {
+            let streams: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
+            let begin = Instant::now();
+            let held = loop {
+                let counts = outboard.stats().expect("counts");
+                let count = |name| lab::outboard::total(&counts, name);
+                let held = count("receive_memory") + count("send_memory");
+                let given = count("receive_memory_given_back");
+                let is_small = held <= f64::from(1 << 20) && given > 0.0;
+                if is_small || begin.elapsed() > 2 * HANG {
+                    break (held, given, is_small);
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            };
+            stop.store(true, Ordering::Relaxed);
+            (streams, held)
+        });
+        let begin = Instant::now();
+        while written.load(Ordering::Relaxed) < CLIENTS && begin.elapsed() < HANG {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        echo(&session, &listener, stop);
+        let (streams, (held, given, is_small)) = waiter.join().expect("the clients");
+        for stream in streams {
+            stream.expect("a client");
+        }
+        assert!(is_small, "{held} bytes are held, {given} were given back");
     });
 }
 

@@ -139,6 +139,14 @@ impl Session {
         let _ = self.core().attachment();
     }
 
+    /// From now on memory that the program does not use stays with it: it may not be allowed to make the
+    /// system call (madvise) by which that goes back to the machine.
+    pub fn keep_memory(&self) {
+        if let Some(attachment) = self.core().present() {
+            attachment.keep_memory();
+        }
+    }
+
     /// Whether an engine is attached.
     pub fn is_attached(&self) -> bool {
         lock(&self.core().link)

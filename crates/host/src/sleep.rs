@@ -43,6 +43,8 @@ pub struct Sleeper {
     nudge: Arc<Nudge>,
     /// In which attachment it sleeps, and the waker it has from there, if that has one to give.
     bed: Option<(Arc<Attachment>, Option<Waker>)>,
+    /// When it is to look once more for memory that the program does not use.
+    looks_in: Option<Duration>,
     epoch: u64,
 }
 
@@ -54,6 +56,7 @@ impl Sleeper {
             lineage: session.lineage(),
             nudge,
             bed: None,
+            looks_in: None,
             epoch: 0,
         })
     }
@@ -96,6 +99,7 @@ impl Sleeper {
             }
             let index = waker.as_ref().map(|waker| waker.index);
             attachment.arm(index, &self.session);
+            self.looks_in = attachment.give_memory_back();
         }
     }
 
@@ -129,13 +133,19 @@ impl Sleeper {
             Some((attachment, waker)) if waker.is_none() || attachment.needs_attention() => {
                 Some(SLICE)
             }
-            Some((attachment, _)) => attachment.is_unanswered().then_some(RETRY),
+            Some((attachment, _)) if attachment.is_unanswered() => Some(RETRY),
+            Some(_) => self.looks_in,
         }
     }
 
     /// Step 4. `rung`: one of the descriptors was found readable, or that is not known.
     pub fn disarm(&mut self, rung: bool) {
         self.session.nudges.wake(&self.nudge);
+        if self.looks_in.take().is_some()
+            && let Some((attachment, _)) = &self.bed
+        {
+            attachment.rests_no_longer();
+        }
         if let Some((attachment, Some(waker))) = &self.bed {
             attachment.disarm(waker.index);
             if rung && waker.bell.drain() == Rung::Closed {
@@ -264,7 +274,11 @@ pub(crate) fn wait_at<T>(
             attachment.pass_watch_on();
             return Ok(found);
         }
-        let slice = attachment.needs_attention().then_some(SLICE);
+        let looks_in = attachment.give_memory_back();
+        let slice = match attachment.needs_attention() {
+            true => Some(SLICE),
+            false => looks_in,
+        };
         let sleep = match (left, slice) {
             (Some(left), Some(slice)) => Some(left.min(slice)),
             (left, slice) => left.or(slice),
@@ -274,6 +288,9 @@ pub(crate) fn wait_at<T>(
         } else {
             attachment.sleep_parked(place, sleep)
         };
+        if looks_in.is_some() {
+            attachment.rests_no_longer();
+        }
         attachment.unpark(place, wants, session);
         let over = match (look(), slept) {
             (Some(found), _) => Some(Ok(found)),

@@ -8,11 +8,13 @@
 //! - `submit`: what goes to the engine, and who waits for room
 //! - `pump`: what comes from the engine, and whom it concerns
 //! - `hesitate`: what a thread does before it sleeps
+//! - `memory`: send memory that goes back to the machine
 //! - `park`: threads that sleep each on its own connection
 
 mod ask;
 mod engine;
 mod hesitate;
+mod memory;
 mod park;
 mod pump;
 mod submit;

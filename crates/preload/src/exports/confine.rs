@@ -24,6 +24,10 @@ const NEW_ROOT: &str = "it has changed its root directory: processes that it sta
 pub(super) fn before_filter() {
     before();
     stream::calls_are_filtered();
+    if let Some(session) = session::current() {
+        // It may not let the call pass by which memory goes back.
+        session.keep_memory();
+    }
 }
 
 /// One of the ways to reach less.

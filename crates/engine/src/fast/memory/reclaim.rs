@@ -18,7 +18,7 @@ const SENT_KEPT: u64 = 1 << 20;
 /// How long a piece is free before it goes.
 const UNUSED_FOR: Duration = Duration::from_secs(1);
 /// How often what a session sends from is looked at while it does something.
-const LOOKS: Duration = Duration::from_secs(4);
+const LOOKS: Duration = Duration::from_secs(2);
 /// When it is looked at for the last time after that.
 const LAST_LOOK: Duration = Duration::from_secs(64);
 
