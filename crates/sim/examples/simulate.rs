@@ -21,6 +21,12 @@ use sim::scenario::Scenario;
 /// How often the run says how far it has come.
 const PROGRESS: Duration = Duration::from_secs(10);
 
+/// A seed that takes so long stands still where no count of steps sees it: most take milliseconds.
+const STANDSTILL: Duration = Duration::from_secs(600);
+
+/// What a thread is doing: the seed, and since when.
+type Doing = Mutex<Option<(u64, Instant)>>;
+
 /// What all threads have done together.
 #[derive(Default)]
 struct Done {
@@ -70,12 +76,13 @@ fn run(seeds: Range<u64>, minutes: f64) -> Option<u64> {
     let stop = AtomicBool::new(false);
     let failed = Mutex::new(None);
     let done = Mutex::new(Done::default());
-    let work = || {
+    let work = |doing: &Doing| {
         while !stop.load(Ordering::Relaxed) {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end || limit.is_some_and(|limit| begin.elapsed() >= limit) {
                 return;
             }
+            *doing.lock().expect("no panic holds it") = Some((seed, Instant::now()));
             let Ok(outcome) = catch_unwind(|| Scenario::random(seed).run()) else {
                 stop.store(true, Ordering::Relaxed);
                 failed
@@ -93,11 +100,17 @@ fn run(seeds: Range<u64>, minutes: f64) -> Option<u64> {
         }
     };
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+    let doing: Vec<Doing> = (0..cores).map(|_| Doing::default()).collect();
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let spawn = |doing| scope.spawn(move || work(doing));
+        let workers: Vec<_> = doing.iter().map(spawn).collect();
         let mut said = Instant::now();
         while workers.iter().any(|worker| !worker.is_finished()) {
             thread::park_timeout(Duration::from_millis(50));
+            let running = doing.iter().zip(&workers).filter(|it| !it.1.is_finished());
+            for (doing, _) in running {
+                give_up_if_still(*doing.lock().expect("no panic holds it"));
+            }
             if said.elapsed() >= PROGRESS {
                 said = Instant::now();
                 say(&done.lock().expect("no panic holds it"), begin);
@@ -106,6 +119,18 @@ fn run(seeds: Range<u64>, minutes: f64) -> Option<u64> {
     });
     say(&done.into_inner().expect("no panic holds it"), begin);
     failed.into_inner().expect("no panic holds it")
+}
+
+/// Ends the run if a seed makes no progress. Its thread cannot be ended alone.
+fn give_up_if_still(doing: Option<(u64, Instant)>) {
+    if let Some((seed, since)) = doing
+        && since.elapsed() >= STANDSTILL
+    {
+        let took = since.elapsed().as_secs();
+        println!("seed {seed} stands still: it has taken {took} s; again with every segment:");
+        println!("  cargo xtask simulate --seeds {seed}..{}", seed + 1);
+        std::process::exit(1);
+    }
 }
 
 fn say(done: &Done, begin: Instant) {

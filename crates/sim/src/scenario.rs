@@ -88,7 +88,15 @@ impl Scenario {
     pub fn run(self) -> Outcome {
         let mut run = Run::new(self);
         let begin = run.pair.now();
+        let mut turns = 0;
         while !run.is_over() {
+            // Also of those in which nothing happens.
+            turns += 1;
+            assert!(
+                turns < STEPS,
+                "the connections are not over after {turns} turns, at {:?}",
+                run.pair.now()
+            );
             assert!(
                 run.pair.now() < begin + LIMIT,
                 "the connections are not over after {LIMIT:?}: {:#?}",

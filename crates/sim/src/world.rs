@@ -47,6 +47,8 @@ pub struct World {
     network: Network,
     /// How often the world was moved on: frames, timers and applications.
     steps: u64,
+    /// At which of them time last moved on.
+    standing_since: u64,
 }
 
 impl World {
@@ -63,6 +65,7 @@ impl World {
             sockets: Vec::new(),
             ends: BTreeMap::new(),
             steps: 0,
+            standing_since: 0,
         }
     }
 

@@ -10,6 +10,9 @@ use crate::network::Happening;
 /// How often things may happen at one and the same time before it counts as going in circles.
 const ACTIVITY_LIMIT: usize = 1_000_000;
 
+/// How many steps there may be at one and the same time. Some thousand are as many as there ever are.
+const STANDSTILL: u64 = 1_000_000;
+
 /// Connections of a host that are looked at after every step.
 const AUDITED: u64 = 16;
 
@@ -35,12 +38,29 @@ impl World {
         self.settle();
         match self.next_happening() {
             Some(next) => {
-                self.now = self.now.max(next);
+                self.move_on_to(next);
                 self.happen();
                 true
             }
             None => false,
         }
+    }
+
+    /// Time moves on, or stands where it is for one more step.
+    ///
+    /// # Panics
+    /// If it has stood still for [`STANDSTILL`] steps: something is due that does not happen.
+    fn move_on_to(&mut self, next: Instant) {
+        if next > self.now {
+            self.now = next;
+            self.standing_since = self.steps;
+        }
+        let stood = self.steps - self.standing_since;
+        assert!(
+            stood < STANDSTILL,
+            "time stands still at {:?}: {stood} steps, and what is due is due again",
+            self.now
+        );
     }
 
     /// Lets `span` pass.
@@ -155,6 +175,31 @@ impl World {
                     self.sockets[id.0].release();
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "time stands still")]
+    fn a_world_that_stands_still_says_so() {
+        let mut world = World::new(1);
+        for _ in 0..=STANDSTILL {
+            world.steps += 1;
+            world.move_on_to(world.now);
+        }
+    }
+
+    #[test]
+    fn a_world_that_moves_on_may_take_any_number_of_steps() {
+        let mut world = World::new(1);
+        for step in 0..3 * STANDSTILL {
+            world.steps += 1;
+            let moves = step % (STANDSTILL / 2) == 0;
+            world.move_on_to(world.now + Duration::from_secs(moves.into()));
         }
     }
 }
