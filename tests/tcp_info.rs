@@ -40,6 +40,7 @@ values = struct.unpack_from("=8B24I4Q6IQ", data)
 facts = dict(zip("state ca_state retransmits probes backoff options wscales flags".split(), values))
 facts.update(zip(names, values[8:]))
 facts["length"] = len(data)
+facts["bbr"] = list(struct.unpack("=5I", peer.getsockopt(socket.IPPROTO_TCP, 26, 104) or bytes(20)))
 with open(sys.argv[2] + ".new", "w") as out:
     json.dump(facts, out)
 import os
@@ -149,4 +150,34 @@ fn a_program_reads_what_it_would_on_the_kernel() {
     assert_eq!(info["bytes_acked"], SIZE);
     assert_eq!(info["path_mtu"], 1500);
     assert!(number(info, "delivery_rate") > 0 && number(info, "rtt_us") > 0);
+}
+
+/// `struct tcp_bbr_info` of a connection to a program on the engine, and what `outboard ss` shows of it.
+fn bbr(settings: &str) -> (Vec<u64>, Value) {
+    let world = World::new().unwrap();
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let _engine = outboard.start_engine_with(&world, settings).unwrap();
+    let (engine, row) = facts(&world, Some(&outboard), 5003);
+    let told = engine["bbr"].as_array().unwrap();
+    let told = told.iter().map(|value| value.as_u64().unwrap()).collect();
+    (told, row.expect("the connection is listed")["info"].take())
+}
+
+#[test]
+fn bbr_says_what_it_makes_of_the_path() {
+    if lab::skip_without("bbr_says_what_it_makes_of_the_path", &["python3"]) {
+        return;
+    }
+    let (told, info) = bbr("[tcp]\ncongestion = \"bbr\"\n");
+    let [low, high, min_rtt, pacing_gain, cwnd_gain] = told[..] else {
+        panic!("{told:?}");
+    };
+    assert!((high << 32 | low) > 0, "{told:?}");
+    assert!((1..MOST_US).contains(&min_rtt), "{told:?}");
+    // From ProbeRTT's half to Startup's 2.77, in steps of 1/256.
+    assert!((128..=709).contains(&pacing_gain) && (128..=709).contains(&cwnd_gain));
+    assert!(info["bbr"]["bandwidth"].as_u64().unwrap() > 0, "{info}");
+    let (told, info) = bbr("");
+    assert_eq!(told, [0; 5]);
+    assert!(info["bbr"].is_null());
 }

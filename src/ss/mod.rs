@@ -377,6 +377,19 @@ fn describe(info: &ConnInfo) -> String {
     say(true, format!("segs_in:{}", info.segments_in));
     say(true, format!("data_segs_out:{}", info.data_segments_out));
     say(true, format!("data_segs_in:{}", info.data_segments_in));
+    if let Some(bbr) = info.bbr {
+        let gain = |percent| significant(f64::from(steps(percent)) / 256.0);
+        let (rate, rtt) = (
+            bbr.bandwidth.saturating_mul(8),
+            milliseconds(bbr.min_rtt_us),
+        );
+        let gains = format!(
+            "pacing_gain:{},cwnd_gain:{}",
+            gain(bbr.pacing_gain),
+            gain(bbr.cwnd_gain)
+        );
+        say(true, format!("bbr:(bw:{rate}bps,mrtt:{rtt},{gains})"));
+    }
     say(true, format!("lastsnd:{}", info.since_sent_ms));
     say(true, format!("lastrcv:{}", info.since_received_ms));
     // As ss does: what would be sent if each round trip took a window.
@@ -409,6 +422,17 @@ fn describe(info: &ConnInfo) -> String {
     let age = info.age_ns as f64 / 1e9;
     say(true, format!("age:{age:.1}s"));
     words.join(" ")
+}
+
+/// The steps of 1/256 in which the kernel counts BBR's gains, of one in percent.
+fn steps(percent: u16) -> u32 {
+    u32::from(percent) * 256 / 100
+}
+
+/// A number of one digit before the point, as C writes it with `%g`.
+fn significant(number: f64) -> String {
+    let text = format!("{number:.5}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -547,6 +571,24 @@ mod tests {
         // Without -p nobody is named, and one state for all is not repeated.
         let text = render(&rows[..1], &Shown::default());
         assert_eq!(words(&text), ["0", "7", "10.77.0.1:80", "0.0.0.0:*"]);
+    }
+
+    #[test]
+    fn bbr_tells_what_it_makes_of_the_path() {
+        let mut info = ConnInfo {
+            congestion: "bbr".into(),
+            bbr: Some(queue_pair::control::BbrInfo {
+                bandwidth: 1_250_000,
+                min_rtt_us: 40_125,
+                pacing_gain: 277,
+                cwnd_gain: 200,
+            }),
+            ..ConnInfo::default()
+        };
+        let told = " bbr:(bw:10000000bps,mrtt:40.125,pacing_gain:2.76953,cwnd_gain:2) lastsnd:";
+        assert!(describe(&info).contains(told), "{}", describe(&info));
+        info.bbr = None;
+        assert!(!describe(&info).contains("bbr:("));
     }
 
     #[test]

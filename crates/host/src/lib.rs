@@ -65,7 +65,7 @@ pub use listener::{Accepted, Listener};
 pub use poller::{Poller, Source};
 pub use post_queue::Placed;
 pub use queue_pair::control::{AdmissionCounts, AdmissionLimit, AdmissionPolicy};
-pub use queue_pair::control::{Carried, ConnInfo, Explanation, ticket};
+pub use queue_pair::control::{BbrInfo, Carried, ConnInfo, Explanation, ticket};
 pub use queue_pair::control::{EngineFacts, Neighbour, Way};
 pub use queue_pair::{OptionKind, PROFILE_VARIABLE};
 pub use readiness::Readiness;

@@ -66,6 +66,19 @@ impl PairInfo {
     }
 }
 
+/// What BBR makes of a path (`struct tcp_bbr_info`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BbrInfo {
+    /// BBR.bw: the rate of the bottleneck, bytes a second; 0 before the first sample.
+    pub bandwidth: u64,
+    /// BBR.min_rtt: the round trip without a queue; zero before the first.
+    pub min_rtt: Duration,
+    /// BBR.pacing_gain, in percent.
+    pub pacing_gain: u16,
+    /// BBR.cwnd_gain, in percent.
+    pub cwnd_gain: u16,
+}
+
 /// A snapshot of one connection.
 #[derive(Clone, Debug)]
 pub struct ConnInfo {
@@ -79,6 +92,8 @@ pub struct ConnInfo {
     pub orphaned: bool,
     /// Congestion control.
     pub congestion: Algorithm,
+    /// What BBR makes of the path, if that is the congestion control.
+    pub bbr: Option<BbrInfo>,
     /// The connection agreed on timestamps.
     pub timestamps: bool,
     /// The connection agreed on selective acknowledgement.

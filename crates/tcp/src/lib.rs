@@ -79,7 +79,7 @@ pub use counters::{Counters, DropReason};
 pub use event::{ConnUpdate, Event, Failure};
 pub use histogram::Histogram;
 pub use id::{ConnId, ListenerId};
-pub use info::{ConnInfo, PairInfo, State};
+pub use info::{BbrInfo, ConnInfo, PairInfo, State};
 pub use io::{FrameSink, Outgoing, PayloadStore, SinkFull};
 pub use listener::ListenerCounts;
 pub use listener::admission::{Admission, AdmissionLimit, AdmissionPolicy};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use queue_pair::Profile;
-use queue_pair::control::{ConnInfo, Histogram, Metric, MetricKind};
+use queue_pair::control::{BbrInfo, ConnInfo, Histogram, Metric, MetricKind};
 use rustix::time::{ClockId, clock_gettime};
 use tcp::State;
 use wire::segment::Malformed;
@@ -492,6 +492,12 @@ pub fn conn_info(info: &tcp::ConnInfo, age: core::time::Duration) -> ConnInfo {
         announced_mss: info.announced_mss.into(),
         path_mtu: info.path_mtu.into(),
         congestion: info.congestion.name().to_owned(),
+        bbr: info.bbr.map(|bbr| BbrInfo {
+            bandwidth: bbr.bandwidth,
+            min_rtt_us: us(Some(bbr.min_rtt)),
+            pacing_gain: bbr.pacing_gain,
+            cwnd_gain: bbr.cwnd_gain,
+        }),
         timestamps: info.timestamps,
         selective_acks: info.selective_acks,
         fast_open: info.fast_open,

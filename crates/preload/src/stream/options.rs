@@ -425,6 +425,11 @@ impl StreamRef {
                 (IPPROTO_TCP, libc::TCP_INFO) => {
                     write(&tcp_info::tcp_info(&self.socket)?, value, length)
                 }
+                (IPPROTO_TCP, libc::TCP_CC_INFO) => match self.socket.info()?.bbr {
+                    Some(bbr) => write(&tcp_info::bbr_info(&bbr), value, length),
+                    // The others tell nothing, as in the kernel.
+                    None => write(&[0u32; 0], value, length),
+                },
                 (IPPROTO_TCP, libc::TCP_CONGESTION) => {
                     let code = self.socket.option(OptionKind::Congestion);
                     write(&facts::congestion_name(code), value, length)

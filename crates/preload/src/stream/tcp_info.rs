@@ -1,6 +1,6 @@
 //! TCP_INFO, as linux/tcp.h has it.
 
-use host::{ConnInfo, Socket};
+use host::{BbrInfo, ConnInfo, Socket};
 use rustix::io::Errno;
 
 /// `struct tcp_info`, up to and including what Linux 6.7 added. A program that was built against
@@ -87,6 +87,19 @@ pub struct TcpInfo {
 }
 
 const _: () = assert!(size_of::<TcpInfo>() == 248);
+
+/// `struct tcp_bbr_info`: the rate in bytes a second, low half first, the round trip in microseconds, and the
+/// gains in steps of 1/256.
+pub fn bbr_info(bbr: &BbrInfo) -> [u32; 5] {
+    let gain = |percent: u16| u32::from(percent) * 256 / 100;
+    [
+        bbr.bandwidth as u32,
+        (bbr.bandwidth >> 32) as u32,
+        bbr.min_rtt_us,
+        gain(bbr.pacing_gain),
+        gain(bbr.cwnd_gain),
+    ]
+}
 
 /// The states' numbers in the kernel.
 const STATES: [(&str, u8); 11] = [

@@ -49,6 +49,9 @@ pub struct ConnInfo {
     pub path_mtu: u32,
     /// Congestion control: `reno`, `cubic` or `bbr`.
     pub congestion: String,
+    /// What BBR makes of the path, if that is the congestion control. Since version 7.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bbr: Option<BbrInfo>,
     /// Timestamps are in use.
     pub timestamps: bool,
     /// Selective acknowledgements are in use.
@@ -102,6 +105,20 @@ pub struct ConnInfo {
     pub timer: Option<(String, u32)>,
     /// Bytes that may wait to be read.
     pub receive_buffer: u32,
+}
+
+/// What BBR makes of a path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BbrInfo {
+    /// The rate of the bottleneck, in bytes a second; 0 before it was measured.
+    pub bandwidth: u64,
+    /// The round trip without a queue, in microseconds; 0 before it was measured.
+    pub min_rtt_us: u32,
+    /// The factor on the rate at which it sends, in percent.
+    pub pacing_gain: u16,
+    /// The factor on what it has in flight, in percent.
+    pub cwnd_gain: u16,
 }
 
 /// An offloaded socket, as `outboard ss` shows it.

@@ -16,7 +16,7 @@ mod way;
 
 pub use admission::{AdmissionCounts, AdmissionLimit, AdmissionPolicy};
 pub use channel::{Channel, ChannelError, Encoded, Fds, MAX_FDS, MAX_MESSAGE, MAX_UNSENT};
-pub use facts::{ConnInfo, Explanation, Histogram, Metric, MetricKind, Placed, SocketRow};
+pub use facts::{BbrInfo, ConnInfo, Explanation, Histogram, Metric, MetricKind, Placed, SocketRow};
 pub use farewell::Farewell;
 pub use messages::{Reply, Request, VERSION};
 pub use ticket::Carried;

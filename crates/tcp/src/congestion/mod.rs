@@ -24,6 +24,7 @@ pub use window::{MAX_WINDOW, Window};
 
 use core::time::Duration;
 
+use crate::info::BbrInfo;
 use crate::time::Instant;
 
 /// An acknowledgement of new data.
@@ -178,6 +179,14 @@ impl Controller {
         match self {
             Controller::Bbr(bbr) => Some(bbr),
             _ => None,
+        }
+    }
+
+    /// What BBR makes of the path, if that is what it is.
+    pub(crate) fn bbr_info(&self) -> Option<BbrInfo> {
+        match self {
+            Controller::Bbr(bbr) => Some(bbr.info()),
+            Controller::Cubic(_) | Controller::Reno(_) => None,
         }
     }
 

@@ -53,6 +53,7 @@ impl Connection {
             remote: SocketAddr::new(self.key.remote, self.key.remote_port),
             orphaned: self.orphan,
             congestion: self.congestion.algorithm(),
+            bbr: self.congestion.bbr_info(),
             timestamps: self.ts.enabled,
             selective_acks: self.selective,
             fast_open: self.fast_open == FastOpen::Done,

@@ -32,6 +32,9 @@ unsafe impl Plain for TcpInfo {}
 // SAFETY: made of integers.
 unsafe impl Plain for [u8; 16] {}
 
+// SAFETY: made of integers.
+unsafe impl<const N: usize> Plain for [u32; N] {}
+
 /// The value of an option that the program sets.
 ///
 /// # Safety

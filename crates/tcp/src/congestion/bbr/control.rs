@@ -3,6 +3,7 @@
 
 use super::model::NONE;
 use super::{Bbr, Delivery, Sample, State};
+use crate::info::BbrInfo;
 use crate::time::Nanos;
 
 /// BBR.MinPipeCwnd, in segments: as many as keep acknowledgements coming.
@@ -37,6 +38,17 @@ impl State {
 }
 
 impl Bbr {
+    /// What it makes of the path, for who asks.
+    pub(crate) fn info(&self) -> BbrInfo {
+        BbrInfo {
+            bandwidth: self.model.bw(),
+            min_rtt: self.model.min_rtt.into(),
+            // At most 277.
+            pacing_gain: self.state.pacing_gain() as u16,
+            cwnd_gain: self.state.cwnd_gain() as u16,
+        }
+    }
+
     /// The rate to send at, in bytes a second, with round trips of `srtt`.
     pub(crate) fn pacing_rate(&self, srtt: Nanos) -> u64 {
         if self.pacing_rate > 0 {
