@@ -316,6 +316,19 @@ fn keepalive_probes_an_idle_peer() {
     assert_eq!(b.update.failed, None);
 }
 
+/// What is handed over in the moment in which a probe is due fits one segment and nothing is in flight: the
+/// short way out (`connection/one_segment.rs`) is not for it, or the probe would follow the data.
+#[test]
+fn a_keepalive_probe_that_is_due_leaves_before_data() {
+    let mut b = kept_alive();
+    b.now += secs(61);
+    b.stack.on_timeout(b.now, 1000);
+    b.send(10);
+    assert_eq!(b.all(), [". 0:0 ack 1", "P. 1:11 ack 1"]);
+    b.inject(seg(1, 0).ack(11));
+    b.quiet();
+}
+
 //~ RFC 9293 MUST-29
 #[test]
 fn keepalive_gives_up_on_a_dead_peer() {
