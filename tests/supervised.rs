@@ -14,6 +14,8 @@ use lab::{Program, Side, World};
 const LIMIT: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
 const NOBODY: &str = "65534";
+/// CAP_NET_RAW and CAP_PERFMON.
+const STARTING: u64 = 1 << 13 | 1 << 38;
 
 /// The value of a setting of the unit.
 fn unit(name: &str) -> String {
@@ -121,8 +123,16 @@ fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
     for _ in 0..3 {
         assert_eq!(hear(), "WATCHDOG=1\n");
     }
-    // It is stopped: what is on its way arrives, and then nothing more.
+    // None of its threads has kept the rights that it needed to start.
     let pid = engine.id();
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    for thread in threads.flatten() {
+        let status = std::fs::read_to_string(thread.path().join("status")).expect("there");
+        let permitted = status.lines().find_map(|line| line.strip_prefix("CapPrm:"));
+        let permitted = u64::from_str_radix(permitted.expect("a line").trim(), 16);
+        assert_eq!(permitted.expect("a number") & STARTING, 0, "{status}");
+    }
+    // It is stopped: what is on its way arrives, and then nothing more.
     let signal = |name: &str| {
         let pid = pid.to_string();
         let kill = world.program(Side::Server, "kill").args([name, &pid]);

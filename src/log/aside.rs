@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Lines that wait to be written, at most.
@@ -50,9 +51,25 @@ impl Lines {
         };
         let lost = Arc::clone(&lines.lost);
         let thread = std::thread::Builder::new().name("lines".to_owned());
-        thread.spawn(move || write(&items, to, &lost))?;
+        thread.spawn(move || {
+            give_up_rights();
+            write(&items, to, &lost);
+        })?;
         Ok((lines.clone(), Rest(lines)))
     }
+}
+
+/// Who only writes lines needs no rights. This thread begins before its program gives up those that it does not
+/// need, and would keep them: capabilities are a thread's own.
+fn give_up_rights() {
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets {
+        effective: none,
+        permitted: none,
+        inheritable: none,
+    };
+    // Fewer are never refused.
+    let _ = set_capabilities(None, sets);
 }
 
 fn write(items: &Receiver<Item>, mut to: impl Write, lost: &AtomicU64) {
