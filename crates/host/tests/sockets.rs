@@ -112,6 +112,27 @@ fn peeking_leaves_what_it_saw_and_discarding_does_not() {
 }
 
 #[test]
+fn who_peeks_again_sees_what_has_come_since() {
+    let world = World::new();
+    let mut out = [0; 8];
+    for (comes, sees) in [
+        (&b"abc"[..], &b"abc"[..]),
+        (b"de", b"abcde"),
+        (b"", b"abcde"),
+    ] {
+        if !comes.is_empty() {
+            world.deliver(comes);
+        }
+        let count = world
+            .socket
+            .peekv(&mut [std::io::IoSliceMut::new(&mut out)])
+            .expect("something waits");
+        assert_eq!(&out[..count], sees);
+    }
+    assert_eq!(world.recv().unwrap(), b"abcde");
+}
+
+#[test]
 fn much_that_was_read_is_announced_at_once() {
     let world = World::new();
     world.deliver(&[7; 40_000]);

@@ -70,7 +70,7 @@ impl Socket {
             return Ok(0);
         }
         loop {
-            let mut state = self.core.readable()?;
+            let mut state = self.core.readable(false)?;
             if state.is_lent_or_posted() {
                 return Err(Errno::BUSY);
             }
@@ -105,7 +105,7 @@ impl SocketCore {
     /// the reader afterwards if anything waits.
     pub(super) fn readable_ahead(self: &Arc<Self>) -> Result<MutexGuard<'_, State>, Errno> {
         loop {
-            let state = self.readable()?;
+            let state = self.readable(false)?;
             if state.receive.waiting() > state.receive.lent() {
                 return Ok(state);
             }
@@ -124,10 +124,11 @@ impl SocketCore {
         }
     }
 
-    /// The state, after a look at what the engine has said if nothing waits to be read.
-    fn readable(self: &Arc<Self>) -> Result<MutexGuard<'_, State>, Errno> {
+    /// The state, after a look at what the engine has said if nothing waits to be read, or for one
+    /// who looks `beyond` that.
+    fn readable(self: &Arc<Self>, beyond: bool) -> Result<MutexGuard<'_, State>, Errno> {
         let state = self.attach_and_lock();
-        if state.receive.waiting() > 0 || state.phase == Phase::Over {
+        if state.receive.waiting() > 0 && !beyond || state.phase == Phase::Over {
             return Ok(state);
         }
         let Some(link) = &state.link else {
@@ -142,7 +143,8 @@ impl SocketCore {
 
     fn receive(self: &Arc<Self>, out: &mut [IoSliceMut<'_>], peek: bool) -> Result<usize, Errno> {
         loop {
-            let mut state = self.readable()?;
+            // What is peeked at stays: who looks again wants what has come since, too.
+            let mut state = self.readable(peek)?;
             if state.is_lent_or_posted() {
                 return Err(Errno::BUSY);
             }
