@@ -305,6 +305,18 @@ fn a_window_that_closes_on_data_in_flight_is_no_reason_to_give_up() {
 }
 
 #[test]
+fn an_acknowledgement_stays_within_a_window_that_has_shrunk() {
+    let mut b = bench();
+    b.send(2000);
+    assert_eq!(b.all(), [". 1:1001 ack 1", "P. 1001:2001 ack 1"]);
+    // Out of order, so that it is acknowledged at once.
+    for (window, seq) in [(3000, 2001), (2000, 2001), (1999, 2000), (500, 501), (0, 1)] {
+        b.inject(seg(101, 100).ack(1).window(window));
+        b.expect(&format!(". {seq}:{seq} ack 1"));
+    }
+}
+
+#[test]
 fn requests_are_checked() {
     let mut b = bench();
     let mut send = |addr, len| {

@@ -81,7 +81,7 @@ pub fn parse(frame: &[u8], policy: ChecksumPolicy) -> Result<TcpError, Malformed
     error.ok_or(Malformed::Icmp)
 }
 
-/// The longest frame that [`unreachable`] writes.
+/// The longest frame that [`unreachable()`] writes.
 pub const MAX_UNREACHABLE_LEN: usize =
     ethernet::MAX_HEADER_LEN + ipv6::HEADER_LEN + HEADER_LEN + MAX_QUOTED_LEN;
 /// Of the packet that an error is about, so much is quoted at most: all headers of a SYN.

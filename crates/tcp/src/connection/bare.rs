@@ -42,11 +42,12 @@ impl Connection {
             if quick && owed > 0 {
                 self.rcv.quick -= 1;
             }
+            let seq = self.acceptable_seq();
             while self.duplicates_owed > 1 {
-                self.send_bare(sink, cx, self.snd.nxt)?;
+                self.send_bare(sink, cx, seq)?;
                 self.duplicates_owed -= 1;
             }
-            self.send_bare(sink, cx, self.snd.nxt)?;
+            self.send_bare(sink, cx, seq)?;
             self.duplicates_owed = 0;
             return Ok(());
         }
@@ -54,6 +55,17 @@ impl Connection {
             self.delay_acknowledgement(cx.now, &cx.common.config);
         }
         Ok(())
+    }
+
+    /// The number of a segment that carries nothing: SND.NXT, or the end of the peer's window where that
+    /// has shrunk since. Beyond it the peer would not take the acknowledgement (RFC 9293 3.10.7.4), and what
+    /// it answers to say so looks like news from the path.
+    fn acceptable_seq(&self) -> SeqNumber {
+        let end = self.snd.una + self.snd.wnd;
+        match self.snd.nxt.distance_from(end) {
+            1.. => end,
+            _ => self.snd.nxt,
+        }
     }
 
     /// What is owed may wait for company.
