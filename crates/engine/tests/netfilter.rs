@@ -280,6 +280,45 @@ fn without_vmaps_that_call(rules: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// Draws so many rulesets.
+fn runner(cases: u32) -> TestRunner {
+    TestRunner::new(Config {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..Config::default()
+    })
+}
+
+/// A connection from each peer to each port.
+fn from_all_to_all(bench: &Bench) -> Vec<Begun> {
+    let begin = || {
+        let each = PORTS
+            .iter()
+            .flat_map(|port| PEERS.map(|peer| (peer, *port)));
+        Ok(each.map(|(peer, port)| Begun::new(peer, port)).collect())
+    };
+    bench.world.on(Side::Client, begin).unwrap()
+}
+
+/// Looks at connections until those have an answer that it `waits_for`, and for a moment more: others may
+/// have one that they should not have.
+fn until_answered(begun: &mut [Begun], waits_for: impl Fn(&Begun) -> bool) {
+    let start = Instant::now();
+    let mut complete = None;
+    while complete.is_none_or(|at: Instant| at.elapsed() < GRACE) {
+        begun.iter_mut().for_each(Begun::look);
+        let all = begun.iter().all(|b| b.answered || !waits_for(b));
+        if all && complete.is_none() {
+            complete = Some(Instant::now());
+        }
+        if start.elapsed() > PATIENCE {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 #[test]
 fn whom_the_kernel_accepts_the_engine_does_and_nobody_else() {
     let name = "whom_the_kernel_accepts_the_engine_does_and_nobody_else";
@@ -289,24 +328,13 @@ fn whom_the_kernel_accepts_the_engine_does_and_nobody_else() {
     serve(&bench.world);
     // Accepted, refused, left to the kernel.
     let counts = [const { Cell::new(0) }; 3];
-    let mut runner = TestRunner::new(Config {
-        cases: 60,
-        failure_persistence: None,
-        max_shrink_iters: 200,
-        ..Config::default()
-    });
+    let mut runner = runner(60);
     runner
         .run(&ruleset(), |rules| {
             bench.try_load(&rules).map_err(TestCaseError::reject)?;
             let followed = bench.followed();
             let of = PORTS.map(|port| (port, bench.access(&followed, port)));
-            let begin = || {
-                let each = PORTS
-                    .iter()
-                    .flat_map(|port| PEERS.map(|peer| (peer, *port)));
-                Ok(each.map(|(peer, port)| Begun::new(peer, port)).collect())
-            };
-            let mut begun: Vec<Begun> = bench.world.on(Side::Client, begin).unwrap();
+            let mut begun = from_all_to_all(&bench);
             // What the engine says of each: accepted, refused, or the kernel's.
             let says = |begun: &Begun| {
                 let (_, access) = of.iter().find(|(port, _)| *port == begun.port).unwrap();
@@ -317,19 +345,7 @@ fn whom_the_kernel_accepts_the_engine_does_and_nobody_else() {
                     Err(_) => None,
                 }
             };
-            let start = Instant::now();
-            let mut complete = None;
-            while complete.is_none_or(|at: Instant| at.elapsed() < GRACE) {
-                begun.iter_mut().for_each(Begun::look);
-                let all = begun.iter().all(|b| b.answered || says(b) != Some(true));
-                if all && complete.is_none() {
-                    complete = Some(Instant::now());
-                }
-                if start.elapsed() > PATIENCE {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            until_answered(&mut begun, |begun| says(begun) == Some(true));
             for begun in &begun {
                 let count = match says(begun) {
                     Some(true) => &counts[0],
@@ -390,42 +406,16 @@ fn whose_segments_the_kernel_drops_later_the_engine_does_and_nobody_elses() {
     serve(&bench.world);
     // Pass, dropped, left as they are.
     let counts = [const { Cell::new(0) }; 3];
-    let mut runner = TestRunner::new(Config {
-        cases: 40,
-        failure_persistence: None,
-        max_shrink_iters: 200,
-        ..Config::default()
-    });
+    let mut runner = runner(40);
     // Connections are tracked from their beginning: what follows is established.
     let before = "table inet before {
   chain input { type filter hook input priority 0; ct state invalid counter; }
 }";
-    let answered = |begun: &mut [Begun], waits_for: &dyn Fn(&Begun) -> bool| {
-        let start = Instant::now();
-        let mut complete = None;
-        while complete.is_none_or(|at: Instant| at.elapsed() < GRACE) {
-            begun.iter_mut().for_each(Begun::look);
-            let all = begun.iter().all(|b| b.answered || !waits_for(b));
-            if all && complete.is_none() {
-                complete = Some(Instant::now());
-            }
-            if start.elapsed() > PATIENCE {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    };
     runner
         .run(&ruleset(), |rules| {
             bench.load(before);
-            let begin = || {
-                let each = PORTS
-                    .iter()
-                    .flat_map(|port| PEERS.map(|peer| (peer, *port)));
-                Ok(each.map(|(peer, port)| Begun::new(peer, port)).collect())
-            };
-            let mut begun: Vec<Begun> = bench.world.on(Side::Client, begin).unwrap();
-            answered(&mut begun, &|_| true);
+            let mut begun = from_all_to_all(&bench);
+            until_answered(&mut begun, |_| true);
             for begun in &mut begun {
                 prop_assert!(begun.answered, "nothing keeps it");
                 (begun.asked, begun.answered) = (false, false);
@@ -433,7 +423,7 @@ fn whose_segments_the_kernel_drops_later_the_engine_does_and_nobody_elses() {
             bench.try_load(&rules).map_err(TestCaseError::reject)?;
             let followed = bench.followed();
             let says = |begun: &Begun| passes(&bench, &followed, begun);
-            answered(&mut begun, &|begun| says(begun) == Some(true));
+            until_answered(&mut begun, |begun| says(begun) == Some(true));
             for begun in &begun {
                 let count = match says(begun) {
                     Some(true) => &counts[0],
