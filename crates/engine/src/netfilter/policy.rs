@@ -271,22 +271,7 @@ mod tests {
 
     #[test]
     fn segments_are_dropped_by_the_listener_that_they_belong_to() {
-        let table = Table {
-            family: 1,
-            name: "t".to_owned(),
-        };
-        let mut rules = Ruleset::default();
-        rules.bases.push(Base {
-            table: table.clone(),
-            chain: "gone".to_owned(),
-            hook: Hook::Input,
-            nat: false,
-            drops: true,
-            priority: 0,
-            devices: Vec::new(),
-        });
-        let chain = (table, "gone".to_owned());
-        rules.chains.insert(chain, Chain::default());
+        let rules = one_chain(Hook::Input, true, Chain::default());
         let eth = Interface {
             index: 2,
             name: "eth".to_owned(),
@@ -316,8 +301,8 @@ mod tests {
         assert!(of("::ffff:10.0.0.1", "10.0.0.1"));
     }
 
-    /// Rules that drop at one hook what this holds of.
-    fn dropping(hook: Hook, test: Test) -> Ruleset {
+    /// A chain at a hook, whose policy drops or accepts.
+    fn one_chain(hook: Hook, drops: bool, chain: Chain) -> Ruleset {
         let table = Table {
             family: 1,
             name: "t".to_owned(),
@@ -328,17 +313,21 @@ mod tests {
             chain: "c".to_owned(),
             hook,
             nat: false,
-            drops: false,
+            drops,
             priority: 0,
             devices: Vec::new(),
         });
+        rules.chains.insert((table, "c".to_owned()), chain);
+        rules
+    }
+
+    /// Rules that drop at one hook what this holds of.
+    fn dropping(hook: Hook, test: Test) -> Ruleset {
         let rule = Rule {
             handle: 7,
             steps: vec![Step::Test(test), Step::Verdict(RuleVerdict::Drop)],
         };
-        let chain = Chain { rules: vec![rule] };
-        rules.chains.insert((table, "c".to_owned()), chain);
-        rules
+        one_chain(hook, false, Chain { rules: vec![rule] })
     }
 
     #[test]
