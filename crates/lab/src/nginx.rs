@@ -38,7 +38,18 @@ impl Nginx {
         site: &Path,
         core: Option<usize>,
     ) -> Result<Self> {
-        Self::start_on(world, outboard, site, core, PORT)
+        Self::start_on(world, outboard, site, core, PORT, "")
+    }
+
+    /// As [`start`](Self::start), with `further` lines in the server's part of its configuration.
+    pub fn start_with(
+        world: &World,
+        outboard: Option<&Outboard>,
+        site: &Path,
+        core: Option<usize>,
+        further: &str,
+    ) -> Result<Self> {
+        Self::start_on(world, outboard, site, core, PORT, further)
     }
 
     /// As [`start`](Self::start), where the kernel likes, at another port.
@@ -48,7 +59,7 @@ impl Nginx {
         site: &Path,
         port: u16,
     ) -> Result<Self> {
-        Self::start_on(world, outboard, site, None, port)
+        Self::start_on(world, outboard, site, None, port, "")
     }
 
     fn start_on(
@@ -57,9 +68,10 @@ impl Nginx {
         site: &Path,
         core: Option<usize>,
         port: u16,
+        further: &str,
     ) -> Result<Self> {
         let prepared = Prepared::new(world, &format!("nginx-{port}"), |directory| {
-            Ok(configure(directory, site, port))
+            Ok(configure(directory, site, port, further))
         })?;
         let program = match outboard {
             Some(outboard) => outboard.on_engine(world, &prepared.nginx),
@@ -161,7 +173,7 @@ impl Prepared {
     }
 }
 
-fn configure(directory: &Path, site: &Path, port: u16) -> String {
+fn configure(directory: &Path, site: &Path, port: u16, further: &str) -> String {
     let types = Path::new("/etc/nginx/mime.types");
     let include = if types.exists() {
         format!("include {};", types.display())
@@ -189,6 +201,7 @@ http {{
         listen [::]:{port} backlog=4096;
         root {site};
         location = /64 {{ return 200 \"{BODY_64}\"; }}
+{further}
     }}
 }}
 ",

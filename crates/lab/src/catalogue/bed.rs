@@ -61,10 +61,23 @@ impl Bed {
         stack: &str,
         fill: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<Self> {
+        Self::with_nginx_and(setup, stack, |site| {
+            fill(site)?;
+            Ok(String::new())
+        })
+    }
+
+    /// As [`with_nginx`](Self::with_nginx), with the further lines of configuration that `fill` returns.
+    pub fn with_nginx_and(
+        setup: &Setup,
+        stack: &str,
+        fill: impl FnOnce(&Path) -> Result<String>,
+    ) -> Result<Self> {
         let mut bed = Self::bare(setup, stack)?;
         let site = bed.world.site(&[])?;
-        fill(&site)?;
-        let nginx = Nginx::start(&bed.world, bed.outboard(), &site, Some(SERVER_CORE))?;
+        let further = fill(&site)?;
+        let core = Some(SERVER_CORE);
+        let nginx = Nginx::start_with(&bed.world, bed.outboard(), &site, core, &further)?;
         bed.nginx = Some(nginx);
         Ok(bed)
     }

@@ -14,9 +14,11 @@ mod large_file;
 mod messages;
 mod model;
 mod objects;
+mod offered;
 mod rates;
 mod respond;
 mod stateless;
+mod static_files;
 mod web;
 mod wrk;
 
@@ -69,6 +71,7 @@ pub const ALL: &[Entry] = &[
     messages::LATENCY,
     messages::THROUGHPUT,
     breakdown::ENTRY,
+    static_files::ENTRY,
     classes::ENTRY,
     model::ENTRY,
     objects::ENTRY,

@@ -1,0 +1,154 @@
+//! What the experiments of 001 with a web server have in common: requests or connections are due at a
+//! rate that rises, whether the server keeps up or not, and throughput and CPU are drawn over it.
+
+use super::bed::{Bed, Cost, SERVER_CORE, STACKS};
+use super::{Extent, Setup};
+use crate::experiment::Sample;
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
+use crate::load::{Asked, Load, Outcome};
+use crate::nginx::Nginx;
+use anyhow::Result;
+use std::path::Path;
+use std::time::Duration;
+
+/// The axis.
+pub const LOAD: &str = "offered load";
+/// What is answered.
+pub const REPLIES: &str = "replies";
+/// How busy the server's core is, with all that runs there.
+pub const BUSY: &str = "CPU of the server's core";
+const RUN_SERVER: &str = "run time of the server";
+const RUN_ENGINE: &str = "run time of the engine";
+const TIME: &str = "time of a request, median";
+const UNANSWERED: &str = "not answered";
+
+/// Requests a second, from what bores a server of today to what is too much for it on one core.
+const LOADS: [f64; 8] = [
+    1_000.0, 2_000.0, 4_000.0, 6_000.0, 8_000.0, 10_000.0, 12_000.0, 16_000.0,
+];
+const QUICK: [f64; 2] = [2_000.0, 12_000.0];
+/// Connections at once, at most.
+pub const CONNECTIONS: usize = 256;
+/// How long a server may still answer, after the last request was due.
+pub const GRACE: Duration = Duration::from_secs(1);
+
+/// The axis, in requests a second.
+pub fn loads(extent: Extent) -> Axis {
+    let loads = match extent {
+        Extent::Full => &LOADS[..],
+        Extent::Quick => &QUICK[..],
+    };
+    Axis::of_numbers(LOAD, "req/s", loads)
+}
+
+/// What is measured.
+pub fn measures() -> Vec<Measure> {
+    vec![
+        Measure::new(REPLIES, "1/s"),
+        Measure::new(BUSY, "%"),
+        Measure::new(RUN_SERVER, "%"),
+        Measure::new(RUN_ENGINE, "%"),
+        Measure::new(TIME, "ms"),
+        Measure::new(UNANSWERED, "%"),
+    ]
+}
+
+/// Throughput and CPU over the load, by these numbers of 001's figures, at these levels of other axes.
+pub fn pictures(what: &str, figures: [&str; 2], at: &[(&str, &str)]) -> Vec<Picture> {
+    let each = [("throughput", REPLIES), ("CPU", BUSY)].into_iter();
+    each.zip(figures)
+        .map(|((name, measure), figure)| {
+            let title = format!("{what}: {name} (001, figure {figure})");
+            let picture = Picture::new(title, LOAD, measure);
+            at.iter()
+                .fold(picture, |picture, (axis, level)| picture.at(axis, level))
+        })
+        .collect()
+}
+
+/// A statement of 001 about the throughput of a full server, at these levels of other axes: its gains
+/// are those of calls that wait for the engine, as those of programs that nobody changes do.
+pub fn claim(says: &str, figure: &str, at: &[(&str, &str)], ratio: Bound) -> Claim {
+    let full = LOADS[6].to_string();
+    let at = at.iter().copied().chain([(LOAD, full.as_str())]);
+    Claim {
+        says: says.into(),
+        citation: Citation {
+            document: "001".into(),
+            place: format!("figure {figure}"),
+        },
+        measure: REPLIES.into(),
+        subject: STACKS[1].into(),
+        to: STACKS[0].into(),
+        at: at
+            .map(|(axis, level)| (axis.to_owned(), level.to_owned()))
+            .collect(),
+        ratio,
+    }
+}
+
+/// Both stacks, each with nginx: `fill` puts files into its directory, and says what else it needs in
+/// its configuration.
+pub fn beds(setup: &Setup, fill: impl Fn(&Path) -> Result<String>) -> Result<Vec<Bed>> {
+    let each = STACKS.iter();
+    each.map(|stack| Bed::with_nginx_and(setup, stack, &fill))
+        .collect()
+}
+
+/// The bed of a subject.
+pub fn of<'a>(beds: &'a [Bed], subject: &str) -> &'a Bed {
+    &beds[usize::from(subject == STACKS[1])]
+}
+
+/// A request by HTTP/1.0, which the server ends by closing the connection.
+pub fn get(path: &str) -> Vec<u8> {
+    let host = Nginx::address();
+    format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n").into_bytes()
+}
+
+/// Asks for this at a rate, a connection for each request, and measures.
+pub fn measure(bed: &Bed, asked: &Asked, rate: f64, window: Duration) -> Result<Sample> {
+    let load = Load {
+        server: Nginx::address(),
+        path: String::new(),
+        close: true,
+        connections: CONNECTIONS,
+        rate,
+        duration: window,
+        grace: GRACE,
+    };
+    let asking = || load.run_asking(asked, Duration::MAX, |_| ());
+    let (outcome, cost) = bed.account(|| bed.on_client(asking))?;
+    Ok(sample(&outcome, &cost))
+}
+
+/// What came of it.
+pub fn sample(outcome: &Outcome, cost: &Cost) -> Sample {
+    let passed = cost.spent.passed;
+    let part = |time: Duration| 100.0 * time.as_secs_f64() / passed.as_secs_f64().max(1e-9);
+    let due = outcome.due.max(1) as f64;
+    let mut sample = Sample::default()
+        .with(
+            REPLIES,
+            outcome.answered as f64 / outcome.took.as_secs_f64().max(1e-9),
+        )
+        .with(RUN_SERVER, part(cost.server()))
+        .with(UNANSWERED, 100.0 * outcome.unanswered() as f64 / due)
+        .by(cost.limits(passed));
+    if let Some(share) = cost.spent.share_of_core(SERVER_CORE) {
+        sample = sample.with(BUSY, 100.0 * share);
+    }
+    if cost.spent.engine.is_some() {
+        sample = sample.with(RUN_ENGINE, part(cost.engine()));
+    }
+    if outcome.answered > 0 {
+        let median = outcome.latency.value_at_quantile(0.5) as f64 / 1e6;
+        sample = sample.with(TIME, median);
+    }
+    if outcome.failed > 0 {
+        let failed = outcome.failed;
+        let note = format!("{failed} of {} requests failed", outcome.due);
+        sample.notes.push(note);
+    }
+    sample
+}

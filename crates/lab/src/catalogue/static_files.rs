@@ -1,0 +1,182 @@
+//! 001, figures 6.9 to 6.11, 6.14 and 6.15: files of 16 KB by HTTP/1.0, in sends of 4 KB and of 16 KB,
+//! many of them and the same again and again.
+
+use super::bed::{Bed, ROLES, STACKS};
+use super::offered::{self, CONNECTIONS, LOAD};
+use super::{Entry, Extent, Setup};
+use crate::experiment::declaration::{Axis, Bound};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::load::Asked;
+use crate::workload::files::{self, File};
+use anyhow::{Context, Result};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::path::Path;
+
+pub const ENTRY: Entry = Entry {
+    name: "static",
+    source: "001",
+    about: "files of 16 KB in sends of 4 KB and 16 KB, many and the same one: throughput and CPU by load",
+    needs: &["nginx", "taskset"],
+    seconds: (10, 1),
+    declare,
+    open,
+};
+
+const SENDS: &str = "sends";
+/// What the levels are called, and the places that nginx serves them at.
+const BUFFERS: [(&str, &str, u32); 2] =
+    [("sends of 4 KB", "/4K", 4), ("sends of 16 KB", "/16K", 16)];
+const FILES: &str = "files";
+const MANY: &str = "64 MB of files";
+const ONE: &str = "one file";
+const SIZE: u64 = 16 << 10;
+/// Files: more than the caches of a processor hold.
+const COUNT: usize = 4_096;
+/// What is in them is drawn from this.
+const SEED: u64 = 16;
+/// Requests that are drawn before they begin again.
+const DRAWN: usize = 8_192;
+
+fn declare(extent: Extent) -> Experiment {
+    let (four, sixteen) = (BUFFERS[0].0, BUFFERS[1].0);
+    let at = |sends, files| [(SENDS, sends), (FILES, files)];
+    let mut pictures = Vec::new();
+    for (what, figures, sends, files) in [
+        ("Sends of 4 KB", ["6.9", "6.10"], four, MANY),
+        ("Sends of 16 KB", ["6.14", "6.15"], sixteen, MANY),
+        ("The same file, sends of 4 KB", ["6.11", "6.11"], four, ONE),
+        (
+            "The same file, sends of 16 KB",
+            ["6.11", "6.11"],
+            sixteen,
+            ONE,
+        ),
+    ] {
+        pictures.extend(offered::pictures(what, figures, &at(sends, files)));
+    }
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "Files of 16 KB, by load".into(),
+        question: "What does offloading gain for files that the server sends in pieces, and does it matter \
+            how large the pieces are? In 001 a full server answered 7 % more in sends of 4 KB and 22 % more \
+            in sends of 16 KB, by calls that wait for the engine; 17 % and 30 % more by calls that do not; \
+            and no more for the same file again and again, which its processor had in its cache."
+            .into(),
+        workload: format!(
+            "GET by HTTP/1.0, due at a fixed rate, a connection for each, at most {CONNECTIONS} at once; \
+             {COUNT} files of {SIZE} bytes in an order drawn at random, or one of them; nginx reads and \
+             writes in pieces of 4 KB or 16 KB (sendfile off). Replies are those of the window and of the \
+             second after it."
+        ),
+        roles: ROLES.into(),
+        axes: vec![
+            offered::loads(extent),
+            Axis::of_words(SENDS, &BUFFERS.map(|(name, ..)| name)),
+            Axis::of_words(FILES, &[MANY, ONE]),
+        ],
+        subjects: STACKS.map(String::from).to_vec(),
+        measures: offered::measures(),
+        pictures,
+        findings: Vec::new(),
+        claims: vec![
+            offered::claim(
+                "A full server answers 7 % more in sends of 4 KB",
+                "6.9",
+                &at(four, MANY),
+                Bound::AtLeast(1.07),
+            ),
+            offered::claim(
+                "A full server answers 22 % more in sends of 16 KB",
+                "6.14",
+                &at(sixteen, MANY),
+                Bound::AtLeast(1.22),
+            ),
+            offered::claim(
+                "Nothing is gained for the same file again and again",
+                "6.11",
+                &[(FILES, ONE)],
+                Bound::AtMost(1.05),
+            ),
+        ],
+        model: None,
+    }
+}
+
+struct Static(Vec<Bed>);
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    Ok(Box::new(Static(offered::beds(setup, fill)?)))
+}
+
+/// The files, and the places of nginx.
+fn fill(site: &Path) -> Result<String> {
+    let set: Vec<File> = (0..COUNT)
+        .map(|number| File {
+            name: number.to_string(),
+            size: SIZE,
+        })
+        .collect();
+    files::write(&set, site, SEED)?;
+    Ok(BUFFERS
+        .map(|(_, path, size)| in_pieces(path, site, size))
+        .concat())
+}
+
+/// A place of nginx where files of `site` are read and sent in pieces of so many KB.
+pub(super) fn in_pieces(path: &str, site: &Path, size: u32) -> String {
+    format!(
+        "        location {path}/ {{
+            alias {}/;
+            sendfile off;
+            output_buffers 1 {size}k;
+            open_file_cache max=20000 inactive=600s;
+        }}\n",
+        site.display()
+    )
+}
+
+impl Bench for Static {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let sends = at.word(SENDS)?;
+        let buffers = BUFFERS.iter().find(|(name, ..)| *name == sends);
+        let (_, place, _) = buffers.with_context(|| format!("no {sends}"))?;
+        let count = if at.word(FILES)? == ONE { 1 } else { COUNT };
+        let bed = offered::of(&self.0, at.subject);
+        let asked = asked(place, count, at.seed);
+        offered::measure(bed, &asked, at.number(LOAD)?, at.window)
+    }
+}
+
+/// Any of so many files, each as often as the others.
+fn asked(place: &str, count: usize, seed: u64) -> Asked {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let order = (0..DRAWN).map(|_| random.random_range(0..count) as u16);
+    Asked {
+        texts: (0..count)
+            .map(|number| offered::get(&format!("{place}/{number}")))
+            .collect(),
+        order: order.collect(),
+        limit: None,
+        due: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COUNT, asked};
+
+    #[test]
+    fn every_file_is_asked_for_and_the_same_from_a_seed() {
+        let many = asked("/4K", COUNT, 1);
+        let mut seen: Vec<u16> = many.order.clone();
+        seen.sort_unstable();
+        seen.dedup();
+        // Of 8,192 draws from 4,096 files, all but e^-2 of them.
+        assert!((3_400..3_700).contains(&seen.len()), "{}", seen.len());
+        assert_eq!(many.order, asked("/16K", COUNT, 1).order);
+        assert_ne!(many.order, asked("/4K", COUNT, 2).order);
+        assert!(asked("/4K", 1, 1).order.iter().all(|index| *index == 0));
+        assert!(many.texts[7].starts_with(b"GET /4K/7 HTTP/1.0\r\n"));
+    }
+}
