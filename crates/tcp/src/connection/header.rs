@@ -15,6 +15,7 @@ const SACK_SPARE: usize = 40;
 impl Connection {
     /// A header of the synchronized states, acknowledging everything in order. `spare` is how many
     /// bytes the segment is short of full: selective acknowledgements may use them.
+    #[inline]
     pub(super) fn header(
         &mut self,
         now: Instant,
@@ -206,9 +207,10 @@ impl Connection {
     /// running out: what it knows of is at most half of what there is.
     pub(super) fn update_window(&mut self) {
         let free = self.free_window();
-        if self.state.may_receive()
+        // Of the three, what is rarely so.
+        if self.receive_window() <= free / 2
+            && self.state.may_receive()
             && self.is_worth_offering(free)
-            && self.receive_window() <= free / 2
         {
             self.ack_now = true;
             self.wants_transmit = true;

@@ -54,6 +54,7 @@ pub(crate) struct Pool(Vec<Box<Flight>>);
 const KEPT: usize = 64;
 
 impl Pool {
+    #[inline]
     pub(super) fn take(&mut self, start: SeqNumber, rto_at: Instant) -> Box<Flight> {
         let mut flight = self.0.pop().unwrap_or_default();
         flight.outstanding.restart(start);
@@ -71,6 +72,7 @@ impl Pool {
         flight
     }
 
+    #[inline]
     pub(super) fn put(&mut self, flight: Box<Flight>) {
         if self.0.len() < KEPT {
             self.0.push(flight);

@@ -142,6 +142,7 @@ struct Retransmission {
 
 impl Outstanding {
     /// Begins anew: nothing is outstanding, and `start` is the next number to be sent.
+    #[inline]
     pub(super) fn restart(&mut self, start: SeqNumber) {
         self.holes.clear();
         self.sendings.clear();

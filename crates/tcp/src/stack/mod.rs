@@ -247,6 +247,7 @@ impl Stack {
         self.next_event()
     }
 
+    #[inline]
     fn next_event(&mut self) -> Option<Event> {
         loop {
             match self.lists.events.pop_front()? {
