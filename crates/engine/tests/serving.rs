@@ -535,6 +535,72 @@ fn who_joins_gets_what_the_only_one_was_offered_before() {
 }
 
 #[test]
+fn who_asks_gets_what_came_first_though_another_was_offered_it() {
+    let mut world = World::new();
+    let mut parent = world.attach(None);
+    let (port, listener) = world.listen(&mut parent);
+    let credit = |listener, total, waits| Submission::Credit {
+        listener,
+        total,
+        waits,
+    };
+    // It is offered two, and works on something else; a third waits in the queue.
+    parent.submit(credit(listener, 2, false));
+    world.settle();
+    for _ in 0..3 {
+        world.peer.connect(world.now, port);
+        world.settle();
+        world.now += Duration::from_millis(1);
+    }
+    parent.collect();
+    let offered = parent.accepted();
+    assert_eq!(offered.len(), 2);
+    let mut child = world.attach(None);
+    let other = world.join(&mut child, &parent);
+    // Everybody works: it is looked at again and again, and stays in its order.
+    for _ in 0..3 {
+        world.now += Duration::from_millis(5);
+        world.attend();
+    }
+    for round in 1..=3 {
+        child.submit(credit(other, round, true));
+        world.settle();
+    }
+    child.collect_and_accept();
+    let accepted = child.accepted();
+    assert_eq!(accepted.len(), 3);
+    assert_eq!(accepted[..2], offered, "they came before the third");
+}
+
+#[test]
+fn what_was_offered_just_now_is_left_to_its_process_while_another_waits_in_the_queue() {
+    let mut world = World::new();
+    let (mut first, mut second) = (world.attach(None), world.attach(None));
+    let (port, listener) = world.listen(&mut first);
+    let other = world.join(&mut second, &first);
+    first.submit(Submission::Credit {
+        listener,
+        total: 1,
+        waits: false,
+    });
+    world.settle();
+    for _ in 0..2 {
+        world.peer.connect(world.now, port);
+        world.settle();
+    }
+    second.submit(Submission::Credit {
+        listener: other,
+        total: 1,
+        waits: true,
+    });
+    world.settle();
+    second.collect_and_accept();
+    first.collect_and_accept();
+    assert_eq!((first.accepted().len(), second.accepted().len()), (1, 1));
+    assert_eq!(world.worker.counters().offers_retracted, 0);
+}
+
+#[test]
 fn what_a_stopped_process_was_offered_goes_to_one_that_sleeps() {
     let mut world = World::new();
     let (mut stopped, mut sleeping) = (world.attach(None), world.attach(None));

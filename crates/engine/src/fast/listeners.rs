@@ -47,8 +47,8 @@ pub struct Offer {
     pub conn: ConnId,
     /// The member's number.
     pub member: u32,
-    /// When it was offered, or last looked at.
-    pub at: Instant,
+    /// When it was offered, or, where nobody else could have had it then, when it came.
+    pub since: Instant,
 }
 
 /// Since when nobody accepts from a listener.
@@ -84,6 +84,8 @@ pub struct Listener {
     /// What was offered, the oldest first. Offers that were accepted are found out when they are
     /// looked at.
     offered: VecDeque<Offer>,
+    /// When what was offered was last looked at and nobody slept who could have had it.
+    pub looked: Option<Instant>,
     /// References through forks whose children have not adopted it yet.
     pub holds: u32,
     /// The member whose turn it is.
@@ -121,6 +123,7 @@ impl Listener {
             members: Vec::new(),
             waiting: VecDeque::new(),
             offered: VecDeque::new(),
+            looked: None,
             holds: 0,
             turn: 0,
             steered: Vec::new(),
@@ -204,24 +207,22 @@ impl Listener {
         self.offered.push_back(offer);
     }
 
-    /// What was taken by [`oldest_offer`](Self::oldest_offer) stays the oldest.
-    pub fn offer_first(&mut self, offer: Offer) {
-        self.offered.push_front(offer);
-    }
-
-    /// How many offers are remembered.
-    pub fn offers(&self) -> usize {
-        self.offered.len()
-    }
-
     /// The oldest offer.
     pub fn first_offer(&self) -> Option<&Offer> {
         self.offered.front()
     }
 
-    /// Takes the oldest offer out.
-    pub fn oldest_offer(&mut self) -> Option<Offer> {
-        self.offered.pop_front()
+    /// Takes all offers out, the oldest first, to be looked at.
+    pub fn take_offers(&mut self) -> VecDeque<Offer> {
+        std::mem::take(&mut self.offered)
+    }
+
+    /// Of what was taken out, these offers stand: they are older than all that were made meanwhile.
+    pub fn keep_offers(&mut self, mut older: VecDeque<Offer>) {
+        older.append(&mut self.offered);
+        let excess = older.len().saturating_sub(OFFERS);
+        older.drain(..excess);
+        self.offered = older;
     }
 
     /// Whether nobody will ever accept from it.

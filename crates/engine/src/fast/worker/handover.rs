@@ -7,6 +7,7 @@
 //! were offered and have not accepted ([`credit`](Worker::credit)), and what lies untouched for a
 //! moment goes to a process that sleeps and would wake for it ([`renew_offers`](Worker::renew_offers)).
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use netdev::Device;
@@ -184,7 +185,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             listener.offer(Offer {
                 conn: id,
                 member,
-                at,
+                since: at,
             });
         }
         self.counters.handed += 1;
@@ -203,14 +204,19 @@ impl<D: Device, N: Network> Worker<D, N> {
         let name = self.listeners.join(number, session)?;
         if let Some(first) = first {
             // What the only member was offered nobody else could have had until now.
-            for conn in self.unaccepted(first.session, Some(first.number)) {
-                let at = self.now;
-                if let Some(listener) = self.listeners.get_mut(number) {
-                    listener.offer(Offer {
-                        conn,
-                        member: first.number,
-                        at,
-                    });
+            let unaccepted = self.unaccepted(first.session, Some(first.number));
+            let mut offers: Vec<Offer> = unaccepted
+                .into_iter()
+                .map(|conn| Offer {
+                    conn,
+                    member: first.number,
+                    since: self.came(conn),
+                })
+                .collect();
+            offers.sort_by_key(|offer| offer.since);
+            if let Some(listener) = self.listeners.get_mut(number) {
+                for offer in offers {
+                    listener.offer(offer);
                 }
             }
         }
@@ -258,36 +264,45 @@ impl<D: Device, N: Network> Worker<D, N> {
         retracted
     }
 
-    /// Takes back the oldest offer of a listener that somebody other than `except` has not accepted.
-    fn retract_oldest(&mut self, number: u32, except: u32) -> bool {
+    /// When a connection that is not accepted came into its listener's queue.
+    fn came(&self, conn: ConnId) -> Instant {
+        let conn = self.connections.get(conn);
+        conn.and_then(|conn| conn.waits).unwrap_or(self.now)
+    }
+
+    /// Takes back the oldest offer of a listener that somebody other than `except` has not accepted and
+    /// has had since `before` or longer.
+    fn retract_oldest(&mut self, number: u32, except: u32, before: Instant) -> bool {
         let Some(listener) = self.listeners.get_mut(number) else {
             return false;
         };
-        for _ in 0..listener.offers() {
-            let Some(offer) = self
-                .listeners
-                .get_mut(number)
-                .and_then(|l| l.oldest_offer())
-            else {
-                return false;
-            };
-            if offer.member == except {
-                if !self.is_accepted(offer.conn)
-                    && let Some(listener) = self.listeners.get_mut(number)
-                {
-                    listener.offer(offer);
-                }
-                continue;
-            }
-            if self.retract(&offer) {
-                return true;
+        if listener.first_offer().is_none_or(|it| it.since > before) {
+            return false;
+        }
+        let mut offers = listener.take_offers();
+        let mut kept = VecDeque::new();
+        let mut found = false;
+        while !found && let Some(offer) = offers.pop_front() {
+            if offer.since > before {
+                kept.push_back(offer);
+                break;
+            } else if offer.member != except {
+                found = self.retract(&offer);
+            } else if !self.is_accepted(offer.conn) {
+                kept.push_back(offer);
             }
         }
-        false
+        kept.append(&mut offers);
+        if let Some(listener) = self.listeners.get_mut(number) {
+            listener.keep_offers(kept);
+        }
+        found
     }
 
-    /// A process is willing to be offered connections. If it `waits`, having found none, it gets one
-    /// that another was offered and has not accepted.
+    /// A process is willing to be offered connections. If it `waits`, having found none, it gets the one
+    /// that came first of those that nobody has accepted: what another was offered and leaves lying was
+    /// before what waits in the queue. What another was offered just now it is about to accept, and
+    /// loses only if the queue is empty.
     pub(super) fn credit(
         &mut self,
         id: SessionId,
@@ -312,7 +327,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         let (alone, stack_id) = (listener.members.len() == 1, listener.id);
         if waits && willing && !alone {
             // It goes to the front of the queue, and from there to the one that has asked.
-            let found = self.stack.waiting(stack_id) > 0 || self.retract_oldest(number, name);
+            let untouched = self.untouched_since();
+            let found = self.retract_oldest(number, name, untouched)
+                || self.stack.waiting(stack_id) > 0
+                || self.retract_oldest(number, name, self.now);
             let since = self.stack.waiting_since(stack_id);
             if found && let Some(conn) = self.stack.accept(stack_id) {
                 if !self.offer(id, conn, (number, name), since) {
@@ -332,7 +350,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let numbers: Vec<u32> = self
             .listeners
             .iter()
-            .filter(|l| l.members.len() > 1 && l.offers() > 0)
+            .filter(|l| l.members.len() > 1 && l.first_offer().is_some())
             .map(|l| l.number)
             .collect();
         for number in numbers {
@@ -341,24 +359,25 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     fn renew_offers_of(&mut self, number: u32, now: Instant) {
-        let count = self.listeners.get_mut(number).map_or(0, |l| l.offers());
-        for _ in 0..count {
-            let Some(listener) = self.listeners.get_mut(number) else {
-                return;
-            };
-            let Some(mut offer) = listener.oldest_offer() else {
-                return;
-            };
-            let age = now.saturating_duration_since(offer.at);
+        let Some(listener) = self.listeners.get_mut(number) else {
+            return;
+        };
+        let untouched = |since: Instant| now.saturating_duration_since(since) >= UNTOUCHED;
+        if listener.looked.is_some_and(|looked| !untouched(looked)) {
+            return;
+        }
+        let mut offers = listener.take_offers();
+        let mut kept = VecDeque::new();
+        while let Some(offer) = offers.pop_front() {
             if self.is_accepted(offer.conn) {
                 continue;
             }
             let Some(listener) = self.listeners.get_mut(number) else {
                 return;
             };
-            if age < UNTOUCHED {
-                listener.offer_first(offer);
-                return;
+            if !untouched(offer.since) {
+                kept.push_back(offer);
+                break;
             }
             let sessions = &self.sessions;
             let holder = listener.member_mut(offer.member).map(|m| m.session);
@@ -378,11 +397,21 @@ impl<D: Device, N: Network> Worker<D, N> {
                 }
                 None => {
                     // Everybody works. It is looked at again in a while.
-                    offer.at = now;
-                    listener.offer(offer);
+                    listener.looked = Some(now);
+                    kept.push_back(offer);
                 }
             }
         }
+        kept.append(&mut offers);
+        if let Some(listener) = self.listeners.get_mut(number) {
+            listener.keep_offers(kept);
+        }
+    }
+
+    /// What was offered then, or before, and is not accepted, its process leaves lying.
+    fn untouched_since(&self) -> Instant {
+        let age = UNTOUCHED.as_nanos() as u64;
+        Instant::from_nanos(self.now.as_nanos().saturating_sub(age))
     }
 
     /// When offers are to be looked at again, if any are.
@@ -390,8 +419,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.listeners
             .iter()
             .filter(|l| l.members.len() > 1)
-            .filter_map(|l| l.first_offer())
-            .map(|offer| offer.at + UNTOUCHED)
+            .filter_map(|l| {
+                let since = l.first_offer()?.since;
+                Some(l.looked.map_or(since, |looked| looked.max(since)) + UNTOUCHED)
+            })
             .min()
     }
 
