@@ -3,8 +3,8 @@
 use rustix::time::{ClockId, clock_gettime};
 use tcp::Instant;
 
-/// A monotonic clock that began at zero.
-#[derive(Debug, Clone, Copy)]
+/// A monotonic clock that began at zero; by default when the machine did.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Clock {
     start: u64,
 }

@@ -16,6 +16,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::config::{Config, ConfigError, Reload};
 use crate::exchange;
+use crate::fast::common::Common;
 use crate::fast::worker::Worker;
 use crate::network::KernelNetwork;
 use crate::slow::control::Control;
@@ -205,7 +206,7 @@ pub fn run(
     let desk = desk.placing(config.placements(), loads);
     let desk = desk.reloading(reread).with(rights).with_netfilter(follows);
     let slow = run_aside(desk, everywhere).map_err(step("start a thread"))?;
-    let mut worker = Worker::new(config, device, network, to_slow, seed)
+    let mut worker = Worker::new(config, device, network, to_slow, Common::of(seed))
         .serving_queues(there, serves_all)
         .with_receive_memory(receive_memory);
     ready();

@@ -3,6 +3,7 @@
 //!
 //! | module | what |
 //! | --- | --- |
+//! | [`common`] | what all workers have in common, and never write |
 //! | [`worker`] | the loop: receive, submissions, timers, completions, transmit, doorbells |
 //! | [`memory`] | where received bytes lie, and where bytes to send come from |
 //! | [`connections`] | whose each connection is, and what its owner has not been told |
@@ -11,6 +12,7 @@
 //! | [`listeners`] | which processes accept where, and how many connections each wants |
 //! | [`users`] | how many connections each user has, and may have |
 
+pub mod common;
 pub mod connections;
 pub mod family;
 pub mod listeners;

@@ -10,8 +10,10 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use engine::clock::Clock;
 use engine::config::Config;
 use engine::exchange;
+use engine::fast::common::Common;
 use engine::fast::worker::Worker;
 use engine::network::FixedNetwork;
 use engine::slow::control::Control;
@@ -485,8 +487,11 @@ impl World {
             ..Facts::new(&config, 1, cookie)
         };
         let desk = Desk::new(facts, control, to_fast).expect("descriptors");
+        // No time that a program says is one of this world's.
+        let (seed, clock) = ([7; 32], Clock::default());
+        let common = Common { seed, clock };
         let desk = desk.asking(Box::new(kernel.clone()));
-        let worker = Worker::new(config, near, network, to_slow, [7; 32]);
+        let worker = Worker::new(config, near, network, to_slow, common);
         Self {
             worker,
             desk,

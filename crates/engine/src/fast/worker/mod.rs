@@ -59,6 +59,7 @@ use crate::capture::{Captures, Direction, Frame};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::exchange::ToSlow;
+use crate::fast::common::Common;
 use crate::fast::connections::{Connections, SessionId};
 use crate::fast::listeners::Listeners;
 use crate::fast::memory::{Memory, Store};
@@ -141,8 +142,8 @@ pub struct Worker<D, N> {
     memory_refused: u64,
     /// Whose memory is seen to next.
     reclaim_hand: u16,
-    /// When this worker's time began, by the monotonic clock, in nanoseconds.
-    epoch_ns: u64,
+    /// The time and the secrets of the engine.
+    common: Common,
     /// Connections that were offered and of which it is not known whether they were accepted.
     unheard: VecDeque<tcp::ConnId>,
     /// The slow half says when a socket that was shown as proof listens no longer.
@@ -195,8 +196,8 @@ pub struct Worker<D, N> {
 }
 
 impl<D: Device, N: Network> Worker<D, N> {
-    /// A worker with nothing to do yet. `seed` makes its sequence numbers unpredictable.
-    pub fn new(config: Config, device: D, network: N, slow: ToSlow, seed: [u8; 32]) -> Self {
+    /// A worker with nothing to do yet, of an engine whose workers have this in common.
+    pub fn new(config: Config, device: D, network: N, slow: ToSlow, common: Common) -> Self {
         let checksum = if device.offloads().receive_partial_checksum {
             ChecksumPolicy::AcceptPartial
         } else {
@@ -210,7 +211,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let sessions = Sessions::with_room(config.limits.sessions as usize);
         let mtu = u16::try_from(device.limits().mtu).unwrap_or(u16::MAX);
         Self {
-            stack: Stack::new(stack_config(&config, mtu), seed),
+            stack: Stack::new(stack_config(&config, mtu), common.seed),
             memory,
             // Each connection uses one at most, so that none is refused for lack of a path.
             paths: Paths::with_limit(
@@ -241,7 +242,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             starved: Vec::new(),
             memory_refused: 0,
             reclaim_hand: 0,
-            epoch_ns: 0,
+            common,
             unheard: VecDeque::with_capacity(waits::UNHEARD),
             proofs_followed: false,
             netfilter: Box::default(),

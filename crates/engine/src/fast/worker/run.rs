@@ -66,9 +66,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.follow_from_here();
         // What has changed while it was started.
         self.network_changed();
-        let clock = Clock::start();
+        let clock = self.common.clock;
         self.timed = true;
-        self.epoch_ns = clock.began_ns();
         let now = clock.now();
         let mut state = Loop {
             clock,
@@ -156,7 +155,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Looks at everything rare once, at the time `now`: for who drives the turns himself.
     pub fn attend(&mut self, now: Instant) {
         let mut state = Loop {
-            clock: Clock::start(),
+            clock: self.common.clock,
             last_work: now,
             looking: Looking::default(),
             make_way: false,

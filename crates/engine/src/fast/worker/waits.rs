@@ -64,7 +64,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         let owner = conn.owner.and_then(|owner| self.sessions.get(owner));
         let said = owner.and_then(|owner| owner.region.accepted.last_ns());
-        let said = said.map(|ns| Instant::from_nanos(ns.saturating_sub(self.epoch_ns)));
+        let began = self.common.clock.began_ns();
+        let said = said.map(|ns| Instant::from_nanos(ns.saturating_sub(began)));
         // What cannot be is not believed.
         let at = said.filter(|at| *at >= since && *at <= self.now);
         let waited = at.unwrap_or(self.now).saturating_duration_since(since);
