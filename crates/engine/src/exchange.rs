@@ -62,6 +62,25 @@ pub struct SessionKey {
     pub number: u32,
 }
 
+/// A worker: its number, from 0 on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkerId(pub u16);
+
+impl WorkerId {
+    /// The one that does what one does for all: it keeps the steering's programs.
+    pub const FIRST: Self = Self(0);
+
+    /// Its place in a list.
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+
+    /// Its bit in a set of at most 64.
+    pub fn bit(self) -> u64 {
+        1 << (self.0 % 64)
+    }
+}
+
 /// What the fast half is to do.
 #[derive(Debug)]
 pub enum Order {
@@ -246,7 +265,7 @@ pub struct Listening {
 #[derive(Debug)]
 pub enum Tale {
     /// What it answers to a control connection.
-    Answer(ClientKey, Result<Told, Refused>),
+    Answer(ClientKey, Answer),
     /// A session has ended; its control connection is to be closed.
     Ended(ClientKey, SessionKey, EndReason),
     /// Nothing refers to an ended session's memory any more: it can be given back.
@@ -266,6 +285,9 @@ pub enum Tale {
     /// A listener is gone. There is one for each that an answer has told of.
     Unlistened(SocketAddr),
 }
+
+/// What a worker answers, or why it does not do what was asked.
+pub type Answer = Result<Told, Refused>;
 
 /// What the fast half answers.
 #[derive(Debug)]

@@ -32,6 +32,22 @@ impl Histogram {
         self.longest_ns = self.longest_ns.max(ns);
     }
 
+    /// Those of another, too.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            limited,
+            beyond,
+            sum_ns,
+            longest_ns,
+        } = other;
+        for (count, more) in self.limited.iter_mut().zip(limited) {
+            *count += more;
+        }
+        self.beyond += beyond;
+        self.sum_ns = self.sum_ns.saturating_add(*sum_ns);
+        self.longest_ns = self.longest_ns.max(*longest_ns);
+    }
+
     /// The longest.
     #[must_use]
     pub fn longest(&self) -> Duration {
@@ -79,5 +95,16 @@ mod tests {
         assert_eq!(h.count(), 9, "two are beyond all limits");
         assert_eq!(h.longest(), Duration::from_nanos(u64::MAX));
         assert_eq!(h.sum(), Duration::from_nanos(u64::MAX), "it saturates");
+    }
+
+    #[test]
+    fn what_two_have_counted_is_counted_together() {
+        let (mut one, mut two, mut both) = <(Histogram, Histogram, Histogram)>::default();
+        for (index, ns) in [0, 1024, 5000, 1 << 40, 3000].into_iter().enumerate() {
+            [&mut one, &mut two][index % 2].record(ns);
+            both.record(ns);
+        }
+        one.add(&two);
+        assert_eq!(one, both);
     }
 }

@@ -246,6 +246,92 @@ impl Counters {
         *count += 1;
     }
 
+    /// What another has counted, too.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            turns,
+            empty_turns,
+            batches,
+            frames,
+            local_frames,
+            sent,
+            large_sends,
+            sleeps,
+            looks,
+            looks_in_vain,
+            core_moves,
+            moderated_sleeps,
+            polls,
+            doorbells,
+            host_sends,
+            host_exchanges,
+            busy_ns,
+            spin_ns,
+            sleep_ns,
+            sessions,
+            violations,
+            handed,
+            given_back,
+            shared_sends,
+            grants_moved,
+            tickets,
+            tickets_claimed,
+            tickets_unclaimed,
+            buffers_posted,
+            memory_given_back,
+            offers_retracted,
+            turn_times,
+            wake_ups,
+            accept_waits,
+            drops,
+            malformed,
+        } = other;
+        for (count, more) in [
+            (&mut self.turns, turns),
+            (&mut self.empty_turns, empty_turns),
+            (&mut self.batches, batches),
+            (&mut self.frames, frames),
+            (&mut self.local_frames, local_frames),
+            (&mut self.sent, sent),
+            (&mut self.large_sends, large_sends),
+            (&mut self.sleeps, sleeps),
+            (&mut self.looks, looks),
+            (&mut self.looks_in_vain, looks_in_vain),
+            (&mut self.core_moves, core_moves),
+            (&mut self.moderated_sleeps, moderated_sleeps),
+            (&mut self.polls, polls),
+            (&mut self.doorbells, doorbells),
+            (&mut self.host_sends, host_sends),
+            (&mut self.host_exchanges, host_exchanges),
+            (&mut self.busy_ns, busy_ns),
+            (&mut self.spin_ns, spin_ns),
+            (&mut self.sleep_ns, sleep_ns),
+            (&mut self.sessions, sessions),
+            (&mut self.violations, violations),
+            (&mut self.handed, handed),
+            (&mut self.given_back, given_back),
+            (&mut self.shared_sends, shared_sends),
+            (&mut self.grants_moved, grants_moved),
+            (&mut self.tickets, tickets),
+            (&mut self.tickets_claimed, tickets_claimed),
+            (&mut self.tickets_unclaimed, tickets_unclaimed),
+            (&mut self.buffers_posted, buffers_posted),
+            (&mut self.memory_given_back, memory_given_back),
+            (&mut self.offers_retracted, offers_retracted),
+        ] {
+            *count += more;
+        }
+        self.turn_times.add(turn_times);
+        self.wake_ups.add(wake_ups);
+        self.accept_waits.add(accept_waits);
+        for (count, more) in self.drops.iter_mut().zip(drops) {
+            *count += more;
+        }
+        for (count, more) in self.malformed.iter_mut().zip(malformed) {
+            *count += more;
+        }
+    }
+
     /// Adds what another counted as dropped or refused.
     pub fn add_drops(&mut self, other: &Self) {
         for (count, more) in self.drops.iter_mut().zip(other.drops) {

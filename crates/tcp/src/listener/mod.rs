@@ -44,6 +44,26 @@ impl ListenerCounts {
         DropReason::AdmissionPrefix,
     ];
 
+    /// Those of another, too.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            accepts,
+            waiting,
+            half_open,
+            in_flight,
+            denied,
+            drops,
+        } = other;
+        self.accepts += accepts;
+        self.waiting += waiting;
+        self.half_open += half_open;
+        self.in_flight += in_flight;
+        self.denied += denied;
+        for (count, more) in self.drops.iter_mut().zip(drops) {
+            *count += more;
+        }
+    }
+
     /// Segments that it refused, by reason, since it began.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
         Self::REASONS.into_iter().zip(self.drops)

@@ -21,7 +21,7 @@ use rustix::net::{
 use rustix::time::Timespec;
 
 use crate::config::{Limits, Placements, shares};
-use crate::exchange::{ClientKey, SessionKey};
+use crate::exchange::{ClientKey, SessionKey, WorkerId};
 use crate::fast::session::Process;
 use crate::poller::{Poller, Source};
 use crate::sockets::SocketFilter;
@@ -59,6 +59,8 @@ pub struct Client {
     pub serial: u32,
     /// The session that it became.
     pub session: Option<SessionKey>,
+    /// The worker that this belongs to.
+    pub home: WorkerId,
     /// It is that of a responder, whose program is called while it lasts.
     pub responds: bool,
     /// What it has asked for and was not answered.
@@ -154,6 +156,8 @@ pub enum Pending {
 #[derive(Debug)]
 struct Lifeline {
     token: u64,
+    /// The worker that knows of it.
+    home: WorkerId,
     fd: OwnedFd,
     ticket: Option<Issued>,
 }
@@ -330,6 +334,7 @@ impl Control {
             namespace,
             serial: self.serials,
             session: None,
+            home: WorkerId::FIRST,
             responds: false,
             pending: None,
             last_words: Vec::new(),
@@ -488,10 +493,10 @@ impl Control {
         Some(client)
     }
 
-    /// Watches the lifeline of a fork, or our end of a ticket.
+    /// Watches the lifeline of a fork, or our end of a ticket, of which this worker knows.
     pub fn watch_lifeline(
         &mut self,
-        token: u64,
+        (token, home): (u64, WorkerId),
         fd: OwnedFd,
         ticket: Option<Issued>,
     ) -> Result<(), Errno> {
@@ -501,7 +506,12 @@ impl Control {
             self.lifelines.len() - 1
         });
         self.poller.add(fd.as_fd(), Source::Lifeline(slot as u32))?;
-        self.lifelines[slot] = Some(Lifeline { token, fd, ticket });
+        self.lifelines[slot] = Some(Lifeline {
+            token,
+            home,
+            fd,
+            ticket,
+        });
         Ok(())
     }
 
@@ -525,6 +535,12 @@ impl Control {
     pub fn token_of_lifeline(&self, slot: u32) -> Option<u64> {
         let lifeline = self.lifelines.get(slot as usize)?.as_ref()?;
         Some(lifeline.token)
+    }
+
+    /// The worker that knows of a lifeline.
+    pub fn home_of_lifeline(&self, slot: u32) -> WorkerId {
+        let lifeline = self.lifelines.get(slot as usize).and_then(Option::as_ref);
+        lifeline.map_or(WorkerId::FIRST, |lifeline| lifeline.home)
     }
 
     /// What is heard on a lifeline.

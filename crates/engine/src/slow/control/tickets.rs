@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use queue_pair::control::{Carried, ticket};
 
 use super::Control;
+use crate::exchange::WorkerId;
 
 /// What is known of a ticket.
 #[derive(Debug, Clone)]
@@ -20,12 +21,12 @@ pub struct Issued {
 }
 
 impl Control {
-    /// The ticket that is shown, if it is one of ours, and its name.
-    pub fn ticket(&mut self, shown: BorrowedFd<'_>) -> Option<(u64, &mut Issued)> {
+    /// The ticket that is shown, if it is one of ours, its name, and the worker that has issued it.
+    pub fn ticket(&mut self, shown: BorrowedFd<'_>) -> Option<(u64, WorkerId, &mut Issued)> {
         let identity = ticket::identity(shown).ok()?;
         self.lifelines.iter_mut().flatten().find_map(|lifeline| {
             let issued = lifeline.ticket.as_mut()?;
-            (issued.identity == identity).then_some((lifeline.token, issued))
+            (issued.identity == identity).then_some((lifeline.token, lifeline.home, issued))
         })
     }
 

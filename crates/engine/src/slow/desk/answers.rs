@@ -8,14 +8,16 @@ use rustix::io::Errno;
 use super::Desk;
 use super::requests::{Refusal, errno_of};
 use crate::capture::CaptureError;
-use crate::exchange::{Ask, ClientKey, FIRST_PAIR, Order, Page, ROWS, Refused, SessionKey, Told};
+use crate::exchange::{
+    Answer, Ask, ClientKey, FIRST_PAIR, Order, Page, ROWS, Refused, SessionKey, Told, WorkerId,
+};
 use crate::fast::session::{EndReason, conn_ref};
 use crate::slow::control::Pending;
 use crate::stats::conn_info;
 
 impl Desk {
-    /// The fast half has answered what a control connection asked.
-    pub(super) fn answered(&mut self, key: ClientKey, answer: Result<Told, Refused>) {
+    /// What a control connection has asked is answered, by `from` at last.
+    pub(super) fn answered(&mut self, from: WorkerId, key: ClientKey, answer: Answer) {
         let slot = key.slot;
         let pending = self
             .control
@@ -24,7 +26,7 @@ impl Desk {
         let Some(pending) = pending else {
             // It is gone; what was made for it goes, too.
             if let Ok(Told::Attached(session)) = answer {
-                self.order(Order::End(session, EndReason::Gone));
+                self.crew.order(from, Order::End(session, EndReason::Gone));
             }
             return;
         };
@@ -42,6 +44,7 @@ impl Desk {
                 if !pairs.iter().any(|state| filter.may_want(state)) {
                     page.next = page.next.filter(|next| *next < FIRST_PAIR);
                 }
+                page.next = self.place_among_all(from, page.next);
                 for row in page.rows.into_iter().map(super::facts::row) {
                     if filter.wants(&row) {
                         let placed = match row.peer {
@@ -79,7 +82,7 @@ impl Desk {
             }
             other => other,
         };
-        let replied = match self.in_words(slot, pending, answer) {
+        let replied = match self.in_words(from, slot, pending, answer) {
             Ok((reply, fds)) => self.control.reply(slot, &reply, fds),
             Err((errno, message)) => {
                 let errno = errno.raw_os_error();
@@ -93,19 +96,22 @@ impl Desk {
     }
 
     /// Somebody is gone who waited for an answer.
-    pub(super) fn abandon(&mut self, pending: Pending) {
+    pub(super) fn abandon(&mut self, home: WorkerId, pending: Pending) {
         match pending {
-            Pending::Fork { token, .. } => self.order(Order::ChildEnded(token)),
-            Pending::Ticket { token, .. } => self.order(Order::TicketEnded(token)),
+            Pending::Fork { token, .. } => self.crew.order(home, Order::ChildEnded(token)),
+            Pending::Ticket { token, .. } => {
+                self.crew.order(home, Order::TicketEnded(token));
+            }
             _ => {}
         }
     }
 
     fn in_words(
         &mut self,
+        from: WorkerId,
         slot: u32,
         pending: Pending,
-        answer: Result<Told, Refused>,
+        answer: Answer,
     ) -> Result<(Reply, Fds), Refusal> {
         let told = match answer {
             Ok(told) => told,
@@ -125,7 +131,7 @@ impl Desk {
             }
             (Told::Listening(listener), pending) => {
                 if let Pending::Listen(local) = pending {
-                    self.listens(local, Instant::now());
+                    self.listens(from, local, Instant::now());
                 }
                 Reply::Listening { listener }
             }
@@ -147,8 +153,8 @@ impl Desk {
             (Told::Done, Pending::Fork { token, ends }) => {
                 let failed = |errno| (errno, "the fork cannot be followed".to_owned());
                 let (theirs, ours) = ends.ok_or_else(|| failed(Errno::MFILE))?;
-                if let Err(errno) = self.control.watch_lifeline(token, ours, None) {
-                    self.order(Order::ChildEnded(token));
+                if let Err(errno) = self.control.watch_lifeline((token, from), ours, None) {
+                    self.crew.order(from, Order::ChildEnded(token));
                     return Err(failed(errno));
                 }
                 fds.push(theirs);
@@ -162,8 +168,11 @@ impl Desk {
                     issued,
                 },
             ) => {
-                if let Err(errno) = self.control.watch_lifeline(token, ours, Some(issued)) {
-                    self.order(Order::TicketEnded(token));
+                if let Err(errno) = self
+                    .control
+                    .watch_lifeline((token, from), ours, Some(issued))
+                {
+                    self.crew.order(from, Order::TicketEnded(token));
                     return Err((errno, "the ticket cannot be followed".to_owned()));
                 }
                 fds.push(ticket);

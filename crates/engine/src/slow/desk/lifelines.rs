@@ -21,9 +21,12 @@ impl Desk {
         let Some(slot) = self.control.lifeline_of(token) else {
             return;
         };
+        let home = self.control.home_of_lifeline(slot);
         for _ in 0..FAREWELLS {
             match self.control.hear_lifeline(slot) {
-                Heard::Said(what) => self.order(Order::ChildClosed { token, what }),
+                Heard::Said(what) => {
+                    self.crew.order(home, Order::ChildClosed { token, what });
+                }
                 Heard::Quiet | Heard::Ended(_) | Heard::TicketEnded(_) => return,
             }
         }
@@ -32,26 +35,29 @@ impl Desk {
     /// A lifeline is readable: the child of a fork has closed something, or ended.
     pub(super) fn lifeline_readable(&mut self, slot: u32) {
         for _ in 0..BUDGET {
-            if !self.backlog.is_empty() {
+            if self.crew.has_backlog() {
                 // It stays readable.
                 return;
             }
             let Some(token) = self.control.token_of_lifeline(slot) else {
                 return;
             };
+            let home = self.control.home_of_lifeline(slot);
             let unclaimed = self.control.unclaimed(slot);
             match self.control.hear_lifeline(slot) {
-                Heard::Said(what) => self.order(Order::ChildClosed { token, what }),
+                Heard::Said(what) => {
+                    self.crew.order(home, Order::ChildClosed { token, what });
+                }
                 Heard::Quiet => return,
                 Heard::Ended(token) => {
-                    self.order(Order::ChildEnded(token));
+                    self.crew.order(home, Order::ChildEnded(token));
                     return;
                 }
                 Heard::TicketEnded(token) => {
                     if let Some(pid) = unclaimed {
                         self.passed_away(pid);
                     }
-                    self.order(Order::TicketEnded(token));
+                    self.crew.order(home, Order::TicketEnded(token));
                     return;
                 }
             }

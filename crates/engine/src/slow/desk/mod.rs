@@ -6,7 +6,11 @@
 //! nobody fills the queue for the others.
 
 mod answers;
+mod asking;
 mod attach;
+mod crew;
+#[cfg(test)]
+mod crew_tests;
 mod facts;
 mod last_words;
 mod lifelines;
@@ -18,9 +22,10 @@ mod reclaims;
 mod reload;
 mod requests;
 mod sockets;
+mod sums;
 mod versions;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -30,8 +35,7 @@ use queue_pair::control::ChannelError;
 use rustix::time::Timespec;
 
 use crate::config::{Config, Limits, Reload};
-use crate::exchange::{ClientKey, Ended, Order, Tale, ToFast};
-use crate::fast::memory::Reclaim;
+use crate::exchange::{ClientKey, Ended, Order, Tale, ToFast, WorkerId};
 use crate::fast::session::EndReason;
 use crate::poller::Source;
 use crate::slow::control::{Accepted, Control};
@@ -39,11 +43,13 @@ use crate::slow::errands::Errands;
 use crate::slow::kernel::privileges::Rights;
 use crate::stats::{Counters, Drop};
 
+use self::crew::{Crew, Heard};
 use self::last_words::LastWords;
 use self::metrics::Rests;
 use self::netfilter::Netfilter;
 use self::placing::Placing;
 use self::rates::{Rates, cost};
+use self::reclaims::ReclaimOf;
 use self::sockets::Followed;
 use self::versions::Strangers;
 
@@ -96,9 +102,7 @@ impl Facts {
 pub struct Desk {
     facts: Facts,
     control: Control,
-    fast: ToFast,
-    /// Orders that the fast half had no room for.
-    backlog: VecDeque<Order>,
+    crew: Crew,
     /// Sessions whose memory has not come back, of each user.
     sessions: HashMap<u32, usize>,
     /// The number of the last session.
@@ -128,7 +132,7 @@ pub struct Desk {
     /// What the engine may do, if that is known.
     rights: Option<Rights>,
     /// Memory that goes back to the machine.
-    reclaims: Errands<Reclaim>,
+    reclaims: Errands<ReclaimOf>,
 }
 
 impl Desk {
@@ -137,15 +141,26 @@ impl Desk {
     /// # Errors
     /// It cannot be polled.
     pub fn new(facts: Facts, control: Control, fast: ToFast) -> rustix::io::Result<Self> {
-        control.poller.add(fast.as_fd(), Source::Tales)?;
+        Self::of_workers(facts, control, vec![fast])
+    }
+
+    /// The same in front of several workers, 64 at most, from the first on.
+    ///
+    /// # Errors
+    /// It cannot be polled.
+    pub fn of_workers(
+        facts: Facts,
+        control: Control,
+        workers: Vec<ToFast>,
+    ) -> rustix::io::Result<Self> {
+        let crew = Crew::of(workers, &control.poller)?;
         let reclaims = Errands::new()?;
         control.poller.add(reclaims.as_fd(), Source::Reclaimed)?;
         Ok(Self {
             rates: Rates::new(facts.limits.requests_per_second),
             facts,
             control,
-            fast,
-            backlog: VecDeque::new(),
+            crew,
             sessions: HashMap::new(),
             numbers: 0,
             tokens: RandomState::new(),
@@ -171,12 +186,12 @@ impl Desk {
         self
     }
 
-    /// Works until the fast half has ended.
+    /// Works until all workers have ended.
     pub fn run(mut self) {
         let mut resumed = Instant::now();
         loop {
             let limit = match () {
-                () if !self.backlog.is_empty() => Some(AGAIN),
+                () if self.crew.has_backlog() => Some(AGAIN),
                 () if self.control.is_paused() || self.netfilter.is_silent() => Some(RESUME),
                 () => None,
             };
@@ -230,7 +245,7 @@ impl Desk {
 
     fn see_to(&mut self, ready: &[Source]) -> Result<bool, Ended> {
         let heard = self.hear()?;
-        self.send_backlog();
+        self.crew.send_backlogs();
         self.serve_the_late(Instant::now());
         for source in ready {
             match *source {
@@ -254,10 +269,17 @@ impl Desk {
     /// Hears what the fast half has to say.
     fn hear(&mut self) -> Result<bool, Ended> {
         let mut heard = false;
-        while let Some(tale) = self.fast.hear()? {
+        while let Some(said) = self.crew.hear()? {
             heard = true;
+            let (from, tale) = match said {
+                Heard::Tale(from, tale) => (from, tale),
+                Heard::Ended(worker) => {
+                    self.worker_ended(worker);
+                    continue;
+                }
+            };
             match tale {
-                Tale::Answer(client, answer) => self.answered(client, answer),
+                Tale::Answer(client, answer) => self.answers(from, client, answer),
                 Tale::Ended(client, session, reason) => {
                     let number = session.number;
                     let pid = self.control.client_named(client).map(|client| client.pid);
@@ -270,12 +292,13 @@ impl Desk {
                         self.close(client.slot);
                     }
                 }
-                Tale::Mixed { port, question } => self.mixed(port, question),
+                Tale::Mixed { port, question } => self.mixed(from, port, question),
                 Tale::Outdated(policy) => drop(policy),
-                Tale::Reclaim(reclaim) => self.reclaims.add(*reclaim),
-                Tale::Unlistened(local) => self.listens_no_longer(local),
+                Tale::Reclaim(reclaim) => self.reclaims.add(ReclaimOf(from, *reclaim)),
+                Tale::Unlistened(local) => self.listens_no_longer(from, local),
                 Tale::Spent(session) => {
                     let uid = session.process.uid;
+                    self.crew.has_session(from, false);
                     if let Some(count) = self.sessions.get_mut(&uid) {
                         *count -= 1;
                         if *count == 0 {
@@ -286,20 +309,6 @@ impl Desk {
             }
         }
         Ok(heard)
-    }
-
-    fn order(&mut self, order: Order) {
-        self.backlog.push_back(order);
-        self.send_backlog();
-    }
-
-    fn send_backlog(&mut self) {
-        while let Some(order) = self.backlog.pop_front() {
-            if let Err(order) = self.fast.send(order) {
-                self.backlog.push_front(order);
-                return;
-            }
-        }
     }
 
     /// Accepts the control connections that wait.
@@ -351,14 +360,14 @@ impl Desk {
         let Some(client) = self.control.client(slot) else {
             return;
         };
-        let (session, responds) = (client.session, client.responds);
+        let (session, responds, home) = (client.session, client.responds, client.home);
         self.close(slot);
         if let Some(session) = session {
             self.proofs_may_end();
-            self.order(Order::End(session, reason));
+            self.crew.order(home, Order::End(session, reason));
         }
         if responds {
-            self.order(Order::EndResponding);
+            self.crew.order(WorkerId::FIRST, Order::EndResponding);
         }
     }
 
@@ -367,8 +376,10 @@ impl Desk {
         if let Some(key) = self.key_of(slot) {
             self.rests.forget(key);
         }
-        if let Some(pending) = self.control.close(slot).and_then(|client| client.pending) {
-            self.abandon(pending);
+        if let Some(client) = self.control.close(slot)
+            && let Some(pending) = client.pending
+        {
+            self.abandon(client.home, pending);
         }
     }
 

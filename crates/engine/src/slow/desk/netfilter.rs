@@ -222,7 +222,7 @@ impl Desk {
         }
         tell(&self.netfilter.policy, &policy);
         self.netfilter.policy = policy.clone();
-        self.order(Order::Netfilter(Box::new(policy)));
+        self.order_all(|| Order::Netfilter(Box::new(policy.clone())));
     }
 
     /// Says what else decides on a process's sockets and not on what it offloads: programs of its cgroup,

@@ -11,7 +11,7 @@ use queue_pair::control::Placed;
 
 use super::Desk;
 use crate::config::{Placement, Placements};
-use crate::exchange::{Order, Shared};
+use crate::exchange::{Order, Shared, WorkerId};
 use crate::network::canonical;
 use crate::placement::{Decider, Decision, LOOK_NS, Place, Why};
 
@@ -34,6 +34,8 @@ impl ReadLoads for Loads {
 
 /// A listener.
 struct Listening {
+    /// The workers that have it, a bit for each.
+    workers: u64,
     configured: Placement,
     /// Where its load is counted, if it is shared.
     slot: Option<u16>,
@@ -118,22 +120,37 @@ impl Desk {
         self
     }
 
-    /// The engine has a listener there.
-    pub(super) fn listens(&mut self, local: SocketAddr, now: Instant) {
+    /// A worker has a listener there.
+    pub(super) fn listens(&mut self, worker: WorkerId, local: SocketAddr, now: Instant) {
         let local = canonical(local);
         let decider = Decider::new(self.placing.age(now));
-        self.placing.listeners.entry(local).or_insert(Listening {
+        let listener = self.placing.listeners.entry(local).or_insert(Listening {
+            workers: 0,
             configured: Placement::Engine,
             slot: None,
             place: Place::Engine,
             decider,
             decided: None,
         });
+        let here = listener.workers & worker.bit() != 0;
+        listener.workers |= worker.bit();
+        if let shared @ Some(_) = listener.shared()
+            && !here
+        {
+            // What was decided before holds here, too.
+            self.crew.order(worker, Order::Place { local, shared });
+        }
         self.configure(local, now);
     }
 
     /// It has no listener there any more.
-    pub(super) fn listens_no_longer(&mut self, local: SocketAddr) {
+    pub(super) fn listens_no_longer(&mut self, worker: WorkerId, local: SocketAddr) {
+        if let Some(listener) = self.placing.listeners.get_mut(&local) {
+            listener.workers &= !worker.bit();
+            if listener.workers != 0 {
+                return;
+            }
+        }
         if let Some(gone) = self.placing.listeners.remove(&local)
             && let Some(slot) = gone.slot
         {
@@ -191,7 +208,7 @@ impl Desk {
         let shared = listener.shared();
         let (placement, place) = (configured.name(), listener.place.name());
         tracing::info!(%local, placement, place, "new connections are placed");
-        self.order(Order::Place { local, shared });
+        self.order_all(|| Order::Place { local, shared });
     }
 
     /// Looks at what has come to each listener, if it is time.
@@ -219,7 +236,7 @@ impl Desk {
                 let (rate, peak) = (decision.rate as u64, decision.peak as u64);
                 tracing::info!(%local, place, why, rate, peak, "new connections go elsewhere");
             }
-            self.order(Order::Place { local, shared });
+            self.order_all(|| Order::Place { local, shared });
         }
     }
 
@@ -326,7 +343,7 @@ mod tests {
     fn a_listener_that_is_the_engines_costs_nothing() {
         let (mut desk, mut fast, _) = desk("");
         let now = Instant::now();
-        desk.listens(local(80), now);
+        desk.listens(WorkerId::FIRST, local(80), now);
         assert_eq!(told(&mut fast), []);
         assert_eq!((desk.placing.due(), desk.placed(local(80))), (None, None));
         assert_eq!(desk.all_placed().count(), 0);
@@ -336,9 +353,9 @@ mod tests {
     fn a_listener_is_placed_as_is_configured_and_again_when_that_changes() {
         let (mut desk, mut fast, _) = desk("[placements]\n\"0.0.0.0:80\" = \"kernel\"\n");
         let now = Instant::now();
-        desk.listens(local(80), now);
-        desk.listens(local(80), now);
-        desk.listens(local(81), now);
+        desk.listens(WorkerId::FIRST, local(80), now);
+        desk.listens(WorkerId::FIRST, local(80), now);
+        desk.listens(WorkerId::FIRST, local(81), now);
         assert_eq!(told(&mut fast), [(80, Some((0, 0)))], "once");
         let configured = |settings| Config::parse("x", settings).expect("valid").placements();
         desk.place_by(configured("placement = \"kernel\"\n"), now);
@@ -353,7 +370,11 @@ mod tests {
         // A mapped address is the IPv4 address.
         desk.place_by(configured("placement = \"kernel\"\n"), now);
         told(&mut fast);
-        desk.listens("[::ffff:10.0.0.1]:82".parse().expect("an address"), now);
+        desk.listens(
+            WorkerId::FIRST,
+            "[::ffff:10.0.0.1]:82".parse().expect("an address"),
+            now,
+        );
         assert_eq!(told(&mut fast), [(82, Some((0, 2)))]);
         assert!(
             desk.placed("10.0.0.1:82".parse().expect("an address"))
@@ -366,14 +387,14 @@ mod tests {
         let (mut desk, mut fast, _) = desk("placement = \"kernel\"\n");
         let now = Instant::now();
         for port in 1..=MAX_SLOTS {
-            desk.listens(local(port), now);
+            desk.listens(WorkerId::FIRST, local(port), now);
         }
         told(&mut fast);
-        desk.listens(local(5000), now);
+        desk.listens(WorkerId::FIRST, local(5000), now);
         assert_eq!(desk.placed(local(5000)), None, "there is no further one");
         assert_eq!(told(&mut fast), [(5000, None)]);
-        desk.listens_no_longer(local(7));
-        desk.listens(local(5001), now);
+        desk.listens_no_longer(WorkerId::FIRST, local(7));
+        desk.listens(WorkerId::FIRST, local(5001), now);
         assert_eq!(told(&mut fast), [(5001, Some((0, 6)))]);
     }
 
@@ -381,7 +402,7 @@ mod tests {
     fn an_adaptive_listener_goes_to_the_kernel_and_back_and_says_why() {
         let (mut desk, mut fast, loads) = desk("placement = \"adaptive\"\nplacement_rate = 100\n");
         let mut now = Instant::now();
-        desk.listens(local(80), now);
+        desk.listens(WorkerId::FIRST, local(80), now);
         assert_eq!(told(&mut fast), [(80, Some((SHARE_ALL, 0)))]);
         let placed = desk.placed(local(80)).expect("shared");
         assert_eq!((&*placed.place, &*placed.why), ("engine", "not known yet"));
@@ -416,7 +437,7 @@ mod tests {
         let placed = desk.placed(local(80)).expect("shared");
         assert_eq!((&*placed.place, &*placed.why), ("engine", "busy"));
         assert_eq!(seconds(&mut desk, 2 * dwell, 1), [(80, Some((0, 0)))]);
-        desk.listens_no_longer(local(80));
+        desk.listens_no_longer(WorkerId::FIRST, local(80));
         now += PERIOD;
         desk.place_listeners(now);
         assert_eq!(desk.placing.due(), None, "there is nobody to look at");
@@ -427,7 +448,7 @@ mod tests {
         let (desk, mut fast, _) = desk("placement = \"kernel\"\n");
         let configured = desk.placing.configured.clone();
         let mut desk = desk.placing(configured, None);
-        desk.listens(local(80), Instant::now());
+        desk.listens(WorkerId::FIRST, local(80), Instant::now());
         assert_eq!(told(&mut fast), []);
     }
 }

@@ -135,20 +135,6 @@ impl Desk {
         Ok(())
     }
 
-    /// Has the fast half asked for a control connection.
-    pub(super) fn ask(&mut self, client: ClientKey, what: Ask, pending: Pending) {
-        let Some(asks) = self.control.client_named(client) else {
-            return;
-        };
-        asks.pending = Some(pending);
-        let session = asks.session;
-        self.order(Order::Ask {
-            client,
-            session,
-            what,
-        });
-    }
-
     fn prepare(&mut self, client: ClientKey, request: Request, mut fds: Fds) -> Prepared {
         let slot = client.slot;
         Ok(match request {
@@ -268,13 +254,22 @@ impl Desk {
             Request::Claim => {
                 self.session_of(slot)?;
                 let shown = fds.pop();
+                let own = self.control.client(slot).map(|client| client.home);
                 let known = shown.and_then(|shown| {
-                    let (token, issued) = self.control.ticket(shown.as_fd())?;
-                    issued.claimed = true;
-                    Some((token, issued.carried.clone()))
+                    let (token, home, issued) = self.control.ticket(shown.as_fd())?;
+                    let here = own == Some(home);
+                    issued.claimed |= here;
+                    Some((here.then_some(token), issued.carried.clone()))
                 });
                 let Some((token, carried)) = known else {
                     return refuse(Errno::NOTCONN, "this is no ticket of this engine");
+                };
+                let Some(token) = token else {
+                    return refuse(
+                        Errno::NOTCONN,
+                        "the connection is at another worker than this program: only programs of \
+                         that one can have it",
+                    );
                 };
                 (Ask::Claim(token), Pending::Claim(carried))
             }
@@ -328,6 +323,13 @@ impl Desk {
             }
             Request::Capture { filter } => {
                 self.privileged(slot)?;
+                if self.crew.working().len() > 1 {
+                    // One stream has one writer.
+                    return refuse(
+                        Errno::OPNOTSUPP,
+                        "several workers cannot be captured at once",
+                    );
+                }
                 let Some(socket) = fds.pop() else {
                     return refuse(Errno::INVAL, "send the end of a stream socket along");
                 };
@@ -426,6 +428,15 @@ impl Desk {
             program: shortened(program).into(),
         };
         let version = self.agree(process.pid, &process.program, versions)?;
+        let lifeline = fork_token.and_then(|token| self.control.lifeline_of(token));
+        // What a child has inherited is where its parent is.
+        let home = match lifeline {
+            Some(lifeline) => self.control.home_of_lifeline(lifeline),
+            None => self.crew.idlest(),
+        };
+        if let Some(client) = self.control.client(key.slot) {
+            client.home = home;
+        }
         if let Some(token) = fork_token {
             // What the child has closed before it attached it does not have.
             self.listen_to_lifeline(token);
@@ -436,7 +447,7 @@ impl Desk {
             .map_err(|error| {
                 if let Some(token) = fork_token {
                     // Nobody hears its lifeline any more.
-                    self.order(Order::ChildEnded(token));
+                    self.crew.order(home, Order::ChildEnded(token));
                 }
                 if matches!(error, NoSession::Kernel(_)) {
                     tracing::warn!(pid, %error, "a program is left to the kernel");

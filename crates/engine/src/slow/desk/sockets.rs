@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::Desk;
-use crate::exchange::Order;
+use crate::exchange::{Order, WorkerId};
 use crate::slow::kernel::sock_diag;
 
 /// How often it is looked, while there is something to look for.
@@ -72,8 +72,8 @@ pub(super) struct Followed {
     proofs: HashMap<u64, u16>,
     /// The fast half was told that it hears when one of them listens no longer.
     promised: bool,
-    /// Mixed ports, and the last question about each.
-    mixed: BTreeMap<u16, u64>,
+    /// Mixed ports, and the last question of each worker about each.
+    mixed: BTreeMap<(u16, WorkerId), u64>,
     /// When proofs are looked at next, and how long after the last time that is.
     proofs_at: Option<(Instant, Duration)>,
     /// When mixed ports are looked at next.
@@ -134,9 +134,9 @@ impl Desk {
     }
 
     /// The fast half asks, for the time of this number, whether the kernel has connections on a port.
-    pub(super) fn mixed(&mut self, port: u16, question: u64) {
-        self.followed.mixed.insert(port, question);
-        self.look_at_port(port, question);
+    pub(super) fn mixed(&mut self, from: WorkerId, port: u16, question: u64) {
+        self.followed.mixed.insert((port, from), question);
+        self.look_at_port((port, from), question);
         if !self.followed.mixed.is_empty() {
             let next = Instant::now() + PERIOD;
             self.followed.mixed_at.get_or_insert(next);
@@ -177,7 +177,8 @@ impl Desk {
         let open = self.followed.kernel.listening();
         if self.followed.promised != open.is_some() {
             self.followed.promised = open.is_some();
-            self.order(Order::FollowsProofs(self.followed.promised));
+            let promised = self.followed.promised;
+            self.order_all(|| Order::FollowsProofs(promised));
         }
         let Some(open) = open else {
             return;
@@ -185,24 +186,24 @@ impl Desk {
         let ended = self.followed.proofs.extract_if(|c, _| !open.contains(c));
         let ended: Vec<u64> = ended.map(|(cookie, _)| cookie).collect();
         for cookie in ended {
-            self.order(Order::Unproven(cookie));
+            self.order_all(|| Order::Unproven(cookie));
         }
     }
 
     fn look_at_mixed(&mut self) {
         // Where no listener is left nobody needs to know.
         let Followed { mixed, proofs, .. } = &mut self.followed;
-        mixed.retain(|port, _| proofs.values().any(|proven| proven == port));
+        mixed.retain(|(port, _), _| proofs.values().any(|proven| proven == port));
         let questions: Vec<_> = self.followed.mixed.iter().map(|(p, q)| (*p, *q)).collect();
-        for (port, question) in questions {
-            self.look_at_port(port, question);
+        for (of, question) in questions {
+            self.look_at_port(of, question);
         }
     }
 
-    fn look_at_port(&mut self, port: u16, question: u64) {
+    fn look_at_port(&mut self, (port, asks): (u16, WorkerId), question: u64) {
         if self.followed.kernel.connections(port) == 0 {
-            self.followed.mixed.remove(&port);
-            self.order(Order::OnlyOurs { port, question });
+            self.followed.mixed.remove(&(port, asks));
+            self.crew.order(asks, Order::OnlyOurs { port, question });
         }
     }
 }
@@ -300,19 +301,22 @@ mod tests {
     #[test]
     fn a_port_is_asked_about_until_the_kernel_has_nothing_there_or_nobody_listens() {
         let (mut desk, mut fast, stated) = desk();
-        let state = |desk: &Desk| desk.followed.mixed.keys().copied().collect::<Vec<_>>();
+        let state = |desk: &Desk| {
+            let ports = desk.followed.mixed.keys().map(|(port, _)| *port);
+            ports.collect::<Vec<_>>()
+        };
         stated.0.lock().expect("no panic").0.insert(1);
         desk.follow_proof(1, 80);
         told(&mut fast);
-        desk.mixed(80, 7);
+        desk.mixed(WorkerId::FIRST, 80, 7);
         let answer = ["OnlyOurs { port: 80, question: 7 }"];
         assert_eq!(told(&mut fast), answer, "at once");
         stated.0.lock().expect("no panic").1.insert(80);
-        desk.mixed(80, 7);
-        desk.mixed(443, 8);
+        desk.mixed(WorkerId::FIRST, 80, 7);
+        desk.mixed(WorkerId::FIRST, 443, 8);
         assert_eq!(state(&desk), [80]);
         stated.0.lock().expect("no panic").1.insert(443);
-        desk.mixed(443, 9);
+        desk.mixed(WorkerId::FIRST, 443, 9);
         assert_eq!(state(&desk), [80, 443]);
         let at = desk.followed.mixed_at.expect("in a while");
         desk.look_at_sockets(at);

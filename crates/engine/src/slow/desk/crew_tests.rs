@@ -1,0 +1,359 @@
+//! A desk in front of two workers, whose answers are the test's.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use queue_pair::control::{Channel, Fds, Reply, Request, VERSION};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::*;
+use crate::config::Changes;
+use crate::exchange::{self, Ask, FIRST_PAIR, Listening, SessionKey, ToSlow, Told};
+use crate::fast::connections::SessionId;
+use crate::fast::session::Session;
+
+/// A kernel without sockets, and listeners to which nothing has come.
+struct Nothing;
+
+impl KernelSockets for Nothing {
+    fn listening(&mut self) -> Option<HashSet<u64>> {
+        None
+    }
+
+    fn connections(&mut self, _port: u16) -> usize {
+        0
+    }
+}
+
+impl ReadLoads for Nothing {
+    fn of_slot(&mut self, _slot: u16) -> Option<netdev::steering::Load> {
+        None
+    }
+}
+
+/// The desk, and the other ends of its queues.
+struct Two {
+    desk: Desk,
+    workers: Vec<ToSlow>,
+}
+
+/// What is asked for, in a word, and by whom.
+type Asked = (ClientKey, String);
+
+impl Two {
+    fn new() -> Self {
+        let config = Config::default();
+        let control = Control::without_socket(&config.limits).expect("descriptors");
+        let pair = || exchange::pair(&config.limits).expect("descriptors");
+        let (to_fast, workers): (Vec<_>, Vec<_>) = (0..2).map(|_| pair()).unzip();
+        let namespace = std::net::UdpSocket::bind("127.0.0.1:0")
+            .and_then(netdev::syscalls::netns_cookie)
+            .expect("loopback");
+        let facts = Facts::new(&config, 1, namespace);
+        let desk = Desk::of_workers(facts, control, to_fast).expect("polled");
+        let desk = desk.asking(Box::new(Nothing));
+        let desk = desk.placing(config.placements(), Some(Box::new(Nothing)));
+        Self { desk, workers }
+    }
+
+    fn dial(&mut self) -> Channel {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (ours, theirs) = pair.expect("descriptors");
+        self.desk.add_client(theirs).expect("room");
+        Channel::new(ours)
+    }
+
+    fn asks(&mut self, channel: &mut Channel, request: &Request) {
+        channel.send(request, Fds::new()).expect("sent");
+        self.desk.attend();
+    }
+
+    /// What a worker is asked, nothing else being ordered.
+    fn asked(&mut self, worker: usize) -> Vec<(ClientKey, Ask)> {
+        let orders = std::iter::from_fn(|| self.workers[worker].order());
+        let asked = orders.filter_map(|order| match order {
+            Order::Ask { client, what, .. } => Some((client, what)),
+            Order::FollowsProofs(_) => None,
+            other => panic!("{other:?}"),
+        });
+        asked.collect()
+    }
+
+    /// The same, and only the words.
+    fn words(&mut self, worker: usize) -> Vec<Asked> {
+        let asked = self.asked(worker).into_iter();
+        let word = |what: &Ask| {
+            let text = format!("{what:?}");
+            let end = text.find([' ', '(', '{']).unwrap_or(text.len());
+            text[..end].to_owned()
+        };
+        asked.map(|(client, what)| (client, word(&what))).collect()
+    }
+
+    fn answers(&mut self, worker: usize, client: ClientKey, answer: exchange::Answer) {
+        self.workers[worker].tell(Tale::Answer(client, answer));
+        self.desk.attend();
+    }
+
+    /// A process that has attached, and the worker that it was given, with its session.
+    fn attach(&mut self, fork_token: Option<u64>) -> (Channel, usize, Box<Session>) {
+        let mut channel = self.dial();
+        let attach = Request::Attach {
+            version: VERSION,
+            oldest: None,
+            program: "test".to_owned(),
+            fork_token,
+        };
+        self.asks(&mut channel, &attach);
+        let (worker, (client, ask)) = (0..2)
+            .find_map(|worker| Some((worker, self.asked(worker).pop()?)))
+            .expect("one of them is asked");
+        let Ask::Attach { session, .. } = ask else {
+            panic!("{ask:?}");
+        };
+        let key = SessionKey {
+            id: SessionId(0),
+            number: session.number,
+        };
+        self.answers(worker, client, Ok(Told::Attached(key)));
+        let reply = reply(&mut channel).expect("answered");
+        assert!(matches!(reply, Reply::Attached { .. }), "{reply:?}");
+        (channel, worker, session)
+    }
+}
+
+fn reply(channel: &mut Channel) -> Option<Reply> {
+    let reply = channel.try_receive::<Reply>().expect("open");
+    reply.map(|(reply, _)| reply)
+}
+
+#[test]
+fn a_process_belongs_to_the_worker_that_has_the_fewest() {
+    let mut two = Two::new();
+    let (mut first, at_first, session) = two.attach(None);
+    let (mut second, at_second, _second) = two.attach(None);
+    assert_eq!((at_first, at_second), (0, 1));
+    // What it asks for goes there, and nowhere else.
+    for (channel, home) in [(&mut first, 0), (&mut second, 1)] {
+        two.asks(channel, &Request::Settle);
+        let (client, word) = two.words(home).pop().expect("asked");
+        assert_eq!(word, "Settle");
+        assert!(two.words(1 - home).is_empty());
+        two.answers(home, client, Ok(Told::Done));
+        assert_eq!(reply(channel), Some(Reply::Done));
+    }
+    // A place that is free again is taken first.
+    let (_third, at_third, _session) = two.attach(None);
+    assert_eq!(at_third, 0);
+    two.workers[0].tell(Tale::Spent(session));
+    two.desk.attend();
+    let (_fourth, at_fourth, _session) = two.attach(None);
+    assert_eq!(at_fourth, 0);
+    drop(second);
+    two.desk.attend();
+    assert!(matches!(two.workers[1].order(), Some(Order::End(..))));
+    assert!(two.words(0).is_empty());
+}
+
+#[test]
+fn the_child_of_a_fork_is_where_its_parent_is() {
+    let mut two = Two::new();
+    let (_first, _, _session) = two.attach(None);
+    let (mut parent, home, _session) = two.attach(None);
+    assert_eq!(home, 1);
+    two.asks(&mut parent, &Request::Fork);
+    let (client, _) = two.words(1).pop().expect("asked");
+    two.answers(1, client, Ok(Told::Done));
+    let received = parent.try_receive::<Reply>().expect("open");
+    let (reply, lifeline) = received.expect("answered");
+    let Reply::Forked { token } = reply else {
+        panic!("{reply:?}");
+    };
+    let (_child, at, _session) = two.attach(Some(token));
+    assert_eq!(at, 1, "though the other has fewer");
+    drop(lifeline);
+}
+
+#[test]
+fn the_end_of_a_child_is_told_where_its_parent_is() {
+    let mut two = Two::new();
+    let (_first, _, _session) = two.attach(None);
+    let (mut parent, home, _session) = two.attach(None);
+    two.asks(&mut parent, &Request::Fork);
+    let (client, _) = two.words(home).pop().expect("asked");
+    two.answers(home, client, Ok(Told::Done));
+    drop(parent.try_receive::<Reply>().expect("open"));
+    two.desk.attend();
+    assert!(matches!(two.workers[1].order(), Some(Order::ChildEnded(_))));
+    assert!(two.words(0).is_empty());
+}
+
+#[test]
+fn what_concerns_all_is_asked_of_all_and_added_up() {
+    let mut two = Two::new();
+    let mut channel = two.dial();
+    two.asks(&mut channel, &Request::Stats);
+    let counts = [(3, 5, 1), (4, 7, 9)];
+    for (worker, (frames, connections, core)) in counts.into_iter().enumerate() {
+        assert_eq!(reply(&mut channel), None, "not before both have answered");
+        let (client, ask) = two.asked(worker).pop().expect("asked");
+        let Ask::Stats(mut snapshot) = ask else {
+            panic!("{ask:?}");
+        };
+        (snapshot.worker.frames, snapshot.connections) = (frames, connections);
+        (snapshot.core, snapshot.listeners) = (core, 1);
+        snapshot.worker.drop(Drop::PathsFull);
+        snapshot.worker.turn_times.record(1000);
+        snapshot.tcp.segments_in = frames;
+        snapshot.device.received_frames = frames;
+        let listening = (local(80), 100 + core as u32, tcp::ListenerCounts::default());
+        snapshot.listening.push(listening);
+        let other = (worker as u32, netdev::Counters::default());
+        snapshot.queues.push(other);
+        two.answers(worker, client, Ok(Told::Stats(snapshot)));
+    }
+    let Some(Reply::Stats(metrics)) = reply(&mut channel) else {
+        panic!("counts");
+    };
+    let value = |name: &str| {
+        let named = metrics.iter().filter(|metric| metric.name == name);
+        named.map(|metric| metric.value).collect::<Vec<_>>()
+    };
+    assert_eq!(value("connections"), [12.0]);
+    assert_eq!(value("listeners"), [1.0], "one, at both");
+    assert_eq!(value("queue_frames"), [0.0, 0.0]);
+    let told = format!("{metrics:?}");
+    let find = |part: &str| {
+        let of = metrics.iter().filter(|metric| {
+            metric.name.contains(part) || metric.labels.iter().any(|(_, value)| value == part)
+        });
+        of.map(|metric| metric.value).collect::<Vec<_>>()
+    };
+    assert_eq!(find("paths_full"), [2.0], "{told}");
+    assert_eq!(find("received_frames"), [7.0], "{told}");
+}
+
+#[test]
+fn a_refusal_of_one_is_the_answer_and_one_that_ends_holds_nobody_up() {
+    let mut two = Two::new();
+    let mut channel = two.dial();
+    let changes = || {
+        let limits = Config::default().limits;
+        Box::new((Changes::default(), limits))
+    };
+    let explain = Request::Explain { pid: 7 };
+    two.asks(&mut channel, &explain);
+    let (client, _) = two.words(0).pop().expect("asked");
+    two.answers(0, client, Err(Errno::INVAL.into()));
+    assert_eq!(reply(&mut channel), None);
+    two.answers(1, client, Ok(Told::Reloaded(changes())));
+    assert!(matches!(reply(&mut channel), Some(Reply::Error { .. })));
+    // Both have listeners.
+    two.words(1);
+    two.asks(&mut channel, &explain);
+    for worker in 0..2 {
+        assert_eq!(two.words(worker), [(client, "Explain".to_owned())]);
+        let listening = |port| Listening {
+            local: local(port),
+            waiting: 1,
+            backlog: 10,
+            credit: 4,
+            enough: false,
+        };
+        let told = Told::Explained {
+            listeners: vec![listening(80), listening(81 + worker as u16)],
+            connections: [2, 0],
+        };
+        two.answers(worker, client, Ok(told));
+    }
+    let Some(Reply::Explained(lines)) = reply(&mut channel) else {
+        panic!("explained");
+    };
+    let details: Vec<&str> = lines.iter().map(|line| &*line.detail).collect();
+    let of_one = "1 of 10 wait to be accepted, credit for 4";
+    let of_both = "2 of 10 wait to be accepted, credit for 8";
+    assert_eq!(details[..3], [of_both, of_one, of_one], "{lines:?}");
+    assert_eq!(lines[3].kind, "4 connections");
+    // One is gone in the middle, and then not asked any more.
+    two.asks(&mut channel, &Request::Stats);
+    two.answers(0, client, Ok(Told::Stats(Default::default())));
+    assert_eq!(reply(&mut channel), None);
+    two.workers.pop();
+    two.desk.attend();
+    assert!(matches!(reply(&mut channel), Some(Reply::Stats(_))));
+    two.words(0);
+    two.asks(&mut channel, &Request::Stats);
+    two.answers(0, client, Ok(Told::Stats(Default::default())));
+    assert!(matches!(reply(&mut channel), Some(Reply::Stats(_))));
+}
+
+#[test]
+fn sockets_are_told_worker_after_worker() {
+    let mut two = Two::new();
+    let mut channel = two.dial();
+    let request = |after| Request::Sockets {
+        after,
+        filter: String::new(),
+    };
+    two.asks(&mut channel, &request(None));
+    let mut places = Vec::new();
+    // Each has something half-way, and then no more.
+    for (worker, next) in [(0, Some(FIRST_PAIR)), (0, None), (1, Some(7)), (1, None)] {
+        assert_eq!(reply(&mut channel), None);
+        let (client, ask) = two.asked(worker).pop().expect("asked");
+        let Ask::Sockets { after, mut page } = ask else {
+            panic!("{ask:?}");
+        };
+        places.push(after);
+        page.next = next;
+        two.answers(worker, client, Ok(Told::Sockets(page)));
+    }
+    assert_eq!(places, [None, Some(FIRST_PAIR), Some(0), Some(7)]);
+    let end = Reply::Sockets {
+        rows: Vec::new(),
+        next: None,
+    };
+    assert_eq!(reply(&mut channel), Some(end));
+    // A place that there is not is one of the last's.
+    two.asks(&mut channel, &request(Some(u64::MAX)));
+    assert!(two.words(0).is_empty());
+    assert_eq!(two.words(1).len(), 1);
+}
+
+#[test]
+fn each_worker_hears_what_is_for_all_and_its_own_answers() {
+    let mut two = Two::new();
+    let (one, other) = (WorkerId(0), WorkerId(1));
+    two.desk.mixed(other, 80, 3);
+    let told = |two: &mut Two| {
+        let orders = |worker: &mut ToSlow| {
+            let orders = std::iter::from_fn(|| worker.order());
+            orders.map(|order| format!("{order:?}")).collect()
+        };
+        let told: Vec<Vec<String>> = two.workers.iter_mut().map(orders).collect();
+        told
+    };
+    let said = told(&mut two);
+    assert!(said[0].is_empty(), "{said:?}");
+    assert_eq!(said[1], ["OnlyOurs { port: 80, question: 3 }"]);
+    // A listener of both is gone when it is gone at both.
+    let now = Instant::now();
+    let configured = Config::parse("x", "placement = \"kernel\"\n").expect("valid");
+    two.desk.place_by(configured.placements(), now);
+    two.desk.listens(one, local(80), now);
+    assert_eq!(told(&mut two).concat().len(), 2, "both hear");
+    two.desk.listens(other, local(80), now);
+    let said = told(&mut two);
+    assert_eq!((said[0].len(), said[1].len()), (0, 1), "{said:?}");
+    two.desk.listens_no_longer(one, local(80));
+    assert!(two.desk.placed(local(80)).is_some());
+    two.desk.listens_no_longer(other, local(80));
+    assert!(two.desk.placed(local(80)).is_none());
+}
+
+fn local(port: u16) -> SocketAddr {
+    ([0, 0, 0, 0], port).into()
+}
