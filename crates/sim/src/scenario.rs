@@ -16,8 +16,10 @@ use crate::world::SocketId;
 use disturbance::Disturbances;
 
 /// How long the connections of a scenario may take, in its own time. Even a tenth of all segments
-/// lost both ways does not stop a connection that long.
-const LIMIT: Duration = Duration::from_secs(4 * 3_600);
+/// lost both ways does not stop a connection that long. It takes hours where the peers have neither SACK
+/// nor timestamps: a lost retransmission is found by the RTO alone, and as no round trip can be measured
+/// (Karn's rule, RFC 6298 §3) that stays at two minutes.
+const LIMIT: Duration = Duration::from_secs(24 * 3_600);
 
 /// How often a scenario may be moved on. Those of the gate take a few thousand steps, some a hundred
 /// thousand.
