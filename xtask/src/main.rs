@@ -4,6 +4,7 @@
 mod arrows;
 mod beside;
 mod differ;
+mod fuzz;
 mod gate;
 mod instructions;
 mod lengths;
@@ -65,6 +66,8 @@ enum Chore {
     Machines(machines::Options),
     /// Run the test suites of other projects on the kernel and on the engine (as root, for minutes)
     Suites(others::Options),
+    /// Run the fuzzers, each for a while (needs cargo-fuzz and a nightly compiler)
+    Fuzz(fuzz::Options),
     /// Run simulated scenarios until one fails, and say how to have it again
     Simulate(simulate::Options),
 }
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Chore::Differ { arguments } => report(differ::run(&arguments)),
         Chore::Machines(options) => report(machines::run(&options)),
         Chore::Suites(options) => report(others::run(&options)),
+        Chore::Fuzz(options) => report(fuzz::run(&options)),
         Chore::Simulate(options) => report(simulate::run(&options)),
     }
 }

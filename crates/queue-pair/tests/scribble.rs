@@ -1,5 +1,5 @@
 //! The other side scribbles on the region: nothing panics, reads out of bounds or works without
-//! end. `cargo fuzz run scribble` looks for more.
+//! end. `cargo xtask fuzz scribble` looks for more.
 // miri has no memfd.
 #![cfg(not(any(loom, miri)))]
 

@@ -1,5 +1,5 @@
 //! What the fuzzers found interesting, and random scripts: nothing panics, no assertion fails.
-//! `cargo +nightly fuzz run wire_input` (or `foreign`, `stacks`, `options`, `reader`) looks for more.
+//! `cargo xtask fuzz wire_input` (or `foreign`, `stacks`, `options`, `reader`) looks for more.
 
 #[path = "fuzzed/mod.rs"]
 #[allow(dead_code)]

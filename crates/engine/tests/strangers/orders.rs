@@ -1,0 +1,73 @@
+//! What a stranger writes into the shared memory: orders about anything, with any value.
+
+use queue_pair::{ConnectBlock, OptionKind, Submission};
+
+use super::questions::Known;
+use super::script::Script;
+
+/// The next submission.
+pub fn submission(known: &Known, script: &mut Script<'_>) -> Submission {
+    let conn = known.conn(script);
+    match script.below(16) {
+        0 | 1 => Submission::Send {
+            conn,
+            addr: script.number(),
+            len: script.number() as u32,
+            more: script.bit(),
+            consumed: script.number(),
+        },
+        2 => Submission::SendAt {
+            conn,
+            addr: script.number(),
+            len: script.number() as u32,
+            more: script.bit(),
+            at: script.number(),
+        },
+        3 => Submission::Consumed {
+            conn,
+            total: script.number(),
+        },
+        4 => Submission::Shutdown {
+            conn,
+            at: script.number(),
+        },
+        5 => Submission::ShutdownRead { conn },
+        6 => Submission::Close {
+            conn,
+            abort: script.bit(),
+            at: script.number(),
+        },
+        7 => Submission::Acquire { conn },
+        8 => Submission::SetOption {
+            conn,
+            option: script.one_of(&OptionKind::ALL[..]).expect("options"),
+            value: script.number(),
+        },
+        9..=11 => Submission::Credit {
+            listener: known.listener(script),
+            total: script.number() as u32,
+            waits: script.bit(),
+        },
+        12 => Submission::GiveBack { conn },
+        13 => Submission::Post {
+            conn,
+            addr: script.number(),
+            len: script.number() as u32,
+            from: script.number(),
+        },
+        _ => Submission::Connect {
+            token: script.number(),
+            addr: script.number(),
+        },
+    }
+}
+
+/// What it points to when it opens a connection: to the peer's port 7, or to what the script says.
+pub fn block(script: &mut Script<'_>) -> Vec<u8> {
+    if script.bit() {
+        let peer = std::net::SocketAddr::new(crate::world::PEER, 7);
+        return ConnectBlock::new(peer).encode().to_vec();
+    }
+    let count = script.below(64);
+    script.take(count).to_vec()
+}
