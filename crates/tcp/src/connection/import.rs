@@ -198,7 +198,8 @@ impl Connection {
             self.watch_flight();
         } else if let Some(left) = retransmit {
             self.timers.set_after(Timer::Transmit, now, left);
-        } else if !self.state.is_synchronized() {
+        } else if !self.state.is_synchronized() && !self.syn_due {
+            // A SYN that is still to leave starts its timer then.
             self.timers.set_after(Timer::Transmit, now, self.rto());
         }
         let silent_end = self.orphan && self.state == State::FinWait2;
