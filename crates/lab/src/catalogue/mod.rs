@@ -2,6 +2,7 @@
 
 mod bed;
 mod breakdown;
+mod bursts;
 mod classes;
 mod echo;
 mod fairness;
@@ -72,6 +73,7 @@ pub const ALL: &[Entry] = &[
     messages::THROUGHPUT,
     breakdown::ENTRY,
     static_files::ENTRY,
+    bursts::ENTRY,
     classes::ENTRY,
     model::ENTRY,
     objects::ENTRY,

@@ -4,7 +4,9 @@
 //! to carry it, so a server that stalls cannot hide the requests it kept from being sent. One
 //! thread, which sleeps between requests: its own CPU time is part of what is measured.
 
+mod answers;
 mod connection;
+pub mod sessions;
 
 use anyhow::{Context, Result, bail};
 use connection::Connection;

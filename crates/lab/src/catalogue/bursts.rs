@@ -1,0 +1,89 @@
+//! 001, figures 6.16 and 6.17: HTTP/1.1 with six requests on a connection, in bursts of three.
+
+use super::bed::{Bed, ROLES, STACKS, write_file};
+use super::offered::{self, CONNECTIONS, GRACE, LOAD};
+use super::static_files::in_pieces;
+use super::{Entry, Extent, Setup};
+use crate::experiment::declaration::Bound;
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::load::sessions::Sessions;
+use crate::nginx::Nginx;
+use anyhow::Result;
+use std::path::Path;
+
+pub const ENTRY: Entry = Entry {
+    name: "bursts",
+    source: "001",
+    about: "HTTP/1.1, six requests a connection in bursts of three: throughput and CPU by load",
+    needs: &["nginx", "taskset"],
+    seconds: (10, 1),
+    declare,
+    open,
+};
+
+const BURSTS: usize = 2;
+const BURST: usize = 3;
+const SIZE: usize = 16 << 10;
+const FILES: usize = 64;
+
+fn declare(extent: Extent) -> Experiment {
+    let loads = offered::loads(extent);
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "Connections that stay, by load".into(),
+        question: "What does offloading gain where a connection carries several requests, some at once? In \
+            001 a full server answered 17 % more by calls that wait for the engine, 27 % more by calls \
+            that do not."
+            .into(),
+        workload: format!(
+            "connections at a fixed rate, at most {CONNECTIONS} at once; GET by HTTP/1.1, {} on each \
+             connection in {BURSTS} bursts of {BURST}: those of a burst are sent at once, the next when all \
+             answers are there. The load is in requests. {FILES} files of {SIZE} bytes, in sends of 16 KB.",
+            BURSTS * BURST
+        ),
+        roles: ROLES.into(),
+        axes: vec![loads],
+        subjects: STACKS.map(String::from).to_vec(),
+        measures: offered::measures(),
+        pictures: offered::pictures("Bursts of three", ["6.16", "6.17"], &[]),
+        findings: Vec::new(),
+        claims: vec![offered::claim(
+            "A full server answers 17 % more of the requests that come in bursts",
+            "6.16",
+            &[],
+            Bound::AtLeast(1.17),
+        )],
+        model: None,
+    }
+}
+
+struct Bursts(Vec<Bed>);
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    Ok(Box::new(Bursts(offered::beds(setup, fill)?)))
+}
+
+fn fill(site: &Path) -> Result<String> {
+    for number in 0..FILES {
+        write_file(&site.join(number.to_string()), SIZE)?;
+    }
+    Ok(in_pieces("/16K", site, 16))
+}
+
+impl Bench for Bursts {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let sessions = Sessions {
+            server: Nginx::address(),
+            paths: (0..FILES).map(|number| format!("/16K/{number}")).collect(),
+            bursts: BURSTS,
+            burst: BURST,
+            rate: at.number(LOAD)? / (BURSTS * BURST) as f64,
+            connections: CONNECTIONS,
+            duration: at.window,
+            grace: GRACE,
+        };
+        let bed = offered::of(&self.0, at.subject);
+        let (outcome, cost) = bed.account(|| bed.on_client(|| sessions.run()))?;
+        Ok(offered::sample(&outcome, &cost))
+    }
+}
