@@ -15,6 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// The experiment that replays an access log, and where a run remembers which.
+const REPLAYS: &str = "trace";
+const LOG: &str = "access log";
+
 /// List the experiments that `run` runs, with the documents whose figures they repeat
 #[derive(clap::Args)]
 pub struct List {}
@@ -31,6 +35,7 @@ pub struct List {}
     sudo outboard lab run web --quick\n  \
     sudo outboard lab run all --quick --into first-impressions\n  \
     sudo outboard lab run rates --only file=missing --only subject=kernel\n  \
+    sudo outboard lab run trace --log /var/log/nginx/access.log\n  \
     sudo outboard lab run --resume outboard-lab/web-1")]
 pub struct Run {
     /// Which, by the names that `lab list` shows; all: every one whose programs are installed
@@ -43,7 +48,7 @@ pub struct Run {
     #[arg(long, value_name = "DIR", default_value = "outboard-lab")]
     into: PathBuf,
     /// Go on with the run in this directory
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "quick", "only", "rounds", "seconds", "precision", "seed"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "quick", "only", "rounds", "seconds", "precision", "log", "seed"])]
     resume: Option<PathBuf>,
     /// Only these levels of an axis; of the axis "subject", only these subjects
     #[arg(long, value_name = "AXIS=LEVEL", value_parser = only)]
@@ -60,6 +65,9 @@ pub struct Run {
     /// Repeat until intervals reach no further from their medians, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     precision: f64,
+    /// The access log that `trace` replays, in Common or Combined Log Format [default: a small one]
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
     /// What the order of measurements begins with
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -108,6 +116,9 @@ pub fn run(args: &Run) -> Result<ExitCode> {
             .map(|name| catalogue::find(name))
             .collect::<Result<_>>()?
     };
+    if args.log.is_some() && entries.iter().all(|entry| entry.name != REPLAYS) {
+        bail!("--log is of {REPLAYS}: outboard lab run {REPLAYS} --log FILE");
+    }
     let mut are_good = true;
     for entry in entries {
         if stop.load(Ordering::Relaxed) {
@@ -150,6 +161,7 @@ fn go(
 ) -> Result<bool> {
     let setup = Setup {
         binary: std::env::current_exe()?,
+        log: directory.header().settings[LOG].as_str().map(PathBuf::from),
     };
     let mut watch = Watch::new(entry.name);
     watch.say("starting what is measured");
@@ -187,6 +199,12 @@ fn header(args: &Run, entry: &Entry) -> Result<Header> {
     let mut experiment = entry.declare(extent);
     keep(&mut experiment, &args.only)?;
     let rules = entry.rules(extent);
+    let mut settings = machine::settings();
+    if let Some(log) = args.log.as_ref().filter(|_| entry.name == REPLAYS) {
+        let whole = log.canonicalize();
+        let whole = whole.with_context(|| format!("cannot open {}", log.display()))?;
+        settings[LOG] = whole.to_string_lossy().into();
+    }
     let most_rounds = args.rounds.unwrap_or(rules.most_rounds);
     Ok(Header {
         experiment,
@@ -201,7 +219,7 @@ fn header(args: &Run, entry: &Entry) -> Result<Header> {
             seed: args.seed,
         },
         version: env!("OUTBOARD_VERSION").into(),
-        settings: machine::settings(),
+        settings,
     })
 }
 

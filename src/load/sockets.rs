@@ -79,6 +79,7 @@ fn asked(requests: &Requests, close: bool, limit: Option<u64>) -> Asked {
         texts: (0..requests.patterns())
             .map(|pattern| requests.text(pattern, close).to_vec())
             .collect(),
+        wanted: Vec::new(),
         order: (0..ORDER)
             .map(|number| requests.pattern_of(number, 0) as u16)
             .collect(),

@@ -170,6 +170,7 @@ impl Bench for Guarded {
             );
             let asked = Asked {
                 texts: vec![text.into_bytes()],
+                wanted: Vec::new(),
                 order: vec![0],
                 limit: Some(count),
                 due: Vec::new(),

@@ -20,6 +20,7 @@ mod rates;
 mod respond;
 mod stateless;
 mod static_files;
+mod trace;
 mod web;
 mod wrk;
 
@@ -34,6 +35,8 @@ use std::time::Duration;
 pub struct Setup {
     /// The outboard that is measured.
     pub binary: PathBuf,
+    /// The access log that is replayed; without one, a small one of our own.
+    pub log: Option<PathBuf>,
 }
 
 /// How much of an experiment is run.
@@ -74,6 +77,7 @@ pub const ALL: &[Entry] = &[
     breakdown::ENTRY,
     static_files::ENTRY,
     bursts::ENTRY,
+    trace::ENTRY,
     classes::ENTRY,
     model::ENTRY,
     objects::ENTRY,

@@ -237,6 +237,7 @@ fn asked(set: &[File], rate: f64, at: &At<'_>) -> Result<Asked> {
         .collect::<Result<_, _>>()?;
     Ok(Asked {
         texts: set.iter().map(text).collect(),
+        wanted: Vec::new(),
         order,
         limit: None,
         due: poisson(rate, at.window, &mut random),

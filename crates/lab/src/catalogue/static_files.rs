@@ -156,6 +156,7 @@ fn asked(place: &str, count: usize, seed: u64) -> Asked {
         texts: (0..count)
             .map(|number| offered::get(&format!("{place}/{number}")))
             .collect(),
+        wanted: Vec::new(),
         order: order.collect(),
         limit: None,
         due: Vec::new(),

@@ -151,8 +151,12 @@ impl Connection {
                 .headers
                 .iter()
                 .find(|field| field.name.eq_ignore_ascii_case("content-length"))
-                .and_then(|field| std::str::from_utf8(field.value).ok()?.parse().ok())
-                .context("a response without Content-Length")?;
+                .and_then(|field| std::str::from_utf8(field.value).ok()?.parse().ok());
+            let length = match response.code {
+                // It has no body, whatever its length is said to be (RFC 9110, 15.4.5).
+                Some(304) => 0,
+                _ => length.context("a response without Content-Length")?,
+            };
             self.body = Some((response.code.unwrap_or(0), length));
             fresh = (before + bytes.len() - head) as u64;
         }

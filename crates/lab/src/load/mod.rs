@@ -42,6 +42,8 @@ pub struct Load {
 pub struct Asked {
     /// Whole requests, each with its blank line. Responses must have a Content-Length.
     pub texts: Vec<Vec<u8>>,
+    /// The status that each is to be answered with; nothing: 200.
+    pub wanted: Vec<u16>,
     /// Which of them are asked for: these, over and over again.
     pub order: Vec<u16>,
     /// So many in all, at most.
@@ -56,7 +58,7 @@ pub struct Asked {
 pub struct Outcome {
     /// Requests that were due.
     pub due: u64,
-    /// Responses with status 200 that arrived whole.
+    /// Responses with the status that was wanted that arrived whole.
     pub answered: u64,
     /// Other responses, and connections that failed.
     pub failed: u64,
@@ -93,6 +95,7 @@ impl Load {
         );
         let asked = Asked {
             texts: vec![request.into_bytes()],
+            wanted: Vec::new(),
             order: vec![0],
             limit: None,
             due: Vec::new(),
@@ -252,7 +255,8 @@ impl<'a> Client<'a> {
         };
         self.outcome.bytes += progress.bytes;
         if let Some((status, due)) = progress.answered {
-            if status == 200 {
+            let wanted = self.asked.wanted.get(usize::from(self.asking[index]));
+            if status == *wanted.unwrap_or(&200) {
                 let latency = u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX);
                 self.outcome.answered += 1;
                 self.outcome.latency.saturating_record(latency);
@@ -351,6 +355,7 @@ mod tests {
         let request = format!("GET / HTTP/1.1\r\nHost: {server}\r\n\r\n");
         let asked = super::Asked {
             texts: vec![request.into_bytes()],
+            wanted: Vec::new(),
             order: vec![0],
             limit: None,
             // At the rate there would be fifty; the last is after the end.
@@ -389,5 +394,18 @@ mod tests {
         let server = server("404 Not Found", Duration::ZERO);
         let outcome = load(server).run().unwrap();
         assert_eq!((outcome.answered, outcome.failed), (0, outcome.due));
+        // Unless they are what is wanted.
+        let request = format!("GET / HTTP/1.1\r\nHost: {server}\r\n\r\n");
+        let asked = super::Asked {
+            texts: vec![request.clone().into_bytes(), request.into_bytes()],
+            wanted: vec![404, 200],
+            order: vec![0, 0, 1],
+            limit: Some(6),
+            due: Vec::new(),
+        };
+        let outcome = load(server)
+            .run_asking(&asked, Duration::MAX, |_| ())
+            .unwrap();
+        assert_eq!((outcome.answered, outcome.failed), (4, 2));
     }
 }

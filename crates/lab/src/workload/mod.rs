@@ -9,6 +9,7 @@
 //! | `arrivals` | Poisson arrivals |
 //! | `files` | file sets on disk |
 //! | `access_log` | requests of a Common or Combined Log |
+//! | `replay` | such a log as requests to be made again, and the files that they need |
 //! | `agreement` | the Kolmogorov–Smirnov statistic |
 
 pub mod access_log;
@@ -17,4 +18,5 @@ pub mod arrivals;
 pub mod distribution;
 pub mod files;
 pub mod mixes;
+pub mod replay;
 pub mod surge;

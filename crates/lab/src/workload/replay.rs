@@ -1,0 +1,186 @@
+//! An access log as requests to be made again: which, when, and the files that they need.
+
+use super::access_log::Log;
+use super::files::File;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// The largest object that is made, in bytes.
+const LARGEST: u64 = 64 << 20;
+/// What all objects of a log may have.
+const MOST: u64 = 1 << 30;
+/// Different requests, at most: what a number of 16 bits counts.
+const REQUESTS: usize = 60_000;
+
+/// A request, and the status that it was answered with.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Request {
+    /// For an object, by its number (200).
+    Object(usize),
+    /// For one that the client has already (304).
+    Unchanged(usize),
+    /// For one that is not there (404).
+    Missing,
+}
+
+/// A log that can be replayed.
+#[derive(Clone, Debug, Default)]
+pub struct Replay {
+    /// The objects, made to the largest size that the log has for each. Their names are numbers: what
+    /// the log calls them is nothing for a file system.
+    pub files: Vec<File>,
+    /// The different requests.
+    pub requests: Vec<Request>,
+    /// Which of them was made, in the order of the log.
+    pub order: Vec<u16>,
+    /// When, in parts of the log's length: from 0 to less than 1.
+    pub at: Vec<f64>,
+    /// Lines that are not replayed: no GET, other statuses, and what is too large or too much.
+    pub left_out: usize,
+}
+
+impl Replay {
+    /// Of a log. Its times are whole seconds: the requests of a second are spread over it evenly.
+    pub fn of(log: &Log) -> Self {
+        let mut replay = Self {
+            left_out: log.left_out,
+            ..Self::default()
+        };
+        let mut objects: HashMap<&str, usize> = HashMap::new();
+        let mut known: HashMap<Request, u16> = HashMap::new();
+        let mut seconds = Vec::new();
+        let mut bytes = 0;
+        for logged in &log.requests {
+            let grown = match (logged.status, objects.get(logged.path.as_str())) {
+                (404, _) => 0,
+                (_, Some(&object)) => logged.bytes.saturating_sub(replay.files[object].size),
+                (_, None) => logged.bytes,
+            };
+            let fits = logged.bytes <= LARGEST && bytes + grown <= MOST;
+            if !matches!(logged.status, 200 | 304 | 404) || !fits || known.len() >= REQUESTS {
+                replay.left_out += 1;
+                continue;
+            }
+            let request = if logged.status == 404 {
+                Request::Missing
+            } else {
+                let object = *objects.entry(&logged.path).or_insert_with(|| {
+                    let name = replay.files.len().to_string();
+                    replay.files.push(File { name, size: 0 });
+                    replay.files.len() - 1
+                });
+                bytes += grown;
+                replay.files[object].size += grown;
+                if logged.status == 304 {
+                    Request::Unchanged(object)
+                } else {
+                    Request::Object(object)
+                }
+            };
+            let next = known.len() as u16;
+            let index = *known.entry(request.clone()).or_insert_with(|| {
+                replay.requests.push(request);
+                next
+            });
+            replay.order.push(index);
+            seconds.push(logged.at.as_secs());
+        }
+        replay.at = spread(&seconds);
+        replay
+    }
+
+    /// Numbers of requests, and when they are due, at so many a second on average, for so long: from the
+    /// `first` of the log on (that begins again behind the last), and from the beginning again when it ends.
+    pub fn due(&self, rate: f64, length: Duration, first: usize) -> (Vec<u16>, Vec<Duration>) {
+        let count = self.order.len();
+        let (mut order, mut due) = (Vec::new(), Vec::new());
+        if count == 0 || rate <= 0.0 {
+            return (order, due);
+        }
+        // One pass through the log.
+        let pass = count as f64 / rate;
+        for number in first % count.. {
+            let (index, passes) = (number % count, (number / count) as f64);
+            let at = (self.at[index] + passes - self.at[first % count]) * pass;
+            if at >= length.as_secs_f64() {
+                break;
+            }
+            order.push(self.order[index]);
+            due.push(Duration::from_secs_f64(at.max(0.0)));
+        }
+        (order, due)
+    }
+}
+
+/// Ascending seconds, as parts of the whole.
+fn spread(seconds: &[u64]) -> Vec<f64> {
+    let whole = seconds.last().map_or(1, |last| last + 1) as f64;
+    let mut at = Vec::new();
+    for same in seconds.chunk_by(|one, other| one == other) {
+        for (number, second) in same.iter().enumerate() {
+            let within = number as f64 / same.len() as f64;
+            at.push((*second as f64 + within) / whole);
+        }
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Replay, Request};
+    use crate::workload::access_log::Log;
+    use std::time::Duration;
+
+    const TEXT: &str = "\
+        h - - [22/Nov/2026:10:00:00 +0000] \"GET /../a HTTP/1.0\" 200 100\n\
+        h - - [22/Nov/2026:10:00:00 +0000] \"GET /b HTTP/1.0\" 200 7\n\
+        h - - [22/Nov/2026:10:00:01 +0000] \"GET /../a HTTP/1.0\" 304 -\n\
+        h - - [22/Nov/2026:10:00:02 +0000] \"GET /b HTTP/1.0\" 200 9\n\
+        h - - [22/Nov/2026:10:00:02 +0000] \"GET /c HTTP/1.0\" 404 5\n\
+        h - - [22/Nov/2026:10:00:02 +0000] \"GET /d HTTP/1.0\" 500 5\n\
+        h - - [22/Nov/2026:10:00:02 +0000] \"GET /huge HTTP/1.0\" 200 99999999999\n\
+        h - - [22/Nov/2026:10:00:03 +0000] \"GET /b HTTP/1.0\" 200 8\n";
+
+    #[test]
+    fn objects_are_made_to_size_and_called_by_numbers() {
+        let replay = Replay::of(&Log::read(TEXT, 1.0));
+        let sizes: Vec<(&str, u64)> = replay
+            .files
+            .iter()
+            .map(|file| (file.name.as_str(), file.size))
+            .collect();
+        assert_eq!(sizes, [("0", 100), ("1", 9)]);
+        assert_eq!(
+            replay.requests,
+            [
+                Request::Object(0),
+                Request::Object(1),
+                Request::Unchanged(0),
+                Request::Missing
+            ]
+        );
+        assert_eq!(replay.order, [0, 1, 2, 1, 3, 1]);
+        assert_eq!(replay.left_out, 2);
+    }
+
+    #[test]
+    fn times_are_scaled_to_a_rate_and_the_log_begins_again() {
+        let replay = Replay::of(&Log::read(TEXT, 1.0));
+        // Six requests in four seconds of the log: at six a second, four times as fast.
+        let (order, due) = replay.due(6.0, Duration::from_secs(1), 0);
+        let milliseconds: Vec<u128> = due.iter().map(Duration::as_millis).collect();
+        assert_eq!(order, [0, 1, 2, 1, 3, 1]);
+        assert_eq!(milliseconds, [0, 125, 250, 500, 625, 750]);
+        let (order, due) = replay.due(6.0, Duration::from_millis(1_100), 4);
+        let milliseconds: Vec<u128> = due.iter().map(Duration::as_millis).collect();
+        assert_eq!(order, [3, 1, 0, 1, 2, 1, 3]);
+        assert_eq!(milliseconds, [0, 125, 375, 500, 625, 875, 1_000]);
+        assert!(
+            Replay::default()
+                .due(6.0, Duration::from_secs(1), 3)
+                .0
+                .is_empty()
+        );
+        assert!(replay.due(0.0, Duration::from_secs(1), 0).0.is_empty());
+    }
+}
