@@ -1,9 +1,10 @@
 //! One client: its transport, its exchange, and what is still to be sent to it.
 
 use super::directory::Directory;
-use super::exchange::{Exchange, refuse};
+use super::exchange::{Exchange, Stored, refuse};
 use super::response::{Part, Response};
 use super::transport::Transport;
+use super::uploads::{Upload, Uploads};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::Write;
@@ -44,6 +45,8 @@ pub struct Rules {
     pub drain: Duration,
     /// Whether requests are logged.
     pub log: bool,
+    /// Where bodies are stored, if they are.
+    pub uploads: Option<Uploads>,
 }
 
 /// One connection of the server.
@@ -53,6 +56,8 @@ pub struct Client {
     output: VecDeque<Part<OwnedFd>>,
     /// Bytes of the first part of the output that are sent.
     sent: usize,
+    /// What is being stored.
+    upload: Option<Upload>,
     /// A request has been answered.
     answered: bool,
     /// No request will be answered any more.
@@ -70,9 +75,10 @@ impl Client {
     pub fn new(transport: Transport, rules: &Rules, now: Instant) -> Self {
         Self {
             transport,
-            exchange: Exchange::default(),
+            exchange: Exchange::new(rules.uploads.as_ref().map(Uploads::limit)),
             output: VecDeque::new(),
             sent: 0,
+            upload: None,
             answered: false,
             last: false,
             lingering: None,
@@ -141,13 +147,15 @@ impl Client {
                 return self.linger(now);
             }
             if let Some(response) = self.exchange.respond(site, SystemTime::now()) {
-                self.head_begun = false;
-                self.answered = true;
-                if rules.log {
-                    self.log(response.status);
-                }
-                self.queue(response);
+                self.answer(response, rules);
                 continue;
+            }
+            if let (Some(_), Some(uploads)) = (self.exchange.upload(), &rules.uploads) {
+                match self.store(uploads, rules, now) {
+                    Ok(()) => continue,
+                    Err(Errno::AGAIN) => return Ok(Waits::ForInput),
+                    Err(error) => return Err(error),
+                }
             }
             let mut buffer = [0; 16 * 1024];
             let room = self.exchange.room().min(buffer.len());
@@ -166,6 +174,55 @@ impl Client {
             }
         }
         Ok(Waits::ForItsTurn)
+    }
+
+    /// Takes the response to a request into the output.
+    fn answer(&mut self, response: Response<OwnedFd>, rules: &Rules) {
+        self.head_begun = false;
+        self.answered = true;
+        if rules.log {
+            self.log(response.status);
+        }
+        self.queue(response);
+    }
+
+    /// Does what can be done now of an upload: its begin, a piece of its body, or its end. `EPIPE`: the
+    /// client ended before its body was complete, and nothing is stored.
+    fn store(&mut self, uploads: &Uploads, rules: &Rules, now: Instant) -> Result<(), Errno> {
+        let Some(upload) = &mut self.upload else {
+            self.deadline = now + rules.idle;
+            let Some(request) = self.exchange.upload() else {
+                return Ok(());
+            };
+            let (length, expects) = (request.body, request.expects_continue);
+            match uploads.begin(request) {
+                Ok(mut upload) => {
+                    let arrived = self.exchange.take_body(length);
+                    if expects && arrived.is_empty() && length > 0 {
+                        let go_on = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
+                        self.output.push_back(Part::Bytes(go_on));
+                    }
+                    upload.write(&arrived);
+                    self.upload = Some(upload);
+                }
+                Err(status) => self.end_upload(&Stored::Refused(status), rules),
+            }
+            return Ok(());
+        };
+        if upload.left() > 0 && !upload.has_failed() {
+            if self.transport.receive_into(upload)? == 0 {
+                return Err(Errno::PIPE);
+            }
+            self.deadline = now + rules.idle;
+        } else if let Some(upload) = self.upload.take() {
+            self.end_upload(&upload.finish(), rules);
+        }
+        Ok(())
+    }
+
+    fn end_upload(&mut self, stored: &Stored, rules: &Rules) {
+        let response = self.exchange.stored(stored, SystemTime::now());
+        self.answer(response, rules);
     }
 
     /// Takes a response into the output.

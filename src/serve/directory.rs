@@ -4,7 +4,7 @@
 use super::condition::{Validators, whole_seconds};
 use super::exchange::{FileInfo, Found, Site};
 use anyhow::Context;
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -47,21 +47,12 @@ impl Directory {
         let file = self.open_below(path)?;
         let facts = fstat(&file)?;
         match FileType::from_raw_mode(facts.st_mode) {
-            FileType::RegularFile => {
-                let length = u64::try_from(facts.st_size).unwrap_or(0);
-                let changed = SystemTime::UNIX_EPOCH
-                    + Duration::from_secs(u64::try_from(facts.st_mtime).unwrap_or(0));
-                let (seconds, nanoseconds) = (facts.st_mtime, facts.st_mtime_nsec);
-                Ok(Found::File(FileInfo {
-                    file,
-                    length,
-                    validators: Validators {
-                        etag: format!("\"{seconds:x}.{nanoseconds:x}-{length:x}\""),
-                        modified: whole_seconds(changed),
-                    },
-                    content_type: content_type(path),
-                }))
-            }
+            FileType::RegularFile => Ok(Found::File(FileInfo {
+                file,
+                length: u64::try_from(facts.st_size).unwrap_or(0),
+                validators: validators(&facts),
+                content_type: content_type(path),
+            })),
             FileType::Directory if !path.is_empty() && !path.ends_with(b"/") => {
                 Ok(Found::Directory)
             }
@@ -96,6 +87,18 @@ impl Site for Directory {
                 _ => 500,
             })
         })
+    }
+}
+
+/// What identifies the state of a file.
+pub fn validators(facts: &Stat) -> Validators {
+    let length = u64::try_from(facts.st_size).unwrap_or(0);
+    let changed =
+        SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(facts.st_mtime).unwrap_or(0));
+    let (seconds, nanoseconds) = (facts.st_mtime, facts.st_mtime_nsec);
+    Validators {
+        etag: format!("\"{seconds:x}.{nanoseconds:x}-{length:x}\""),
+        modified: whole_seconds(changed),
     }
 }
 

@@ -54,9 +54,32 @@ pub struct Exchange {
     closing: bool,
     /// The target of the request answered last, for the log.
     target: Vec<u8>,
+    /// The largest body that may be stored, in bytes; `None`: nothing may.
+    uploads: Option<u64>,
+    /// A request whose body is to be stored, which is not answered.
+    storing: Option<Request>,
+}
+
+/// What has come of a body that was to be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// It is a new file, at this path.
+    Created(Vec<u8>),
+    /// It is what the file at the request's path is from now on.
+    Replaced,
+    /// It is not stored, and the status says why.
+    Refused(u16),
 }
 
 impl Exchange {
+    /// An exchange in which bodies of up to `uploads` bytes may be stored.
+    pub fn new(uploads: Option<u64>) -> Self {
+        Self {
+            uploads,
+            ..Self::default()
+        }
+    }
+
     /// How many more bytes the exchange takes now. 0 until a response has been taken out.
     pub fn room(&self) -> usize {
         if self.over {
@@ -75,12 +98,49 @@ impl Exchange {
 
     /// Whether a request has begun to arrive and is not complete.
     pub fn is_waiting_for_rest(&self) -> bool {
-        !self.over && !self.input.is_empty()
+        !self.over && !self.input.is_empty() && self.storing.is_none()
     }
 
     /// Nothing has arrived that is not answered.
     pub fn is_idle(&self) -> bool {
-        self.input.is_empty() && self.to_skip == 0
+        self.input.is_empty() && self.to_skip == 0 && self.storing.is_none()
+    }
+
+    /// The request whose body is to be stored before anything else can be answered.
+    pub fn upload(&self) -> Option<&Request> {
+        self.storing.as_ref()
+    }
+
+    /// Takes out of what has arrived what belongs to the body that is to be stored, of which `left` bytes
+    /// are missing.
+    pub fn take_body(&mut self, left: u64) -> Vec<u8> {
+        let arrived = self.input.len();
+        let mine = usize::try_from(left).map_or(arrived, |left| left.min(arrived));
+        self.input.drain(..mine).collect()
+    }
+
+    /// The response to the request whose body was to be stored. If it was refused the connection ends:
+    /// nobody has read the rest of the body.
+    pub fn stored<F>(&mut self, stored: &Stored, now: SystemTime) -> Response<F> {
+        let request = self.storing.take().unwrap_or_default();
+        let close = !request.keep_alive || self.closing;
+        let response = match stored {
+            Stored::Created(path) => {
+                let location = format!("/{}", path::encode(path));
+                error(201, Method::Get, close, now, |head| {
+                    head.field("Location", &location);
+                })
+            }
+            Stored::Replaced => {
+                let mut head = Head::new(204, now);
+                head.connection(close);
+                response(204, head, Vec::new(), close)
+            }
+            Stored::Refused(status) => refuse(*status, now),
+        };
+        self.target = request.target;
+        self.over = response.close;
+        response
     }
 
     /// The response to the next request says that it is the last.
@@ -103,13 +163,17 @@ impl Exchange {
             .take_while(|byte| matches!(byte, b'\r' | b'\n'))
             .count();
         self.input.drain(..blank);
-        if self.over || self.input.is_empty() {
+        if self.over || self.input.is_empty() || self.storing.is_some() {
             return None;
         }
-        let response = match request::parse(&self.input) {
+        let response = match request::parse(&self.input, self.uploads) {
             Ok(None) => return None,
             Ok(Some((mut request, length))) => {
                 self.input.drain(..length);
+                if request.method.stores() {
+                    self.storing = Some(request);
+                    return None;
+                }
                 self.to_skip = request.body;
                 request.keep_alive &= !self.closing;
                 let arrived = std::mem::take(&mut self.input);
@@ -118,7 +182,19 @@ impl Exchange {
                 self.target = std::mem::take(&mut request.target);
                 response
             }
-            Err(Refused(status)) => refuse(status, now),
+            Err(Refused(status)) => {
+                let stores = self.uploads.is_some();
+                error(status, Method::Get, true, now, |head| {
+                    if status == 405 {
+                        let allowed = if stores {
+                            "GET, HEAD, PUT, POST"
+                        } else {
+                            "GET, HEAD"
+                        };
+                        head.field("Allow", allowed);
+                    }
+                })
+            }
         };
         self.over = response.close;
         Some(response)
@@ -279,12 +355,7 @@ fn error<F>(
     now: SystemTime,
     add: impl FnOnce(&mut Head),
 ) -> Response<F> {
-    html(status, error_page(status), method, close, now, |head| {
-        if status == 405 {
-            head.field("Allow", "GET, HEAD");
-        }
-        add(head);
-    })
+    html(status, error_page(status), method, close, now, add)
 }
 
 fn html<F>(
@@ -301,8 +372,8 @@ fn html<F>(
     head.field("Content-Length", &text.len().to_string());
     head.connection(close);
     let body = match method {
-        Method::Get => vec![Part::Bytes(text.into_bytes())],
         Method::Head => Vec::new(),
+        _ => vec![Part::Bytes(text.into_bytes())],
     };
     response(status, head, body, close)
 }

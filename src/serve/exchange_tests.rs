@@ -1,6 +1,6 @@
 //! Whole exchanges over a site in memory: what a client would see, byte for byte where it counts.
 
-use super::{Exchange, FileInfo, Found, Part, Response, Site, Validators};
+use super::{Exchange, FileInfo, Found, Part, Response, Site, Stored, Validators};
 use std::time::{Duration, SystemTime};
 
 const NOW: SystemTime = SystemTime::UNIX_EPOCH;
@@ -171,6 +171,45 @@ fn errors_are_pages_and_directories_lead_on() {
     let (head, _) = ask("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
     assert_eq!(field(&head, "Allow"), Some("GET, HEAD"));
     assert_eq!(field(&head, "Connection"), Some("close"));
+}
+
+#[test]
+fn a_body_to_be_stored_is_taken_out_before_the_next_request_is_answered() {
+    let requests = "PUT /new HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nGET / not\
+        GET /text HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut exchange = Exchange::new(Some(9));
+    exchange.receive(requests.as_bytes());
+    for _ in 0..2 {
+        assert!(exchange.respond(&Memory, NOW).is_none());
+    }
+    assert!(!exchange.is_idle() && !exchange.is_waiting_for_rest());
+    assert_eq!(exchange.upload().map(|request| request.body), Some(9));
+    assert_eq!(exchange.take_body(9), b"GET / not");
+    let created: Response<&[u8]> = exchange.stored(&Stored::Created(b"a b".to_vec()), NOW);
+    let text = String::from_utf8(bytes_of(created)).unwrap();
+    assert!(text.starts_with("HTTP/1.1 201 Created\r\n"));
+    assert_eq!(field(&text, "Location"), Some("/a%20b"));
+    assert_eq!(exchange.respond(&Memory, NOW).unwrap().status, 200);
+
+    exchange.receive(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n");
+    assert!(exchange.respond(&Memory, NOW).is_none());
+    assert_eq!(exchange.take_body(1), b"");
+    let replaced: Response<&[u8]> = exchange.stored(&Stored::Replaced, NOW);
+    let text = String::from_utf8(bytes_of(replaced)).unwrap();
+    assert!(text.starts_with("HTTP/1.1 204 ") && text.ends_with("\r\n\r\n"));
+    assert_eq!(field(&text, "Content-Length"), None);
+
+    // The rest of a body that is not wanted is no request.
+    exchange.receive(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc");
+    assert!(exchange.respond(&Memory, NOW).is_none());
+    let refused: Response<&[u8]> = exchange.stored(&Stored::Refused(507), NOW);
+    assert_eq!((refused.status, refused.close), (507, true));
+    assert!(exchange.respond(&Memory, NOW).is_none());
+
+    let mut exchange = Exchange::new(Some(9));
+    exchange.receive(b"DELETE / HTTP/1.1\r\nHost: x\r\n\r\n");
+    let text = String::from_utf8(bytes_of(exchange.respond(&Memory, NOW).unwrap())).unwrap();
+    assert_eq!(field(&text, "Allow"), Some("GET, HEAD, PUT, POST"));
 }
 
 #[test]

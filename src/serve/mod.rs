@@ -10,6 +10,7 @@ mod request;
 mod response;
 mod server;
 mod transport;
+mod uploads;
 
 use anyhow::{Result, bail};
 use client::Rules;
@@ -23,6 +24,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use uploads::Uploads;
 
 /// Serve the files of a directory over HTTP
 ///
@@ -49,6 +51,17 @@ pub struct Args {
     /// List directories that have no index.html
     #[arg(long)]
     list: bool,
+    /// Store what clients PUT and POST into this directory; without it nothing is stored
+    ///
+    /// PUT makes or replaces the file of that name, POST to a directory makes a file with a name of
+    /// the server's. A file is there when it is complete, or not at all. Directories have to exist;
+    /// symbolic links are not followed, and names that begin with a dot are refused. Whoever reaches
+    /// the port can store: give the directory a file system or a quota of its own.
+    #[arg(long, value_name = "DIR")]
+    uploads: Option<PathBuf>,
+    /// The largest file that is stored, in megabytes
+    #[arg(long, value_name = "MB", default_value_t = 1024, requires = "uploads")]
+    upload_limit: u64,
     /// Print a line for each request
     #[arg(long)]
     log: bool,
@@ -80,6 +93,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         head: HEAD_TIMEOUT,
         drain: Duration::from_secs(args.drain),
         log: args.log,
+        uploads: match &args.uploads {
+            Some(directory) => Some(Uploads::open(directory, args.upload_limit)?),
+            None => None,
+        },
     };
     let stop = crate::stop::signals()?;
     raise_descriptor_limit();

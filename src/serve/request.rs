@@ -5,8 +5,8 @@ const MAX_FIELDS: usize = 100;
 /// The head of a request, in bytes; a longer one is answered with 431 (or 414, if its target
 /// alone is as long).
 pub const MAX_HEAD: usize = 16 * 1024;
-/// A body (which no method served here gives a meaning) is read and thrown away up to this size,
-/// so that the connection can be kept; a larger one ends it.
+/// A body that means nothing (that of GET) is read and thrown away up to this size, so that the
+/// connection can be kept; a larger one ends it.
 const MAX_BODY: u64 = 64 * 1024;
 
 /// The methods that are served.
@@ -17,19 +17,32 @@ pub enum Method {
     Get,
     /// Send what GET would, without the body.
     Head,
+    /// Store the body as this file.
+    Put,
+    /// Store the body as a new file in this directory.
+    Post,
+}
+
+impl Method {
+    /// Whether the body is to be stored.
+    pub fn stores(self) -> bool {
+        matches!(self, Self::Put | Self::Post)
+    }
 }
 
 /// What the server needs to know of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// GET or HEAD.
+    /// What to do.
     pub method: Method,
     /// The target as the client sent it.
     pub target: Vec<u8>,
     /// Whether the connection may be used again after the response.
     pub keep_alive: bool,
-    /// Bytes of body that follow the head, and mean nothing.
+    /// Bytes of body that follow the head.
     pub body: u64,
+    /// Whether the client waits to be told that it may send the body.
+    pub expects_continue: bool,
     /// If-Match.
     pub if_match: Option<String>,
     /// If-None-Match.
@@ -49,8 +62,8 @@ pub struct Request {
 pub struct Refused(pub u16);
 
 /// Reads the head at the start of `input`: the request and the length of its head, or `None` if
-/// the head is not complete yet.
-pub fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, Refused> {
+/// the head is not complete yet. Bodies of up to `uploads` bytes may be stored; `None`: nothing may.
+pub fn parse(input: &[u8], uploads: Option<u64>) -> Result<Option<(Request, usize)>, Refused> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut head = httparse::Request::new(&mut fields);
     let length = match head.parse(&input[..input.len().min(MAX_HEAD)]) {
@@ -67,6 +80,8 @@ pub fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, Refused> {
         method: match head.method {
             Some("GET") => Method::Get,
             Some("HEAD") => Method::Head,
+            Some("PUT") if uploads.is_some() => Method::Put,
+            Some("POST") if uploads.is_some() => Method::Post,
             // Known, and refused for every file (405); the others are not known (501).
             Some("POST" | "PUT" | "DELETE" | "PATCH" | "OPTIONS" | "TRACE" | "CONNECT") => {
                 return Err(Refused(405));
@@ -82,13 +97,38 @@ pub fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, Refused> {
     for field in head.headers.iter() {
         hosts += usize::from(field.name.eq_ignore_ascii_case("host"));
         read_field(&mut request, &mut body, field)?;
+        if request.method.stores() {
+            can_be_stored(field)?;
+        }
     }
     // RFC 9112, section 3.2: exactly one Host in HTTP/1.1.
     if hosts > 1 || hosts == 0 && head.version == Some(1) {
         return Err(Refused(400));
     }
+    let most = if request.method.stores() {
+        body.ok_or(Refused(411))?;
+        uploads.unwrap_or(0)
+    } else {
+        MAX_BODY
+    };
     request.body = body.unwrap_or(0);
+    if request.body > most {
+        return Err(Refused(413));
+    }
     Ok(Some((request, length)))
+}
+
+/// Refuses bodies that would not be the file: parts of one (RFC 9110, section 14.5), and encoded ones, of
+/// which nobody would know the encoding later.
+fn can_be_stored(field: &httparse::Header<'_>) -> Result<(), Refused> {
+    let is = |known: &str| field.name.eq_ignore_ascii_case(known);
+    if is("content-range") {
+        return Err(Refused(400));
+    }
+    if is("content-encoding") && !field.value.eq_ignore_ascii_case(b"identity") {
+        return Err(Refused(415));
+    }
+    Ok(())
 }
 
 fn read_field(
@@ -129,10 +169,9 @@ fn read_field(
             if body.is_some_and(|known| known != length) {
                 return Err(Refused(400));
             }
-            if length > MAX_BODY {
-                return Err(Refused(413));
-            }
             *body = Some(length);
+        } else if is("expect") {
+            request.expects_continue = value.eq_ignore_ascii_case("100-continue");
         }
         return Ok(());
     };
@@ -145,16 +184,18 @@ mod tests {
     use super::{MAX_HEAD, Method, Refused, parse};
 
     fn refused(head: &str) -> Option<u16> {
-        parse(head.as_bytes()).err().map(|Refused(status)| status)
+        parse(head.as_bytes(), None)
+            .err()
+            .map(|Refused(status)| status)
     }
 
     #[test]
     fn a_head_is_read_when_it_is_complete() {
         let head = b"HEAD /a HTTP/1.1\r\nHost: x\r\nRange: bytes=0-\r\n\r\nmore";
         for length in 0..head.len() - 4 {
-            assert!(matches!(parse(&head[..length]), Ok(None)), "{length}");
+            assert!(matches!(parse(&head[..length], None), Ok(None)), "{length}");
         }
-        let (request, length) = parse(head).unwrap().unwrap();
+        let (request, length) = parse(head, None).unwrap().unwrap();
         assert_eq!(&head[length..], b"more");
         assert_eq!(request.method, Method::Head);
         assert_eq!(request.target, b"/a");
@@ -164,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_kept_as_version_and_client_say() {
-        let keeps = |head: &str| parse(head.as_bytes()).unwrap().unwrap().0.keep_alive;
+        let keeps = |head: &str| parse(head.as_bytes(), None).unwrap().unwrap().0.keep_alive;
         assert!(!keeps("GET / HTTP/1.0\r\n\r\n"));
         assert!(keeps("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n"));
         assert!(!keeps(
@@ -190,6 +231,29 @@ mod tests {
         assert_eq!(framed("Content-Length: +1"), Some(400));
         assert_eq!(framed("Content-Length: 99999999"), Some(413));
         assert_eq!(framed("Content-Length: 5"), None);
+    }
+
+    #[test]
+    fn what_is_to_be_stored_is_whole_plain_and_not_too_large() {
+        let head = |method: &str, fields: &str| {
+            let head = format!("{method} /a HTTP/1.1\r\nHost: x\r\n{fields}\r\n");
+            match parse(head.as_bytes(), Some(100_000)) {
+                Ok(Some((request, _))) => Ok(request.body),
+                Ok(None) => panic!("{head} is complete"),
+                Err(Refused(status)) => Err(status),
+            }
+        };
+        assert_eq!(head("PUT", "Content-Length: 100000\r\n"), Ok(100_000));
+        assert_eq!(head("POST", "Content-Length: 0\r\n"), Ok(0));
+        assert_eq!(head("PUT", "Content-Length: 100001\r\n"), Err(413));
+        assert_eq!(head("GET", "Content-Length: 100000\r\n"), Err(413));
+        assert_eq!(head("PUT", ""), Err(411));
+        assert_eq!(head("POST", "Transfer-Encoding: chunked\r\n"), Err(501));
+        let sized = |field: &str| head("PUT", &format!("Content-Length: 1\r\n{field}\r\n"));
+        assert_eq!(sized("Content-Range: bytes 0-0/2"), Err(400));
+        assert_eq!(sized("Content-Encoding: gzip"), Err(415));
+        assert_eq!(sized("Content-Encoding: Identity"), Ok(1));
+        assert_eq!(head("DELETE", ""), Err(405));
     }
 
     #[test]

@@ -92,6 +92,8 @@ pub fn page(title: &str, body: &str) -> String {
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
+        201 => "Created",
+        204 => "No Content",
         206 => "Partial Content",
         301 => "Moved Permanently",
         304 => "Not Modified",
@@ -100,34 +102,48 @@ fn reason(status: u16) -> &'static str {
         404 => "Not Found",
         405 => "Method Not Allowed",
         408 => "Request Timeout",
+        409 => "Conflict",
+        411 => "Length Required",
         412 => "Precondition Failed",
         413 => "Content Too Large",
         414 => "URI Too Long",
+        415 => "Unsupported Media Type",
         416 => "Range Not Satisfiable",
         431 => "Request Header Fields Too Large",
         500 => "Internal Server Error",
         501 => "Not Implemented",
         503 => "Service Unavailable",
         505 => "HTTP Version Not Supported",
+        507 => "Insufficient Storage",
         _ => "Unknown",
     }
 }
 
 fn explanation(status: u16) -> &'static str {
     match status {
+        201 => "It is stored; its address is in the Location header.",
         301 => "It has moved; the link is in the Location header.",
         400 => "The request is not HTTP that this server understands.",
-        403 => "The server may not read this file.",
+        403 => "The server may not read this file, or nothing may be stored under this name.",
         404 => "There is nothing at this address.",
-        405 => "Files are served to GET and HEAD only.",
+        405 => {
+            "Files are not served to this method; those that can be used are in the Allow header."
+        }
         408 => "The request did not arrive in time.",
+        409 => {
+            "PUT needs the name of a file in a directory that is there, POST that of a directory, \
+             with a slash at its end."
+        }
+        411 => "What is to be stored needs a Content-Length.",
         412 => "The file is not in the state that the request requires.",
-        413 => "The request has a body that is too large for a request that needs none.",
+        413 => "The request has a body that is larger than this server takes.",
         414 => "The address is too long.",
+        415 => "What is to be stored must not have a Content-Encoding.",
         416 => "The file has no such part.",
         431 => "The header of the request is too large.",
         501 => "This server does not know that method or encoding.",
         503 => "The server has as many connections open as it allows.",
+        507 => "There is no room to store it.",
         505 => "This server speaks HTTP/1.1 and HTTP/1.0.",
         _ => "The server could not do it.",
     }

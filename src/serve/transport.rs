@@ -1,9 +1,13 @@
 //! How the bytes of a connection travel: through the kernel's TCP or through the engine's.
 
+use super::uploads::Upload;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+
+/// So much of an upload is received at once.
+const UPLOAD_CHUNK: usize = 64 * 1024;
 
 /// One connection to a client.
 pub enum Transport {
@@ -41,6 +45,33 @@ impl Transport {
                 Ok(filled)
             }
             Self::Engine(socket) => socket.recv(buffer),
+        }
+    }
+
+    /// Receives what is there into an upload, at most what that still misses; 0 at the end of the stream,
+    /// `EAGAIN` if there is nothing now. The upload notes what goes wrong with its file.
+    pub fn receive_into(&self, upload: &mut Upload) -> Result<usize, Errno> {
+        let limit =
+            usize::try_from(upload.left()).map_or(UPLOAD_CHUNK, |left| left.min(UPLOAD_CHUNK));
+        match self {
+            Self::Kernel(socket) => {
+                let mut buffer = [0; UPLOAD_CHUNK];
+                let (filled, _) =
+                    rustix::net::recv(socket, &mut buffer[..limit], RecvFlags::DONTWAIT)?;
+                upload.write(&buffer[..filled]);
+                Ok(filled)
+            }
+            Self::Engine(socket) => {
+                // From where the engine has put it straight into the page cache.
+                let Some(view) = socket.view(limit)? else {
+                    return Ok(0);
+                };
+                let arrived = view.bytes()?;
+                upload.write_shared(arrived);
+                let count = arrived.len();
+                socket.release(view)?;
+                Ok(count)
+            }
         }
     }
 

@@ -89,3 +89,15 @@ pub fn read_in(to: &[AtomicU8], fd: impl AsFd, offset: Option<u64>) -> Result<us
     };
     Ok(read.len())
 }
+
+/// Writes what `from` holds to a file, from where that stands. Returns how many bytes it took.
+///
+/// # Errors
+/// The kernel's.
+pub fn write_out(from: &[AtomicU8], fd: impl AsFd) -> Result<usize, Errno> {
+    // SAFETY: the range is that of `from`. The reference ends in the call, which only takes it apart
+    // into the pointer and length for the kernel: no Rust code reads through it. For what may write
+    // the bytes at the same time, see the module's documentation.
+    let bytes = unsafe { core::slice::from_raw_parts(from.as_ptr().cast::<u8>(), from.len()) };
+    rustix::io::write(fd, bytes)
+}
