@@ -30,6 +30,7 @@ mod service;
 mod ss;
 mod stats;
 mod stop;
+mod subject;
 mod supervisor;
 mod top;
 mod whole_file;
@@ -74,6 +75,8 @@ enum Command {
     Lab(lab::Args),
     #[command(hide = true)]
     Generate(generate::Args),
+    #[command(hide = true)]
+    Subject(subject::Args),
 }
 
 fn main() -> ExitCode {
@@ -131,5 +134,6 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Load(args) => load::run(*args),
         Command::Lab(args) => lab::run(args),
         Command::Generate(args) => generate::run(args),
+        Command::Subject(args) => subject::run(&args),
     }
 }

@@ -38,7 +38,8 @@ pub struct List {}
     sudo outboard lab run trace --log /var/log/nginx/access.log\n  \
     sudo outboard lab run --resume outboard-lab/web-1")]
 pub struct Run {
-    /// Which, by the names that `lab list` shows; all: every one whose programs are installed
+    /// Which, by the names that `lab list` shows; tcp-servers: those of document 001 about programs that
+    /// know of their engine; all: every one whose programs are installed
     #[arg(value_name = "NAME", required_unless_present = "resume")]
     names: Vec<String>,
     /// A first impression: fewer levels, rounds and seconds
@@ -95,6 +96,9 @@ pub fn list() -> Result<ExitCode> {
         ]);
     }
     print!("{table}");
+    for (group, names) in catalogue::GROUPS {
+        println!("{group} is {}", names.join(", "));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -108,14 +112,15 @@ pub fn run(args: &Run) -> Result<ExitCode> {
         return Ok(code(is_good));
     }
     let all = args.names.iter().any(|name| name == "all");
-    let entries: Vec<&Entry> = if all {
-        catalogue::ALL.iter().collect()
-    } else {
-        let names = args.names.iter();
-        names
-            .map(|name| catalogue::find(name))
-            .collect::<Result<_>>()?
-    };
+    let mut entries: Vec<&Entry> = Vec::new();
+    for name in &args.names {
+        for entry in catalogue::meant(name)? {
+            // Whoever names a group and one of it means it once.
+            if entries.iter().all(|known| known.name != entry.name) {
+                entries.push(entry);
+            }
+        }
+    }
     if args.log.is_some() && entries.iter().all(|entry| entry.name != REPLAYS) {
         bail!("--log is of {REPLAYS}: outboard lab run {REPLAYS} --log FILE");
     }

@@ -52,6 +52,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "outboard-enterable",
             "outboard-host",
             "outboard-lab",
+            "outboard-native",
             "outboard-netdev",
             "outboard-preload",
             "outboard-queue-pair",

@@ -41,9 +41,14 @@ impl Bed {
 
     /// As [`bare`](Self::bare), in a world that was made, and bent, before.
     pub fn in_world(setup: &Setup, stack: &str, world: World) -> Result<Self> {
+        Self::with_engine_on(setup, stack, world, SERVER_CORE)
+    }
+
+    /// As [`in_world`](Self::in_world), with the engine on this core.
+    pub fn with_engine_on(setup: &Setup, stack: &str, world: World, core: usize) -> Result<Self> {
         let engine = if stack == STACKS[1] {
             let outboard = Outboard::new(&setup.binary, &world);
-            let process = outboard.start_engine(&world, Some(SERVER_CORE))?;
+            let process = outboard.start_engine(&world, Some(core))?;
             Some((outboard, process))
         } else {
             None

@@ -20,6 +20,7 @@ mod rates;
 mod respond;
 mod stateless;
 mod static_files;
+mod tcp_servers;
 mod trace;
 mod web;
 mod wrk;
@@ -72,6 +73,7 @@ pub const ALL: &[Entry] = &[
     rates::ENTRY,
     large_file::ENTRY,
     guard::ENTRY,
+    tcp_servers::send_cost::ENTRY,
     messages::LATENCY,
     messages::THROUGHPUT,
     breakdown::ENTRY,
@@ -91,13 +93,31 @@ pub const ALL: &[Entry] = &[
     installed::ENTRY,
 ];
 
+/// Names that mean several, which are run one after another.
+pub const GROUPS: &[(&str, &[&str])] = &[("tcp-servers", tcp_servers::NAMES)];
+
+/// The experiments that `name` means: one, those of a group, or `all`.
+///
+/// # Errors
+/// There is none; the error names those that there are.
+pub fn meant(name: &str) -> Result<Vec<&'static Entry>> {
+    if name == "all" {
+        return Ok(ALL.iter().collect());
+    }
+    match GROUPS.iter().find(|(group, _)| *group == name) {
+        Some((_, names)) => names.iter().map(|name| find(name)).collect(),
+        None => Ok(vec![find(name)?]),
+    }
+}
+
 /// The experiment called `name`.
 ///
 /// # Errors
 /// There is none; the error names those that there are.
 pub fn find(name: &str) -> Result<&'static Entry> {
     let Some(entry) = ALL.iter().find(|entry| entry.name == name) else {
-        let names: Vec<&str> = ALL.iter().map(|entry| entry.name).collect();
+        let groups = GROUPS.iter().map(|(group, _)| *group);
+        let names: Vec<&str> = ALL.iter().map(|entry| entry.name).chain(groups).collect();
         bail!(
             "there is no experiment {name}; there are {}",
             names.join(", ")
@@ -149,7 +169,7 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL, Extent};
+    use super::{ALL, Extent, GROUPS, meant};
     use crate::experiment::order;
 
     #[test]
@@ -163,6 +183,22 @@ mod tests {
                 assert!(!experiment.pictures.is_empty(), "{}", entry.name);
             }
         }
+    }
+
+    #[test]
+    fn a_group_is_all_that_it_names() {
+        for (group, names) in GROUPS {
+            let found: Vec<&str> = meant(group).unwrap().iter().map(|e| e.name).collect();
+            assert_eq!(found, *names);
+            assert!(ALL.iter().all(|entry| entry.name != *group), "{group}");
+        }
+        assert_eq!(meant("all").unwrap().len(), ALL.len());
+        assert_eq!(meant("web").unwrap()[0].name, "web");
+        let error = meant("nothing").unwrap_err().to_string();
+        assert!(
+            error.contains("web") && error.contains("tcp-servers"),
+            "{error}"
+        );
     }
 
     /// A first impression of all: under an hour, with two seconds around each measurement.

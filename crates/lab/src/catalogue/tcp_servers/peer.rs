@@ -1,0 +1,123 @@
+//! The other end of what is measured: a thread of the lab on the client's side, on the kernel's TCP.
+
+use super::super::bed::{Bed, CLIENT_CORE};
+use crate::cores;
+use crate::world::Side;
+use anyhow::{Context, Result, bail};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Nothing takes longer, on however busy a machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs `program`, which connects to the address that it is given, while a thread serves its connection by
+/// `serve`. What both returned.
+pub fn with<T: Send, U>(
+    bed: &Bed,
+    serve: impl FnOnce(TcpStream) -> Result<T> + Send,
+    program: impl FnOnce(SocketAddr) -> Result<U>,
+) -> Result<(T, U)> {
+    let listener = bed.world().on(Side::Client, || {
+        Ok(TcpListener::bind((Side::Client.ipv4(), 0))?)
+    })?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let served = scope.spawn(|| {
+            cores::stay_on(CLIENT_CORE)?;
+            serve(accept(&listener, &over)?)
+        });
+        let did = program(address);
+        over.store(true, Ordering::Relaxed);
+        let served = match served.join() {
+            Ok(served) => served,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        // What the program complains of is the cause, if both do.
+        let did = did?;
+        Ok((served.context("the other end")?, did))
+    })
+}
+
+/// The program's connection, unless it is over before.
+fn accept(listener: &TcpListener, over: &AtomicBool) -> Result<TcpStream> {
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false)?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(LIMIT))?;
+                stream.set_write_timeout(Some(LIMIT))?;
+                return Ok(stream);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                if over.load(Ordering::Relaxed) {
+                    bail!("nobody has connected");
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Answers every `length` bytes with one, to the end of the stream. How often it did.
+pub fn acknowledge(mut stream: TcpStream, length: usize) -> Result<u64> {
+    let mut bytes = vec![0; length];
+    let mut answers = 0;
+    loop {
+        let mut read = 0;
+        while read < length {
+            match stream.read(&mut bytes[read..])? {
+                0 if read == 0 => return Ok(answers),
+                0 => bail!("the stream ends in the middle of a batch"),
+                count => read += count,
+            }
+        }
+        stream.write_all(&[1])?;
+        answers += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{accept, acknowledge};
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::AtomicBool;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        (one, accept(&listener, &AtomicBool::new(false)).unwrap())
+    }
+
+    #[test]
+    fn whole_batches_are_answered_and_half_a_one_is_an_error() {
+        let (mut one, other) = pair();
+        let served = std::thread::spawn(|| acknowledge(other, 10));
+        for _ in 0..3 {
+            one.write_all(&[7; 6]).unwrap();
+            one.write_all(&[7; 4]).unwrap();
+            one.read_exact(&mut [0]).unwrap();
+        }
+        drop(one);
+        assert_eq!(served.join().unwrap().unwrap(), 3);
+        let (mut one, other) = pair();
+        one.write_all(&[7; 6]).unwrap();
+        drop(one);
+        assert!(acknowledge(other, 10).is_err());
+    }
+
+    #[test]
+    fn a_program_that_never_connects_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let error = accept(&listener, &AtomicBool::new(true)).unwrap_err();
+        assert!(error.to_string().contains("nobody"), "{error}");
+    }
+}

@@ -1,0 +1,29 @@
+//! `outboard subject`: the programs that `outboard lab run tcp-servers` measures, the same over sockets and
+//! over each way of the native interface. Not shown: the lab starts them.
+
+mod send;
+mod sender;
+
+use anyhow::Result;
+use std::process::ExitCode;
+
+/// Send, receive or echo in one way, and print what it cost
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    subject: Subject,
+}
+
+#[derive(clap::Subcommand)]
+enum Subject {
+    Send(send::Args),
+}
+
+/// Runs it, and prints a line of JSON.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let found = match &args.subject {
+        Subject::Send(args) => send::run(args)?,
+    };
+    println!("{found}");
+    Ok(ExitCode::SUCCESS)
+}
