@@ -35,6 +35,17 @@ pub struct Event {
     pub key: u64,
 }
 
+/// An interest that was removed: what [`ReadySet::add`] would add it again with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The key under which it was added.
+    pub key: u64,
+    /// What is wanted, with the flags; errors and hang-ups are always.
+    pub wanted: Readiness,
+    /// The program's own 64 bits.
+    pub data: u64,
+}
+
 struct Interest {
     source: Arc<Source>,
     key: u64,
@@ -47,6 +58,26 @@ struct Interest {
     exclusive: bool,
     /// It stands in the list of those that may be ready.
     listed: bool,
+}
+
+impl Interest {
+    fn taken(&self) -> Taken {
+        let mut wanted = self.wanted;
+        for (is, flag) in [
+            (self.edge, Readiness::EDGE),
+            (self.one_shot, Readiness::ONESHOT),
+            (self.exclusive, Readiness::EXCLUSIVE),
+        ] {
+            if is {
+                wanted |= flag;
+            }
+        }
+        Taken {
+            key: self.key,
+            wanted,
+            data: self.data,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -247,6 +278,24 @@ impl ReadySet {
             self.core.forget(watch.slot);
             Ok(())
         })
+    }
+
+    /// Removes every interest in a source; what each was added or last changed with.
+    pub fn take_all(&self, what: &impl Watchable) -> Vec<Taken> {
+        let mut taken = Vec::new();
+        what.readiness_source().0.with_watches(|watches| {
+            watches.retain(|watch| {
+                if !Arc::ptr_eq(&watch.set, &self.core) {
+                    return true;
+                }
+                let mut members = lock(&self.core.members);
+                let interest = members.interests.get(watch.slot as usize);
+                taken.extend(interest.and_then(Option::as_ref).map(Interest::taken));
+                members.remove(watch.slot);
+                false
+            });
+        });
+        taken
     }
 
     /// Reports what is ready, at most `limit` events, and returns how many there were. `report` must

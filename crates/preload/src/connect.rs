@@ -1,6 +1,6 @@
 //! connect: the engine's, or the kernel's.
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,11 +10,15 @@ use libc::{sockaddr, socklen_t};
 use rustix::io::Errno;
 
 use crate::deadline::Patience;
+use crate::description::Content;
 use crate::listener::duplicate;
-use crate::stream::{Settings, Stream, inherited, kernel_name, kernel_value, read_address};
+use crate::raw::sys;
+use crate::stream::{
+    Settings, Stream, StreamRef, inherited, kernel_name, kernel_value, read_address,
+};
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
-use crate::{epoll, fast_open, report, session, signals, start, stdio};
+use crate::{epoll, fast_open, pool, report, session, signals, start, stdio};
 
 /// The reason that `host` gives for connections within this machine.
 const LOCAL: &str = "the address is of this machine";
@@ -31,7 +35,7 @@ pub unsafe fn connect(
 ) -> Option<Result<usize, Errno>> {
     let tcp = held.tcp()?;
     if let Some(stream) = tcp.stream() {
-        return Some(again(tcp, stream));
+        return Some(again(held, tcp, stream));
     }
     if !tcp.is_undecided() {
         return None;
@@ -52,7 +56,7 @@ pub unsafe fn connect(
             Ok(0)
         }
         Some(_) if tcp.is_nonblocking() => Err(Errno::INPROGRESS),
-        Some(stream) => wait_until_open(stream),
+        Some(stream) => wait_until_open(held, stream),
         None => Err(Errno::INVAL),
     })
 }
@@ -150,7 +154,8 @@ fn as_family_of(remote: SocketAddr, local: SocketAddr) -> SocketAddr {
     }
 }
 
-pub fn wait_until_open(stream: &Stream) -> Result<usize, Errno> {
+/// Waits for the handshake. One that has failed may connect anew.
+pub fn wait_until_open(held: &Held, stream: &Stream) -> Result<usize, Errno> {
     let deadline = Patience::socket_timeout(stream.send_timeout()).begin();
     loop {
         match stream.socket.wait(Readiness::OUT, deadline.time_left()) {
@@ -160,14 +165,55 @@ pub fn wait_until_open(stream: &Stream) -> Result<usize, Errno> {
             Err(error) => return Err(error),
         }
     }
-    match stream.socket.take_error() {
-        Some(error) => Err(error),
-        None => Ok(0),
+    failure(held, stream).map_or(Ok(0), Err)
+}
+
+/// Why it has failed, which this tells once: after that the socket is as before.
+fn failure(held: &Held, stream: &Stream) -> Option<Errno> {
+    let error = stream.socket.take_error();
+    if !stream.socket.never_opened() {
+        return error;
+    }
+    start_over(held, stream);
+    Some(error.unwrap_or(Errno::CONNABORTED))
+}
+
+/// A connection has failed, and the program has been told why: its numbers stand for the kernel's socket
+/// again, which waits for a connect or a listen. Calls under way end with the connection.
+fn start_over(held: &Held, stream: &Stream) {
+    let Some(tcp) = held.tcp() else { return };
+    if stream.left.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let fresh = tcp.afresh();
+    epoll::move_back(held, &fresh);
+    table::replace(held, &pool::make(Content::Tcp(fresh)));
+    (0..3).for_each(stdio::number_changed);
+}
+
+/// An option was set on a connection: one that fails leaves it to its successor.
+///
+/// # Safety
+/// `length` bytes at `value` are readable.
+pub unsafe fn option_set(
+    fd: c_int,
+    stream: &StreamRef,
+    (level, name): (c_int, c_int),
+    value: *const c_void,
+    length: socklen_t,
+) {
+    if !stream.has_own_socket() || stream.socket.is_connected() {
+        return;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { sys!(libc::SYS_setsockopt, fd, level, name, value, length) };
+    if let Some(tcp) = stream.held().tcp() {
+        tcp.option_set(level, name);
     }
 }
 
 /// connect on what is connected, or is being connected.
-fn again(tcp: &Tcp, stream: &Stream) -> Result<usize, Errno> {
+fn again(held: &Held, tcp: &Tcp, stream: &Stream) -> Result<usize, Errno> {
     if stream.socket.is_connected() {
         // A connect that did not wait is answered once: it has succeeded.
         return if stream.opening.swap(false, Ordering::Relaxed) {
@@ -179,14 +225,19 @@ fn again(tcp: &Tcp, stream: &Stream) -> Result<usize, Errno> {
     if stream.socket.holds_syn() {
         return Err(Errno::ISCONN);
     }
-    if let Some(error) = stream.socket.take_error() {
-        return Err(error);
+    // One that was open has been connected, whatever became of it.
+    let over = stream.socket.readiness().intersects(Readiness::HUP);
+    if over && !stream.socket.never_opened() && !stream.opening.load(Ordering::Relaxed) {
+        return Err(Errno::ISCONN);
     }
-    if stream.socket.readiness().intersects(Readiness::HUP) {
-        return Err(Errno::CONNABORTED);
+    if let Some(error) = failure(held, stream) {
+        return Err(error);
     }
     if tcp.is_nonblocking() {
         return Err(Errno::ALREADY);
     }
-    wait_until_open(stream)
+    wait_until_open(held, stream).map_err(|error| match error {
+        Errno::INPROGRESS => Errno::ALREADY,
+        error => error,
+    })
 }

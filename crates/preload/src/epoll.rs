@@ -239,6 +239,37 @@ pub fn move_watches(tcp: &Tcp) {
     }
 }
 
+/// A connection that did not come to be is the kernel's again, as `fresh`, under the same numbers: moves
+/// it back, in every set.
+pub fn move_back(held: &Held, fresh: &Tcp) {
+    let Some(stream) = held.stream() else { return };
+    for number in table::used(0, u32::MAX) {
+        let Some(set) = table::get(number) else {
+            continue;
+        };
+        let Some(set) = set.epoll() else { continue };
+        let Some(ours) = set.ours.get() else { continue };
+        for taken in ours.ready.take_all(&stream.socket) {
+            let fd = taken.key as c_int;
+            let (events, data) = (taken.wanted.0, taken.data);
+            let mut event = epoll_event { events, u64: data };
+            // What is behind another number by now has left the sets.
+            if !table::get(fd).is_some_and(|other| other.is(held))
+                || kernel_control(number, libc::EPOLL_CTL_ADD, fd, &raw mut event).is_err()
+            {
+                continue;
+            }
+            lock(&fresh.watches).push(Watch {
+                set: Arc::downgrade(set),
+                number,
+                fd,
+                events,
+                data,
+            });
+        }
+    }
+}
+
 /// The program has a new set `number`: remembered from the beginning, because programs duplicate
 /// its number before anything is in it, and wait through one number for what they add by another.
 pub fn made(number: c_int) {

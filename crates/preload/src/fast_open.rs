@@ -12,8 +12,9 @@ use rustix::io::Errno;
 
 use crate::raw::{result, sys};
 use crate::stream::{self, StreamRef, kernel_value, read_address};
+use crate::table::{self, Held};
 use crate::tcp::Tcp;
-use crate::{connect, session, table};
+use crate::{connect, session};
 
 /// How long an engine may take to say whether it waits for data. One that is stopped says so later, and the
 /// socket is writable then.
@@ -61,7 +62,7 @@ pub unsafe fn before_send(
         if stream.socket.await_syn(ANSWER_WITHIN) {
             stream.opening.store(false, Ordering::Relaxed);
         } else {
-            open(&stream, tcp, flags, Errno::INPROGRESS)?;
+            open(&held, &stream, flags, Errno::INPROGRESS)?;
         }
         return Ok(Some(stream));
     }
@@ -72,17 +73,17 @@ pub unsafe fn before_send(
         return Err(Errno::ISCONN);
     }
     if !stream.socket.holds_syn() {
-        open(&stream, tcp, flags, Errno::ALREADY)?;
+        open(&held, &stream, flags, Errno::ALREADY)?;
     }
     Ok(Some(stream))
 }
 
 /// Waits for the handshake; who does not wait is told so.
-fn open(stream: &StreamRef, tcp: &Tcp, flags: c_int, otherwise: Errno) -> Result<(), Errno> {
-    if tcp.is_nonblocking() || flags & libc::MSG_DONTWAIT != 0 {
+fn open(held: &Held, stream: &StreamRef, flags: c_int, otherwise: Errno) -> Result<(), Errno> {
+    if held.tcp().is_none_or(Tcp::is_nonblocking) || flags & libc::MSG_DONTWAIT != 0 {
         return Err(otherwise);
     }
-    connect::wait_until_open(stream).map(drop)
+    connect::wait_until_open(held, stream).map(drop)
 }
 
 /// Whether the kernel is set to Fast Open for clients (net.ipv4.tcp_fastopen): it lets the option be set, to

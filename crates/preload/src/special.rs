@@ -116,6 +116,12 @@ fn find(level: c_int, name: c_int) -> Option<(usize, &'static Special)> {
 #[derive(Default)]
 pub struct Specials(AtomicU64);
 
+impl Clone for Specials {
+    fn clone(&self) -> Self {
+        Self(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
 impl Specials {
     /// The kernel has taken an option.
     ///

@@ -44,6 +44,8 @@ pub struct Stream {
     pub opening: AtomicBool,
     /// Its SYN was to wait for data, and nothing has been written yet.
     pub fast_open: AtomicBool,
+    /// It has failed, and its numbers stand for a socket that may connect anew.
+    pub left: AtomicBool,
     /// SO_RCVTIMEO in nanoseconds, 0 for none.
     receive_timeout: AtomicU64,
     /// SO_SNDTIMEO likewise.
@@ -63,6 +65,7 @@ impl Stream {
             socket,
             opening: AtomicBool::new(false),
             fast_open: AtomicBool::new(false),
+            left: AtomicBool::new(false),
             receive_timeout: AtomicU64::new(0),
             send_timeout: AtomicU64::new(0),
             kept: options::Kept::default(),
@@ -127,6 +130,12 @@ impl Stream {
         self.socket.shutdown(how)
     }
 
+    /// Whether the kernel's socket behind the number is this one's alone, and keeps what was set before
+    /// it was opened.
+    pub fn has_own_socket(&self) -> bool {
+        !self.is_engines.load(Ordering::Relaxed)
+    }
+
     /// The program asked for something that the engine has not got.
     pub fn unsupported(&self, what: &str) {
         report::unsupported(self.socket.peer(), what);
@@ -179,6 +188,11 @@ impl Deref for StreamRef {
 }
 
 impl StreamRef {
+    /// What its number stands for.
+    pub fn held(&self) -> &Held {
+        &self.0
+    }
+
     /// `AF_INET` or `AF_INET6`, as the program made the socket.
     fn family(&self) -> c_int {
         self.0.tcp().map_or(libc::AF_INET, |tcp| tcp.family)

@@ -132,6 +132,19 @@ pub fn remove_if(fd: c_int, held: &Held) -> Option<Held> {
         .and_then(|address| at(address).map(Held::from_counted))
 }
 
+/// Makes every number that refers to `old` refer to `new`.
+pub fn replace(old: &Held, new: &Held) {
+    let before = core::ptr::from_ref(old.0) as usize;
+    for fd in used(0, u32::MAX) {
+        let after = new.clone().into_table();
+        let replaced =
+            TABLE[fd as usize].compare_exchange(before, after, Ordering::AcqRel, Ordering::Relaxed);
+        // Of both the table holds one no more: the one that was there, or the one that did not come.
+        let left = if replaced.is_ok() { before } else { after };
+        drop(at(left).map(Held::from_counted));
+    }
+}
+
 /// The kernel has just handed out `fd`, so whatever the table says of it is over: it was closed
 /// by a path that does not pass here (stdio's own close, a system call made in assembler).
 #[inline(always)]

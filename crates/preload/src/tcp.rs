@@ -67,6 +67,22 @@ impl Tcp {
         tcp
     }
 
+    /// What it is after a connection that did not come to be: as before, with what was set on it.
+    pub fn afresh(&self) -> Self {
+        let copy = |flag: &AtomicBool| AtomicBool::new(flag.load(Ordering::Relaxed));
+        Self {
+            family: self.family,
+            nonblocking: copy(&self.nonblocking),
+            options: copy(&self.options),
+            send_buffer: copy(&self.send_buffer),
+            receive_buffer: copy(&self.receive_buffer),
+            congestion: copy(&self.congestion),
+            specials: self.specials.clone(),
+            stage: OnceLock::new(),
+            watches: Mutex::new(Vec::new()),
+        }
+    }
+
     /// The connection, if it is the engine's.
     #[inline(always)]
     pub fn stream(&self) -> Option<&Stream> {

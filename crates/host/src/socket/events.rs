@@ -168,6 +168,7 @@ impl SocketCore {
         }
         attachment.freed();
         let before = std::mem::replace(&mut state.phase, Phase::Over);
+        state.never_opened |= before == Phase::Connecting;
         if state.closed {
             // Nothing comes there any more.
             state.posts = None;

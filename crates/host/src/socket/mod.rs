@@ -105,6 +105,8 @@ struct State {
     posts: Option<Box<PostQueue<Registered>>>,
     /// What `SO_ERROR` or the next call reports.
     error: Option<Errno>,
+    /// It has ended before there was another end.
+    never_opened: bool,
     /// The peer has ended its direction.
     peer_closed: bool,
     /// This side wants no more data.
@@ -160,6 +162,7 @@ impl State {
             send: SendQueue::default(),
             posts: None,
             error: None,
+            never_opened: false,
             peer_closed: false,
             read_shut: false,
             write_shut: false,
@@ -433,6 +436,11 @@ impl Socket {
     /// Whether there is, or was, a connection: false while it is being opened.
     pub fn is_connected(&self) -> bool {
         lock(&self.core.state).phase == Phase::Open
+    }
+
+    /// Whether it was to be opened and has failed: there never was another end.
+    pub fn never_opened(&self) -> bool {
+        lock(&self.core.state).never_opened
     }
 
     /// `SO_ERROR`: the error that waits, which is thereby taken.

@@ -49,6 +49,7 @@ pub fn serve(path: &Path, address: IpAddr) {
         address,
         stream: None,
         listener: None,
+        filler: None,
     };
     for command in BufReader::new(stream).lines() {
         let Ok(command) = command else { return };
@@ -63,6 +64,8 @@ struct State {
     address: IpAddr,
     stream: Option<TcpStream>,
     listener: Option<TcpListener>,
+    /// What waits to be accepted, by nobody.
+    filler: Option<TcpStream>,
 }
 
 impl State {
@@ -93,6 +96,16 @@ impl State {
                 let port = listener.local_addr()?.port();
                 self.listener = Some(listener);
                 Ok(port.to_string())
+            }
+            // Listens, with no room for another one that nobody has accepted.
+            "full" => {
+                let listener = TcpListener::bind((self.address, 0))?;
+                // SAFETY: its own descriptor.
+                unsafe { libc::listen(listener.as_raw_fd(), 0) };
+                let address = listener.local_addr()?;
+                self.filler = Some(TcpStream::connect(address)?);
+                self.listener = Some(listener);
+                Ok(address.to_string())
             }
             "accept" => {
                 let listener = self.listener.as_ref().expect("listening");

@@ -5,7 +5,7 @@ use libc::socklen_t;
 
 use super::{exports, kernel};
 use crate::raw::libc_return;
-use crate::{control, listener, stream, table};
+use crate::{connect, control, listener, stream, table};
 
 exports! {
     fn getsockopt(
@@ -35,7 +35,11 @@ exports! {
                 result
             }
             // SAFETY: the program gives `length` bytes of value.
-            Some(stream) => libc_return(unsafe { stream.set_option(fd, level, name, value, length) }.map(|()| 0)) as c_int,
+            Some(stream) => libc_return(unsafe {
+                stream
+                    .set_option(fd, level, name, value, length)
+                    .inspect(|()| connect::option_set(fd, &stream, (level, name), value, length))
+            }.map(|()| 0)) as c_int,
         }
     }
 

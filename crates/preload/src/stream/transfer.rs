@@ -305,7 +305,7 @@ impl StreamRef {
         if self.returns_at_once(flags) {
             return Err(Errno::INPROGRESS);
         }
-        connect::wait_until_open(self)
+        connect::wait_until_open(self.held(), self)
     }
 }
 

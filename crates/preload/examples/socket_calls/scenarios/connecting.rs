@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use super::{Stage, agents_listener};
 use crate::calls::{self, HANG, Transcript};
 
-fn accept(transcript: &mut Transcript, listener: c_int) -> c_int {
+pub fn accept(transcript: &mut Transcript, listener: c_int) -> c_int {
     let mut name = [0u8; 128];
     let mut length = 128;
     // SAFETY: the buffer and its length.
@@ -20,7 +20,7 @@ fn accept(transcript: &mut Transcript, listener: c_int) -> c_int {
     fd
 }
 
-fn connect(transcript: &mut Transcript, fd: c_int, address: SocketAddr) -> c_int {
+pub fn connect(transcript: &mut Transcript, fd: c_int, address: SocketAddr) -> c_int {
     let connected = calls::with_address(address, |name, length| {
         // SAFETY: the address is whole.
         unsafe { libc::connect(fd, name, length) }
@@ -29,7 +29,7 @@ fn connect(transcript: &mut Transcript, fd: c_int, address: SocketAddr) -> c_int
 }
 
 /// A port of the agent's at which nobody listens.
-fn nobody(stage: &mut Stage<'_>) -> SocketAddr {
+pub fn nobody(stage: &mut Stage<'_>) -> SocketAddr {
     let address = agents_listener(stage.agent);
     stage.agent.tell("unlisten");
     address
@@ -517,7 +517,7 @@ pub fn from_a_mapped_address(stage: &mut Stage<'_>) {
     }
 }
 
-fn bind_to(stage: &mut Stage<'_>, fd: c_int, address: SocketAddr) {
+pub fn bind_to(stage: &mut Stage<'_>, fd: c_int, address: SocketAddr) {
     calls::with_address(address, |name, length| {
         // SAFETY: the address is whole.
         let bound = unsafe { libc::bind(fd, name, length) };

@@ -10,6 +10,7 @@ mod numbers;
 mod option_values;
 mod options;
 mod receiving;
+mod reconnecting;
 mod sending;
 mod splicing;
 mod stdio;
@@ -238,6 +239,20 @@ const ALONE: &[(&str, Alone)] = &[
         "connect, refused, without waiting",
         connecting::refused_nonblocking,
     ),
+    ("connect again, refused", reconnecting::refused),
+    (
+        "connect again, refused, without waiting",
+        reconnecting::refused_without_waiting,
+    ),
+    (
+        "connect again, refused, from a port",
+        reconnecting::from_a_port,
+    ),
+    (
+        "connect refused, then listen",
+        reconnecting::listens_instead,
+    ),
+    ("connect again, timed out", reconnecting::timed_out),
     ("connect twice", connecting::twice),
     ("not connected", connecting::not_connected),
     ("connect from a port", connecting::from_a_port),
