@@ -1,8 +1,11 @@
 //! `outboard subject`: the programs that `outboard lab run tcp-servers` measures, the same over sockets and
 //! over each way of the native interface. Not shown: the lab starts them.
 
+mod echo;
 mod send;
 mod sender;
+mod stream;
+mod used;
 
 use anyhow::Result;
 use std::process::ExitCode;
@@ -17,12 +20,19 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Subject {
     Send(send::Args),
+    Stream(stream::Args),
+    Echo(echo::Args),
 }
 
-/// Runs it, and prints a line of JSON.
+/// Runs it, and prints a line of JSON if it ends by itself.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let found = match &args.subject {
         Subject::Send(args) => send::run(args)?,
+        Subject::Stream(args) => stream::run(args)?,
+        Subject::Echo(args) => {
+            echo::run(args)?;
+            return Ok(ExitCode::SUCCESS);
+        }
     };
     println!("{found}");
     Ok(ExitCode::SUCCESS)

@@ -2,8 +2,8 @@
 //! has all of it; only the sends are timed.
 
 use super::sender::{Sender, Way};
+use super::used::cpu;
 use anyhow::{Result, ensure};
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ const MOST: usize = 2_000_000;
 
 /// Sends, and says what a call took, in nanoseconds: the median over batches.
 pub fn run(args: &Args) -> Result<Value> {
-    let mut sender = Sender::connect(args.to, args.way, args.size as usize)?;
+    let mut sender = Sender::connect(args.to, args.way, args.size as usize, true)?;
     for _ in 0..WARM_UP {
         batch(&mut sender, args.batch)?;
     }
@@ -77,12 +77,6 @@ fn batch(sender: &mut Sender, sends: u32) -> Result<(f64, f64)> {
     let took = began.elapsed();
     sender.answer()?;
     Ok((took.as_nanos() as f64, waited.as_nanos() as f64))
-}
-
-/// CPU time of this process.
-fn cpu() -> Duration {
-    let now = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
 /// The middle of them, which are at least one.

@@ -10,6 +10,9 @@ use std::time::Duration;
 
 /// Nothing takes longer, on however busy a machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
+/// Asynchronous sends that are under way at most. The engine holds so many pieces of a connection (16,384,
+/// `tcp`'s configuration), and ends one that has more; sends of the same memory are never one piece.
+const PIPELINE: u64 = 4_096;
 /// Events that are taken at once.
 const EVENTS: usize = 256;
 
@@ -50,12 +53,12 @@ pub struct Native {
 }
 
 impl Sender {
-    /// Connects to `to`; each send is of `size` bytes.
-    pub fn connect(to: SocketAddr, way: Way, size: usize) -> Result<Self> {
+    /// Connects to `to`; each send is of `size` bytes, and with `at_once` leaves however small it is.
+    pub fn connect(to: SocketAddr, way: Way, size: usize, at_once: bool) -> Result<Self> {
         let bytes: Vec<u8> = (0..size).map(|index| (index % 251) as u8).collect();
         if way == Way::Sockets {
             let stream = TcpStream::connect_timeout(&to, LIMIT)?;
-            stream.set_nodelay(true)?;
+            stream.set_nodelay(at_once)?;
             stream.set_read_timeout(Some(LIMIT))?;
             stream.set_write_timeout(Some(LIMIT))?;
             return Ok(Self::Sockets(stream, bytes));
@@ -66,7 +69,7 @@ impl Sender {
             to.store(*from, Ordering::Relaxed);
         }
         let mut queue = context.queue()?;
-        let handle = queue.connect(to, &[Setting::NoDelay(true)], 0)?;
+        let handle = queue.connect(to, &[Setting::NoDelay(at_once)], 0)?;
         let mut native = Native {
             way,
             queue,
@@ -124,6 +127,9 @@ impl Native {
         let size = self.bytes.len();
         let mut done = 0;
         while done < size {
+            while self.sent - self.back >= PIPELINE {
+                self.look(Some(LIMIT))?;
+            }
             let cookie = self.sent;
             let taken = match self.way {
                 Way::Copying => {

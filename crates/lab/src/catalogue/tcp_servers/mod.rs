@@ -2,8 +2,12 @@
 //! programs that are measured are ours (`outboard subject`), the same over sockets and over each way of
 //! the native interface; the other end is in the lab, over the kernel's TCP.
 
+pub mod accept;
+pub mod latency;
 pub mod peer;
 pub mod send_cost;
+mod server;
+pub mod ttcp;
 
 use super::Setup;
 use super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
@@ -14,7 +18,12 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 /// The names of this document's first experiments, in its order.
-pub const NAMES: &[&str] = &[send_cost::ENTRY.name];
+pub const NAMES: &[&str] = &[
+    send_cost::ENTRY.name,
+    latency::ENTRY.name,
+    accept::ENTRY.name,
+    ttcp::ENTRY.name,
+];
 
 const PLACE: &str = "engine";
 /// Where the engine is, and its core.

@@ -1,0 +1,192 @@
+//! 001, table 6.4: one-way latency by size, of a program that waits and of one that polls.
+
+use super::super::bed::Bed;
+use super::super::{Entry, Extent, Setup};
+use super::server::{self, Words};
+use super::{Beds, PLACES, cited};
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use anyhow::{Context, Result, bail};
+use std::time::{Duration, Instant};
+
+pub const ENTRY: Entry = Entry {
+    name: "tcp-latency",
+    source: "001",
+    about: "one-way latency by size, waiting and polling: kernel, interposer and native ways",
+    needs: &["taskset"],
+    seconds: (5, 1),
+    declare,
+    open,
+};
+
+const SIZE: &str = "message";
+const MANNER: &str = "program";
+const ONE_WAY: &str = "one-way latency";
+const SERVER: &str = "CPU of the program, a message";
+/// What a report calls each, and how the program is told of it.
+const SUBJECTS: [(&str, &str); 6] = [
+    (KERNEL, "sockets"),
+    (INTERPOSER, "sockets"),
+    ("copying", "copying"),
+    ("registered", "registered"),
+    ("pull", "pull"),
+    (PUSH, "push"),
+];
+const KERNEL: &str = "kernel";
+const INTERPOSER: &str = "interposer";
+const PUSH: &str = "push";
+/// What the program does while nothing has come, whether that is polling, and where the engine is.
+const MANNERS: [(&str, bool, usize); 3] = [
+    ("waits, engine on its core", false, 0),
+    ("waits, engine on the other", false, 1),
+    ("polls, engine on the other", true, 1),
+];
+const SIZES: [f64; 9] = [
+    16.0, 32.0, 64.0, 128.0, 512.0, 1_024.0, 4_096.0, 8_192.0, 16_384.0,
+];
+/// Messages before those that count.
+const WARM_UP: usize = 50;
+
+fn declare(extent: Extent) -> Experiment {
+    let quick = extent == Extent::Quick;
+    let sizes = if quick { &[64.0, 16_384.0] } else { &SIZES[..] };
+    let manners = MANNERS.map(|(name, ..)| name);
+    let [waits, _, polls] = manners;
+    let levels = if quick { &[waits, polls] } else { &manners[..] };
+    let claim = |says: &str, manner: &str, ratio| Claim {
+        says: says.into(),
+        citation: Citation::goal(),
+        measure: ONE_WAY.into(),
+        subject: PUSH.into(),
+        to: KERNEL.into(),
+        at: vec![(SIZE.into(), "64".into()), (MANNER.into(), manner.into())],
+        ratio,
+    };
+    let picture = |manner: &&str| {
+        let title = format!("One-way latency (001, table 6.4): {manner}");
+        let picture = Picture::new(title, SIZE, ONE_WAY);
+        picture.log_x().log_y().at(MANNER, manner)
+    };
+    let mut pictures: Vec<Picture> = levels.iter().map(picture).collect();
+    let cpu = Picture::new("CPU of a program that waits", SIZE, SERVER);
+    pictures.push(cpu.log_x().log_y().at(MANNER, waits));
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "One-way latency of programs that know of their engine".into(),
+        question: "How long is a message on its way, if the program at one end waits for it, and if it \
+            polls? 001 measured its memory-mapped channel: 28 µs for 64 bytes waiting, 13 polling."
+            .into(),
+        workload: "One connection; a client on the kernel's TCP, which waits, sends a message and gets as many \
+            bytes back; half of the median round trip. Unlike the source's channel there is TCP on the way, \
+            and its other end is always the same. Registered copies what comes, and answers from registered \
+            memory; pull looks at what has come and answers from there; push receives into posted buffers \
+            and answers from them"
+            .into(),
+        roles: "the program on core 0, the client on core 1, the engine on either".into(),
+        axes: vec![
+            Axis::of_numbers(SIZE, "B", sizes),
+            Axis::of_words(MANNER, levels),
+        ],
+        subjects: SUBJECTS.map(|(name, _)| name.to_owned()).to_vec(),
+        measures: vec![Measure::new(ONE_WAY, "µs"), Measure::new(SERVER, "µs")],
+        pictures,
+        findings: findings(),
+        claims: vec![
+            claim(
+                "On one core an echo of 64 bytes takes no longer than on the kernel",
+                waits,
+                Bound::AtMost(1.0),
+            ),
+            claim(
+                "With the engine on another core it takes 0.6 of the time at most",
+                polls,
+                Bound::AtMost(0.6),
+            ),
+        ],
+        model: None,
+    }
+}
+
+struct Latency {
+    setup: Setup,
+    beds: Beds,
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    Ok(Box::new(Latency {
+        setup: setup.clone(),
+        beds: Beds::new(setup)?,
+    }))
+}
+
+impl Bench for Latency {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let known = SUBJECTS.iter().find(|(name, _)| *name == at.subject);
+        let (_, way) = known.with_context(|| format!("no subject {}", at.subject))?;
+        let manner = at.word(MANNER)?;
+        let known = MANNERS.iter().find(|(name, ..)| *name == manner);
+        let (_, polls, place) = known.with_context(|| format!("no program that {manner}"))?;
+        let is_kernel = at.subject == KERNEL;
+        let bed = self.beds.get(is_kernel, PLACES[*place].0)?;
+        let words = Words {
+            way: if *polls { &[way, "--poll"] } else { &[way] },
+            size: at.number(SIZE)? as usize,
+            is_interposed: at.subject == INTERPOSER,
+        };
+        let server = server::start(&self.setup, bed, &words)?;
+        let pid = server.id();
+        let (mut times, used) = measure(bed, pid, words.size, at.window)?;
+        server.kill()?;
+        let messages = times.len() as f64;
+        let median = server::median(&mut times).context("not a single message")?;
+        Ok(Sample::default()
+            .with(ONE_WAY, median / 2.0)
+            .with(SERVER, used.as_secs_f64() * 1e6 / messages))
+    }
+}
+
+/// The times of exchanges, and what the program used meanwhile.
+fn measure(
+    bed: &Bed,
+    pid: u32,
+    size: usize,
+    window: Duration,
+) -> Result<(Vec<Duration>, Duration)> {
+    let asks = || {
+        let mut stream = server::connect()?;
+        let mut message = vec![7; size];
+        for _ in 0..WARM_UP {
+            server::exchange(&mut stream, &mut message)?;
+        }
+        let (mut times, began) = (Vec::new(), Instant::now());
+        while began.elapsed() < window {
+            times.push(server::exchange(&mut stream, &mut message)?);
+        }
+        Ok(times)
+    };
+    let (times, cost) = bed.account_with(&[pid], || server::as_client(bed, asks))?;
+    if cost.spent.engine.is_some_and(|engine| engine.batch == 0.0) {
+        bail!("the connection was not on the engine");
+    }
+    Ok((times, cost.server()))
+}
+
+fn findings() -> Vec<Finding> {
+    let finding = |name: &str, figures: [f64; 9]| Finding {
+        name: name.into(),
+        axis: SIZE.into(),
+        measure: ONE_WAY.into(),
+        points: SIZES.into_iter().zip(figures).collect(),
+        citation: cited("table 6.4"),
+    };
+    vec![
+        finding(
+            "the channel there, waiting",
+            [26.4, 28.3, 28.4, 28.7, 32.75, 39.45, 71.5, 110.75, 188.15],
+        ),
+        finding(
+            "the channel there, polling",
+            [10.95, 12.1, 13.0, 15.8, 17.55, 22.6, 51.4, 90.3, 167.35],
+        ),
+    ]
+}

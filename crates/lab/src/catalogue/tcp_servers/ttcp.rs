@@ -1,0 +1,251 @@
+//! 001, section 6.3: throughput and throughput for CPU by the size of sends, as ttcp does it, on a fast
+//! link and, as in section 6.4.1, on a slow one.
+
+use super::super::bed::{Bed, CLIENT_CORE, STACKS};
+use super::super::{Entry, Extent, Setup};
+use super::{cited, number, peer, read, subject};
+use crate::experiment::declaration::{Axis, Bound, Claim, Measure, Picture};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::faults::{FaultyWire, Wire};
+use crate::world::World;
+use anyhow::{Context, Result, bail};
+use rustix::time::{ClockId, clock_gettime};
+use std::io::Read;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+pub const ENTRY: Entry = Entry {
+    name: "ttcp",
+    source: "001",
+    about: "throughput, and throughput for CPU, by size of sends, on a fast and a slow link",
+    needs: &["taskset", "ethtool"],
+    seconds: (5, 1),
+    declare,
+    open,
+};
+
+const SIZE: &str = "send";
+const LINK: &str = "link";
+const LINKS: [&str; 2] = ["fast", "100 Mb/s"];
+/// Fast Ethernet, with a queue of 20 ms.
+const SLOW: Wire = Wire {
+    bandwidth: Some(100_000_000),
+    queue: 250_000,
+    ..Wire::PERFECT
+};
+const RATE: &str = "throughput";
+const HOST: &str = "for a core of the sender";
+const PEER: &str = "for a core of the receiver";
+const MACHINE: &str = "for a core of the machine";
+/// What a report calls each, and how the program is told of it.
+const SUBJECTS: [(&str, &str); 5] = [
+    (KERNEL, "sockets"),
+    (INTERPOSER, "sockets"),
+    ("synchronous", "synchronous"),
+    ("copying", "copying"),
+    (REGISTERED, "registered"),
+];
+const KERNEL: &str = "kernel";
+const INTERPOSER: &str = "interposer";
+const REGISTERED: &str = "registered";
+const SIZES: [f64; 6] = [64.0, 256.0, 1_024.0, 4_096.0, 16_384.0, 65_536.0];
+
+fn declare(extent: Extent) -> Experiment {
+    let quick = extent == Extent::Quick;
+    let sizes = if quick { &[64.0, 16_384.0] } else { &SIZES[..] };
+    let claim = |says: &str, place: &str, link: &str, measure: &str, ratio| Claim {
+        says: says.into(),
+        citation: cited(place),
+        measure: measure.into(),
+        subject: REGISTERED.into(),
+        to: KERNEL.into(),
+        at: vec![(SIZE.into(), "16384".into()), (LINK.into(), link.into())],
+        ratio,
+    };
+    let [fast, slow] = LINKS;
+    let picture = |title: &str, measure: &str, link: &str| {
+        let picture = Picture::new(title, SIZE, measure);
+        picture.log_x().log_y().at(LINK, link)
+    };
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "Throughput, and throughput for CPU, of one sender".into(),
+        question: "How much does a program send that does nothing else, and how much of a core does that \
+            take? 001 found less throughput with its offload for one connection than without, more of it for \
+            CPU at the receiver, and, on a link that is the limit, nothing at all."
+            .into(),
+        workload: "One connection, sends of one size without a pause; the other end, on the kernel's TCP, \
+            receives. Throughput is the receiver's, from the first byte to the last. Throughput for CPU \
+            (the source's performance efficiency index) is for the CPU time of the program, of the \
+            receiver's thread, and of the whole machine, the engine and, on the slow link, the wire \
+            included: a thread of the lab is that wire. \
+            Synchronous waits for the receiver's acknowledgement, which that may delay"
+            .into(),
+        roles: "the sender on core 0; the receiver and the engine on core 1".into(),
+        axes: vec![
+            Axis::of_numbers(SIZE, "B", sizes),
+            Axis::of_words(LINK, &LINKS),
+        ],
+        subjects: SUBJECTS.map(|(name, _)| name.to_owned()).to_vec(),
+        measures: vec![
+            Measure::new(RATE, "Mb/s"),
+            Measure::new(HOST, "Mb/s"),
+            Measure::new(PEER, "Mb/s"),
+            Measure::new(MACHINE, "Mb/s"),
+        ],
+        pictures: vec![
+            picture("Throughput (001, figures 6.6 and 6.7)", RATE, fast),
+            picture("Throughput for a core of the sender (001, figure 6.6)", HOST, fast),
+            picture("Throughput for a core of the receiver (001, figure 6.7)", PEER, fast),
+            picture("Throughput for a core of the machine", MACHINE, fast),
+            Picture::new("Throughput on a slow link (001, figure 6.8)", SIZE, RATE)
+                .log_x()
+                .at(LINK, slow),
+            picture("Throughput for a core of the sender on a slow link", HOST, slow),
+        ],
+        findings: Vec::new(),
+        claims: vec![
+            claim(
+                "One connection has less throughput with offload",
+                "section 6.3",
+                fast,
+                RATE,
+                Bound::AtMost(1.0),
+            ),
+            claim(
+                "The receiver gets more for its CPU",
+                "section 6.3",
+                fast,
+                PEER,
+                Bound::AtLeast(1.0),
+            ),
+            claim(
+                "A link that is the limit leaves nothing to gain",
+                "section 6.4.1",
+                slow,
+                RATE,
+                Bound::AtMost(1.05),
+            ),
+        ],
+        model: None,
+    }
+}
+
+struct Ttcp {
+    setup: Setup,
+    /// The kernel's and the engine's on the fast link, then on the slow one.
+    beds: Vec<Bed>,
+    // After the engines that use them.
+    _wires: Vec<FaultyWire>,
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    let (mut beds, mut wires) = (Vec::new(), Vec::new());
+    for link in LINKS {
+        for stack in STACKS {
+            let world = if link == LINKS[0] {
+                World::new()?
+            } else {
+                let world = World::with_middle()?;
+                wires.push(FaultyWire::start(&world, SLOW, 1)?);
+                world
+            };
+            beds.push(Bed::with_engine_on(setup, stack, world, CLIENT_CORE)?);
+        }
+    }
+    Ok(Box::new(Ttcp {
+        setup: setup.clone(),
+        beds,
+        _wires: wires,
+    }))
+}
+
+impl Bench for Ttcp {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let known = SUBJECTS.iter().find(|(name, _)| *name == at.subject);
+        let (_, way) = known.with_context(|| format!("no subject {}", at.subject))?;
+        let link = at.word(LINK)?;
+        let link = LINKS.iter().position(|known| *known == link);
+        let link = link.context("no such link")?;
+        let is_kernel = at.subject == KERNEL;
+        let bed = &self.beds[link * STACKS.len() + usize::from(!is_kernel)];
+        let program = subject(&self.setup, bed, at.subject == INTERPOSER)
+            .args(["stream", "--way", way, "--size", at.word(SIZE)?])
+            .args(["--seconds", &at.window.as_secs().max(1).to_string()]);
+        let ((received, printed), cost) = bed.account(|| {
+            peer::with(bed, receive, |address| {
+                program.args(["--to", &address.to_string()]).output()
+            })
+        })?;
+        if cost.spent.engine.is_some_and(|engine| engine.batch == 0.0) {
+            bail!("the connection was not on the engine");
+        }
+        let found = read(&printed)?;
+        let sent = number(&found, "bytes")?;
+        if sent != received.bytes as f64 {
+            bail!("{sent} bytes were sent, and {} received", received.bytes);
+        }
+        let megabits = 8.0 * sent / 1e6;
+        let per = |seconds: f64| megabits / seconds.max(1e-9);
+        Ok(Sample::default()
+            .with(RATE, per(received.passed.as_secs_f64()))
+            .with(HOST, per(number(&found, "cpu_seconds")?))
+            .with(PEER, per(received.used.as_secs_f64()))
+            .with(MACHINE, per(cost.machine().as_secs_f64())))
+    }
+}
+
+/// What a receiver got.
+struct Received {
+    bytes: u64,
+    /// From the first byte to the end of the stream.
+    passed: Duration,
+    /// CPU time of its thread.
+    used: Duration,
+}
+
+/// Bytes that it asks for at once.
+const PIECE: usize = 64 << 10;
+
+/// Receives to the end of the stream.
+fn receive(mut stream: TcpStream) -> Result<Received> {
+    let mut bytes = vec![0; PIECE];
+    let mut got = stream.read(&mut bytes)? as u64;
+    let (began, used) = (Instant::now(), thread_time());
+    loop {
+        let read = stream.read(&mut bytes)?;
+        if read == 0 {
+            break;
+        }
+        got += read as u64;
+    }
+    Ok(Received {
+        bytes: got,
+        passed: began.elapsed(),
+        used: thread_time().saturating_sub(used),
+    })
+}
+
+/// CPU time of the calling thread.
+fn thread_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::receive;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn every_byte_is_counted_to_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let received = std::thread::spawn(|| receive(stream));
+        sender.write_all(&[7; 100_001]).unwrap();
+        drop(sender);
+        assert_eq!(received.join().unwrap().unwrap().bytes, 100_001);
+    }
+}
