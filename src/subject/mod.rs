@@ -1,6 +1,7 @@
 //! `outboard subject`: the programs that `outboard lab run tcp-servers` measures, the same over sockets and
 //! over each way of the native interface. Not shown: the lab starts them.
 
+mod channel;
 mod echo;
 mod send;
 mod sender;
@@ -22,6 +23,7 @@ enum Subject {
     Send(send::Args),
     Stream(stream::Args),
     Echo(echo::Args),
+    Channel(channel::Args),
 }
 
 /// Runs it, and prints a line of JSON if it ends by itself.
@@ -29,6 +31,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let found = match &args.subject {
         Subject::Send(args) => send::run(args)?,
         Subject::Stream(args) => stream::run(args)?,
+        Subject::Channel(args) => channel::run(args)?,
         Subject::Echo(args) => {
             echo::run(args)?;
             return Ok(ExitCode::SUCCESS);

@@ -80,7 +80,7 @@ fn batch(sender: &mut Sender, sends: u32) -> Result<(f64, f64)> {
 }
 
 /// The middle of them, which are at least one.
-fn median(values: &mut [f64]) -> f64 {
+pub fn median(values: &mut [f64]) -> f64 {
     let middle = values.len() / 2;
     *values.select_nth_unstable_by(middle, f64::total_cmp).1
 }

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
-mod cores;
+pub mod cores;
 pub mod experiment;
 pub mod faults;
 pub mod flood;

@@ -73,6 +73,7 @@ pub const ALL: &[Entry] = &[
     rates::ENTRY,
     large_file::ENTRY,
     guard::ENTRY,
+    tcp_servers::channel::ENTRY,
     tcp_servers::send_cost::ENTRY,
     tcp_servers::latency::ENTRY,
     tcp_servers::accept::ENTRY,

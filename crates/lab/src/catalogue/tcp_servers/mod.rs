@@ -3,6 +3,7 @@
 //! the native interface; the other end is in the lab, over the kernel's TCP.
 
 pub mod accept;
+pub mod channel;
 pub mod latency;
 pub mod peer;
 pub mod send_cost;
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 /// The names of this document's first experiments, in its order.
 pub const NAMES: &[&str] = &[
+    channel::ENTRY.name,
     send_cost::ENTRY.name,
     latency::ENTRY.name,
     accept::ENTRY.name,
