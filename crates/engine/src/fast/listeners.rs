@@ -187,10 +187,40 @@ impl Listener {
         }
     }
 
+    /// The first of `looks` members that wait whose session is `fit`: it waits no longer. Nor do those
+    /// whom nothing can be handed.
+    pub fn next_waiting(
+        &mut self,
+        looks: usize,
+        fit: impl Fn(SessionId) -> bool,
+    ) -> Option<(u32, SessionId)> {
+        let mut at = 0;
+        while at < looks
+            && let Some(&number) = self.waiting.get(at)
+        {
+            let mut found = None;
+            if let Some(member) = self.member_mut(number) {
+                if member.willing() > 0 && !fit(member.session) {
+                    at += 1;
+                    continue;
+                }
+                member.waits = false;
+                found = (member.willing() > 0).then_some((number, member.session));
+            }
+            self.waiting.remove(at);
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
     /// A member is found to sleep: it is the next.
     pub fn wait_first(&mut self, number: u32) {
         if let Some(member) = self.member_mut(number) {
-            member.waits = true;
+            if std::mem::replace(&mut member.waits, true) {
+                self.waiting.retain(|waiting| *waiting != number);
+            }
             self.waiting.push_front(number);
         }
     }
@@ -423,6 +453,37 @@ mod tests {
         assert!(listener.next_willing(1, third).is_none());
         let found = listener.next_willing(2, third).map(|m| m.session);
         assert_eq!(found, Some(SessionId(3)));
+    }
+
+    #[test]
+    fn who_waits_is_next_in_the_order_of_asking() {
+        let mut listeners = Listeners::default();
+        let number = listeners.insert(listener("0.0.0.0:80", false));
+        let names = [1, 2, 3, 4].map(|id| listeners.join(number, SessionId(id)).expect("there"));
+        let listener = listeners.get_mut(number).expect("there");
+        for name in [names[2], names[0], names[1], names[2]] {
+            listener.wait(name);
+        }
+        for name in [names[0], names[2], names[3]] {
+            listener.member_mut(name).expect("joined").credit = 1;
+        }
+        let next = |l: &mut Listener, looks, fit: fn(SessionId) -> bool| {
+            l.next_waiting(looks, fit).map(|(_, session)| session.0)
+        };
+        // Who is passed over goes on waiting; the second has asked for nothing.
+        assert_eq!(next(listener, 1, |session| session.0 == 1), None);
+        assert_eq!(next(listener, 9, |session| session.0 != 3), Some(1));
+        assert_eq!(next(listener, 9, |session| session.0 == 4), None);
+        listener.wait_first(names[3]);
+        listener.wait_first(names[3]);
+        assert_eq!(next(listener, 9, |_| true), Some(4));
+        assert_eq!(next(listener, 9, |_| true), Some(3));
+        assert_eq!(next(listener, 9, |_| true), None, "each once");
+        // Nothing is left of one that goes.
+        listener.wait(names[0]);
+        listeners.leave(names[0]);
+        let listener = listeners.get_mut(number).expect("there");
+        assert!(listener.waiting.is_empty());
     }
 
     #[test]

@@ -106,8 +106,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         false
     }
 
-    /// The member that is offered the next connection: one that waits for it, or else one that
-    /// sleeps, or else one that is willing, in turn.
+    /// The member that is offered the next connection: one that waits for it and sleeps, or else one that
+    /// sleeps, or else one that waits awake, or else one that is willing, in turn.
     fn choose_member(&mut self, number: u32) -> Option<(u32, SessionId)> {
         let listener = self.listeners.get_mut(number)?;
         let sessions = &self.sessions;
@@ -120,18 +120,17 @@ impl<D: Device, N: Network> Worker<D, N> {
             let takes = member.willing() > 0 && fit(member.session);
             return takes.then_some((member.number, member.session));
         }
-        while let Some(waiting) = listener.waiting.pop_front() {
-            if let Some(member) = listener.member_mut(waiting)
-                && std::mem::take(&mut member.waits)
-                && member.willing() > 0
-                && asleep(member.session)
-            {
-                return Some((member.number, member.session));
-            }
+        if let Some(sleeper) = listener.next_waiting(LOOKS, asleep) {
+            return Some(sleeper);
         }
         let named = |member: &mut crate::fast::listeners::Member| (member.number, member.session);
         if let Some(sleeper) = listener.next_willing(LOOKS, asleep).map(named) {
             return Some(sleeper);
+        }
+        // One that accepts without sleeping says once that it has found nothing, and would be passed over
+        // for good.
+        if let Some(waiting) = listener.next_waiting(LOOKS, fit) {
+            return Some(waiting);
         }
         listener.next_willing(usize::MAX, fit).map(named)
     }
