@@ -320,18 +320,20 @@ mod tests {
                 bytes: (0..100).collect(),
             };
             let over = AtomicBool::new(false);
-            std::thread::scope(|scope| {
+            let mut back = [0; 100];
+            // Nothing is asserted before the far end is told that it is over.
+            let answers = std::thread::scope(|scope| {
                 let served = scope.spawn(|| far.serve(waits, &over));
-                near.send(0, false).unwrap();
-                assert_eq!(near.answer().unwrap(), (100, 100));
-                let mut back = [0; 100];
-                near.side.receive.copy_out(0, &mut back).unwrap();
-                assert_eq!(back.to_vec(), near.bytes);
-                near.send(0, true).unwrap();
-                assert_eq!(near.answer().unwrap(), (200, 0));
+                let first = near.send(0, false).and_then(|()| near.answer());
+                let copied = near.side.receive.copy_out(0, &mut back);
+                let second = near.send(0, true).and_then(|()| near.answer());
                 over.store(true, Ordering::Relaxed);
                 served.join().unwrap().unwrap();
+                copied.unwrap();
+                [first.unwrap(), second.unwrap()]
             });
+            assert_eq!(answers, [(100, 100), (200, 0)]);
+            assert_eq!(back.to_vec(), near.bytes);
         }
     }
 
