@@ -10,6 +10,7 @@ mod moving;
 mod run;
 
 use core::net::SocketAddr;
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use tcp::{
@@ -25,6 +26,9 @@ use crate::network::{Happening, Network, frame};
 use crate::rng::Rng;
 use crate::socket::{Plan, Socket};
 use crate::trace::Trace;
+
+/// For how long the application of a socket whose SYN waits for data has none to give, at most.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// A host of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -226,11 +230,23 @@ impl World {
             .stack
             .connect(self.now, local, remote, options)?;
         let id = self.add_socket(host, conn, local, remote, plan);
-        if options.fast_open > 0 {
+        if self.holds_syn(id) {
+            // What is there to be sent comes a while later, as of a program that connects before it writes.
+            let pause = self.rng.span(LONGEST_PAUSE);
+            let wake = Happening::Wake(id);
+            self.network.schedule(self.now + pause, host, wake);
+        } else if options.fast_open > 0 {
             // What is handed over at once may leave with the SYN.
             self.submit(id);
         }
         Ok(id)
+    }
+
+    /// Whether a socket's SYN waits for data (`ConnOptions::hold_syn`).
+    pub fn holds_syn(&mut self, id: SocketId) -> bool {
+        let socket = &self.sockets[id.0];
+        let (host, conn) = (socket.host, socket.conn);
+        self.hosts[host.0].stack.syn_room(self.now, conn) > 0
     }
 
     fn add_socket(

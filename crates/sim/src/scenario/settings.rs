@@ -49,13 +49,15 @@ impl Scenario {
         // With little room and no cookies a flood does what it is meant to do.
         let floods = pair.server.syn_cookies || pair.max_half_open == ROOMY;
         let count = rng.pick(&[1, 1, 2, 5]);
+        let connections = (0..count).map(|_| connection(&mut rng)).collect();
+        let unrest = rng.pick(&[None, None, Some(3), Some(100)]);
+        // Of those with Fast Open that have a cookie.
+        pair.options.hold_syn = rng.happens(Chance::percent(50));
         Scenario {
             seed,
             pair,
-            connections: (0..count).map(|_| connection(&mut rng)).collect(),
-            unrest: rng
-                .pick(&[None, None, Some(3), Some(100)])
-                .map(Duration::from_millis),
+            connections,
+            unrest: unrest.map(Duration::from_millis),
             aborts,
             floods,
             traced: false,

@@ -33,6 +33,17 @@ impl World {
         }
     }
 
+    /// If a socket's SYN still waits for data, it has that now; or there is none, and it waits no longer.
+    pub(super) fn let_syn_go(&mut self, id: SocketId) {
+        if self.sockets[id.0].released || !self.holds_syn(id) {
+            return;
+        }
+        self.submit(id);
+        if self.holds_syn(id) {
+            self.must(id, Request::Open);
+        }
+    }
+
     /// Closes what is to be closed.
     fn go_on(&mut self, id: SocketId) {
         let socket = &self.sockets[id.0];

@@ -103,7 +103,11 @@ impl World {
                 Happening::Wake(id) => {
                     let socket = &mut self.sockets[id.0];
                     (socket.wake_scheduled, socket.may_read) = (false, true);
-                    self.pump(id);
+                    if socket.update.connected {
+                        self.pump(id);
+                    } else {
+                        self.let_syn_go(id);
+                    }
                 }
                 Happening::Room => {}
             }

@@ -3,7 +3,7 @@
 use sim::{Chance, LinkConfig, Pair, PairConfig, Plan};
 use tcp::{Config, Failure, State};
 
-use crate::{SOON, ms, sent, sent_without_windows};
+use crate::{SOON, ms, run_until_empty, sent, sent_without_windows};
 
 #[test]
 fn three_segments_open_a_connection() {
@@ -211,4 +211,46 @@ fn a_handshake_survives_a_bad_link() {
         pair.run_until(SOON * 100, |world| world.socket(client).released);
         pair.check_delivered(client);
     }
+}
+
+/// Counters of the client after two connections, the second of which may hold its SYN for its data.
+fn second_of_two(hold_syn: bool, bytes: u64) -> tcp::Counters {
+    let fast = |server: bool| tcp::Config {
+        fast_open_client: !server,
+        fast_open_server: server,
+        ..tcp::Config::default()
+    };
+    let mut pair = Pair::with(
+        7,
+        PairConfig {
+            client: fast(false),
+            server: fast(true),
+            options: tcp::ConnOptions {
+                fast_open: 3,
+                hold_syn,
+                ..tcp::ConnOptions::default()
+            },
+            serve: Some(Plan::transfer(500)),
+            ..PairConfig::default()
+        },
+    );
+    for has_cookie in [false, true] {
+        let client = pair.connect(Plan::transfer(bytes));
+        let begin = pair.now();
+        let held = pair.holds_syn(client);
+        assert_eq!(held, hold_syn && has_cookie);
+        run_until_empty(&mut pair);
+        pair.check_delivered(client);
+        assert!(pair.now() > begin);
+    }
+    pair.host(pair.client).stack.counters().clone()
+}
+
+//~ RFC 7413 §4.2.1
+#[test]
+fn a_syn_that_waits_for_its_data_brings_it() {
+    assert_eq!(second_of_two(true, 300).fast_opens_out, 1);
+    assert_eq!(second_of_two(false, 300).fast_opens_out, 1);
+    // No data comes: it leaves all the same.
+    assert_eq!(second_of_two(true, 0).fast_opens_out, 0);
 }
