@@ -8,6 +8,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use queue_pair::MOST_PIECES;
+
 use crate::send_pool::{Block, Class, Run, SendPool};
 
 /// The rest of a block, in bytes, that is used even if what follows does not fit into it.
@@ -55,6 +57,22 @@ impl SendQueue {
     /// Bytes that are written and not acknowledged.
     pub(crate) fn in_flight(&self) -> u64 {
         self.written - self.acked
+    }
+
+    /// How many more bytes may be sent, of `buffer` bytes of send buffer: none while there are as many pieces
+    /// under way as the engine takes, however short they are.
+    pub(crate) fn space(&self, buffer: u64) -> u64 {
+        if self.blocks.len() >= MOST_PIECES {
+            return 0;
+        }
+        buffer.saturating_sub(self.in_flight())
+    }
+
+    /// Whether a third of `buffer` bytes of send buffer is free, and of the pieces.
+    pub(crate) fn is_writable(&self, buffer: u64) -> bool {
+        let in_flight = self.in_flight();
+        let pieces = self.blocks.len();
+        in_flight + in_flight / 2 <= buffer && pieces + pieces / 2 <= MOST_PIECES
     }
 
     /// Memory for up to `want` bytes that follow: the rest of the last block, or a new one.

@@ -196,6 +196,36 @@ fn the_send_buffer_bounds_what_is_sent_from_registered_memory() {
 }
 
 #[test]
+fn the_pieces_under_way_are_bounded_however_short_they_are() {
+    let scene = Scene::new();
+    let memory = scene.session.register(100).unwrap();
+    let (mut pieces, mut before) = (0, None);
+    // The ring has room again once the engine has looked.
+    while before != Some(pieces) {
+        before = Some(pieces);
+        while let Ok(sent) = scene.socket.send_registered(&memory, 0, 1, false) {
+            pieces += sent;
+        }
+        assert_eq!(scene.sent().len(), pieces);
+        scene.session.pump();
+    }
+    let full = scene.socket.send_registered(&memory, 0, 1, false);
+    assert_eq!(full, Err(Errno::AGAIN));
+    assert_eq!(pieces, queue_pair::MOST_PIECES);
+    assert_eq!(scene.socket.send(b"x", false), Err(Errno::AGAIN));
+    assert_eq!(scene.socket.room(1).err(), Some(Errno::AGAIN));
+    let is_writable = || scene.socket.readiness().intersects(Readiness::OUT);
+    assert!(!is_writable());
+    // As with bytes, writers are told once a third is free.
+    let third = pieces as u64 / 3;
+    scene.acknowledge(third);
+    assert!(!is_writable());
+    assert_eq!(scene.socket.send(b"x", false), Ok(1));
+    scene.acknowledge(third + 2);
+    assert!(is_writable());
+}
+
+#[test]
 fn registered_memory_that_is_dropped_is_free_with_the_last_acknowledgement() {
     let sizes = Sizes {
         send_len: 16 * u64::from(SLAB),

@@ -29,6 +29,11 @@ use core::sync::atomic::Ordering;
 /// The bytes in which the engine hands out receive memory. A constant of the protocol.
 pub const RECEIVE_CHUNK: u32 = 4096;
 
+/// Pieces of the send area that one host may have under way on one connection, none right behind another.
+/// An engine keeps an entry for each, and ends a connection whose queue is full; it has room for twice as
+/// many, so that two processes may send on a connection, one after the other.
+pub const MOST_PIECES: usize = 8192;
+
 /// The first word of every region: "outboard" in ASCII, first letter lowest.
 const MAGIC: u64 = u64::from_le_bytes(*b"outboard");
 

@@ -92,7 +92,7 @@ pub use crowd::Crowd;
 #[cfg(not(loom))]
 pub use kernel_socket::{send_out, unacknowledged};
 #[cfg(not(loom))]
-pub use layout::{Layout, LayoutError, RECEIVE_CHUNK, Sizes};
+pub use layout::{Layout, LayoutError, MOST_PIECES, RECEIVE_CHUNK, Sizes};
 #[cfg(not(loom))]
 pub use odds::{Odds, Regularity};
 #[cfg(not(loom))]

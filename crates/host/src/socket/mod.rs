@@ -220,8 +220,7 @@ impl State {
         }
         // Writable means that a third of the buffer is free, so that a program is not woken for
         // every byte that is acknowledged. After an end a write fails at once: that is not waiting.
-        let in_flight = self.send.in_flight();
-        let room = in_flight + in_flight / 2 <= self.options.send_buffer() && !self.starved;
+        let room = self.send.is_writable(self.options.send_buffer()) && !self.starved;
         if over || self.write_shut || room {
             ready |= Readiness::OUT | Readiness::WRNORM;
         }

@@ -181,10 +181,7 @@ impl SocketCore {
             Syn::Asked | Syn::Ordinary => total,
         };
         while sent < total && stop.is_none() {
-            let space = state
-                .options
-                .send_buffer()
-                .saturating_sub(state.send.in_flight());
+            let space = state.send.space(state.options.send_buffer());
             if space == 0 {
                 stop = Some(Errno::AGAIN);
                 break;

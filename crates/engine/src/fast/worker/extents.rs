@@ -51,3 +51,12 @@ impl<D: Device, N: Network> Worker<D, N> {
 fn most(session: &Session) -> u64 {
     session.region.send.len() / BYTES_A_PIECE
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn two_hosts_may_send_as_many_pieces_as_they_are_told() {
+        let room = tcp::Config::default().max_send_extents as usize;
+        assert!(2 * queue_pair::MOST_PIECES <= room);
+    }
+}
