@@ -210,3 +210,31 @@ fn every_byte_arrives_through_loss_reordering_and_timeouts() {
         pair.check_delivered(client);
     }
 }
+
+/// How many segments were sent again in 20 s on a path of so many milliseconds that loses one in a hundred,
+/// and how many of them the peer has reported as needless.
+fn lossy(algorithm: Algorithm, round_trip: u64, seed: u64) -> (u64, u64) {
+    let mut config = path(algorithm, 50_000_000 / 8_000 * round_trip as usize);
+    config.link.delay = Duration::from_micros(round_trip * 500);
+    let mut pair = Pair::with(seed, config);
+    pair.establish(bulk(), Plan::LISTEN);
+    let (from, to) = (pair.client, pair.server);
+    pair.link_mut(from, to).loss = Chance::per_million(10_000);
+    pair.run_for(Duration::from_secs(20));
+    let counters = pair.host(from).stack.counters();
+    (
+        counters.retransmitted_segments,
+        counters.duplicates_reported,
+    )
+}
+
+#[test]
+fn what_is_lost_is_sent_again_but_what_is_not_is_not() {
+    for algorithm in [Algorithm::Bbr, Algorithm::Cubic] {
+        for (round_trip, seed) in [(20, 1), (100, 2)] {
+            let (again, needless) = lossy(algorithm, round_trip, seed);
+            let at = format!("{algorithm:?}, {round_trip} ms: {needless} of {again}");
+            assert!(needless * 20 <= again, "{at}");
+        }
+    }
+}

@@ -81,18 +81,21 @@ impl Hole {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) at: Instant,
-    /// It was sent again. What is sent again in the moment in which an original is acknowledged
-    /// follows that, even if the clock has not moved.
+    /// It was sent again.
     pub(super) retransmitted: bool,
     pub(super) end: SeqNumber,
 }
 
 impl Sent {
-    /// RACK_sent_after of RFC 8985 §6.2, the other way round.
+    /// RACK_sent_after of RFC 8985 §6.2, the other way round. Of what was sent again and what was new at
+    /// the same moment neither is before the other. As a rule the new data follows what is sent again, so
+    /// the arrival of that says nothing of it; and where the clock has not moved since an original was
+    /// acknowledged, what is sent again then follows the original.
     #[inline]
     pub(super) fn is_before(&self, other: &Sent) -> bool {
-        (self.at, self.retransmitted) < (other.at, other.retransmitted)
-            || ((self.at, self.retransmitted) == (other.at, other.retransmitted)
+        self.at < other.at
+            || (self.at == other.at
+                && self.retransmitted == other.retransmitted
                 && self.end.before(other.end))
     }
 }
@@ -228,14 +231,16 @@ impl Outstanding {
     }
 
     /// Everything up to `end` has been sent for the first time. Two sendings that are no further
-    /// apart than `grain` count as one, at the time of the first (RFC 8985 §6.1).
+    /// apart than `grain` count as one, at the time of the first (RFC 8985 §6.1), unless something was
+    /// sent again between them: the second would seem to have left before that.
     //= RFC 8985 §6.1
     #[inline]
     pub(super) fn push(&mut self, end: SeqNumber, now: Instant, grain: Nanos) {
         self.max = end;
         let full = self.sendings.len() >= MAX_SENDINGS;
+        let again = self.retransmissions.back().map(|again| again.at);
         if let Some(last) = self.sendings.back_mut() {
-            if now.since(last.at) <= grain {
+            if now.since(last.at) <= grain && again <= Some(last.at) {
                 last.end = end;
                 return;
             }

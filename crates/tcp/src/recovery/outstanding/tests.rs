@@ -114,12 +114,14 @@ fn holes_tell_what_counting_bytes_tells() {
                     assert_eq!(news, 0);
                 }
                 8 => {
-                    // Everything that was sent until `latest` and longer than `patience` ago.
+                    // Everything that was sent until `latest` and longer than `patience` ago. In the
+                    // moment itself it tells of its own kind alone.
                     let at = Instant::from_millis(now.as_millis() - below(6) as u64);
                     let patience = Nanos::from_millis(below(8) as u32);
+                    let retransmitted = below(2) == 1;
                     let latest = Sent {
                         at,
-                        retransmitted: true,
+                        retransmitted,
                         end: o.max + 1,
                     };
                     let found = o.detect(latest, patience, now);
@@ -127,7 +129,8 @@ fn holes_tell_what_counting_bytes_tells() {
                     let mut late = false;
                     for (byte, sent) in &mut m.bytes {
                         let out = matches!(byte, Byte::Flying | Byte::Retransmitted);
-                        if !out || *sent > at {
+                        let other_kind = (*byte == Byte::Retransmitted) != retransmitted;
+                        if !out || *sent > at || (*sent == at && other_kind) {
                             continue;
                         }
                         if *sent + patience > now {
@@ -163,7 +166,7 @@ fn holes_tell_what_counting_bytes_tells() {
             check(&mut o, &m);
         }
         let latest = Sent {
-            at: now,
+            at: now + Duration::from_millis(1),
             retransmitted: true,
             end: o.max + 1,
         };
@@ -263,4 +266,37 @@ fn what_left_together_has_one_time() {
     }
     let times: Vec<_> = o.sendings.iter().map(|s| s.at.as_micros()).collect();
     assert_eq!(times, [0, 120]);
+}
+
+//~ RFC 8985 §6.2
+#[test]
+fn the_arrival_of_what_was_sent_again_says_nothing_of_new_data_that_followed_it() {
+    let micros = |n: u64| Instant::from_nanos(n * 1_000);
+    let grain = Nanos::from_millis(1);
+    let mut o = Outstanding::default();
+    o.restart(SeqNumber(0));
+    o.push(SeqNumber(2_000), micros(1_000), grain);
+    let second = SackBlock {
+        left: SeqNumber(1_000),
+        right: SeqNumber(2_000),
+    };
+    o.report(second, |_| {});
+    let latest = |at: u64, retransmitted: bool, end: u32| Sent {
+        at: micros(at),
+        retransmitted,
+        end: SeqNumber(end),
+    };
+    o.detect(latest(1_000, false, 2_000), Nanos::ZERO, micros(99_900));
+    assert_eq!(o.next_lost(), Some((SeqNumber(0), 1_000)));
+    // Something new leaves a little before it is sent again, and more in that moment and a little later.
+    o.push(SeqNumber(2_500), micros(99_900), grain);
+    o.retransmit(SeqNumber(0), SeqNumber(1_000), micros(100_000));
+    o.push(SeqNumber(3_000), micros(100_000), grain);
+    o.push(SeqNumber(4_000), micros(100_100), grain);
+    o.acknowledge(SeqNumber(2_000), |_| {});
+    let patience = Nanos::from_millis(100);
+    o.detect(latest(100_000, true, 1_000), patience, micros(200_000));
+    // What had left before has been overtaken.
+    assert_eq!(o.next_lost(), Some((SeqNumber(2_000), 500)));
+    assert_eq!(o.lost(), 500);
 }
