@@ -238,3 +238,17 @@ fn what_is_lost_is_sent_again_but_what_is_not_is_not() {
         }
     }
 }
+
+#[test]
+fn a_long_path_that_loses_one_in_a_hundred_is_filled_soon() {
+    for seed in 1..=8 {
+        let mut config = path(Algorithm::Bbr, 1_250_000);
+        config.link.delay = ms(100);
+        config.link.loss = Chance::per_million(10_000);
+        let mut pair = Pair::with(seed, config);
+        let (_, server) = pair.establish(bulk(), Plan::LISTEN);
+        pair.run_for(Duration::from_secs(5));
+        let got = rate(&mut pair, server, 5);
+        assert!(got > 40.0, "seed {seed}: {got} Mbit/s");
+    }
+}

@@ -89,7 +89,7 @@ impl Bbr {
         if self.state != State::Startup {
             return;
         }
-        if self.model.is_startup_lossy(ack, &self.sampler) {
+        if self.model.is_startup_lossy(ack, &self.sampler, self.mss()) {
             self.model.full_bw_reached = true;
             let bdp = self.model.bdp(self.model.max_bw()).unwrap_or(0);
             self.model.inflight_longterm = bdp.max(self.model.most_delivered());

@@ -2,7 +2,7 @@
 //! (draft-ietf-ccwg-bbr, "Updating Network Path Model Parameters").
 
 use super::rate::{Sample, Sampler};
-use super::{Delivery, LOSS_THRESHOLD, is_too_much};
+use super::{Delivery, is_too_much};
 use crate::Instant;
 use crate::time::Nanos;
 
@@ -284,11 +284,11 @@ impl Model {
 
     /// BBRCheckStartupHighLoss: a round of repair in which more than two in a hundred were lost, in six
     /// places at least; or it was marked.
-    pub(super) fn is_startup_lossy(&self, ack: &Delivery, sampler: &Sampler) -> bool {
+    pub(super) fn is_startup_lossy(&self, ack: &Delivery, sampler: &Sampler, mss: u32) -> bool {
         let lost = sampler.lost - self.round_lost;
         let delivered = sampler.delivered - self.round_delivered;
         let lossy =
-            ack.recovering && self.loss_events >= 6 && lost * LOSS_THRESHOLD > lost + delivered;
+            ack.recovering && self.loss_events >= 6 && is_too_much(lost, lost + delivered, mss);
         ack.marked || (self.round_start && lossy)
     }
 
