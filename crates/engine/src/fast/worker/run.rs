@@ -81,8 +81,13 @@ impl<D: Device, N: Network> Worker<D, N> {
             ended: false,
         };
         let mut now = now;
+        let mut tended = false;
         loop {
-            let worked = self.turn(now);
+            // What is rare may have taken long, a move to a busy core above all. What arrived meanwhile
+            // must not seem to have come earlier than it did: a round trip would look too short.
+            let turn_at = if tended { state.clock.now() } else { now };
+            tended = false;
+            let worked = self.turn(turn_at);
             let after = state.clock.now();
             let spent = after.saturating_duration_since(now).as_nanos() as u64;
             if worked {
@@ -107,6 +112,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 looked = self.look(&mut state, now, true);
                 self.look_took(&state.clock, now);
                 self.follow(now);
+                tended = true;
                 self.still_there()?;
                 if self.finished(&mut state, now) {
                     return Ok(());
@@ -145,6 +151,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.look(&mut state, now, woken.by_bell);
             self.look_took(&state.clock, now);
             self.follow(now);
+            tended = true;
             self.still_there()?;
             if self.finished(&mut state, now) {
                 return Ok(());
