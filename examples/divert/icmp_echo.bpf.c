@@ -3,7 +3,7 @@
  * Answers ICMP echo (ping) over IPv4 in place, before the kernel sees it:
  *
  *   clang --target=bpf -mcpu=v3 -O2 -g -c icmp_echo.bpf.c -o icmp_echo.o
- *   outboard divert load icmp_echo.o
+ *   outboard divert load -i eth1 icmp_echo.o
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
