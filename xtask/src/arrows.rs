@@ -11,12 +11,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("outboard-queueing", &[]),
     ("outboard-enterable", &[]),
     ("outboard-queue-pair", &[]),
-    ("outboard-tcp", &["outboard-wire"]),
+    ("outboard-tables", &[]),
+    ("outboard-tcp", &["outboard-tables", "outboard-wire"]),
     ("outboard-sim", &["outboard-tcp", "outboard-wire"]),
     ("outboard-netdev", &["outboard-wire"]),
     (
         "outboard-engine",
         &[
+            "outboard-tables",
             "outboard-tcp",
             "outboard-wire",
             "outboard-queue-pair",

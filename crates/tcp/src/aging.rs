@@ -91,7 +91,7 @@ impl<T> Aging<T> {
 
     /// What is in a slot, with its list, and how much of its time is left.
     pub(crate) fn at(&self, index: u32, now: Instant) -> Option<(&T, u8, Nanos)> {
-        let node = self.nodes.at(index)?;
+        let (_, node) = self.nodes.at(index)?;
         Some((&node.value, node.list, node.deadline.since(now)))
     }
 

@@ -1,66 +1,22 @@
-//! From a flow to whatever has been filed under it: an open hash table with a keyed hash.
+//! From a flow to whatever has been filed under it: a hash table with a keyed hash, which grows and shrinks
+//! by [pieces](tables::Index), and counts the flows on each local port.
 //!
-//! Linear probing, in an array of eight-byte slots beside the keys: a lookup that fails (a SYN)
-//! stays in a cache line or two of slots, one that succeeds touches one key. Removing moves later
-//! entries of the run back instead of leaving tombstones, so the table is as fast after a million
-//! connections as before the first. Whoever sends packets cannot choose flows that collide, the
-//! key being secret.
+//! Whoever sends packets cannot choose flows that collide, the key being secret.
 
+use tables::{Hash, Index};
 use wire::flow::{FlowHasher, FlowKey};
 
 use crate::port_counts::PortCounts;
 
-/// The least number of slots; a power of two.
-const MIN_SLOTS: usize = 16;
+/// As much of a flow's hash as the table uses.
+pub type FlowHash = Hash;
 
-/// As much of a flow's hash as the table uses: who has looked a flow up can file something under it
-/// without hashing again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlowHash(u32);
-
-impl FlowHash {
-    /// Set in every hash, and never in what marks a free slot.
-    const TAKEN: u32 = 1 << 31;
-    /// No flow's.
-    pub const NONE: FlowHash = FlowHash(0);
-}
-
-/// One place in the table.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    /// The key's hash: its low bits say where it belongs, the others save looking at most of the other
-    /// keys, and all of them hashing anew what the table moves.
-    hash: FlowHash,
-    value: u32,
-}
-
-impl Slot {
-    const FREE: Slot = Slot {
-        hash: FlowHash::NONE,
-        value: 0,
-    };
-
-    #[inline]
-    fn is_free(self) -> bool {
-        self.hash == FlowHash::NONE
-    }
-}
-
-/// Values of 32 bits, by flow.
-///
-/// It grows and shrinks with its content, which its owner bounds; by doubling and halving, each of
-/// which moves every entry once.
+/// Values of 32 bits, by flow. How many there are its owner bounds.
 #[derive(Clone, Debug)]
 pub struct FlowTable {
     hasher: FlowHasher,
-    /// A power of two of them, at most three quarters taken.
-    slots: Vec<Slot>,
-    /// The key of each slot that is taken; anything where it is free.
-    keys: Vec<FlowKey>,
-    len: usize,
+    index: Index<FlowKey>,
     ports: PortCounts,
-    /// It never shrinks below this many slots.
-    min_slots: usize,
 }
 
 impl FlowTable {
@@ -70,24 +26,18 @@ impl FlowTable {
         FlowTable::with_capacity(key, 0)
     }
 
-    /// An empty table that holds `capacity` flows before it grows, and never shrinks below that.
+    /// An empty table that holds about `capacity` flows before it grows, and never shrinks below that.
     pub fn with_capacity(key: [u8; 16], capacity: usize) -> FlowTable {
-        let min_slots = (capacity + capacity / 3 + 1)
-            .next_power_of_two()
-            .max(MIN_SLOTS);
         FlowTable {
             hasher: FlowHasher::new(key),
-            slots: vec![Slot::FREE; min_slots],
-            keys: vec![vacant_key(); min_slots],
-            len: 0,
+            index: Index::with_capacity(capacity, vacant_key()),
             ports: PortCounts::default(),
-            min_slots,
         }
     }
 
     /// How many flows are in the table.
     pub fn len(&self) -> usize {
-        self.len
+        self.index.len()
     }
 
     /// How many of them are on a local port.
@@ -98,13 +48,18 @@ impl FlowTable {
     /// Whether there are none.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.index.is_empty()
+    }
+
+    /// Flows that were moved to make room, or to give it back, since the table began.
+    pub fn moved(&self) -> u64 {
+        self.index.moved()
     }
 
     /// The hash of `flow` in this table.
     #[inline]
     pub fn hash(&self, flow: &FlowKey) -> FlowHash {
-        FlowHash(self.hasher.hash(flow) as u32 | FlowHash::TAKEN)
+        Hash::new(self.hasher.hash(flow))
     }
 
     /// What is filed under `flow`.
@@ -115,10 +70,7 @@ impl FlowTable {
     /// The same for a flow whose hash is known.
     #[inline]
     pub fn get_hashed(&self, flow: &FlowKey, hash: FlowHash) -> Option<u32> {
-        match self.find(flow, hash) {
-            Found::At(at) => Some(self.slots[at].value),
-            Found::FreeAt(_) => None,
-        }
+        self.index.get(flow, hash)
     }
 
     /// Files `value` under `flow`; returns what was filed there before.
@@ -129,96 +81,22 @@ impl FlowTable {
     /// The same for a flow whose hash is known.
     pub fn insert_hashed(&mut self, flow: FlowKey, hash: FlowHash, value: u32) -> Option<u32> {
         debug_assert_eq!(hash, self.hash(&flow));
-        if (self.len + 1) * 4 > self.slots.len() * 3 {
-            self.resize(self.slots.len() * 2);
+        let before = self.index.insert(flow, hash, value);
+        if before.is_none() {
+            self.ports.add(flow.local_port);
         }
-        match self.find(&flow, hash) {
-            Found::At(at) => Some(core::mem::replace(&mut self.slots[at].value, value)),
-            Found::FreeAt(at) => {
-                self.slots[at] = Slot { hash, value };
-                self.keys[at] = flow;
-                self.len += 1;
-                self.ports.add(flow.local_port);
-                None
-            }
-        }
+        before
     }
 
     /// Takes out what is filed under `flow`, and returns it.
     pub fn remove(&mut self, flow: &FlowKey) -> Option<u32> {
-        let Found::At(at) = self.find(flow, self.hash(flow)) else {
-            return None;
-        };
-        let value = self.slots[at].value;
-        self.close_gap(at);
-        self.len -= 1;
+        let value = self.index.remove(flow, self.hash(flow))?;
         self.ports.subtract(flow.local_port);
-        if self.slots.len() > self.min_slots && self.len * 8 < self.slots.len() {
-            self.resize(self.slots.len() / 2);
-        }
         Some(value)
     }
-
-    /// Where `flow` is, or would go. There is always a free slot, so the search ends.
-    #[inline]
-    fn find(&self, flow: &FlowKey, hash: FlowHash) -> Found {
-        let mask = self.slots.len() - 1;
-        let mut at = hash.0 as usize & mask;
-        loop {
-            let slot = self.slots[at];
-            if slot.is_free() {
-                return Found::FreeAt(at);
-            }
-            if slot.hash == hash && self.keys[at] == *flow {
-                return Found::At(at);
-            }
-            at = (at + 1) & mask;
-        }
-    }
-
-    /// Frees the slot `gap`, and moves into it the next entry of the run that may stand there; and
-    /// so on with the gap that this one leaves.
-    fn close_gap(&mut self, mut gap: usize) {
-        let mask = self.slots.len() - 1;
-        let mut at = gap;
-        loop {
-            at = (at + 1) & mask;
-            if self.slots[at].is_free() {
-                break;
-            }
-            let home = self.slots[at].hash.0 as usize & mask;
-            // An entry may go no further back than to its home.
-            let (from_home, from_gap) = (at.wrapping_sub(home) & mask, at.wrapping_sub(gap) & mask);
-            if from_home >= from_gap {
-                self.slots[gap] = self.slots[at];
-                self.keys[gap] = self.keys[at];
-                gap = at;
-            }
-        }
-        self.slots[gap] = Slot::FREE;
-    }
-
-    fn resize(&mut self, slots: usize) {
-        let old_slots = core::mem::replace(&mut self.slots, vec![Slot::FREE; slots]);
-        let old_keys = core::mem::replace(&mut self.keys, vec![vacant_key(); slots]);
-        for (slot, flow) in old_slots.into_iter().zip(old_keys) {
-            if !slot.is_free()
-                && let Found::FreeAt(at) = self.find(&flow, slot.hash)
-            {
-                self.slots[at] = slot;
-                self.keys[at] = flow;
-            }
-        }
-    }
 }
 
-/// The outcome of a search: an index into the slots.
-enum Found {
-    At(usize),
-    FreeAt(usize),
-}
-
-/// What stands in `keys` where a slot is free.
+/// Any key: what stands where there is none.
 fn vacant_key() -> FlowKey {
     let unspecified = core::net::IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
     FlowKey {
@@ -266,38 +144,18 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_and_shrinks_but_not_below_its_capacity() {
-        let mut table = FlowTable::with_capacity([3; 16], 1_000);
-        let slots = table.slots.len();
-        for n in 0..1_000 {
+    fn flows_are_counted_by_port() {
+        let mut table = FlowTable::new([3; 16]);
+        for n in 0..100 {
+            table.insert(flow(n), n);
             table.insert(flow(n), n);
         }
-        assert_eq!(table.slots.len(), slots);
-        for n in 1_000..100_000 {
-            table.insert(flow(n), n);
+        assert_eq!((table.on_port(80), table.on_port(81)), (100, 0));
+        for n in 0..100 {
+            table.remove(&flow(n));
+            table.remove(&flow(n));
         }
-        assert!(table.slots.len() > slots);
-        for n in 0..100_000 {
-            assert_eq!(table.remove(&flow(n)), Some(n));
-        }
-        assert_eq!((table.slots.len(), table.len()), (slots, 0));
-    }
-
-    #[test]
-    fn turnover_leaves_no_traces() {
-        let mut table = FlowTable::with_capacity([3; 16], 100);
-        for n in 0..100_000 {
-            table.insert(flow(n), n);
-            if n >= 100 {
-                assert_eq!(table.remove(&flow(n - 100)), Some(n - 100));
-            }
-        }
-        assert_eq!(table.len(), 100);
-        assert_eq!(
-            table.slots.iter().filter(|slot| !slot.is_free()).count(),
-            100
-        );
-        assert_eq!(table.slots.len(), 256);
+        assert_eq!(table.on_port(80), 0);
     }
 
     proptest! {

@@ -1,27 +1,24 @@
 //! Slots for things of one kind, in chunks that never move.
 //!
-//! A plain vector of connections would copy all of them whenever it grows; here growth costs one
-//! chunk. Slots are reused last in, first out, while they are still in the cache.
+//! Slots are reused last in, first out, while they are still in the cache.
 
-/// Slots a chunk. A power of two, so that finding a slot is a shift and a mask.
-const CHUNK: usize = 64;
+use tables::Chunks;
+
+/// No slot: the end of the list of free ones.
+const NONE: u32 = u32::MAX;
 
 struct Slot<T> {
     /// The generation of the occupant, or of the next one.
     generation: u32,
+    /// Of a free slot: the one that is filled after it.
+    next: u32,
     value: Option<T>,
 }
 
-impl<T> Slot<T> {
-    const EMPTY: Slot<T> = Slot {
-        generation: 0,
-        value: None,
-    };
-}
-
 pub(crate) struct Slab<T> {
-    chunks: Vec<Box<[Slot<T>; CHUNK]>>,
-    free: Vec<u32>,
+    slots: Chunks<Slot<T>>,
+    /// The slot that is filled next.
+    free: u32,
     len: u32,
     /// How often an occupant was looked up to be worked on.
     visits: u64,
@@ -30,8 +27,8 @@ pub(crate) struct Slab<T> {
 impl<T> Slab<T> {
     pub(crate) const fn new() -> Self {
         Self {
-            chunks: Vec::new(),
-            free: Vec::new(),
+            slots: Chunks::new(),
+            free: NONE,
             len: 0,
             visits: 0,
         }
@@ -48,13 +45,14 @@ impl<T> Slab<T> {
     /// Fills a free slot; returns its index and generation.
     #[inline]
     pub(crate) fn insert(&mut self, value: T) -> (u32, u32) {
-        if self.free.is_empty() {
+        if self.free == NONE {
             self.grow();
         }
-        let index = self.free.pop().expect("a slab that grew has free slots");
-        let slot = self.slot_mut(index).expect("free slots exist");
+        let index = self.free;
+        let slot = &mut self.slots[index];
         debug_assert!(slot.value.is_none());
         slot.value = Some(value);
+        self.free = slot.next;
         let generation = slot.generation;
         self.len += 1;
         (index, generation)
@@ -62,14 +60,20 @@ impl<T> Slab<T> {
 
     #[cold]
     fn grow(&mut self) {
-        let first = (self.chunks.len() * CHUNK) as u32;
-        self.chunks.push(Box::new([const { Slot::EMPTY }; CHUNK]));
-        self.free.extend((first..first + CHUNK as u32).rev());
+        let first = self.slots.len();
+        self.slots.grow(|at| Slot {
+            generation: 0,
+            next: at + 1,
+            value: None,
+        });
+        let last = self.slots.len() - 1;
+        self.slots[last].next = self.free;
+        self.free = first;
     }
 
     /// Empties a slot; the names of its occupant are void from now on.
     pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
-        let slot = self.slot_mut(index)?;
+        let slot = self.slots.get_mut(index)?;
         let value = slot.value.take()?;
         slot.generation = slot.generation.wrapping_add(1);
         self.len -= 1;
@@ -80,7 +84,11 @@ impl<T> Slab<T> {
     /// Drops what is in a slot, where it is; the slot is not filled again before
     /// [`reuse`](Self::reuse). Returns whether there was anything.
     pub(crate) fn vacate(&mut self, index: u32) -> bool {
-        let Some(slot) = self.slot_mut(index).filter(|slot| slot.value.is_some()) else {
+        let Some(slot) = self
+            .slots
+            .get_mut(index)
+            .filter(|slot| slot.value.is_some())
+        else {
             return false;
         };
         slot.value = None;
@@ -91,40 +99,30 @@ impl<T> Slab<T> {
 
     /// A vacated slot may be filled again.
     pub(crate) fn reuse(&mut self, index: u32) {
-        self.free.push(index);
-    }
-
-    fn slot(&self, index: u32) -> Option<&Slot<T>> {
-        self.chunks
-            .get(index as usize / CHUNK)
-            .map(|chunk| &chunk[index as usize % CHUNK])
-    }
-
-    fn slot_mut(&mut self, index: u32) -> Option<&mut Slot<T>> {
-        self.chunks
-            .get_mut(index as usize / CHUNK)
-            .map(|chunk| &mut chunk[index as usize % CHUNK])
+        let next = core::mem::replace(&mut self.free, index);
+        self.slots[index].next = next;
     }
 
     /// Slots there are, filled or not.
     pub(crate) fn slots(&self) -> u32 {
-        (self.chunks.len() * CHUNK) as u32
+        self.slots.len()
     }
 
-    /// The occupant of a slot, whoever it is, for those who only look.
-    pub(crate) fn at(&self, index: u32) -> Option<&T> {
-        self.slot(index)?.value.as_ref()
+    /// The occupant of a slot, whoever it is, with its generation, for those who only look.
+    pub(crate) fn at(&self, index: u32) -> Option<(u32, &T)> {
+        let slot = self.slots.get(index)?;
+        Some((slot.generation, slot.value.as_ref()?))
     }
 
     /// The occupant of a slot, whoever it is, with its generation.
     pub(crate) fn at_mut(&mut self, index: u32) -> Option<(u32, &mut T)> {
         self.visits += 1;
-        let slot = self.slot_mut(index)?;
+        let slot = self.slots.get_mut(index)?;
         Some((slot.generation, slot.value.as_mut()?))
     }
 
     pub(crate) fn get(&self, index: u32, generation: u32) -> Option<&T> {
-        let slot = self.slot(index)?;
+        let slot = self.slots.get(index)?;
         (slot.generation == generation)
             .then_some(slot.value.as_ref())
             .flatten()
@@ -132,7 +130,7 @@ impl<T> Slab<T> {
 
     pub(crate) fn get_mut(&mut self, index: u32, generation: u32) -> Option<&mut T> {
         self.visits += 1;
-        let slot = self.slot_mut(index)?;
+        let slot = self.slots.get_mut(index)?;
         (slot.generation == generation)
             .then_some(slot.value.as_mut())
             .flatten()
@@ -140,9 +138,8 @@ impl<T> Slab<T> {
 
     /// Every occupant: index, generation, value.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32, &T)> {
-        self.chunks
+        self.slots
             .iter()
-            .flat_map(|chunk| chunk.iter())
             .enumerate()
             .filter_map(|(i, slot)| Some((i as u32, slot.generation, slot.value.as_ref()?)))
     }

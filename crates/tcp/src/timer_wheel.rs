@@ -8,6 +8,8 @@
 //! and setting or cancelling one costs the same however many there are. A bitmap a level says which
 //! slots hold anything: time jumps from one to the next, over any number of empty ones.
 
+use tables::Chunks;
+
 use crate::time::Instant;
 
 /// log2 of a tick in nanoseconds.
@@ -51,7 +53,7 @@ pub struct TimerWheel {
     /// Up to which tick deadlines have been looked at.
     elapsed: u64,
     /// By key.
-    entries: Vec<Entry>,
+    entries: Chunks<Entry>,
     /// The first entry of each list.
     heads: Box<[u32; LISTS]>,
     /// Of each level, which slots hold anything.
@@ -65,7 +67,7 @@ impl TimerWheel {
     pub fn new(now: Instant) -> TimerWheel {
         TimerWheel {
             elapsed: now.as_nanos() >> TICK_BITS,
-            entries: Vec::new(),
+            entries: Chunks::new(),
             heads: Box::new([NONE; LISTS]),
             occupied: [0; LEVELS],
             len: 0,
@@ -87,12 +89,9 @@ impl TimerWheel {
     /// Sets the deadline of `key`, in place of the one that it had. `key` is below `u32::MAX`; the
     /// wheel takes 24 bytes for each key up to the greatest.
     pub fn schedule(&mut self, key: u32, deadline: Instant) {
-        let index = key as usize;
-        if index >= self.entries.len() {
-            self.entries.resize(index + 1, Entry::UNSCHEDULED);
-        }
+        self.entries.reach(key, |_| Entry::UNSCHEDULED);
         self.cancel(key);
-        self.entries[index].deadline = deadline;
+        self.entries[key].deadline = deadline;
         self.len += 1;
         self.file(key);
     }
@@ -102,7 +101,7 @@ impl TimerWheel {
     pub fn cancel(&mut self, key: u32) {
         if self
             .entries
-            .get(key as usize)
+            .get(key)
             .is_some_and(|entry| entry.list != UNSCHEDULED)
         {
             self.unlink(key);
@@ -112,7 +111,7 @@ impl TimerWheel {
 
     /// The deadline of `key`.
     pub fn scheduled(&self, key: u32) -> Option<Instant> {
-        let entry = self.entries.get(key as usize)?;
+        let entry = self.entries.get(key)?;
         (entry.list != UNSCHEDULED).then_some(entry.deadline)
     }
 
@@ -171,7 +170,7 @@ impl TimerWheel {
         let mut key = core::mem::replace(&mut self.heads[usize::from(list)], NONE);
         self.mark_free(list);
         while key != NONE {
-            let next = self.entries[key as usize].next;
+            let next = self.entries[key].next;
             self.file(key);
             key = next;
         }
@@ -179,19 +178,19 @@ impl TimerWheel {
 
     /// Puts an entry that is in no list into that of its deadline.
     fn file(&mut self, key: u32) {
-        let deadline = self.entries[key as usize].deadline;
+        let deadline = self.entries[key].deadline;
         let list = self.list_of(deadline);
         let head = self.heads[usize::from(list)];
         let last = if head == NONE {
             self.heads[usize::from(list)] = key;
             key
         } else {
-            let last = self.entries[head as usize].previous;
-            self.entries[last as usize].next = key;
-            self.entries[head as usize].previous = key;
+            let last = self.entries[head].previous;
+            self.entries[last].next = key;
+            self.entries[head].previous = key;
             last
         };
-        self.entries[key as usize] = Entry {
+        self.entries[key] = Entry {
             deadline,
             next: NONE,
             previous: last,
@@ -220,21 +219,21 @@ impl TimerWheel {
             previous,
             list,
             ..
-        } = self.entries[key as usize];
+        } = self.entries[key];
         let head = self.heads[usize::from(list)];
         if head == key {
             self.heads[usize::from(list)] = next;
             if next == NONE {
                 self.mark_free(list);
             } else {
-                self.entries[next as usize].previous = previous;
+                self.entries[next].previous = previous;
             }
         } else {
-            self.entries[previous as usize].next = next;
+            self.entries[previous].next = next;
             let after = if next == NONE { head } else { next };
-            self.entries[after as usize].previous = previous;
+            self.entries[after].previous = previous;
         }
-        self.entries[key as usize].list = UNSCHEDULED;
+        self.entries[key].list = UNSCHEDULED;
     }
 
     #[inline]

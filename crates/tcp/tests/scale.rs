@@ -83,3 +83,44 @@ fn a_million_idle_connections_cost_a_packet_nothing() {
     assert_eq!(cost(&mut b), alone);
     assert_eq!(b.stack.flow_count(), 1_000_000);
 }
+
+#[test]
+fn what_finds_flows_grows_and_shrinks_step_by_step() {
+    let _alone = alone();
+    let config = Config {
+        max_time_wait: 1,
+        ..plain()
+    };
+    let mut b = Bench::listening(config, ConnOptions::default());
+    let mut most = 0;
+    let mut moved = |b: &Bench, before: u64| {
+        let moved = b.stack.flows_moved() - before;
+        most = most.max(moved);
+    };
+    const MANY: u32 = 200_000;
+    let who = |b: &mut Bench, i: u32| {
+        b.peer = [198, 51, 100, (i / 50_000) as u8].into();
+        b.offer = b.offer.port((i % 50_000) as u16 + 1);
+    };
+    let mut names = Vec::new();
+    for i in 0..MANY {
+        let before = b.stack.flows_moved();
+        who(&mut b, i);
+        b.handshake();
+        names.push(b.conn);
+        moved(&b, before);
+    }
+    assert_eq!(b.stack.flow_count(), MANY as usize);
+    for i in 0..MANY {
+        let before = b.stack.flows_moved();
+        who(&mut b, i);
+        b.conn = names[i as usize];
+        b.request(Request::Abort);
+        b.discard();
+        b.released.clear();
+        moved(&b, before);
+    }
+    assert_eq!(b.stack.flow_count(), 0);
+    // Two at most for a connection: it is filed when its SYN comes, and when it is complete.
+    assert!(most <= 2 * 1_024, "{most} flows were moved for one");
+}

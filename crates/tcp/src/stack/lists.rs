@@ -1,6 +1,6 @@
 //! What is ready: connections that may have something to send, what is to be told, and timers.
 
-use std::collections::VecDeque;
+use tables::Queue;
 
 use crate::connection::{Common, Connection};
 use crate::info::State;
@@ -17,16 +17,16 @@ pub(super) enum Note {
 
 pub(super) struct Lists {
     /// Slots of connections that may have something to send.
-    pub(super) ready: VecDeque<u32>,
-    pub(super) events: VecDeque<Note>,
+    pub(super) ready: Queue<u32>,
+    pub(super) events: Queue<Note>,
     pub(super) wheel: TimerWheel,
 }
 
 impl Lists {
     pub(super) fn new() -> Self {
         Self {
-            ready: VecDeque::new(),
-            events: VecDeque::new(),
+            ready: Queue::new(),
+            events: Queue::new(),
             wheel: TimerWheel::new(Instant::ZERO),
         }
     }

@@ -1,5 +1,7 @@
 //! What anybody may ask.
 
+use core::net::IpAddr;
+
 use super::Stack;
 use crate::config::Config;
 use crate::counters::Counters;
@@ -43,6 +45,23 @@ impl Stack {
         self.connections
             .iter()
             .map(|(index, generation, _)| ConnId { index, generation })
+    }
+
+    /// Slots of connections: each is at a number below.
+    #[must_use]
+    pub fn connection_slots(&self) -> u32 {
+        self.connections.slots()
+    }
+
+    /// The connection in a slot, and its own address.
+    #[must_use]
+    pub fn connection_at(&self, slot: u32) -> Option<(ConnId, IpAddr)> {
+        let (generation, c) = self.connections.at(slot)?;
+        let id = ConnId {
+            index: slot,
+            generation,
+        };
+        Some((id, c.key.local))
     }
 
     /// How many connections there are, orphans included.
@@ -102,6 +121,13 @@ impl Stack {
     #[must_use]
     pub fn flow_count(&self) -> usize {
         self.flows.len()
+    }
+
+    /// How many flows were moved, to make room in what finds them or to give it back: a measure of work
+    /// that, unlike time, is the same in every run.
+    #[must_use]
+    pub fn flows_moved(&self) -> u64 {
+        self.flows.moved()
     }
 
     /// Whether any connection, half-open or lingering ones included, uses this local port.
