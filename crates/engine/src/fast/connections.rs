@@ -1,7 +1,11 @@
 //! What the engine knows about each connection beyond its TCP: whose it is, where its received
 //! bytes lie, which way its frames go, and what its owner has not been told yet. An array by the
-//! connection's slot in the stack, so that nothing is searched for on the way of a packet.
+//! connection's slot in the stack, so that nothing is searched for on the way of a packet; in chunks, so
+//! that nobody waits while it grows.
 
+use std::collections::BTreeSet;
+
+use tables::Chunks;
 use tcp::{ConnId, Instant};
 
 use crate::fast::family::Family;
@@ -188,7 +192,9 @@ impl Conn {
 /// All connections, by slot.
 #[derive(Debug, Default)]
 pub struct Connections {
-    slots: Vec<Slot>,
+    slots: Chunks<Slot>,
+    /// Those that processes are opening.
+    opening: BTreeSet<ConnId>,
     live: usize,
     now: Instant,
 }
@@ -209,14 +215,14 @@ impl Connections {
     /// The connection `id`, if it is still that one.
     #[inline]
     pub fn get(&self, id: ConnId) -> Option<&Conn> {
-        let slot = self.slots.get(id.index as usize)?;
+        let slot = self.slots.get(id.index)?;
         (slot.live && slot.conn.id == id).then_some(&slot.conn)
     }
 
     /// The connection `id`, if it is still that one.
     #[inline]
     pub fn get_mut(&mut self, id: ConnId) -> Option<&mut Conn> {
-        let slot = self.slots.get_mut(id.index as usize)?;
+        let slot = self.slots.get_mut(id.index)?;
         (slot.live && slot.conn.id == id).then_some(&mut slot.conn)
     }
 
@@ -224,20 +230,19 @@ impl Connections {
     /// True if it is new.
     #[inline]
     pub fn enter(&mut self, id: ConnId) -> (&mut Conn, bool) {
-        let index = id.index as usize;
-        while index >= self.slots.len() {
-            // The stack's slots are dense, so this grows by one at a time.
-            let id = ConnId {
-                index: self.slots.len() as u32,
-                generation: 0,
-            };
-            let empty = Conn::new(id, self.now);
-            self.slots.push(Slot {
-                conn: empty,
-                live: false,
-            });
-        }
-        let slot = &mut self.slots[index];
+        let now = self.now;
+        // The stack's slots are dense, so this grows by a chunk at a time.
+        self.slots.reach(id.index, |index| Slot {
+            conn: Conn::new(
+                ConnId {
+                    index,
+                    generation: 0,
+                },
+                now,
+            ),
+            live: false,
+        });
+        let slot = &mut self.slots[id.index];
         let new = !slot.live || slot.conn.id != id;
         if new {
             debug_assert!(!slot.live, "the stack releases a slot before it reuses it");
@@ -254,24 +259,45 @@ impl Connections {
         (&mut slot.conn, new)
     }
 
+    /// A process opens a connection, which has just been entered.
+    pub fn opens(&mut self, id: ConnId) {
+        if let Some(conn) = self.get_mut(id) {
+            conn.flags.active = true;
+            self.opening.insert(id);
+        }
+    }
+
+    /// A connection that a process was opening is open.
+    pub fn opened(&mut self, id: ConnId) {
+        self.opening.remove(&id);
+    }
+
+    /// Those that processes are opening.
+    pub fn opening(&self) -> impl Iterator<Item = &Conn> {
+        self.opening.iter().filter_map(|id| self.get(*id))
+    }
+
     /// The connection is over; its chunks must have been given back.
     pub fn leave(&mut self, id: ConnId) {
         if self.get(id).is_some() {
-            let slot = &mut self.slots[id.index as usize];
+            let slot = &mut self.slots[id.index];
             slot.live = false;
             slot.conn.family = None;
+            if slot.conn.flags.active && !slot.conn.flags.connected {
+                self.opening.remove(&id);
+            }
             self.live -= 1;
         }
     }
 
     /// How many slots there are, taken or not.
     pub fn slots(&self) -> u32 {
-        self.slots.len() as u32
+        self.slots.len()
     }
 
     /// The connection in a slot.
     pub fn at(&self, slot: u32) -> Option<&Conn> {
-        let slot = self.slots.get(slot as usize)?;
+        let slot = self.slots.get(slot)?;
         slot.live.then_some(&slot.conn)
     }
 
@@ -283,14 +309,6 @@ impl Connections {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.live == 0
-    }
-
-    /// All of them. For what is rare: listings, the end of a session.
-    pub fn iter(&self) -> impl Iterator<Item = &Conn> {
-        self.slots
-            .iter()
-            .filter(|slot| slot.live)
-            .map(|slot| &slot.conn)
     }
 }
 

@@ -5,10 +5,14 @@
 //! A question to the kernel takes microseconds, and one about a neighbour may wait for whoever changes
 //! the network at the time. So a turn has so many: a path whose answer may be old goes on by it until
 //! its turn has come, and one that has none waits.
+//!
+//! There may be as many as connections. So whatever is looked for is found without looking at all of them,
+//! and the tables grow a step at a time.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, Ipv4Addr};
 
+use tables::{Chunks, Hash, Index, Line};
 use wire::ethernet::MacAddr;
 
 use super::Network;
@@ -46,6 +50,10 @@ pub enum NoPath {
 const QUESTIONS: u32 = 16;
 /// What the kernel is told or asked of neighbours in use at a tick.
 const OF_NEIGHBOURS: u32 = 64;
+/// Neighbours in use that are looked at in a tick.
+const LOOKS: u32 = 4096;
+/// Any address: what stands where there is none.
+const VACANT: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// From where to where: what is sent from another address may have another route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,6 +76,19 @@ struct Path {
     users: u32,
 }
 
+impl Path {
+    fn new(ends: Ends, epoch: u32) -> Self {
+        Self {
+            ends,
+            neighbour: None,
+            mtu: None,
+            here: false,
+            epoch,
+            users: 0,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Neighbour {
     address: IpAddr,
@@ -84,20 +105,39 @@ struct Neighbour {
     epoch: u32,
 }
 
+impl Neighbour {
+    fn new(address: IpAddr, knowledge: Knowledge, epoch: u32) -> Self {
+        Self {
+            address,
+            paths: 0,
+            knowledge,
+            asked: false,
+            used: false,
+            progress: false,
+            epoch,
+        }
+    }
+}
+
 /// The paths in use, and the last ones that were.
 #[derive(Debug)]
 pub struct Paths {
-    paths: Vec<Path>,
-    by_ends: HashMap<Ends, u32>,
-    neighbours: Vec<Neighbour>,
-    by_address: HashMap<IpAddr, u32>,
-    limit: usize,
-    /// Where the search for an unused path goes on.
-    hand: usize,
-    /// The same for an unused neighbour.
-    neighbour_hand: usize,
-    /// The same for what is told of neighbours.
-    tick_hand: usize,
+    hasher: RandomState,
+    /// The first `count` of them are paths.
+    paths: Chunks<Path>,
+    count: u32,
+    by_ends: Index<Ends>,
+    /// Paths that nobody uses, in the order in which they became so.
+    unused: Line,
+    /// The first `neighbour_count` of them are neighbours.
+    neighbours: Chunks<Neighbour>,
+    neighbour_count: u32,
+    by_address: Index<IpAddr>,
+    /// Neighbours that no path goes through.
+    idle: Line,
+    /// Neighbours to which frames were sent since a tick looked at them.
+    busy: Line,
+    limit: u32,
     epoch: u32,
     /// Changes with each loss of notifications of neighbours.
     neighbour_epoch: u32,
@@ -110,14 +150,23 @@ impl Paths {
     /// can be in use, and some, never refuses one.
     pub fn with_limit(limit: usize) -> Self {
         Self {
-            paths: Vec::new(),
-            by_ends: HashMap::new(),
-            neighbours: Vec::new(),
-            by_address: HashMap::new(),
-            limit: limit.max(1),
-            hand: 0,
-            neighbour_hand: 0,
-            tick_hand: 0,
+            hasher: RandomState::new(),
+            paths: Chunks::new(),
+            count: 0,
+            by_ends: Index::with_capacity(
+                0,
+                Ends {
+                    source: VACANT,
+                    destination: VACANT,
+                },
+            ),
+            unused: Line::new(),
+            neighbours: Chunks::new(),
+            neighbour_count: 0,
+            by_address: Index::with_capacity(0, VACANT),
+            idle: Line::new(),
+            busy: Line::new(),
+            limit: u32::try_from(limit.max(1)).unwrap_or(u32::MAX / 2),
             epoch: 0,
             neighbour_epoch: 0,
             questions: QUESTIONS,
@@ -136,14 +185,18 @@ impl Paths {
         may
     }
 
+    fn hash(&self, key: impl std::hash::Hash) -> Hash {
+        Hash::new(self.hasher.hash_one(key))
+    }
+
     /// How many destinations are remembered.
     pub fn len(&self) -> usize {
-        self.paths.len()
+        self.count as usize
     }
 
     /// Whether no destination is remembered.
     pub fn is_empty(&self) -> bool {
-        self.paths.is_empty()
+        self.count == 0
     }
 
     /// The path from `source` to `destination`.
@@ -160,7 +213,8 @@ impl Paths {
             source,
             destination,
         };
-        if let Some(&index) = self.by_ends.get(&ends) {
+        let hash = self.hash(ends);
+        if let Some(index) = self.by_ends.get(&ends, hash) {
             return Ok(PathId(index));
         }
         if self.questions == 0 {
@@ -168,40 +222,34 @@ impl Paths {
         }
         let index = self.room().ok_or(NoPath::Full)?;
         self.questions -= 1;
-        let path = Path {
-            ends,
-            neighbour: None,
-            mtu: None,
-            here: false,
-            epoch: self.epoch,
-            users: 0,
-        };
-        if index == self.paths.len() {
-            self.paths.push(path);
-        } else {
-            self.by_ends.remove(&self.paths[index].ends);
-            self.leave_neighbour(index);
-            self.paths[index] = path;
-        }
-        self.by_ends.insert(ends, index as u32);
+        self.paths[index] = Path::new(ends, self.epoch);
+        self.unused.join(index);
+        self.by_ends.insert(ends, hash, index);
         self.route(network, index);
-        Ok(PathId(index as u32))
+        Ok(PathId(index))
     }
 
-    fn room(&mut self) -> Option<usize> {
-        if self.paths.len() < self.limit {
-            return Some(self.paths.len());
+    /// A place for another path: a new one, or that of the path that has been unused for longest.
+    fn room(&mut self) -> Option<u32> {
+        if self.count < self.limit {
+            let index = self.count;
+            let vacant = Ends {
+                source: VACANT,
+                destination: VACANT,
+            };
+            self.paths.reach(index, |_| Path::new(vacant, 0));
+            self.count += 1;
+            return Some(index);
         }
-        for _ in 0..self.paths.len() {
-            self.hand = (self.hand + 1) % self.paths.len();
-            if self.paths[self.hand].users == 0 {
-                return Some(self.hand);
-            }
-        }
-        None
+        let index = self.unused.first()?;
+        let ends = self.paths[index].ends;
+        self.by_ends.remove(&ends, self.hash(ends));
+        self.leave_neighbour(index);
+        self.unused.leave(index);
+        Some(index)
     }
 
-    fn route(&mut self, network: &mut impl Network, index: usize) {
+    fn route(&mut self, network: &mut impl Network, index: u32) {
         let Ends {
             source,
             destination,
@@ -213,70 +261,71 @@ impl Paths {
         {
             let neighbour = self.neighbour_at(network, hop.address);
             self.paths[index].mtu = hop.mtu;
-            self.neighbours[neighbour as usize].paths += 1;
+            self.neighbours[neighbour].paths += 1;
+            self.idle.leave(neighbour);
             self.paths[index].neighbour = Some(neighbour);
         }
         self.paths[index].epoch = self.epoch;
     }
 
-    fn leave_neighbour(&mut self, index: usize) {
-        if let Some(neighbour) = self.paths[index].neighbour.take() {
-            let paths = &mut self.neighbours[neighbour as usize].paths;
+    fn leave_neighbour(&mut self, index: u32) {
+        if let Some(number) = self.paths[index].neighbour.take() {
+            let paths = &mut self.neighbours[number].paths;
             *paths = paths.saturating_sub(1);
+            if *paths == 0 {
+                self.idle.join(number);
+            }
         }
     }
 
     fn neighbour_at(&mut self, network: &mut impl Network, address: IpAddr) -> u32 {
-        if let Some(&index) = self.by_address.get(&address) {
+        let hash = self.hash(address);
+        if let Some(index) = self.by_address.get(&address, hash) {
             return index;
         }
-        let neighbour = Neighbour {
-            address,
-            paths: 0,
-            knowledge: network.neighbour(address),
-            asked: false,
-            used: false,
-            progress: false,
-            epoch: self.neighbour_epoch,
-        };
+        let knowledge = network.neighbour(address);
         // Each path goes through one, so that among more of them than paths one is unused.
-        let index = if self.neighbours.len() <= self.limit {
-            self.neighbours.push(neighbour);
-            self.neighbours.len() as u32 - 1
-        } else {
-            let count = self.neighbours.len();
-            let from = self.neighbour_hand;
-            let unused = (from..from + count)
-                .map(|at| at % count)
-                .find(|at| self.neighbours[*at].paths == 0);
-            let index = unused.unwrap_or(0);
-            self.neighbour_hand = (index + 1) % count;
-            let index = index as u32;
-            let old = &mut self.neighbours[index as usize];
-            self.by_address.remove(&old.address);
-            *old = neighbour;
-            index
+        let index = match self.idle.first() {
+            Some(idle) if self.neighbour_count > self.limit => {
+                let old = self.neighbours[idle].address;
+                self.by_address.remove(&old, self.hash(old));
+                self.idle.leave(idle);
+                self.busy.leave(idle);
+                idle
+            }
+            _ => {
+                let new = self.neighbour_count;
+                let vacant = |_| Neighbour::new(VACANT, Knowledge::Unresolved, 0);
+                self.neighbours.reach(new, vacant);
+                self.neighbour_count += 1;
+                new
+            }
         };
-        self.by_address.insert(address, index);
+        self.neighbours[index] = Neighbour::new(address, knowledge, self.neighbour_epoch);
+        self.by_address.insert(address, hash, index);
         index
     }
 
     /// A connection uses this path from now on: it stays.
     pub fn acquire(&mut self, path: PathId) {
-        self.paths[path.0 as usize].users += 1;
+        self.paths[path.0].users += 1;
+        self.unused.leave(path.0);
     }
 
     /// A connection no longer uses this path.
     pub fn release(&mut self, path: PathId) {
-        let users = &mut self.paths[path.0 as usize].users;
+        let users = &mut self.paths[path.0].users;
         debug_assert!(*users > 0, "released more often than acquired");
         *users = users.saturating_sub(1);
+        if *users == 0 {
+            self.unused.join(path.0);
+        }
     }
 
     /// Where frames along `path` go. Asks the kernel to resolve the next hop where that is needed.
     #[inline]
     pub fn reach(&mut self, network: &mut impl Network, path: PathId) -> Reach {
-        let index = path.0 as usize;
+        let index = path.0;
         if self.paths[index].epoch != self.epoch {
             if self.may_ask() {
                 self.route(network, index);
@@ -291,14 +340,17 @@ impl Paths {
                 Reach::Unreachable
             };
         };
-        if self.neighbours[number as usize].epoch != self.neighbour_epoch && self.may_ask() {
-            let neighbour = &mut self.neighbours[number as usize];
+        if self.neighbours[number].epoch != self.neighbour_epoch && self.may_ask() {
+            let neighbour = &mut self.neighbours[number];
             neighbour.knowledge = network.neighbour(neighbour.address);
             neighbour.asked = false;
             neighbour.epoch = self.neighbour_epoch;
         }
-        let neighbour = &mut self.neighbours[number as usize];
-        neighbour.used = true;
+        let neighbour = &mut self.neighbours[number];
+        if !neighbour.used {
+            neighbour.used = true;
+            self.busy.join(number);
+        }
         match neighbour.knowledge {
             Knowledge::Resolved { mac, .. } => Reach::At(mac),
             Knowledge::Unresolved => {
@@ -314,24 +366,24 @@ impl Paths {
 
     /// Bytes of the largest packet on a path, as it was last looked up, if its route states it.
     pub fn mtu(&self, path: PathId) -> Option<u16> {
-        self.paths[path.0 as usize].mtu
+        self.paths[path.0].mtu
     }
 
     /// Whether a path, as it was last [looked up](Self::reach), leads to this machine.
     pub fn is_here(&self, path: PathId) -> bool {
-        self.paths[path.0 as usize].here
+        self.paths[path.0].here
     }
 
     /// Whether a path's next hop is the neighbour of this number.
     pub fn goes_through(&self, path: PathId, neighbour: u32) -> bool {
-        self.paths[path.0 as usize].neighbour == Some(neighbour)
+        self.paths[path.0].neighbour == Some(neighbour)
     }
 
     /// Acknowledgements arrive through this path: its next hop is there.
     #[inline]
     pub fn progress(&mut self, path: PathId) {
-        if let Some(number) = self.paths[path.0 as usize].neighbour {
-            self.neighbours[number as usize].progress = true;
+        if let Some(number) = self.paths[path.0].neighbour {
+            self.neighbours[number].progress = true;
         }
     }
 
@@ -342,8 +394,9 @@ impl Paths {
 
     /// A neighbour has changed; its number, if it is one of ours.
     pub fn neighbour_changed(&mut self, address: IpAddr, knowledge: Knowledge) -> Option<u32> {
-        let &number = self.by_address.get(&address)?;
-        let neighbour = &mut self.neighbours[number as usize];
+        let hash = self.hash(address);
+        let number = self.by_address.get(&address, hash)?;
+        let neighbour = &mut self.neighbours[number];
         neighbour.knowledge = knowledge;
         neighbour.asked &= knowledge == Knowledge::Unresolved;
         Some(number)
@@ -358,21 +411,17 @@ impl Paths {
     /// To be called about once a second: confirms the stale neighbours through which
     /// acknowledgements came, and has the others in use probed.
     pub fn tick(&mut self, network: &mut impl Network) {
-        let count = self.neighbours.len();
         let mut left = OF_NEIGHBOURS;
-        for at in (self.tick_hand..count).chain(0..self.tick_hand) {
-            let neighbour = &mut self.neighbours[at];
-            if !neighbour.used {
-                continue;
-            }
+        for _ in 0..LOOKS {
+            let Some(number) = self.busy.first() else {
+                break;
+            };
+            let neighbour = &mut self.neighbours[number];
             match neighbour.knowledge {
                 Knowledge::Resolved { stale: false, .. } => {}
                 Knowledge::Unresolved => neighbour.asked = false,
-                _ if left == 0 => {
-                    // It is the first at the next tick.
-                    self.tick_hand = at;
-                    break;
-                }
+                // It is the first at the next tick.
+                _ if left == 0 => break,
                 Knowledge::Resolved { mac, .. } if neighbour.progress => {
                     left -= 1;
                     network.confirm(neighbour.address, mac);
@@ -384,179 +433,15 @@ impl Paths {
             }
             neighbour.used = false;
             neighbour.progress = false;
+            self.busy.leave(number);
         }
     }
 
     /// Whether a [`tick`](Self::tick) has something to do.
     pub fn needs_tick(&self) -> bool {
-        self.neighbours.iter().any(|n| n.used)
+        !self.busy.is_empty()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::network::FixedNetwork;
-
-    fn network() -> FixedNetwork {
-        FixedNetwork {
-            mac: MacAddr([2; 6]),
-            addresses: vec!["10.0.0.1".parse().unwrap()],
-            peer: MacAddr([4; 6]),
-            steered: Vec::new(),
-            ports: Vec::new(),
-        }
-    }
-
-    fn address(last: u8) -> IpAddr {
-        IpAddr::from([10, 0, 0, last])
-    }
-
-    #[test]
-    fn a_path_in_use_is_not_evicted() {
-        let mut network = network();
-        let mut paths = Paths::with_limit(2);
-        let kept = paths
-            .find(&mut network, address(1), address(2))
-            .expect("room");
-        paths.acquire(kept);
-        for last in 3..20 {
-            paths.begin_turn();
-            assert!(paths.find(&mut network, address(1), address(last)).is_ok());
-            assert_eq!(paths.len(), 2.min(usize::from(last) - 1));
-        }
-        assert_eq!(paths.find(&mut network, address(1), address(2)), Ok(kept));
-        let other = paths
-            .find(&mut network, address(1), address(30))
-            .expect("room");
-        paths.acquire(other);
-        assert_eq!(
-            paths.find(&mut network, address(1), address(31)),
-            Err(NoPath::Full),
-            "all are in use"
-        );
-        paths.release(other);
-        assert!(paths.find(&mut network, address(1), address(31)).is_ok());
-    }
-
-    #[test]
-    fn a_link_that_is_swept_has_room_for_every_neighbour_in_use() {
-        let mut network = network();
-        let mut paths = Paths::with_limit(4);
-        let kept: Vec<_> = (2..5)
-            .map(|last| {
-                let path = paths
-                    .find(&mut network, address(1), address(last))
-                    .expect("room");
-                paths.acquire(path);
-                (last, path)
-            })
-            .collect();
-        for last in 10..250 {
-            paths.begin_turn();
-            assert!(paths.find(&mut network, address(1), address(last)).is_ok());
-            assert!(paths.neighbours.len() <= 5);
-        }
-        for (last, path) in kept {
-            let number = paths.neighbour_changed(address(last), Knowledge::Failed);
-            assert!(number.is_some_and(|number| paths.goes_through(path, number)));
-        }
-        let users: u32 = paths.neighbours.iter().map(|n| n.paths).sum();
-        assert_eq!(users, 4, "as many as there are paths");
-    }
-
-    #[test]
-    fn a_change_is_seen_by_every_path_through_that_neighbour() {
-        let mut network = network();
-        let mut paths = Paths::with_limit(4);
-        let path = paths
-            .find(&mut network, address(1), address(2))
-            .expect("room");
-        assert_eq!(paths.reach(&mut network, path), Reach::At(MacAddr([4; 6])));
-        let number = paths.neighbour_changed(address(2), Knowledge::Unresolved);
-        assert_eq!(
-            paths.reach(&mut network, path),
-            Reach::Resolving(number.expect("known"))
-        );
-        paths.neighbour_changed(address(2), Knowledge::Failed);
-        assert_eq!(paths.reach(&mut network, path), Reach::Unreachable);
-        assert_eq!(paths.neighbour_changed(address(9), Knowledge::Failed), None);
-    }
-
-    fn reached(paths: &mut Paths, network: &mut FixedNetwork, all: &[PathId]) -> Vec<Reach> {
-        all.iter().map(|path| paths.reach(network, *path)).collect()
-    }
-
-    #[test]
-    fn a_turn_asks_so_much_and_the_rest_goes_on_as_before() {
-        let mut network = network();
-        let mut paths = Paths::with_limit(100);
-        let all: Vec<PathId> = (2..32)
-            .map(|last| {
-                let path = loop {
-                    match paths.find(&mut network, address(1), address(last)) {
-                        Ok(path) => break path,
-                        Err(reason) => assert_eq!(reason, NoPath::Later),
-                    }
-                    paths.begin_turn();
-                };
-                paths.acquire(path);
-                path
-            })
-            .collect();
-        let there = vec![Reach::At(MacAddr([4; 6])); 30];
-        assert_eq!(reached(&mut paths, &mut network, &all), there);
-        network.peer = MacAddr([6; 6]);
-        paths.neighbours_changed();
-        let mut turns = 0;
-        loop {
-            paths.begin_turn();
-            turns += 1;
-            let reached = reached(&mut paths, &mut network, &all);
-            let old = reached.iter().filter(|reach| **reach == there[0]);
-            let old = old.count();
-            assert_eq!(old, 30usize.saturating_sub(turns * QUESTIONS as usize));
-            if old == 0 {
-                break;
-            }
-        }
-        // A route that may have changed is followed until it is asked for.
-        paths.routes_changed();
-        paths.begin_turn();
-        paths.questions = 0;
-        assert_eq!(
-            reached(&mut paths, &mut network, &all[..1]),
-            [Reach::At(MacAddr([6; 6]))]
-        );
-        // One that was not there may be there now.
-        let index = all[0].0 as usize;
-        paths.leave_neighbour(index);
-        assert_eq!(reached(&mut paths, &mut network, &all[..1]), [Reach::Later]);
-        paths.begin_turn();
-        assert_eq!(
-            reached(&mut paths, &mut network, &all[..1]),
-            [Reach::At(MacAddr([6; 6]))]
-        );
-    }
-
-    #[test]
-    fn a_tick_tells_of_so_many_neighbours_and_of_the_others_at_the_next() {
-        let mut network = network();
-        let mut paths = Paths::with_limit(200);
-        for last in 2..202 {
-            paths.begin_turn();
-            let path = paths.find(&mut network, address(1), address(last));
-            let path = path.expect("room");
-            assert_eq!(paths.reach(&mut network, path), Reach::At(MacAddr([4; 6])));
-        }
-        for neighbour in &mut paths.neighbours {
-            neighbour.knowledge = Knowledge::Failed;
-        }
-        for left in [136, 72, 8, 0] {
-            paths.tick(&mut network);
-            let used = paths.neighbours.iter().filter(|n| n.used).count();
-            assert_eq!(used, left);
-        }
-        assert!(!paths.needs_tick());
-    }
-}
+mod tests;

@@ -5,15 +5,17 @@ use super::Stack;
 use crate::{ConnId, Failure, Instant};
 
 impl Stack {
-    /// The link carries packets of up to `mtu` bytes from now on. Connections that send larger ones
-    /// begin to send smaller ones with their next segment; they find out by themselves when more gets
-    /// through, and peers are offered the new size by new connections alone.
-    pub fn set_mtu(&mut self, now: Instant, mtu: u16) {
+    /// The link carries packets of up to `mtu` bytes from now on. Peers are offered the new size by new
+    /// connections alone; those that are there [are told](Self::learn_mtu) one by one.
+    pub fn set_mtu(&mut self, mtu: u16) {
         self.common.config.mtu = mtu;
-        let all: Vec<ConnId> = self.connections().collect();
-        for id in all {
-            self.with_connection(now, id, |c, _| c.learn_path_mtu(mtu, now));
-        }
+    }
+
+    /// A connection hears of the link's MTU: if it sends larger packets it begins to send smaller ones with
+    /// its next segment. That more gets through it finds out by itself.
+    pub fn learn_mtu(&mut self, now: Instant, id: ConnId) {
+        let mtu = self.common.config.mtu;
+        self.with_connection(now, id, |c, _| c.learn_path_mtu(mtu, now));
     }
 
     /// The route of a connection says that it carries packets of up to `mtu` bytes, or of

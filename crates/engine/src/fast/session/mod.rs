@@ -2,11 +2,12 @@
 
 mod completions;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::{Completion, EngineSide, Submission, Violation};
+use tables::Queue;
 use tcp::ConnId;
 
 use crate::exchange::ClientKey;
@@ -92,7 +93,7 @@ pub struct Session {
     /// The host's doorbells, by bit of its armed word.
     pub wakers: Vec<Ringer>,
     /// Connections with something to tell.
-    pub ready: VecDeque<ConnId>,
+    pub ready: Queue<ConnId>,
     /// Completions that belong to no connection any more, or not yet.
     pub notices: VecDeque<Completion>,
     /// The last connections that were not to be had, as it was told.
@@ -101,8 +102,9 @@ pub struct Session {
     pub held: u32,
     /// Pieces of its send memory that are under way.
     pub extents: u64,
-    /// Connections that it has, alone or with others, and has not closed.
-    pub connections: HashSet<ConnId>,
+    /// Connections that it has, alone or with others, and has not closed: in a tree, which grows by
+    /// nodes and not by copying all.
+    pub connections: BTreeSet<ConnId>,
     /// How many of them it has with others.
     pub shared: u32,
     /// Forks of the process that the engine was told of.
@@ -149,12 +151,12 @@ impl Session {
             region,
             bell,
             wakers,
-            ready: VecDeque::new(),
+            ready: Queue::new(),
             notices: VecDeque::new(),
             failed_opens: VecDeque::new(),
             held: 0,
             extents: 0,
-            connections: HashSet::new(),
+            connections: BTreeSet::new(),
             shared: 0,
             forks: 0,
             peeked: None,

@@ -49,7 +49,6 @@ impl<D: Device, N: Network> Worker<D, N> {
                 conn.owner = Some(id);
                 conn.token = token;
                 conn.dscp = block.traffic_class >> 2;
-                conn.flags.active = true;
                 conn.flags.taken = true;
                 let room = self.stack.syn_room(self.now, conn_id);
                 conn.flags.named = room > 0;
@@ -68,6 +67,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                         position::grant(word, conn.grant, 0);
                     }
                 }
+                self.connections.opens(conn_id);
             }
             Err(errno) => {
                 if let Some(session) = self.sessions.get_mut(id) {

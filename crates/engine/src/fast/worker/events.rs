@@ -46,6 +46,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if new {
             self.memory.expect_stream(conn.pool);
         }
+        let mut opened = false;
         let before = match &conn.family {
             Some(family) => family.acked(),
             None => conn.acked + conn.acked_for_others,
@@ -65,6 +66,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if update.connected && !conn.flags.connected {
             conn.flags.connected = true;
             conn.flags.tell_opened = conn.flags.active;
+            opened = conn.flags.active;
         }
         if let Some(failure) = update.failed {
             conn.failure = errno(failure);
@@ -83,6 +85,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         if pays {
             self.charge(id);
+        }
+        if opened {
+            self.connections.opened(id);
         }
     }
 

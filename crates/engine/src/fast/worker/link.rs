@@ -3,7 +3,6 @@
 use netdev::Device;
 use netdev::steering::MAX_QUEUES;
 use rustix::io::{Errno, Result};
-use tcp::ConnId;
 
 use super::Worker;
 use crate::config::Queues;
@@ -30,11 +29,12 @@ impl<D: Device, N: Network> Worker<D, N> {
         let largest = self.device.limits().mtu;
         let usable = usize::try_from(mtu).unwrap_or(usize::MAX).min(largest);
         let usable = u16::try_from(usable).unwrap_or(u16::MAX);
+        tracing::debug!(interface, %mac, "the link has changed");
         if usable != self.stack.config().mtu {
             tracing::info!(interface, mtu, usable, "the MTU has changed");
-            self.stack.set_mtu(self.now, usable);
+            self.stack.set_mtu(usable);
+            self.sweep_for_mtu();
         }
-        tracing::debug!(interface, %mac, "the link has changed");
     }
 
     /// The interface has more or fewer receive queues than before, `count` now. What comes to a new one
@@ -110,26 +110,5 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Err(Errno::NODEV);
         }
         Ok(())
-    }
-
-    /// Ends the connections of addresses that are not the interface's any more.
-    pub(super) fn end_of_lost_addresses(&mut self) {
-        let own = self.network.addresses();
-        let lost = |id: &ConnId| {
-            let info = self.stack.info(self.now, *id);
-            info.is_some_and(|info| {
-                let local = info.local.ip();
-                !own.contains(&local) && !local.is_loopback()
-            })
-        };
-        let lost: Vec<ConnId> = self.stack.connections().filter(lost).collect();
-        if lost.is_empty() {
-            return;
-        }
-        let connections = lost.len();
-        tracing::info!(connections, "an address is gone, and its connections end");
-        for id in lost {
-            self.stack.on_address_gone(self.now, id);
-        }
     }
 }

@@ -280,7 +280,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             self.ask_of_mixed(number);
         }
-        self.end_of_lost_addresses();
+        self.sweep_for_addresses();
     }
 
     /// Says that what has come is taken. If it has waited for long, whatever it was that kept this

@@ -14,6 +14,7 @@
 
 mod admission;
 mod connect;
+mod endings;
 mod events;
 mod extents;
 mod facts;
@@ -40,6 +41,7 @@ mod sessions;
 mod sharing;
 mod sleep;
 mod submissions;
+mod sweep;
 mod tickets;
 mod transmit;
 mod waits;
@@ -68,6 +70,7 @@ use crate::netfilter::{Policy, Way};
 use crate::network::{HeldFrames, Network, Paths};
 use crate::stats::{Counters, Drop};
 
+use self::endings::Ending;
 use self::fair::Sharing;
 use self::lent::Lent;
 use self::listen::Closing;
@@ -78,6 +81,7 @@ use self::placement::Placement;
 use self::rejections::Rejections;
 use self::rota::Rota;
 use self::sessions::Forks;
+use self::sweep::Sweep;
 use self::tickets::Tickets;
 use self::transmit::Sink;
 use self::way::Doubts;
@@ -168,6 +172,10 @@ pub struct Worker<D, N> {
     pages_lost: u64,
     /// Sessions that broke the rules in this turn.
     breaches: Vec<(SessionId, EndReason)>,
+    /// Sessions whose connections are being ended.
+    endings: VecDeque<Ending>,
+    /// What is done with all connections, some at a time.
+    sweep: Sweep,
     /// Sessions that have connections together with others.
     sharers: Vec<SessionId>,
     /// Submissions that may still be taken before their session's turn, in this turn.
@@ -255,6 +263,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             now: Instant::ZERO,
             pages_lost: lost::pages_lost(),
             breaches: Vec::new(),
+            endings: VecDeque::new(),
+            sweep: Sweep::default(),
             sharers: Vec::new(),
             catch_up_left: 0,
             stopping: false,
@@ -305,8 +315,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         let sent = self.transmit();
         self.ring();
         self.end_breached();
+        let swept = self.go_on_ending() | self.go_on_sweeping();
         self.counters.turns += 1;
-        let worked = received || submitted || timers || events || sent || told;
+        let worked = received || submitted || timers || events || sent || told || swept;
         self.counters.empty_turns += u64::from(!worked);
         worked
     }

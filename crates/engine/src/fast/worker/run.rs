@@ -339,15 +339,12 @@ impl<D: Device, N: Network> Worker<D, N> {
     fn fail_opens(&mut self, neighbour: u32) {
         let paths = &self.paths;
         let hopeless = |conn: &&Conn| {
-            let opening = conn.flags.active && !conn.flags.connected;
-            opening
-                && conn
-                    .path
-                    .is_some_and(|path| paths.goes_through(path, neighbour))
+            let through = |path| paths.goes_through(path, neighbour);
+            conn.path.is_some_and(through)
         };
         let ids: Vec<_> = self
             .connections
-            .iter()
+            .opening()
             .filter(hopeless)
             .map(|c| c.id)
             .collect();

@@ -1,6 +1,6 @@
 //! The life of sessions: a process attaches, forks, ends.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::os::fd::AsFd;
 
 use netdev::Device;
@@ -8,7 +8,7 @@ use queue_pair::control::Farewell;
 use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::{Completion, lost};
 use rustix::io::Errno;
-use tcp::{ConnId, Request};
+use tcp::ConnId;
 
 use super::Worker;
 use super::order::CATCH_UP;
@@ -29,7 +29,7 @@ const MAX_FORKS: usize = 1024;
 struct Fork {
     /// Whose they count as.
     uid: u32,
-    connections: HashSet<ConnId>,
+    connections: BTreeSet<ConnId>,
     /// The names of listeners in the parent's session, and the listeners.
     listeners: Vec<(u32, u32)>,
     /// What its parent wanted opened and could not be, as far as the child may not know of it.
@@ -119,7 +119,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Err(Errno::AGAIN);
         }
         let failed_opens = session.failed_opens.clone();
-        let connections: HashSet<ConnId> = session
+        let connections: BTreeSet<ConnId> = session
             .connections
             .iter()
             .copied()
@@ -196,7 +196,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    fn drop_hold(&mut self, number: u32) {
+    pub(super) fn drop_hold(&mut self, number: u32) {
         let Some(listener) = self.listeners.get_mut(number) else {
             return;
         };
@@ -276,68 +276,6 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.breaches.push((id, EndReason::MemoryLost));
             }
         }
-    }
-
-    /// Ends a session: its listeners leave, what it was not going to take goes to others, what it
-    /// had submitted is sent, and each connection ends as the kernel would end it. The memory is
-    /// free when the last connection has let go of it.
-    pub(super) fn end_session(&mut self, id: SessionId, reason: EndReason) {
-        let mut reason = reason;
-        if !reason.is_breach()
-            && let Err(breach) = self.drain(id, false)
-        {
-            reason = breach;
-        }
-        let Some(session) = self.sessions.get_mut(id) else {
-            return;
-        };
-        if session.ended.is_some() {
-            return;
-        }
-        session.ended = Some(reason);
-        session.ready.clear();
-        session.notices.clear();
-        session.peeked = None;
-        self.lent.forget(id);
-        let inherited_listeners = core::mem::take(&mut session.inherited_listeners);
-        let (number, client) = (session.number, session.client);
-        self.counters.violations += u64::from(reason.is_breach());
-        let key = SessionKey { id, number };
-        self.slow.tell(Tale::Ended(client, key, reason));
-        // The session must not vanish before all of this is done.
-        self.hold(id);
-        for conn in self.unaccepted(id, None) {
-            self.take_back(conn);
-        }
-        let names: Vec<u32> = self.listeners.of_session(id).collect();
-        for name in names {
-            self.leave_listener(name);
-        }
-        let owned: Vec<ConnId> = match self.sessions.get_mut(id) {
-            Some(session) => session.connections.iter().copied().collect(),
-            None => Vec::new(),
-        };
-        for conn_id in owned {
-            let Some(conn) = self.connections.get(conn_id) else {
-                continue;
-            };
-            if conn.family.is_some() {
-                self.close_holder(conn_id, Who::Session(id), false);
-            } else if reason.is_breach()
-                || conn.flags.reset_at_end
-                || !conn.flags.connected && conn.flags.active
-            {
-                self.close_own(conn_id, Request::Abort);
-            } else {
-                // What it has read without saying so was not left unread.
-                self.take_position(conn_id);
-                self.close_own(conn_id, Request::Close);
-            }
-        }
-        for (_, number) in inherited_listeners {
-            self.drop_hold(number);
-        }
-        self.let_go(id);
     }
 
     pub(super) fn hold(&mut self, id: SessionId) {
