@@ -410,6 +410,70 @@ fn rules_of_iptables_are_named() {
 }
 
 #[test]
+fn rules_of_iptables_that_have_moved_are_followed() {
+    let test = "rules_of_iptables_that_have_moved_are_followed";
+    if skip_without_root(test) {
+        return;
+    }
+    let bench = Bench::new();
+    // An ordinary firewall of the older kind.
+    for line in [
+        "iptables-legacy -A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
+        "iptables-legacy -A INPUT -i lo -j ACCEPT",
+        "iptables-legacy -A INPUT -p icmp -j ACCEPT",
+        "iptables-legacy -A INPUT -s 10.99.0.0/16 -j DROP",
+        "iptables-legacy -A INPUT -p tcp -m multiport --dports 80,8080 -j ACCEPT",
+        "iptables-legacy -A INPUT -p tcp --dport 8081 -m limit --limit 5/s -j ACCEPT",
+        "iptables-legacy -P INPUT DROP",
+    ] {
+        if let Err(why) = bench.rules(line) {
+            return skipped(test, &format!("{line}: {why}"));
+        }
+    }
+    let said = bench.refusal();
+    // What it advises is done.
+    for advice in [
+        "iptables-legacy-save | iptables-nft-restore",
+        "iptables-legacy -F and -P INPUT ACCEPT",
+    ] {
+        assert!(said.contains(advice), "{advice:?} is missing in: {said}");
+    }
+    let moved = bench.world.program(Side::Server, "sh").args([
+        "-c",
+        "iptables-legacy-save | iptables-nft-restore && iptables-legacy -F && iptables-legacy -P INPUT ACCEPT",
+    ]);
+    moved.output().expect("they are moved");
+
+    let _engine = bench.outboard.start_engine(&bench.world, None).unwrap();
+    let site = bench.world.scratch();
+    let at = |port| SocketAddr::from((Side::Server.ipv4(), port));
+    let server = bench
+        .outboard
+        .start_serve(&bench.world, site, at(8080))
+        .expect("an open port");
+    let pid = server.id().to_string();
+    let explain = |pid: &str| {
+        let explain = bench.outboard.command(&bench.world, "explain").arg(pid);
+        explain.output().expect("it explains")
+    };
+    assert!(!explain(&pid).contains("left to the kernel"));
+    drop(server);
+    // What asks for a rate only the kernel can follow, and does.
+    let mut limited = bench
+        .outboard
+        .command(&bench.world, "serve")
+        .arg(site)
+        .args(["-L", &at(8081).to_string()])
+        .log(site.join("limited.log"))
+        .start()
+        .unwrap();
+    let reached = || bench.world.is_reached(at(8081));
+    limited.wait_until(LIMIT, reached).expect("by the kernel");
+    let said = explain(&limited.id().to_string());
+    assert!(said.contains("left to the kernel"), "{said}");
+}
+
+#[test]
 fn rules_that_are_not_followed_are_told() {
     let test = "rules_that_are_not_followed_are_told";
     if skip_without_root(test) {

@@ -90,8 +90,9 @@ pub enum StartError {
     /// Rules would be bypassed.
     #[error(
         "netfilter has rules of the older kind, which what is steered would not see: {}. Move them \
-         to nftables (iptables-nft), whose rules are followed, or to the engine's access lists, \
-         or start with --ignore-netfilter",
+         to nftables (iptables-legacy-save | iptables-nft-restore, then iptables-legacy -F and -P INPUT \
+         ACCEPT; so with ip6tables), whose rules are followed, or to the engine's access lists, or start \
+         with --ignore-netfilter",
         .0.join("; ")
     )]
     Netfilter(Vec<String>),
