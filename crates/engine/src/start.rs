@@ -78,6 +78,19 @@ pub enum StartError {
         /// What that is.
         kind: String,
     },
+    /// Frames of VLANs would be taken for frames of none.
+    #[error(
+        "{interface} takes the tags of VLANs off before a frame can be looked at, and has VLAN devices on it \
+         ({}): what comes by those would look as if it were of no VLAN. Have it leave the tags on (ethtool \
+         -K {interface} rxvlan off; of a veth, txvlan off at its other end as well), or name a VLAN device",
+        .vlans.join(", ")
+    )]
+    VlanTags {
+        /// Its name.
+        interface: String,
+        /// The names of the VLAN devices.
+        vlans: Vec<String>,
+    },
     /// Not allowed.
     #[error(
         "an engine needs to be started as root, or with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, \

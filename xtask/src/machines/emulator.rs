@@ -17,6 +17,7 @@ const HOLDS: &[(&str, &str)] = &[
     ("without_engine", "yes"),
     ("restart", "yes"),
     ("stop", "0"),
+    ("vlan", "yes"),
     ("fell_back", "0"),
     ("checksum_errors", "0"),
 ];
@@ -82,7 +83,8 @@ impl Outcome {
     /// Whether everything is as it has to be.
     pub fn holds(&self) -> bool {
         let frames = self.value("frames").parse::<u64>().unwrap_or(0);
-        frames > 0 && HOLDS.iter().all(|(name, value)| self.value(name) == *value)
+        let tags = matches!(self.value("tags"), "stay on" | "has to leave them on");
+        tags && frames > 0 && HOLDS.iter().all(|(name, value)| self.value(name) == *value)
     }
 }
 
@@ -143,7 +145,9 @@ mod tests {
 
     #[test]
     fn a_machine_works_if_everything_that_must_be_so_is() {
-        let mut log = "\x1b[2JRESULT kernel 6.1\r\nRESULT frames 17\r\nnoise\r\n".to_owned();
+        let mut log =
+            "\x1b[2JRESULT kernel 6.1\r\nRESULT frames 17\r\nRESULT tags stay on\r\nnoise\r\n"
+                .to_owned();
         for (name, value) in HOLDS {
             assert!(!Outcome::read(Nic::E1000e, &log).holds());
             log += &format!("RESULT {name} {value}\r\n");
@@ -151,6 +155,8 @@ mod tests {
         let outcome = Outcome::read(Nic::E1000e, &log);
         assert!(outcome.holds());
         assert_eq!(outcome.value("kernel"), "6.1");
-        assert!(!Outcome::read(Nic::E1000e, &(log + "RESULT up no")).holds());
+        let turned = |line: &str| Outcome::read(Nic::E1000e, &format!("{log}{line}"));
+        assert!(!turned("RESULT up no").holds());
+        assert!(!turned("RESULT tags no").holds());
     }
 }

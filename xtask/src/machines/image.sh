@@ -20,7 +20,7 @@ find kernel \( -path '*/virtio/*' -o -path '*/net/virtio_net*' -o -path '*/net_f
 	-o -path '*/failover*' -o -path '*/vmxnet3/*' -o -path '*/intel/e1000*' -o -path '*/intel/igb*' \
 	-o -path '*/ptp/*' -o -path '*/pps/*' -o -path '*/9p*' -o -path '*/fscache*' -o -path '*/netfs*' \
 	-o -path '*/overlayfs/*' -o -path '*/tcp_diag*' -o -path '*/inet_diag*' -o -path '*/i2c-algo-bit*' \
-	-o -path '*/dca/*' -o -path '*/lib/*' -o -path '*/crypto/*' -o -path '*/veth*' \) -name '*.ko*' \
+	-o -path '*/dca/*' -o -path '*/net/802*' -o -path '*/net/llc/*' -o -path '*/lib/*' -o -path '*/crypto/*' -o -path '*/veth*' \) -name '*.ko*' \
 	-exec cp --parents -t "$work/lib/modules/$version" {} +
 cd "$work"
 # Busybox reads no compressed modules.
@@ -33,7 +33,7 @@ cat > init <<'INIT'
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
-for module in virtio_pci virtio_net 9pnet_virtio 9p overlay igb e1000e vmxnet3 tcp_diag; do
+for module in virtio_pci virtio_net 9pnet_virtio 9p overlay igb e1000e vmxnet3 tcp_diag 8021q; do
 	modprobe $module 2>/dev/null
 done
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=262144,cache=loose host /ro

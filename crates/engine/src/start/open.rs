@@ -5,7 +5,7 @@ use netdev::{Interface, Offloads, XdpDevice, xdp};
 
 use super::{StartError, step};
 use crate::config::Config;
-use crate::slow::kernel::nature::Nature;
+use crate::slow::kernel::nature::{Nature, vlans_on};
 
 /// Where the steering program is to run, if it can see there what it divides.
 pub(super) fn placement(interface: &Interface) -> Result<Placement, StartError> {
@@ -30,6 +30,13 @@ pub(super) fn placement(interface: &Interface) -> Result<Placement, StartError> 
             master: master.unwrap_or_else(|| format!("with the index {index}")),
             kind: kind.clone(),
         });
+    }
+    if interface.strips_vlan_tags() {
+        let vlans = vlans_on(interface.index).map_err(step("ask the kernel for VLAN devices"))?;
+        if !vlans.is_empty() {
+            let interface = name.clone();
+            return Err(StartError::VlanTags { interface, vlans });
+        }
     }
     if nature.gathers() {
         let kind = nature.kind.unwrap_or_default();

@@ -11,6 +11,9 @@ const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSTATS: u32 = 0x1d;
+const ETHTOOL_GFLAGS: u32 = 0x25;
+/// `ETH_FLAG_RXVLAN`.
+const STRIPS_VLAN_TAGS: u32 = 1 << 8;
 const ETH_SS_STATS: u32 = 1;
 /// Counters of a driver that are looked at; one with more is not asked.
 const MAX_COUNTERS: usize = 1024;
@@ -118,6 +121,15 @@ pub(super) fn set_feature(
     call(control, name, &mut value)?;
     let _ = value.data;
     Ok(())
+}
+
+pub(super) fn strips_vlan_tags(control: &OwnedFd, name: &str) -> io::Result<bool> {
+    let mut flags = Value {
+        command: ETHTOOL_GFLAGS,
+        data: 0,
+    };
+    call(control, name, &mut flags)?;
+    Ok(flags.data & STRIPS_VLAN_TAGS != 0)
 }
 
 /// The answer that says how many counters there are.

@@ -88,6 +88,14 @@ impl Interface {
         most.max(self.receive_queues)
     }
 
+    /// Whether its device takes the tags of VLANs off before anybody sees a frame (`rxvlan`): XDP then sees
+    /// frames of VLANs as if they had none. False if the driver does not say.
+    pub fn strips_vlan_tags(&self) -> bool {
+        control_socket()
+            .and_then(|control| ethtool::strips_vlan_tags(&control, &self.name))
+            .unwrap_or(false)
+    }
+
     /// Its IP addresses, as they are now.
     ///
     /// # Errors

@@ -4,6 +4,8 @@ use super::netlink::{Attributes, Message, Netlink, ROUTE, Request, u16_at, u32_a
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_LINK: u16 = 5;
 const IFLA_MASTER: u16 = 10;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
@@ -46,6 +48,31 @@ impl Nature {
     pub fn gathers(&self) -> bool {
         matches!(self.kind.as_deref(), Some("bond" | "team" | "bridge"))
     }
+}
+
+/// The names of the VLAN devices on the interface with this index.
+///
+/// # Errors
+/// What netlink said.
+pub fn vlans_on(index: u32) -> rustix::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    let mut request = Request::new(RTM_GETLINK, &[0; IFINFO_LEN]);
+    Netlink::open(ROUTE)?.dump(&mut request, |message| {
+        if message.kind == RTM_NEWLINK {
+            names.extend(vlan_on(&message, index));
+        }
+    })?;
+    Ok(names)
+}
+
+/// The name of what a message is about, if it is a VLAN device on the interface with this index.
+fn vlan_on(message: &Message<'_>, index: u32) -> Option<String> {
+    let (_, attributes) = message.split::<IFINFO_LEN>()?;
+    let below = attributes
+        .find(IFLA_LINK)
+        .and_then(|value| u32_at(value, 0))?;
+    let is_vlan = read(message)?.kind.as_deref() == Some("vlan");
+    (below == index && is_vlan).then(|| text_of(attributes.find(IFLA_IFNAME).unwrap_or(&[])))
 }
 
 fn read(message: &Message<'_>) -> Option<Nature> {
