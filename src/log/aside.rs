@@ -53,6 +53,8 @@ impl Lines {
         let thread = std::thread::Builder::new().name("lines".to_owned());
         thread.spawn(move || {
             give_up_rights();
+            // A kernel without seccomp has said so to the engine.
+            let _ = engine::slow::kernel::calls::confine_to_writing();
             write(&items, to, &lost);
         })?;
         Ok((lines.clone(), Rest(lines)))
@@ -60,7 +62,7 @@ impl Lines {
 }
 
 /// Who only writes lines needs no rights. This thread begins before its program gives up those that it does not
-/// need, and would keep them: capabilities are a thread's own.
+/// need, and would keep them: capabilities, and filters of system calls, are a thread's own.
 fn give_up_rights() {
     let none = CapabilitySet::empty();
     let sets = CapabilitySets {
