@@ -110,7 +110,7 @@ impl Offloads {
 /// What a device can carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The interface's MTU: bytes of one IP packet.
+    /// Bytes of one IP packet: the interface's MTU, or less where frames must not arrive in several buffers.
     pub mtu: usize,
     /// Largest frame for [`Device::submit`], in bytes, Ethernet header included.
     pub frame: usize,

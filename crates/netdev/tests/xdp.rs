@@ -437,6 +437,51 @@ fn jumbo_frames_are_put_together_and_taken_apart() {
     });
 }
 
+/// A peer sends what the limit lets it: without scatter-gather all of that has to fit one buffer.
+#[test]
+fn without_scatter_gather_the_limit_is_what_one_buffer_takes() {
+    if lab::skip_without_root("without_scatter_gather_the_limit_is_what_one_buffer_takes") {
+        return;
+    }
+    in_world(|world| {
+        for side in [Side::Server, Side::Client] {
+            let (name, interface) = (world.name(side), side.interface());
+            lab::tool::run(&format!("ip -n {name} link set {interface} mtu 9000"))
+                .expect("ip link set mtu");
+        }
+        let (mut device, _steering) = open(Config {
+            offloads: Offloads {
+                scatter_gather: false,
+                ..Offloads::ALL
+            },
+            ..Config::default()
+        });
+        let mtu = device.limits().mtu;
+        assert!((1_500..4_096).contains(&mtu), "{mtu}");
+        // Headers of IP and TCP without options.
+        let payload = mtu - 40;
+        let server_mac = server_interface().mac;
+        beside(
+            world,
+            move || {
+                let interface = Interface::find(Side::Client.interface()).expect("interface");
+                let socket = netdev::packet::RawSocket::open(&interface).expect("raw socket");
+                let frame = Frame::new(Side::Client.ipv4(), Side::Server.ipv4(), PORT)
+                    .with(|frame| {
+                        frame.dst_mac = server_mac;
+                        frame.payload = pattern(payload);
+                    })
+                    .build();
+                socket.send(&frame).expect("send");
+            },
+            || receive_until(&mut device, |frame| frame.len() == 54 + payload),
+        );
+        assert_eq!(device.counters().receive_dropped_oversize, 0);
+        device.set_offloads(Offloads::ALL);
+        assert_eq!(device.limits().mtu, 9_000);
+    });
+}
+
 #[test]
 fn a_full_device_says_so_and_recovers() {
     if lab::skip_without_root("a_full_device_says_so_and_recovers") {

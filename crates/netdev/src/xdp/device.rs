@@ -357,8 +357,15 @@ impl Device for XdpDevice {
     }
 
     fn limits(&self) -> Limits {
+        // What arrives in several buffers is dropped without scatter-gather: nobody may be told to send it.
+        let one = self.first.socket.umem.layout().received_in_one() - MAX_HEADER_LEN;
+        let mtu = self.interface.mtu;
         Limits {
-            mtu: self.interface.mtu,
+            mtu: if self.offloads.scatter_gather {
+                mtu
+            } else {
+                mtu.min(one)
+            },
             frame: self.interface.mtu + MAX_HEADER_LEN,
             large: LARGE_MAX,
             pieces: PIECES_MAX,

@@ -51,6 +51,11 @@ impl Layout {
         self.transmit_frames * self.chunks_per_frame
     }
 
+    /// Bytes of a received frame that one chunk takes.
+    pub(super) const fn received_in_one(&self) -> usize {
+        self.chunk_size as usize - RECEIVE_HEADROOM
+    }
+
     /// Bytes of a transmit frame.
     pub(super) const fn transmit_frame_size(&self) -> usize {
         self.chunk_size as usize * self.chunks_per_frame as usize
