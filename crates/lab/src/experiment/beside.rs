@@ -157,11 +157,13 @@ fn lines(curve: &Curve, is_delay: bool) -> [Line; 2] {
             name: format!("{}, model", curve.subject),
             points: modelled.take_while(|point| point.y <= top).collect(),
             style: Style::Model,
+            number: None,
         },
         Line {
             name: format!("{}, measured", curve.subject),
             points,
             style: Style::Marks,
+            number: None,
         },
     ]
 }

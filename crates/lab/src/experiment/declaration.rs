@@ -118,6 +118,9 @@ pub struct Picture {
     /// not named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<(String, String)>,
+    /// Measures, by name, that are drawn one after another, instead of one over an axis: the course of something.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moments: Vec<String>,
 }
 
 impl Picture {
@@ -130,6 +133,20 @@ impl Picture {
             log_x: false,
             log_y: false,
             at: Vec::new(),
+            moments: Vec::new(),
+        }
+    }
+
+    /// Of measures one after another; `x` and `y` are what stands at the axes.
+    pub fn course(
+        title: impl Into<String>,
+        x: impl Into<String>,
+        y: impl Into<String>,
+        moments: &[&str],
+    ) -> Self {
+        Self {
+            moments: moments.iter().copied().map(String::from).collect(),
+            ..Self::new(title, x, y)
         }
     }
 
@@ -258,7 +275,12 @@ impl Experiment {
         for axis in &self.axes {
             need(!axis.levels.is_empty(), format!("nothing in {}", axis.name));
         }
-        let named = self.pictures.iter().map(|p| (&p.x, &p.y));
+        for moment in self.pictures.iter().flat_map(|p| &p.moments) {
+            let known = self.measure(moment).is_some();
+            need(known, format!("no measure {moment}"));
+        }
+        let over_axes = self.pictures.iter().filter(|p| p.moments.is_empty());
+        let named = over_axes.map(|p| (&p.x, &p.y));
         let named = named.chain(self.findings.iter().map(|f| (&f.axis, &f.measure)));
         for (axis, measure) in named {
             need(self.axis(axis).is_some(), format!("no axis {axis}"));

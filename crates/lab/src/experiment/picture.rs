@@ -3,16 +3,13 @@
 
 use super::analysis::{Analysis, Found};
 use super::declaration::{Axis, Experiment, Level, Picture};
-use crate::table;
+use super::marks::{MARKS, at_axis, dashes, shape};
 use anyhow::{Result, anyhow};
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// A place in a picture, in pixels.
-type Pixels = (i32, i32);
 
 const SIZE: (u32, u32) = (900, 520);
 const TITLE: u32 = 20;
@@ -23,13 +20,15 @@ const HEADROOM: f64 = 1.35;
 const NUMBERS: usize = 10;
 /// What the name of a line takes of the height that is drawn in, and what all of them take besides.
 const NAME: f64 = 0.045;
-const AROUND_NAMES: f64 = 0.03;
+const AROUND_NAMES: f64 = 0.055;
 
 /// One line: what it is called, and its points with the ends of their intervals.
 pub(super) struct Line {
     pub name: String,
     pub points: Vec<Point>,
     pub style: Style,
+    /// Which of all lines of a report it is: it has the same mark and dash in every picture. Without, the next.
+    pub number: Option<usize>,
 }
 
 /// How a line is drawn.
@@ -62,6 +61,9 @@ pub fn draw(
     analysis: &Analysis,
     picture: &Picture,
 ) -> Result<Option<String>> {
+    if !picture.moments.is_empty() {
+        return super::course::draw(experiment, analysis, picture);
+    }
     let lines = lines(experiment, analysis, picture);
     let Some(axis) = experiment.axis(&picture.x) else {
         return Ok(None);
@@ -194,6 +196,15 @@ fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec
         );
         words.join(", ")
     };
+    // Of the levels that the title does not say, how many there are for each subject, and which one this is.
+    let free = |index: usize| index != at && fixed(&experiment.axes[index]).is_none();
+    let number = |subject: usize, others: &[usize]| {
+        let axes = (0..experiment.axes.len()).filter(|index| *index != at);
+        let free = axes.zip(others).filter(|(index, _)| free(*index));
+        free.fold(subject, |number, (index, level)| {
+            number * experiment.axes[index].levels.len() + level
+        })
+    };
     let mut lines: Vec<Line> = found
         .into_iter()
         .map(|((subject, others), mut points)| {
@@ -202,6 +213,7 @@ fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec
                 name: name(subject, &others),
                 points,
                 style: Style::Measured,
+                number: Some(number(subject, &others)),
             }
         })
         .collect();
@@ -221,6 +233,7 @@ fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec
                 })
                 .collect(),
             style: Style::Source,
+            number: None,
         });
     }
     lines
@@ -276,18 +289,18 @@ impl Frame<'_> {
         let unit = self.experiment.measure(&self.picture.y);
         let unit = unit.map_or("", |measure| measure.unit.as_str());
         // Words are written below, where they do not touch each other.
-        let across = |x: &f64| if words { String::new() } else { short(*x) };
+        let picture = self.picture;
+        let across = |x: &f64| match words {
+            true => String::new(),
+            false => at_axis(*x, picture.log_x),
+        };
         chart
             .configure_mesh()
             .x_desc(with_unit(&self.axis.name, &self.axis.unit))
             .y_desc(with_unit(&self.picture.y, unit))
             .x_label_formatter(&across)
-            .x_labels(if words {
-                self.axis.levels.len() + 1
-            } else {
-                NUMBERS
-            })
-            .y_label_formatter(&|y| short(*y))
+            .x_labels(self.labels())
+            .y_label_formatter(&|y| at_axis(*y, picture.log_y))
             .light_line_style(TRANSPARENT)
             .bold_line_style(BLACK.mix(0.15))
             .label_style(("sans-serif", TEXT))
@@ -308,7 +321,7 @@ impl Frame<'_> {
                 }
                 Style::Measured | Style::Marks => {
                     ours += 1;
-                    (ours - 1, BLACK.mix(1.0))
+                    (line.number.unwrap_or(ours - 1), BLACK.mix(1.0))
                 }
                 Style::Model => {
                     models += 1;
@@ -317,7 +330,7 @@ impl Frame<'_> {
             };
             let stroke = ink.stroke_width(if line.style == Style::Source { 1 } else { 2 });
             let points = line.points.iter().map(|point| (point.x, point.y));
-            let (dash, gap) = DASHES[number % DASHES.len()];
+            let (dash, gap) = dashes(number);
             let (is_line, is_marks) = (line.style != Style::Marks, line.style != Style::Model);
             let joined = is_line.then(|| points.clone()).into_iter().flatten();
             let drawn = if gap == 0 {
@@ -369,6 +382,23 @@ const ROW: u32 = 18;
 const UNDER_AXIS: i32 = 8;
 
 impl Frame<'_> {
+    /// How many numbers stand along the axis to the right, at most.
+    fn labels(&self) -> usize {
+        let levels = &self.axis.levels;
+        let numbers: Option<Vec<f64>> = levels.iter().map(|level| level.value).collect();
+        match numbers {
+            // Words are written elsewhere.
+            None => levels.len() + 1,
+            // What is counted one by one, as classes are, has no halves.
+            Some(numbers)
+                if numbers.len() > 1 && numbers.windows(2).all(|pair| pair[1] - pair[0] == 1.0) =>
+            {
+                levels.len().min(NUMBERS)
+            }
+            Some(_) => NUMBERS,
+        }
+    }
+
     /// In which row the name of each level stands: the first in which it touches none before it.
     fn rows_of_names(&self) -> Vec<u32> {
         let levels = &self.axis.levels;
@@ -389,54 +419,10 @@ impl Frame<'_> {
     }
 }
 
-/// Lengths of dashes and of what is between them; no gap: a whole line.
-const DASHES: [(u32, u32); 4] = [(1, 0), (10, 5), (4, 4), (2, 6)];
-/// Marks that there are.
-const MARKS: usize = 8;
-
-/// The mark with a number, so many pixels to the right: its inside and its edge. Marks are filled and
-/// open in turn.
-fn shape(number: usize, ink: RGBAColor, right: i32) -> (Polygon<Pixels>, PathElement<Pixels>) {
-    let corners: &[(i32, i32)] = match number / 2 % (MARKS / 2) {
-        0 => &[
-            (-2, -4),
-            (2, -4),
-            (4, -2),
-            (4, 2),
-            (2, 4),
-            (-2, 4),
-            (-4, 2),
-            (-4, -2),
-        ],
-        1 => &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
-        2 => &[(0, -5), (5, 4), (-5, 4)],
-        _ => &[(0, -6), (6, 0), (0, 6), (-6, 0)],
-    };
-    let mut corners: Vec<Pixels> = corners.iter().map(|(x, y)| (x + right, *y)).collect();
-    let fill = if number.is_multiple_of(2) {
-        ink
-    } else {
-        WHITE.mix(1.0)
-    };
-    let inside = Polygon::new(corners.clone(), fill.filled());
-    corners.extend(corners.first().copied());
-    (inside, PathElement::new(corners, ink.stroke_width(1)))
-}
-
 fn with_unit(name: &str, unit: &str) -> String {
     if unit.is_empty() {
         name.to_owned()
     } else {
         format!("{name} ({unit})")
     }
-}
-
-/// A number at an axis.
-fn short(value: f64) -> String {
-    if value.abs() >= 1_000.0 {
-        return table::figure(Some(value));
-    }
-    // Without the noise of binary fractions, and without zeros at the end.
-    let text = format!("{value:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

@@ -1,0 +1,123 @@
+//! The course of something: several measures, one after another, in one plot, with a line for each subject.
+
+use super::analysis::{Analysis, Found};
+use super::declaration::{Axis, Experiment, Picture};
+use super::picture::{Line, Point, Style, draw_lines};
+use anyhow::Result;
+
+/// Draws a picture of moments as SVG; `None` if there is nothing to draw.
+///
+/// # Errors
+/// It cannot be drawn.
+pub fn draw(
+    experiment: &Experiment,
+    analysis: &Analysis,
+    picture: &Picture,
+) -> Result<Option<String>> {
+    let moments: Vec<&str> = picture.moments.iter().map(String::as_str).collect();
+    let axis = Axis::of_words(&picture.x, &moments);
+    let lines: Vec<Line> = lines(experiment, analysis, picture);
+    draw_lines(experiment, picture, &axis, &lines)
+}
+
+fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec<Line> {
+    let is_here = |found: &&Found| {
+        let levels = found.cell.levels(experiment);
+        let mut levels = experiment.axes.iter().zip(levels);
+        levels.all(|(axis, level)| {
+            let wanted = picture.at.iter().find(|(name, _)| *name == axis.name);
+            wanted.is_none_or(|(_, wanted)| *wanted == level.name)
+        })
+    };
+    let found = analysis.found.iter().filter(is_here);
+    found
+        .map(|found| line(experiment, found, picture))
+        .collect()
+}
+
+/// A subject's moments, those that it has.
+fn line(experiment: &Experiment, found: &Found, picture: &Picture) -> Line {
+    let values = picture.moments.iter().enumerate();
+    let points = values.filter_map(|(index, moment)| {
+        let value = found.values.get(moment)?;
+        let is_shown = !picture.log_y || value.low > 0.0;
+        is_shown.then_some(Point {
+            x: index as f64,
+            y: value.median,
+            low: value.low,
+            high: value.high,
+        })
+    });
+    Line {
+        name: experiment.subjects[found.cell.subject].clone(),
+        points: points.collect(),
+        style: Style::Measured,
+        number: Some(found.cell.subject),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lines;
+    use crate::experiment::analysis::{Analysis, Found, interval};
+    use crate::experiment::declaration::{Axis, Experiment, Measure, Picture};
+    use crate::experiment::order::Cell;
+
+    /// Each subject's moments stand in their order, at the level that the picture is of, and one that it has not is
+    /// left out.
+    #[test]
+    fn a_line_goes_through_the_moments_of_its_subject() {
+        let experiment = Experiment {
+            axes: vec![Axis::of_words("place", &["near", "far"])],
+            subjects: vec!["one".into(), "two".into()],
+            measures: ["begins", "ends"]
+                .map(|name| Measure::new(name, "µs"))
+                .to_vec(),
+            pictures: vec![
+                Picture::course("A course", "moment", "since", &["begins", "ends"])
+                    .at("place", "far"),
+            ],
+            ..Experiment::default()
+        };
+        assert!(
+            experiment.mistakes().is_empty(),
+            "{:?}",
+            experiment.mistakes()
+        );
+        let found = |place: usize, subject: usize, values: &[(&str, f64)]| Found {
+            cell: Cell {
+                levels: vec![place],
+                subject,
+            },
+            values: values
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), interval(&[*value]).unwrap()))
+                .collect(),
+        };
+        let analysis = Analysis {
+            found: vec![
+                found(0, 0, &[("begins", 9.0)]),
+                found(1, 0, &[("ends", 5.0), ("begins", 1.0)]),
+                found(1, 1, &[("ends", 7.0)]),
+            ],
+            verdicts: Vec::new(),
+            warnings: Vec::new(),
+            notes: Vec::new(),
+            limited: (0, 0),
+        };
+        let drawn = lines(&experiment, &analysis, &experiment.pictures[0]);
+        let points = |line: &super::Line| -> Vec<(f64, f64)> {
+            line.points.iter().map(|point| (point.x, point.y)).collect()
+        };
+        assert_eq!(drawn.len(), 2);
+        assert_eq!(
+            (drawn[0].name.as_str(), drawn[1].name.as_str()),
+            ("one", "two")
+        );
+        assert_eq!(points(&drawn[0]), [(0.0, 1.0), (1.0, 5.0)]);
+        assert_eq!(points(&drawn[1]), [(1.0, 7.0)]);
+        let mut wrong = experiment.clone();
+        wrong.pictures[0].moments.push("never".into());
+        assert_eq!(wrong.mistakes(), ["no measure never"]);
+    }
+}
