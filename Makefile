@@ -103,7 +103,7 @@ site: ## Build the documentation as a site with search into target/site (needs m
 	mdbook build --dest-dir $(abspath $(TARGET))/site $(TARGET)/book
 
 install-deps: ## Install the Debian packages that are missing (as root), or say how
-	@scripts/deps.sh test
+	@scripts/deps.sh lab
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sees to the Debian packages that outboard needs.
 #
-#   scripts/deps.sh build|demo|test
+#   scripts/deps.sh build|demo|test|lab
 #
 # As root it installs what is missing (and starts no service); otherwise it prints the one command
 # that does, and fails.
@@ -16,13 +16,18 @@ test="$demo wrk=wrk redis-server=redis-server redis-cli=redis-tools
       /lib/systemd/system/apache2.service=apache2 haproxy=haproxy python3=python3 dh=debhelper lintian=lintian
       zsh=zsh fish=fish man=man-db memcached=memcached
       pg_ctlcluster=postgresql"
+# What only experiments of `outboard lab` need.
+lab="$test /usr/include/zmq.h=libzmq3-dev
+     /usr/lib/nginx/modules/ngx_http_lua_module.so=libnginx-mod-http-lua
+     /usr/share/lua/5.1/nginx/redis.lua=lua-nginx-redis"
 
 case "${1:-}" in
     build) wanted=$build ;;
     demo) wanted=$demo ;;
     test) wanted=$test ;;
+    lab) wanted=$lab ;;
     *)
-        echo "usage: $0 build|demo|test" >&2
+        echo "usage: $0 build|demo|test|lab" >&2
         exit 2
         ;;
 esac

@@ -1,8 +1,10 @@
 //! `outboard subject`: the programs that `outboard lab run tcp-servers` measures, the same over sockets and
-//! over each way of the native interface. Not shown: the lab starts them.
+//! over each way of the native interface, and what else experiments need. Not shown: the lab starts them.
 
 mod channel;
+mod course;
 mod echo;
+mod fast_cgi;
 mod send;
 mod sender;
 mod stream;
@@ -24,6 +26,8 @@ enum Subject {
     Stream(stream::Args),
     Echo(echo::Args),
     Channel(channel::Args),
+    FastCgi(fast_cgi::Args),
+    Course(course::Args),
 }
 
 /// Runs it, and prints a line of JSON if it ends by itself.
@@ -32,6 +36,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Subject::Send(args) => send::run(args)?,
         Subject::Stream(args) => stream::run(args)?,
         Subject::Channel(args) => channel::run(args)?,
+        Subject::Course(args) => course::run(args)?,
+        Subject::FastCgi(args) => {
+            fast_cgi::run(args)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Subject::Echo(args) => {
             echo::run(args)?;
             return Ok(ExitCode::SUCCESS);

@@ -5,6 +5,7 @@
 //! its owner ends: on drop, on Ctrl-C, on SIGKILL.
 #![forbid(unsafe_code)]
 
+pub mod captured;
 pub mod catalogue;
 pub mod cores;
 pub mod experiment;
@@ -22,6 +23,7 @@ pub mod process;
 pub mod programs;
 pub mod respond;
 pub mod sampler;
+pub mod slowed;
 pub mod stateless;
 pub mod statistics;
 pub mod table;

@@ -18,6 +18,27 @@ pub const PORT: u16 = 80;
 /// What nginx answers at `/64`: 64 bytes.
 pub const BODY_64: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
+/// Further lines of its configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Lines {
+    /// At the top: modules.
+    pub top: String,
+    /// In the part about HTTP.
+    pub http: String,
+    /// In that of its only server: places.
+    pub server: String,
+}
+
+impl From<String> for Lines {
+    /// Lines of the server.
+    fn from(server: String) -> Self {
+        Self {
+            server,
+            ..Self::default()
+        }
+    }
+}
+
 /// A running nginx.
 pub struct Nginx {
     master: Process,
@@ -38,16 +59,16 @@ impl Nginx {
         site: &Path,
         core: Option<usize>,
     ) -> Result<Self> {
-        Self::start_on(world, outboard, site, core, PORT, "")
+        Self::start_on(world, outboard, site, core, PORT, &Lines::default())
     }
 
-    /// As [`start`](Self::start), with `further` lines in the server's part of its configuration.
+    /// As [`start`](Self::start), with `further` lines in its configuration.
     pub fn start_with(
         world: &World,
         outboard: Option<&Outboard>,
         site: &Path,
         core: Option<usize>,
-        further: &str,
+        further: &Lines,
     ) -> Result<Self> {
         Self::start_on(world, outboard, site, core, PORT, further)
     }
@@ -59,7 +80,7 @@ impl Nginx {
         site: &Path,
         port: u16,
     ) -> Result<Self> {
-        Self::start_on(world, outboard, site, None, port, "")
+        Self::start_on(world, outboard, site, None, port, &Lines::default())
     }
 
     fn start_on(
@@ -68,7 +89,7 @@ impl Nginx {
         site: &Path,
         core: Option<usize>,
         port: u16,
-        further: &str,
+        further: &Lines,
     ) -> Result<Self> {
         let prepared = Prepared::new(world, &format!("nginx-{port}"), |directory| {
             Ok(configure(directory, site, port, further))
@@ -173,7 +194,7 @@ impl Prepared {
     }
 }
 
-fn configure(directory: &Path, site: &Path, port: u16, further: &str) -> String {
+fn configure(directory: &Path, site: &Path, port: u16, further: &Lines) -> String {
     let types = Path::new("/etc/nginx/mime.types");
     let include = if types.exists() {
         format!("include {};", types.display())
@@ -181,13 +202,14 @@ fn configure(directory: &Path, site: &Path, port: u16, further: &str) -> String 
         String::new()
     };
     format!(
-        "daemon off;
+        "{top}daemon off;
 worker_processes 1;
 worker_rlimit_nofile 65536;
 pid {directory}/nginx.pid;
 events {{ worker_connections 20000; }}
 http {{
     {include}
+{http}
     default_type application/octet-stream;
     access_log off;
     sendfile on;
@@ -201,10 +223,13 @@ http {{
         listen [::]:{port} backlog=4096;
         root {site};
         location = /64 {{ return 200 \"{BODY_64}\"; }}
-{further}
+{server}
     }}
 }}
 ",
+        top = further.top,
+        http = further.http,
+        server = further.server,
         directory = directory.display(),
         site = site.display(),
     )

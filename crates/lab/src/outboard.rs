@@ -46,7 +46,17 @@ impl Outboard {
 
     /// Starts the engine on the server's interface and waits until it answers.
     pub fn start_engine(&self, world: &World, core: Option<usize>) -> Result<Process> {
-        let mut program = self.command(world, "engine");
+        self.start_engine_told(world, core, &[])
+    }
+
+    /// As [`Self::start_engine`], with further options.
+    pub fn start_engine_told(
+        &self,
+        world: &World,
+        core: Option<usize>,
+        options: &[&str],
+    ) -> Result<Process> {
+        let mut program = self.command(world, "engine").args(options);
         if let Some(core) = core {
             program = program.args(["--core", &core.to_string()]);
         }

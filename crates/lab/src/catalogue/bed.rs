@@ -5,7 +5,7 @@
 use super::Setup;
 use crate::cores;
 use crate::experiment::bench::Client;
-use crate::nginx::Nginx;
+use crate::nginx::{Lines, Nginx};
 use crate::outboard::Outboard;
 use crate::process::Process;
 use crate::sampler::account::{Account, Spent, Watched};
@@ -46,9 +46,20 @@ impl Bed {
 
     /// As [`in_world`](Self::in_world), with the engine on this core.
     pub fn with_engine_on(setup: &Setup, stack: &str, world: World, core: usize) -> Result<Self> {
+        Self::with_engine_told(setup, stack, world, core, &[])
+    }
+
+    /// As [`with_engine_on`](Self::with_engine_on), with further options for the engine.
+    pub fn with_engine_told(
+        setup: &Setup,
+        stack: &str,
+        world: World,
+        core: usize,
+        options: &[&str],
+    ) -> Result<Self> {
         let engine = if stack == STACKS[1] {
             let outboard = Outboard::new(&setup.binary, &world);
-            let process = outboard.start_engine(&world, Some(core))?;
+            let process = outboard.start_engine_told(&world, Some(core), options)?;
             Some((outboard, process))
         } else {
             None
@@ -78,13 +89,19 @@ impl Bed {
         stack: &str,
         fill: impl FnOnce(&Path) -> Result<String>,
     ) -> Result<Self> {
-        let mut bed = Self::bare(setup, stack)?;
+        Self::bare(setup, stack)?.serving(|site| Ok(fill(site)?.into()))
+    }
+
+    /// The same with nginx, which serves what `fill` puts into a directory, and has the lines of configuration
+    /// that it returns.
+    pub fn serving(mut self, fill: impl FnOnce(&Path) -> Result<Lines>) -> Result<Self> {
+        let bed = &mut self;
         let site = bed.world.site(&[])?;
         let further = fill(&site)?;
         let core = Some(SERVER_CORE);
         let nginx = Nginx::start_with(&bed.world, bed.outboard(), &site, core, &further)?;
         bed.nginx = Some(nginx);
-        Ok(bed)
+        Ok(self)
     }
 
     /// Both stacks, each with nginx.

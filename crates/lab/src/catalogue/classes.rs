@@ -1,9 +1,9 @@
-//! 003, tables 4-1 and 4-4 and figures 4-8 to 4-12: what a full server does with files of each class,
+//! 003, tables 4-1, 4-3 and 4-4 and figures 4-8 to 4-12: what a full server does with files of each class,
 //! on the kernel and on the engine.
 
 use super::bed::{Bed, CLIENT_CORE, ROLES, STACKS};
 use super::rates::{SHARES, with_shares};
-use super::{Entry, Extent, Setup, wrk};
+use super::{Entry, Extent, Setup, handshake, wrk};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::nginx::Nginx;
@@ -20,7 +20,7 @@ use std::time::Duration;
 pub const ENTRY: Entry = Entry {
     name: "classes",
     source: "003",
-    about: "a full server with files of class 0 to 4: connections a minute, goodput, CPU",
+    about: "a full server with files of class 0 to 4: connections a minute, set-up, goodput, CPU",
     needs: &["nginx", "wrk", "taskset"],
     seconds: (10, 2),
     declare,
@@ -30,6 +30,8 @@ pub const ENTRY: Entry = Entry {
 const CLASS: &str = "class";
 const CONNECTIONS: &str = "connections";
 const GOODPUT: &str = "goodput";
+const SETUP: &str = "setting a connection up";
+const ENGINE: &str = "CPU of the engine";
 /// Files of a class, and the largest of class 4.
 pub(super) const FILES: usize = 20;
 pub(super) const LARGEST: u64 = 8 << 20;
@@ -56,16 +58,6 @@ fn declare(_: Extent) -> Experiment {
             .collect(),
         ratio,
     };
-    let finding = |name: &str, points: &[f64; 5]| Finding {
-        name: name.into(),
-        axis: CLASS.into(),
-        measure: GOODPUT.into(),
-        points: (0..5).map(f64::from).zip(points.iter().copied()).collect(),
-        citation: Citation {
-            document: "003".into(),
-            place: "table 4-4, with K = 1,024".into(),
-        },
-    };
     let saturation = |name: &str, points: [f64; 3]| Finding {
         name: name.into(),
         axis: CLASS.into(),
@@ -79,9 +71,21 @@ fn declare(_: Extent) -> Experiment {
             place: "table 4-1, its saturation points a second times 60".into(),
         },
     };
+    let by_class = |name: &str, measure: &str, place: &str, points: [f64; 5]| Finding {
+        name: name.into(),
+        axis: CLASS.into(),
+        measure: measure.into(),
+        points: (0..5).map(f64::from).zip(points).collect(),
+        citation: Citation {
+            document: "003".into(),
+            place: place.into(),
+        },
+    };
     let mut measures = vec![
         Measure::new(CONNECTIONS, "1/min"),
         Measure::new(GOODPUT, "Mb/s"),
+        Measure::new(SETUP, "ms"),
+        Measure::new(ENGINE, "% of a core"),
     ];
     measures.extend(SHARES.map(|name| Measure::new(name, "%")));
     Experiment {
@@ -92,8 +96,9 @@ fn declare(_: Extent) -> Experiment {
             .into(),
         workload: format!(
             "{CLIENTS} clients without pauses, a connection for each request; {FILES} files of SURGE's \
-             sizes in each class (class 4 up to {LARGEST} bytes), asked for by Zipf's law. The source: \
-             WebStone, Apache, three runs of ten minutes."
+             sizes in each class (class 4 up to {LARGEST} bytes), asked for by Zipf's law. Setting a \
+             connection up: from the SYN to its answer, by the clock of the client's kernel, for a few \
+             connections besides; the median. The source: WebStone, Apache, three runs of ten minutes."
         ),
         roles: ROLES.into(),
         axes: vec![Axis::of_numbers(CLASS, "", &[0.0, 1.0, 2.0, 3.0, 4.0])],
@@ -107,6 +112,8 @@ fn declare(_: Extent) -> Experiment {
             )
             .log_y(),
             Picture::new("Goodput (003, figure 4-12)", CLASS, GOODPUT).log_y(),
+            Picture::new("Setting a connection up (003, table 4-3)", CLASS, SETUP).log_y(),
+            Picture::new("CPU of the engine (003, figure 4-10)", CLASS, ENGINE),
             Picture::new(
                 "Time in softirq (003, figures 4-8 and 4-9)",
                 CLASS,
@@ -122,13 +129,35 @@ fn declare(_: Extent) -> Experiment {
         findings: vec![
             saturation("Apache without an engine", [300.0, 100.0, 12.0]),
             saturation("Apache with the emulated engine", [350.0, 300.0, 40.0]),
-            finding(
+            by_class(
                 "Apache without an engine",
-                &[2.600_141, 11.408_507, 65.431_142, 164.416_717, 208.037_478],
+                GOODPUT,
+                "table 4-4, with K = 1,024",
+                [2.600_141, 11.408_507, 65.431_142, 164.416_717, 208.037_478],
             ),
-            finding(
+            by_class(
                 "Apache with the emulated engine",
-                &[2.097_152, 11.324_621, 85.563_802, 390.070_272, 621.595_853],
+                GOODPUT,
+                "table 4-4, with K = 1,024",
+                [2.097_152, 11.324_621, 85.563_802, 390.070_272, 621.595_853],
+            ),
+            by_class(
+                "Apache without an engine",
+                SETUP,
+                "table 4-3",
+                [0.27, 0.28, 0.28, 0.28, 0.29],
+            ),
+            by_class(
+                "Apache with the emulated engine",
+                SETUP,
+                "table 4-3",
+                [0.09, 0.08, 0.09, 0.12, 0.78],
+            ),
+            by_class(
+                "the engine's machine there",
+                ENGINE,
+                "figure 4-10: what its text does not call idle",
+                [20.0, 23.0, 32.0, 98.0, 98.0],
             ),
         ],
         model: None,
@@ -143,6 +172,18 @@ fn declare(_: Extent) -> Experiment {
                 &["0", "1"],
                 Bound::AtMost(1.0),
             ),
+            Claim {
+                citation: Citation {
+                    document: "003".into(),
+                    place: "table 4-3".into(),
+                },
+                measure: SETUP.into(),
+                ..claim(
+                    "A connection is set up faster, but for the largest files",
+                    &["0", "1", "2", "3"],
+                    Bound::AtMost(1.0),
+                )
+            },
         ],
     }
 }
@@ -153,6 +194,12 @@ struct Classes {
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    let (beds, sets) = beds(setup)?;
+    Ok(Box::new(Classes { beds, sets }))
+}
+
+/// Both stacks with nginx, and the files that it serves, by class.
+pub(super) fn beds(setup: &Setup) -> Result<(Vec<Bed>, Vec<Vec<File>>)> {
     let sets: Vec<Vec<File>> = (0..5)
         .map(|class| files::surge_class(class, FILES, LARGEST, SEED))
         .collect();
@@ -160,7 +207,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
         sets.iter()
             .try_for_each(|set| files::write(set, site, SEED))
     })?;
-    Ok(Box::new(Classes { beds, sets }))
+    Ok((beds, sets))
 }
 
 impl Bench for Classes {
@@ -168,11 +215,19 @@ impl Bench for Classes {
         let bed = &self.beds[usize::from(at.subject == STACKS[1])];
         let class = at.number(CLASS)? as usize;
         let set = self.sets.get(class).context("no such class")?;
-        let ((rate, bytes), cost) = bed.account(|| saturate(bed, set, at.seed, at.window))?;
-        let sample = Sample::default()
+        let full = || saturate(bed, set, at.seed, at.window);
+        let (((rate, bytes), setup), cost) = bed.account(|| handshake::beside(bed, full))?;
+        let mut sample = Sample::default()
             .with(CONNECTIONS, rate * 60.0)
             .with(GOODPUT, bytes * 8.0 / 1e6)
             .by(cost.limits(at.window));
+        if let Some(setup) = setup {
+            sample = sample.with(SETUP, setup.as_secs_f64() * 1e3);
+        }
+        if cost.spent.engine.is_some() {
+            let part = cost.engine().as_secs_f64() / cost.spent.passed.as_secs_f64().max(1e-9);
+            sample = sample.with(ENGINE, 100.0 * part);
+        }
         Ok(with_shares(sample, &cost))
     }
 }

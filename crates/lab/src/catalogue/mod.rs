@@ -4,15 +4,18 @@ mod bed;
 mod breakdown;
 mod bursts;
 mod classes;
+mod dynamic;
 mod echo;
 mod fairness;
 mod flood;
 mod goodput;
 mod guard;
+mod handshake;
 mod httperf;
 mod installed;
 mod large_file;
 mod messages;
+mod mixes;
 mod model;
 mod objects;
 mod offered;
@@ -20,6 +23,7 @@ mod rates;
 mod respond;
 mod stateless;
 mod static_files;
+mod strength;
 mod tcp_servers;
 mod trace;
 mod web;
@@ -58,7 +62,7 @@ pub struct Entry {
     pub source: &'static str,
     /// What it asks, in a line.
     pub about: &'static str,
-    /// Programs that it needs.
+    /// Programs that it needs, and files, by whole paths.
     pub needs: &'static [&'static str],
     /// How long a measurement is, in seconds: in full, and quick.
     pub seconds: (u64, u64),
@@ -75,15 +79,22 @@ pub const ALL: &[Entry] = &[
     guard::ENTRY,
     tcp_servers::channel::ENTRY,
     tcp_servers::send_cost::ENTRY,
+    tcp_servers::course::ENTRY,
     tcp_servers::latency::ENTRY,
     tcp_servers::accept::ENTRY,
     tcp_servers::ttcp::ENTRY,
-    messages::LATENCY,
-    messages::THROUGHPUT,
+    messages::plain::LATENCY,
+    messages::plain::THROUGHPUT,
+    messages::singly::ENTRY,
+    messages::zeromq::LATENCY,
+    messages::zeromq::THROUGHPUT,
     breakdown::ENTRY,
     static_files::ENTRY,
+    dynamic::ENTRY,
+    mixes::ENTRY,
     bursts::ENTRY,
     trace::ENTRY,
+    strength::ENTRY,
     classes::ENTRY,
     model::ENTRY,
     objects::ENTRY,
@@ -205,6 +216,26 @@ mod tests {
         );
     }
 
+    /// What docs/sources.md tells people to run can be run; and what repeats a document stands there.
+    #[test]
+    fn the_commands_beside_the_sources_are_there() {
+        let text = include_str!("../../../../docs/sources.md");
+        let named: Vec<&str> = text.split("`lab run ").skip(1).collect();
+        let name = |rest: &&str| {
+            let ends = |letter: char| letter != '-' && !letter.is_ascii_lowercase();
+            rest[..rest.find(ends).unwrap_or(rest.len())].to_owned()
+        };
+        let named: Vec<String> = named.iter().map(name).collect();
+        for name in &named {
+            assert!(meant(name).is_ok(), "{name}");
+        }
+        for entry in ALL.iter().filter(|entry| !entry.source.is_empty()) {
+            let others = ["accept", "flood"];
+            let is_there = named.iter().any(|name| name == entry.name);
+            assert!(is_there || others.contains(&entry.name), "{}", entry.name);
+        }
+    }
+
     /// A first impression of all: under an hour, with two seconds around each measurement.
     #[test]
     fn all_of_it_quick_is_possible_within_an_hour() {
@@ -212,9 +243,11 @@ mod tests {
             let cells = order::cells(&entry.declare(Extent::Quick)).len() as u64;
             let rules = entry.rules(Extent::Quick);
             let each = rules.window.as_secs() + 2;
-            (cells * each * u64::from(rules.most_rounds)).min(rules.limit.as_secs())
+            let seconds = cells * each * u64::from(rules.most_rounds);
+            (entry.name, seconds.min(rules.limit.as_secs()))
         });
-        let total: u64 = seconds.sum();
-        assert!(total < 3_600, "{total} s");
+        let seconds: Vec<(&str, u64)> = seconds.collect();
+        let total: u64 = seconds.iter().map(|(_, seconds)| seconds).sum();
+        assert!(total < 3_600, "{total} s: {seconds:?}");
     }
 }

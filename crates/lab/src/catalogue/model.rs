@@ -11,7 +11,7 @@ use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::load::{Asked, Load};
 use crate::nginx::Nginx;
 use crate::workload::arrivals::poisson;
-use crate::workload::files::{self, File};
+use crate::workload::files::File;
 use crate::workload::surge::Popularity;
 use anyhow::{Context, Result, bail};
 use rand::SeedableRng;
@@ -49,7 +49,7 @@ const HELD: [&str; 3] = ["25", "55", "80"];
 fn declare(extent: Extent) -> Experiment {
     let (classes, loads): (&[f64], _) = match extent {
         Extent::Full => (&[0.0, 1.0, 2.0, 3.0, 4.0], &LOADS[..]),
-        Extent::Quick => (&[0.0, 2.0, 4.0], &LOADS[..5]),
+        Extent::Quick => (&[0.0, 3.0], &LOADS[..5]),
     };
     let claim = |says: &str, place: &str, measure: &str, classes: &[&str], ratio| Claim {
         says: says.into(),
@@ -148,13 +148,7 @@ struct Loads {
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let sets: Vec<Vec<File>> = (0..5)
-        .map(|class| files::surge_class(class, FILES, LARGEST, SEED))
-        .collect();
-    let beds = Bed::both(setup, |site| {
-        sets.iter()
-            .try_for_each(|set| files::write(set, site, SEED))
-    })?;
+    let (beds, sets) = classes::beds(setup)?;
     Ok(Box::new(Loads {
         beds,
         sets,

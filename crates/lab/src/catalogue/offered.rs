@@ -108,6 +108,17 @@ pub fn get(path: &str) -> Vec<u8> {
 
 /// Asks for this at a rate, a connection for each request, and measures.
 pub fn measure(bed: &Bed, asked: &Asked, rate: f64, window: Duration) -> Result<Sample> {
+    measure_with(bed, &[], asked, rate, window)
+}
+
+/// As [`measure`], with further processes that serve.
+pub fn measure_with(
+    bed: &Bed,
+    servers: &[u32],
+    asked: &Asked,
+    rate: f64,
+    window: Duration,
+) -> Result<Sample> {
     let load = Load {
         server: Nginx::address(),
         path: String::new(),
@@ -118,7 +129,7 @@ pub fn measure(bed: &Bed, asked: &Asked, rate: f64, window: Duration) -> Result<
         grace: GRACE,
     };
     let asking = || load.run_asking(asked, Duration::MAX, |_| ());
-    let (outcome, cost) = bed.account(|| bed.on_client(asking))?;
+    let (outcome, cost) = bed.account_with(servers, || bed.on_client(asking))?;
     Ok(sample(&outcome, &cost))
 }
 

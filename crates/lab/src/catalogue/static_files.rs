@@ -30,9 +30,9 @@ const BUFFERS: [(&str, &str, u32); 2] =
 const FILES: &str = "files";
 const MANY: &str = "64 MB of files";
 const ONE: &str = "one file";
-const SIZE: u64 = 16 << 10;
+pub(super) const SIZE: u64 = 16 << 10;
 /// Files: more than the caches of a processor hold.
-const COUNT: usize = 4_096;
+pub(super) const COUNT: usize = 4_096;
 /// What is in them is drawn from this.
 const SEED: u64 = 16;
 /// Requests that are drawn before they begin again.
@@ -111,16 +111,21 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
 
 /// The files, and the places of nginx.
 fn fill(site: &Path) -> Result<String> {
+    write(site)?;
+    Ok(BUFFERS
+        .map(|(_, path, size)| in_pieces(path, site, size))
+        .concat())
+}
+
+/// Writes the files, whose names are numbers.
+pub(super) fn write(site: &Path) -> Result<()> {
     let set: Vec<File> = (0..COUNT)
         .map(|number| File {
             name: number.to_string(),
             size: SIZE,
         })
         .collect();
-    files::write(&set, site, SEED)?;
-    Ok(BUFFERS
-        .map(|(_, path, size)| in_pieces(path, site, size))
-        .concat())
+    files::write(&set, site, SEED)
 }
 
 /// A place of nginx where files of `site` are read and sent in pieces of so many KB.

@@ -51,9 +51,13 @@ impl Mix {
 
     /// Draws a size.
     pub fn draw<R: Rng + ?Sized>(&self, random: &mut R) -> u64 {
+        self.sizes[self.draw_place(random)].0
+    }
+
+    /// Draws one, and says which of its sizes it is.
+    pub fn draw_place<R: Rng + ?Sized>(&self, random: &mut R) -> usize {
         let parts = WeightedIndex::new(self.sizes.iter().map(|(_, part)| *part));
-        let index = parts.map_or(0, |parts| parts.sample(random));
-        self.sizes[index].0
+        parts.map_or(0, |parts| parts.sample(random))
     }
 
     /// P(X ≤ x).

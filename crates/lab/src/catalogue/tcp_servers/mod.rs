@@ -4,10 +4,11 @@
 
 pub mod accept;
 pub mod channel;
+pub mod course;
 pub mod latency;
 pub mod peer;
 pub mod send_cost;
-mod server;
+pub mod server;
 pub mod ttcp;
 
 use super::Setup;
@@ -22,6 +23,7 @@ use serde_json::Value;
 pub const NAMES: &[&str] = &[
     channel::ENTRY.name,
     send_cost::ENTRY.name,
+    course::ENTRY.name,
     latency::ENTRY.name,
     accept::ENTRY.name,
     ttcp::ENTRY.name,
@@ -43,7 +45,7 @@ fn cited(place: &str) -> Citation {
 }
 
 /// The program to be measured on `bed`, by its words.
-fn subject(setup: &Setup, bed: &Bed, is_interposed: bool) -> Program {
+pub fn subject(setup: &Setup, bed: &Bed, is_interposed: bool) -> Program {
     let program = match bed.outboard() {
         Some(outboard) if is_interposed => outboard
             .on_engine(bed.world(), &setup.binary)
@@ -58,13 +60,13 @@ fn subject(setup: &Setup, bed: &Bed, is_interposed: bool) -> Program {
 }
 
 /// What it has printed.
-fn read(printed: &str) -> Result<Value> {
+pub fn read(printed: &str) -> Result<Value> {
     let line = printed.lines().last().unwrap_or_default();
     serde_json::from_str(line).with_context(|| format!("it printed {printed:?}"))
 }
 
 /// A number in it.
-fn number(found: &Value, name: &str) -> Result<f64> {
+pub fn number(found: &Value, name: &str) -> Result<f64> {
     let number = found[name].as_f64();
     number.with_context(|| format!("no {name} in {found}"))
 }

@@ -41,11 +41,7 @@ const SIZES: [f64; 8] = [
 
 fn declare(extent: Extent) -> Experiment {
     let quick = extent == Extent::Quick;
-    let sizes = if quick {
-        &[64.0, 1_024.0, 16_384.0]
-    } else {
-        &SIZES[..]
-    };
+    let sizes = if quick { &[64.0, 16_384.0] } else { &SIZES[..] };
     let places = PLACES.map(|(name, _)| name);
     let apart = places[1];
     let claim = |says: &str, citation, subject: &str, size: &str, ratio| Claim {

@@ -34,9 +34,9 @@ const SLOW: Wire = Wire {
     ..Wire::PERFECT
 };
 const RATE: &str = "throughput";
-const HOST: &str = "for a core of the sender";
-const PEER: &str = "for a core of the receiver";
-const MACHINE: &str = "for a core of the machine";
+const HOST: &str = "throughput for a core of the sender";
+const PEER: &str = "throughput for a core of the receiver";
+const MACHINE: &str = "throughput for a core of the machine";
 /// What a report calls each, and how the program is told of it.
 const SUBJECTS: [(&str, &str); 5] = [
     (KERNEL, "sockets"),
@@ -196,19 +196,20 @@ impl Bench for Ttcp {
 }
 
 /// What a receiver got.
-struct Received {
-    bytes: u64,
+pub struct Received {
+    /// In all.
+    pub bytes: u64,
     /// From the first byte to the end of the stream.
-    passed: Duration,
+    pub passed: Duration,
     /// CPU time of its thread.
-    used: Duration,
+    pub used: Duration,
 }
 
 /// Bytes that it asks for at once.
 const PIECE: usize = 64 << 10;
 
 /// Receives to the end of the stream.
-fn receive(mut stream: TcpStream) -> Result<Received> {
+pub fn receive(mut stream: TcpStream) -> Result<Received> {
     let mut bytes = vec![0; PIECE];
     let mut got = stream.read(&mut bytes)? as u64;
     let (began, used) = (Instant::now(), thread_time());

@@ -1,0 +1,270 @@
+//! 001, figures 6.12 and 6.13: four of five requests are for files, one is for what the server computes; beside
+//! it what another process computes (FastCGI), and what comes out of a database.
+
+use super::bed::{Bed, ROLES, SERVER_CORE, STACKS};
+use super::offered::{self, CONNECTIONS, LOAD};
+use super::static_files::{self, COUNT, SIZE, in_pieces};
+use super::{Entry, Extent, Setup};
+use crate::experiment::declaration::{Axis, Bound};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::load::Asked;
+use crate::nginx::Lines;
+use crate::process::Process;
+use crate::world::Side;
+use anyhow::{Context, Result};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::path::Path;
+use std::time::Duration;
+
+pub const ENTRY: Entry = Entry {
+    name: "dynamic",
+    source: "001",
+    about: "80 % files, 20 % computed in the server, by FastCGI, or from redis: throughput and CPU by load",
+    needs: &[
+        "nginx",
+        LUA[0],
+        LUA[1],
+        CLIENT,
+        "redis-server",
+        "redis-cli",
+        "taskset",
+    ],
+    seconds: (10, 1),
+    declare,
+    open,
+};
+
+const PART: &str = "dynamic part";
+/// What the levels are called, and the places that nginx serves them at.
+const PARTS: [(&str, &str); 3] = [
+    (COMPUTED, "/computed"),
+    ("by FastCGI", "/fastcgi"),
+    ("from redis", "/redis"),
+];
+const COMPUTED: &str = "computed in the server";
+/// The share of requests that are not for files.
+const SHARE: f64 = 0.2;
+/// Requests that are drawn before they begin again.
+const DRAWN: usize = 8_192;
+/// Nothing takes longer, on however busy a machine.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Modules that Debian's nginx has in files of their own, and a client of redis for them.
+const LUA: [&str; 2] = [
+    "/usr/lib/nginx/modules/ndk_http_module.so",
+    "/usr/lib/nginx/modules/ngx_http_lua_module.so",
+];
+const CLIENT: &str = "/usr/share/lua/5.1/nginx/redis.lua";
+
+fn declare(extent: Extent) -> Experiment {
+    let mut pictures = Vec::new();
+    for (name, _) in PARTS {
+        let what = format!("80:20, {name}");
+        pictures.extend(offered::pictures(&what, ["6.12", "6.13"], &[(PART, name)]));
+    }
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "Files and what is computed, by load".into(),
+        question: "What does offloading gain where the server has something else to do? In 001 a full server \
+            answered 11 % more by calls that wait for the engine, 18 % more by calls that do not, with one \
+            request in five for bytes that it draws at random."
+            .into(),
+        workload: format!(
+            "GET by HTTP/1.0, due at a fixed rate, a connection for each, at most {CONNECTIONS} at once. Four of \
+             five are for one of {COUNT} files of {SIZE} bytes, in sends of 16 KB; one is for as many bytes that \
+             are computed by a random number for each, as WebStone 2 has it: inside of nginx (in Lua, compiled as \
+             it runs), or by a process behind it (FastCGI over a local socket); or that redis has. Processes \
+             behind nginx are on the kernel; their time is the server's."
+        ),
+        roles: format!("{ROLES}; what is behind nginx has its core, too"),
+        axes: vec![
+            offered::loads(extent),
+            Axis::of_words(PART, &PARTS.map(|(name, _)| name)),
+        ],
+        subjects: STACKS.map(String::from).to_vec(),
+        measures: offered::measures(),
+        pictures,
+        findings: Vec::new(),
+        claims: vec![offered::claim(
+            "A full server that computes a fifth answers 11 % more",
+            "6.12",
+            &[(PART, COMPUTED)],
+            Bound::AtLeast(1.11),
+        )],
+        model: None,
+    }
+}
+
+/// A stack with nginx, and what is behind that.
+struct Whole {
+    behind: Vec<Process>,
+    bed: Bed,
+}
+
+struct Dynamic(Vec<Whole>);
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    let each = STACKS.iter().map(|stack| whole(setup, stack));
+    Ok(Box::new(Dynamic(each.collect::<Result<_>>()?)))
+}
+
+fn whole(setup: &Setup, stack: &str) -> Result<Whole> {
+    let bed = Bed::bare(setup, stack)?;
+    let at = |name: &str| bed.world().scratch().join(name);
+    let (store, responder) = (at("redis.sock"), at("fastcgi.sock"));
+    let behind = vec![
+        start_redis(&bed, &store)?,
+        start_responder(setup, &bed, &responder)?,
+    ];
+    let bed = bed.serving(|site| {
+        static_files::write(site)?;
+        Ok(Lines {
+            top: LUA
+                .map(|module| format!("load_module {module};\n"))
+                .concat(),
+            http: http(&responder),
+            server: in_pieces("/16K", site, 16) + &places(&store),
+        })
+    })?;
+    Ok(Whole { behind, bed })
+}
+
+/// A redis with what it is asked for, which keeps nothing.
+fn start_redis(bed: &Bed, socket: &Path) -> Result<Process> {
+    let world = bed.world();
+    let mut redis = world
+        .program(Side::Server, "redis-server")
+        .args([
+            "--port",
+            "0",
+            "--save",
+            "",
+            "--unixsocketperm",
+            "777",
+            "--unixsocket",
+        ])
+        .arg(socket)
+        .arg("--dir")
+        .arg(world.scratch())
+        .on_core(SERVER_CORE)
+        .log(world.scratch().join("redis.log"))
+        .start()?;
+    let value: String = (0..SIZE)
+        .map(|at| char::from(b'a' + (at % 26) as u8))
+        .collect();
+    let set = world.program(Side::Server, "redis-cli");
+    let set = set.arg("-s").arg(socket).args(["set", "x", &value]);
+    redis.wait_until(LIMIT, || set.output().is_ok_and(|said| said.trim() == "OK"))?;
+    Ok(redis)
+}
+
+/// A process that computes, behind FastCGI.
+fn start_responder(setup: &Setup, bed: &Bed, socket: &Path) -> Result<Process> {
+    let world = bed.world();
+    let mut responder = world
+        .program(Side::Server, &setup.binary)
+        .args(["subject", "fast-cgi", "--size", &SIZE.to_string(), "--at"])
+        .arg(socket)
+        .on_core(SERVER_CORE)
+        .log(world.scratch().join("fastcgi.log"))
+        .start()?;
+    responder.wait_until(LIMIT, || socket.exists())?;
+    Ok(responder)
+}
+
+/// What computes, and connections that stay.
+fn http(responder: &Path) -> String {
+    format!(
+        "    lua_package_path \"/usr/share/lua/5.1/?.lua;;\";
+    init_by_lua_block {{
+        local ffi = require \"ffi\"
+        local size, random = {SIZE}, math.random
+        local bytes = ffi.new(\"uint8_t[?]\", size)
+        function computed()
+            for at = 0, size - 1 do bytes[at] = random(0, 255) end
+            return ffi.string(bytes, size)
+        end
+    }}
+    upstream responder {{ server unix:{}; keepalive 64; }}
+",
+        responder.display()
+    )
+}
+
+fn places(store: &Path) -> String {
+    format!(
+        "        location = /computed {{ content_by_lua_block {{
+            ngx.header.content_length = {SIZE}
+            ngx.print(computed())
+        }} }}
+        location = /redis {{ content_by_lua_block {{
+            local store = require(\"nginx.redis\"):new()
+            local there, why = store:connect(\"unix:{store}\")
+            local value = there and store:get(\"x\")
+            if not value or value == ngx.null then ngx.exit(502) end
+            store:set_keepalive(60000, 64)
+            ngx.header.content_length = #value
+            ngx.print(value)
+        }} }}
+        location = /fastcgi {{
+            fastcgi_pass responder;
+            fastcgi_keep_conn on;
+            fastcgi_buffers 8 32k;
+            fastcgi_param REQUEST_METHOD $request_method;
+        }}
+",
+        store = store.display()
+    )
+}
+
+impl Bench for Dynamic {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let name = at.word(PART)?;
+        let known = PARTS.iter().find(|(known, _)| *known == name);
+        let (_, path) = known.with_context(|| format!("no {name}"))?;
+        let whole = &self.0[usize::from(at.subject == STACKS[1])];
+        let servers: Vec<u32> = whole.behind.iter().map(Process::id).collect();
+        let asked = asked(path, at.seed);
+        offered::measure_with(&whole.bed, &servers, &asked, at.number(LOAD)?, at.window)
+    }
+}
+
+/// Any of the files, or, one time in five, what is computed.
+fn asked(path: &str, seed: u64) -> Asked {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut one = || match random.random_bool(SHARE) {
+        true => COUNT,
+        false => random.random_range(0..COUNT),
+    };
+    let order = (0..DRAWN).map(|_| one() as u16).collect();
+    let file = |number: usize| offered::get(&format!("/16K/{number}"));
+    Asked {
+        texts: (0..COUNT).map(file).chain([offered::get(path)]).collect(),
+        wanted: Vec::new(),
+        order,
+        limit: None,
+        due: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COUNT, DRAWN, asked};
+
+    #[test]
+    fn one_request_in_five_is_for_what_is_computed() {
+        let mixed = asked("/computed", 1);
+        let computed = |order: &[u16]| order.iter().filter(|at| usize::from(**at) == COUNT).count();
+        let share = computed(&mixed.order) as f64 / DRAWN as f64;
+        // Three deviations of so many draws.
+        assert!((0.1867..0.2133).contains(&share), "{share}");
+        assert!(mixed.texts[COUNT].starts_with(b"GET /computed HTTP/1.0\r\n"));
+        let mut files: Vec<u16> = mixed.order.clone();
+        files.sort_unstable();
+        files.dedup();
+        // Of 6,550 draws from 4,096 files, all but e^-1.6 of them.
+        assert!((3_150..3_450).contains(&files.len()), "{}", files.len());
+        assert_eq!(mixed.order, asked("/redis", 1).order);
+        assert_ne!(mixed.order, asked("/computed", 2).order);
+    }
+}

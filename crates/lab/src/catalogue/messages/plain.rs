@@ -1,0 +1,210 @@
+//! Tables 4.1.1 and 4.2.1 to 4.2.6: over plain TCP.
+
+use super::super::bed::{Bed, Cost};
+use super::super::tcp_servers::server::{self, Words};
+use super::super::tcp_servers::{number, peer, read, subject as program, ttcp};
+use super::super::{Entry, Extent, Setup};
+use super::{Beds, CPU, LARGE, ONE_WAY, RATE, ROLES, SIZE, SMALL, claim, sizes, source, sources};
+use crate::experiment::declaration::{Axis, Bound, Measure, Picture};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use anyhow::{Context, Result, bail};
+use std::time::{Duration, Instant};
+
+pub const LATENCY: Entry = Entry {
+    name: "message-latency",
+    source: "002",
+    about: "one-way latency by message size, with offload features off and on",
+    needs: &["ethtool", "taskset"],
+    seconds: (5, 1),
+    declare: latency_declared,
+    open: |setup| open(setup, measure_latency),
+};
+
+pub const THROUGHPUT: Entry = Entry {
+    name: "message-throughput",
+    source: "002",
+    about: "Mb/s and CPU by message size, with offload features off and on",
+    needs: &["ethtool", "taskset"],
+    seconds: (5, 1),
+    declare: throughput_declared,
+    open: |setup| open(setup, measure_throughput),
+};
+
+const MTU: &str = "MTU";
+/// What an Ethernet has, and jumbo frames.
+const MTUS: [f64; 2] = [1_500.0, 9_000.0];
+/// Messages before those that count.
+const WARM_UP: usize = 50;
+
+const QUESTION: &str = "What do checksum offload and segmentation bring, by the size of messages, and does \
+    the engine change it? 002 found nothing for small messages, and a gain from about 1,500 bytes on. (Its \
+    tables print Mb/s as MB/s.)";
+
+fn mtus(extent: Extent) -> &'static [f64] {
+    match extent {
+        Extent::Full => &MTUS,
+        Extent::Quick => &MTUS[..1],
+    }
+}
+
+/// A picture for each MTU.
+fn pictures(extent: Extent, title: &str, measure: &str) -> Vec<Picture> {
+    let each = mtus(extent).iter().map(|mtu| {
+        let mtu = mtu.to_string();
+        let title = format!("{title}, MTU {mtu}");
+        Picture::new(title, SIZE, measure).log_x().at(MTU, &mtu)
+    });
+    each.collect()
+}
+
+fn axes(extent: Extent) -> Vec<Axis> {
+    vec![sizes(extent), Axis::of_numbers(MTU, "B", mtus(extent))]
+}
+
+fn latency_declared(extent: Extent) -> Experiment {
+    let pictures = pictures(
+        extent,
+        "One-way latency by size (002, graph 4.1.1)",
+        ONE_WAY,
+    );
+    Experiment {
+        name: LATENCY.name.into(),
+        title: "Latency of messages, with and without offload features".into(),
+        question: QUESTION.into(),
+        workload: "A message over TCP and as many bytes back, as netperf's TCP_RR has it: one connection, to a \
+            program of outboard's own, by socket calls; half of the median round trip (the source: of the mean)"
+            .into(),
+        roles: ROLES.into(),
+        axes: axes(extent),
+        subjects: sources(extent),
+        measures: vec![Measure::new(ONE_WAY, "µs")],
+        pictures: pictures.into_iter().map(Picture::log_y).collect(),
+        findings: source::latency(),
+        model: None,
+        claims: vec![
+            claim("Small messages gain nothing", ONE_WAY, SMALL, Bound::AtLeast(0.95)),
+            claim("Large messages are faster by features", ONE_WAY, LARGE, Bound::AtMost(1.0)),
+        ],
+    }
+}
+
+fn throughput_declared(extent: Extent) -> Experiment {
+    let rates = pictures(
+        extent,
+        "Throughput by size (002, graphs 4.2.1 and 4.2.3)",
+        RATE,
+    );
+    let loads = pictures(extent, "CPU by size (002, graphs 4.2.2 and 4.2.3)", CPU);
+    Experiment {
+        name: THROUGHPUT.name.into(),
+        title: "Throughput of messages, with and without offload features".into(),
+        question: QUESTION.into(),
+        workload: "Messages of one size over TCP without a pause, as netperf's TCP_STREAM has it: one connection, \
+            from a program of outboard's own, by socket calls; the lab, on the kernel's TCP, receives. Small \
+            ones are joined (Nagle), as in the source"
+            .into(),
+        roles: ROLES.into(),
+        axes: axes(extent),
+        subjects: sources(extent),
+        measures: vec![Measure::new(RATE, "Mb/s"), Measure::new(CPU, "%")],
+        pictures: rates.into_iter().map(Picture::log_y).chain(loads).collect(),
+        findings: source::throughput(),
+        model: None,
+        claims: vec![claim(
+            "Features raise throughput of large messages",
+            RATE,
+            LARGE,
+            Bound::AtLeast(1.0),
+        )],
+    }
+}
+
+/// How one of them measures messages of this size.
+type Measured = fn(&Setup, &Bed, &At<'_>, usize) -> Result<Sample>;
+
+struct Plain {
+    beds: Beds,
+    measured: Measured,
+}
+
+fn open(setup: &Setup, measured: Measured) -> Result<Box<dyn Bench>> {
+    let beds = Beds::new(setup);
+    Ok(Box::new(Plain { beds, measured }))
+}
+
+impl Bench for Plain {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let (mtu, size) = (at.number(MTU)? as u32, at.number(SIZE)? as usize);
+        let setup = self.beds.setup.clone();
+        (self.measured)(&setup, self.beds.get(at.subject, mtu)?, at, size)
+    }
+}
+
+fn measure_latency(setup: &Setup, bed: &Bed, at: &At<'_>, size: usize) -> Result<Sample> {
+    Ok(Sample::default().with(ONE_WAY, latency(setup, bed, size, at.window)?))
+}
+
+fn measure_throughput(setup: &Setup, bed: &Bed, at: &At<'_>, size: usize) -> Result<Sample> {
+    let (rate, cpu) = throughput(setup, bed, size, at.window)?;
+    Ok(Sample::default().with(RATE, rate).with(CPU, cpu))
+}
+
+/// Half of the median round trip, in microseconds.
+pub(super) fn latency(setup: &Setup, bed: &Bed, size: usize, window: Duration) -> Result<f64> {
+    let words = Words {
+        way: &["sockets"],
+        size,
+        is_interposed: bed.outboard().is_some(),
+    };
+    let server = server::start(setup, bed, &words)?;
+    let ask = || {
+        let (mut stream, mut message) = (server::connect()?, vec![7; size]);
+        for _ in 0..WARM_UP {
+            server::exchange(&mut stream, &mut message)?;
+        }
+        let (mut times, start) = (Vec::new(), Instant::now());
+        while start.elapsed() < window {
+            times.push(server::exchange(&mut stream, &mut message)?);
+        }
+        Ok(times)
+    };
+    let (mut times, cost) = bed.account(|| server::as_client(bed, ask))?;
+    server.kill()?;
+    on_engine(&cost)?;
+    let median = server::median(&mut times).context("not a single message")?;
+    Ok(median / 2.0)
+}
+
+/// Mb/s, and how busy the machine was, in percent.
+pub(super) fn throughput(
+    setup: &Setup,
+    bed: &Bed,
+    size: usize,
+    window: Duration,
+) -> Result<(f64, f64)> {
+    let sender = program(setup, bed, bed.outboard().is_some())
+        .args(["stream", "--way", "sockets", "--size", &size.to_string()])
+        .args(["--seconds", &window.as_secs().max(1).to_string()]);
+    let ((received, printed), cost) = bed.account(|| {
+        peer::with(bed, ttcp::receive, |address| {
+            sender.args(["--to", &address.to_string()]).output()
+        })
+    })?;
+    on_engine(&cost)?;
+    let sent = number(&read(&printed)?, "bytes")?;
+    if sent != received.bytes as f64 {
+        bail!("{sent} bytes were sent, and {} received", received.bytes);
+    }
+    let seconds = received.passed.as_secs_f64().max(1e-9);
+    let all = &cost.spent.cores.all;
+    let busy = 100.0 * all.busy() / all.total().max(1e-9);
+    Ok((8.0 * sent / 1e6 / seconds, busy))
+}
+
+/// Whether what was on an engine's bed was on the engine.
+pub(super) fn on_engine(cost: &Cost) -> Result<()> {
+    match cost.spent.engine {
+        Some(engine) if engine.batch == 0.0 => bail!("the connection was not on the engine"),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,85 @@
+//! Each feature by itself, and all of them together.
+
+use super::super::bed::STACKS;
+use super::super::{Entry, Extent};
+use super::{Beds, CPU, FEATURES, ONE_WAY, RATE, ROLES, SIZE, plain, subject};
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use anyhow::Result;
+
+pub const ENTRY: Entry = Entry {
+    name: "offload-features",
+    source: "002",
+    about: "each offload feature alone, and all together: latency, Mb/s and CPU of some sizes",
+    needs: &["ethtool", "taskset"],
+    seconds: (5, 1),
+    declare,
+    open: |setup| Ok(Box::new(Singly(Beds::new(setup)))),
+};
+
+const AXIS: &str = "features";
+const SIZES: [f64; 4] = [64.0, 1_024.0, 16_384.0, 65_536.0];
+const MTU: u32 = 1_500;
+
+fn declare(extent: Extent) -> Experiment {
+    let quick = extent == Extent::Quick;
+    let sizes = if quick { &SIZES[3..] } else { &SIZES[..] };
+    let mut pictures = Vec::new();
+    for size in sizes {
+        let size = size.to_string();
+        pictures.extend([ONE_WAY, RATE, CPU].map(|measure| {
+            let title = format!("Messages of {size} bytes: {measure}, by what is on");
+            Picture::new(title, AXIS, measure).at(SIZE, &size)
+        }));
+    }
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "Offload features one by one".into(),
+        question: "Which of the features is it that brings something? 002 has checksums alone, and all together. \
+            Scatter-gather is with the checksum of what is sent, which it needs, and segmentation with both."
+            .into(),
+        workload: format!(
+            "As in message-latency, and then as in message-throughput, with an MTU of {MTU}. GSO and GRO are the \
+             kernel's own: the engine has a switch for each of the others, and is told the same"
+        ),
+        roles: ROLES.into(),
+        axes: vec![
+            Axis::of_words(AXIS, &FEATURES.map(|features| features.name)),
+            Axis::of_numbers(SIZE, "B", sizes),
+        ],
+        subjects: STACKS.map(String::from).to_vec(),
+        measures: vec![
+            Measure::new(ONE_WAY, "µs"),
+            Measure::new(RATE, "Mb/s"),
+            Measure::new(CPU, "%"),
+        ],
+        pictures,
+        findings: Vec::new(),
+        model: None,
+        claims: vec![Claim {
+            says: "The engine sends as much as the kernel, whatever is on".into(),
+            citation: Citation::goal(),
+            measure: RATE.into(),
+            subject: STACKS[1].into(),
+            to: STACKS[0].into(),
+            at: vec![(SIZE.into(), SIZES[3].to_string())],
+            ratio: Bound::AtLeast(1.0),
+        }],
+    }
+}
+
+struct Singly(Beds);
+
+impl Bench for Singly {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let (name, size) = (at.word(AXIS)?, at.number(SIZE)? as usize);
+        let setup = self.0.setup.clone();
+        let bed = self.0.get(&subject(at.subject, name), MTU)?;
+        let one_way = plain::latency(&setup, bed, size, at.window)?;
+        let (rate, cpu) = plain::throughput(&setup, bed, size, at.window)?;
+        Ok(Sample::default()
+            .with(ONE_WAY, one_way)
+            .with(RATE, rate)
+            .with(CPU, cpu))
+    }
+}

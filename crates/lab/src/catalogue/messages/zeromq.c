@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What ZeroMQ's own local_lat, remote_lat, local_thr and remote_thr measure, for a time instead of a number of
+ * messages: answer and ask, take and push.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <zmq.h>
+
+#define WARM_UP 100
+
+static void *context;
+
+static int good(int result, const char *what)
+{
+	if (result < 0) {
+		fprintf(stderr, "%s: %s\n", what, zmq_strerror(zmq_errno()));
+		exit(1);
+	}
+	return result;
+}
+
+static double now(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return at.tv_sec + at.tv_nsec / 1e9;
+}
+
+static void *opened(int type, const char *listen, const char *connect)
+{
+	void *socket = zmq_socket(context, type);
+
+	good(socket ? 0 : -1, "socket");
+	if (listen)
+		good(zmq_bind(socket, listen), listen);
+	else
+		good(zmq_connect(socket, connect), connect);
+	return socket;
+}
+
+/* local_lat: sends back what comes, until it is ended. */
+static void answer(const char *at)
+{
+	void *socket = opened(ZMQ_REP, at, NULL);
+	zmq_msg_t message;
+
+	good(zmq_msg_init(&message), "message");
+	for (;;) {
+		good(zmq_msg_recv(&message, socket, 0), "receive");
+		good(zmq_msg_send(&message, socket, 0), "send");
+	}
+}
+
+/* remote_lat: half of the mean round trip. */
+static void ask(const char *at, size_t size, double seconds)
+{
+	void *socket = opened(ZMQ_REQ, NULL, at);
+	double began = 0, passed = 0;
+	long trips = -WARM_UP;
+	zmq_msg_t message;
+
+	good(zmq_msg_init_size(&message, size), "message");
+	memset(zmq_msg_data(&message), 7, size);
+	while (trips < 0 || passed < seconds) {
+		if (!trips)
+			began = now();
+		good(zmq_msg_send(&message, socket, 0), "send");
+		if ((size_t)good(zmq_msg_recv(&message, socket, 0), "receive") != size)
+			exit(2);
+		if (++trips > 0)
+			passed = now() - began;
+	}
+	printf("{\"one_way_us\": %f, \"trips\": %ld}\n", 1e6 * passed / trips / 2, trips);
+	zmq_close(socket);
+}
+
+/* local_thr: what comes between the first message and an empty one. */
+static void take(const char *at, size_t size)
+{
+	void *socket = opened(ZMQ_PULL, at, NULL);
+	double began = 0;
+	long messages = -1;
+	zmq_msg_t message;
+
+	good(zmq_msg_init(&message), "message");
+	for (;;) {
+		size_t length = good(zmq_msg_recv(&message, socket, 0), "receive");
+
+		if (messages++ < 0)
+			began = now();
+		if (!length)
+			break;
+		if (length != size)
+			exit(2);
+	}
+	/* The clock began with the first, which is not counted, nor is the empty one. */
+	printf("{\"messages\": %ld, \"seconds\": %f}\n", messages - 1, now() - began);
+	zmq_close(socket);
+}
+
+/* remote_thr: as many messages as there is time for, whatever is in them, and an empty one. */
+static void push(const char *at, size_t size, double seconds)
+{
+	void *socket = opened(ZMQ_PUSH, NULL, at);
+	double until = now() + seconds;
+	zmq_msg_t message;
+
+	do {
+		for (int run = 0; run < 16; run++) {
+			good(zmq_msg_init_size(&message, size), "message");
+			good(zmq_msg_send(&message, socket, 0), "send");
+		}
+	} while (now() < until);
+	good(zmq_msg_init(&message), "message");
+	good(zmq_msg_send(&message, socket, 0), "send");
+	zmq_close(socket);
+}
+
+int main(int count, char **words)
+{
+	size_t size = count > 3 ? strtoul(words[3], NULL, 10) : 0;
+	double seconds = count > 4 ? strtod(words[4], NULL) : 0;
+	const char *what = count > 2 ? words[1] : "";
+
+	context = zmq_ctx_new();
+	good(context ? 0 : -1, "context");
+	if (!strcmp(what, "answer"))
+		answer(words[2]);
+	else if (!strcmp(what, "ask"))
+		ask(words[2], size, seconds);
+	else if (!strcmp(what, "take"))
+		take(words[2], size);
+	else if (!strcmp(what, "push"))
+		push(words[2], size, seconds);
+	else
+		return 2;
+	/* Waits until all is on its way. */
+	zmq_ctx_term(context);
+	return 0;
+}

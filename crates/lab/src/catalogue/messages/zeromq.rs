@@ -1,0 +1,228 @@
+//! Tables 4.1.2, 4.2.7 and 4.2.8: with ZeroMQ, an unmodified libzmq on the kernel's TCP and on the engine.
+
+use super::super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
+use super::super::tcp_servers::{number, read};
+use super::super::{Entry, Extent, Setup};
+use super::{
+    ALL, Beds, CPU, LARGE, OFF, ONE_WAY, RATE, ROLES, SIZE, plain, sizes, source, sources, subject,
+};
+use crate::experiment::declaration::{Bound, Citation, Claim, Measure, Picture};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::process::{Process, Program};
+use crate::world::Side;
+use anyhow::{Context, Result};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub const LATENCY: Entry = Entry {
+    name: "zeromq-latency",
+    source: "002",
+    about: "ZeroMQ: one-way latency by message size, with offload features off and on",
+    needs: &["cc", "/usr/include/zmq.h", "ethtool", "taskset"],
+    seconds: (5, 1),
+    declare: latency_declared,
+    open: |setup| open(setup, latency),
+};
+
+pub const THROUGHPUT: Entry = Entry {
+    name: "zeromq-throughput",
+    source: "002",
+    about: "ZeroMQ: messages a second, Mb/s and CPU by size, with offload features off and on",
+    needs: &["cc", "/usr/include/zmq.h", "ethtool", "taskset"],
+    seconds: (5, 1),
+    declare: throughput_declared,
+    open: |setup| open(setup, throughput),
+};
+
+const MESSAGES: &str = "messages";
+const MTU: u32 = 1_500;
+const PORT: u16 = 7_010;
+/// Nothing takes longer, on however busy a machine.
+const LIMIT: Duration = Duration::from_secs(60);
+/// The programs that use it, compiled where they are run: libzmq is no part of outboard.
+const SOURCE: &str = include_str!("zeromq.c");
+
+const QUESTION: &str = "What do the features of the interface bring to programs that do not send by themselves, \
+    but by a library for messages? 002 found up to 29 % less latency and 39 % more throughput for large \
+    messages, and next to nothing for small ones. (Its tables print Mb/s as MB/s.)";
+
+fn claim(says: &str, place: &str, measure: &str, ratio: Bound) -> Claim {
+    Claim {
+        says: says.into(),
+        citation: Citation {
+            document: "002".into(),
+            place: place.into(),
+        },
+        measure: measure.into(),
+        subject: subject(STACKS[0], ALL),
+        to: subject(STACKS[0], OFF),
+        at: vec![(SIZE.into(), LARGE.into())],
+        ratio,
+    }
+}
+
+fn picture(title: &str, measure: &str) -> Picture {
+    Picture::new(title, SIZE, measure).log_x()
+}
+
+fn latency_declared(extent: Extent) -> Experiment {
+    Experiment {
+        name: LATENCY.name.into(),
+        title: "Latency of messages with ZeroMQ".into(),
+        question: QUESTION.into(),
+        workload: "As local_lat and remote_lat: one connection, a request to a REP socket and as many bytes back, \
+            one after another; half of the mean round trip"
+            .into(),
+        roles: ROLES.into(),
+        axes: vec![sizes(extent)],
+        subjects: sources(extent),
+        measures: vec![Measure::new(ONE_WAY, "µs")],
+        pictures: vec![picture("One-way latency with ZeroMQ (002, graph 4.1.2)", ONE_WAY).log_y()],
+        findings: source::zeromq_latency(),
+        model: None,
+        claims: vec![claim(
+            "Large messages are faster by features",
+            "table 4.1.2",
+            ONE_WAY,
+            Bound::AtMost(1.0),
+        )],
+    }
+}
+
+fn throughput_declared(extent: Extent) -> Experiment {
+    Experiment {
+        name: THROUGHPUT.name.into(),
+        title: "Throughput of messages with ZeroMQ".into(),
+        question: QUESTION.into(),
+        workload: "As local_thr and remote_thr: one connection, the subject's PUSH socket sends without a pause, \
+            a PULL socket on the kernel's TCP receives; by the receiver's clock. ZeroMQ joins small messages"
+            .into(),
+        roles: ROLES.into(),
+        axes: vec![sizes(extent)],
+        subjects: sources(extent),
+        measures: vec![
+            Measure::new(RATE, "Mb/s"),
+            Measure::new(MESSAGES, "1/s"),
+            Measure::new(CPU, "%"),
+        ],
+        pictures: vec![
+            picture("Throughput with ZeroMQ (002, graph 4.2.4)", RATE).log_y(),
+            picture("Messages with ZeroMQ (002, tables 4.2.7 and 4.2.8)", MESSAGES).log_y(),
+            picture("CPU with ZeroMQ (002, tables 4.2.7 and 4.2.8)", CPU),
+        ],
+        findings: source::zeromq_throughput(MESSAGES),
+        model: None,
+        claims: vec![claim(
+            "Features raise throughput of large messages",
+            "tables 4.2.7 and 4.2.8",
+            RATE,
+            Bound::AtLeast(1.0),
+        )],
+    }
+}
+
+/// How one of them measures on a bed with the compiled program.
+type Measured = fn(&Bed, &Path, &At<'_>) -> Result<Sample>;
+
+struct ZeroMq {
+    program: PathBuf,
+    measured: Measured,
+    beds: Beds,
+}
+
+fn open(setup: &Setup, measured: Measured) -> Result<Box<dyn Bench>> {
+    let mut beds = Beds::new(setup);
+    // The kernel's first bed keeps it.
+    let first = beds.get(&subject(STACKS[0], OFF), MTU)?;
+    let program = compile(first.world().scratch())?;
+    Ok(Box::new(ZeroMq {
+        program,
+        measured,
+        beds,
+    }))
+}
+
+fn compile(directory: &Path) -> Result<PathBuf> {
+    let (text, program) = (directory.join("zeromq.c"), directory.join("zeromq"));
+    std::fs::write(&text, SOURCE)?;
+    Program::new("cc")
+        .args(["-O2", "-o"])
+        .arg(&program)
+        .arg(&text)
+        .arg("-lzmq")
+        .output()
+        .context("a program that uses ZeroMQ")?;
+    Ok(program)
+}
+
+impl Bench for ZeroMq {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        (self.measured)(self.beds.get(at.subject, MTU)?, &self.program, at)
+    }
+}
+
+/// The program on a side: on the subject's stack if it is the server's.
+fn on(bed: &Bed, side: Side, program: &Path) -> Program {
+    let world = bed.world();
+    match (side, bed.outboard()) {
+        (Side::Server, Some(outboard)) => outboard.on_engine(world, program).on_core(SERVER_CORE),
+        (Side::Server, None) => world.program(side, program).on_core(SERVER_CORE),
+        (Side::Client, _) => world.program(side, program).on_core(CLIENT_CORE),
+    }
+}
+
+fn seconds(at: &At<'_>) -> String {
+    at.window.as_secs().max(1).to_string()
+}
+
+fn endpoint(side: Side) -> String {
+    format!("tcp://{}:{PORT}", side.ipv4())
+}
+
+fn latency(bed: &Bed, program: &Path, at: &At<'_>) -> Result<Sample> {
+    let (size, endpoint) = (at.word(SIZE)?, endpoint(Side::Server));
+    let mut server = on(bed, Side::Server, program)
+        .args(["answer", &endpoint])
+        .log(bed.world().scratch().join("answer.log"))
+        .start()?;
+    match bed.outboard() {
+        Some(outboard) => outboard.wait_until_taken(&mut server, LIMIT, PORT, || true)?,
+        None => {
+            let address = SocketAddr::from((Side::Server.ipv4(), PORT));
+            server.wait_until(LIMIT, || bed.world().is_reached(address))?;
+        }
+    }
+    let ask = || {
+        let client = on(bed, Side::Client, program);
+        client.args(["ask", &endpoint, size, &seconds(at)]).output()
+    };
+    let (printed, cost) = bed.account(ask)?;
+    server.kill()?;
+    plain::on_engine(&cost)?;
+    Ok(Sample::default().with(ONE_WAY, number(&read(&printed)?, "one_way_us")?))
+}
+
+fn throughput(bed: &Bed, program: &Path, at: &At<'_>) -> Result<Sample> {
+    let (size, endpoint) = (at.word(SIZE)?, endpoint(Side::Client));
+    let log = bed.world().scratch().join("take.log");
+    let taker = on(bed, Side::Client, program).args(["take", &endpoint, size]);
+    let push = || -> Result<Process> {
+        let mut taker = taker.log(log).start()?;
+        let pusher = on(bed, Side::Server, program);
+        pusher
+            .args(["push", &endpoint, size, &seconds(at)])
+            .output()?;
+        taker.wait(LIMIT)?;
+        Ok(taker)
+    };
+    let (taker, cost) = bed.account(push)?;
+    plain::on_engine(&cost)?;
+    let found = read(&taker.printed())?;
+    let rate = number(&found, "messages")? / number(&found, "seconds")?.max(1e-9);
+    let all = &cost.spent.cores.all;
+    Ok(Sample::default()
+        .with(RATE, 8.0 * rate * at.number(SIZE)? / 1e6)
+        .with(MESSAGES, rate)
+        .with(CPU, 100.0 * all.busy() / all.total().max(1e-9)))
+}

@@ -1,0 +1,250 @@
+//! 001, figures 6.3 to 6.5: the course of one send of 64 bytes, by what the program, its engine and the peer say.
+
+use super::super::bed::Bed;
+use super::super::{Entry, Extent, Setup};
+use super::{Beds, PLACE, PLACES, peer, read, subject};
+use crate::captured::{self, Segment};
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::world::Side;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, SystemTime};
+
+pub const ENTRY: Entry = Entry {
+    name: "send-course",
+    source: "001",
+    about: "the course of one send of 64 bytes: the call, the engine, the peer, and back",
+    needs: &["taskset"],
+    seconds: (4, 1),
+    declare,
+    open,
+};
+
+const SIZE: usize = 64;
+const RETURNED: &str = "the call returns";
+const SENT: &str = "the engine sends";
+const PEER: &str = "the peer has it";
+const ACKNOWLEDGED: &str = "acknowledged";
+const KNOWN: &str = "the program knows";
+const MOMENTS: [&str; 5] = [RETURNED, SENT, PEER, ACKNOWLEDGED, KNOWN];
+/// What a report calls each, and how the program is told of it.
+const SUBJECTS: [(&str, &str); 5] = [
+    (KERNEL, "sockets"),
+    (INTERPOSER, "sockets"),
+    (SYNCHRONOUS, "synchronous"),
+    ("copying", "copying"),
+    ("registered", "registered"),
+];
+const KERNEL: &str = "kernel";
+const INTERPOSER: &str = "interposer";
+const SYNCHRONOUS: &str = "synchronous";
+/// Sends in a second: one every two milliseconds, and what it takes.
+const SENDS: u64 = 200;
+/// The first of them do not count: pages are touched and windows open then.
+const WARM_UP: usize = 20;
+/// Nothing takes longer, on however busy a machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn declare(extent: Extent) -> Experiment {
+    let places = PLACES.map(|(name, _)| name);
+    let levels = match extent {
+        Extent::Full => &places[..],
+        Extent::Quick => &places[1..],
+    };
+    let picture = |place: &&str| {
+        let title = format!("The course of a send (001, figures 6.3 to 6.5): engine {place}");
+        let course = Picture::course(title, "moment", "since the call (µs)", &MOMENTS);
+        course.log_y().at(PLACE, place)
+    };
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "The course of one send".into(),
+        question: "What happens between the call of a send of 64 bytes and the moment that its program knows of \
+            its end, and when? 001 draws it for its kernel, for a call that waits for the engine, and for one that \
+            does not."
+            .into(),
+        workload: format!(
+            "One send of {SIZE} bytes every two milliseconds; the peer, on the kernel's TCP, answers each with a \
+             byte, which carries the acknowledgement. All moments are since the call, by the wall clock of the one \
+             machine; medians over the sends. When the engine sends, and when it has the acknowledgement, are the \
+             times that it gives the frames in a capture of its own: those of the turn that handles them. That the \
+             program knows is its cookie's return; over sockets it is not told. The engine captures meanwhile, \
+             which costs it some time."
+        ),
+        roles: "the sender on core 0, its peer on core 1; the engine on either".into(),
+        axes: vec![Axis::of_words(PLACE, levels)],
+        subjects: SUBJECTS.map(|(name, _)| name.to_owned()).to_vec(),
+        measures: MOMENTS.map(|name| Measure::new(name, "µs")).to_vec(),
+        pictures: levels.iter().map(picture).collect(),
+        findings: Vec::new(),
+        claims: vec![Claim {
+            says: "A call that does not wait returns before one that does".into(),
+            citation: Citation {
+                document: "001".into(),
+                place: "figures 6.4 and 6.5".into(),
+            },
+            measure: RETURNED.into(),
+            subject: "registered".into(),
+            to: SYNCHRONOUS.into(),
+            at: Vec::new(),
+            ratio: Bound::AtMost(1.0),
+        }],
+        model: None,
+    }
+}
+
+struct Courses {
+    setup: Setup,
+    beds: Beds,
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    Ok(Box::new(Courses {
+        setup: setup.clone(),
+        beds: Beds::new(setup)?,
+    }))
+}
+
+impl Bench for Courses {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let known = SUBJECTS.iter().find(|(name, _)| *name == at.subject);
+        let (_, way) = known.with_context(|| format!("no subject {}", at.subject))?;
+        let bed = self.beds.get(at.subject == KERNEL, at.word(PLACE)?)?;
+        let sends = WARM_UP as u64 + SENDS * at.window.as_secs().max(1);
+        let program = subject(&self.setup, bed, at.subject == INTERPOSER)
+            .args(["course", "--way", way, "--size", &SIZE.to_string()])
+            .args(["--sends", &sends.to_string()]);
+        let ((arrived, printed), frames) = captured(bed, || {
+            peer::with(bed, answer, |address| {
+                program.args(["--to", &address.to_string()]).output()
+            })
+        })?;
+        let found = read(&printed)?;
+        let called = moments(&found["called"])?;
+        let mut rows = vec![(RETURNED, moments(&found["returned"])?), (PEER, arrived)];
+        if !found["known"].is_null() {
+            rows.push((KNOWN, moments(&found["known"])?));
+        }
+        if let Some(frames) = frames {
+            let (from, by) = (Side::Server.ipv4().octets(), Side::Client.ipv4().octets());
+            rows.push((SENT, times(&frames, from, SIZE)));
+            rows.push((ACKNOWLEDGED, times(&frames, by, 1)));
+        }
+        let mut sample = Sample::default();
+        for (moment, times) in rows {
+            sample = sample.with(moment, since(&called, &times, moment)?);
+        }
+        Ok(sample)
+    }
+}
+
+/// What `work` returned, and the segments that the engine handled meanwhile, if there is one.
+fn captured<T>(bed: &Bed, work: impl FnOnce() -> Result<T>) -> Result<(T, Option<Vec<Segment>>)> {
+    let Some(outboard) = bed.outboard() else {
+        return Ok((work()?, None));
+    };
+    let file = bed.world().scratch().join("course.pcapng");
+    // One of an earlier measurement is no sign of this one's beginning.
+    let _ = std::fs::remove_file(&file);
+    let mut capture = outboard
+        .command(bed.world(), "capture")
+        .arg("-w")
+        .arg(&file)
+        .log(bed.world().scratch().join("capture.log"))
+        .start()?;
+    let has_begun = || std::fs::metadata(&file).is_ok_and(|file| file.len() > 0);
+    capture.wait_until(LIMIT, has_begun)?;
+    let did = work()?;
+    capture.stop(LIMIT)?;
+    let frames = captured::segments(&std::fs::read(&file)?)?;
+    Ok((did, Some(frames)))
+}
+
+/// When segments from an address with so much data were handled.
+fn times(frames: &[Segment], from: [u8; 4], data: usize) -> Vec<u64> {
+    let are_meant = |frame: &&Segment| frame.from == from && frame.data == data;
+    frames
+        .iter()
+        .filter(are_meant)
+        .map(|frame| frame.at)
+        .collect()
+}
+
+fn moments(told: &Value) -> Result<Vec<u64>> {
+    let told = told.as_array().context("no moments")?;
+    let each = told.iter().map(Value::as_u64);
+    each.collect::<Option<_>>().context("no moment")
+}
+
+/// The median of what passed since the calls, in microseconds, but for the first.
+fn since(called: &[u64], times: &[u64], moment: &str) -> Result<f64> {
+    if called.len() != times.len() || called.len() <= WARM_UP {
+        bail!(
+            "{} sends, and {} times that {moment}: something was sent again, or not seen",
+            called.len(),
+            times.len()
+        );
+    }
+    let pairs = called.iter().zip(times).skip(WARM_UP);
+    // The engine tells the time when its turn begins: that can be before the call.
+    let mut passed: Vec<u64> = pairs.map(|(call, at)| at.saturating_sub(*call)).collect();
+    let middle = passed.len() / 2;
+    Ok(*passed.select_nth_unstable(middle).1 as f64 / 1e3)
+}
+
+/// Answers each send with a byte, to the end of the stream. When each was there, in nanoseconds since 1970.
+fn answer(mut stream: TcpStream) -> Result<Vec<u64>> {
+    let (mut message, mut arrived) = ([0; SIZE], Vec::new());
+    loop {
+        let first = stream.read(&mut message)?;
+        if first == 0 {
+            return Ok(arrived);
+        }
+        stream.read_exact(&mut message[first..])?;
+        let since = SystemTime::UNIX_EPOCH.elapsed()?;
+        arrived.push(u64::try_from(since.as_nanos())?);
+        stream.write_all(&[1])?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SENT, WARM_UP, since, times};
+    use crate::captured::Segment;
+
+    #[test]
+    fn moments_are_since_their_own_calls() {
+        let called: Vec<u64> = (0..WARM_UP as u64 + 3)
+            .map(|number| number * 1_000_000)
+            .collect();
+        let mut sent: Vec<u64> = called.iter().map(|call| call + 5_000).collect();
+        // The first do not count, and one that is late does not matter.
+        sent[0] += 700_000;
+        sent[WARM_UP] += 300_000;
+        assert_eq!(since(&called, &sent, SENT).unwrap(), 5.0);
+        sent.push(7);
+        let error = since(&called, &sent, SENT).unwrap_err().to_string();
+        assert!(error.contains(SENT), "{error}");
+        assert!(since(&called[..WARM_UP], &sent[..WARM_UP], SENT).is_err());
+    }
+
+    #[test]
+    fn only_frames_of_a_side_and_a_length_count() {
+        let frame = |at, from, data| Segment {
+            at,
+            from: [10, 0, 0, from],
+            data,
+        };
+        let frames = [
+            frame(1, 1, 0),
+            frame(2, 1, 64),
+            frame(3, 2, 1),
+            frame(4, 1, 64),
+        ];
+        assert_eq!(times(&frames, [10, 0, 0, 1], 64), [2, 4]);
+        assert_eq!(times(&frames, [10, 0, 0, 2], 1), [3]);
+    }
+}
