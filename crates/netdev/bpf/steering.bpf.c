@@ -154,20 +154,36 @@ struct {
 	__type(value, struct hint);
 } hints SEC(".maps");
 
-/* When the first frame was given to the engine that it has not come back for, in nanoseconds. The
- * engine writes 0 whenever it comes, and beforehand looks whether it came too late. */
+/* The engine's worker that serves a receive queue. */
+#define MAX_WORKERS 64
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_QUEUES);
+	__type(key, __u32);
+	__type(value, __u32);
+} workers SEC(".maps");
+
+/* When the first frame was given to a worker that it has not come back for, in nanoseconds. The
+ * worker writes 0 whenever it comes, and beforehand looks whether it came too late. Each has a cache
+ * line of its own. */
 #define WAITS_NONE 0
 /* Nobody watches. */
 #define WAITS_NOBODY 1
 /* Repeated in src/steering/watch.rs. */
 #define STALE_NS 500000000
 
+struct wait {
+	__u64 since;
+	__u64 rest_of_line[7];
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
+	__uint(max_entries, MAX_WORKERS);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct wait);
 } waits SEC(".maps");
 
 #include "steering_read.h"
@@ -205,21 +221,33 @@ static __always_inline int leave(struct xdp_md *context, __u32 reason)
 	return to_kernel(reason);
 }
 
-/* Notes that the engine was given a frame. */
-static __always_inline void given(void)
+/* The word that says since when frames of a receive queue wait for its worker. */
+static __always_inline volatile __u64 *wait_of(__u32 queue)
 {
-	__u32 zero = 0;
-	volatile __u64 *since = bpf_map_lookup_elem(&waits, &zero);
+	__u32 *worker = bpf_map_lookup_elem(&workers, &queue);
+	struct wait *wait;
+	__u32 number;
+
+	if (!worker)
+		return 0;
+	number = *worker;
+	wait = bpf_map_lookup_elem(&waits, &number);
+	return wait ? &wait->since : 0;
+}
+
+/* Notes that the worker of a queue was given a frame. */
+static __always_inline void given(__u32 queue)
+{
+	volatile __u64 *since = wait_of(queue);
 
 	if (since && *since == WAITS_NONE)
 		*since = bpf_ktime_get_ns();
 }
 
-/* Whether the engine has left a frame waiting for too long. */
-static __always_inline int is_stale(void)
+/* Whether the worker of a queue has left a frame waiting for too long. */
+static __always_inline int is_stale(__u32 queue)
 {
-	__u32 zero = 0;
-	volatile __u64 *word = bpf_map_lookup_elem(&waits, &zero);
+	volatile __u64 *word = wait_of(queue);
 	__u64 since = word ? *word : WAITS_NONE;
 
 	return since > WAITS_NOBODY && (__s64)(bpf_ktime_get_ns() - since) > STALE_NS;
@@ -362,7 +390,7 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 		verdict = shared(context, treatment, &key, &tuple, tuple_size, &segment);
 		if (verdict >= 0)
 			return verdict;
-	} else if (segment.opens && treatment->action == ACTION_ENGINE && is_stale()) {
+	} else if (segment.opens && treatment->action == ACTION_ENGINE && is_stale(context->rx_queue_index)) {
 		/* What follows on this connection is the kernel's, too. */
 		treatment->flags |= FLAG_MIXED;
 		return to_kernel(REASON_STALE);
@@ -392,7 +420,7 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 	}
 
 	if (bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS) == XDP_REDIRECT) {
-		given();
+		given(context->rx_queue_index);
 		count(segment.quoted ? REASON_ENGINE_ERROR : REASON_ENGINE);
 		return XDP_REDIRECT;
 	}

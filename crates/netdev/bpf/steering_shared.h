@@ -197,7 +197,7 @@ static __always_inline int shared(struct xdp_md *context, const struct treatment
 				whose_syn(context, treatment, key, tuple, tuple_size);
 		if (load && !again)
 			load->opened[owner == OWNER_KERNEL]++;
-		if (owner == OWNER_ENGINE && is_stale()) {
+		if (owner == OWNER_ENGINE && is_stale(context->rx_queue_index)) {
 			remember(key, treatment, OWNER_KERNEL, PHASE_OPENING);
 			return to_kernel(REASON_STALE);
 		}

@@ -33,7 +33,7 @@ pub use layout::{
 };
 pub use owner::ProgramOwner;
 pub use shared::{Load, Loads};
-pub use watch::STALE;
+pub use watch::{MAX_WORKERS, STALE, Watch};
 
 use crate::interface::{Interface, XdpMode};
 use hint::Hint;
@@ -72,6 +72,8 @@ pub struct Steering {
     /// What is counted at shared endpoints, until somebody takes it.
     loads: Option<Loads>,
     sockets: XskMap<MapData>,
+    /// Which worker serves a queue.
+    workers: Array<MapData, u32>,
     counts: PerCpuArray<MapData, u64>,
     /// What the program remembers of `endpoints`.
     hint: Hint,
@@ -79,8 +81,8 @@ pub struct Steering {
     responders: MapData,
     /// Where a program of the user's is called from.
     diverters: MapData,
-    /// Whether the engine comes for what it is given.
-    watch: watch::Watch,
+    /// Whether the engine's first worker comes for what it is given.
+    watch: Watch,
     /// The link, and where the program runs.
     attached: Option<(attach::Link, XdpMode)>,
     /// Which of the two programs runs.
@@ -110,13 +112,14 @@ impl Steering {
             .map_err(|error| error::load(&error))?;
         let endpoints = take_map(&mut object, "endpoints", HashMap::try_from)?;
         let sockets = take_map(&mut object, "sockets", XskMap::try_from)?;
+        let workers = take_map(&mut object, "workers", Array::try_from)?;
         let counts = take_map(&mut object, "counts", PerCpuArray::try_from)?;
         let loads = take_map(&mut object, shared::LOADS, PerCpuArray::try_from)?;
         let loads = Loads::of(loads);
         let hint = Hint::new(take_map(&mut object, "hints", Array::try_from)?)?;
         let responders = take_map(&mut object, "responders", responders::of_map)?;
         let diverters = take_map(&mut object, "diverters", responders::of_map)?;
-        let watch = watch::Watch::new(take_map(&mut object, "waits", watch::of_map)?)?;
+        let watch = Watch::new(take_map(&mut object, "waits", watch::of_map)?)?;
         for name in [layout::PROGRAM, layout::PROGRAM_AGAIN] {
             program_of(&mut object, name)?
                 .load()
@@ -129,6 +132,7 @@ impl Steering {
             epochs: shared::Epochs::default(),
             loads: Some(loads),
             sockets,
+            workers,
             counts,
             hint,
             responders,
@@ -196,6 +200,11 @@ impl Steering {
         self.watch.beat();
     }
 
+    /// What is seen of the first worker; [`Watch::of`] makes that of another of it.
+    pub fn watch(&self) -> Watch {
+        self.watch.clone()
+    }
+
     /// Sends what is steered and arrives on a receive queue to the AF_XDP socket bound to it.
     ///
     /// The kernel forgets the socket by itself when it is closed.
@@ -203,9 +212,23 @@ impl Steering {
     /// # Errors
     /// [`SteeringError::NoSuchQueue`] from [`MAX_QUEUES`] on; [`SteeringError::Map`].
     pub fn connect_queue(&mut self, queue: u32, socket: impl AsFd) -> Result<(), SteeringError> {
+        self.connect_queue_to(queue, socket, 0)
+    }
+
+    /// The same for a queue of the worker with this number, below [`MAX_WORKERS`].
+    ///
+    /// # Errors
+    /// As [`connect_queue`](Self::connect_queue).
+    pub fn connect_queue_to(
+        &mut self,
+        queue: u32,
+        socket: impl AsFd,
+        worker: u32,
+    ) -> Result<(), SteeringError> {
         if queue >= MAX_QUEUES {
             return Err(SteeringError::NoSuchQueue(queue));
         }
+        self.workers.set(queue, worker, 0)?;
         let socket = socket.as_fd().as_raw_fd();
         Ok(self.sockets.set(queue, socket, 0)?)
     }

@@ -1,10 +1,11 @@
-//! Whether the engine takes what is given to it. The program notes when the first frame was given
-//! that the engine has not come back for, in a word that both see; while that is too long ago, new
-//! connections are the kernel's, whatever keeps the engine: a signal, a debugger, a defect.
+//! Whether the engine's workers take what is given to them. The program notes when the first frame was
+//! given to a worker that it has not come back for, in a word that both see; while that is too long ago,
+//! new connections by its queues are the kernel's, whatever keeps it: a signal, a debugger, a defect.
 
 use std::io;
 use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -23,8 +24,14 @@ const NONE: u64 = 0;
 /// `WAITS_NOBODY`: the engine has never come, and is not expected to.
 const NOBODY: u64 = 1;
 
-/// Bytes of the mapping: the kernel's pages, of which the word is the beginning of the first.
-const LENGTH: usize = 4096;
+/// `MAX_WORKERS`: there is a word for each.
+pub const MAX_WORKERS: u32 = 64;
+
+/// Bytes from one word to the next: a cache line.
+const STRIDE: usize = 64;
+
+/// Bytes of the mapping.
+const LENGTH: usize = MAX_WORKERS as usize * STRIDE;
 
 /// Takes the map out as what has a descriptor.
 pub(super) fn of_map(map: Map) -> Result<MapData, MapError> {
@@ -34,19 +41,21 @@ pub(super) fn of_map(map: Map) -> Result<MapData, MapError> {
     }
 }
 
-/// The word, mapped.
+/// The words, mapped.
 #[derive(Debug)]
-pub(super) struct Watch {
-    word: NonNull<AtomicU64>,
+struct Words {
+    first: NonNull<AtomicU64>,
     /// Keeps the map for as long as it is mapped.
     _map: MapData,
 }
 
-// SAFETY: the mapping belongs to this value alone, and its word is only accessed as atomic.
-unsafe impl Send for Watch {}
+// SAFETY: the mapping lives as long as this value, and its words are only accessed as atomic.
+unsafe impl Send for Words {}
+// SAFETY: as above.
+unsafe impl Sync for Words {}
 
-impl Watch {
-    pub fn new(map: MapData) -> Result<Self, SteeringError> {
+impl Words {
+    fn map(map: MapData) -> Result<Self, SteeringError> {
         // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
         let page = unsafe {
             mmap(
@@ -59,21 +68,64 @@ impl Watch {
             )
         };
         let page = page.map_err(|error| SteeringError::Watch(error.into()))?;
-        let word = NonNull::new(page.cast())
+        let first = NonNull::new(page.cast())
             .ok_or_else(|| SteeringError::Watch(io::ErrorKind::OutOfMemory.into()))?;
-        let watch = Self { word, _map: map };
-        watch.word().store(NOBODY, Ordering::Relaxed);
-        Ok(watch)
+        Ok(Self { first, _map: map })
+    }
+
+    fn of(&self, worker: u32) -> &AtomicU64 {
+        let at = (worker % MAX_WORKERS) as usize * STRIDE;
+        // SAFETY: `at` lies in the mapping, which lives as long as self, and is a multiple of the word's
+        // alignment; both sides access the word as one.
+        unsafe { self.first.byte_add(at).as_ref() }
+    }
+}
+
+impl Drop for Words {
+    fn drop(&mut self) {
+        // SAFETY: exactly the mapping made in `map`; no reference into it outlives self.
+        let unmapped = unsafe { munmap(self.first.as_ptr().cast(), LENGTH) };
+        debug_assert!(unmapped.is_ok(), "a mapping of our own can be unmapped");
+    }
+}
+
+/// What is seen of one worker.
+#[derive(Debug, Clone)]
+pub struct Watch {
+    words: Arc<Words>,
+    worker: u32,
+}
+
+impl Watch {
+    /// Of the first worker; nobody has come yet.
+    pub(super) fn new(map: MapData) -> Result<Self, SteeringError> {
+        let words = Words::map(map)?;
+        for worker in 0..MAX_WORKERS {
+            words.of(worker).store(NOBODY, Ordering::Relaxed);
+        }
+        Ok(Self {
+            words: Arc::new(words),
+            worker: 0,
+        })
+    }
+
+    /// The same of another worker, one of [`MAX_WORKERS`].
+    #[must_use]
+    pub fn of(&self, worker: u32) -> Self {
+        Self {
+            words: Arc::clone(&self.words),
+            worker,
+        }
     }
 
     fn word(&self) -> &AtomicU64 {
-        // SAFETY: a whole page is mapped for as long as self lives, aligned, and both sides access
-        // the word as one.
-        unsafe { self.word.as_ref() }
+        self.words.of(self.worker)
     }
 
-    /// For how long the first frame has waited that was given since the last [`beat`](Self::beat).
+    /// For how long the first frame has waited that was given to the worker since the last
+    /// [`beat`](Self::beat).
     #[inline]
+    #[must_use]
     pub fn waiting(&self) -> Duration {
         match self.word().load(Ordering::Relaxed) {
             NONE | NOBODY => Duration::ZERO,
@@ -81,21 +133,14 @@ impl Watch {
         }
     }
 
-    /// The engine takes what there is, from now on.
+    /// The worker takes what there is, from now on. Who says so once must go on: until then nobody is
+    /// waited for.
     #[inline]
     pub fn beat(&self) {
         // The line stays where it is while nothing comes.
         if self.word().load(Ordering::Relaxed) != NONE {
             self.word().store(NONE, Ordering::Relaxed);
         }
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        // SAFETY: exactly the mapping made in `new`; no reference into it outlives self.
-        let unmapped = unsafe { munmap(self.word.as_ptr().cast(), LENGTH) };
-        debug_assert!(unmapped.is_ok(), "a mapping of our own can be unmapped");
     }
 }
 
