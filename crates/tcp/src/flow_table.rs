@@ -17,6 +17,9 @@ pub struct FlowTable {
     hasher: FlowHasher,
     index: Index<FlowKey>,
     ports: PortCounts,
+    /// Which flows have begun to be in the table (true) and ceased to be, since somebody last asked; `None`
+    /// while nobody does.
+    changes: Option<Vec<(FlowKey, bool)>>,
 }
 
 impl FlowTable {
@@ -32,6 +35,26 @@ impl FlowTable {
             hasher: FlowHasher::new(key),
             index: Index::with_capacity(capacity, vacant_key()),
             ports: PortCounts::default(),
+            changes: None,
+        }
+    }
+
+    /// From now on it is kept which flows come and go, until [`take_changes`](Self::take_changes) is
+    /// called.
+    pub fn follow(&mut self) {
+        self.changes.get_or_insert_default();
+    }
+
+    /// Which flows came (true) and went since the last call, in their order.
+    pub fn take_changes(&mut self) -> impl Iterator<Item = (FlowKey, bool)> + '_ {
+        self.changes
+            .iter_mut()
+            .flat_map(|changes| changes.drain(..))
+    }
+
+    fn note(&mut self, flow: FlowKey, came: bool) {
+        if let Some(changes) = &mut self.changes {
+            changes.push((flow, came));
         }
     }
 
@@ -84,6 +107,7 @@ impl FlowTable {
         let before = self.index.insert(flow, hash, value);
         if before.is_none() {
             self.ports.add(flow.local_port);
+            self.note(flow, true);
         }
         before
     }
@@ -92,6 +116,7 @@ impl FlowTable {
     pub fn remove(&mut self, flow: &FlowKey) -> Option<u32> {
         let value = self.index.remove(flow, self.hash(flow))?;
         self.ports.subtract(flow.local_port);
+        self.note(*flow, false);
         Some(value)
     }
 }
@@ -133,6 +158,21 @@ mod tests {
         assert_eq!(table.remove(&flow(1)), Some(8));
         assert_eq!(table.remove(&flow(1)), None);
         assert!(table.is_empty());
+    }
+
+    #[test]
+    fn who_follows_hears_what_came_and_went_once() {
+        let mut table = FlowTable::new([3; 16]);
+        table.insert(flow(1), 1);
+        assert_eq!(table.take_changes().count(), 0, "nobody followed it");
+        table.follow();
+        table.insert(flow(2), 2);
+        table.insert(flow(2), 3);
+        table.remove(&flow(1));
+        table.remove(&flow(1));
+        let changes: Vec<_> = table.take_changes().collect();
+        assert_eq!(changes, [(flow(2), true), (flow(1), false)]);
+        assert_eq!(table.take_changes().count(), 0);
     }
 
     #[test]

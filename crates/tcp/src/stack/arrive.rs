@@ -12,6 +12,14 @@ use crate::{ConnId, Instant, PayloadStore};
 
 use core::net::SocketAddr;
 
+/// Who has taken a segment.
+enum Taken {
+    /// Whatever its flow was filed as, with this result.
+    By(Result<(), DropReason>),
+    /// Nobody yet: nothing is filed under its flow, which has this hash.
+    ByNobody(FlowHash),
+}
+
 impl Stack {
     /// A segment has arrived. Nothing is sent here: what follows from it waits for
     /// [`poll_transmit`](Self::poll_transmit), so that a batch of segments ends in one
@@ -26,8 +34,31 @@ impl Stack {
         segment: &Segment<'_>,
         store: &mut S,
     ) -> Result<(), DropReason> {
+        let result = match self.take(now, segment, store) {
+            Taken::By(result) => result,
+            Taken::ByNobody(hash) => self.pass_to_listener(now, hash, segment, None, store),
+        };
+        self.counted(result)
+    }
+
+    /// As [`on_segment`](Self::on_segment), but a segment on a flow of which this stack knows nothing is
+    /// left alone: `None`, and nothing has changed. For who has several stacks, and must find out whose
+    /// it is.
+    pub fn on_segment_of_ours<S: PayloadStore>(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_>,
+        store: &mut S,
+    ) -> Option<Result<(), DropReason>> {
+        match self.take(now, segment, store) {
+            Taken::By(result) => Some(self.counted(result)),
+            Taken::ByNobody(_) => None,
+        }
+    }
+
+    #[inline]
+    fn counted(&mut self, result: Result<(), DropReason>) -> Result<(), DropReason> {
         self.common.counters.segments_in += 1;
-        let result = self.take(now, segment, store);
         if let Err(reason) = result {
             self.common.counters.drop_segment(reason);
         }
@@ -42,7 +73,7 @@ impl Stack {
         now: Instant,
         segment: &Segment<'_>,
         store: &mut S,
-    ) -> Result<(), DropReason> {
+    ) -> Taken {
         let index = self.recent.index;
         let Some((generation, c)) = self.connections.at_mut(index) else {
             return self.dispatch(now, segment, store);
@@ -56,9 +87,9 @@ impl Stack {
         match predicted {
             Some(result) => {
                 self.lists.put_predicted(id, c);
-                result
+                Taken::By(result)
             }
-            None => self.pass_to_connection(now, index, segment, store),
+            None => Taken::By(self.pass_to_connection(now, index, segment, store)),
         }
     }
 
@@ -68,11 +99,11 @@ impl Stack {
         now: Instant,
         segment: &Segment<'_>,
         store: &mut S,
-    ) -> Result<(), DropReason> {
+    ) -> Taken {
         let key = segment.flow();
         let hash = self.flows.hash(&key);
         //= RFC 9293 MUST-41
-        match self.flows.get_hashed(&key, hash).map(Flow::unpack) {
+        Taken::By(match self.flows.get_hashed(&key, hash).map(Flow::unpack) {
             Some(Flow::Connection(index)) => {
                 self.recent = Recent { index, hash };
                 self.pass_to_connection(now, index, segment, store)
@@ -83,8 +114,8 @@ impl Stack {
             Some(Flow::TimeWait(index)) => {
                 self.pass_to_time_wait(now, (index, hash), segment, store)
             }
-            None => self.pass_to_listener(now, hash, segment, None, store),
-        }
+            None => return Taken::ByNobody(hash),
+        })
     }
 
     #[inline(never)]

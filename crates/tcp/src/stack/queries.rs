@@ -2,6 +2,8 @@
 
 use core::net::IpAddr;
 
+use wire::flow::FlowKey;
+
 use super::Stack;
 use crate::config::Config;
 use crate::counters::Counters;
@@ -38,6 +40,31 @@ impl Stack {
         self.connections
             .get(id.index, id.generation)
             .map_or(0, |c| c.send_extents())
+    }
+
+    /// Whether this stack knows a flow: a connection, a handshake, or a pair in TIME-WAIT.
+    #[must_use]
+    pub fn has_flow(&self, flow: &FlowKey) -> bool {
+        self.flows.get(flow).is_some()
+    }
+
+    /// From now on it is kept which flows come and go; [`take_flow_changes`](Self::take_flow_changes) is
+    /// to be called regularly.
+    pub fn follow_flows(&mut self) {
+        self.flows.follow();
+    }
+
+    /// Which flows this stack has come to know (true) and ceased to know since the last call, in their
+    /// order. What is sent for a flow that has come leaves with the next
+    /// [`poll_transmit`](Self::poll_transmit) at the earliest.
+    pub fn take_flow_changes(&mut self) -> impl Iterator<Item = (FlowKey, bool)> + '_ {
+        self.flows.take_changes()
+    }
+
+    /// Whether there is a listener for segments to this address and port.
+    #[must_use]
+    pub fn listens_on(&self, addr: IpAddr, port: u16) -> bool {
+        self.listeners.find(addr, port).is_some()
     }
 
     /// Every connection, orphans included.

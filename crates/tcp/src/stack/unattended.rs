@@ -8,12 +8,12 @@ use wire::seq::SeqNumber;
 use wire::tcp::MAX_WINDOW_SCALE;
 
 use super::{Flow, Stack, flow};
-use crate::Instant;
 use crate::connection::{Handshake, window_scale};
 use crate::listener::half_open::HalfOpen;
 use crate::snapshot::{self, ImportError, VERSION};
 use crate::time::Nanos;
 use crate::time_wait::Pair;
+use crate::{Instant, ListenerId};
 
 impl Stack {
     /// Takes a handshake out that a peer has begun; `None` if there is none. What arrives for it must
@@ -21,6 +21,28 @@ impl Stack {
     /// of it.
     pub fn export_half_open(&mut self, now: Instant) -> Option<snapshot::HalfOpen> {
         let index = self.half_opens.first()?;
+        self.export_half_open_at(now, index)
+    }
+
+    /// The same of a handshake that was begun with this listener.
+    pub fn export_half_open_of(
+        &mut self,
+        now: Instant,
+        listener: ListenerId,
+    ) -> Option<snapshot::HalfOpen> {
+        if self.listeners.get(listener)?.half_open == 0 {
+            return None;
+        }
+        let of_listener = |(_, half): &(u32, &HalfOpen)| half.listener == listener;
+        let index = self
+            .half_opens
+            .iter()
+            .find(of_listener)
+            .map(|(index, _)| index)?;
+        self.export_half_open_at(now, index)
+    }
+
+    fn export_half_open_at(&mut self, now: Instant, index: u32) -> Option<snapshot::HalfOpen> {
         let (retries, left) = self.half_opens.standing(index, now)?;
         let half = self.half_opens.get_mut(index)?;
         let h = half.handshake;
