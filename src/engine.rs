@@ -2,7 +2,7 @@
 
 use crate::scrape::Scrape;
 use ::engine::Config;
-use ::engine::config::{DeviceKind, Placement, Queues};
+use ::engine::config::{DeviceKind, Placement, Queues, Workers};
 use anyhow::{Context, Result, bail};
 use queue_pair::Profile;
 use std::os::fd::AsFd;
@@ -39,6 +39,10 @@ pub struct Args {
     /// The receive queues to serve: all, or numbers with commas between
     #[arg(long, alias = "queue", value_name = "QUEUES")]
     queues: Option<Queues>,
+    /// How many workers, each with a thread and receive queues of its own: a number, or auto (one for each
+    /// queue, on half of the cores) [default: 1]
+    #[arg(long, value_name = "N")]
+    workers: Option<Workers>,
     /// How frames get in and out: xdp
     #[arg(long, value_name = "KIND")]
     device: Option<String>,
@@ -146,6 +150,9 @@ fn configuration(args: Args) -> Result<Config> {
     }
     if args.core.is_some() {
         config.core = args.core;
+    }
+    if let Some(workers) = args.workers {
+        config.workers = workers;
     }
     if let Some(queues) = args.queues {
         config.queues = queues;

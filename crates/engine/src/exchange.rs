@@ -139,8 +139,10 @@ pub enum Ask {
     Attach {
         /// All of it but what comes through a fork.
         session: Box<Session>,
-        /// The fork out of which its process came.
+        /// The fork out of which its process came, if its parent is at this worker.
         fork_token: Option<u64>,
+        /// What it has inherited from a parent at another one.
+        inherits: Vec<Inherited>,
     },
     /// Take connections for a listening socket of the kernel's.
     Listen {
@@ -246,6 +248,19 @@ pub enum Ask {
     Stop,
 }
 
+/// A listener that came through a fork, with what it takes to have it at another worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inherited {
+    /// Its name in the parent's session.
+    pub name: u32,
+    /// Where it listens.
+    pub local: SocketAddr,
+    /// What the kernel's socket has proven that was shown for it.
+    pub proof: Proof,
+    /// Connections that may wait.
+    pub backlog: u32,
+}
+
 /// A listener of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listening {
@@ -292,8 +307,11 @@ pub type Answer = Result<Told, Refused>;
 /// What the fast half answers.
 #[derive(Debug)]
 pub enum Told {
-    /// The session is there.
-    Attached(SessionKey),
+    /// The session is there, and these listeners that were not: each ends by [`Tale::Unlistened`].
+    Attached(SessionKey, Vec<SocketAddr>),
+    /// The fork is known. If the child inherits nothing but listeners, and so can belong to any worker,
+    /// these.
+    Forked(Option<Vec<Inherited>>),
     /// The listener's name in the session.
     Listening(u32),
     /// Another policy holds than this, which is to be freed.

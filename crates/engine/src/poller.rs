@@ -34,6 +34,8 @@ pub enum Source {
     Tales,
     /// Memory was given back to the machine, or cannot be.
     Reclaimed,
+    /// Another worker has handed something over.
+    Handoff,
 }
 
 impl Source {
@@ -50,6 +52,7 @@ impl Source {
             Self::Tales => (8, 0),
             Self::Netfilter => (9, 0),
             Self::Reclaimed => (10, 0),
+            Self::Handoff => (11, 0),
         };
         kind << 32 | u64::from(value)
     }
@@ -68,6 +71,7 @@ impl Source {
             8 => Self::Tales,
             9 => Self::Netfilter,
             10 => Self::Reclaimed,
+            11 => Self::Handoff,
             _ => return None,
         })
     }

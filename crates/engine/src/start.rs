@@ -14,16 +14,17 @@ use netdev::{Device, Interface, Offloads, xdp};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::config::{Config, ConfigError, Reload};
+use crate::config::{Config, ConfigError, Reload, queues};
 use crate::exchange;
 use crate::fast::common::Common;
+use crate::fast::handoff::Handoff;
 use crate::fast::worker::Worker;
-use crate::network::KernelNetwork;
+use crate::network::{KernelNetwork, Network};
 use crate::slow::control::Control;
 use crate::slow::desk::{Desk, Facts, ReadLoads};
 use crate::slow::kernel::{memory, netfilter, privileges};
 
-use open::{open_device, placement};
+use open::{open_devices, placement};
 use table::SteeringTable;
 
 /// The oldest kernel that has what the engine is built on, and that it is tried on.
@@ -100,6 +101,21 @@ pub enum StartError {
     /// The core is not there.
     #[error("there is no core {0} that an engine could run on: they are numbered from 0 (lscpu)")]
     NoSuchCore(usize),
+    /// A worker would have nothing to do.
+    #[error(
+        "{workers} workers are too many for {queues} receive queue{}: queue n is that of worker n modulo \
+         {workers}, and worker {idle} would have none. Start fewer (--workers), or give the interface \
+         more queues (ethtool -L)",
+        if *queues == 1 { "" } else { "s" }
+    )]
+    IdleWorker {
+        /// The first that would have none.
+        idle: usize,
+        /// How many there were to be.
+        workers: usize,
+        /// How many queues are served.
+        queues: usize,
+    },
     /// Rules would be bypassed.
     #[error(
         "netfilter has rules of the older kind, which what is steered would not see: {}. Move them \
@@ -166,14 +182,16 @@ pub fn run(
     let interface = find(&config)?;
     check_netfilter(&config)?;
     let everywhere = sched_getaffinity(None).map_err(step("ask for the cores"))?;
-    pin(&config)?;
+    let there = interface.receive_queues;
+    let queues = config.queues.of(there);
+    let serves_all = queues.len() >= there as usize;
+    let workers = config.workers.of(queues.len(), everywhere.count() as usize);
+    let shares = shares(&queues, workers)?;
+    check_cores(&config, workers)?;
     let descriptors = raise_descriptor_limit();
     // First, because if somebody is there already, this says who.
     let mut steering = Steering::attach(&interface, placement(&interface)?)?;
-    let queues = config.queues.of(interface.receive_queues);
-    let there = interface.receive_queues;
-    let serves_all = queues.len() >= interface.receive_queues as usize;
-    let device = open_device(&interface, &config, &queues, &mut steering)?;
+    let devices = open_devices(&interface, &config, &shares, &mut steering)?;
     let loads = steering.take_loads();
     let mut seed = [0; 32];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
@@ -184,13 +202,17 @@ pub fn run(
     let index = interface.index;
     // Most are for the programs.
     let leased = u64::from(config.limits.leased_ports).min(descriptors / 4) as usize;
-    let network = KernelNetwork::of_interface(interface, leased, SteeringTable::of(steering))
+    let tables = SteeringTable::of(steering, workers).into_iter();
+    let networks = tables
+        .map(|table| KernelNetwork::of_interface(interface.clone(), leased / workers, table))
+        .collect::<Result<Vec<_>, _>>()
         .map_err(step("ask the kernel about the network"))?;
     let cookie = std::net::UdpSocket::bind("127.0.0.1:0")
         .or_else(|_| std::net::UdpSocket::bind("[::]:0"))
         .and_then(netns_cookie)
         .map_err(step("name the network namespace"))?;
     if config.share_core {
+        // The threads of all workers come from this one.
         schedule_as_batch().map_err(step("become a batch job"))?;
     }
     let rights = match config.keep_privileges {
@@ -200,38 +222,111 @@ pub fn run(
     let rights = rights.map_err(step("drop privileges"))?;
     let (capabilities, confined) = (rights.names().join(" "), rights.confined);
     tracing::info!(capabilities, confined, "privileges kept");
+    let offloads = devices.first().map(|device| in_words(&device.offloads()));
     tracing::info!(
         name = config.name,
         interface = config.interface,
         queues = queues.len(),
-        offloads = in_words(&device.offloads()),
+        workers,
+        offloads,
         "engine running"
     );
-    let name = config.interface.clone();
     let receive_memory = match config.limits.receive_memory {
         0 => memory::there_is() / 2,
         limit => limit,
     };
-    let (to_fast, to_slow) = exchange::pair(&config.limits).map_err(step("join its halves"))?;
+    let pairs = (0..workers).map(|_| exchange::pair(&config.limits));
+    let pairs = pairs.collect::<Result<Vec<_>, _>>();
+    let (to_fast, to_slow): (Vec<_>, Vec<_>) =
+        pairs.map_err(step("join its halves"))?.into_iter().unzip();
     let facts = Facts::new(&config, index, cookie);
     let follows = !config.ignore_netfilter;
-    let desk = Desk::new(facts, control, to_fast).map_err(step("poll the control socket"))?;
+    let desk =
+        Desk::of_workers(facts, control, to_fast).map_err(step("poll the control socket"))?;
     let loads = loads.map(|loads| Box::new(loads) as Box<dyn ReadLoads>);
     let desk = desk.placing(config.placements(), loads);
     let desk = desk.reloading(reread).with(rights).with_netfilter(follows);
-    let slow = run_aside(desk, everywhere).map_err(step("start a thread"))?;
-    let mut worker = Worker::new(config, device, network, to_slow, Common::of(seed))
-        .serving_queues(there, serves_all)
-        .with_receive_memory(receive_memory);
-    ready();
-    let ended = worker.run(stop).map_err(|error| match error {
-        rustix::io::Errno::NODEV => StartError::InterfaceGone(name),
-        error => step("poll")(error),
+    let common = Common::of(seed);
+    let places = places(&config, workers, &seed)?.into_iter();
+    let places = places.map(Some).chain(std::iter::repeat_with(|| None));
+    let parts = devices.into_iter().zip(networks).zip(to_slow).zip(places);
+    let all = parts.map(|(((device, network), to_slow), place)| {
+        let worker = Worker::new(config.clone(), device, network, to_slow, common)
+            .with_receive_memory(receive_memory / workers as u64);
+        let worker = match place {
+            Some(place) => worker.among(place),
+            None => worker,
+        };
+        worker.serving_queues(there, serves_all)
     });
+    let all: Vec<_> = all.collect();
+    let slow = run_aside(desk, everywhere).map_err(step("start a thread"))?;
+    ready();
+    let ended = run_workers(all, &config, stop);
     // The slow half ends with the fast one.
-    drop(worker);
     let _ = slow.join();
     ended
+}
+
+/// The queues of each of so many workers.
+fn shares(queues: &[u32], workers: usize) -> Result<Vec<Vec<u32>>, StartError> {
+    let shares = (0..workers).map(|worker| queues::of_worker(queues, worker, workers));
+    let shares: Vec<_> = shares.collect();
+    match shares.iter().position(Vec::is_empty) {
+        Some(idle) => Err(StartError::IdleWorker {
+            idle,
+            workers,
+            queues: queues.len(),
+        }),
+        None => Ok(shares),
+    }
+}
+
+/// The places of several workers among each other; of a single one none.
+fn places(config: &Config, workers: usize, seed: &[u8; 32]) -> Result<Vec<Handoff>, StartError> {
+    if workers == 1 {
+        return Ok(Vec::new());
+    }
+    let limits = &config.limits;
+    let flows = [limits.connections, limits.half_open, limits.time_wait];
+    let flows = flows.iter().map(|flows| *flows as usize).sum();
+    Handoff::join(workers, flows, seed).map_err(step("join its workers"))
+}
+
+/// Runs the workers, the first on this thread, until all have ended.
+fn run_workers<D: Device + Send, N: Network + Send>(
+    workers: Vec<Worker<D, N>>,
+    config: &Config,
+    stop: BorrowedFd<'_>,
+) -> Result<(), StartError> {
+    let run = |index: usize, mut worker: Worker<D, N>| {
+        pin(config, index)?;
+        worker.run(stop).map_err(|error| match error {
+            rustix::io::Errno::NODEV => StartError::InterfaceGone(config.interface.clone()),
+            error => step("poll")(error),
+        })
+    };
+    std::thread::scope(|scope| {
+        let mut workers = workers.into_iter().enumerate();
+        let first = workers.next();
+        let mut others = Vec::new();
+        for (index, worker) in workers {
+            let name = format!("worker-{index}");
+            let thread = std::thread::Builder::new().name(name);
+            let others_end = move || {
+                let _all_or_none = AbortOnPanic;
+                run(index, worker)
+            };
+            others.push(thread.spawn_scoped(scope, others_end));
+        }
+        let ended = first.map_or(Ok(()), |(index, worker)| run(index, worker));
+        let others = others.into_iter().map(|thread| {
+            let thread = thread.map_err(step("start a thread"))?;
+            // One that panicked has ended the engine.
+            thread.join().unwrap_or(Ok(()))
+        });
+        others.fold(ended, Result::and)
+    })
 }
 
 /// Runs the slow half on a thread of its own, on any core of `cores`.
@@ -333,16 +428,29 @@ pub fn find(config: &Config) -> Result<Interface, StartError> {
             queues: there,
         }));
     }
-    if let Some(core) = config.core
-        && !Path::new(&format!("/sys/devices/system/cpu/cpu{core}")).exists()
-    {
-        return Err(StartError::NoSuchCore(core));
-    }
+    let served = config.queues.of(there);
+    let cores = sched_getaffinity(None).map_or(1, |cores| cores.count() as usize);
+    let workers = config.workers.of(served.len(), cores);
+    shares(&served, workers)?;
+    check_cores(config, workers)?;
     Ok(interface)
 }
 
-fn pin(config: &Config) -> Result<(), StartError> {
-    let Some(core) = config.core else {
+/// Whether there is a core for each worker, if one is named for the first.
+fn check_cores(config: &Config, workers: usize) -> Result<(), StartError> {
+    let Some(first) = config.core else {
+        return Ok(());
+    };
+    let is_there = |core: usize| Path::new(&format!("/sys/devices/system/cpu/cpu{core}")).exists();
+    match (first..first + workers).find(|core| *core >= CpuSet::MAX_CPU || !is_there(*core)) {
+        Some(missing) => Err(StartError::NoSuchCore(missing)),
+        None => Ok(()),
+    }
+}
+
+/// Keeps this thread, a worker's, on its core, if the first has one.
+fn pin(config: &Config, worker: usize) -> Result<(), StartError> {
+    let Some(core) = config.core.map(|first| first + worker) else {
         return Ok(());
     };
     let mut set = CpuSet::new();
@@ -370,6 +478,23 @@ mod tests {
             let expected = format!("this is Linux {release}: the engine needs 6.1 or later");
             assert_eq!(error, expected);
         }
+    }
+
+    #[test]
+    fn queues_are_shared_out_and_no_worker_is_idle() {
+        assert_eq!(shares(&[0, 1, 2], 1).expect("one"), [vec![0, 1, 2]]);
+        let two = shares(&[0, 1, 2, 3, 4], 2).expect("two");
+        assert_eq!(two, [vec![0, 2, 4], vec![1, 3]]);
+        let error = shares(&[1, 3], 2).expect_err("none for the first");
+        assert!(
+            error.to_string().contains("worker 0 would have none"),
+            "{error}"
+        );
+        let error = shares(&[0], 2).expect_err("none for the second");
+        assert!(
+            error.to_string().contains("for 1 receive queue:"),
+            "{error}"
+        );
     }
 
     #[test]

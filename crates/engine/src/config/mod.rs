@@ -6,9 +6,10 @@ mod access;
 mod changes;
 mod limits;
 mod placement;
-mod queues;
+pub(crate) mod queues;
 pub mod shares;
 mod tcp;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ pub use limits::Limits;
 pub use placement::{Placement, Placements};
 pub use queues::Queues;
 pub use tcp::{Congestion, FastOpen, Tcp};
+pub use workers::Workers;
 
 /// Everything that can be set about an engine.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -41,10 +43,13 @@ pub struct Config {
     /// The receive queues that are served.
     #[serde(alias = "queue")]
     pub queues: Queues,
+    /// How many workers there are.
+    pub workers: Workers,
     /// Frames that can wait for the worker, on all queues together, rounded up to a power of two on
     /// each; with many queues more, so that each has room for a burst.
     pub receive_frames: u32,
-    /// The core that the worker runs on; where the kernel likes if not given.
+    /// The core that the worker runs on, and of several workers the first, with those after it for the
+    /// others; where the kernel likes if not given.
     pub core: Option<usize>,
     /// Whether the worker goes to the core of the program that it serves, if it may run on several and
     /// `core` names none.
@@ -127,6 +132,7 @@ impl Default for Config {
             socket: None,
             device: DeviceKind::Xdp,
             queues: Queues::All,
+            workers: Workers::default(),
             receive_frames: 16_384,
             core: None,
             follow: true,

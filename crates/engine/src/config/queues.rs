@@ -33,6 +33,12 @@ impl Queues {
     }
 }
 
+/// The queues of one worker of several: those whose number, divided by that of the workers, leaves its own.
+pub(crate) fn of_worker(queues: &[u32], worker: usize, workers: usize) -> Vec<u32> {
+    let own = |queue: &u32| *queue as usize % workers == worker;
+    queues.iter().copied().filter(own).collect()
+}
+
 impl FromStr for Queues {
     type Err = String;
 

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use tcp::{ConnId, Instant, ListenerId};
 
+use crate::exchange::WorkerId;
 use crate::fast::connections::SessionId;
 use crate::network::{Shared, Steered};
 use crate::slow::control::Chosen;
@@ -86,6 +87,8 @@ pub struct Listener {
     offered: VecDeque<Offer>,
     /// When what was offered was last looked at and nobody slept who could have had it.
     pub looked: Option<Instant>,
+    /// Processes may accept from it at other workers, too.
+    pub elsewhere: bool,
     /// References through forks whose children have not adopted it yet.
     pub holds: u32,
     /// The member whose turn it is.
@@ -124,6 +127,7 @@ impl Listener {
             waiting: VecDeque::new(),
             offered: VecDeque::new(),
             looked: None,
+            elsewhere: false,
             holds: 0,
             turn: 0,
             steered: Vec::new(),
@@ -225,9 +229,14 @@ impl Listener {
         }
     }
 
+    /// Whether what a member was offered could be another's, here or at another worker.
+    pub fn has_others(&self) -> bool {
+        self.members.len() > 1 || self.elsewhere
+    }
+
     /// Something was offered.
     pub fn offer(&mut self, offer: Offer) {
-        if self.members.len() == 1 {
+        if !self.has_others() {
             // There is nobody else who could have it; those before were accepted, or will be.
             return;
         }
@@ -293,20 +302,42 @@ pub struct Listeners {
     by_stack: Vec<u32>,
     generation: u32,
     live: usize,
+    /// The engine has several workers, and this is one of them.
+    among: Option<WorkerId>,
     /// The listeners by the numbers of their members.
     by_member: HashMap<u32, u32>,
     next_member: u32,
 }
 
+/// Bits of a member's number that tell it from the others of its worker; those above say which worker that
+/// is, so that a name that a child has inherited is nobody else's where it comes to.
+const MEMBER_BITS: u32 = 24;
+
 impl Listeners {
+    /// Those of one worker of several.
+    pub fn of_worker(worker: WorkerId) -> Self {
+        Self {
+            among: Some(worker),
+            ..Self::default()
+        }
+    }
+
+    /// A name that no member has.
+    fn new_name(&mut self) -> u32 {
+        let worker = self.among.map_or(0, |worker| u32::from(worker.0)) << MEMBER_BITS;
+        loop {
+            let name = worker | self.next_member & ((1 << MEMBER_BITS) - 1);
+            self.next_member = self.next_member.wrapping_add(1);
+            if !self.by_member.contains_key(&name) {
+                return name;
+            }
+        }
+    }
+
     /// A process accepts from a listener from now on; the name that it knows it by.
     pub fn join(&mut self, number: u32, session: SessionId) -> Option<u32> {
         self.get_mut(number)?;
-        while self.by_member.contains_key(&self.next_member) {
-            self.next_member = self.next_member.wrapping_add(1);
-        }
-        let name = self.next_member;
-        self.next_member = name.wrapping_add(1);
+        let name = self.new_name();
         self.by_member.insert(name, number);
         self.get_mut(number)?.join(name, session);
         Some(name)
@@ -335,6 +366,7 @@ impl Listeners {
 
     /// Gives a listener its number.
     pub fn insert(&mut self, mut listener: Listener) -> u32 {
+        listener.elsewhere = self.among.is_some();
         let slot = self.slots.iter().position(Option::is_none);
         let slot = slot.unwrap_or_else(|| {
             self.slots.push(None);

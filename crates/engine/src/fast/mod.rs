@@ -8,6 +8,7 @@
 //! | [`memory`] | where received bytes lie, and where bytes to send come from |
 //! | [`connections`] | whose each connection is, and what its owner has not been told |
 //! | [`family`] | the processes that have a connection together |
+//! | [`handoff`] | several workers: whose a flow is, who accepts where, and the queues between them |
 //! | [`session`] | the attached processes and their shared memory |
 //! | [`listeners`] | which processes accept where, and how many connections each wants |
 //! | [`users`] | how many connections each user has, and may have |
@@ -15,6 +16,7 @@
 pub mod common;
 pub mod connections;
 pub mod family;
+pub mod handoff;
 pub mod listeners;
 pub mod memory;
 pub mod session;

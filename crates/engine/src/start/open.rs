@@ -1,5 +1,7 @@
 //! Opening the interface: where the steering program runs, and the queues that are received from.
 
+use std::os::fd::{AsFd, BorrowedFd};
+
 use netdev::steering::{MAX_QUEUES, Placement, Steering};
 use netdev::{Interface, Offloads, XdpDevice, xdp};
 
@@ -57,17 +59,50 @@ pub(super) fn placement(interface: &Interface) -> Result<Placement, StartError> 
 /// Frames that can wait on a queue however many queues there are, if so many may wait at all.
 const FRAMES_A_QUEUE: u32 = 1024;
 
-/// Opens the queues, and what it takes to open those that may be added later; the steering leads to
-/// them from now on.
-pub(super) fn open_device(
+/// Opens the queues of each worker, and what it takes to open those that may be added later; the steering
+/// leads to them from now on.
+pub(super) fn open_devices(
     interface: &Interface,
     config: &Config,
-    queues: &[u32],
+    shares: &[Vec<u32>],
     steering: &mut Steering,
-) -> Result<XdpDevice, StartError> {
+) -> Result<Vec<XdpDevice>, StartError> {
     let there = interface.receive_queues;
-    let count = queues.len() as u32;
-    let share = config.receive_frames / count.max(1);
+    let count: usize = shares.iter().map(Vec::len).sum();
+    // For queues that are added, or closed and opened again: what that takes is dropped after the start.
+    let most = interface.most_receive_queues().min(MAX_QUEUES);
+    let reserve = most.div_ceil(shares.len().max(1) as u32);
+    let mut devices = Vec::with_capacity(shares.len());
+    for (worker, queues) in shares.iter().enumerate() {
+        let mut device = open_device(interface, config, (queues, count), |queue, socket| {
+            Ok(steering.connect_queue_to(queue, socket, worker as u32)?)
+        })?;
+        device.reserve(reserve.saturating_sub(u32::from(shares.len() == 1)))?;
+        devices.push(device);
+    }
+    if count < there as usize {
+        let name = &interface.name;
+        let served = shares.iter().flatten().map(u32::to_string);
+        let served: Vec<String> = served.collect();
+        tracing::warn!(
+            interface = name,
+            queues = there,
+            served = served.join(","),
+            "not all receive queues are served: new clients whose frames come to another one are \
+             the kernel's, and so are all connections that programs open"
+        );
+    }
+    Ok(devices)
+}
+
+/// Opens the queues of one worker, of `count` in all, each of which is connected as it is open.
+fn open_device(
+    interface: &Interface,
+    config: &Config,
+    (queues, count): (&[u32], usize),
+    mut connect: impl FnMut(u32, BorrowedFd<'_>) -> Result<(), StartError>,
+) -> Result<XdpDevice, StartError> {
+    let share = config.receive_frames / (count as u32).max(1);
     let mut device = XdpDevice::open(
         interface,
         xdp::Config {
@@ -77,25 +112,11 @@ pub(super) fn open_device(
             ..xdp::Config::default()
         },
     )?;
-    steering.connect_queue(device.queue(), &device)?;
+    connect(device.queue(), device.as_fd())?;
     for &queue in queues.iter().skip(1) {
         let socket = device.open_queue(queue)?;
-        steering.connect_queue(queue, socket)?;
+        connect(queue, socket)?;
     }
-    if count < there {
-        let name = &interface.name;
-        let served: Vec<String> = queues.iter().map(u32::to_string).collect();
-        tracing::warn!(
-            interface = name,
-            queues = there,
-            served = served.join(","),
-            "not all receive queues are served: new clients whose frames come to another one are \
-             the kernel's, and so are all connections that programs open"
-        );
-    }
-    // For queues that are added, or closed and opened again: what that takes is dropped after the start.
-    let most = interface.most_receive_queues().min(MAX_QUEUES);
-    device.reserve(most.saturating_sub(1))?;
     Ok(device)
 }
 

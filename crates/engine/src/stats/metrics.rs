@@ -294,6 +294,16 @@ impl Metrics {
             counters.offers_retracted,
         );
         self.counter(
+            "frames_handed",
+            "Frames that came to one worker and were handed to another, whose connection they are for",
+            counters.frames_handed,
+        );
+        self.counter(
+            "connections_moved",
+            "Connections that waited to be accepted and went to a worker where somebody accepts",
+            counters.connections_moved,
+        );
+        self.counter(
             "grants_moved",
             "Times that another process went on reading a connection, since a fork",
             counters.grants_moved,

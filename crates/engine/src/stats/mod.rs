@@ -87,6 +87,10 @@ reasons! {
     RequestsDelayed = "requests_delayed",
     /// A connection that was passed to another program while too many others were under way.
     TicketsFull = "tickets_full",
+    /// A frame for another worker, whose queue was full: its peer sends it again.
+    HandoffFull = "handoff_full",
+    /// A connection that waited to be accepted and found no place at the worker that it went to.
+    MoveFailed = "move_failed",
     /// A client in the queue of a listening socket that went to a program which is not on the engine.
     ListenerLeft = "listener_left",
 }
@@ -179,6 +183,10 @@ pub struct Counters {
     pub memory_given_back: u64,
     /// Connections that were offered to a process, not accepted, and offered to another.
     pub offers_retracted: u64,
+    /// Frames that came to this worker and were another's.
+    pub frames_handed: u64,
+    /// Connections, and handshakes, that went to another worker, where somebody accepts.
+    pub connections_moved: u64,
     /// How long turns, and looks between them, took, with what the core was taken away for: what a
     /// frame waits for at most that has just missed one.
     pub turn_times: Histogram,
@@ -224,6 +232,8 @@ impl Default for Counters {
             buffers_posted: 0,
             memory_given_back: 0,
             offers_retracted: 0,
+            frames_handed: 0,
+            connections_moved: 0,
             turn_times: Histogram::default(),
             wake_ups: Histogram::default(),
             accept_waits: Histogram::default(),
@@ -280,6 +290,8 @@ impl Counters {
             buffers_posted,
             memory_given_back,
             offers_retracted,
+            frames_handed,
+            connections_moved,
             turn_times,
             wake_ups,
             accept_waits,
@@ -318,6 +330,8 @@ impl Counters {
             (&mut self.buffers_posted, buffers_posted),
             (&mut self.memory_given_back, memory_given_back),
             (&mut self.offers_retracted, offers_retracted),
+            (&mut self.frames_handed, frames_handed),
+            (&mut self.connections_moved, connections_moved),
         ] {
             *count += more;
         }

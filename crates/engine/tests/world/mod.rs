@@ -4,6 +4,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part of the world")]
 
+mod host;
+
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -14,6 +16,7 @@ use engine::clock::Clock;
 use engine::config::Config;
 use engine::exchange;
 use engine::fast::common::Common;
+use engine::fast::handoff::Handoff;
 use engine::fast::worker::Worker;
 use engine::network::FixedNetwork;
 use engine::slow::control::Control;
@@ -22,13 +25,15 @@ use netdev::Device;
 use netdev::sim::{LinkConfig, SimDevice, link};
 use netdev::syscalls::netns_cookie;
 use queue_pair::control::{Channel, Fds, Reply, Request, VERSION};
-use queue_pair::{Completion, ConnRef, HostSide, Submission, Versions, position, region};
+use queue_pair::{ConnRef, Submission, Versions};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tcp::{ConnId, ConnUpdate, Event, Extent, FrameSink, Instant, Outgoing, SinkFull, Stack};
 use wire::checksum::Sum;
 use wire::ethernet::{MacAddr, Vlan};
 use wire::segment::{ChecksumPolicy, Headers, Link, TcpChecksum, parse};
 use wire::seq::SeqNumber;
+
+pub use host::Host;
 
 /// The address of the engine's interface.
 pub const ENGINE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
@@ -59,7 +64,10 @@ const TIME_TO_LIVE: usize = 14 + 8;
 pub struct Peer {
     pub stack: Stack,
     pub conns: HashMap<ConnId, PeerConn>,
-    device: SimDevice,
+    /// One for each worker of the engine.
+    devices: Vec<SimDevice>,
+    /// The worker to whose queue it sends.
+    pub sends_to: usize,
     sent: Vec<u8>,
     /// The type of service of the last packet from the engine.
     pub type_of_service: u8,
@@ -186,10 +194,11 @@ impl Peer {
 
     /// Puts raw bytes on the wire.
     pub fn inject(&mut self, frame: &[u8]) {
-        let buffer = self.device.frame().expect("room");
+        let device = &mut self.devices[self.sends_to];
+        let buffer = device.frame().expect("room");
         buffer[..frame.len()].copy_from_slice(frame);
-        self.device.submit(frame.len(), None);
-        self.device.flush();
+        device.submit(frame.len(), None);
+        device.flush();
     }
 
     /// Takes what has come and sends what is ready; whether there was anything.
@@ -197,24 +206,28 @@ impl Peer {
         let (stack, conns) = (&mut self.stack, &mut self.conns);
         let type_of_service = &mut self.type_of_service;
         let hop_limit = &mut self.hop_limit;
-        let received = self.device.receive(256, |frame| {
-            *type_of_service = frame[TYPE_OF_SERVICE];
-            *hop_limit = frame[TIME_TO_LIVE];
-            // Bursts cut by the simulated device carry whole checksums.
-            let segment = parse(frame, ChecksumPolicy::Verify).expect("the engine sends segments");
-            let _ = stack.on_segment(now, &segment, &mut PeerStore(conns));
-        });
+        let mut received = 0;
+        for device in &mut self.devices {
+            received += device.receive(256, |frame| {
+                *type_of_service = frame[TYPE_OF_SERVICE];
+                *hop_limit = frame[TIME_TO_LIVE];
+                // Bursts cut by the simulated device carry whole checksums.
+                let segment =
+                    parse(frame, ChecksumPolicy::Verify).expect("the engine sends segments");
+                let _ = stack.on_segment(now, &segment, &mut PeerStore(conns));
+            });
+        }
         if stack.next_timeout().is_some_and(|at| at <= now) {
             stack.on_timeout(now, 1024);
         }
         let mut sink = PeerSink {
-            device: &mut self.device,
+            device: &mut self.devices[self.sends_to],
             sent: &self.sent,
             hole_in: self.hole_in,
             hole_at: &mut self.hole_at,
         };
         let sent = stack.poll_transmit(now, &mut sink, 1024);
-        self.device.flush();
+        self.devices[self.sends_to].flush();
         while let Some(event) = self.stack.poll_event() {
             match event {
                 Event::Connection(id, update) => {
@@ -228,188 +241,6 @@ impl Peer {
             }
         }
         received + sent > 0
-    }
-}
-
-/// An attached process, spoken for by the test.
-pub struct Host {
-    pub channel: Channel,
-    /// The file of the region.
-    pub memory: OwnedFd,
-    pub region: HostSide,
-    pub completions: Vec<Completion>,
-    /// The kernel's listening sockets, as a server keeps them.
-    pub kernel: Vec<TcpListener>,
-    _doorbells: Vec<OwnedFd>,
-    next_send: u64,
-}
-
-impl Host {
-    /// Submits and publishes.
-    pub fn submit(&mut self, submission: Submission) {
-        let posted = self.region.submissions.post(&submission);
-        assert!(posted.expect("an honest engine"), "room in the ring");
-        self.region.submissions.publish();
-    }
-
-    /// Writes bytes to the send area and submits them.
-    pub fn send(&mut self, conn: ConnRef, bytes: &[u8], consumed: u64) {
-        let addr = self.next_send;
-        self.next_send += bytes.len() as u64;
-        self.region.send.copy_in(addr, bytes).expect("inside");
-        self.submit(Submission::Send {
-            conn,
-            addr,
-            len: bytes.len() as u32,
-            more: false,
-            consumed,
-        });
-    }
-
-    /// As [`send`](Self::send), on a connection that others have, too.
-    pub fn send_at(&mut self, conn: ConnRef, bytes: &[u8], at: u64) {
-        let addr = self.next_send;
-        self.next_send += bytes.len() as u64;
-        self.region.send.copy_in(addr, bytes).expect("inside");
-        self.submit(Submission::SendAt {
-            conn,
-            addr,
-            len: bytes.len() as u32,
-            more: false,
-            at,
-        });
-    }
-
-    /// Takes what the engine has posted.
-    pub fn collect(&mut self) {
-        while let Some(completion) = self.region.completions.take().expect("honest") {
-            self.completions.push(completion);
-        }
-        self.region.completions.release();
-    }
-
-    /// Takes what the engine has posted, and accepts what it offers.
-    pub fn collect_and_accept(&mut self) {
-        let from = self.completions.len();
-        self.collect();
-        for completion in &self.completions[from..] {
-            if let Completion::Accepted { conn, grant, .. } = completion {
-                let word = self.region.positions.word(conn.index).expect("a place");
-                position::accept(word, *grant, conn.generation);
-            }
-        }
-    }
-
-    /// The grant under which this process reads a connection, and where it began, as far as it knows.
-    pub fn grant(&self, conn: ConnRef) -> Option<(u16, u64)> {
-        self.completions.iter().rev().find_map(|it| match it {
-            Completion::Granted {
-                conn: it,
-                grant,
-                consumed,
-                ..
-            } if *it == conn => Some(Some((*grant, *consumed))),
-            Completion::Elsewhere { conn: it, .. } if *it == conn => Some(None),
-            Completion::Accepted {
-                conn: it, grant, ..
-            }
-            | Completion::Opened {
-                conn: it, grant, ..
-            } if *it == conn => Some(Some((*grant, 0))),
-            _ => None,
-        })?
-    }
-
-    /// What was pushed under the last grant and lies beyond `skip` bytes of it.
-    pub fn pushed(&self, conn: ConnRef) -> Vec<u8> {
-        let last = self.completions.iter().rposition(|it| {
-            matches!(it, Completion::Granted { conn: it, .. } if *it == conn)
-                || matches!(it, Completion::Accepted { conn: it, .. } if *it == conn)
-                || matches!(it, Completion::Opened { conn: it, .. } if *it == conn)
-        });
-        self.bytes_of(&self.completions[last.unwrap_or(0)..], conn)
-    }
-
-    /// Reads up to `limit` bytes as an honest process does that has read everything before `at`:
-    /// copies, then moves its position on. `None`: it is not the reader any more.
-    pub fn read(&mut self, conn: ConnRef, at: u64, limit: usize) -> Option<Vec<u8>> {
-        self.collect();
-        let (grant, began) = self.grant(conn)?;
-        let pushed = self.pushed(conn);
-        let mut bytes = pushed.get((at - began) as usize..)?.to_vec();
-        bytes.truncate(limit);
-        let word = self.region.positions.word(conn.index).expect("a place");
-        position::advance(word, grant, at, bytes.len() as u64).then_some(bytes)
-    }
-
-    /// What this process was last told of a connection that it does not read: bytes that wait, and
-    /// whether the peer has closed.
-    pub fn elsewhere(&mut self, conn: ConnRef) -> Option<(u32, bool)> {
-        self.collect();
-        self.completions.iter().rev().find_map(|it| match it {
-            Completion::Elsewhere {
-                conn: it,
-                unread,
-                peer_closed,
-                ..
-            } if *it == conn => Some((*unread, *peer_closed)),
-            _ => None,
-        })
-    }
-
-    /// The connections that were handed over, in order.
-    pub fn accepted(&self) -> Vec<ConnRef> {
-        let accepted = |c: &Completion| match c {
-            Completion::Accepted { conn, .. } => Some(*conn),
-            _ => None,
-        };
-        self.completions.iter().filter_map(accepted).collect()
-    }
-
-    /// The bytes announced on a connection so far.
-    pub fn received(&self, conn: ConnRef) -> Vec<u8> {
-        self.bytes_of(&self.completions, conn)
-    }
-
-    fn bytes_of(&self, completions: &[Completion], conn: ConnRef) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for completion in completions {
-            let (area, addr, len) = match completion {
-                Completion::Update {
-                    conn: c, addr, len, ..
-                } if *c == conn => (&self.region.receive, *addr, *len),
-                Completion::Placed {
-                    conn: c, addr, len, ..
-                } if *c == conn => (&self.region.send, *addr, *len),
-                _ => continue,
-            };
-            let mut piece = vec![0; len as usize];
-            area.copy_out(addr, &mut piece).expect("inside");
-            bytes.extend(piece);
-        }
-        bytes
-    }
-
-    /// Whether the engine has said that it no longer reads what was sent on a connection.
-    pub fn is_released(&self, conn: ConnRef) -> bool {
-        self.completions
-            .iter()
-            .any(|it| matches!(it, Completion::Released { conn: it, .. } if *it == conn))
-    }
-
-    /// The errno that a connection failed with.
-    pub fn failure(&self, conn: ConnRef) -> Option<u16> {
-        self.completions.iter().find_map(|c| match c {
-            Completion::Failed { conn: c, errno } if *c == conn => Some(*errno),
-            _ => None,
-        })
-    }
-
-    /// Whether the peer is known to have closed.
-    pub fn peer_closed(&self, conn: ConnRef) -> bool {
-        self.completions.iter().any(
-            |c| matches!(c, Completion::Update { conn: c, peer_closed: true, .. } if *c == conn),
-        )
     }
 }
 
@@ -436,6 +267,8 @@ impl KernelSockets for Kernel {
 /// The whole of it.
 pub struct World {
     pub worker: Worker<SimDevice, FixedNetwork>,
+    /// The other workers, where there are several.
+    pub others: Vec<Worker<SimDevice, FixedNetwork>>,
     pub desk: Desk,
     pub peer: Peer,
     pub now: Instant,
@@ -469,8 +302,31 @@ impl World {
         Self::made(config, faults, control, Versions::SPOKEN)
     }
 
+    /// With so many workers, each with a link of its own.
+    pub fn of_workers(count: usize) -> Self {
+        let mut config = Config::default();
+        config.limits.send_area = 1 << 22;
+        config.limits.receive_area = 1 << 22;
+        config.limits.connections = 1_024;
+        let control = Control::without_socket(&config.limits).expect("descriptors");
+        Self::several(
+            config,
+            LinkConfig::default(),
+            control,
+            (Versions::SPOKEN, count),
+        )
+    }
+
     fn made(config: Config, faults: LinkConfig, control: Control, versions: Versions) -> Self {
-        let (near, far) = link(faults).expect("descriptors");
+        Self::several(config, faults, control, (versions, 1))
+    }
+
+    fn several(
+        config: Config,
+        faults: LinkConfig,
+        control: Control,
+        (versions, count): (Versions, usize),
+    ) -> Self {
         let kernel = Kernel::default();
         let network = FixedNetwork {
             mac: ENGINE_MAC,
@@ -481,24 +337,43 @@ impl World {
         };
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
         let cookie = netns_cookie(&socket).expect("a cookie");
-        let (to_fast, to_slow) = exchange::pair(&config.limits).expect("descriptors");
+        let pairs = (0..count).map(|_| exchange::pair(&config.limits).expect("descriptors"));
+        let (to_fast, to_slow): (Vec<_>, Vec<_>) = pairs.unzip();
         let facts = Facts {
             versions,
             ..Facts::new(&config, 1, cookie)
         };
-        let desk = Desk::new(facts, control, to_fast).expect("descriptors");
+        let desk = Desk::of_workers(facts, control, to_fast).expect("descriptors");
         // No time that a program says is one of this world's.
         let (seed, clock) = ([7; 32], Clock::default());
         let common = Common { seed, clock };
         let desk = desk.asking(Box::new(kernel.clone()));
-        let worker = Worker::new(config, near, network, to_slow, common);
+        let places = match count {
+            1 => Vec::new(),
+            _ => Handoff::join(count, 4_096, &seed).expect("descriptors"),
+        };
+        let mut places = places.into_iter();
+        let mut devices = Vec::new();
+        let workers = to_slow.into_iter().map(|to_slow| {
+            let (near, far) = link(faults).expect("descriptors");
+            devices.push(far);
+            let worker = Worker::new(config.clone(), near, network.clone(), to_slow, common);
+            match places.next() {
+                Some(place) => worker.among(place),
+                None => worker,
+            }
+        });
+        let mut workers: Vec<_> = workers.collect();
+        let worker = workers.remove(0);
         Self {
             worker,
+            others: workers,
             desk,
             peer: Peer {
                 stack: Stack::new(tcp::Config::default(), [9; 32]),
                 conns: HashMap::new(),
-                device: far,
+                devices,
+                sends_to: 0,
                 sent: Vec::new(),
                 type_of_service: 0,
                 hop_limit: 0,
@@ -514,7 +389,10 @@ impl World {
     /// Runs both sides, time standing still, until neither has anything to do.
     pub fn settle(&mut self) {
         for _ in 0..100_000 {
-            let engine = self.worker.turn(self.now);
+            let mut engine = self.worker.turn(self.now);
+            for worker in &mut self.others {
+                engine |= worker.turn(self.now);
+            }
             let peer = self.peer.turn(self.now);
             if !engine && !peer {
                 self.desk.attend();
@@ -539,6 +417,9 @@ impl World {
         for _ in 0..10_000 {
             let asked = self.desk.attend();
             self.worker.attend(self.now);
+            for worker in &mut self.others {
+                worker.attend(self.now);
+            }
             let answered = self.desk.attend();
             if !asked && !answered {
                 break;
@@ -592,16 +473,7 @@ impl World {
     /// A process that has attached, by what it was given.
     pub fn host(&self, channel: Channel, mut fds: Fds) -> Host {
         let memory = fds.remove(0);
-        let region = region::attach(&memory).expect("a region");
-        Host {
-            channel,
-            memory,
-            region,
-            completions: Vec::new(),
-            kernel: Vec::new(),
-            _doorbells: fds.into_iter().collect(),
-            next_send: 0,
-        }
+        Host::of(channel, memory, fds.into_iter().collect())
     }
 
     /// Asks for a host.

@@ -28,8 +28,15 @@ const UNTOUCHED: Duration = Duration::from_millis(2);
 const LOOKS: usize = 16;
 
 impl<D: Device, N: Network> Worker<D, N> {
-    /// Offers the connections that wait in a listener to the processes that are willing.
+    /// Offers the connections that wait in a listener to the processes that are willing; of what is left
+    /// over, to those at other workers.
     pub(super) fn hand_over(&mut self, number: u32) {
+        self.offer_waiting(number);
+        self.balance(number);
+    }
+
+    /// Offers the connections that wait in a listener to the processes that are willing.
+    fn offer_waiting(&mut self, number: u32) {
         let Some(listener) = self.listeners.get_mut(number) else {
             return;
         };
@@ -349,7 +356,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let numbers: Vec<u32> = self
             .listeners
             .iter()
-            .filter(|l| l.members.len() > 1 && l.first_offer().is_some())
+            .filter(|l| l.has_others() && l.first_offer().is_some())
             .map(|l| l.number)
             .collect();
         for number in numbers {
@@ -386,25 +393,35 @@ impl<D: Device, N: Network> Worker<D, N> {
                         .get(session)
                         .is_some_and(|s| reads_along(s) && s.region.sleepers.any_asleep())
             });
-            match idle {
-                Some(member) => {
-                    let name = member.number;
-                    listener.wait_first(name);
-                    if self.retract(&offer) {
-                        self.hand_over(number);
-                    }
+            if let Some(name) = idle.map(|member| member.number) {
+                listener.wait_first(name);
+                if self.retract(&offer) {
+                    self.hand_over(number);
                 }
-                None => {
-                    // Everybody works. It is looked at again in a while.
+            } else if !self.retract_for_others(number, &offer) {
+                // Everybody works. It is looked at again in a while.
+                if let Some(listener) = self.listeners.get_mut(number) {
                     listener.looked = Some(now);
-                    kept.push_back(offer);
                 }
+                kept.push_back(offer);
             }
         }
         kept.append(&mut offers);
         if let Some(listener) = self.listeners.get_mut(number) {
             listener.keep_offers(kept);
         }
+    }
+
+    /// Takes an offer back that nobody here will take soon, for a worker where somebody waits for one; false
+    /// if there is none.
+    fn retract_for_others(&mut self, number: u32, offer: &Offer) -> bool {
+        let Some(local) = self.listeners.get_mut(number).map(|l| l.local) else {
+            return false;
+        };
+        let Some(to) = self.who_wants(local) else {
+            return false;
+        };
+        self.retract(offer) && self.move_waiting(number, to)
     }
 
     /// What was offered then, or before, and is not accepted, its process leaves lying.
@@ -417,7 +434,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn offers_due(&self) -> Option<Instant> {
         self.listeners
             .iter()
-            .filter(|l| l.members.len() > 1)
+            .filter(|l| l.has_others())
             .filter_map(|l| {
                 let since = l.first_offer()?.since;
                 Some(l.looked.map_or(since, |looked| looked.max(since)) + UNTOUCHED)
@@ -491,6 +508,6 @@ impl<D: Device, N: Network> Worker<D, N> {
 }
 
 /// Whether a session takes in what it is told: one that does not is offered nothing.
-fn reads_along(session: &Session) -> bool {
+pub(super) fn reads_along(session: &Session) -> bool {
     session.ended.is_none() && session.is_heard()
 }

@@ -6,6 +6,7 @@ use rustix::io::{Errno, Result};
 
 use super::Worker;
 use crate::config::Queues;
+use crate::config::queues::of_worker;
 use crate::network::Network;
 use crate::slow::kernel::link::LinkState;
 
@@ -74,7 +75,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     fn open_queues(&mut self) {
         let interface = &self.config.interface;
         let count = self.interface_queues.unwrap_or_default();
-        for queue in self.config.queues.of(count.min(MAX_QUEUES)) {
+        let wanted = self.config.queues.of(count.min(MAX_QUEUES));
+        let (own, workers) = self.number();
+        for queue in of_worker(&wanted, own, workers) {
             if queue >= count {
                 continue;
             }
@@ -92,7 +95,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         let open = self.device.queues();
         let is_open = |queue: u32| open.iter().any(|(number, _)| *number == queue);
-        let all = (0..count).all(is_open);
+        let mut all = (0..count).filter(|queue| *queue as usize % workers == own);
+        let all = all.all(is_open);
         if self.serves_all_queues && !all {
             tracing::warn!(
                 interface,
@@ -102,6 +106,12 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         self.serves_all_queues = all;
         self.tell_opening();
+    }
+
+    /// Which worker this is, of how many.
+    fn number(&self) -> (usize, usize) {
+        let place = self.handoff.as_ref();
+        place.map_or((0, 1), |place| (place.own().index(), place.workers()))
     }
 
     /// `NODEV` if the interface is gone.

@@ -14,8 +14,9 @@ use tcp::{ConnOptions, ListenError, ListenSpec};
 
 use super::Worker;
 use crate::config::{Congestion, shares};
-use crate::exchange::Tale;
+use crate::exchange::{Inherited, Tale};
 use crate::fast::connections::SessionId;
+use crate::fast::handoff::Full;
 use crate::fast::listeners::Listener;
 use crate::network::{Network, Steered, canonical};
 use crate::slow::control::{Chosen, Proof};
@@ -48,13 +49,84 @@ impl<D: Device, N: Network> Worker<D, N> {
         &mut self,
         session: SessionId,
         local: SocketAddr,
+        proof: Proof,
+        backlog: u32,
+    ) -> Result<u32, Errno> {
+        let (number, new) = self.open_listener(session, local, proof, backlog)?;
+        let name = self.join_listener(number, session).ok_or(Errno::BADF)?;
+        if new {
+            self.begin_listening(number)?;
+        }
+        Ok(name)
+    }
+
+    /// The listeners that a process has inherited from a parent at another worker are held for it here, as
+    /// they are after a fork. Those of them that were not here before.
+    pub(super) fn inherit_listeners(
+        &mut self,
+        session: SessionId,
+        inherits: &[Inherited],
+    ) -> Vec<SocketAddr> {
+        let mut begun = Vec::new();
+        for it in inherits {
+            let opened = self.open_listener(session, it.local, it.proof, it.backlog);
+            let held = opened.and_then(|(number, new)| {
+                if let Some(listener) = self.listeners.get_mut(number) {
+                    listener.holds += 1;
+                }
+                if new {
+                    self.begin_listening(number)?;
+                    begun.push(it.local);
+                }
+                Ok(number)
+            });
+            match held {
+                Ok(number) => {
+                    if let Some(session) = self.sessions.get_mut(session) {
+                        session.inherited_listeners.push((it.name, number));
+                    }
+                }
+                // Its clients are the kernel's, and those of the others that have it.
+                Err(error) => {
+                    tracing::warn!(local = %it.local, %error, "not listened on here, too")
+                }
+            }
+        }
+        begun
+    }
+
+    /// Listeners, by their names in a session, as another worker needs to know them; `None` if one has
+    /// nothing to show.
+    pub(super) fn as_inherited(&mut self, listeners: &[(u32, u32)]) -> Option<Vec<Inherited>> {
+        let each = listeners.iter().map(|&(name, number)| {
+            let listener = self.listeners.get_mut(number)?;
+            Some(Inherited {
+                name,
+                local: listener.local,
+                proof: Proof {
+                    v6_only: listener.v6_only,
+                    cookie: *listener.proofs.first()?,
+                    chosen: listener.chosen,
+                },
+                backlog: listener.backlog,
+            })
+        });
+        each.collect()
+    }
+
+    /// The listener on `local`, for which a session has shown the kernel's socket: its number, and whether
+    /// it is new. Nobody accepts from that yet, and nothing is steered for it.
+    fn open_listener(
+        &mut self,
+        session: SessionId,
+        local: SocketAddr,
         Proof {
             v6_only,
             cookie,
             chosen,
         }: Proof,
         backlog: u32,
-    ) -> Result<u32, Errno> {
+    ) -> Result<(u32, bool), Errno> {
         if self.stopping || !self.config.access.admits_listener(local.port()) {
             return Err(Errno::ACCESS);
         }
@@ -86,7 +158,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             self.stack.set_backlog(id, backlog);
             self.choose(number, chosen);
-            return self.join_listener(number, session).ok_or(Errno::BADF);
+            return Ok((number, false));
         }
         if !self.is_on_our_link(local) {
             return Err(Errno::OPNOTSUPP);
@@ -121,8 +193,22 @@ impl<D: Device, N: Network> Worker<D, N> {
             // Its clients are the kernel's for as long as the rules say so, or its user has enough.
             listener.how = Steered::Closing;
         }
-        let number = self.listeners.insert(listener);
-        let name = self.listeners.join(number, session).ok_or(Errno::BADF)?;
+        Ok((self.listeners.insert(listener), true))
+    }
+
+    /// Lets clients come to a new listener.
+    fn begin_listening(&mut self, number: u32) -> Result<(), Errno> {
+        let Some(listener) = self.listeners.get_mut(number) else {
+            return Err(Errno::BADF);
+        };
+        let local = listener.local;
+        // The others know of it before a SYN can come to one of them.
+        if let Some(handoff) = &self.handoff
+            && let Err(Full) = handoff.begin_accepting(local, listener.v6_only)
+        {
+            self.remove_listener(number);
+            return Err(Errno::NOBUFS);
+        }
         if let Err(error) = self.steer_listener(number) {
             tracing::warn!(%local, %error, "the port cannot be steered");
             self.remove_listener(number);
@@ -130,7 +216,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         self.ask_of_mixed(number);
         tracing::info!(%local, "listening");
-        Ok(name)
+        Ok(())
     }
 
     /// The program of a listening socket has set options on it, which the socket shows.
@@ -260,9 +346,13 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Ends a listener; what waits in it ends by RST, as in the kernel.
     pub(super) fn remove_listener(&mut self, number: u32) {
+        self.give_away(number);
         let Some(listener) = self.listeners.remove(number) else {
             return;
         };
+        if let Some(handoff) = &self.handoff {
+            handoff.end_accepting(listener.local, listener.v6_only);
+        }
         self.stack.unlisten(self.now, listener.id);
         for &address in &listener.steered {
             self.close_endpoint(address, listener.local.port());

@@ -2,7 +2,8 @@
 //!
 //! A turn takes what has come, does what follows from it, and says what came of it:
 //!
-//! 1. receive a batch of frames, each straight into the TCP, its payload into its session's chunk;
+//! 1. receive a batch of frames, each straight into the TCP, its payload into its session's chunk, and
+//!    what other workers hand over;
 //! 2. take the submissions of every session;
 //! 3. run the timers that are due;
 //! 4. turn the TCP's events into completions and publish them;
@@ -13,6 +14,7 @@
 //! kernel's notifications) is looked at between turns, by [`run`](Worker::run).
 
 mod admission;
+mod between;
 mod connect;
 mod endings;
 mod events;
@@ -20,6 +22,7 @@ mod extents;
 mod facts;
 mod fair;
 mod handover;
+mod intake;
 mod kernel;
 mod left;
 mod lent;
@@ -48,33 +51,30 @@ mod waits;
 mod way;
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 use netdev::{Device, Loopback};
 use queue_pair::{Area, Opening, Profile, lost};
 use tcp::{Instant, Stack};
-use wire::icmp;
-use wire::segment::{ChecksumPolicy, Malformed, parse};
-use wire::tcp::Flags;
+use wire::segment::ChecksumPolicy;
 
-use crate::capture::{Captures, Direction, Frame};
+use crate::capture::Captures;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::exchange::ToSlow;
 use crate::fast::common::Common;
 use crate::fast::connections::{Connections, SessionId};
+use crate::fast::handoff::Handoff;
 use crate::fast::listeners::Listeners;
-use crate::fast::memory::{Memory, Store};
+use crate::fast::memory::Memory;
 use crate::fast::session::{EndReason, Sessions};
-use crate::netfilter::{Policy, Way};
+use crate::netfilter::Policy;
 use crate::network::{HeldFrames, Network, Paths};
-use crate::stats::{Counters, Drop};
+use crate::stats::Counters;
 
 use self::endings::Ending;
 use self::fair::Sharing;
 use self::lent::Lent;
 use self::listen::Closing;
-use self::local::is_martian;
 use self::moderation::Moderation;
 use self::orders::Waiting;
 use self::placement::Placement;
@@ -148,6 +148,8 @@ pub struct Worker<D, N> {
     reclaim_hand: u16,
     /// The time and the secrets of the engine.
     common: Common,
+    /// The other workers, if there are any.
+    handoff: Option<Handoff>,
     /// Connections that were offered and of which it is not known whether they were accepted.
     unheard: VecDeque<tcp::ConnId>,
     /// The slow half says when a socket that was shown as proof listens no longer.
@@ -251,6 +253,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             memory_refused: 0,
             reclaim_hand: 0,
             common,
+            handoff: None,
             unheard: VecDeque::with_capacity(waits::UNHEARD),
             proofs_followed: false,
             netfilter: Box::default(),
@@ -289,6 +292,15 @@ impl<D: Device, N: Network> Worker<D, N> {
         self
     }
 
+    /// As one of several, with this place among them.
+    #[must_use]
+    pub fn among(mut self, handoff: Handoff) -> Self {
+        self.stack.follow_flows();
+        self.listeners = Listeners::of_worker(handoff.own());
+        self.handoff = Some(handoff);
+        self
+    }
+
     /// With so many bytes of receive memory, of all sessions together, that may be touched. Without this
     /// it is what the limits say, and any number if they say 0.
     pub fn with_receive_memory(mut self, bytes: u64) -> Self {
@@ -301,7 +313,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.now = now;
         self.connections.set_now(now);
         self.beat();
-        let received = self.receive() | self.receive_local();
+        let received = self.receive() | self.receive_local() | self.take_handed();
         self.catch_up_left = order::CATCH_UP;
         let submitted = self.take_submissions();
         self.hear_of_accepts();
@@ -339,96 +351,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         count != 0
     }
 
-    fn receive_frames(&mut self, budget: usize) -> usize {
-        let Self {
-            device,
-            stack,
-            connections,
-            memory,
-            counters,
-            config,
-            netfilter,
-            captures,
-            starved,
-            now,
-            checksum,
-            network,
-            local,
-            rejections,
-            ..
-        } = self;
-        let within = local.is_some();
-        let mac = network.mac();
-        let mut store = Store {
-            connections,
-            memory,
-            starved,
-        };
-        let open = config.access.is_open() && netfilter.is_open();
-        let admits = |peer, own: SocketAddr| {
-            config.access.admits_peer(peer, own.port()) && netfilter.admits_peer(own, peer)
-        };
-        let cuts = !netfilter.cuts.is_empty();
-        let count = device.receive(budget, |frame| {
-            let foreign = frame.get(..6).is_some_and(|to| to != mac.0);
-            let dropped = match parse(frame, *checksum) {
-                _ if foreign => {
-                    counters.drop(Drop::ForeignMac);
-                    Err(Drop::ForeignMac.name())
-                }
-                Ok(segment) => {
-                    let tcp = &segment.tcp;
-                    let opens = tcp.flags.contains(Flags::SYN) && tcp.ack.is_none();
-                    let own = SocketAddr::new(segment.dst, tcp.dst_port);
-                    if !open && opens && !admits(segment.src, own) {
-                        counters.drop(Drop::Denied);
-                        stack.note_denied(segment.dst, tcp.dst_port);
-                        if let Some(answer) = netfilter.answer(own, segment.src) {
-                            let hops = config.tcp.hop_limit;
-                            rejections.answer(*now, answer, (frame, &segment), hops, stack);
-                        }
-                        Err(Drop::Denied.name())
-                    } else if cuts && !opens && netfilter.drops(Way::In, own, segment.src) {
-                        counters.drop(Drop::Filtered);
-                        Err(Drop::Filtered.name())
-                    } else if (opens || within) && is_martian(&segment, network.addresses()) {
-                        counters.drop(Drop::Martian);
-                        Err(Drop::Martian.name())
-                    } else {
-                        // What the TCP does not use it counts itself.
-                        let used = stack.on_segment(*now, &segment, &mut store);
-                        used.map_err(tcp::DropReason::name)
-                    }
-                }
-                Err(Malformed::NotTcp) => match icmp::parse(frame, *checksum) {
-                    Ok(error) => stack.on_icmp(*now, &error).map_err(tcp::DropReason::name),
-                    Err(reason) => {
-                        counters.malformed(reason);
-                        Err(reason.name())
-                    }
-                },
-                Err(reason) => {
-                    counters.malformed(reason);
-                    Err(reason.name())
-                }
-            };
-            if captures.is_on() {
-                let frame = Frame {
-                    direction: Direction::In,
-                    head: frame,
-                    payload: &[],
-                    dropped: dropped.err(),
-                };
-                captures.frame(*now, &frame);
-            }
-        });
-        counters.frames += count as u64;
-        counters.batches += u64::from(count != 0);
-        self.send_rejections();
-        count
-    }
-
     fn transmit(&mut self) -> bool {
+        self.note_flows();
         self.paths.begin_turn();
         let mut sent = self.transmit_for_a_while();
         // The first segments on a route that carries less have been refused until now.

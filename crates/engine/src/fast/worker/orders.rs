@@ -153,9 +153,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             Ask::Attach {
                 session,
                 fork_token,
+                inherits,
             } => {
                 debug_assert_eq!(session.client, client, "its own");
-                Told::Attached(self.attach(session, fork_token)?)
+                let key = self.attach(session, fork_token)?;
+                Told::Attached(key, self.inherit_listeners(key.id, &inherits))
             }
             Ask::Listen {
                 local,
@@ -193,8 +195,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                 if let Some(session) = self.sessions.get_mut(id) {
                     session.forks = session.forks.wrapping_add(1);
                 }
-                self.fork(id, token.ok_or(Errno::MFILE)?)?;
-                Told::Done
+                let inherits = self.fork(id, token.ok_or(Errno::MFILE)?)?;
+                Told::Forked(inherits)
             }
             Ask::AdoptListener(listener) => {
                 Told::Listening(self.adopt_listener(attached?, listener)?)
@@ -208,6 +210,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 attached?;
                 // What has arrived counts, too: on a kernel it would be there by now.
                 self.receive();
+                self.take_handed();
                 self.hand_over_again();
                 self.take_events();
                 self.post_completions();

@@ -63,6 +63,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         for fd in self.network.fds() {
             self.slow.poller.add(fd, Source::Network)?;
         }
+        if let Some(handoff) = &self.handoff {
+            self.slow.poller.add(handoff.bell(), Source::Handoff)?;
+        }
         self.follow_from_here();
         // What has changed while it was started.
         self.network_changed();
@@ -234,6 +237,12 @@ impl<D: Device, N: Network> Worker<D, N> {
                 }
                 Source::Network => self.network_changed(),
                 Source::Stop => self.begin_stop(),
+                // What there is is found in the turn that follows.
+                Source::Handoff => {
+                    if let Some(handoff) = &self.handoff {
+                        handoff.clear_bell();
+                    }
+                }
                 // The slow half's own.
                 Source::Listener
                 | Source::Client(_)

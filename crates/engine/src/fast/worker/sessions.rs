@@ -13,7 +13,7 @@ use tcp::ConnId;
 use super::Worker;
 use super::order::CATCH_UP;
 use crate::config::shares;
-use crate::exchange::{Refused, SessionKey, Tale};
+use crate::exchange::{Inherited, Refused, SessionKey, Tale};
 use crate::fast::connections::SessionId;
 use crate::fast::family::Who;
 use crate::fast::session::{EndReason, MAX_WAKERS, Session};
@@ -103,8 +103,13 @@ impl<D: Device, N: Network> Worker<D, N> {
         Ok(session.wakers.len() as u32 - 1)
     }
 
-    /// A process is about to fork: its child gets a reference on everything it has.
-    pub(super) fn fork(&mut self, id: SessionId, token: u64) -> Result<(), Errno> {
+    /// A process is about to fork: its child gets a reference on everything it has. If that is nothing
+    /// but listeners, these, for it can have them at any worker.
+    pub(super) fn fork(
+        &mut self,
+        id: SessionId,
+        token: u64,
+    ) -> Result<Option<Vec<Inherited>>, Errno> {
         let session = self.sessions.get(id).ok_or(Errno::BADF)?;
         let uid = session.process.uid;
         let holders = self.forks.by_token.values().map(|fork| fork.uid);
@@ -139,6 +144,9 @@ impl<D: Device, N: Network> Worker<D, N> {
                 listener.holds += 1;
             }
         }
+        let alone = connections.is_empty() && failed_opens.is_empty();
+        let among = alone && self.handoff.is_some();
+        let inherits = among.then(|| self.as_inherited(&listeners)).flatten();
         let fork = Fork {
             uid,
             connections,
@@ -146,7 +154,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             failed_opens,
         };
         self.forks.by_token.insert(token, fork);
-        Ok(())
+        Ok(inherits)
     }
 
     /// The child of a fork has ended without attaching.

@@ -57,6 +57,9 @@ impl<D: Device, N: Network> Worker<D, N> {
                 session.region.armed.disarm(0);
             }
         }
+        if let Some(handoff) = &self.handoff {
+            handoff.disarm();
+        }
         let after = clock.now();
         self.counters.sleep_ns += after.saturating_duration_since(now).as_nanos() as u64;
         Woken { at: after, by_bell }
@@ -91,6 +94,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         // An order that waits is seen to without sleeping.
         let local = self.local.as_ref().is_none_or(Loopback::is_empty);
         let mut quiet = local && self.waiting.is_none();
+        if let Some(handoff) = &self.handoff {
+            quiet &= handoff.arm();
+        }
         self.ring_later();
         for slot in 0..self.sessions.slots() {
             let id = SessionId(slot);

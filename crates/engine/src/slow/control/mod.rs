@@ -21,7 +21,7 @@ use rustix::net::{
 use rustix::time::Timespec;
 
 use crate::config::{Limits, Placements, shares};
-use crate::exchange::{ClientKey, SessionKey, WorkerId};
+use crate::exchange::{ClientKey, Inherited, SessionKey, WorkerId};
 use crate::fast::session::Process;
 use crate::poller::{Poller, Source};
 use crate::sockets::SocketFilter;
@@ -91,6 +91,8 @@ pub enum Pending {
         doorbell: OwnedFd,
         /// Its own first doorbell, to hear.
         waker: OwnedFd,
+        /// The worker that holds for it what it has inherited, until it is there, by the name of its fork.
+        held_at: Option<(WorkerId, u64)>,
     },
     /// To listen there.
     Listen(SocketAddr),
@@ -160,6 +162,8 @@ struct Lifeline {
     home: WorkerId,
     fd: OwnedFd,
     ticket: Option<Issued>,
+    /// All that the child of the fork inherits, if that is listeners alone.
+    inherits: Option<Vec<Inherited>>,
 }
 
 /// What is heard on a lifeline.
@@ -511,8 +515,31 @@ impl Control {
             home,
             fd,
             ticket,
+            inherits: None,
         });
         Ok(())
+    }
+
+    /// The child of a fork inherits these listeners, and nothing else, if any are given.
+    pub fn note_inherited(&mut self, token: u64, inherits: Option<Vec<Inherited>>) {
+        let mut all = self.lifelines.iter_mut().flatten();
+        if let Some(lifeline) = all.find(|lifeline| lifeline.token == token) {
+            lifeline.inherits = inherits;
+        }
+    }
+
+    /// What the child of a fork inherits, if that is listeners alone.
+    pub fn inherited(&self, lifeline: u32) -> Option<&[Inherited]> {
+        let lifeline = self.lifelines.get(lifeline as usize)?.as_ref()?;
+        lifeline.inherits.as_deref()
+    }
+
+    /// The child of a fork has closed a listener that it had inherited.
+    pub fn inherits_no_longer(&mut self, lifeline: u32, name: u32) {
+        let lifeline = self.lifelines.get_mut(lifeline as usize);
+        if let Some(inherits) = lifeline.and_then(|l| l.as_mut()?.inherits.as_mut()) {
+            inherits.retain(|listener| listener.name != name);
+        }
     }
 
     /// The child of a fork has attached: its lifeline is no longer of interest.

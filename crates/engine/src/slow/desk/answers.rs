@@ -25,11 +25,19 @@ impl Desk {
             .and_then(|client| client.pending.take());
         let Some(pending) = pending else {
             // It is gone; what was made for it goes, too.
-            if let Ok(Told::Attached(session)) = answer {
+            if let Ok(Told::Attached(session, _)) = answer {
                 self.crew.order(from, Order::End(session, EndReason::Gone));
             }
             return;
         };
+        if let Pending::Attach {
+            held_at: Some((worker, token)),
+            ..
+        } = &pending
+        {
+            // It has them itself by now, or will never.
+            self.crew.order(*worker, Order::ChildEnded(*token));
+        }
         let (pending, answer) = match (pending, answer) {
             (
                 Pending::Sockets {
@@ -99,6 +107,10 @@ impl Desk {
     pub(super) fn abandon(&mut self, home: WorkerId, pending: Pending) {
         match pending {
             Pending::Fork { token, .. } => self.crew.order(home, Order::ChildEnded(token)),
+            Pending::Attach {
+                held_at: Some((worker, token)),
+                ..
+            } => self.crew.order(worker, Order::ChildEnded(token)),
             Pending::Ticket { token, .. } => {
                 self.crew.order(home, Order::TicketEnded(token));
             }
@@ -126,7 +138,10 @@ impl Desk {
         };
         let mut fds = Fds::new();
         let reply = match (told, pending) {
-            (Told::Attached(session), pending @ Pending::Attach { .. }) => {
+            (Told::Attached(session, listeners), pending @ Pending::Attach { .. }) => {
+                for local in listeners {
+                    self.listens(from, local, Instant::now());
+                }
                 return Ok(self.attached(slot, session, pending));
             }
             (Told::Listening(listener), pending) => {
@@ -150,13 +165,14 @@ impl Desk {
                 fds.push(hears);
                 Reply::Waker { waker }
             }
-            (Told::Done, Pending::Fork { token, ends }) => {
+            (Told::Forked(inherits), Pending::Fork { token, ends }) => {
                 let failed = |errno| (errno, "the fork cannot be followed".to_owned());
                 let (theirs, ours) = ends.ok_or_else(|| failed(Errno::MFILE))?;
                 if let Err(errno) = self.control.watch_lifeline((token, from), ours, None) {
                     self.crew.order(from, Order::ChildEnded(token));
                     return Err(failed(errno));
                 }
+                self.control.note_inherited(token, inherits);
                 fds.push(theirs);
                 Reply::Forked { token }
             }
@@ -224,6 +240,7 @@ impl Desk {
             region,
             doorbell,
             waker,
+            held_at: _,
         } = pending
         else {
             return (Reply::Done, Fds::new());

@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::Desk;
 use crate::config::shares;
-use crate::exchange::{Ask, ClientKey};
+use crate::exchange::{Ask, ClientKey, Inherited, WorkerId};
 use crate::fast::session::{Process, Session};
 use crate::slow::control::Pending;
 use crate::stats::Drop;
@@ -30,6 +30,31 @@ pub(super) enum NoSession {
     /// The kernel gives no memory, or no descriptors.
     #[error("the kernel gives no memory for a session: {0}")]
     Kernel(Errno),
+}
+
+/// The worker that a process goes to, and what it brings from the fork that it came out of.
+#[derive(Debug)]
+pub(super) struct Heritage {
+    /// The worker.
+    pub(super) home: WorkerId,
+    /// The fork, if its parent is there, too.
+    pub(super) fork_token: Option<u64>,
+    /// If not, the listeners that it has inherited.
+    pub(super) inherits: Vec<Inherited>,
+    /// Who holds them for it until it is there, by the name of its fork.
+    pub(super) held_at: Option<(WorkerId, u64)>,
+}
+
+impl Heritage {
+    /// Nothing but what the worker knows by itself.
+    pub(super) fn none(fork_token: Option<u64>, home: WorkerId) -> Self {
+        Self {
+            home,
+            fork_token,
+            inherits: Vec::new(),
+            held_at: None,
+        }
+    }
 }
 
 impl NoSession {
@@ -54,7 +79,7 @@ impl Desk {
         client: ClientKey,
         process: Process,
         (version, tell): (u32, bool),
-        fork_token: Option<u64>,
+        heritage: Heritage,
     ) -> Result<(Ask, Pending), NoSession> {
         self.has_place(process.uid)?;
         let (region, engine_side) = self.make_region(version)?;
@@ -68,11 +93,13 @@ impl Desk {
             region,
             doorbell: doorbell.into(),
             waker: hears.into(),
+            held_at: heritage.held_at,
         };
         let session = Session::new(self.numbers, client, process, engine_side, bell, waker);
         let ask = Ask::Attach {
             session: Box::new(session),
-            fork_token,
+            fork_token: heritage.fork_token,
+            inherits: heritage.inherits,
         };
         Ok((ask, pending))
     }

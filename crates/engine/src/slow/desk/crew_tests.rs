@@ -4,15 +4,16 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use queue_pair::control::{Channel, Fds, Reply, Request, VERSION};
+use queue_pair::control::{Channel, Farewell, Fds, Reply, Request, VERSION};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
 
 use super::*;
 use crate::config::Changes;
-use crate::exchange::{self, Ask, FIRST_PAIR, Listening, SessionKey, ToSlow, Told};
+use crate::exchange::{self, Ask, FIRST_PAIR, Inherited, Listening, SessionKey, ToSlow, Told};
 use crate::fast::connections::SessionId;
 use crate::fast::session::Session;
+use crate::slow::control::{Chosen, Proof};
 
 /// A kernel without sockets, and listeners to which nothing has come.
 struct Nothing;
@@ -118,7 +119,7 @@ impl Two {
             id: SessionId(0),
             number: session.number,
         };
-        self.answers(worker, client, Ok(Told::Attached(key)));
+        self.answers(worker, client, Ok(Told::Attached(key, Vec::new())));
         let reply = reply(&mut channel).expect("answered");
         assert!(matches!(reply, Reply::Attached { .. }), "{reply:?}");
         (channel, worker, session)
@@ -166,7 +167,7 @@ fn the_child_of_a_fork_is_where_its_parent_is() {
     assert_eq!(home, 1);
     two.asks(&mut parent, &Request::Fork);
     let (client, _) = two.words(1).pop().expect("asked");
-    two.answers(1, client, Ok(Told::Done));
+    two.answers(1, client, Ok(Told::Forked(None)));
     let received = parent.try_receive::<Reply>().expect("open");
     let (reply, lifeline) = received.expect("answered");
     let Reply::Forked { token } = reply else {
@@ -184,11 +185,83 @@ fn the_end_of_a_child_is_told_where_its_parent_is() {
     let (mut parent, home, _session) = two.attach(None);
     two.asks(&mut parent, &Request::Fork);
     let (client, _) = two.words(home).pop().expect("asked");
-    two.answers(home, client, Ok(Told::Done));
+    two.answers(home, client, Ok(Told::Forked(None)));
     drop(parent.try_receive::<Reply>().expect("open"));
     two.desk.attend();
     assert!(matches!(two.workers[1].order(), Some(Order::ChildEnded(_))));
     assert!(two.words(0).is_empty());
+}
+
+#[test]
+fn a_child_with_listeners_alone_goes_to_the_worker_that_has_fewer() {
+    let mut two = Two::new();
+    let (mut parent, home, _session) = two.attach(None);
+    let (_first, _, _session) = two.attach(None);
+    let (_second, _, _session) = two.attach(None);
+    assert_eq!(home, 0);
+    let listener = |name| Inherited {
+        name,
+        local: "10.0.0.1:80".parse().expect("an address"),
+        proof: Proof {
+            v6_only: false,
+            cookie: 7,
+            chosen: Chosen::default(),
+        },
+        backlog: 8,
+    };
+    two.asks(&mut parent, &Request::Fork);
+    let (client, _) = two.words(0).pop().expect("asked");
+    let inherits = Some(vec![listener(1), listener(2)]);
+    two.answers(0, client, Ok(Told::Forked(inherits)));
+    let received = parent.try_receive::<Reply>().expect("open");
+    let (reply, mut lifeline) = received.expect("answered");
+    let Reply::Forked { token } = reply else {
+        panic!("{reply:?}");
+    };
+    // What it has closed before it attaches it does not bring along.
+    let lifeline = lifeline.pop().expect("a lifeline");
+    let closed = Farewell::Listener(2).encode();
+    rustix::net::send(&lifeline, &closed, SendFlags::empty()).expect("room");
+    let mut child = two.dial();
+    let attach = Request::Attach {
+        version: VERSION,
+        oldest: None,
+        program: "test".to_owned(),
+        fork_token: Some(token),
+    };
+    two.asks(&mut child, &attach);
+    let (client, ask) = two.asked(1).pop().expect("the other one is asked");
+    let Ask::Attach {
+        session,
+        fork_token,
+        inherits,
+    } = ask
+    else {
+        panic!("{ask:?}");
+    };
+    assert_eq!((fork_token, &inherits[..]), (None, &[listener(1)][..]));
+    // What the parent's worker holds for it, it holds until the child has it.
+    let before: Vec<_> = std::iter::from_fn(|| two.workers[0].order()).collect();
+    assert!(
+        matches!(before[..], [Order::ChildClosed { .. }]),
+        "{before:?}"
+    );
+    let key = SessionKey {
+        id: SessionId(0),
+        number: session.number,
+    };
+    two.answers(1, client, Ok(Told::Attached(key, vec![listener(1).local])));
+    let after: Vec<_> = std::iter::from_fn(|| two.workers[0].order()).collect();
+    assert!(
+        matches!(after[..], [Order::ChildEnded(of)] if of == token),
+        "{after:?}"
+    );
+    drop(lifeline);
+    two.desk.attend();
+    assert!(
+        two.workers[0].order().is_none(),
+        "nobody hears its lifeline"
+    );
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The children of forks that have not attached: what they say, and that they end.
 
-use queue_pair::control::Explanation;
+use queue_pair::control::{Explanation, Farewell};
 
 use super::Desk;
-use crate::exchange::Order;
+use crate::exchange::{Order, WorkerId};
 use crate::slow::control::Heard;
 
 /// What is heard of one child in one go.
@@ -24,9 +24,7 @@ impl Desk {
         let home = self.control.home_of_lifeline(slot);
         for _ in 0..FAREWELLS {
             match self.control.hear_lifeline(slot) {
-                Heard::Said(what) => {
-                    self.crew.order(home, Order::ChildClosed { token, what });
-                }
+                Heard::Said(what) => self.child_closed((slot, token), home, what),
                 Heard::Quiet | Heard::Ended(_) | Heard::TicketEnded(_) => return,
             }
         }
@@ -45,9 +43,7 @@ impl Desk {
             let home = self.control.home_of_lifeline(slot);
             let unclaimed = self.control.unclaimed(slot);
             match self.control.hear_lifeline(slot) {
-                Heard::Said(what) => {
-                    self.crew.order(home, Order::ChildClosed { token, what });
-                }
+                Heard::Said(what) => self.child_closed((slot, token), home, what),
                 Heard::Quiet => return,
                 Heard::Ended(token) => {
                     self.crew.order(home, Order::ChildEnded(token));
@@ -62,6 +58,13 @@ impl Desk {
                 }
             }
         }
+    }
+
+    fn child_closed(&mut self, (slot, token): (u32, u64), home: WorkerId, what: Farewell) {
+        if let Farewell::Listener(name) = what {
+            self.control.inherits_no_longer(slot, name);
+        }
+        self.crew.order(home, Order::ChildClosed { token, what });
     }
 
     /// Nobody has claimed what a process had passed.

@@ -260,6 +260,7 @@ impl Desk {
                 | Source::Bell(_)
                 | Source::Network
                 | Source::Stop
+                | Source::Handoff
                 | Source::Orders => {}
             }
         }

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::Desk;
-use super::attach::NoSession;
+use super::attach::{Heritage, NoSession};
 use super::rates::cost;
 use crate::capture::Capture;
 use crate::exchange::{Ask, ClientKey, Order, Page, ROWS, SessionKey, Snapshot};
@@ -429,31 +429,51 @@ impl Desk {
         };
         let version = self.agree(process.pid, &process.program, versions)?;
         let lifeline = fork_token.and_then(|token| self.control.lifeline_of(token));
-        // What a child has inherited is where its parent is.
-        let home = match lifeline {
-            Some(lifeline) => self.control.home_of_lifeline(lifeline),
-            None => self.crew.idlest(),
-        };
+        if let Some(token) = fork_token {
+            // What the child has closed before it attached it does not have.
+            self.listen_to_lifeline(token);
+        }
+        let parents = lifeline.map(|lifeline| self.control.home_of_lifeline(lifeline));
+        let heritage = self.heritage(fork_token, lifeline);
+        let home = heritage.home;
         if let Some(client) = self.control.client(key.slot) {
             client.home = home;
         }
         if let Some(token) = fork_token {
-            // What the child has closed before it attached it does not have.
-            self.listen_to_lifeline(token);
             self.control.forget_lifeline(token);
         }
         let pid = process.pid;
-        self.make_session(key, process, (version, tell), fork_token)
+        self.make_session(key, process, (version, tell), heritage)
             .map_err(|error| {
                 if let Some(token) = fork_token {
                     // Nobody hears its lifeline any more.
-                    self.crew.order(home, Order::ChildEnded(token));
+                    let parents = parents.unwrap_or(home);
+                    self.crew.order(parents, Order::ChildEnded(token));
                 }
                 if matches!(error, NoSession::Kernel(_)) {
                     tracing::warn!(pid, %error, "a program is left to the kernel");
                 }
                 (error.errno(), error.to_string())
             })
+    }
+
+    /// To which worker a process goes that attaches, and what it brings there from the fork that it came
+    /// out of. What it has inherited is where its parent is; listeners alone it can have anywhere.
+    fn heritage(&mut self, fork_token: Option<u64>, lifeline: Option<u32>) -> Heritage {
+        let idlest = self.crew.idlest();
+        let (Some(token), Some(lifeline)) = (fork_token, lifeline) else {
+            return Heritage::none(fork_token, idlest);
+        };
+        let parents = self.control.home_of_lifeline(lifeline);
+        match self.control.inherited(lifeline) {
+            Some(inherits) if idlest != parents => Heritage {
+                home: idlest,
+                fork_token: None,
+                inherits: inherits.to_vec(),
+                held_at: Some((parents, token)),
+            },
+            _ => Heritage::none(fork_token, parents),
+        }
     }
 
     fn report(&mut self, slot: u32, fd: i32, kind: String, reason: String) {

@@ -1,0 +1,326 @@
+//! Several workers: what one hands over to another, and how it knows to whom.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `directory` | whose a flow is |
+//! | `acceptors` | who accepts on an address and port, who has too many clients there, who wants some |
+//! | `early` | frames that come before their connection, which is on its way |
+//! | `mail` | the bounded queues between each two workers, and the bell of one that sleeps |
+//!
+//! A frame belongs to the worker that has its connection, whatever queue it came to. That worker is found
+//! in its own stack first, which most frames are for; only what the stack does not know is looked up here.
+//! [Why](../../../../../docs/decisions/several-workers.md).
+
+mod acceptors;
+mod directory;
+mod early;
+mod mail;
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use tcp::{Instant, snapshot};
+use wire::flow::{FlowHasher, FlowKey, FlowMac};
+
+use crate::exchange::WorkerId;
+
+pub use acceptors::Full;
+pub use mail::{Handed, NoRoom};
+
+use acceptors::Acceptors;
+use directory::Directory;
+use early::Early;
+use mail::Mail;
+
+/// Most workers of an engine.
+pub const MOST_WORKERS: usize = 32;
+
+/// A connection that waits to be accepted, on its way to a worker where somebody accepts.
+#[derive(Debug)]
+pub struct Waiting {
+    /// What it waits for.
+    pub listener: SocketAddr,
+    /// All that its TCP knows.
+    pub connection: Box<snapshot::Snapshot>,
+    /// What it has received, from the beginning of its stream on.
+    pub received: Vec<u8>,
+    /// When it came into the queue.
+    pub since: Instant,
+    /// How often it has been passed on because nobody was there any more.
+    pub hops: u8,
+}
+
+/// A handshake that a peer has begun, on the same way.
+#[derive(Debug)]
+pub struct Begun {
+    /// Where.
+    pub listener: SocketAddr,
+    /// All that is known of it.
+    pub half_open: snapshot::HalfOpen,
+}
+
+/// What all workers read and write.
+struct Joint {
+    directory: Directory,
+    acceptors: Acceptors,
+}
+
+/// A worker's place among the others.
+pub struct Handoff {
+    own: WorkerId,
+    joint: Arc<Joint>,
+    mail: Mail,
+    early: Early,
+    hasher: FlowHasher,
+}
+
+/// Purposes of keys that follow from an engine's seed.
+const FLOWS: u64 = 1;
+const ENDPOINTS: u64 = 2;
+
+impl Handoff {
+    /// A place for each of `workers`, of which one may have up to `flows` at a time. Everything that must
+    /// not be guessed follows from the seed.
+    ///
+    /// # Errors
+    /// The kernel gives no descriptors.
+    pub fn join(workers: usize, flows: usize, seed: &[u8; 32]) -> rustix::io::Result<Vec<Self>> {
+        debug_assert!((2..=MOST_WORKERS).contains(&workers), "{workers}");
+        let key = |purpose| {
+            let mut secret = [0; 16];
+            secret.copy_from_slice(&seed[16..]);
+            let mac = FlowMac::new(secret).derive(purpose);
+            let mut key = [0; 16];
+            for (half, bytes) in key.chunks_exact_mut(8).enumerate() {
+                bytes.copy_from_slice(&mac.number(half as u8, purpose).to_be_bytes());
+            }
+            key
+        };
+        let joint = Arc::new(Joint {
+            directory: Directory::for_flows(flows.saturating_mul(workers)),
+            acceptors: Acceptors::by(key(ENDPOINTS)),
+        });
+        let places = Mail::between(workers)?.into_iter().enumerate();
+        let places = places.map(|(index, mail)| Self {
+            own: WorkerId(index as u16),
+            joint: Arc::clone(&joint),
+            mail,
+            early: Early::default(),
+            hasher: FlowHasher::new(key(FLOWS)),
+        });
+        Ok(places.collect())
+    }
+
+    /// Who this is.
+    pub fn own(&self) -> WorkerId {
+        self.own
+    }
+
+    /// How many there are.
+    pub fn workers(&self) -> usize {
+        self.mail.workers()
+    }
+
+    /// This worker has a flow from now on, or not any more.
+    pub fn note_flow(&self, flow: &FlowKey, begins: bool) {
+        let hash = self.hasher.hash(flow);
+        if begins {
+            self.joint.directory.insert(hash, self.own);
+        } else {
+            self.joint.directory.remove(hash, self.own);
+        }
+    }
+
+    /// Another worker has a flow of this one from now on.
+    pub fn give_flow(&self, flow: &FlowKey, to: WorkerId) {
+        let hash = self.hasher.hash(flow);
+        self.joint.directory.give(hash, self.own, to);
+    }
+
+    /// The other worker that has a flow, if there is one.
+    pub fn owner(&self, flow: &FlowKey) -> Option<WorkerId> {
+        let owner = self.joint.directory.owner(self.hasher.hash(flow));
+        owner.filter(|owner| *owner != self.own)
+    }
+
+    /// Whether a flow that this worker's stack does not know is to be its own: on its way, or just ended.
+    pub fn is_coming(&self, flow: &FlowKey) -> bool {
+        let owner = self.joint.directory.owner(self.hasher.hash(flow));
+        owner == Some(self.own)
+    }
+
+    /// Keeps a frame of a flow that [is coming](Self::is_coming); false if there is no room.
+    pub fn keep(&mut self, now: Instant, frame: &[u8]) -> bool {
+        self.early.keep(now, frame)
+    }
+
+    /// The frame that is kept longest, and since when.
+    pub fn take_kept(&mut self) -> Option<(Instant, Vec<u8>)> {
+        self.early.take()
+    }
+
+    /// Keeps it again; false if that has been for too long.
+    pub fn keep_again(&mut self, now: Instant, kept: (Instant, Vec<u8>)) -> bool {
+        self.early.keep_again(now, kept)
+    }
+
+    /// How many are kept.
+    pub fn kept(&self) -> usize {
+        self.early.len()
+    }
+
+    /// Another worker where somebody accepts on this address and port, if there is one: for the same flow
+    /// the same, as long as no other begins or stops.
+    pub fn acceptor(&self, address: IpAddr, port: u16, flow: &FlowKey) -> Option<WorkerId> {
+        let others = self.joint.acceptors.reached_by(address, port) & !self.own.bit();
+        pick(others, self.hasher.hash(flow) >> 32)
+    }
+
+    /// This worker has a listener there from now on, of both families if it is not `v6_only`.
+    ///
+    /// # Errors
+    /// The others cannot be told: there are too many.
+    pub fn begin_accepting(&self, local: SocketAddr, v6_only: bool) -> Result<(), Full> {
+        self.joint.acceptors.begin(local, v6_only, self.own)
+    }
+
+    /// It has none there any more.
+    pub fn end_accepting(&self, local: SocketAddr, v6_only: bool) {
+        self.joint.acceptors.end(local, v6_only, self.own);
+    }
+
+    /// The other workers that have a listener on exactly `local`.
+    pub fn others_on(&self, local: SocketAddr) -> u64 {
+        self.joint.acceptors.of_listener(local) & !self.own.bit()
+    }
+
+    /// Connections wait here that nobody takes, or not any more: the other workers where somebody would.
+    pub fn set_over(&self, local: SocketAddr, over: bool) -> u64 {
+        self.joint.acceptors.set_over(local, self.own, over)
+    }
+
+    /// A worker gets one of the connections that it wants: it is to say so again if it wants more.
+    pub fn is_served(&self, local: SocketAddr, worker: WorkerId) {
+        self.joint.acceptors.set_wanting(local, worker, false);
+    }
+
+    /// Somebody waits here for connections, or not any more: the other workers that have too many.
+    pub fn set_wanting(&self, local: SocketAddr, wants: bool) -> u64 {
+        self.joint.acceptors.set_wanting(local, self.own, wants)
+    }
+
+    /// A worker of `those`, in turn.
+    pub fn one_of(&mut self, those: u64) -> Option<WorkerId> {
+        let turn = self.mail.next_turn();
+        pick(those & !self.own.bit(), turn)
+    }
+
+    /// Hands something to another worker.
+    ///
+    /// # Errors
+    /// It has too much already; what was to be handed over comes back.
+    pub fn hand(&mut self, to: WorkerId, what: Handed) -> Result<(), NoRoom> {
+        self.mail.send(to, what)
+    }
+
+    /// Hands a copy of a frame to another worker; false if there is no room.
+    pub fn hand_frame(&mut self, to: WorkerId, frame: &[u8]) -> bool {
+        self.mail.send_frame(to, frame)
+    }
+
+    /// The next that another worker has handed over; at most as many in a row as were there when it was
+    /// first asked.
+    pub fn receive(&mut self) -> Option<(WorkerId, Handed)> {
+        self.mail.receive()
+    }
+
+    /// Gives the memory of a frame back to the worker that it came from.
+    pub fn done_with(&mut self, from: WorkerId, frame: Vec<u8>) {
+        self.mail.give_back(from, frame);
+    }
+
+    /// Says that this worker is about to sleep; false if something is there.
+    pub fn arm(&self) -> bool {
+        self.early.len() == 0 && self.mail.arm()
+    }
+
+    /// It is awake.
+    pub fn disarm(&self) {
+        self.mail.disarm();
+    }
+
+    /// What rings when it sleeps and something is there.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.mail.bell()
+    }
+
+    /// The bell was heard.
+    pub fn clear_bell(&self) {
+        self.mail.clear_bell();
+    }
+}
+
+/// One of a set of workers, by a number.
+fn pick(those: u64, number: u64) -> Option<WorkerId> {
+    let count = u64::from(those.count_ones());
+    if count == 0 {
+        return None;
+    }
+    let mut left = those;
+    for _ in 0..number % count {
+        left &= left - 1;
+    }
+    Some(WorkerId(left.trailing_zeros() as u16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(port: u16) -> FlowKey {
+        FlowKey {
+            local: [10, 0, 0, 1].into(),
+            remote: [10, 0, 0, 2].into(),
+            local_port: 80,
+            remote_port: port,
+        }
+    }
+
+    #[test]
+    fn a_flow_has_an_owner_from_its_begin_to_its_end() {
+        let [a, b, c] = &Handoff::join(3, 100, &[7; 32]).expect("descriptors")[..] else {
+            panic!("three");
+        };
+        assert_eq!(b.owner(&flow(1)), None);
+        a.note_flow(&flow(1), true);
+        assert_eq!(b.owner(&flow(1)), Some(a.own()));
+        assert_eq!(a.owner(&flow(1)), None, "nobody else has it");
+        a.give_flow(&flow(1), b.own());
+        assert_eq!(c.owner(&flow(1)), Some(b.own()));
+        // The end of what was given away ends nothing, and beginning it twice is beginning it.
+        a.note_flow(&flow(1), false);
+        b.note_flow(&flow(1), true);
+        assert_eq!(c.owner(&flow(1)), Some(b.own()));
+        b.note_flow(&flow(1), false);
+        assert_eq!(c.owner(&flow(1)), None);
+    }
+
+    #[test]
+    fn new_flows_spread_over_who_accepts() {
+        let places = Handoff::join(4, 100, &[7; 32]).expect("descriptors");
+        let listener: SocketAddr = "10.0.0.1:80".parse().expect("an address");
+        let find = |port| places[0].acceptor(listener.ip(), 80, &flow(port));
+        assert_eq!(find(1), None);
+        for worker in [0, 2, 3] {
+            let begun = places[worker].begin_accepting(listener, false);
+            begun.expect("room");
+        }
+        let mut found: Vec<_> = (0..64).filter_map(find).map(|worker| worker.0).collect();
+        assert_eq!(found.len(), 64);
+        assert_eq!(find(9), find(9));
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found, [2, 3], "both others, and not itself");
+    }
+}

@@ -1,0 +1,255 @@
+//! A frame on its way in: what it must get past before the TCP has it, and whose it is if there are
+//! several workers.
+
+use std::net::SocketAddr;
+
+use netdev::Device;
+use tcp::{Instant, Stack};
+use wire::ethernet::MacAddr;
+use wire::icmp;
+use wire::segment::{ChecksumPolicy, Malformed, Segment, parse};
+use wire::tcp::Flags;
+
+use super::Worker;
+use super::local::is_martian;
+use super::rejections::Rejections;
+use crate::capture::{Captures, Direction, Frame};
+use crate::config::Config;
+use crate::exchange::WorkerId;
+use crate::fast::handoff::Handoff;
+use crate::fast::memory::Store;
+use crate::netfilter::{Policy, Way};
+use crate::network::Network;
+use crate::stats::{Counters, Drop};
+
+/// What becomes of a frame: `Err` if it is not used, or not wholly, and why.
+type Fate = Result<(), &'static str>;
+
+/// All that a frame meets.
+pub(super) struct Intake<'a, N> {
+    pub stack: &'a mut Stack,
+    pub store: Store<'a>,
+    pub counters: &'a mut Counters,
+    pub config: &'a Config,
+    pub netfilter: &'a Policy,
+    pub captures: &'a mut Captures,
+    pub rejections: &'a mut Rejections,
+    /// The other workers, if there are any.
+    pub handoff: Option<&'a mut Handoff>,
+    pub network: &'a N,
+    pub checksum: ChecksumPolicy,
+    pub now: Instant,
+    /// Connections within this machine are the engine's.
+    pub within: bool,
+}
+
+impl<D: Device, N: Network> Worker<D, N> {
+    /// Takes at most so many frames from the device.
+    pub(super) fn receive_frames(&mut self, budget: usize) -> usize {
+        let (device, mut intake) = self.intake();
+        let mac = intake.network.mac();
+        let count = device.receive(budget, |frame| intake.take(frame, mac));
+        self.counters.frames += count as u64;
+        self.counters.batches += u64::from(count != 0);
+        self.send_rejections();
+        count
+    }
+
+    /// The device, and what a frame meets that comes from it.
+    pub(super) fn intake(&mut self) -> (&mut D, Intake<'_, N>) {
+        let intake = Intake {
+            stack: &mut self.stack,
+            store: Store {
+                connections: &mut self.connections,
+                memory: &mut self.memory,
+                starved: &mut self.starved,
+            },
+            counters: &mut self.counters,
+            config: &self.config,
+            netfilter: &self.netfilter,
+            captures: &mut self.captures,
+            rejections: &mut self.rejections,
+            handoff: self.handoff.as_mut(),
+            network: &self.network,
+            checksum: self.checksum,
+            now: self.now,
+            within: self.local.is_some(),
+        };
+        (&mut self.device, intake)
+    }
+}
+
+impl<N: Network> Intake<'_, N> {
+    /// Takes a frame that came to the interface with this address.
+    #[inline]
+    fn take(&mut self, frame: &[u8], mac: MacAddr) {
+        let foreign = frame.get(..6).is_some_and(|to| to != mac.0);
+        let fate = match parse(frame, self.checksum) {
+            _ if foreign => self.drop(Drop::ForeignMac),
+            Ok(segment) => self.take_segment(frame, &segment),
+            Err(Malformed::NotTcp) => self.take_icmp(frame),
+            Err(reason) => self.malformed(reason),
+        };
+        if self.captures.is_on() {
+            let frame = Frame {
+                direction: Direction::In,
+                head: frame,
+                payload: &[],
+                dropped: fate.err(),
+            };
+            self.captures.frame(self.now, &frame);
+        }
+    }
+
+    /// Takes a frame that another worker has handed over, which has looked at it.
+    pub(super) fn take_handed(&mut self, frame: &[u8]) {
+        match parse(frame, ChecksumPolicy::Ignore) {
+            // Its connection may have gone on to another meanwhile. What the TCP does not use it counts itself.
+            Ok(segment) => {
+                let _ = self.take_or_hand(frame, &segment);
+            }
+            Err(Malformed::NotTcp) => {
+                if let Ok(error) = icmp::parse(frame, ChecksumPolicy::Ignore) {
+                    let _ = self.stack.on_icmp(self.now, &error);
+                }
+            }
+            Err(reason) => self.counters.malformed(reason),
+        }
+    }
+
+    /// Takes a frame that was kept, if its connection has come, or will not come any more; false if it is to
+    /// be kept.
+    pub(super) fn take_kept(&mut self, frame: &[u8]) -> bool {
+        let Ok(segment) = parse(frame, ChecksumPolicy::Ignore) else {
+            return true;
+        };
+        let (now, store) = (self.now, &mut self.store);
+        if self
+            .stack
+            .on_segment_of_ours(now, &segment, store)
+            .is_some()
+        {
+            return true;
+        }
+        let handoff = self.handoff.as_ref();
+        if handoff.is_some_and(|it| it.is_coming(&segment.flow())) {
+            return false;
+        }
+        let _ = self.stack.on_segment(self.now, &segment, &mut self.store);
+        true
+    }
+
+    /// Keeps a segment whose connection is on its way here; false if none is.
+    fn keep_early(&mut self, frame: &[u8], segment: &Segment<'_>) -> bool {
+        let Some(handoff) = &mut self.handoff else {
+            return false;
+        };
+        if !handoff.is_coming(&segment.flow()) {
+            return false;
+        }
+        if !handoff.keep(self.now, frame) {
+            self.counters.drop(Drop::HandoffFull);
+        }
+        true
+    }
+
+    fn drop(&mut self, reason: Drop) -> Fate {
+        self.counters.drop(reason);
+        Err(reason.name())
+    }
+
+    fn malformed(&mut self, reason: Malformed) -> Fate {
+        self.counters.malformed(reason);
+        Err(reason.name())
+    }
+
+    #[inline]
+    fn take_segment(&mut self, frame: &[u8], segment: &Segment<'_>) -> Fate {
+        let tcp = &segment.tcp;
+        let opens = tcp.flags.contains(Flags::SYN) && tcp.ack.is_none();
+        let own = SocketAddr::new(segment.dst, tcp.dst_port);
+        let open = self.config.access.is_open() && self.netfilter.is_open();
+        let cuts = !self.netfilter.cuts.is_empty();
+        if !open && opens && !self.admits(segment, own) {
+            self.stack.note_denied(segment.dst, tcp.dst_port);
+            if let Some(answer) = self.netfilter.answer(own, segment.src) {
+                let hops = self.config.tcp.hop_limit;
+                self.rejections
+                    .answer(self.now, answer, (frame, segment), hops, self.stack);
+            }
+            return self.drop(Drop::Denied);
+        }
+        if cuts && !opens && self.netfilter.drops(Way::In, own, segment.src) {
+            return self.drop(Drop::Filtered);
+        }
+        if (opens || self.within) && is_martian(segment, self.network.addresses()) {
+            return self.drop(Drop::Martian);
+        }
+        if self.handoff.is_some() {
+            return self.take_or_hand(frame, segment);
+        }
+        // What the TCP does not use it counts itself.
+        let used = self.stack.on_segment(self.now, segment, &mut self.store);
+        used.map_err(tcp::DropReason::name)
+    }
+
+    fn admits(&self, segment: &Segment<'_>, own: SocketAddr) -> bool {
+        self.config.access.admits_peer(segment.src, own.port())
+            && self.netfilter.admits_peer(own, segment.src)
+    }
+
+    fn take_icmp(&mut self, frame: &[u8]) -> Fate {
+        let error = match icmp::parse(frame, self.checksum) {
+            Ok(error) => error,
+            Err(reason) => return self.malformed(reason),
+        };
+        if let Some(handoff) = &self.handoff
+            && !self.stack.has_flow(&error.flow)
+            && let Some(owner) = handoff.owner(&error.flow)
+        {
+            return self.hand(owner, frame);
+        }
+        let used = self.stack.on_icmp(self.now, &error);
+        used.map_err(tcp::DropReason::name)
+    }
+
+    /// Takes a segment if it is for a flow of this worker's or for nobody's, and hands it over otherwise.
+    fn take_or_hand(&mut self, frame: &[u8], segment: &Segment<'_>) -> Fate {
+        let (now, store) = (self.now, &mut self.store);
+        if let Some(used) = self.stack.on_segment_of_ours(now, segment, store) {
+            return used.map_err(tcp::DropReason::name);
+        }
+        if self.keep_early(frame, segment) {
+            return Ok(());
+        }
+        if let Some(owner) = self.owner(segment) {
+            return self.hand(owner, frame);
+        }
+        let used = self.stack.on_segment(self.now, segment, &mut self.store);
+        used.map_err(tcp::DropReason::name)
+    }
+
+    /// The other worker that a segment is for on a flow which is not of this one.
+    fn owner(&self, segment: &Segment<'_>) -> Option<WorkerId> {
+        let handoff = self.handoff.as_ref()?;
+        let flow = segment.flow();
+        handoff.owner(&flow).or_else(|| {
+            // A SYN, or an ACK that may be that of a cookie, whose secret all have.
+            let port = segment.tcp.dst_port;
+            let here = self.stack.listens_on(segment.dst, port);
+            let elsewhere = || handoff.acceptor(segment.dst, port, &flow);
+            (!here).then(elsewhere).flatten()
+        })
+    }
+
+    fn hand(&mut self, to: WorkerId, frame: &[u8]) -> Fate {
+        let Some(handoff) = &mut self.handoff else {
+            return Ok(());
+        };
+        if !handoff.hand_frame(to, frame) {
+            return self.drop(Drop::HandoffFull);
+        }
+        self.counters.frames_handed += 1;
+        Ok(())
+    }
+}
