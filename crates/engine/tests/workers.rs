@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use queue_pair::control::{Fds, Reply, Request};
-use queue_pair::{Completion, ConnectBlock, Submission};
+use queue_pair::{Completion, ConnectBlock, Submission, position};
 use world::{ENGINE, Host, PEER, World};
 
 /// A listener of two processes, each at a worker of its own: the processes, their names of it, its port.
@@ -153,6 +153,25 @@ fn what_nobody_takes_here_goes_where_somebody_waits() {
 }
 
 #[test]
+fn who_has_said_once_that_it_wants_one_gets_one() {
+    let mut world = World::of_workers(2);
+    let ([_first, mut second], names, port) = listener_of_two(&mut world);
+    credit(&mut second, names[1], 1);
+    world.settle();
+    for _ in 0..3 {
+        world.peer.connect(world.now, port);
+    }
+    for _ in 0..8 {
+        world.peer.turn(world.now);
+        world.worker.turn(world.now);
+    }
+    assert_eq!(world.worker.counters().connections_moved, 1);
+    world.settle();
+    second.collect();
+    assert_eq!(second.accepted().len(), 1);
+}
+
+#[test]
 fn an_offer_that_lies_untouched_goes_where_somebody_waits() {
     let mut world = World::of_workers(2);
     let ([mut first, mut second], names, port) = listener_of_two(&mut world);
@@ -239,6 +258,53 @@ fn a_frame_that_comes_after_its_connection_has_gone_follows_it() {
     assert_eq!(world.peer.conns[&peer].update.failed, None);
 }
 
+/// A connection on its way from the first worker to the second, where a process has just waited for it.
+fn on_its_way(world: &mut World) -> ([Host; 2], u32, tcp::ConnId) {
+    let ([first, mut second], names, port) = listener_of_two(world);
+    credit(&mut second, names[1], 1);
+    world.settle();
+    let peer = world.peer.connect(world.now, port);
+    world.peer.send(world.now, peer, b"hello");
+    while world.worker.counters().connections_moved == 0 {
+        world.peer.turn(world.now);
+        world.worker.turn(world.now);
+    }
+    ([first, second], names[0], peer)
+}
+
+#[test]
+fn a_connection_that_comes_where_nobody_is_left_goes_on() {
+    let mut world = World::of_workers(2);
+    let ([mut first, second], name, peer) = on_its_way(&mut world);
+    drop(second);
+    world.attend();
+    assert_eq!(world.others[0].stack().connection_count(), 0);
+    credit(&mut first, name, 1);
+    world.settle();
+    first.collect_and_accept();
+    let conn = first.accepted()[0];
+    assert_eq!(first.received(conn), b"hello");
+    assert_eq!(world.peer.conns[&peer].update.failed, None);
+}
+
+#[test]
+fn a_connection_that_nobody_is_left_for_is_reset() {
+    let mut world = World::of_workers(2);
+    let ([first, second], _, peer) = on_its_way(&mut world);
+    drop((first, second));
+    world.attend();
+    world.pass(Duration::from_millis(50));
+    assert_eq!(
+        world.peer.conns[&peer].update.failed,
+        Some(tcp::Failure::Reset)
+    );
+    let all = std::iter::once(&world.worker).chain(&world.others);
+    for worker in all {
+        assert_eq!(worker.stack().connection_count(), 0);
+        assert_eq!(worker.sessions(), 0);
+    }
+}
+
 #[test]
 fn who_waits_when_the_last_process_goes_is_accepted_at_another_worker() {
     let mut world = World::of_workers(2);
@@ -267,6 +333,111 @@ fn who_waits_when_the_last_process_goes_is_accepted_at_another_worker() {
     let next = world.peer.connect(world.now, port);
     world.settle();
     assert_eq!(world.peer.conns[&next].update.failed, None);
+}
+
+/// What a process accepts of what it was offered and has not been taken back: what was received there.
+fn accept_all(host: &mut Host) -> Vec<Vec<u8>> {
+    host.collect();
+    let offered: Vec<_> = host
+        .completions
+        .iter()
+        .filter_map(|it| match it {
+            Completion::Accepted { conn, grant, .. } => Some((*conn, *grant)),
+            _ => None,
+        })
+        .collect();
+    let taken = offered.into_iter().filter(|(conn, grant)| {
+        let word = host.region.positions.word(conn.index).expect("a place");
+        position::accept(word, *grant, conn.generation)
+    });
+    let taken: Vec<_> = taken.collect();
+    taken.iter().map(|(conn, _)| host.pushed(*conn)).collect()
+}
+
+/// Processes come and go at three workers, and promise to take connections and do not; frames come to any
+/// queue. Whoever was connected is accepted in the end, once, with all that it has sent.
+#[test]
+fn nobody_is_lost_or_doubled_whatever_comes_where_and_whoever_goes() {
+    for seed in 0..40u64 {
+        let mut state = seed;
+        let mut draw = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mut world = World::of_workers(3);
+        let mut stays = world.attach(None);
+        let (port, own) = world.listen(&mut stays);
+        let mut hosts: Vec<(Host, u32, u32)> = Vec::new();
+        let mut peers = Vec::new();
+        for _ in 0..120 {
+            match draw(8) {
+                0 | 1 => {
+                    world.peer.sends_to = draw(3) as usize;
+                    let peer = world.peer.connect(world.now, port);
+                    peers.push(peer);
+                    let n = peers.len() as u8;
+                    world.peer.send(world.now, peer, &[n; 700]);
+                }
+                2 => {
+                    let mut host = world.attach(None);
+                    let name = world.join(&mut host, &stays);
+                    hosts.push((host, name, 0));
+                }
+                3 if !hosts.is_empty() => {
+                    hosts.swap_remove(draw(hosts.len() as u64) as usize);
+                    world.attend();
+                }
+                4 | 5 if !hosts.is_empty() => {
+                    let at = draw(hosts.len() as u64) as usize;
+                    let (host, name, total) = &mut hosts[at];
+                    *total += draw(3) as u32;
+                    credit(host, *name, *total);
+                }
+                6 => world.now += Duration::from_millis(draw(4)),
+                _ => {
+                    world.peer.sends_to = draw(3) as usize;
+                    for _ in 0..draw(4) {
+                        world.peer.turn(world.now);
+                        match draw(3) {
+                            0 => drop(world.worker.turn(world.now)),
+                            other => drop(world.others[other as usize - 1].turn(world.now)),
+                        }
+                    }
+                }
+            }
+            world.worker.attend(world.now);
+        }
+        world.pass(Duration::from_secs(4));
+        let mut accepted = Vec::new();
+        for (mut host, ..) in hosts.drain(..) {
+            accepted.extend(accept_all(&mut host));
+            stays.kernel.append(&mut host.kernel);
+            world.settle();
+            // It keeps what it has accepted: it stays.
+            core::mem::forget(host);
+        }
+        for round in 1..=20 {
+            credit(&mut stays, own, round * 10);
+            world.pass(Duration::from_millis(20));
+            world.worker.attend(world.now);
+            for worker in &mut world.others {
+                worker.attend(world.now);
+            }
+            world.settle();
+            accepted.extend(accept_all(&mut stays));
+            stays.completions.clear();
+        }
+        let failed = peers
+            .iter()
+            .filter(|peer| world.peer.conns[*peer].update.failed.is_some());
+        assert_eq!(failed.count(), 0, "seed {seed}");
+        accepted.sort();
+        let mut expected: Vec<Vec<u8>> = (1..=peers.len()).map(|n| vec![n as u8; 700]).collect();
+        expected.sort();
+        assert_eq!(accepted, expected, "seed {seed}");
+    }
 }
 
 #[test]
