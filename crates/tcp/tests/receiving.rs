@@ -525,3 +525,51 @@ fn sparse_bytes_are_not_collected() {
     }
     assert_eq!(b.info().out_of_order, 199_000);
 }
+
+/// A connection that is offered 20,000 bytes, and more if it tunes its buffer.
+fn tuned(tune_receive_buffer: bool) -> Bench {
+    let options = ConnOptions {
+        receive_buffer: 20_000,
+        tune_receive_buffer,
+        ..ConnOptions::default()
+    };
+    let config = Config {
+        max_receive_buffer: 60_000,
+        ..plain()
+    };
+    Bench::established(config, options)
+}
+
+#[test]
+fn what_is_held_behind_a_hole_makes_room_for_more() {
+    // The first segment is lost, and twenty follow it.
+    let held = |b: &mut Bench| {
+        for i in 1..20 {
+            b.inject(seg(1 + i * 1000, 1000).ack(1));
+            b.discard();
+        }
+        b.info().receive_buffer
+    };
+    let mut b = tuned(true);
+    let grown = held(&mut b);
+    assert!((38_000..=60_000).contains(&grown), "{grown}");
+    assert!(b.info().receive_window >= 2 * 19_000 - 1000);
+    // The sender goes on, up to the limit.
+    for i in 20..40 {
+        b.inject(seg(1 + i * 1000, 1000).ack(1));
+        b.discard();
+    }
+    assert_eq!(b.info().receive_buffer, 60_000);
+    // Who has set its buffer keeps it.
+    assert_eq!(held(&mut tuned(false)), 20_000);
+}
+
+#[test]
+fn a_byte_far_ahead_makes_no_room() {
+    let mut b = tuned(true);
+    for i in 0..10 {
+        b.inject(seg(19_901 + 2 * i, 1).ack(1));
+        b.discard();
+    }
+    assert_eq!(b.info().receive_buffer, 20_000);
+}

@@ -114,6 +114,23 @@ impl Connection {
         self.rcv.buffer = self.rcv.buffer.max(wanted as u32);
     }
 
+    /// Something is held behind a hole. Nothing of it can be consumed until that is filled, a round trip
+    /// later or more, and meanwhile the sender goes on: what is held counts as consumed.
+    pub(super) fn tune_for_held(&mut self, config: &Config) {
+        let buffer = u64::from(self.rcv.buffer);
+        let last = self.reassembly.ranges().last();
+        let span = last.map_or(0, |range| range.end - self.rcv.received);
+        if !self.tuning.on || span <= buffer / 2 {
+            return;
+        }
+        // Only what has been sent in fact, however far behind the hole.
+        let held = self.reassembly.bytes();
+        let wanted = 2 * held + 16 * u64::from(self.rcv.mss);
+        let wanted = wanted.min(config.max_receive_buffer.into());
+        // At most the limit, which is a u32.
+        self.rcv.buffer = self.rcv.buffer.max(wanted as u32);
+    }
+
     /// How much is worth being handed over before it is acknowledged.
     pub(super) fn send_buffer(&self, config: &Config) -> u32 {
         let threshold = self.congestion.ssthresh();

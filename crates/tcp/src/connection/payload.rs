@@ -160,6 +160,7 @@ impl Connection {
         }
         let in_order = self.reassembly.advance(self.rcv.received);
         self.advance(in_order - self.rcv.received, cx);
+        self.tune_for_held(&cx.common.config);
         result
     }
 
