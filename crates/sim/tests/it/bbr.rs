@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use sim::{Chance, LinkConfig, Pair, PairConfig, Plan, SocketId};
+use sim::{Burst, Chance, LinkConfig, Pair, PairConfig, Plan, SocketId};
 use tcp::{Algorithm, ConnInfo, ConnOption, EcnPolicy, Request};
 
 use crate::{ms, run_until_empty};
@@ -78,6 +78,26 @@ fn what_is_lost_at_random_does_not_slow_it_down() {
     assert!(little > 44.0 && some > 42.0, "{little} and {some} Mbit/s");
     let cubic = with_loss(Algorithm::Cubic, 10_000);
     assert!(some > 3.0 * cubic, "{some} and {cubic} Mbit/s");
+}
+
+#[test]
+fn what_is_lost_in_bursts_does_not_slow_it_down() {
+    // One in a hundred, five at a time: a round trip that loses any loses six in a hundred.
+    let with_bursts = |seed| {
+        let mut config = path(Algorithm::Bbr, 125_000);
+        config.link.delay = ms(10);
+        config.link.bursts = Some(Burst {
+            begin: Chance::per_million(2_000),
+            end: Chance::percent(20),
+            loss: Chance::ALWAYS,
+            longest: Duration::from_secs(1),
+        });
+        let mut pair = Pair::with(seed, config);
+        let (_, server) = pair.establish(bulk(), Plan::LISTEN);
+        rate(&mut pair, server, 10)
+    };
+    let mean = (1..=8).map(with_bursts).sum::<f64>() / 8.0;
+    assert!(mean > 43.5, "{mean} Mbit/s");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The state machine (draft-ietf-ccwg-bbr, "State Machine").
 
 use super::model::{BETA, NONE};
-use super::{Bbr, Delivery, Sample, State, is_too_much};
+use super::{Bbr, Delivery, Sample, State};
 use crate::Instant;
 use crate::time::Nanos;
 
@@ -204,7 +204,7 @@ impl Bbr {
             }
             _ => {}
         }
-        let too_much = ack.marked || is_too_much(sample.lost, sample.in_flight.into(), self.mss());
+        let too_much = ack.marked || sample.losses().are_too_much(self.mss());
         if too_much {
             if self.cycle.probe_samples {
                 self.on_too_much(ack, sample);

@@ -14,8 +14,9 @@
 //! | Updating Control Parameters | `control` |
 //!
 //! Four things differ. Losses count when an acknowledgement has told them, not packet by packet. What is
-//! lost by chance does not count (`is_too_much`). What is sent again takes no sample of its own. And an echo of a mark (RFC 3168) counts as too much loss,
-//! since the draft leaves ECN open and RFC 3168 §5 wants a response as to a loss.
+//! lost by chance does not count (`Losses`). What is sent again takes no sample of its own. And an echo
+//! of a mark (RFC 3168) counts as too much loss, since the draft leaves ECN open and RFC 3168 §5 wants a
+//! response as to a loss.
 //!
 //! Where round trips are below two milliseconds nothing is paced, and the window alone holds it.
 
@@ -35,14 +36,53 @@ use rate::{Sample, Sampler};
 /// More than one in so many lost is too much (BBR.LossThresh is two percent).
 const LOSS_THRESHOLD: u64 = 50;
 
-/// Whether `lost` of `sent` bytes is too much: beyond the threshold by more than chance explains. In a
-/// window of 172 segments two percent are three, and where one in a hundred is lost at random some
-/// sample of each round has more than that; so what counts is three standard deviations above it.
-fn is_too_much(lost: u64, sent: u64, mss: u32) -> bool {
-    let mss = u64::from(mss.max(1));
-    let expected = sent / LOSS_THRESHOLD;
-    let chance = (3 * (expected / mss).isqrt() + 2) * mss;
-    lost > expected + chance
+/// The longest run of losses that chance explains, in segments.
+const LONGEST_RUN: u64 = 10;
+
+/// What was lost of what was sent, in bytes, and in how many places.
+#[derive(Clone, Copy, Debug)]
+struct Losses {
+    sent: u64,
+    lost: u64,
+    places: u32,
+}
+
+impl Losses {
+    const NONE: Self = Self {
+        sent: 0,
+        lost: 0,
+        places: 0,
+    };
+
+    /// What has come to it since it was `before`.
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            sent: self.sent - before.sent,
+            lost: self.lost - before.lost,
+            places: self.places.wrapping_sub(before.places),
+        }
+    }
+
+    /// Whether it is too much: beyond the threshold by more than chance explains. In a window of 172
+    /// segments two percent are three, and where one in a hundred is lost at random some sample of each
+    /// round has more than that; so what counts is three standard deviations above it.
+    fn are_too_much(&self, mss: u32) -> bool {
+        self.exceed(mss.max(1).into())
+    }
+
+    /// The same where losses come in runs: then it is the runs that are so many by chance, and not the
+    /// segments.
+    fn are_too_much_in_runs(&self, mss: u32) -> bool {
+        let mss = u64::from(mss.max(1));
+        let run = self.lost / u64::from(self.places.max(1));
+        self.exceed(run.clamp(mss, LONGEST_RUN * mss))
+    }
+
+    fn exceed(&self, run: u64) -> bool {
+        let expected = self.sent / LOSS_THRESHOLD;
+        let chance = (3 * (expected / run).isqrt() + 2) * run;
+        self.lost > expected + chance
+    }
 }
 
 /// The fastest path that is taken over from another stack, in bytes a second.

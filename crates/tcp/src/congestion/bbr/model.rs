@@ -2,7 +2,7 @@
 //! (draft-ietf-ccwg-bbr, "Updating Network Path Model Parameters").
 
 use super::rate::{Sample, Sampler};
-use super::{Delivery, is_too_much};
+use super::{Delivery, Losses};
 use crate::Instant;
 use crate::time::Nanos;
 
@@ -45,13 +45,14 @@ pub(super) struct Model {
     /// The same for rounds in which loss is counted.
     loss_round_delivered: u64,
     loss_round_start: bool,
-    /// What was delivered and lost when it began, and whether anything was marked since.
-    loss_round_from: (u64, u64),
+    /// What was delivered and lost when it began, and in how many places; and whether anything was marked
+    /// since.
+    loss_round_from: Losses,
     pub(super) marked_in_round: bool,
-    /// Acknowledgements of this round that told of a loss, and how much was lost when it began.
-    loss_events: u32,
-    round_lost: u64,
-    round_delivered: u64,
+    /// The round trips of that round, in microseconds, and how many they are.
+    round_trips: (u64, u32),
+    /// The same when this round began.
+    round_from: Losses,
     /// BBR.full_bw and what belongs to it: whether the rate has stopped growing.
     full_bw: u64,
     full_bw_count: u8,
@@ -85,11 +86,10 @@ impl Model {
             rounds: 0,
             loss_round_delivered: 0,
             loss_round_start: false,
-            loss_round_from: (0, 0),
+            loss_round_from: Losses::NONE,
             marked_in_round: false,
-            loss_events: 0,
-            round_lost: 0,
-            round_delivered: 0,
+            round_trips: (0, 0),
+            round_from: Losses::NONE,
             full_bw: 0,
             full_bw_count: 0,
             full_bw_now: false,
@@ -189,9 +189,11 @@ impl Model {
                 self.max_bw[0] = self.max_bw[0].max(sample.rate);
             }
         }
-        let is_lossy = ack.lost > 0 || ack.marked;
         self.marked_in_round |= ack.marked;
-        self.loss_events += u32::from(is_lossy);
+        if let Some(rtt) = ack.rtt {
+            self.round_trips.0 += rtt.as_micros();
+            self.round_trips.1 += 1;
+        }
         if self.loss_round_start {
             if self.is_round_too_lossy(sampler, mss) && !is_probing {
                 self.lower_bounds(cwnd);
@@ -204,15 +206,29 @@ impl Model {
     /// Whether too much was lost in the round that ends, or anything was marked. In the draft any loss
     /// counts; but then a path that loses one in a hundred at random has a loss in each round, and from
     /// each round to the next the bounds follow the little that this and the pacing margin have taken,
-    /// until a third of the rate is gone before the next probe.
+    /// until a third of the rate is gone before the next probe. Losses in runs count for less while
+    /// nothing waits in a queue.
     fn is_round_too_lossy(&self, sampler: &Sampler, mss: u32) -> bool {
-        let (delivered, lost) = self.loss_round_from;
-        let (delivered, lost) = (sampler.delivered - delivered, sampler.lost - lost);
-        self.marked_in_round || is_too_much(lost, lost + delivered, mss)
+        let losses = sampler.losses().since(&self.loss_round_from);
+        let too_much = if self.had_queue() {
+            losses.are_too_much(mss)
+        } else {
+            losses.are_too_much_in_runs(mss)
+        };
+        self.marked_in_round || too_much
+    }
+
+    /// Whether something waited in a queue in the round that ends: its round trips were longer in the mean
+    /// than the least by more than a sixteenth. Who loses because a queue is full has waited in it first.
+    fn had_queue(&self) -> bool {
+        let (sum, count) = self.round_trips;
+        let least = self.min_rtt.as_micros();
+        sum > u64::from(count) * (least + least / 16)
     }
 
     fn begin_loss_round(&mut self, sampler: &Sampler) {
-        self.loss_round_from = (sampler.delivered, sampler.lost);
+        self.loss_round_from = sampler.losses();
+        self.round_trips = (0, 0);
         self.marked_in_round = false;
     }
 
@@ -232,9 +248,7 @@ impl Model {
             self.inflight_latest = sample.delivered;
         }
         if self.round_start {
-            self.loss_events = 0;
-            self.round_lost = sampler.lost;
-            self.round_delivered = sampler.delivered;
+            self.round_from = sampler.losses();
         }
     }
 
@@ -285,10 +299,8 @@ impl Model {
     /// BBRCheckStartupHighLoss: a round of repair in which more than two in a hundred were lost, in six
     /// places at least; or it was marked.
     pub(super) fn is_startup_lossy(&self, ack: &Delivery, sampler: &Sampler, mss: u32) -> bool {
-        let lost = sampler.lost - self.round_lost;
-        let delivered = sampler.delivered - self.round_delivered;
-        let lossy =
-            ack.recovering && self.loss_events >= 6 && is_too_much(lost, lost + delivered, mss);
+        let losses = sampler.losses().since(&self.round_from);
+        let lossy = ack.recovering && losses.places >= 6 && losses.are_too_much(mss);
         ack.marked || (self.round_start && lossy)
     }
 

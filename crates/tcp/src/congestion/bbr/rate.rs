@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use wire::seq::SeqNumber;
 
-use super::Delivery;
+use super::{Delivery, Losses};
 use crate::Instant;
 use crate::time::Nanos;
 
@@ -30,6 +30,7 @@ struct Record {
     delivered_at: Instant,
     first_sent_at: Instant,
     lost: u64,
+    places: u32,
     app_limited: bool,
 }
 
@@ -45,10 +46,22 @@ pub(super) struct Sample {
     pub(super) prior_delivered: u64,
     /// Bytes in flight when it was sent.
     pub(super) in_flight: u32,
-    /// Bytes lost since.
+    /// Bytes lost since, and in how many places.
     pub(super) lost: u64,
+    pub(super) places: u32,
     /// The sender had nothing more to send.
     pub(super) app_limited: bool,
+}
+
+impl Sample {
+    /// What was lost of what was in flight.
+    pub(super) fn losses(&self) -> Losses {
+        Losses {
+            sent: self.in_flight.into(),
+            lost: self.lost,
+            places: self.places,
+        }
+    }
 }
 
 /// The sender's side of the samples.
@@ -60,8 +73,9 @@ pub(super) struct Sampler {
     delivered_at: Instant,
     /// When what is measured now began to leave (C.first_send_time).
     first_sent_at: Instant,
-    /// C.lost: bytes lost.
+    /// C.lost: bytes lost, and how many acknowledgements have told so.
     pub(super) lost: u64,
+    pub(super) places: u32,
     /// C.app_limited: what is sent until so much is delivered says little; 0 if it does not.
     app_limited: u64,
 }
@@ -74,6 +88,7 @@ impl Sampler {
             delivered_at: Instant::ZERO,
             first_sent_at: Instant::ZERO,
             lost: 0,
+            places: 0,
             app_limited: 0,
         }
     }
@@ -100,6 +115,7 @@ impl Sampler {
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
             lost: self.lost,
+            places: self.places,
             app_limited: self.app_limited != 0,
         });
     }
@@ -107,6 +123,15 @@ impl Sampler {
     /// The sender has nothing to send, and `in_flight` bytes are on their way.
     pub(super) fn on_app_limited(&mut self, in_flight: u32) {
         self.app_limited = (self.delivered + u64::from(in_flight)).max(1);
+    }
+
+    /// What was delivered or lost, of that what was lost, and in how many places.
+    pub(super) fn losses(&self) -> Losses {
+        Losses {
+            sent: self.delivered + self.lost,
+            lost: self.lost,
+            places: self.places,
+        }
     }
 
     /// Nothing limits the sender but its application.
@@ -118,6 +143,7 @@ impl Sampler {
     pub(super) fn on_ack(&mut self, ack: &Delivery, min_rtt: Nanos) -> Sample {
         self.delivered += u64::from(ack.bytes);
         self.lost += u64::from(ack.lost);
+        self.places = self.places.wrapping_add(u32::from(ack.lost > 0));
         if ack.bytes > 0 {
             self.delivered_at = ack.now;
         }
@@ -156,6 +182,7 @@ impl Sampler {
             prior_delivered: record.delivered,
             in_flight: record.in_flight,
             lost: self.lost - record.lost,
+            places: self.places.wrapping_sub(record.places),
             app_limited: record.app_limited,
         }
     }

@@ -126,3 +126,59 @@ fn a_timeout_leaves_one_segment_and_an_undo_brings_the_window_back() {
     bbr.undo();
     assert_eq!(bbr.window.cwnd(), before);
 }
+
+#[test]
+fn a_run_of_losses_counts_as_one_where_nothing_waited() {
+    let segments = |sent: u64, lost: u64, places| Losses {
+        sent: sent * u64::from(MSS),
+        lost: lost * u64::from(MSS),
+        places,
+    };
+    // Two in a hundred, three deviations and two.
+    assert!(!segments(200, 4 + 3 * 2 + 2, 12).are_too_much(MSS));
+    assert!(segments(200, 4 + 3 * 2 + 3, 13).are_too_much(MSS));
+    assert!(segments(200, 4 + 3 * 2 + 3, 13).are_too_much_in_runs(MSS));
+    // The same in two places.
+    assert!(!segments(200, 13, 2).are_too_much_in_runs(MSS));
+    // Runs are believed up to ten.
+    assert!(!segments(50, 21, 1).are_too_much_in_runs(MSS));
+    assert!(segments(50, 22, 1).are_too_much_in_runs(MSS));
+    // Nothing lost, and nothing known.
+    assert!(!segments(0, 0, 0).are_too_much_in_runs(0));
+}
+
+/// A round in Cruise of a hundred segments with a burst of eight lost, whose round trips are of so many
+/// milliseconds; what is the rate afterwards, of what it was?
+fn after_a_burst(round_trip: u32) -> (u64, u64) {
+    let mut clock = Clock { now: 1, seq: 0 };
+    let mut bbr = Bbr::new(MSS as u16);
+    rounds(&mut bbr, &mut clock, 12, u32::MAX);
+    bbr.state = State::Cruise;
+    let before = bbr.model.bw();
+    for round in 0..2 {
+        let begin = clock.now;
+        for part in 0..10 {
+            clock.seq += 10 * MSS;
+            bbr.on_sent(SeqNumber(clock.seq), 10 * MSS, 90 * MSS, at(begin + part));
+        }
+        clock.now += RTT;
+        for part in 0..10 {
+            let una = clock.seq - (9 - part) * 10 * MSS;
+            let mut ack = delivery(at(clock.now + u64::from(part)), una, 10 * MSS, 90 * MSS);
+            ack.rtt = Some(Nanos::from_millis(round_trip));
+            if (round, part) == (0, 5) {
+                (ack.bytes, ack.lost) = (2 * MSS, 8 * MSS);
+            }
+            bbr.on_delivery(&ack);
+        }
+    }
+    (before, bbr.model.bw())
+}
+
+#[test]
+fn a_burst_is_chance_unless_something_waited_in_a_queue() {
+    let (before, after) = after_a_burst(RTT as u32 + 6);
+    assert_eq!(before, after);
+    let (before, after) = after_a_burst(RTT as u32 + 7);
+    assert!(after < before, "{after} of {before}");
+}
