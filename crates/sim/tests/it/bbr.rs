@@ -115,6 +115,19 @@ fn a_queue_that_is_short_loses_little() {
 }
 
 #[test]
+fn a_short_queue_that_startup_overflows_leaves_it_the_path() {
+    // A tenth of what is on its way, on 100 ms.
+    let mut config = path(Algorithm::Bbr, 62_500);
+    config.link.delay = ms(50);
+    let mut pair = Pair::with(3, config);
+    let (_, server) = pair.establish(bulk(), Plan::LISTEN);
+    // From then on until the first probe it cruises.
+    pair.run_for(ms(1_500));
+    let got = rate(&mut pair, server, 2);
+    assert!(got > 43.0, "{got} Mbit/s");
+}
+
+#[test]
 fn it_looks_for_the_length_of_the_path_now_and_then() {
     let mut pair = Pair::with(4, path(Algorithm::Bbr, 3_000_000));
     let (client, _) = pair.establish(bulk(), Plan::LISTEN);

@@ -135,6 +135,12 @@ impl Bbr {
     /// BBRBoundCwndForModel.
     fn bound_for_model(&self, cwnd: u32) -> u32 {
         let cap = match self.state {
+            // What Startup has left is no more than was delivered while a queue overflowed, and less
+            // than that would be less than the path carries, until the first probe.
+            State::Cruise if !self.cycle.has_probed => {
+                let bdp = self.model.bdp(self.model.bw()).unwrap_or(0);
+                self.inflight_with_headroom().max(bdp)
+            }
             State::ProbeRtt | State::Cruise => self.inflight_with_headroom(),
             State::Down | State::Refill | State::Up => self.model.inflight_longterm,
             State::Startup | State::Drain => NONE,

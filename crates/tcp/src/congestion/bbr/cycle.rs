@@ -28,6 +28,8 @@ pub(super) struct Cycle {
     at: Instant,
     wait: Nanos,
     rounds_since_probe: u32,
+    /// There was a probe since Startup: what is too much in flight has been looked for.
+    pub(super) has_probed: bool,
     /// What is lost now is lost to the probe.
     probe_samples: bool,
     /// Bytes to be acknowledged for each segment more in flight, and those acknowledged.
@@ -46,6 +48,7 @@ impl Cycle {
             at: Instant::ZERO,
             wait: Nanos::ZERO,
             rounds_since_probe: 0,
+            has_probed: false,
             probe_samples: false,
             up_count: u32::MAX,
             up_acks: 0,
@@ -134,6 +137,7 @@ impl Bbr {
         self.start_round();
         self.model.reset_full_bw(sample.rate);
         self.cycle.at = now;
+        self.cycle.has_probed = true;
         self.state = State::Up;
         self.raise_slope();
     }
