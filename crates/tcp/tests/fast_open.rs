@@ -241,7 +241,9 @@ fn client(bytes: u32) -> (Bench, FastOpenCookie) {
     b.request(Request::Close);
     b.iss = None;
     b.connect(options(1));
-    b.send(bytes);
+    if bytes > 0 {
+        b.send(bytes);
+    }
     (b, cookie)
 }
 
@@ -350,6 +352,36 @@ fn what_the_server_does_not_take_follows_the_handshake() {
     b.expect("S 0:500");
     b.inject(seg(0, 0).flags(SYN).ack(1).mss(1000));
     b.expect("P. 1:501 ack 1");
+    assert!(!b.info().fast_open);
+}
+
+/// As Linux: a SYN brings the cookie also where there is no data to go with it, and asks for one.
+#[test]
+fn a_syn_without_data_has_the_option_all_the_same() {
+    let mut b = Bench::new(config());
+    b.connect(options(1));
+    b.turn();
+    let asks = b.expect("S 0:0").options.fast_open;
+    assert_eq!(asks, Some(FastOpenCookie::REQUEST));
+    let (mut b, cookie) = client(0);
+    b.turn();
+    assert_eq!(b.expect("S 0:0").options.fast_open, Some(cookie));
+    b.inject(seg(0, 0).flags(SYN).ack(1).mss(1000));
+    b.expect(". 1:1 ack 1");
+    b.send(10);
+    b.expect("P. 1:11 ack 1");
+    assert!(!b.info().fast_open);
+    assert_eq!(b.stack.counters().fast_opens_out, 0);
+    // The server gives it the connection at once, and who asks a cookie.
+    let (mut b, cookie) = server(4);
+    b.inject(b.offer.fast_open(cookie));
+    assert_eq!(b.expect("S. 0:0 ack 1").options.fast_open, None);
+    accept(&mut b);
+    assert_eq!((b.update.connected, b.update.received), (true, 0));
+    b.send(10);
+    b.expect("P. 1:11 ack 1");
+    b.inject(seg(1, 0).ack(11));
+    assert_eq!(b.info().state, State::Established);
     assert!(!b.info().fast_open);
 }
 
