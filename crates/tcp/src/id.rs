@@ -11,7 +11,7 @@ use core::fmt;
 pub struct ConnId {
     /// The slot. Slots are dense and reused, so an owner may keep its own state in an array by it.
     pub index: u32,
-    /// The how-manyeth occupant of the slot.
+    /// Which occupant of the slot it is, counted from its first.
     pub generation: u32,
 }
 
@@ -20,7 +20,7 @@ pub struct ConnId {
 pub struct ListenerId {
     /// The slot.
     pub index: u32,
-    /// The how-manyeth occupant of the slot.
+    /// Which occupant of the slot it is, counted from its first.
     pub generation: u32,
 }
 

@@ -54,8 +54,8 @@ pub struct Outgoing<'a> {
     /// TIME-WAIT.
     pub conn: Option<ConnId>,
     /// Of an answer to what belongs to no connection, or to a SYN: the link that it came by. The way
-    /// back along it costs no look at routes and neighbours, which a flood from made-up addresses
-    /// would make dear.
+    /// back along it needs no look at routes and neighbours, which would be expensive in a flood from
+    /// made-up addresses.
     pub answers: Option<Link>,
     /// Our address.
     pub src: IpAddr,

@@ -9,7 +9,7 @@ use crate::Instant;
 use crate::aging::Aging;
 use crate::connection::PATH_MTU_LIFETIME_SECONDS as LIFETIME_SECONDS;
 
-/// What has been found out of paths of late, by the peer's address.
+/// What has been found out of paths recently, by the peer's address.
 pub(crate) struct PathMtus {
     learned: Aging<(IpAddr, u16)>,
     by_remote: HashMap<IpAddr, u32>,

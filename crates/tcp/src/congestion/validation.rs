@@ -77,7 +77,7 @@ impl Validation {
     }
 
     /// What a congestion signal is answered by: what was in flight, or if that is more, what the
-    /// network has carried of late (RFC 7661 §4.4.1).
+    /// network has carried recently (RFC 7661 §4.4.1).
     //= RFC 7661 §4.4
     pub(crate) fn in_use(&self, in_flight: u32) -> u32 {
         if self.pipe_ack == u32::MAX {

@@ -19,7 +19,7 @@ use crate::time::Nanos;
 struct Measured {
     /// Bytes of the stream that it covers for the first time.
     bytes: u32,
-    /// Bytes that were in flight or, if that is more, that the network has carried of late.
+    /// Bytes that were in flight or, if that is more, that the network has carried recently.
     flight: u32,
     /// It begins a round trip.
     round: bool,

@@ -61,7 +61,7 @@ pub(crate) struct FastOpens {
     pub(crate) remembered: Remembered,
     /// Connections that are pending.
     pub(crate) pending: u32,
-    /// When pending ones were reset of late.
+    /// When pending ones were reset recently.
     resets: VecDeque<Instant>,
 }
 

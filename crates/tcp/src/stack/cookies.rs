@@ -74,7 +74,7 @@ impl Stack {
     }
 
     /// A segment for no connection acknowledges something at a listener: perhaps a cookie. `None`:
-    /// the listener has sent none of late, or this is none of them.
+    /// the listener has sent none recently, or this is none of them.
     pub(super) fn take_cookie<S: PayloadStore>(
         &mut self,
         now: Instant,
