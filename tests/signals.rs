@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lab::outboard::Outboard;
@@ -11,6 +11,18 @@ use lab::{Side, World};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
+
+/// The C program of that name, built.
+fn build(world: &World, name: &str) -> PathBuf {
+    let program = world.scratch().join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/signals/{name}.c"));
+    let built = std::process::Command::new("cc")
+        .args(["-O2", "-pthread", "-o"])
+        .args([&program, &source])
+        .status();
+    assert!(built.expect("cc runs").success(), "a program");
+    program
+}
 
 /// The last moment at which a handler can run and the kernel does not know that the call waits. The tracer
 /// reads the registers of one processor.
@@ -25,15 +37,8 @@ fn a_signal_just_before_the_sleep_ends_the_call() {
     let _engine = outboard
         .start_engine(&world, None)
         .expect("the engine starts");
-    let program = world.scratch().join("before_a_sleep");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/signals/before_a_sleep.c");
-    let built = std::process::Command::new("cc")
-        .args(["-O2", "-o"])
-        .args([&program, &source])
-        .status();
-    assert!(built.expect("cc runs").success(), "a program");
     let mut server = outboard
-        .on_engine(&world, &program)
+        .on_engine(&world, build(&world, "before_a_sleep"))
         .log(world.scratch().join("server.log"))
         .start()
         .expect("it starts");
@@ -69,4 +74,51 @@ fn a_signal_just_before_the_sleep_ends_the_call() {
     stream.write_all(b"x").expect("taken");
     stream.read_to_string(&mut answer).expect("an answer");
     assert_eq!(answer, "1 - after 1");
+}
+
+#[test]
+fn whoever_jumps_out_of_a_call_holds_up_nobody() {
+    let test = "whoever_jumps_out_of_a_call_holds_up_nobody";
+    if lab::skip_without(test, &["cc"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let mut server = outboard
+        .on_engine(&world, build(&world, "jumps_out"))
+        .log(world.scratch().join("server.log"))
+        .start()
+        .expect("it starts");
+    server
+        .wait_until(LIMIT, || outboard.takes(7000))
+        .expect("it listens");
+    let address: SocketAddr = (Side::Server.ipv4(), 7000).into();
+    let connect = || {
+        let stream = world.on(Side::Client, || {
+            let stream = TcpStream::connect_timeout(&address, LIMIT)?;
+            stream.set_read_timeout(Some(LIMIT))?;
+            Ok(stream)
+        });
+        stream.expect("connects")
+    };
+    let ask = |stream: &mut TcpStream, who: &str| {
+        let mut byte = [b'x'];
+        stream.write_all(&byte).expect("taken");
+        let heard = stream.read_exact(&mut byte);
+        heard.unwrap_or_else(|error| panic!("{who} does not answer: {error}"));
+    };
+    let [mut first, mut second] = [connect(), connect()];
+    // While the first thread jumps out of poll, and does something else.
+    for _ in 0..100 {
+        ask(&mut second, "the other");
+        std::thread::sleep(Duration::from_millis(15));
+    }
+    // It has jumped out of accept, too.
+    let mut third = connect();
+    ask(&mut third, "who was accepted");
+    ask(&mut first, "who has jumped");
+    ask(&mut second, "the other");
 }

@@ -69,6 +69,7 @@ impl Listener {
             local,
             v6only,
             source: SourceHandle(Arc::new(Source::default())),
+            line: Arc::default(),
             state: Mutex::new(State::new(backlog)),
         });
         session.know_listener(&core);
@@ -139,7 +140,8 @@ impl Listener {
         self.core.want();
     }
 
-    /// Waits until there is something to accept. `None` waits without end.
+    /// Waits until there is something to accept. `None` waits without end. Of several threads that wait one
+    /// is woken for each connection.
     ///
     /// # Errors
     /// `EINTR`: a signal was handled. `ETIMEDOUT`: the time is over.
@@ -148,6 +150,7 @@ impl Listener {
         crate::sleep::wait(
             &self.core.session,
             Some(self.kernel_socket()),
+            Some(&self.core.line),
             limit,
             |kernel| (kernel || self.readiness().intersects(Readiness::IN)).then_some(()),
         )

@@ -57,7 +57,10 @@ impl Nudges {
     /// This process is the child of a fork: those who may sleep are its parent's.
     pub(crate) fn forget_all(&self) {
         self.asleep.store(0, Ordering::Relaxed);
-        lock(&self.all).clear();
+        for nudge in lock(&self.all).drain(..) {
+            // Its descriptor is the parent's, too, and lists may name it still.
+            nudge.asleep.store(false, Ordering::Relaxed);
+        }
     }
 
     /// The caller is about to sleep: what changes from now on nudges it. It must look once more.
@@ -84,11 +87,8 @@ impl Nudges {
         if self.asleep.load(Ordering::Relaxed) == 0 {
             return;
         }
-        for nudge in lock(&self.all)
-            .iter()
-            .filter(|nudge| nudge.asleep.load(Ordering::Relaxed))
-        {
-            nudge.ring();
+        for nudge in lock(&self.all).iter() {
+            nudge.ring_if_asleep();
         }
     }
 }
@@ -104,6 +104,13 @@ impl Nudge {
         // It fails only when the counter is full, which wakes as well.
         let _ = rustix::io::write(&self.eventfd, &1u64.to_ne_bytes());
         self.nudged.store(true, Ordering::Release);
+    }
+
+    /// Makes it readable if its thread sleeps. After a fence, as in [`nudge_all`](Nudges::nudge_all).
+    pub(crate) fn ring_if_asleep(&self) {
+        if self.asleep.load(Ordering::Relaxed) {
+            self.ring();
+        }
     }
 
     /// Takes the nudges back.

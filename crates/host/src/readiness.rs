@@ -1,14 +1,15 @@
 //! What a socket is ready for, and who wants to hear of it.
 //!
 //! A [`Source`] holds the present readiness of one socket or listener in an atomic word, so that
-//! asking costs nothing, and the list of ready sets that watch it. The bits have the values of the
+//! asking costs nothing, and the list of ready sets and threads that want to hear of it. The bits have the values of the
 //! kernel's `EPOLL*` constants, which for the ones used here are those of `POLL*` too.
 
 use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
 use crate::lock::lock;
+use crate::nudge::Nudge;
 use crate::quiet::Locks;
 use crate::ready_set::SetCore;
 
@@ -106,8 +107,20 @@ pub(crate) struct Watch {
 #[derive(Default)]
 pub(crate) struct Source {
     bits: AtomicU32,
-    watches: Mutex<Vec<Watch>>,
+    told: Mutex<Told>,
 }
+
+/// Who wants to hear of a source.
+#[derive(Default)]
+struct Told {
+    watches: Vec<Watch>,
+    /// Most connections never have any, and each has room for this.
+    threads: Option<Box<Threads>>,
+}
+
+/// Threads that wait for a source and for others.
+#[derive(Default)]
+struct Threads(Vec<Arc<Nudge>>);
 
 impl Source {
     /// The present readiness.
@@ -121,28 +134,53 @@ impl Source {
     }
 
     /// Tells the sets that watch that something of `what` has happened: new data, new room, an
-    /// end. This is what an edge-triggered interest sees. Whether any set watches.
+    /// end. This is what an edge-triggered interest sees. Wakes threads that wait. Whether any set watches.
     pub(crate) fn happened(&self, what: Readiness) -> bool {
-        let watches = lock(&self.watches);
-        for watch in watches.iter() {
+        let told = lock(&self.told);
+        for watch in &told.watches {
             watch.set.happened(watch.slot, what);
         }
-        !watches.is_empty()
+        if let Some(threads) = &told.threads
+            && !threads.0.is_empty()
+        {
+            // Partner: the fence in `Nudges::sleep`.
+            fence(Ordering::SeqCst);
+            threads.0.iter().for_each(|it| it.ring_if_asleep());
+        }
+        !told.watches.is_empty()
+    }
+
+    /// The thread that this nudge wakes wants to hear of it. It must look once more before it sleeps.
+    pub(crate) fn tell(&self, thread: &Arc<Nudge>) {
+        let mut told = lock(&self.told);
+        let threads = told.threads.get_or_insert_default();
+        threads.0.push(Arc::clone(thread));
+    }
+
+    /// The inverse of [`tell`](Self::tell).
+    pub(crate) fn tell_no_more(&self, thread: &Arc<Nudge>) {
+        let mut told = lock(&self.told);
+        let Some(Threads(threads)) = told.threads.as_deref_mut() else {
+            return;
+        };
+        if let Some(at) = threads.iter().position(|one| Arc::ptr_eq(one, thread)) {
+            threads.swap_remove(at);
+        }
     }
 
     /// Takes the lock, for a fork.
     pub(crate) fn lock_all<'a>(&'a self, locks: &mut Locks<'a>) {
-        locks.take(&self.watches);
+        locks.take(&self.told);
     }
 
     /// Runs `change` on the list of watches.
     pub(crate) fn with_watches<R>(&self, change: impl FnOnce(&mut Vec<Watch>) -> R) -> R {
-        change(&mut lock(&self.watches))
+        change(&mut lock(&self.told).watches)
     }
 
     /// Takes the source out of every set: it is closed.
     pub(crate) fn forget_watches(&self) {
-        for watch in lock(&self.watches).drain(..) {
+        for watch in lock(&self.told).watches.drain(..) {
             watch.set.forget(watch.slot);
         }
     }

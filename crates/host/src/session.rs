@@ -21,6 +21,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use crate::attachment::{self, ANSWER_WITHIN, Attachment, Engine, RUNS_WITHIN};
 use crate::connect::{self, ConnectError, ConnectOptions};
 use crate::fork::Inheritance;
+use crate::line::Line;
 use crate::listener::{Listener, ListenerCore};
 use crate::lock::lock;
 use crate::nudge::Nudges;
@@ -52,6 +53,8 @@ pub(crate) struct SessionCore {
     remarks: Mutex<Vec<(String, String)>>,
     pub(crate) nudges: Arc<Nudges>,
     idle_sleepers: Mutex<Vec<Sleeper>>,
+    /// Threads that wait for several things, as in poll.
+    pub(crate) line: Arc<Line>,
     /// How many forks lie between the process that made the session and this one.
     lineage: AtomicU32,
     /// This process is the child of a fork and has not attached.
@@ -102,6 +105,7 @@ impl Session {
             remarks: Mutex::default(),
             nudges: Arc::default(),
             idle_sleepers: Mutex::default(),
+            line: Arc::default(),
             lineage: AtomicU32::new(0),
             is_heir: AtomicBool::new(false),
         });
@@ -358,6 +362,7 @@ impl SessionCore {
         locks.take(&self.listeners);
         locks.take(&self.remarks);
         locks.take(&self.idle_sleepers);
+        self.line.lock_all(locks);
         self.nudges.lock_all(locks);
     }
 

@@ -11,7 +11,9 @@ use rustix::io::Errno;
 
 use crate::around::sleeps;
 use crate::attachment::{Attachment, Waiting, Waker, Watch};
+use crate::line::{Line, Place};
 use crate::nudge::Nudge;
+use crate::ready_set::Watchable;
 use crate::session::SessionCore;
 
 /// How often an engine that is away is looked for.
@@ -46,6 +48,10 @@ pub struct Sleeper {
     /// When it is to look once more for memory that the program does not use.
     looks_in: Option<Duration>,
     epoch: u64,
+    /// The line in which it stands, its place there once it has one, and whether another watches for it.
+    line: Option<Arc<Line>>,
+    place: Option<Place>,
+    aside: bool,
 }
 
 impl Sleeper {
@@ -58,6 +64,9 @@ impl Sleeper {
             bed: None,
             looks_in: None,
             epoch: 0,
+            line: None,
+            place: None,
+            aside: false,
         })
     }
 
@@ -67,16 +76,68 @@ impl Sleeper {
         Company(bed.map(|(attachment, _)| Arc::clone(attachment)))
     }
 
-    /// Step 1. Looks for an engine that is away, at most twice a second.
-    pub fn arm(&mut self) {
+    /// From now on it stands in [line](crate::line) when it is armed, until it steps out.
+    pub(crate) fn line_up(&mut self, line: &Arc<Line>) {
+        self.line = Some(Arc::clone(line));
+    }
+
+    /// From now on it stands in one line with others of this process that do, each of which says
+    /// [what](Self::hears_of) is to wake it: the engine rings for one of them.
+    pub fn line_up_with_others(&mut self) {
+        let line = Arc::clone(&self.session.line);
+        self.line_up(&line);
+    }
+
+    /// It is woken by what happens to this, while it is armed. To be said after arming, and before looking
+    /// once more.
+    pub fn hears_of(&self, one: &impl Watchable) {
+        one.readiness_source().0.tell(&self.nudge);
+    }
+
+    /// The inverse of [`hears_of`](Self::hears_of), before it is armed again.
+    pub fn hears_no_more_of(&self, one: &impl Watchable) {
+        one.readiness_source().0.tell_no_more(&self.nudge);
+    }
+
+    /// It stands in no line any more.
+    pub fn step_out(&mut self) {
+        (self.line, self.place) = (None, None);
+    }
+
+    /// In the child of a fork it is one of its own.
+    fn renew(&mut self) {
         if self.lineage != self.session.lineage()
             && let Ok(nudge) = self.session.nudges.join()
         {
             self.nudge = nudge;
             self.lineage = self.session.lineage();
+            self.place = None;
             self.epoch += 1;
         }
+    }
+
+    /// Whether another thread watches for this one.
+    fn is_aside(&mut self) -> bool {
+        let Some(line) = &self.line else {
+            return false;
+        };
+        let enter = || line.enter(self.lineage, &self.nudge);
+        !self.place.get_or_insert_with(enter).watches()
+    }
+
+    /// Step 1. Looks for an engine that is away, at most twice a second.
+    pub fn arm(&mut self) {
+        self.renew();
         self.session.nudges.sleep(&self.nudge);
+        self.aside = self.is_aside();
+        if self.aside {
+            // The means to be rung are for others. What the engine still has to know it is told.
+            self.leave_bed();
+            if let Some(attachment) = self.session.attachment() {
+                attachment.arm(None, &self.session);
+            }
+            return;
+        }
         let current = self.session.attachment();
         let same = match (&current, &self.bed) {
             (None, None) => true,
@@ -128,6 +189,7 @@ impl Sleeper {
     /// The longest that step 3 may take now; `None` if there is no such bound.
     pub fn limit(&self) -> Option<Duration> {
         match &self.bed {
+            _ if self.aside => None,
             None => self.session.expects_engine().then_some(RETRY),
             Some((attachment, _)) if !attachment.is_live() => Some(Duration::ZERO),
             Some((attachment, waker)) if waker.is_none() || attachment.needs_attention() => {
@@ -195,13 +257,15 @@ impl Drop for Sleeper {
 }
 
 /// Sleeps until `look` finds something. It is asked again whenever the engine had news and when `fd`,
-/// if there is one, is readable, which it is told.
+/// if there is one, is readable, which it is told. Of threads that wait in one `line` one at a time is told
+/// of such.
 ///
 /// # Errors
 /// `EINTR`: a signal was handled. `ETIMEDOUT`: the time is over.
 pub(crate) fn wait<T>(
     session: &Arc<SessionCore>,
     fd: Option<BorrowedFd<'_>>,
+    line: Option<&Arc<Line>>,
     limit: Option<Duration>,
     mut look: impl FnMut(bool) -> Option<T>,
 ) -> Result<T, Errno> {
@@ -211,11 +275,16 @@ pub(crate) fn wait<T>(
     }
     let start = Instant::now();
     let mut sleeper = session.borrow_sleeper()?;
+    if let Some(line) = line {
+        sleeper.line_up(line);
+    }
     let mut watch = None;
     let found = loop {
         let _waiting = sleeper.company().hesitate();
         sleeper.arm();
-        watch.get_or_insert_with(|| sleeper.watch());
+        if watch.is_none() {
+            watch = sleeper.watch();
+        }
         if let Some(found) = look(false) {
             sleeper.disarm(false);
             break Ok(found);
@@ -229,7 +298,7 @@ pub(crate) fn wait<T>(
             (Some(left), Some(limit)) => Some(left.min(limit)),
             (left, limit) => left.or(limit),
         };
-        let polled = poll(&sleeper, fd, sleep);
+        let polled = poll(&sleeper, fd.filter(|_| !sleeper.aside), sleep);
         sleeper.disarm(!matches!(polled, Ok(Polled { rung: false, .. })));
         match polled {
             Ok(polled) => {
@@ -240,6 +309,7 @@ pub(crate) fn wait<T>(
             Err(errno) => break Err(errno),
         }
     };
+    sleeper.step_out();
     session.return_sleeper(sleeper);
     // Not before the sleeper can be had again: one who is parked may need it now.
     drop(watch);
@@ -263,11 +333,11 @@ pub(crate) fn wait_at<T>(
     loop {
         let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
         let Some((attachment, place)) = at() else {
-            return wait(session, None, left, |_| look());
+            return wait(session, None, None, left, |_| look());
         };
         let _waiting = attachment.hesitate();
         if !attachment.park(place, wants, session) {
-            return wait(session, None, left, |_| look());
+            return wait(session, None, None, left, |_| look());
         }
         if let Some(found) = look() {
             attachment.unpark(place, wants, session);

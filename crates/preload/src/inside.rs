@@ -203,6 +203,7 @@ pub unsafe extern "C-unwind" fn arrived(signal: c_int, info: *mut siginfo_t, con
         });
         state.at_entry.get()
     });
+    host::interrupted();
     // SAFETY: the program's own handler, called as the kernel would.
     unsafe { handler.call(signal, info, context) };
     // It may have made calls of its own.

@@ -23,21 +23,23 @@ struct Ours {
 
 impl Ours {
     fn new(index: usize, held: Held) -> Self {
-        if let Some(stream) = held.stream() {
-            stream.socket.poll_begins();
-        }
         Self {
             index,
             held,
             found: 0,
         }
     }
-}
 
-impl Drop for Ours {
-    fn drop(&mut self) {
-        if let Some(stream) = self.held.stream() {
-            stream.socket.poll_ends();
+    /// Has what happens to it end the sleep, or does so no more.
+    fn ends(&self, sleep: &Sleep, ends: bool) {
+        let held = &self.held;
+        // An epoll set is readable by its number.
+        match (held.stream(), held.listener(), ends) {
+            (Some(stream), _, true) => sleep.hears_of(&stream.socket),
+            (Some(stream), _, false) => sleep.hears_no_more_of(&stream.socket),
+            (_, Some(listening), true) => sleep.hears_of(&listening.listener),
+            (_, Some(listening), false) => sleep.hears_no_more_of(&listening.listener),
+            (None, None, _) => {}
         }
     }
 }
@@ -128,26 +130,32 @@ fn mixed(
     session::pump();
     let mut sleep: Option<Sleep> = None;
     loop {
-        let until = if look(entries, ours) || patience.is_zero() {
-            Deadline::NOW
-        } else if let Some(armed) = &sleep {
-            armed.bound(deadline)
-        } else {
-            // Arm, then look once more.
-            let armed = Sleep::begin()?;
-            asked.extend(armed.fds().map(|fd| pollfd {
+        let mut until = Deadline::NOW;
+        let mut armed = None;
+        if !look(entries, ours) && !patience.is_zero() {
+            // Arm, say what for, then look once more.
+            let one = Sleep::begin_again(&mut sleep)?;
+            ours.iter().for_each(|it| it.ends(one, true));
+            asked.extend(one.fds().map(|fd| pollfd {
                 fd,
                 events: libc::POLLIN,
                 revents: 0,
             }));
-            sleep = Some(armed);
-            continue;
-        };
-        kernel(&mut asked, until, mask)?;
-        if let Some(armed) = sleep.take() {
-            armed.end(asked[entries.len()..].iter().any(|bell| bell.revents != 0));
+            if !look(entries, ours) {
+                until = one.bound(deadline);
+            }
+            armed = Some(one);
+        }
+        let slept = kernel(&mut asked, until, mask);
+        if let Some(armed) = armed {
+            ours.iter().for_each(|it| it.ends(armed, false));
+            let rung = asked[entries.len()..].iter().any(|bell| bell.revents != 0);
+            armed.rest(rung || slept.is_err());
+            slept?;
             session::pump();
             look(entries, ours);
+        } else {
+            slept?;
         }
         asked.truncate(entries.len());
         let found = merge(entries, &asked, ours);

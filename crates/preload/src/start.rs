@@ -76,7 +76,7 @@ extern "C" fn finish() {
     if crate::session::current().is_some_and(|session| !session.is_heir())
         && let Ok(sleep) = crate::wait::Sleep::begin()
     {
-        sleep.end(false);
+        drop(sleep);
     }
 }
 

@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Mutex, MutexGuard};
 
-use host::Sleeper;
+use host::{Sleeper, Watchable};
 use rustix::event::PollFd;
 use rustix::io::Errno;
 use rustix::time::Timespec;
@@ -19,19 +19,47 @@ use crate::session;
 /// Sleepers that no thread uses at the moment.
 static IDLE: Mutex<Vec<Sleeper>> = Mutex::new(Vec::new());
 
-/// A thread's sleep: armed when made. See [`Sleeper`] for what is to be done in which order.
+/// What a thread sleeps by that waits for several things. See [`Sleeper`] for what is to be done in which
+/// order.
 pub struct Sleep(Option<Sleeper>);
 
 impl Sleep {
-    /// Arms; the caller must look once more at what it waits for.
+    /// One, armed.
     pub fn begin() -> Result<Self, Errno> {
         let idle = lock(&IDLE).pop();
         let mut sleeper = match idle {
             Some(sleeper) => sleeper,
             None => session::current().ok_or(Errno::NOMEM)?.sleeper()?,
         };
+        sleeper.line_up_with_others();
         sleeper.arm();
         Ok(Self(Some(sleeper)))
+    }
+
+    /// Arms `sleep`, which is made now if it is not there: the caller says what it waits for, and looks at
+    /// that once more.
+    pub fn begin_again(sleep: &mut Option<Self>) -> Result<&mut Self, Errno> {
+        match sleep {
+            Some(sleep) => {
+                sleep.0.iter_mut().for_each(Sleeper::arm);
+                Ok(sleep)
+            }
+            None => Ok(sleep.insert(Self::begin()?)),
+        }
+    }
+
+    /// What happens to this ends the sleep.
+    pub fn hears_of(&self, one: &impl Watchable) {
+        if let Some(sleeper) = &self.0 {
+            sleeper.hears_of(one);
+        }
+    }
+
+    /// The inverse of [`hears_of`](Self::hears_of), before it rests.
+    pub fn hears_no_more_of(&self, one: &impl Watchable) {
+        if let Some(sleeper) = &self.0 {
+            sleeper.hears_no_more_of(one);
+        }
     }
 
     /// The descriptors to wait for, for reading.
@@ -46,11 +74,10 @@ impl Sleep {
         deadline.or_after(self.0.as_ref().and_then(Sleeper::limit))
     }
 
-    /// Disarms; `rung` if one of the descriptors was found readable.
-    pub fn end(mut self, rung: bool) {
-        if let Some(mut sleeper) = self.0.take() {
+    /// Disarms; `rung` if one of the descriptors was found readable, or that is not known.
+    pub fn rest(&mut self, rung: bool) {
+        if let Some(sleeper) = &mut self.0 {
             sleeper.disarm(rung);
-            lock(&IDLE).push(sleeper);
         }
     }
 }
@@ -58,7 +85,9 @@ impl Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(mut sleeper) = self.0.take() {
-            sleeper.disarm(true);
+            // If it was slept by, it rests already.
+            sleeper.disarm(false);
+            sleeper.step_out();
             lock(&IDLE).push(sleeper);
         }
     }

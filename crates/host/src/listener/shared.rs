@@ -11,6 +11,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
 use crate::attachment::{Attachment, RUNS_WITHIN};
+use crate::line::Line;
 use crate::lock::lock;
 use crate::private_fds::Private;
 use crate::quiet::Locks;
@@ -32,6 +33,8 @@ pub(crate) struct ListenerCore {
     pub(super) local: SocketAddr,
     pub(super) v6only: bool,
     pub(super) source: SourceHandle,
+    /// Threads that wait to accept.
+    pub(super) line: Arc<Line>,
     pub(super) state: Mutex<State>,
 }
 
@@ -118,6 +121,7 @@ impl ListenerCore {
     pub(crate) fn lock_all<'a>(&'a self, locks: &mut Locks<'a>) {
         locks.take(&self.state);
         self.source.0.lock_all(locks);
+        self.line.lock_all(locks);
     }
 
     /// Locks the state. In the child of a fork that has not attached, it attaches first, which asks

@@ -29,7 +29,7 @@ mod travel;
 mod view;
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -71,8 +71,6 @@ pub(crate) struct SocketCore {
     state: Mutex<State>,
     /// Threads have slept on it alone: then the engine wakes them for its news, and nobody else.
     parks: AtomicBool,
-    /// Threads that wait for it together with others.
-    polls: AtomicU32,
 }
 
 /// What acknowledgements bring, which the engine reports in its own time.
@@ -235,7 +233,6 @@ impl SocketCore {
             source: SourceHandle(Arc::new(Source::default())),
             state: Mutex::new(state),
             parks: AtomicBool::new(false),
-            polls: AtomicU32::new(0),
         })
     }
 
@@ -250,11 +247,11 @@ impl SocketCore {
         })
     }
 
-    /// Tells those who watch of news. Where the engine has woken only who sleeps on the connection, the
-    /// others are woken here.
+    /// Tells those who want to hear of news. Where the engine has woken only who sleeps on the connection,
+    /// those who wait in sets are woken here.
     fn happened(&self, news: Readiness) {
         let watched = self.source.0.happened(news);
-        if self.parks.load(Ordering::SeqCst) && (watched || self.polls.load(Ordering::SeqCst) > 0) {
+        if watched && self.parks.load(Ordering::SeqCst) {
             self.session.nudges.nudge_all();
         }
     }
@@ -410,16 +407,6 @@ impl Socket {
             let ready = self.readiness() & wanted;
             (!ready.is_empty()).then_some(ready)
         })
-    }
-
-    /// A thread begins to wait for it together with others, in a way of its own (poll).
-    pub fn poll_begins(&self) {
-        self.core.polls.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// The inverse of [`poll_begins`](Self::poll_begins).
-    pub fn poll_ends(&self) {
-        self.core.polls.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// This end's address.

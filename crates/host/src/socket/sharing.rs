@@ -156,7 +156,7 @@ impl SocketCore {
             before
         };
         loop {
-            let waited = crate::sleep::wait(&self.session, None, Some(ANSWER_WITHIN), |_| {
+            let waited = crate::sleep::wait(&self.session, None, None, Some(ANSWER_WITHIN), |_| {
                 let state = lock(&self.state);
                 let answered = state.elsewhere.answers != before;
                 (answered || state.phase == Phase::Over).then_some(state.elsewhere.refused)
