@@ -9,11 +9,13 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use host::ForkToken;
 
-use crate::{inside, pool, report, session, spawn, wait};
+use crate::{inside, next, pool, report, session, spawn, wait};
 
 /// What is carried from before a fork to after it.
 struct Crossing {
     token: Option<ForkToken>,
+    /// Other threads may have made calls that are not made in the child.
+    others: bool,
     _programs: spawn::Quiet,
     _reports: report::Quiet,
     _pool: pool::Quiet,
@@ -49,6 +51,7 @@ extern "C" fn before() {
     let token = session::current().map(|session| session.before_fork());
     let crossing = Crossing {
         token,
+        others: next::has_threads(),
         _programs: programs,
         _reports: reports,
         _pool: pool::quiet(),
@@ -75,11 +78,17 @@ pub fn through(fork: impl FnOnce() -> isize) -> isize {
 }
 
 extern "C" fn after_in_child() {
-    let token = CROSSING.take().and_then(|crossing| crossing.token);
+    let crossing = CROSSING.take();
+    let others = crossing.as_ref().is_some_and(|crossing| crossing.others);
+    let token = crossing.and_then(|crossing| crossing.token);
     if let (Some(session), Some(token)) = (session::current(), token) {
         session.after_fork_child(token);
     }
     wait::forget_all();
     crate::epoll::next_generation();
+    // One that forks in a handler goes on with the call that this has interrupted.
+    if others && inside::holds_nothing() {
+        pool::forget_other_calls();
+    }
     inside::leave();
 }

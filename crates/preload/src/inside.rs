@@ -28,6 +28,8 @@ struct State {
     born: Cell<u64>,
     /// Descriptions that are held.
     depth: Cell<u32>,
+    /// Those that calls hold which sleep, and were interrupted by the handlers that run now.
+    asleep: Cell<u32>,
     /// A signal was put back: all are blocked until the thread leaves.
     postponed: Cell<bool>,
     /// The signal mask that it then has.
@@ -51,6 +53,7 @@ thread_local! {
         State {
             born: Cell::new(0),
             depth: Cell::new(0),
+            asleep: Cell::new(0),
             postponed: Cell::new(false),
             mask: Cell::new(0),
             handled: Cell::new(NONE),
@@ -98,7 +101,9 @@ pub fn sleeps() -> Option<u32> {
         return None;
     }
     STATE.with(|state| {
-        let depth = state.depth.replace(0);
+        let depth = state.depth.get();
+        state.asleep.set(state.asleep.get() + depth);
+        state.depth.set(0);
         compiler_fence(Ordering::SeqCst);
         if state.postponed.get() {
             deliver(state);
@@ -113,8 +118,16 @@ pub fn sleeps() -> Option<u32> {
 
 /// The thread has slept.
 pub fn wakes(depth: u32) {
-    STATE.with(|state| state.depth.set(depth));
+    STATE.with(|state| {
+        state.depth.set(depth);
+        state.asleep.set(state.asleep.get().saturating_sub(depth));
+    });
     compiler_fence(Ordering::SeqCst);
+}
+
+/// Whether the thread is inside once only, and no call of its own holds anything.
+pub fn holds_nothing() -> bool {
+    STATE.with(|state| state.depth.get() == 1 && state.asleep.get() == 0)
 }
 
 /// Makes a system call in which the thread may sleep, with no lock held. A handler that ends calls does so

@@ -6,10 +6,21 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::description::{Content, Description};
+use crate::inside;
 use crate::lock::lock;
-use crate::table::Held;
+use crate::table::{self, Held};
 
-static FREE: Mutex<Vec<&'static Description>> = Mutex::new(Vec::new());
+/// Descriptions, by what they are.
+struct Pool {
+    /// Those that stand for nothing.
+    free: Vec<&'static Description>,
+    all: Vec<&'static Description>,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool {
+    free: Vec::new(),
+    all: Vec::new(),
+});
 
 /// How many hold a description: the numbers in the table, and the calls under way.
 pub struct References(AtomicU32);
@@ -53,19 +64,48 @@ impl References {
     }
 }
 
-/// Keeps other threads from the free list, for the time of a fork.
-pub struct Quiet(
-    #[expect(dead_code, reason = "held, not used")] MutexGuard<'static, Vec<&'static Description>>,
-);
+/// Keeps other threads from the lists, for the time of a fork.
+pub struct Quiet(#[expect(dead_code, reason = "held, not used")] MutexGuard<'static, Pool>);
 
 /// See [`Quiet`].
 pub fn quiet() -> Quiet {
-    Quiet(lock(&FREE))
+    Quiet(lock(&POOL))
+}
+
+/// In the child of a fork, whose only thread holds nothing: what the calls of other threads held they
+/// hold in the parent alone. Otherwise what such a call was made on could never end here.
+pub fn forget_other_calls() {
+    let mut named: Vec<usize> = table::addresses().collect();
+    named.sort_unstable();
+    let all = lock(&POOL).all.clone();
+    for description in all {
+        let counted = description.references.0.load(Ordering::Relaxed);
+        if counted == 0 {
+            continue;
+        }
+        let address = core::ptr::from_ref(description) as usize;
+        let from = named.partition_point(|other| *other < address);
+        let until = named.partition_point(|other| *other <= address);
+        let numbers = (until - from) as u32;
+        // A page that is not written to stays the parent's.
+        if numbers != counted {
+            description
+                .references
+                .0
+                .store(numbers.max(1), Ordering::Relaxed);
+        }
+        if numbers == 0 {
+            // It was about to be given a number, or has just lost its last.
+            drop(Held::from_counted(description));
+        }
+    }
 }
 
 /// A new description of `content`, held once.
 pub fn make(content: Content) -> Held {
-    let free = lock(&FREE).pop();
+    // A handler would wait for the lock.
+    inside::enter();
+    let free = lock(&POOL).free.pop();
     let description = match free {
         Some(description) => {
             // SAFETY: it has no holder, and came off the free list, so nobody else refers to its
@@ -74,9 +114,16 @@ pub fn make(content: Content) -> Held {
             description.references.0.store(1, Ordering::Release);
             description
         }
-        None => Box::leak(Box::new(Description::new(References::one(), content))),
+        None => {
+            let description = Description::new(References::one(), content);
+            let description: &Description = Box::leak(Box::new(description));
+            lock(&POOL).all.push(description);
+            description
+        }
     };
-    Held::from_counted(description)
+    let held = Held::from_counted(description);
+    inside::leave();
+    held
 }
 
 /// The last holder of `description` is gone: ends what it stood for and keeps its memory.
@@ -84,5 +131,5 @@ pub fn recycle(description: &'static Description) {
     // SAFETY: the count is 0, and nobody raises it from there but `make`, which finds the
     // description only after it is on the free list below.
     drop(unsafe { description.take_content() });
-    lock(&FREE).push(description);
+    lock(&POOL).free.push(description);
 }

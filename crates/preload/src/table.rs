@@ -166,6 +166,11 @@ pub fn used(first: u32, last: u32) -> impl Iterator<Item = c_int> {
         .map(|fd| fd as c_int)
 }
 
+/// Where the descriptions are that numbers refer to, once for each number.
+pub fn addresses() -> impl Iterator<Item = usize> {
+    used(0, u32::MAX).map(|fd| TABLE[fd as usize].load(Ordering::Relaxed))
+}
+
 fn at(address: usize) -> Option<&'static Description> {
     // SAFETY: a word is 0 or was put there by `install` from a `&'static Description`.
     unsafe { (address as *const Description).as_ref() }
