@@ -403,6 +403,36 @@ fn an_offer_that_was_never_told_uses_no_credit_up() {
     assert_eq!(first.accepted().len(), 1);
 }
 
+/// It does not say once more that it waits, as it has heard of nothing: so it keeps its place in the line.
+#[test]
+fn an_offer_that_was_never_told_costs_no_place_in_the_line() {
+    let mut world = World::new();
+    let mut first = world.attach(None);
+    let (mut second, mut third) = (world.attach(None), world.attach(None));
+    let (port, listener) = world.listen(&mut first);
+    let [other, last] = [&mut second, &mut third].map(|host| world.join(host, &first));
+    world.peer.connect(world.now, port);
+    world.settle();
+    let asks = |listener| Submission::Credit {
+        listener,
+        total: 8,
+        waits: true,
+    };
+    // The second gets in this turn what the first was offered in it; the third asks then.
+    first.submit(asks(listener));
+    second.submit(asks(other));
+    world.settle();
+    second.collect_and_accept();
+    third.submit(asks(last));
+    world.settle();
+    world.peer.connect(world.now, port);
+    world.settle();
+    first.collect_and_accept();
+    third.collect_and_accept();
+    let counts = [&first, &second, &third].map(|host| host.accepted().len());
+    assert_eq!(counts, [1, 1, 0]);
+}
+
 /// A process that looks at an offer late finds it gone, though the place of that connection is by then a
 /// new one's, which it is offered under the same number of a grant: or that would be nobody's.
 #[test]

@@ -55,6 +55,8 @@ pub struct Flags {
     pub queued: bool,
     /// The owner does not know of it yet: it came from a listener.
     pub tell_accepted: bool,
+    /// When it was offered, its process waited for it, having said so.
+    pub awaited: bool,
     /// The owner does not know yet that what it asked for is open.
     pub tell_opened: bool,
     /// Its process has known its name since before it was open.

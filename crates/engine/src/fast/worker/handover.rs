@@ -17,7 +17,7 @@ use tcp::{ConnId, Instant, Request};
 use super::Worker;
 use super::submissions::Whose;
 use crate::fast::connections::{PoolId, SessionId};
-use crate::fast::listeners::Offer;
+use crate::fast::listeners::{Member, Offer};
 use crate::fast::session::{EndReason, Session};
 use crate::network::Network;
 
@@ -26,6 +26,33 @@ use crate::network::Network;
 const UNTOUCHED: Duration = Duration::from_millis(2);
 /// Members that are looked at for one that sleeps.
 const LOOKS: usize = 16;
+
+/// Whom a connection is offered to.
+#[derive(Clone, Copy)]
+struct Taker {
+    member: u32,
+    session: SessionId,
+    /// It has said that it waits.
+    awaits: bool,
+}
+
+impl Taker {
+    fn waiting((member, session): (u32, SessionId)) -> Self {
+        Self {
+            member,
+            session,
+            awaits: true,
+        }
+    }
+
+    fn willing(member: &Member) -> Self {
+        Self {
+            member: member.number,
+            session: member.session,
+            awaits: false,
+        }
+    }
+}
 
 impl<D: Device, N: Network> Worker<D, N> {
     /// Offers the connections that wait in a listener to the processes that are willing; of what is left
@@ -87,7 +114,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// first willing process, in turn, that has memory for it; false if none has.
     fn offer_to_some(
         &mut self,
-        first: (u32, SessionId),
+        first: Taker,
         conn: ConnId,
         number: u32,
         since: Option<Instant>,
@@ -98,24 +125,24 @@ impl<D: Device, N: Network> Worker<D, N> {
             .get_mut(number)
             .map_or(0, |l| l.members.len());
         for _ in 0..members {
-            let Some((member, session)) = next else {
+            let Some(taker) = next else {
                 return false;
             };
-            if self.offer(session, conn, (number, member), since) {
+            if self.offer(taker, conn, number, since) {
                 return true;
             }
             let sessions = &self.sessions;
             let fit = |session: SessionId| sessions.get(session).is_some_and(reads_along);
             let listener = self.listeners.get_mut(number);
             let willing = listener.and_then(|l| l.next_willing(usize::MAX, fit));
-            next = willing.map(|member| (member.number, member.session));
+            next = willing.map(|member| Taker::willing(member));
         }
         false
     }
 
     /// The member that is offered the next connection: one that waits for it and sleeps, or else one that
     /// sleeps, or else one that waits awake, or else one that is willing, in turn.
-    fn choose_member(&mut self, number: u32) -> Option<(u32, SessionId)> {
+    fn choose_member(&mut self, number: u32) -> Option<Taker> {
         let listener = self.listeners.get_mut(number)?;
         let sessions = &self.sessions;
         let fit = |session: SessionId| sessions.get(session).is_some_and(reads_along);
@@ -125,32 +152,31 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         if let [member] = listener.members[..] {
             let takes = member.willing() > 0 && fit(member.session);
-            return takes.then_some((member.number, member.session));
+            return takes.then_some(Taker::willing(&member));
         }
         if let Some(sleeper) = listener.next_waiting(LOOKS, asleep) {
-            return Some(sleeper);
+            return Some(Taker::waiting(sleeper));
         }
-        let named = |member: &mut crate::fast::listeners::Member| (member.number, member.session);
-        if let Some(sleeper) = listener.next_willing(LOOKS, asleep).map(named) {
-            return Some(sleeper);
+        if let Some(sleeper) = listener.next_willing(LOOKS, asleep) {
+            return Some(Taker::willing(sleeper));
         }
         // One that accepts without sleeping says once that it has found nothing, and would be passed over
         // for good.
         if let Some(waiting) = listener.next_waiting(LOOKS, fit) {
-            return Some(waiting);
+            return Some(Taker::waiting(waiting));
         }
-        listener.next_willing(usize::MAX, fit).map(named)
+        let willing = listener.next_willing(usize::MAX, fit)?;
+        Some(Taker::willing(willing))
     }
 
     /// Offers a connection, which has waited in the listener's queue `since`, to a process, as a member of
     /// the listener; false if there is no memory for it.
-    fn offer(
-        &mut self,
-        session: SessionId,
-        id: ConnId,
-        (listener, member): (u32, u32),
-        since: Option<Instant>,
-    ) -> bool {
+    fn offer(&mut self, taker: Taker, id: ConnId, listener: u32, since: Option<Instant>) -> bool {
+        let Taker {
+            member,
+            session,
+            awaits,
+        } = taker;
         let (conn, new) = self.connections.enter(id);
         // One that comes again has waited from its beginning on.
         let since = *conn.waits.get_or_insert(since.unwrap_or(self.now));
@@ -171,6 +197,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         conn.told_acked = conn.acked;
         conn.told_send_buffer = queue_pair::Completion::SEND_BUFFER;
         conn.flags.tell_accepted = true;
+        conn.flags.awaited = awaits;
         conn.flags.taken = false;
         conn.flags.told_closed = false;
         conn.flags.told_failed = false;
@@ -339,7 +366,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                 || self.retract_oldest(number, name, self.now);
             let since = self.stack.waiting_since(stack_id);
             if found && let Some(conn) = self.stack.accept(stack_id) {
-                if !self.offer(id, conn, (number, name), since) {
+                let taker = Taker::waiting((name, id));
+                if !self.offer(taker, conn, number, since) {
                     self.stack.give_back(self.now, stack_id, conn);
                 }
             } else if let Some(listener) = self.listeners.get_mut(number) {
@@ -474,10 +502,15 @@ impl<D: Device, N: Network> Worker<D, N> {
         let number = conn.listener;
         if conn.flags.tell_accepted {
             // The process has never heard of it, and so cannot count it as one that it has been given:
-            // it would wait with credit that is used up here.
-            let (listener, member) = (self.listeners.get_mut(number), conn.member);
-            if let Some(member) = listener.and_then(|l| l.member_mut(member)) {
+            // it would wait with credit that is used up here. Nor does it say once more that it waits.
+            let (listener, name) = (self.listeners.get_mut(number), conn.member);
+            if let Some(listener) = listener
+                && let Some(member) = listener.member_mut(name)
+            {
                 member.handed = member.handed.wrapping_sub(1);
+                if conn.flags.awaited {
+                    listener.wait_first(name);
+                }
             }
         }
         if self.memory.move_stream(conn, PoolId::ENGINE) {
