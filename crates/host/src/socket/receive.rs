@@ -81,6 +81,11 @@ impl Socket {
                     self.core.ask_to_read()?;
                     continue;
                 }
+                if state.is_owed() {
+                    drop(state);
+                    self.core.await_owed()?;
+                    continue;
+                }
                 return state.at_the_end().unwrap_or(Err(Errno::AGAIN));
             }
             if state.link.is_none() {
@@ -155,6 +160,11 @@ impl SocketCore {
                 if state.must_ask() {
                     drop(state);
                     self.ask_to_read()?;
+                    continue;
+                }
+                if state.is_owed() {
+                    drop(state);
+                    self.await_owed()?;
                     continue;
                 }
                 let end = state.at_the_end().unwrap_or(Err(Errno::AGAIN));

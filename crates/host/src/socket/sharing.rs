@@ -131,8 +131,27 @@ impl State {
     }
 
     /// Whether the engine has something to read that it gives to whoever asks.
+    ///
+    /// What has come before a connection has failed is there to be read as before.
     pub(super) fn must_ask(&self) -> bool {
-        self.grant.is_none() && self.elsewhere.unread > 0 && self.phase == Phase::Open
+        self.grant.is_none() && self.elsewhere.unread > 0 && self.is_known()
+    }
+
+    /// Whether the engine has given something to this process to read, of a connection that has failed,
+    /// and that is not here yet.
+    pub(super) fn is_owed(&self) -> bool {
+        let here = self.receive.consumed() + self.receive.waiting();
+        self.phase == Phase::Over
+            && self.grant.is_some()
+            && !self.read_shut
+            && here < self.elsewhere.received
+            && self.is_known()
+    }
+
+    /// Whether the engine knows the connection, open or not.
+    fn is_known(&self) -> bool {
+        let link = self.link.as_ref();
+        link.is_some_and(|link| link.attachment.is_live() && !link.attachment.is_parents())
     }
 }
 
@@ -159,7 +178,7 @@ impl SocketCore {
             let waited = crate::sleep::wait(&self.session, None, None, Some(ANSWER_WITHIN), |_| {
                 let state = lock(&self.state);
                 let answered = state.elsewhere.answers != before;
-                (answered || state.phase == Phase::Over).then_some(state.elsewhere.refused)
+                (answered || !state.is_known()).then_some(state.elsewhere.refused)
             });
             match waited {
                 // A signal does not end it: the answer is on its way.
@@ -174,6 +193,20 @@ impl SocketCore {
                 Err(errno) => return Err(errno),
                 Ok(None) => return Ok(()),
                 Ok(Some(errno)) => return Err(errno),
+            }
+        }
+    }
+
+    /// Waits until what the engine has given to this process is here.
+    pub(super) fn await_owed(self: &Arc<Self>) -> Result<(), Errno> {
+        loop {
+            let waited = crate::sleep::wait(&self.session, None, None, Some(ANSWER_WITHIN), |_| {
+                (!lock(&self.state).is_owed()).then_some(())
+            });
+            match waited {
+                Err(Errno::INTR) => {}
+                Err(Errno::TIMEDOUT) => return Err(Errno::CONNRESET),
+                other => return other,
             }
         }
     }
