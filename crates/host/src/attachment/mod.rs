@@ -351,7 +351,7 @@ impl Attachment {
     }
 
     /// Whether the engine has said something that nobody has taken in.
-    fn has_news(&self) -> bool {
+    pub(crate) fn has_news(&self) -> bool {
         let pump = try_lock(&self.pump);
         pump.is_some_and(|mut pump| !matches!(pump.completions.is_empty(), Ok(true)))
     }

@@ -5,8 +5,8 @@
 //! send buffer: bytes written and not acknowledged.
 
 use std::io::IoSlice;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
+use std::sync::{Arc, MutexGuard};
 
 use queue_pair::Submission;
 use rustix::fd::AsFd;
@@ -154,13 +154,28 @@ impl SocketCore {
         }
     }
 
+    /// The state, after a look at what the engine has said, if it has said anything: a program that only
+    /// writes hears of a reset nowhere else.
+    fn well_informed(self: &Arc<Self>) -> MutexGuard<'_, State> {
+        let state = self.attach_and_lock();
+        let link = state.link.as_ref();
+        let Some(link) = link.filter(|link| link.attachment.has_news()) else {
+            return state;
+        };
+        let attachment = Arc::clone(&link.attachment);
+        // The pump locks sockets, so none may be held.
+        drop(state);
+        attachment.pump(&self.session);
+        self.attach_and_lock()
+    }
+
     fn send_with(
         self: &Arc<Self>,
         total: usize,
         more: bool,
         mut fill: impl FnMut(&[AtomicU8]) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
-        let mut guard = self.attach_and_lock();
+        let mut guard = self.well_informed();
         if let Err(errno) = guard.may_send() {
             self.refresh(&guard);
             return Err(errno);
