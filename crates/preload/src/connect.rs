@@ -11,8 +11,8 @@ use rustix::io::Errno;
 
 use crate::deadline::Patience;
 use crate::description::Content;
-use crate::listener::duplicate;
-use crate::raw::sys;
+use crate::listener::{duplicate, replace_by_own_socket, set_kernel_blocking};
+use crate::raw::{result, sys};
 use crate::stream::{
     Settings, Stream, StreamRef, inherited, kernel_name, kernel_value, read_address,
 };
@@ -34,6 +34,13 @@ pub unsafe fn connect(
     length: socklen_t,
 ) -> Option<Result<usize, Errno>> {
     let tcp = held.tcp()?;
+    // SAFETY: as the caller promises.
+    if unsafe { names_nobody(address, length) } {
+        return dissolve(fd, held, tcp, || {
+            // SAFETY: as the caller promises.
+            result(unsafe { sys!(libc::SYS_connect, fd, address, length) })
+        });
+    }
     if let Some(stream) = tcp.stream() {
         return Some(again(held, tcp, stream));
     }
@@ -187,8 +194,53 @@ fn start_over(held: &Held, stream: &Stream) {
     }
     let fresh = tcp.afresh();
     epoll::move_back(held, &fresh);
-    table::replace(held, &pool::make(Content::Tcp(fresh)));
+    let fresh = pool::make(Content::Tcp(fresh));
+    table::replace(held, &fresh);
+    if let Some(fd) = table::numbers_of(&fresh).next() {
+        // Meanwhile the program's wish was kept here alone. All numbers have one file.
+        let _ = set_kernel_blocking(fd, !tcp.is_nonblocking());
+    }
     (0..3).for_each(stdio::number_changed);
+}
+
+/// connect to an address of no family: the socket is to be connected to nobody. What is a connection is
+/// reset, and its numbers stand for a socket that may connect or listen; what listens stops. `None`: it is
+/// the kernel's.
+fn dissolve(
+    fd: c_int,
+    held: &Held,
+    tcp: &Tcp,
+    kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Option<Result<usize, Errno>> {
+    let Some(stream) = tcp.stream() else {
+        let listening = tcp.listener()?;
+        let stopped = kernel();
+        if stopped.is_ok() {
+            listening.listener.stop();
+        }
+        return Some(stopped);
+    };
+    if !stream.has_own_socket()
+        && let Err(error) = replace_by_own_socket(fd, held, tcp.family)
+    {
+        return Some(Err(error));
+    }
+    stream.socket.reset();
+    start_over(held, stream);
+    Some(Ok(0))
+}
+
+/// Whether an address is of no family (AF_UNSPEC).
+///
+/// # Safety
+/// `length` bytes at `address` are readable.
+unsafe fn names_nobody(address: *const sockaddr, length: socklen_t) -> bool {
+    if address.is_null() || (length as usize) < size_of::<libc::sa_family_t>() {
+        return false;
+    }
+    // SAFETY: the family comes first.
+    let family = unsafe { address.cast::<libc::sa_family_t>().read_unaligned() };
+    c_int::from(family) == libc::AF_UNSPEC
 }
 
 /// An option was set on a connection: one that fails leaves it to its successor.

@@ -133,7 +133,7 @@ pub fn join(fd: c_int, backlog: u32) {
 
 fn become_listener(fd: c_int, tcp: &Tcp, listener: Listener) -> Result<(), Errno> {
     // `accept` asks the kernel without waiting; the program's own flag is kept apart.
-    set_kernel_nonblocking(fd)?;
+    set_kernel_blocking(fd, false)?;
     blocking::note(fd, !tcp.is_nonblocking());
     let listening = Listening {
         listener,
@@ -365,14 +365,26 @@ fn placeholder(family: c_int, close_on_exec: bool) -> Result<c_int, Errno> {
 
 /// Makes `fd`, which is open, a number for a socket that is connected to nothing.
 pub fn replace_by_placeholder(fd: c_int, family: c_int) -> Result<(), Errno> {
+    replace(&Number(placeholder(family, true)?), fd)
+}
+
+/// Gives the numbers of `held`, of which `fd` is one, a socket of the kernel's that is theirs alone.
+pub fn replace_by_own_socket(fd: c_int, held: &Held, family: c_int) -> Result<(), Errno> {
+    let fresh = Number(private_socket(family)?);
+    for number in table::numbers_of(held).chain([fd]) {
+        replace(&fresh, number)?;
+    }
+    Ok(())
+}
+
+/// Makes the number what `fresh` is, but for whether it stays open on exec.
+fn replace(fresh: &Number, fd: c_int) -> Result<(), Errno> {
     // SAFETY: asks for a flag.
     let flags = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFD) })?;
     let close_on_exec = flags & libc::FD_CLOEXEC as usize != 0;
     let flags = if close_on_exec { libc::O_CLOEXEC } else { 0 };
-    let fresh = Number(placeholder(family, true)?);
     // SAFETY: the number was the program's, and stays open.
-    result(unsafe { sys!(libc::SYS_dup3, fresh.0, fd, flags) })?;
-    Ok(())
+    result(unsafe { sys!(libc::SYS_dup3, fresh.0, fd, flags) }).map(drop)
 }
 
 fn private_socket(family: c_int) -> Result<c_int, Errno> {
@@ -406,17 +418,17 @@ pub fn duplicate(fd: c_int) -> Result<OwnedFd, Errno> {
     }
 }
 
-fn set_kernel_nonblocking(fd: c_int) -> Result<(), Errno> {
+/// Sets or clears O_NONBLOCK in the kernel.
+pub fn set_kernel_blocking(fd: c_int, blocks: bool) -> Result<(), Errno> {
     // SAFETY: reads and sets flags.
     unsafe {
         let flags = result(sys!(libc::SYS_fcntl, fd, libc::F_GETFL))? as c_int;
-        if flags & libc::O_NONBLOCK == 0 {
-            result(sys!(
-                libc::SYS_fcntl,
-                fd,
-                libc::F_SETFL,
-                flags | libc::O_NONBLOCK
-            ))?;
+        let wanted = match blocks {
+            true => flags & !libc::O_NONBLOCK,
+            false => flags | libc::O_NONBLOCK,
+        };
+        if flags != wanted {
+            result(sys!(libc::SYS_fcntl, fd, libc::F_SETFL, wanted))?;
         }
     }
     Ok(())

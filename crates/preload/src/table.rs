@@ -166,6 +166,12 @@ pub fn used(first: u32, last: u32) -> impl Iterator<Item = c_int> {
         .map(|fd| fd as c_int)
 }
 
+/// The numbers that refer to `held`'s description.
+pub fn numbers_of(held: &Held) -> impl Iterator<Item = c_int> {
+    let address = core::ptr::from_ref(held.0) as usize;
+    used(0, u32::MAX).filter(move |&fd| TABLE[fd as usize].load(Ordering::Relaxed) == address)
+}
+
 /// Where the descriptions are that numbers refer to, once for each number.
 pub fn addresses() -> impl Iterator<Item = usize> {
     used(0, u32::MAX).map(|fd| TABLE[fd as usize].load(Ordering::Relaxed))

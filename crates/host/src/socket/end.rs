@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use queue_pair::Submission;
 use queue_pair::control::Farewell;
+use queue_pair::{OptionKind, Submission};
 use rustix::io::Errno;
 
 use super::{Link, Phase, Socket, SocketCore};
 use crate::lock::lock;
+
+/// Of `SO_LINGER`: on, with no time.
+const LINGERS_NOT: u32 = 1;
 
 /// Which directions to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,18 @@ impl Socket {
             attachment.settle();
         }
         Ok(())
+    }
+
+    /// Makes it a connection that was reset, as far as anybody here can tell; it is, when this is dropped.
+    pub fn reset(&self) {
+        let mut state = self.core.attach_and_lock();
+        if state.phase == Phase::Over {
+            return;
+        }
+        let _ = state.options.set(OptionKind::Linger, LINGERS_NOT);
+        state.error = Some(Errno::CONNRESET);
+        (state.read_shut, state.write_shut) = (true, true);
+        self.core.changed_here(state);
     }
 
     /// Whether nothing is left that a lingering close would wait for: all that was written is

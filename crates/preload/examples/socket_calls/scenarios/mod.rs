@@ -253,6 +253,7 @@ const ALONE: &[(&str, Alone)] = &[
         reconnecting::listens_instead,
     ),
     ("connect again, timed out", reconnecting::timed_out),
+    ("connect to nobody", reconnecting::to_nobody),
     ("connect twice", connecting::twice),
     ("not connected", connecting::not_connected),
     ("connect from a port", connecting::from_a_port),

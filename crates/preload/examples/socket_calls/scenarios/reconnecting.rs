@@ -1,7 +1,7 @@
 //! A socket whose connect has failed is as before, and may connect or listen.
 
 use std::ffi::c_int;
-use std::mem::zeroed;
+use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{Stage, agents_listener, connecting};
@@ -147,6 +147,68 @@ pub fn listens_instead(stage: &mut Stage<'_>) {
     stage.agent.tell(&format!("connect {address}"));
     let accepted = accept(stage.transcript, fd);
     stage.transcript.close(accepted);
+    stage.transcript.close(fd);
+}
+
+fn connect_to_nobody(stage: &mut Stage<'_>, fd: c_int) {
+    // SAFETY: an address of zeros, which is of no family, and its length.
+    let connected = unsafe {
+        let nobody: libc::sockaddr = zeroed();
+        libc::connect(fd, &raw const nobody, size_of::<libc::sockaddr>() as u32)
+    };
+    stage
+        .transcript
+        .call("connect to nobody", connected as isize);
+}
+
+/// What is connected, was accepted or is being connected is connected to nobody any more, and connects
+/// anew; what listens does so no longer.
+pub fn to_nobody(stage: &mut Stage<'_>) {
+    let open = agents_listener(stage.agent);
+    let fd = calls::socket(open.ip(), 0);
+    connect_to_nobody(stage, fd);
+    connect(stage.transcript, fd, open);
+    stage.agent.tell("accept");
+    stage.transcript.send(fd, "hello", 0);
+    let got = stage.agent.tell("receive 5");
+    stage.transcript.note(got);
+    // SAFETY: an own descriptor.
+    let other = unsafe { libc::dup(fd) };
+    connect_to_nobody(stage, fd);
+    let got = stage.agent.tell("receive 1");
+    stage.transcript.note(got);
+    connect(stage.transcript, other, open);
+    stage.agent.tell("accept");
+    stage.agent.tell("send hello");
+    stage.transcript.recv(fd, 10, 0);
+    stage.transcript.close(other);
+    stage.transcript.close(fd);
+
+    let (listener, address) = calls::listening(stage.here, 0);
+    stage.agent.tell(&format!("connect {address}"));
+    let accepted = accept(stage.transcript, listener);
+    connect_to_nobody(stage, accepted);
+    let got = stage.agent.tell("receive 1");
+    stage.transcript.note(got);
+    connect(stage.transcript, accepted, open);
+    stage.agent.tell("accept");
+    stage.transcript.send(accepted, "hello", 0);
+    let got = stage.agent.tell("receive 5");
+    stage.transcript.note(got);
+    stage.transcript.close(accepted);
+    connect_to_nobody(stage, listener);
+    let got = stage.agent.tell(&format!("connect {address}"));
+    stage.transcript.note(got);
+    stage.transcript.close(listener);
+
+    let full = stage.agent.tell("full").parse().expect("an address");
+    let fd = calls::socket(stage.here, libc::SOCK_NONBLOCK);
+    connect(stage.transcript, fd, full);
+    connect_to_nobody(stage, fd);
+    connect(stage.transcript, fd, full);
+    stage.agent.tell("accept");
+    stage.transcript.poll(fd, libc::POLLOUT, calls::HANG);
+    connect(stage.transcript, fd, full);
     stage.transcript.close(fd);
 }
 
