@@ -37,6 +37,8 @@ struct Reviewed {
 pub enum Condition {
     /// An `accept` has waited.
     AcceptHasWaited,
+    /// A `connect` has said that it did not succeed, or not yet.
+    ConnectHasFailed,
 }
 
 #[derive(Debug, Deserialize)]

@@ -154,6 +154,14 @@ impl<'a> Run<'a> {
             if before.iter().any(accepts) {
                 self.given.push(Condition::AcceptHasWaited);
             }
+            let failed = |(made, outcome): (&usize, &Outcome)| {
+                let call = self.call_of(*made);
+                matches!(call, Some((_, Call::Connect { .. })))
+                    && matches!(outcome, Outcome::Error(_))
+            };
+            if expected.returned.iter().any(failed) {
+                self.given.push(Condition::ConnectHasFailed);
+            }
             if let Some(Step::Signal(..)) = self.program.steps.get(step) {
                 self.await_sleep();
             }
