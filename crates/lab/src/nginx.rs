@@ -1,4 +1,4 @@
-//! An unmodified nginx with one worker, on the kernel's TCP or on the engine's.
+//! An unmodified nginx, with one worker as a rule, on the kernel's TCP or on the engine's.
 
 use crate::outboard::Outboard;
 use crate::process::{Process, Program};
@@ -27,6 +27,8 @@ pub struct Lines {
     pub http: String,
     /// In that of its only server: places.
     pub server: String,
+    /// How many processes serve; one if it is none.
+    pub processes: usize,
 }
 
 impl From<String> for Lines {
@@ -203,7 +205,7 @@ fn configure(directory: &Path, site: &Path, port: u16, further: &Lines) -> Strin
     };
     format!(
         "{top}daemon off;
-worker_processes 1;
+worker_processes {processes};
 worker_rlimit_nofile 65536;
 pid {directory}/nginx.pid;
 events {{ worker_connections 20000; }}
@@ -228,6 +230,7 @@ http {{
 }}
 ",
         top = further.top,
+        processes = further.processes.max(1),
         http = further.http,
         server = further.server,
         directory = directory.display(),

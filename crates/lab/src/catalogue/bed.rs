@@ -168,8 +168,10 @@ impl Bed {
     }
 }
 
-const SERVER: &str = "server";
-const ENGINE: &str = "engine";
+/// What an account calls the processes that serve.
+pub const SERVER: &str = "server";
+/// What it calls the engine.
+pub const ENGINE: &str = "engine";
 
 /// What a measurement cost.
 #[derive(Debug)]

@@ -124,6 +124,7 @@ fn whole(setup: &Setup, stack: &str) -> Result<Whole> {
                 .concat(),
             http: http(&responder),
             server: in_pieces("/16K", site, 16) + &places(&store),
+            ..Lines::default()
         })
     })?;
     Ok(Whole { behind, bed })

@@ -27,6 +27,7 @@ mod strength;
 mod tcp_servers;
 mod trace;
 mod web;
+mod workers;
 mod wrk;
 
 use crate::experiment::{Bench, Experiment, Rules};
@@ -95,6 +96,7 @@ pub const ALL: &[Entry] = &[
     bursts::ENTRY,
     trace::ENTRY,
     strength::ENTRY,
+    workers::ENTRY,
     classes::ENTRY,
     model::ENTRY,
     objects::ENTRY,
