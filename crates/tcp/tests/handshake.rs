@@ -116,6 +116,22 @@ fn simultaneous_open() {
     b.expect("P. 1:5 ack 1");
 }
 
+/// What a SYN-ACK carries comes after its SYN, as in any segment.
+#[test]
+fn the_syn_ack_of_a_simultaneous_open_may_carry_data() {
+    let mut b = Bench::new(plain());
+    b.connect(ConnOptions::default());
+    b.turn();
+    b.expect("S 0:0");
+    b.inject(seg(0, 0).flags(SYN).mss(1000));
+    b.expect("S. 0:0 ack 1");
+    b.inject(seg(0, 10).flags(SYN).ack(1).mss(1000));
+    b.events();
+    assert_eq!(b.update.received, 10);
+    b.advance(secs(1));
+    b.expect(". 1:1 ack 11");
+}
+
 //~ RFC 9293 MUST-11, MUST-12
 #[test]
 fn connection_refused() {

@@ -27,7 +27,10 @@ impl Connection {
 
         // Where the segment lies in the stream. It may begin before what is in order.
         let received = self.rcv.received;
-        let ahead = i64::from(segment.tcp.seq.distance_from(self.rcv.nxt));
+        // What a SYN carries comes after it: the other side of a simultaneous open may send data with its
+        // SYN-ACK.
+        let seq = segment.tcp.seq + u32::from(segment.tcp.flags.contains(Flags::SYN));
+        let ahead = i64::from(seq.distance_from(self.rcv.nxt));
         let begin = received as i64 + ahead;
         let end = begin + segment.payload.len() as i64;
         let limit = (received + u64::from(self.receive_window())) as i64;
@@ -40,7 +43,7 @@ impl Connection {
         }
         if begin < received as i64 && !segment.payload.is_empty() {
             let already = (received as i64).min(end) - begin;
-            self.note_dsack(segment.tcp.seq, segment.tcp.seq + already as u32);
+            self.note_dsack(seq, seq + already as u32);
         }
         // What of it is inside the window.
         let from = begin.max(received as i64);
