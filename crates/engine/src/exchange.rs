@@ -25,7 +25,7 @@ use crate::config::{Changes, Config, Limits};
 pub use crate::network::Shared;
 
 use crate::fast::connections::SessionId;
-use crate::fast::memory::Reclaim;
+use crate::fast::memory::{OpenFile, Reclaim};
 use crate::fast::session::{EndReason, Session, SessionCounters};
 use crate::netfilter::Policy;
 use crate::poller::{Poller, Source};
@@ -37,6 +37,8 @@ const ORDERS: usize = 1024;
 /// Tales that are no answers: a session's end, and its memory. Ten times the largest number of sessions
 /// leaves it to nobody's luck.
 const ROOM_BESIDE_ANSWERS: usize = 40_960;
+/// Parts of files that a worker has fetched at a time.
+pub const FETCHES: usize = 256;
 /// Sockets in one answer: a control message has room for so many.
 pub const ROWS: usize = 24;
 /// Sessions whose counts are told one by one.
@@ -130,6 +132,8 @@ pub enum Order {
     },
     /// What was to be given back of a session's memory is, or cannot be.
     Reclaimed(Box<Reclaim>),
+    /// What came of the [fetch](Tale::Fetch) with this number.
+    Fetched(u64, Fetched),
 }
 
 /// What a control connection asks of the fast half.
@@ -176,6 +180,8 @@ pub enum Ask {
         /// To be kept for as long as the port is used.
         socket: OwnedFd,
     },
+    /// Send from this file, too.
+    File(Arc<OpenFile>),
     /// Whether a listener of the engine's is at this address of this machine.
     Local(SocketAddr),
     /// Accept from this listener no longer.
@@ -299,6 +305,40 @@ pub enum Tale {
     Reclaim(Box<Reclaim>),
     /// A listener is gone. There is one for each that an answer has told of.
     Unlistened(SocketAddr),
+    /// Nothing more is sent from this file: it is to be closed. There is one for each that is open.
+    Forgotten(Arc<OpenFile>),
+    /// Part of a file is to be brought into memory. There are [`FETCHES`] at most.
+    Fetch(Box<Fetch>),
+}
+
+/// Part of a file that is to be brought into memory.
+#[derive(Debug)]
+pub struct Fetch {
+    /// Names it.
+    pub number: u64,
+    /// Whose file it is.
+    pub uid: u32,
+    /// The file.
+    pub file: Arc<OpenFile>,
+    /// The first byte that is missing.
+    pub offset: u64,
+}
+
+impl Fetch {
+    /// How many bytes are fetched at a time, if the file has so many: what a disk gives in some
+    /// milliseconds.
+    pub const WINDOW: u64 = 1 << 20;
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fetched {
+    /// It is there.
+    There,
+    /// The file does not have it, or it cannot be read.
+    Gone,
+    /// It was not tried: another fetch for this user takes too long.
+    NotNow,
 }
 
 /// What a worker answers, or why it does not do what was asked.
@@ -318,6 +358,8 @@ pub enum Told {
     Admits(Option<Box<tcp::Admission>>),
     /// What is counted of a listener.
     Admitted(AdmissionCounts),
+    /// The name of a file in the session.
+    File(u16),
     /// The bit of a doorbell.
     Waker(u32),
     /// The ticket is valid.
@@ -568,7 +610,8 @@ pub struct ToSlow {
 pub fn pair(limits: &Limits) -> rustix::io::Result<(ToFast, ToSlow)> {
     let (sends_orders, orders) = sync_channel(ORDERS);
     let listeners = limits.listeners as usize;
-    let room = 2 * limits.control_connections as usize + listeners + ROOM_BESIDE_ANSWERS;
+    let files = limits.files as usize + FETCHES;
+    let room = 2 * limits.control_connections as usize + listeners + files + ROOM_BESIDE_ANSWERS;
     let (sends_tales, tales) = sync_channel(room);
     let (wakes_fast, wakes_slow) = (Wire::new()?, Wire::new()?);
     let poller = Poller::new()?;

@@ -36,6 +36,8 @@ pub enum Source {
     Reclaimed,
     /// Another worker has handed something over.
     Handoff,
+    /// Part of a file is in memory, or cannot be.
+    Fetched,
 }
 
 impl Source {
@@ -53,6 +55,7 @@ impl Source {
             Self::Netfilter => (9, 0),
             Self::Reclaimed => (10, 0),
             Self::Handoff => (11, 0),
+            Self::Fetched => (12, 0),
         };
         kind << 32 | u64::from(value)
     }
@@ -72,6 +75,7 @@ impl Source {
             9 => Self::Netfilter,
             10 => Self::Reclaimed,
             11 => Self::Handoff,
+            12 => Self::Fetched,
             _ => return None,
         })
     }

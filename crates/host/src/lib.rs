@@ -31,7 +31,7 @@
 //!
 //! [`Socket::room`] lends a stretch of the send area to be filled in place, a [`Registered`] piece of
 //! it is the program's own and sent from as often as it likes, and a [`View`] is what has arrived,
-//! where the engine has put it. [`Socket::post`] has the engine put it into registered memory.
+//! where the engine has put it. What a [`RegisteredFile`] has, the engine reads itself. [`Socket::post`] has the engine put it into registered memory.
 
 #![forbid(unsafe_code)]
 
@@ -59,7 +59,7 @@ mod sleep;
 mod socket;
 
 pub use around::{Sleeps, sleep_by};
-pub use attachment::{Engine, Waiting};
+pub use attachment::{Engine, RegisteredFile, Waiting};
 pub use connect::{ConnectError, ConnectOptions};
 pub use fork::ForkToken;
 pub use line::interrupted;

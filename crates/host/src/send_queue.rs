@@ -18,13 +18,23 @@ const WORTH_FILLING: u32 = 4096;
 /// A block with bytes of this connection in it.
 #[derive(Debug)]
 struct Filled {
-    /// The registered memory that it is a part of; `None`: a block of the pool's.
-    registered: Option<Arc<Run>>,
+    held: Held,
     addr: u64,
     capacity: u32,
     used: u32,
     /// Where in the stream the bytes in the block end.
     end: u64,
+}
+
+/// What holds the bytes.
+#[derive(Debug)]
+enum Held {
+    /// A block of the pool's.
+    Block,
+    /// Registered memory, which it is a part of.
+    Run(Arc<Run>),
+    /// A file that the engine reads, which counts as used.
+    File { _uses: Arc<()> },
 }
 
 /// What of a connection's stream is on its way.
@@ -41,10 +51,11 @@ pub(crate) struct SendQueue {
 
 impl Filled {
     fn give_back(self, pool: &mut SendPool) {
-        match self.registered {
-            None => pool.give_back(self.addr),
+        match self.held {
+            Held::Block => pool.give_back(self.addr),
+            Held::File { .. } => {}
             // The last reference to memory that its owner has let go of.
-            Some(run) => {
+            Held::Run(run) => {
                 if let Some(run) = Arc::into_inner(run) {
                     pool.give_run_back(run);
                 }
@@ -89,7 +100,7 @@ impl SendQueue {
         if rest < WORTH_FILLING && (rest as usize) < want.max(1) {
             match take(Class::for_bytes(want)) {
                 Some(block) => self.blocks.push_back(Filled {
-                    registered: None,
+                    held: Held::Block,
                     addr: block.addr,
                     capacity: block.len,
                     used: 0,
@@ -126,9 +137,19 @@ impl SendQueue {
 
     /// `len` bytes of registered memory at `addr` have been posted.
     pub(crate) fn append_registered(&mut self, addr: u64, len: u32, run: Arc<Run>) {
+        self.append_held(Held::Run(run), addr, len);
+    }
+
+    /// `len` bytes of a file with these uses have been posted.
+    pub(crate) fn append_file(&mut self, len: u32, uses: &Arc<()>) {
+        let uses = Arc::clone(uses);
+        self.append_held(Held::File { _uses: uses }, 0, len);
+    }
+
+    fn append_held(&mut self, held: Held, addr: u64, len: u32) {
         self.written += u64::from(len);
         self.blocks.push_back(Filled {
-            registered: Some(run),
+            held,
             addr,
             capacity: len,
             used: len,

@@ -1,5 +1,6 @@
 //! System calls that the engine needs and that no safe wrapper covers: who is at the other end of
-//! a socket, which network namespace a socket is in, and how this thread is scheduled.
+//! a socket, which network namespace a socket is in, how this thread is scheduled, and how part of a file
+//! comes into memory.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -97,6 +98,81 @@ pub fn leave_descriptors(kept: impl AsFd) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Part of a file, mapped so that whoever has no descriptor can bring it into memory. Nobody reads it here.
+#[derive(Debug)]
+pub struct FileWindow {
+    at: usize,
+    len: usize,
+}
+
+impl FileWindow {
+    /// Maps what a file has of `len` bytes from `offset` on, in whole pages.
+    ///
+    /// # Errors
+    /// `ENODATA`: it has nothing there. Otherwise what the system calls said.
+    pub fn map(file: impl AsFd, offset: u64, len: u64) -> io::Result<Self> {
+        let page = rustix::param::page_size() as u64;
+        let size = rustix::fs::fstat(&file)?.st_size;
+        let size = u64::try_from(size).map_err(io::Error::other)?;
+        let end = offset.saturating_add(len).min(size);
+        if offset >= end {
+            return Err(io::Error::from_raw_os_error(libc::ENODATA));
+        }
+        let start = offset - offset % page;
+        let len = usize::try_from(end - start).map_err(io::Error::other)?;
+        // SAFETY: a new mapping, where the kernel likes: it replaces none.
+        let at = unsafe {
+            libc::mmap(
+                core::ptr::null_mut(),
+                len,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_fd().as_raw_fd(),
+                libc::off_t::try_from(start).map_err(io::Error::other)?,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let at = at.addr();
+        Ok(Self { at, len })
+    }
+
+    /// Brings it into memory, and waits until it is there.
+    ///
+    /// # Errors
+    /// `EFAULT`: the file has become shorter than that, or cannot be read. Otherwise what the system call
+    /// said. What lies before may be there all the same.
+    pub fn fetch(&self) -> io::Result<()> {
+        self.fetch_first(self.len)
+    }
+
+    /// The same of its first page alone.
+    ///
+    /// # Errors
+    /// As for [`fetch`](Self::fetch).
+    pub fn fetch_page(&self) -> io::Result<()> {
+        self.fetch_first(self.len.min(rustix::param::page_size()))
+    }
+
+    fn fetch_first(&self, len: usize) -> io::Result<()> {
+        let at = core::ptr::without_provenance_mut(self.at);
+        // SAFETY: the range is that of our mapping, and the call changes nothing that is seen through it;
+        // what cannot be had is told by the result, and by no signal.
+        match unsafe { libc::madvise(at, len, libc::MADV_POPULATE_READ) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for FileWindow {
+    fn drop(&mut self) {
+        // SAFETY: it is our mapping, to which nobody has a reference.
+        unsafe { libc::munmap(core::ptr::without_provenance_mut(self.at), self.len) };
+    }
 }
 
 /// Schedules this thread as a batch job (SCHED_BATCH): waking it never interrupts what runs on its
@@ -225,6 +301,26 @@ mod tests {
         let b = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let cookie = netns_cookie(&a).expect("Linux 5.14 or later");
         assert_eq!(netns_cookie(&b).expect("the same"), cookie);
+    }
+
+    #[test]
+    fn a_window_on_a_file_is_fetched_by_whoever_has_no_descriptor() {
+        let path = std::env::temp_dir().join(format!("outboard-window-{}", std::process::id()));
+        std::fs::write(&path, vec![7; 100_000]).expect("written");
+        let file = std::fs::File::open(&path).expect("readable");
+        let window = FileWindow::map(&file, 50_000, 1 << 20).expect("mapped");
+        assert_eq!(window.len, 100_000 - 49_152);
+        let beyond = FileWindow::map(&file, 100_000, 1).expect_err("nothing there");
+        assert_eq!(beyond.raw_os_error(), Some(libc::ENODATA));
+        drop(file);
+        let fetched = std::thread::spawn(move || window.fetch().map(|()| window)).join();
+        let window = fetched.expect("no panic").expect("fetched");
+        std::fs::write(&path, [7; 60_000]).expect("shorter");
+        assert!(window.fetch().is_err(), "and no signal");
+        window.fetch_page().expect("the first page is there");
+        std::fs::write(&path, []).expect("empty");
+        assert!(window.fetch_page().is_err());
+        std::fs::remove_file(&path).expect("there");
     }
 
     #[test]

@@ -90,6 +90,23 @@ pub fn read_in(to: &[AtomicU8], fd: impl AsFd, offset: Option<u64>) -> Result<us
     Ok(read.len())
 }
 
+/// Reads from `offset` of a file straight into `to` what is in memory: nothing is waited for, though the
+/// kernel may begin to fetch what is not. Returns how many bytes were read; 0 is the end of the file, unless
+/// `to` is empty.
+///
+/// # Errors
+/// `EAGAIN`: the first byte is not in memory. `EOPNOTSUPP`: the file system cannot do that. Others: the
+/// kernel's.
+pub fn read_in_now(to: &[AtomicU8], fd: impl AsFd, offset: u64) -> Result<usize, Errno> {
+    let at = to.as_ptr().cast::<u8>().cast_mut();
+    // SAFETY: the range is that of `to`, and its bytes are always initialised. The reference ends in the
+    // call, which only takes it apart into the pointer and length for the kernel: no Rust code reads or
+    // writes through it. For what may access the bytes at the same time, see the module's documentation.
+    let to = unsafe { core::slice::from_raw_parts_mut(at, to.len()) };
+    let mut one = [std::io::IoSliceMut::new(to)];
+    rustix::io::preadv2(fd, &mut one, offset, rustix::io::ReadWriteFlags::NOWAIT)
+}
+
 /// Writes what `from` holds to a file, from where that stands. Returns how many bytes it took.
 ///
 /// # Errors

@@ -84,7 +84,7 @@ pub use area::Area;
 #[cfg(not(loom))]
 pub use born_here::BornHere;
 #[cfg(not(loom))]
-pub use copy::{copy_across, copy_in, copy_out, copy_out_sum, read_in, write_out};
+pub use copy::{copy_across, copy_in, copy_out, copy_out_sum, read_in, read_in_now, write_out};
 #[cfg(not(loom))]
 pub use core_word::CoreWord;
 #[cfg(not(loom))]

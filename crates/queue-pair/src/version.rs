@@ -18,10 +18,11 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Those of this build. Before 6 there was no release; 7 has admission policies and posted buffers.
+    /// Those of this build. Before 6 there was no release; 7 has admission policies and posted buffers,
+    /// 8 sends from files.
     pub const SPOKEN: Self = Self {
         oldest: 6,
-        newest: 7,
+        newest: 8,
     };
 
     /// The version that both sides speak from now on: the newest that each has. `None`: there is none.

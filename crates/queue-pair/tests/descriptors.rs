@@ -60,6 +60,17 @@ fn submission() -> impl Strategy<Value = Submission> {
         }),
         (conn(), any::<u64>()).prop_map(|(conn, at)| Submission::Shutdown { conn, at }),
         conn().prop_map(|conn| Submission::ShutdownRead { conn }),
+        (conn(), any::<(u16, u64, u32, bool, u64)>()).prop_map(
+            |(conn, (file, offset, len, more, at))| Submission::SendFile {
+                conn,
+                file,
+                offset,
+                len,
+                more,
+                at
+            }
+        ),
+        any::<u16>().prop_map(|file| Submission::ForgetFile { file }),
         (conn(), any::<(bool, u64)>()).prop_map(|(conn, (abort, at))| Submission::Close {
             conn,
             abort,

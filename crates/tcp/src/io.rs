@@ -35,6 +35,14 @@ pub trait FrameSink {
         u32::MAX
     }
 
+    /// Whether what was just refused by [`emit`](Self::emit) waits for its payload, which is being
+    /// fetched, and not for room: then others may go on, and this connection sends nothing of its stream
+    /// until [`payload_is_there`](crate::Stack::payload_is_there).
+    fn awaits_payload(&mut self, conn: ConnId) -> bool {
+        let _ = conn;
+        false
+    }
+
     /// Sends one segment, or one burst that is to be cut into segments.
     ///
     /// # Errors

@@ -442,3 +442,45 @@ fn no_delay_sends_no_silly_segments() {
     b.inject(seg(1, 0).ack(301).window(3000));
     assert_eq!(b.all()[0], ". 301:1301 ack 1");
 }
+
+#[test]
+fn payload_that_is_fetched_holds_up_nothing_else() {
+    let mut b = bench();
+    b.send(2500);
+    assert_eq!(b.all().len(), 3);
+    b.sink.away = true;
+    b.send(5000);
+    b.quiet();
+    // It waits for its owner, and not for its turn.
+    assert!(!b.stack.wants_transmit());
+    // What has no payload leaves all the same.
+    b.inject(seg(1, 1000).ack(2501));
+    assert_eq!(b.all(), [". 2501:2501 ack 1001"]);
+    b.stack.audit().expect("a timer runs");
+    b.sink.away = false;
+    b.turn();
+    b.quiet();
+    let conn = b.conn.expect("established");
+    b.stack.payload_is_there(conn);
+    b.turn();
+    assert_eq!(b.all().len(), 5);
+    b.inject(seg(1001, 0).ack(7501));
+    b.quiet();
+    b.stack.audit().expect("nothing is left");
+}
+
+#[test]
+fn what_is_sent_again_may_have_to_be_fetched_again() {
+    let mut b = bench();
+    b.send(1000);
+    b.expect("P. 1:1001 ack 1");
+    b.sink.away = true;
+    // The timers run, and find nothing that they could send.
+    b.advance(secs(5));
+    b.quiet();
+    b.stack.audit().expect("a timer runs");
+    b.sink.away = false;
+    b.stack.payload_is_there(b.conn.expect("established"));
+    b.turn();
+    b.expect("P. 1:1001 ack 1");
+}

@@ -62,6 +62,9 @@ pub struct Limits {
     pub requests_per_second: u32,
     /// Ports leased from the kernel for connections that the engine opens.
     pub leased_ports: u32,
+    /// Files that sessions send from, over all of them, and at most a quarter of what the engine may have
+    /// open. One user but root has at most half of them, and an eighth is for root alone.
+    pub files: u32,
     /// Reports of sockets that are not offloaded, kept for each process.
     pub reports: u32,
 }
@@ -92,6 +95,7 @@ impl Default for Limits {
             control_connections: 8_192,
             requests_per_second: 10_000,
             leased_ports: 8_192,
+            files: 4_096,
             reports: 256,
         }
     }
@@ -146,6 +150,7 @@ impl Limits {
         of("control_connections", self.control_connections, 1, 65_536)?;
         of("requests_per_second", self.requests_per_second, 1, 1 << 30)?;
         of("leased_ports", self.leased_ports, 0, 28_000)?;
+        of("files", self.files, 0, 65_536)?;
         of("reports", self.reports, 0, 65_536)
     }
 }

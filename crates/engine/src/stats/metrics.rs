@@ -284,6 +284,21 @@ impl Metrics {
             counters.buffers_posted,
         );
         self.counter(
+            "file_sends",
+            "Sends from files that the engine reads",
+            counters.file_sends,
+        );
+        self.counter(
+            "file_waits",
+            "Times that a connection waited for part of its file to be in memory",
+            counters.file_waits,
+        );
+        self.counter(
+            "files_short",
+            "Connections reset because their file did not have any more what they were to send",
+            counters.files_short,
+        );
+        self.counter(
             "receive_memory_given_back",
             "Bytes to receive into that were given back to the machine",
             counters.memory_given_back,

@@ -91,6 +91,8 @@ reasons! {
     HandoffFull = "handoff_full",
     /// A connection that waited to be accepted and found no place at the worker that it went to.
     MoveFailed = "move_failed",
+    /// A file to send from beyond the limit, of its user or in all: its program reads it.
+    FilesFull = "files_full",
     /// A client in the queue of a listening socket that went to a program which is not on the engine.
     ListenerLeft = "listener_left",
 }
@@ -109,6 +111,7 @@ impl Drop {
             Self::SessionsOfUser => Some("raise limits.sessions_per_user"),
             Self::SessionsFull => Some("raise limits.sessions"),
             Self::MemoryFull => Some("raise limits.receive_memory"),
+            Self::FilesFull => Some("raise limits.files, and LimitNOFILE= of the engine's unit"),
             Self::ListenersFull => Some("raise limits.listeners"),
             Self::RequestsDelayed => Some("raise limits.requests_per_second"),
             _ => None,
@@ -179,6 +182,12 @@ pub struct Counters {
     pub tickets_unclaimed: u64,
     /// Buffers that programs have posted to receive into, and that were used.
     pub buffers_posted: u64,
+    /// Sends from files.
+    pub file_sends: u64,
+    /// Times that a connection had to wait for what it was to send, because it was not in memory.
+    pub file_waits: u64,
+    /// Connections that were reset because their file did not have any more what they were to send.
+    pub files_short: u64,
     /// Bytes of receive memory that were given back to the machine.
     pub memory_given_back: u64,
     /// Connections that were offered to a process, not accepted, and offered to another.
@@ -230,6 +239,9 @@ impl Default for Counters {
             tickets_claimed: 0,
             tickets_unclaimed: 0,
             buffers_posted: 0,
+            file_sends: 0,
+            file_waits: 0,
+            files_short: 0,
             memory_given_back: 0,
             offers_retracted: 0,
             frames_handed: 0,
@@ -288,6 +300,9 @@ impl Counters {
             tickets_claimed,
             tickets_unclaimed,
             buffers_posted,
+            file_sends,
+            file_waits,
+            files_short,
             memory_given_back,
             offers_retracted,
             frames_handed,
@@ -328,6 +343,9 @@ impl Counters {
             (&mut self.tickets_claimed, tickets_claimed),
             (&mut self.tickets_unclaimed, tickets_unclaimed),
             (&mut self.buffers_posted, buffers_posted),
+            (&mut self.file_sends, file_sends),
+            (&mut self.file_waits, file_waits),
+            (&mut self.files_short, files_short),
             (&mut self.memory_given_back, memory_given_back),
             (&mut self.offers_retracted, offers_retracted),
             (&mut self.frames_handed, frames_handed),

@@ -8,7 +8,7 @@ use super::script::Script;
 /// The next submission.
 pub fn submission(known: &Known, script: &mut Script<'_>) -> Submission {
     let conn = known.conn(script);
-    match script.below(16) {
+    match script.below(20) {
         0 | 1 => Submission::Send {
             conn,
             addr: script.number(),
@@ -55,10 +55,27 @@ pub fn submission(known: &Known, script: &mut Script<'_>) -> Submission {
             len: script.number() as u32,
             from: script.number(),
         },
+        14..=16 => Submission::SendFile {
+            conn,
+            file: file(script),
+            offset: script.number(),
+            len: script.number() as u32,
+            more: script.bit(),
+            at: if script.bit() { 0 } else { script.number() },
+        },
+        17 => Submission::ForgetFile { file: file(script) },
         _ => Submission::Connect {
             token: script.number(),
             addr: script.number(),
         },
+    }
+}
+
+/// One of the first names that a file can get, mostly.
+fn file(script: &mut Script<'_>) -> u16 {
+    match script.below(8) {
+        0 => script.number() as u16,
+        _ => script.below(3) as u16,
     }
 }
 

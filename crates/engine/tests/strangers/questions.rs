@@ -101,7 +101,7 @@ fn explanations(script: &mut Script<'_>) -> Vec<Explanation> {
 
 /// The next request. All but the one that ends the engine, which its administrator may well ask for.
 pub fn request(known: &Known, script: &mut Script<'_>) -> Request {
-    match script.below(31) {
+    match script.below(33) {
         0 | 1 => Request::Attach {
             version: match script.below(8) {
                 0 => script.number() as u32,
@@ -187,6 +187,7 @@ pub fn request(known: &Known, script: &mut Script<'_>) -> Request {
         29 => Request::Capture {
             filter: text(script),
         },
+        30 | 31 => Request::File,
         _ => match script.below(5) {
             0 => Request::Respond {
                 interface: script.number() as u32,

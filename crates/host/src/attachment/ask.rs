@@ -135,6 +135,7 @@ impl Attachment {
                         });
                     }
                 }
+                Reply::File { file } => self.post_surely(Submission::ForgetFile { file }),
                 Reply::Claimed { conn, .. } => self.post_surely(Submission::Close {
                     conn,
                     abort: false,

@@ -1,4 +1,4 @@
-//! Send memory that goes back to the machine.
+//! Send memory that goes back to the machine, and files that go back to the engine.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use crate::send_pool::Look;
 use crate::socket::monotonic_ns;
 
 impl Attachment {
-    /// A thread is about to sleep: gives back what the program has not sent from for a while. Returns
+    /// A thread is about to sleep: gives back what the program has not sent from for a while, memory and
+    /// files. Returns
     /// when it is to look again; then it says by [`rests_no_longer`](Self::rests_no_longer) that it is
     /// awake.
     pub(crate) fn give_memory_back(&self) -> Option<Duration> {
@@ -16,6 +17,15 @@ impl Attachment {
         if self.is_parents() {
             return None;
         }
+        let again = self.forget_files();
+        let looks_in = self.give_send_memory_back();
+        match (again, looks_in) {
+            (Some(again), Some(looks_in)) => Some(again.min(looks_in)),
+            (again, looks_in) => again.or(looks_in),
+        }
+    }
+
+    fn give_send_memory_back(&self) -> Option<Duration> {
         // It ends: between two times that something is to be done lies a second.
         loop {
             let mut pool = lock(&self.pool);

@@ -7,12 +7,14 @@
 //! - `ask`: questions on the control socket, also to an engine that does not run
 //! - `submit`: what goes to the engine, and who waits for room
 //! - `pump`: what comes from the engine, and whom it concerns
+//! - `files`: what the engine sends from by itself
 //! - `hesitate`: what a thread does before it sleeps
 //! - `memory`: send memory that goes back to the machine
 //! - `park`: threads that sleep each on its own connection
 
 mod ask;
 mod engine;
+mod files;
 mod hesitate;
 mod memory;
 mod park;
@@ -45,6 +47,8 @@ use crate::session::SessionCore;
 use crate::socket::{SocketCore, monotonic_ns};
 
 pub use engine::Engine;
+use files::Files;
+pub use files::RegisteredFile;
 use hesitate::Hesitation;
 pub use hesitate::Waiting;
 use park::Parked;
@@ -97,6 +101,8 @@ pub(crate) struct Attachment {
     unfinished: AtomicBool,
     /// Submissions wait because the ring was full.
     deferred: AtomicBool,
+    /// What is known of files.
+    files: Mutex<Files>,
     /// Sockets that found no send memory or no room in the ring.
     starved: Mutex<Vec<Arc<SocketCore>>>,
     starving: AtomicBool,
@@ -214,6 +220,7 @@ impl Attachment {
             parked: Parked::default(),
             unfinished: AtomicBool::new(false),
             deferred: AtomicBool::new(false),
+            files: Mutex::default(),
             starved: Mutex::default(),
             starving: AtomicBool::new(false),
             freed: AtomicBool::new(false),
@@ -270,6 +277,7 @@ impl Attachment {
         locks.take(&self.submissions);
         locks.take(&self.pool);
         locks.take(&self.spare_wakers);
+        locks.take(&self.files);
         locks.take(&self.starved);
         locks.take(&self.unannounced);
         self.parked.lock_all(locks);

@@ -18,6 +18,7 @@
 
 mod end;
 mod events;
+mod file;
 mod options;
 mod place;
 mod post;

@@ -107,6 +107,10 @@ pub enum Request {
     /// What this process has submitted takes effect before the answer, which is [`Reply::Done`], and
     /// every process that it concerns is told by then.
     Settle,
+    /// The file that comes along, open for reading, is one to send from. The engine opens it once more for
+    /// itself, so it is one that the engine may read, too. The answer is [`Reply::File`], or an error: its
+    /// bytes are for the host to read. Since version 8.
+    File,
     /// The facts of a connection, as TCP_INFO has them. The answer is [`Reply::Info`].
     Info {
         /// The connection.
@@ -248,6 +252,12 @@ pub enum Reply {
         peer: SocketAddr,
         /// From the program that passed it.
         carried: Carried,
+    },
+    /// The file can be [sent from](crate::Submission::SendFile).
+    File {
+        /// Names it in this session from now on, until it is
+        /// [forgotten](crate::Submission::ForgetFile).
+        file: u16,
     },
     /// The facts of a connection.
     Info(Box<ConnInfo>),

@@ -111,6 +111,28 @@ pub enum Submission {
         /// How many bytes of the stream come before it.
         from: u64,
     },
+    /// Send bytes of a file, which the engine reads when they leave, and again when they have to leave
+    /// again. If the file does not have them then, the connection is reset. Since version 8.
+    SendFile {
+        /// On which connection.
+        conn: ConnRef,
+        /// Which file, from [`Reply::File`](crate::control::Reply::File).
+        file: u16,
+        /// Where they begin in the file; they end within 2⁴⁰ bytes.
+        offset: u64,
+        /// How many.
+        len: u32,
+        /// More follows at once.
+        more: bool,
+        /// When, as in [`Submission::SendAt`]; 0 if no other process has the connection.
+        at: u64,
+    },
+    /// Nothing more is sent from a file, and all that was is acknowledged: the engine closes it, and
+    /// another may get its name. Since version 8.
+    ForgetFile {
+        /// Which file.
+        file: u16,
+    },
     /// Open a connection.
     Connect {
         /// Comes back in the answer.
@@ -126,9 +148,10 @@ impl Submission {
     /// to it takes effect.
     pub fn time(&self) -> Option<u64> {
         match *self {
-            Self::SendAt { at, .. } | Self::Shutdown { at, .. } | Self::Close { at, .. } => {
-                (at != 0).then_some(at)
-            }
+            Self::SendAt { at, .. }
+            | Self::SendFile { at, .. }
+            | Self::Shutdown { at, .. }
+            | Self::Close { at, .. } => (at != 0).then_some(at),
             _ => None,
         }
     }
@@ -210,6 +233,8 @@ const SEND_AT: u8 = 9;
 const ACQUIRE: u8 = 10;
 const POST: u8 = 11;
 const SHUTDOWN_READ: u8 = 12;
+const SEND_FILE: u8 = 13;
+const FORGET_FILE: u8 = 14;
 
 const FLAG_MORE: u8 = 1;
 const FLAG_ABORT: u8 = 1;
@@ -283,6 +308,24 @@ impl Descriptor for Submission {
                 0,
             ],
             Self::GiveBack { conn } => [Head::new(GIVE_BACK).to_word(), conn.to_word(), 0, 0],
+            Self::SendFile {
+                conn,
+                file,
+                offset,
+                len,
+                more,
+                at,
+            } => [
+                Head::new(SEND_FILE)
+                    .flag(FLAG_MORE, more)
+                    .small(file)
+                    .value(len)
+                    .to_word(),
+                conn.to_word(),
+                offset,
+                at,
+            ],
+            Self::ForgetFile { file } => [Head::new(FORGET_FILE).small(file).to_word(), 0, 0, 0],
             Self::Connect { token, addr } => [Head::new(CONNECT).to_word(), token, addr, 0],
             Self::Post {
                 conn,
@@ -394,6 +437,22 @@ impl Descriptor for Submission {
                     len: head.value,
                     from: entry[3],
                 })
+            }
+            SEND_FILE => {
+                head.check(FLAG_MORE, true, true)?;
+                Ok(Self::SendFile {
+                    conn,
+                    file: head.small,
+                    offset: entry[2],
+                    len: head.value,
+                    more: head.flags & FLAG_MORE != 0,
+                    at: entry[3],
+                })
+            }
+            FORGET_FILE => {
+                head.check(0, true, false)?;
+                unused(&[1, 2, 3])?;
+                Ok(Self::ForgetFile { file: head.small })
             }
             CONNECT => {
                 head.check(0, false, false)?;

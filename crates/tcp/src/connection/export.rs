@@ -37,6 +37,8 @@ impl Connection {
             // The persist timer comes again, a tail loss probe too.
             may_be_silly: _,
             tlp_due: _,
+            // Whoever imports it asks for its payload anew.
+            payload_away: _,
             // Measured anew.
             validation: _,
             delivery_rate: _,

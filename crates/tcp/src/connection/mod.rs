@@ -197,6 +197,8 @@ pub(crate) struct Connection {
     probe_due: bool,
     /// Send a tail loss probe (RFC 8985 §7.3).
     tlp_due: bool,
+    /// What is to be sent is being fetched by the owner: nothing of the stream leaves before it is there.
+    pub(crate) payload_away: bool,
     /// Send RST, then forget everything.
     pub(crate) reset_due: bool,
     /// The owner has shut down its sending side; FIN follows the last byte.

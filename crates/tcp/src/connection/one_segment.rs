@@ -24,7 +24,7 @@ impl Connection {
             && self.queue.extents() <= MAX_PARTS
             // No FIN follows, and nothing waits for company.
             && !(self.shutdown || self.cork || self.more)
-            && !(self.probe_due || self.tlp_due)
+            && !(self.probe_due || self.tlp_due || self.payload_away)
             && self.reassembly.is_empty()
             && !self.has_reports()
             && self.path.probe_size == 0

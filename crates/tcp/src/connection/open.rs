@@ -201,6 +201,7 @@ impl Connection {
             syn_due: false,
             probe_due: false,
             tlp_due: false,
+            payload_away: false,
             reset_due: false,
             shutdown: false,
             fin_sent: false,

@@ -152,7 +152,7 @@ impl Connection {
 
     /// Ends the connection by RST, numbered so that the peer believes it if it can be known how: by
     /// the last number inside the peer's window, which may have shrunk below what was sent.
-    pub(super) fn reset(&mut self, counters: &mut crate::Counters) {
+    pub(crate) fn reset(&mut self, counters: &mut crate::Counters) {
         let edge = self.snd.una + self.snd.wnd;
         // What the scale cannot express may be missing from the window (RFC 7323 §2.4).
         let beyond = self.snd.nxt.distance_from(edge) >= 1 << self.snd.scale;

@@ -48,12 +48,41 @@ impl Connection {
         }
         if cx.budget > 0 && self.has_one_segment() {
             let result = self.send_one_segment(sink, cx);
-            self.wants_transmit = result.is_err();
+            if result.is_err() {
+                return self.held_back(sink, cx);
+            }
             return result;
         }
-        let result = self.transmit_all(sink, cx);
-        self.wants_transmit |= result.is_err();
-        result
+        if self.transmit_all(sink, cx).is_err() {
+            return self.held_back(sink, cx);
+        }
+        Ok(())
+    }
+
+    /// The sink has refused something: for want of room, or because the payload is being fetched. Then
+    /// what needs none leaves all the same.
+    #[cold]
+    fn held_back<F: FrameSink>(
+        &mut self,
+        sink: &mut F,
+        cx: &mut TransmitContext<'_>,
+    ) -> Result<(), SinkFull> {
+        if !self.payload_away && sink.awaits_payload(cx.id) {
+            self.payload_away = true;
+            self.watch(cx.now);
+            if self.send_acknowledgement(sink, cx).is_ok() {
+                return Ok(());
+            }
+        }
+        self.wants_transmit = true;
+        Err(SinkFull)
+    }
+
+    /// What was awaited is there.
+    pub(crate) fn payload_is_there(&mut self) {
+        if core::mem::take(&mut self.payload_away) {
+            self.wants_transmit |= self.has_pending() || self.tlp_due;
+        }
     }
 
     fn transmit_all<F: FrameSink>(
@@ -84,6 +113,12 @@ impl Connection {
             // One below what the peer expects: it must answer (RFC 9293 3.8.4).
             self.send_bare(sink, cx, self.snd.una - 1)?;
             self.probe_due = false;
+        }
+        if self.payload_away {
+            if self.has_pending() {
+                self.watch(cx.now);
+            }
+            return self.send_acknowledgement(sink, cx);
         }
         if self.tlp_due {
             self.send_tlp(sink, cx)?;

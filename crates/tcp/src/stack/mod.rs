@@ -226,6 +226,24 @@ impl Stack {
         self.with_connection(now, id, |c, _| c.set_receive_buffer(bytes));
     }
 
+    /// What a connection was to send and [had to be fetched](crate::FrameSink::awaits_payload) is there.
+    pub fn payload_is_there(&mut self, id: ConnId) {
+        if let Some(c) = self.connections.get_mut(id.index, id.generation) {
+            c.payload_is_there();
+            self.settle(id);
+        }
+    }
+
+    /// What a connection was to send cannot be had: it is reset, and its owner told so
+    /// ([`Failure::Aborted`]).
+    pub fn payload_is_lost(&mut self, now: Instant, id: ConnId) {
+        self.with_connection(now, id, |c, cx| {
+            if c.state != crate::State::Closed {
+                c.reset(&mut cx.common.counters);
+            }
+        });
+    }
+
     /// Under memory pressure: lets go of what a connection holds out of order, and returns how many
     /// bytes that were. The owner may reuse their memory; the peer sends them again.
     pub fn shed_out_of_order(&mut self, id: ConnId) -> u64 {

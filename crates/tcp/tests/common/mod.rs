@@ -119,6 +119,8 @@ pub struct Sink {
     pub burst: usize,
     /// Emissions that may still be taken.
     pub room: usize,
+    /// Payload is being fetched: only what has none is taken.
+    pub away: bool,
     /// What memory allows.
     pub window_limit: u32,
     /// The timestamp that was last sent.
@@ -134,8 +136,12 @@ impl FrameSink for Sink {
         self.window_limit
     }
 
+    fn awaits_payload(&mut self, _conn: ConnId) -> bool {
+        self.away
+    }
+
     fn emit(&mut self, now: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
-        if self.room == 0 {
+        if self.room == 0 || (self.away && out.payload_len > 0) {
             return Err(SinkFull);
         }
         self.room -= 1;
@@ -281,6 +287,7 @@ impl Bench {
                 sent: VecDeque::new(),
                 burst: 1,
                 room: usize::MAX,
+                away: false,
                 window_limit: u32::MAX,
                 stamp: 0,
             },

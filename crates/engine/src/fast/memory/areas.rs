@@ -6,6 +6,7 @@ use queue_pair::{Area, EngineSide};
 use tcp::{ConnId, Extent, Instant, PayloadStore};
 
 use super::budget::Budget;
+use super::files::{Files, OpenFile};
 use super::pool::Pool;
 use super::reclaim::{Reclaim, Upkeep};
 use crate::exchange::SessionKey;
@@ -13,6 +14,19 @@ use crate::fast::connections::{Conn, Connections, PoolId, SessionId};
 
 /// Bits of an address that say where in a send area; those above say whose.
 const OFFSET_BITS: u32 = 40;
+/// Set in an address that is of a file: then which one stands above the offset, and whose above that.
+const OF_FILE: u64 = 1 << 63;
+/// Bits of such an address that say which file.
+const FILE_BITS: u32 = Files::MOST.trailing_zeros();
+
+/// Where the bytes of an extent are.
+#[derive(Debug)]
+pub enum Place<'a> {
+    /// In memory.
+    Memory(&'a [AtomicU8]),
+    /// In a file, from this offset on.
+    File(&'a OpenFile, u64),
+}
 
 /// Receive pools and send areas.
 #[derive(Debug)]
@@ -21,6 +35,8 @@ pub struct Memory {
     pools: Vec<Option<Pool>>,
     /// One for each session's slot.
     send: Vec<Option<Area>>,
+    /// What else each session's slot sends from.
+    files: Vec<Files>,
     /// One for each session's slot.
     upkeep: Vec<Upkeep>,
     budget: Budget,
@@ -33,6 +49,7 @@ impl Memory {
         Self {
             pools: vec![Some(Pool::new(Area::private("unaccepted", bytes)))],
             send: Vec::new(),
+            files: Vec::new(),
             upkeep: Vec::new(),
             budget: Budget::of_bytes(u64::MAX),
         }
@@ -61,6 +78,7 @@ impl Memory {
         }
         if self.send.len() <= slot {
             self.send.resize_with(slot + 1, || None);
+            self.files.resize_with(slot + 1, Files::default);
             self.upkeep.resize_with(slot + 1, Upkeep::default);
         }
         self.upkeep[slot] = Upkeep::default();
@@ -68,14 +86,22 @@ impl Memory {
         self.send[slot] = Some(region.send.clone());
     }
 
-    /// A session's memory goes; no connection may refer to it any more.
-    pub fn remove(&mut self, session: SessionId) {
+    /// A session's memory goes; no connection may refer to it any more. Its files are left, to be closed.
+    pub fn remove(&mut self, session: SessionId) -> Files {
         if let Some(pool) = self.pools.get_mut(PoolId::of(session).index()) {
             *pool = None;
         }
         if let Some(area) = self.send.get_mut(session.index()) {
             *area = None;
         }
+        self.files_of(session)
+            .map(core::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// The files of a session.
+    pub fn files_of(&mut self, session: SessionId) -> Option<&mut Files> {
+        self.files.get_mut(session.index())
     }
 
     /// A pool, if its session is still there.
@@ -151,7 +177,40 @@ impl Memory {
         }
     }
 
-    /// The bytes of an extent.
+    /// The extent that stands for `len` bytes at `offset` of a session's file; `None` if they end beyond
+    /// what can be named.
+    pub fn extent_of_file(session: SessionId, file: u16, offset: u64, len: u32) -> Option<Extent> {
+        let end = offset.checked_add(len.into())?;
+        // What ends at the very edge would seem to go on in the next file.
+        let fits = end < 1 << OFFSET_BITS && usize::from(file) < Files::MOST;
+        let whose = u64::from(session.0) << FILE_BITS | u64::from(file);
+        fits.then_some(Extent {
+            addr: OF_FILE | whose << OFFSET_BITS | offset,
+            len,
+        })
+    }
+
+    /// Whose file an extent is of, its name, and where in it the extent begins.
+    pub fn file_of(extent: Extent) -> Option<(SessionId, u16, u64)> {
+        let whose = (extent.addr & !OF_FILE) >> OFFSET_BITS;
+        let offset = extent.addr & ((1 << OFFSET_BITS) - 1);
+        let file = whose & ((1 << FILE_BITS) - 1);
+        let session = SessionId((whose >> FILE_BITS) as u16);
+        (extent.addr & OF_FILE != 0).then_some((session, file as u16, offset))
+    }
+
+    /// Where the bytes of an extent are.
+    #[inline]
+    pub fn place(&self, extent: Extent) -> Option<Place<'_>> {
+        if extent.addr & OF_FILE == 0 {
+            return self.bytes(extent).map(Place::Memory);
+        }
+        let (session, file, offset) = Self::file_of(extent)?;
+        let file = self.files.get(session.index())?.get(file)?;
+        Some(Place::File(file, offset))
+    }
+
+    /// The bytes of an extent that is in memory.
     #[inline]
     pub fn bytes(&self, extent: Extent) -> Option<&[AtomicU8]> {
         let slot = (extent.addr >> OFFSET_BITS) as usize;
@@ -249,6 +308,11 @@ impl PayloadStore for Store<'_> {
     }
 }
 
+const _: () = {
+    // The slots of sessions, of which there are 4,096 at most, have room above.
+    assert!(OFFSET_BITS + FILE_BITS + 12 == 63);
+};
+
 #[cfg(test)]
 mod tests {
     use queue_pair::{Layout, Sizes, region};
@@ -256,6 +320,25 @@ mod tests {
     use super::*;
     use crate::config::shares::ROOT;
     use crate::fast::memory::CHUNK;
+
+    #[test]
+    fn an_extent_of_a_file_says_where_it_is() {
+        let last = (1 << OFFSET_BITS) - 1;
+        let of = |session, file, offset, len| {
+            Memory::extent_of_file(SessionId(session), file, offset, len).map(Memory::file_of)
+        };
+        for (session, file, offset) in [(0, 0, 0), (4_095, 2_047, last - 1), (9, 77, 4_097)] {
+            let found = Some((SessionId(session), file, offset));
+            assert_eq!(of(session, file, offset, 1), Some(found));
+        }
+        assert_eq!(of(0, 0, last, 1), None);
+        assert_eq!(of(0, 0, u64::MAX, 1), None);
+        assert_eq!(of(0, 2_048, 0, 1), None);
+        assert_eq!(
+            Memory::file_of(Memory::extent(SessionId(4_095), last, 1)),
+            None
+        );
+    }
 
     #[test]
     fn a_session_may_have_what_its_user_may() {

@@ -12,6 +12,7 @@ use tcp::ConnId;
 
 use crate::exchange::ClientKey;
 use crate::fast::connections::SessionId;
+use crate::fast::memory::Files;
 
 pub use completions::{Ends, conn_ref};
 
@@ -48,6 +49,17 @@ pub enum EndReason {
     /// It named a listener that it does not have.
     #[error("listener {0} is not its own")]
     ForeignListener(u32),
+    /// It named a file that it does not have.
+    #[error("file {0} is not one that it has shown")]
+    ForeignFile(u16),
+    /// It named bytes that no file has.
+    #[error("{len} bytes at {offset:#x} are beyond the end of any file")]
+    BeyondFiles {
+        /// The first of them.
+        offset: u64,
+        /// How many.
+        len: u32,
+    },
     /// The kernel had no page to give where its memory was touched.
     #[error("a page of its memory is missing, and the kernel has none to give")]
     MemoryLost,
@@ -102,6 +114,8 @@ pub struct Session {
     pub held: u32,
     /// Pieces of its send memory that are under way.
     pub extents: u64,
+    /// The files that it had, once it has ended: to be closed with it.
+    pub files: Files,
     /// Connections that it has, alone or with others, and has not closed: in a tree, which grows by
     /// nodes and not by copying all.
     pub connections: BTreeSet<ConnId>,
@@ -156,6 +170,7 @@ impl Session {
             failed_opens: VecDeque::new(),
             held: 0,
             extents: 0,
+            files: Files::default(),
             connections: BTreeSet::new(),
             shared: 0,
             forks: 0,

@@ -21,6 +21,7 @@ mod events;
 mod extents;
 mod facts;
 mod fair;
+mod files;
 mod handover;
 mod intake;
 mod kernel;
@@ -33,6 +34,7 @@ mod looking;
 mod moderation;
 mod order;
 mod orders;
+mod payload;
 mod placement;
 mod pressure;
 mod reclaim;
@@ -73,10 +75,12 @@ use crate::stats::Counters;
 
 use self::endings::Ending;
 use self::fair::Sharing;
+use self::files::Fetches;
 use self::lent::Lent;
 use self::listen::Closing;
 use self::moderation::Moderation;
 use self::orders::Waiting;
+use self::payload::Findings;
 use self::placement::Placement;
 use self::rejections::Rejections;
 use self::rota::Rota;
@@ -140,6 +144,10 @@ pub struct Worker<D, N> {
     captures: Captures,
     /// Connections whose route has just been found to carry less than the link.
     narrow: Vec<(tcp::ConnId, u16)>,
+    /// What sending has found out about files.
+    findings: Findings,
+    /// What of files is being brought into memory.
+    fetches: Fetches,
     /// Connections for whose data there was no memory in this turn.
     starved: Vec<tcp::ConnId>,
     /// How often there was memory that may not be touched, as far as that is counted.
@@ -249,6 +257,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             scratch: Area::private("scratch", SCRATCH),
             captures: Captures::default(),
             narrow: Vec::new(),
+            findings: Findings::default(),
+            fetches: Fetches::default(),
             starved: Vec::new(),
             memory_refused: 0,
             reclaim_hand: 0,
@@ -362,6 +372,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             sent += self.transmit_once(TRANSMIT_BUDGET);
         }
+        while !self.findings.is_empty() && self.see_to_files() {
+            sent += self.transmit_once(TRANSMIT_BUDGET);
+        }
         if sent != 0 {
             self.device.flush();
         }
@@ -405,6 +418,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             narrow: &mut self.narrow,
             netfilter: (!self.netfilter.cuts.is_empty()).then_some(&self.netfilter),
             hop_limit: self.config.tcp.hop_limit,
+            findings: &mut self.findings,
         };
         self.stack.poll_transmit(self.now, &mut sink, budget)
     }

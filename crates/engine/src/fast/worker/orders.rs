@@ -139,6 +139,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             Order::Place { local, shared } => self.place(local, shared),
             Order::Reclaimed(done) => self.reclaimed(&done),
+            Order::Fetched(number, outcome) => self.fetched(number, outcome),
         }
     }
 
@@ -177,6 +178,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.lend_port(attached?, local, socket)?;
                 Told::Done
             }
+            Ask::File(file) => Told::File(self.add_file(attached?, file)?),
             Ask::Local(remote) => {
                 attached?;
                 if !self.listens_here(remote) {

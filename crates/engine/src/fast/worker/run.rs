@@ -250,6 +250,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 | Source::Lifeline(_)
                 | Source::Netfilter
                 | Source::Reclaimed
+                | Source::Fetched
                 | Source::Tales => {}
             }
         }
@@ -264,6 +265,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.count_users();
         }
         self.tell_opening();
+        self.try_files_again(usize::MAX);
         self.paths.tick(&mut self.network);
         self.reclaim();
         if self.captures.is_on() {

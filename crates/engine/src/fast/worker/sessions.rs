@@ -315,9 +315,9 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// The last connection has let go of an ended session's memory.
     pub(super) fn free_session(&mut self, id: SessionId) {
-        if let Some(session) = self.sessions.remove(id) {
-            self.memory.remove(id);
-            // To unmap it takes its time.
+        if let Some(mut session) = self.sessions.remove(id) {
+            session.files = self.memory.remove(id);
+            // To unmap it takes its time, and to close files.
             self.slow.tell(Tale::Spent(session));
         }
     }

@@ -10,12 +10,11 @@
 use netdev::Device;
 use queue_pair::{Completion, position};
 use rustix::io::Errno;
-use tcp::{ConnId, Request};
+use tcp::{ConnId, Extent, Request};
 
 use super::Worker;
 use crate::fast::connections::{Conn, PoolId, SessionId};
 use crate::fast::family::{Family, Who};
-use crate::fast::memory::Memory;
 use crate::fast::session::{EndReason, conn_ref};
 use crate::network::Network;
 
@@ -295,21 +294,16 @@ impl<D: Device, N: Network> Worker<D, N> {
         &mut self,
         id: SessionId,
         conn_id: ConnId,
-        (addr, len): (u64, u32),
+        extent: Extent,
         more: bool,
-    ) -> Result<(), EndReason> {
-        let Some(session) = self.sessions.get(id) else {
-            return Ok(());
-        };
-        session.region.send.slice(addr, len as usize)?;
-        let extent = Memory::extent(id, addr, len);
+    ) {
         let request = Request::Send { extent, more };
         match self.stack.on_request(self.now, conn_id, request) {
             Ok(()) => {
                 if let Some(conn) = self.connections.get_mut(conn_id) {
                     conn.payer.get_or_insert(id);
                     if let Some(family) = conn.family.as_mut() {
-                        family.sends(id, len.into());
+                        family.sends(id, extent.len.into());
                     }
                 }
                 self.charge_or_end(id, conn_id);
@@ -318,7 +312,6 @@ impl<D: Device, N: Network> Worker<D, N> {
             Err(_) => self.refused(id),
         }
         self.counters.shared_sends += 1;
-        Ok(())
     }
 
     /// A holder has closed, or is gone. `abort` asks for a reset if it was the last.

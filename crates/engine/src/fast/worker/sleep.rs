@@ -128,6 +128,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             || self.lent.any_used()
             || self.told_opening == Opening::NoPorts
             || self.sharing.users.any_beyond()
+            || self.fetches.any_later()
             || self.paths.needs_tick()
             || self.is_to_reclaim();
         let tick = (ticking || self.backed_up()).then_some(due.tick);

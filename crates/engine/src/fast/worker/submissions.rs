@@ -3,7 +3,7 @@
 
 use netdev::Device;
 use queue_pair::{Completion, ConnRef, OptionKind, Profile, Submission};
-use tcp::{ConnId, ConnOption, Request, RequestError};
+use tcp::{ConnId, ConnOption, Extent, Request, RequestError};
 
 use super::Worker;
 use crate::clock::Clock;
@@ -123,12 +123,16 @@ impl<D: Device, N: Network> Worker<D, N> {
                         if self.is_reader(id, conn) {
                             self.consumed(conn, consumed)?;
                         }
-                        return self.send_shared(id, conn, (addr, len), more);
+                        let extent = self.in_send_area(id, addr, len)?;
+                        self.send_shared(id, conn, extent, more);
+                        return Ok(());
                     }
                 };
                 self.consumed(conn, consumed)?;
                 self.count_send(conn, consumed);
-                self.send(id, conn, addr, len, more)
+                let extent = self.in_send_area(id, addr, len)?;
+                self.send(id, conn, extent, more);
+                Ok(())
             }
             Submission::SendAt {
                 conn,
@@ -136,10 +140,27 @@ impl<D: Device, N: Network> Worker<D, N> {
                 len,
                 more,
                 ..
-            } => match self.taken(id, conn)? {
-                Whose::Own(conn) => self.send(id, conn, addr, len, more),
-                Whose::Shared(conn) => self.send_shared(id, conn, (addr, len), more),
-            },
+            } => {
+                let whose = self.taken(id, conn)?;
+                let extent = self.in_send_area(id, addr, len)?;
+                self.send_whichever(id, whose, extent, more);
+                Ok(())
+            }
+            Submission::SendFile {
+                conn,
+                file,
+                offset,
+                len,
+                more,
+                ..
+            } => {
+                let whose = self.taken(id, conn)?;
+                let extent = self.in_file(id, file, offset, len)?;
+                self.counters.file_sends += 1;
+                self.send_whichever(id, whose, extent, more);
+                Ok(())
+            }
+            Submission::ForgetFile { file } => self.forget_file(id, file),
             Submission::Consumed { conn, total } => match self.taken(id, conn)? {
                 Whose::Own(conn) => self.consumed(conn, total),
                 Whose::Shared(conn) => {
@@ -280,33 +301,36 @@ impl<D: Device, N: Network> Worker<D, N> {
         Ok(whose)
     }
 
-    fn send(
-        &mut self,
-        id: SessionId,
-        conn_id: ConnId,
-        addr: u64,
-        len: u32,
-        more: bool,
-    ) -> Result<(), EndReason> {
-        let Some(session) = self.sessions.get(id) else {
-            return Ok(());
-        };
-        session.region.send.slice(addr, len as usize)?;
-        let extent = Memory::extent(id, addr, len);
+    /// The extent that a session names in its send area.
+    #[inline]
+    fn in_send_area(&self, id: SessionId, addr: u64, len: u32) -> Result<Extent, EndReason> {
+        if let Some(session) = self.sessions.get(id) {
+            session.region.send.slice(addr, len as usize)?;
+        }
+        Ok(Memory::extent(id, addr, len))
+    }
+
+    fn send_whichever(&mut self, id: SessionId, whose: Whose, extent: Extent, more: bool) {
+        match whose {
+            Whose::Own(conn) => self.send(id, conn, extent, more),
+            Whose::Shared(conn) => self.send_shared(id, conn, extent, more),
+        }
+    }
+
+    fn send(&mut self, id: SessionId, conn_id: ConnId, extent: Extent, more: bool) {
         match self
             .stack
             .on_request(self.now, conn_id, Request::Send { extent, more })
         {
             Ok(()) => {
                 if let Some(conn) = self.connections.get_mut(conn_id) {
-                    conn.sent += u64::from(len);
+                    conn.sent += u64::from(extent.len);
                 }
                 self.charge_or_end(id, conn_id);
             }
             Err(RequestError::TooManyExtents) => self.too_many_pieces(id, conn_id),
             Err(_) => self.refused(id),
         }
-        Ok(())
     }
 
     fn consumed(&mut self, conn_id: ConnId, total: u64) -> Result<(), EndReason> {

@@ -1,5 +1,5 @@
-//! Segments into frames: headers written in front of the payload, which is copied from the
-//! session's send area and summed on the way; bursts as one large segment that something below
+//! Segments into frames: headers written in front of the [payload], which is copied from the
+//! session's send area, or read from a file, and summed on the way; bursts as one large segment that something below
 //! cuts.
 
 use core::net::SocketAddr;
@@ -7,7 +7,7 @@ use core::sync::atomic::AtomicU8;
 
 use arrayvec::ArrayVec;
 use netdev::{Device, LargeSend, Loopback, PartialChecksum, SendError, loopback};
-use queue_pair::{Area, copy_in, copy_out, copy_out_sum};
+use queue_pair::{Area, copy_out};
 use rustix::io::Errno;
 use tcp::{ConnId, FrameSink, Instant, Outgoing, SinkFull};
 use wire::checksum::Sum;
@@ -22,6 +22,7 @@ use crate::network::{HeldFrames, Network, NoPath, PathId, Paths, Reach};
 use crate::stats::{Counters, Drop};
 
 use super::local::came_through_queue;
+use super::payload::{self, Findings, NoPayload};
 
 /// Pieces of payload in one large send; more are copied together first.
 const MAX_PIECES: usize = 64;
@@ -77,6 +78,8 @@ pub(super) struct Sink<'a, D, N> {
     pub netfilter: Option<&'a Policy>,
     /// What a segment starts with as its hop limit.
     pub hop_limit: u8,
+    /// What is found out about files.
+    pub findings: &'a mut Findings,
 }
 
 impl<D: Device, N: Network> Sink<'_, D, N> {
@@ -133,12 +136,13 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         let mut at = start;
         for extent in out.payload {
             let end = at + extent.len as usize;
-            let (Some(to), Some(from)) = (frame.get_mut(at..end), self.memory.bytes(*extent))
-            else {
+            let Some(to) = frame.get_mut(at..end) else {
                 self.counters.drop(Drop::Unsendable);
                 return Ok(());
             };
-            copy_out(from, to);
+            if let Err(why) = payload::write(self.memory, *extent, to, false) {
+                return self.lacks_payload(out, why);
+            }
             at = end;
         }
         let checksum = TcpChecksum::Partial;
@@ -157,6 +161,22 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         }
         if let Some(local) = &mut self.local {
             local.submit(length);
+        }
+        Ok(())
+    }
+
+    /// There is no payload for a segment. It counts as sent where there will be none: its connection is
+    /// about to be reset.
+    #[cold]
+    fn lacks_payload(&mut self, out: &Outgoing<'_>, why: NoPayload) -> Result<(), SinkFull> {
+        match (why, out.conn) {
+            (NoPayload::Away(extent), Some(conn)) => {
+                self.findings.away.push((conn, extent));
+                self.findings.refused = Some(conn);
+                return Err(SinkFull);
+            }
+            (NoPayload::Gone, Some(conn)) => self.findings.gone.push(conn),
+            _ => self.counters.drop(Drop::Unsendable),
         }
         Ok(())
     }
@@ -192,16 +212,13 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         let mut at = start;
         for extent in out.payload {
             let end = at + extent.len as usize;
-            let (Some(to), Some(from)) = (frame.get_mut(at..end), self.memory.bytes(*extent))
-            else {
+            let Some(to) = frame.get_mut(at..end) else {
                 self.counters.drop(Drop::Unsendable);
                 return Ok(());
             };
-            if partial {
-                copy_out(from, to);
-            } else {
-                let folded = copy_out_sum(from, to);
-                sum = sum.combine(Sum::from_folded(folded, to.len()));
+            match payload::write(self.memory, *extent, to, !partial) {
+                Ok(more) => sum = sum.combine(more),
+                Err(why) => return self.lacks_payload(out, why),
             }
             at = end;
         }
@@ -257,8 +274,15 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             checksum: PartialChecksum::tcp(headers.tcp_offset() as u16),
         };
         let limit = MAX_PIECES.min(self.device.limits().pieces);
-        let mut pieces: ArrayVec<&[AtomicU8], MAX_PIECES> = ArrayVec::new();
-        if out.payload.len() <= limit {
+        let whole = match out.payload.len() > limit || payload::is_in_files(out) {
+            true => match payload::put_together(self.memory, self.scratch, out) {
+                Ok(whole) => Some(whole),
+                Err(why) => return self.lacks_payload(out, why),
+            },
+            false => None,
+        };
+        let mut pieces: ArrayVec<&[AtomicU8], MAX_PIECES> = whole.into_iter().collect();
+        if pieces.is_empty() {
             for extent in out.payload {
                 let Some(piece) = self.memory.bytes(*extent) else {
                     self.counters.drop(Drop::Unsendable);
@@ -266,12 +290,6 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
                 };
                 pieces.push(piece);
             }
-        } else {
-            let Some(whole) = put_together(self.memory, self.scratch, out) else {
-                self.counters.drop(Drop::Unsendable);
-                return Ok(());
-            };
-            pieces.push(whole);
         }
         match self.device.send_large(&bytes[..length], &pieces, how) {
             Ok(()) => {
@@ -311,26 +329,6 @@ fn touch(pieces: &[&[AtomicU8]]) {
     }
 }
 
-/// The payload in one piece of scratch memory.
-fn put_together<'a>(
-    memory: &Memory,
-    scratch: &'a Area,
-    out: &Outgoing<'_>,
-) -> Option<&'a [AtomicU8]> {
-    let whole = scratch.slice(0, out.payload_len).ok()?;
-    let mut at = 0;
-    let mut through = [0; 2048];
-    for extent in out.payload {
-        for part in memory.bytes(*extent)?.chunks(through.len()) {
-            let through = &mut through[..part.len()];
-            copy_out(part, through);
-            copy_in(whole.get(at..)?, through);
-            at += part.len();
-        }
-    }
-    Some(whole)
-}
-
 impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
     fn burst_limit(&mut self, id: ConnId, mss: u16) -> usize {
         let mss = usize::from(mss.max(1));
@@ -349,6 +347,10 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
         let pool = self.connections.get(id).map(|conn| conn.pool);
         pool.and_then(|pool| self.memory.pool(pool))
             .map_or(u32::MAX, |pool| pool.window_limit())
+    }
+
+    fn awaits_payload(&mut self, id: ConnId) -> bool {
+        self.findings.refused.take() == Some(id)
     }
 
     fn emit(&mut self, now: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {

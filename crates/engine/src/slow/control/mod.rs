@@ -1,5 +1,6 @@
 //! The control socket: who is connected to it.
 
+mod file;
 mod proof;
 mod tickets;
 
@@ -7,6 +8,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use netdev::syscalls::{PeerCredentials, netns_cookie, peer_credentials};
 use queue_pair::control::{
@@ -22,10 +24,12 @@ use rustix::time::Timespec;
 
 use crate::config::{Limits, Placements, shares};
 use crate::exchange::{ClientKey, Inherited, SessionKey, WorkerId};
+use crate::fast::memory::OpenFile;
 use crate::fast::session::Process;
 use crate::poller::{Poller, Source};
 use crate::sockets::SocketFilter;
 
+pub use file::{Unfit, open_shown};
 pub use proof::{Chosen, Proof, Refusal, prove_bound, prove_listener};
 pub use tickets::Issued;
 
@@ -104,6 +108,8 @@ pub enum Pending {
     Unlisten(u32),
     /// To do something with this listener.
     Listener(u32),
+    /// To send from this file. It is kept so that it is not closed by a worker that refuses it.
+    File(Arc<OpenFile>),
     /// One more doorbell, to hear.
     Waker(OwnedFd),
     /// To fork.

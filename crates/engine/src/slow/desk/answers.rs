@@ -150,6 +150,7 @@ impl Desk {
                 }
                 Reply::Listening { listener }
             }
+            (Told::File(file), _) => Reply::File { file },
             (Told::Admitted(counts), _) => Reply::Admitted(counts),
             (Told::Done, Pending::Divert(now)) => {
                 match &now {
@@ -288,6 +289,7 @@ fn why(pending: &Pending, refused: Refused) -> Refusal {
         Pending::Unlisten(listener) | Pending::Listener(listener) => {
             format!("listener {listener} is not yours")
         }
+        Pending::File(_) => "no further file".to_owned(),
         Pending::Waker(_) => "no further waker".to_owned(),
         Pending::Fork { .. } => "the fork cannot be followed".to_owned(),
         Pending::Local => "nothing on the engine listens there".to_owned(),

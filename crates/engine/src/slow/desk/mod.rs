@@ -12,6 +12,7 @@ mod crew;
 #[cfg(test)]
 mod crew_tests;
 mod facts;
+mod files;
 mod last_words;
 mod lifelines;
 mod metrics;
@@ -44,6 +45,7 @@ use crate::slow::kernel::privileges::Rights;
 use crate::stats::{Counters, Drop};
 
 use self::crew::{Crew, Heard};
+use self::files::{FetchOf, Places};
 use self::last_words::LastWords;
 use self::metrics::Rests;
 use self::netfilter::Netfilter;
@@ -133,6 +135,10 @@ pub struct Desk {
     rights: Option<Rights>,
     /// Memory that goes back to the machine.
     reclaims: Errands<ReclaimOf>,
+    /// Where files count that are sent from.
+    places: Places,
+    /// What of them is brought into memory.
+    fetches: Errands<FetchOf>,
 }
 
 impl Desk {
@@ -156,6 +162,8 @@ impl Desk {
         let crew = Crew::of(workers, &control.poller)?;
         let reclaims = Errands::new()?;
         control.poller.add(reclaims.as_fd(), Source::Reclaimed)?;
+        let fetches = Errands::new()?;
+        control.poller.add(fetches.as_fd(), Source::Fetched)?;
         Ok(Self {
             rates: Rates::new(facts.limits.requests_per_second),
             facts,
@@ -176,6 +184,8 @@ impl Desk {
             netfilter: Netfilter::default(),
             rights: None,
             reclaims,
+            places: Places::default(),
+            fetches,
         })
     }
 
@@ -200,6 +210,7 @@ impl Desk {
                 .chain(self.followed.due())
                 .chain(self.placing.due())
                 .chain(self.reclaims.due())
+                .chain(self.fetches.due())
                 .min();
             let due = due.map(|due| due.saturating_duration_since(Instant::now()).max(AGAIN));
             let limit = limit.into_iter().chain(due).min();
@@ -209,6 +220,7 @@ impl Desk {
                 return;
             }
             self.see_to_reclaims(Instant::now());
+            self.see_to_fetches(Instant::now());
             self.look_at_sockets(Instant::now());
             self.place_listeners(Instant::now());
             if resumed.elapsed() >= RESUME {
@@ -230,6 +242,7 @@ impl Desk {
         let ready = self.control.poller.ready();
         let heard = self.see_to(&ready);
         self.reclaim_here();
+        self.fetch_here();
         !ready.is_empty() || heard == Ok(true)
     }
 
@@ -257,6 +270,7 @@ impl Desk {
                 // Heard already; the others are the fast half's.
                 Source::Tales
                 | Source::Reclaimed
+                | Source::Fetched
                 | Source::Bell(_)
                 | Source::Network
                 | Source::Stop
@@ -295,6 +309,8 @@ impl Desk {
                 }
                 Tale::Mixed { port, question } => self.mixed(from, port, question),
                 Tale::Outdated(policy) => drop(policy),
+                Tale::Forgotten(file) => drop(file),
+                Tale::Fetch(fetch) => self.fetch(from, &fetch),
                 Tale::Reclaim(reclaim) => self.reclaims.add(ReclaimOf(from, *reclaim)),
                 Tale::Unlistened(local) => self.listens_no_longer(from, local),
                 Tale::Spent(session) => {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 use netdev::steering::Endpoint;
@@ -196,6 +197,11 @@ impl Desk {
                 )
                 .map_err(|refusal| (refusal.errno(), refusal.to_string()))?;
                 (Ask::Bound { local, socket }, Pending::Bound(local))
+            }
+            Request::File => {
+                self.session_of(slot)?;
+                let file = self.file_shown(slot, &mut fds)?;
+                (Ask::File(Arc::clone(&file)), Pending::File(file))
             }
             Request::Local { remote } => {
                 self.session_of(slot)?;

@@ -53,13 +53,16 @@ const FREELY: &[libc::c_long] = &[
     libc::SYS_pipe2,
     libc::SYS_pidfd_open,
     libc::SYS_prlimit64,
-    // Files: its configuration, what the kernel says of cores and interfaces, its socket's name.
+    // Files: its configuration, what the kernel says of cores and interfaces, its socket's name, and what
+    // programs send from.
     libc::SYS_openat,
     libc::SYS_fstat,
     libc::SYS_newfstatat,
     libc::SYS_statx,
     libc::SYS_lseek,
     libc::SYS_pread64,
+    libc::SYS_preadv2,
+    libc::SYS_fstatfs,
     libc::SYS_getdents64,
     libc::SYS_readlinkat,
     libc::SYS_getcwd,

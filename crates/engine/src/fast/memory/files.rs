@@ -1,0 +1,166 @@
+//! Files that sessions send from: the engine's own openings of them, which the slow half makes and closes.
+//!
+//! They are read only by calls that do not wait (`RWF_NOWAIT`), and never mapped by whoever has packets
+//! to see to: a page that is not in memory, or that was cut off, is then an answer and not a fault.
+
+use core::sync::atomic::AtomicU8;
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use queue_pair::read_in_now;
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+/// A file that is open for the engine alone. It is closed where the last reference goes, which is never the
+/// fast half: closing the last opening of a file that was removed gives its blocks back, which takes long.
+#[derive(Debug)]
+pub struct OpenFile {
+    file: OwnedFd,
+    /// Counts among those of its user for as long as it is open.
+    _place: Arc<()>,
+}
+
+/// Why not all that was wanted of a file was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// So many bytes behind the first, it is not in memory.
+    Away(usize),
+    /// The file is shorter by now, or cannot be read.
+    Gone,
+}
+
+impl OpenFile {
+    /// One that counts at `place`.
+    pub fn new(file: OwnedFd, place: Arc<()>) -> Self {
+        Self {
+            file,
+            _place: place,
+        }
+    }
+
+    /// Fills `to` from `offset` on, without waiting for anything.
+    pub fn read(&self, to: &mut [u8], offset: u64) -> Result<(), Lack> {
+        read_all(to.len(), |at| {
+            let mut rest = [IoSliceMut::new(&mut to[at..])];
+            preadv2(
+                &self.file,
+                &mut rest,
+                offset + at as u64,
+                ReadWriteFlags::NOWAIT,
+            )
+        })
+    }
+
+    /// The same into memory that is seen as an area.
+    pub fn read_in(&self, to: &[AtomicU8], offset: u64) -> Result<(), Lack> {
+        read_all(to.len(), |at| {
+            read_in_now(&to[at..], &self.file, offset + at as u64)
+        })
+    }
+}
+
+impl AsFd for OpenFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Reads by `read`, which is told how much has been read.
+fn read_all(len: usize, mut read: impl FnMut(usize) -> Result<usize, Errno>) -> Result<(), Lack> {
+    let mut at = 0;
+    while at < len {
+        match read(at) {
+            Ok(0) => return Err(Lack::Gone),
+            Ok(more) => at += more,
+            Err(Errno::AGAIN) => return Err(Lack::Away(at)),
+            Err(Errno::INTR) => {}
+            Err(_) => return Err(Lack::Gone),
+        }
+    }
+    Ok(())
+}
+
+/// The files of a session, by the names that it knows.
+#[derive(Debug, Default)]
+pub struct Files(Vec<Option<Arc<OpenFile>>>);
+
+impl Files {
+    /// The most files of one session: what an [extent](super::Memory::extent_of_file) can name.
+    pub const MOST: usize = 1 << 11;
+
+    /// One more; its name. `None`: there are as many as can be named.
+    pub fn add(&mut self, file: Arc<OpenFile>) -> Option<u16> {
+        let free = self.0.iter().position(Option::is_none);
+        let slot = free.unwrap_or(self.0.len());
+        if slot >= Self::MOST {
+            return None;
+        }
+        if slot == self.0.len() {
+            self.0.push(None);
+        }
+        self.0[slot] = Some(file);
+        Some(slot as u16)
+    }
+
+    /// The file with a name.
+    #[inline]
+    pub fn get(&self, name: u16) -> Option<&Arc<OpenFile>> {
+        self.0.get(usize::from(name))?.as_ref()
+    }
+
+    /// Takes one out.
+    pub fn take(&mut self, name: u16) -> Option<Arc<OpenFile>> {
+        self.0.get_mut(usize::from(name))?.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn open(name: &str, bytes: &[u8]) -> (std::path::PathBuf, OpenFile) {
+        let path = std::env::temp_dir().join(format!("outboard-{name}-{}", std::process::id()));
+        std::fs::write(&path, bytes).expect("written");
+        let file = std::fs::File::open(&path).expect("readable");
+        (path, OpenFile::new(file.into(), Arc::default()))
+    }
+
+    #[test]
+    fn a_file_is_read_as_far_as_it_goes() {
+        let (path, file) = open("read", b"0123456789");
+        let mut bytes = [0; 4];
+        let read = file.read(&mut bytes, 3);
+        if preadv2(&file, &mut [], 0, ReadWriteFlags::NOWAIT) == Err(Errno::OPNOTSUPP) {
+            let place = path.display();
+            let said = format!("SKIPPED: nothing in {place} is read without waiting\n");
+            let _ = std::io::stderr().write_all(said.as_bytes());
+            return;
+        }
+        assert_eq!(read, Ok(()));
+        assert_eq!(&bytes, b"3456");
+        assert_eq!(file.read(&mut bytes, 7), Err(Lack::Gone));
+        assert_eq!(file.read(&mut bytes, u64::MAX - 8), Err(Lack::Gone));
+        std::fs::write(&path, b"01").expect("shorter");
+        assert_eq!(file.read(&mut bytes, 0), Err(Lack::Gone));
+        std::fs::remove_file(path).expect("there");
+        assert_eq!(file.read(&mut bytes[..2], 0), Ok(()), "it is still open");
+    }
+
+    #[test]
+    fn names_are_used_again_and_run_out() {
+        let (path, file) = open("names", b"");
+        let file = Arc::new(file);
+        std::fs::remove_file(path).expect("there");
+        let mut files = Files::default();
+        for name in 0..Files::MOST {
+            assert_eq!(files.add(Arc::clone(&file)), Some(name as u16));
+        }
+        assert_eq!(files.add(Arc::clone(&file)), None);
+        assert!(files.take(7).is_some() && files.get(7).is_none());
+        assert!(files.take(7).is_none());
+        assert_eq!(files.add(file), Some(7));
+        assert!(files.get(u16::MAX).is_none());
+    }
+}

@@ -1,0 +1,140 @@
+//! Files that programs send from: who may have one more, and what of them is brought into memory.
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use netdev::syscalls::FileWindow;
+use queue_pair::control::Fds;
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
+use super::Desk;
+use super::requests::Refusal;
+use crate::config::shares;
+use crate::exchange::{Fetch, Fetched, Order, WorkerId};
+use crate::fast::memory::OpenFile;
+use crate::slow::control::open_shown;
+use crate::slow::errands::Errand;
+use crate::stats::Drop;
+
+/// Of what the engine may have open, one in so many may be such a file.
+const OF_DESCRIPTORS: u64 = 4;
+
+/// Where the files of each user count: as often as the place is held beside this.
+#[derive(Debug, Default)]
+pub(super) struct Places(HashMap<u32, Arc<()>>);
+
+impl Places {
+    /// A place for one more file of a user, if there is one within `limit`.
+    fn take(&mut self, uid: u32, limit: usize) -> Option<Arc<()>> {
+        self.0.retain(|_, place| Arc::strong_count(place) > 1);
+        let held = |(uid, place): (&u32, &Arc<()>)| {
+            std::iter::repeat_n(*uid, Arc::strong_count(place) - 1)
+        };
+        let room = shares::has_room(limit, uid, self.0.iter().flat_map(held));
+        room.then(|| Arc::clone(self.0.entry(uid).or_default()))
+    }
+}
+
+/// Part of a file that is to be brought into memory, and the worker that says so.
+pub(super) struct FetchOf {
+    worker: WorkerId,
+    number: u64,
+    uid: u32,
+    window: FileWindow,
+    outcome: Fetched,
+}
+
+impl Errand for FetchOf {
+    fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    fn run(&mut self) {
+        // A file that has become shorter may still have what is asked for.
+        let there = self.window.fetch().or_else(|_| self.window.fetch_page());
+        self.outcome = match there {
+            Ok(()) => Fetched::There,
+            Err(_) => Fetched::Gone,
+        };
+    }
+}
+
+impl Desk {
+    /// The file that a program shows, open for the engine.
+    pub(super) fn file_shown(
+        &mut self,
+        slot: u32,
+        fds: &mut Fds,
+    ) -> Result<Arc<OpenFile>, Refusal> {
+        let Some(shown) = fds.pop() else {
+            return Err((Errno::INVAL, "send the file along".to_owned()));
+        };
+        let uid = self.control.client(slot).map_or(0, |client| client.uid);
+        let may_open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / OF_DESCRIPTORS;
+        let limit = u64::from(self.facts.limits.files).min(may_open);
+        let Some(place) = self
+            .places
+            .take(uid, usize::try_from(limit).unwrap_or(usize::MAX))
+        else {
+            self.counters.drop(Drop::FilesFull);
+            return Err((
+                Errno::MFILE,
+                "as many files are sent from as may be".to_owned(),
+            ));
+        };
+        let file = open_shown(shown.as_fd()).map_err(|unfit| (unfit.errno(), unfit.to_string()))?;
+        Ok(Arc::new(OpenFile::new(file, place)))
+    }
+
+    /// Part of a file is to be brought into memory.
+    pub(super) fn fetch(&mut self, worker: WorkerId, fetch: &Fetch) {
+        match FileWindow::map(&*fetch.file, fetch.offset, Fetch::WINDOW) {
+            Ok(window) => self.fetches.add(FetchOf {
+                worker,
+                number: fetch.number,
+                uid: fetch.uid,
+                window,
+                outcome: Fetched::NotNow,
+            }),
+            Err(_) => self
+                .crew
+                .order(worker, Order::Fetched(fetch.number, Fetched::Gone)),
+        }
+    }
+
+    /// Sends for what is to be fetched, and tells the workers of what is.
+    pub(super) fn see_to_fetches(&mut self, now: Instant) {
+        for done in self.fetches.attend(now) {
+            let order = Order::Fetched(done.number, done.outcome);
+            self.crew.order(done.worker, order);
+        }
+    }
+
+    /// Fetches everything here, and waits for as long as that takes.
+    pub(super) fn fetch_here(&mut self) {
+        while let Some(done) = self.fetches.run_here() {
+            let order = Order::Fetched(done.number, done.outcome);
+            self.crew.order(done.worker, order);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_free_when_its_file_is_closed() {
+        let mut places = Places::default();
+        let taken: Vec<_> = std::iter::from_fn(|| places.take(1000, 16)).collect();
+        assert_eq!(taken.len(), 8, "half of them");
+        assert!(places.take(1001, 16).is_some());
+        drop(taken);
+        assert!(places.take(1000, 16).is_some());
+        assert!(places.0.len() <= 2);
+        assert!(places.take(shares::ROOT, 0).is_none());
+    }
+}

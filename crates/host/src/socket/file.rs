@@ -1,0 +1,110 @@
+//! Sending from files that the engine reads: nothing of them passes through this process.
+
+use queue_pair::Submission;
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+
+use super::{Link, Phase, Socket, State};
+use crate::attachment::RegisteredFile;
+use crate::session::Session;
+
+/// The longest piece of a file that one descriptor names, in bytes.
+const LONGEST: u64 = 1 << 30;
+/// Where bytes of files have to end: what descriptors can name.
+const END: u64 = (1 << 40) - 1;
+/// How many send buffers of a file's bytes may be under way, where the program has chosen no size: they take
+/// no memory, and each is a wake-up that is saved. Programs that watch how far their peers get see some
+/// round trips less of it.
+const BUFFERS: u64 = 8;
+
+impl Session {
+    /// Shows the engine a regular file, open for reading, to send from. Showing the same file again costs
+    /// next to nothing while the engine has it, through whichever descriptor. It is let go of some seconds
+    /// after it was last sent from or held.
+    ///
+    /// # Errors
+    /// `ENOTCONN`: there is no engine. `EINVAL`: it is no regular file. `EOPNOTSUPP`: the engine does not
+    /// send from this one. `EACCES`: it may not read it. `EMFILE`: there are as many as may be.
+    pub fn register_file(&self, file: BorrowedFd<'_>) -> Result<RegisteredFile, Errno> {
+        let attachment = self.core().attachment().ok_or(Errno::NOTCONN)?;
+        attachment.file(file)
+    }
+}
+
+impl State {
+    /// Posts `len` bytes of a file. False: the ring is full.
+    fn post_file(&mut self, file: u16, offset: u64, len: u32, more: bool) -> bool {
+        let at = self.posting_time();
+        let Some(Link { attachment, conn }) = &self.link else {
+            return false;
+        };
+        attachment.post(&Submission::SendFile {
+            conn: *conn,
+            file,
+            offset,
+            len,
+            more,
+            at,
+        })
+    }
+}
+
+impl Socket {
+    /// Sends `len` bytes of a file from `offset` on, or as many as there is room for: the engine reads them
+    /// when they leave, and again if they have to leave again, as the file is then. One that has become
+    /// shorter by then ends the connection (`ECONNABORTED`). So the caller asks for no more than there is.
+    ///
+    /// # Errors
+    /// `ESTALE`: the file is of another engine than the connection. `EOPNOTSUPP`: it cannot be sent from
+    /// there, or not now. Otherwise as for [`send`](Self::send).
+    pub fn send_registered_file(
+        &self,
+        file: &RegisteredFile,
+        offset: u64,
+        len: usize,
+        more: bool,
+    ) -> Result<usize, Errno> {
+        if offset.checked_add(len as u64).is_none_or(|end| end > END) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let mut guard = self.core.attach_and_lock();
+        if let Err(errno) = guard.may_send() {
+            self.core.refresh(&guard);
+            return Err(errno);
+        }
+        let state = &mut *guard;
+        match &state.link {
+            None => return Err(Errno::PIPE),
+            Some(link) if !file.is_of(&link.attachment) => return Err(Errno::STALE),
+            Some(_) if state.send.is_reserved() => return Err(Errno::BUSY),
+            // What leaves with a SYN is copied.
+            Some(_) if state.phase != Phase::Open => return Err(Errno::OPNOTSUPP),
+            Some(_) => {}
+        }
+        let buffer = match state.options.chosen_send_buffer() {
+            Some(chosen) => chosen,
+            None => BUFFERS * state.options.send_buffer(),
+        };
+        let mut sent = 0;
+        while sent < len {
+            let space = state.send.space(buffer);
+            let piece = ((len - sent) as u64).min(space).min(LONGEST);
+            if piece == 0 {
+                break;
+            }
+            let more = more || sent + (piece as usize) < len;
+            if !state.post_file(file.name, offset + sent as u64, piece as u32, more) {
+                state.starved = true;
+                break;
+            }
+            state.send.append_file(piece as u32, &file.uses);
+            sent += piece as usize;
+        }
+        self.core.list_if_starved(state);
+        self.core.refresh(state);
+        if sent == 0 && len > 0 {
+            return Err(Errno::AGAIN);
+        }
+        Ok(sent)
+    }
+}
