@@ -33,6 +33,8 @@ typedef struct ob_context ob_context;
 typedef struct ob_queue ob_queue;
 /* Registered memory. */
 typedef struct ob_memory ob_memory;
+/* A registered file. */
+typedef struct ob_file ob_file;
 /* A connection, a listener or a watched descriptor of one queue. 0 is none. A handle that was
  * closed is never given again. */
 typedef uint64_t ob_handle;
@@ -308,6 +310,21 @@ size_t ob_memory_len(const ob_memory *memory);
  * nothing changes. */
 int ob_unregister(ob_memory *memory);
 
+/* --- registered files ------------------------------------------------------------------------ */
+
+/* Registers a regular file, open for reading, to send from; the descriptor may be closed afterwards. The
+ * engine opens it once more for itself: so it takes a file that it may read, too, and that is on a disk of
+ * this machine (not on a network or on FUSE). What it does not take the library reads, and the kernel's
+ * connections send it by sendfile(2). It takes some microseconds the first time.
+ * -EINVAL: it is no regular file. -EMFILE, -ENFILE: there are no more descriptors. */
+int ob_register_file(const ob_context *context, int fd, ob_file **out);
+
+/* Whether the engine reads a registered file: 1, or 0. */
+int ob_file_is_offloaded(const ob_file *file);
+
+/* Gives a registered file back. What was sent from it is still delivered. NULL is nothing. */
+void ob_unregister_file(ob_file *file);
+
 /* --- sending --------------------------------------------------------------------------------- */
 
 /* Sends of any kind return how many bytes were taken, which may be less than asked. With OB_ASYNC
@@ -326,6 +343,13 @@ ssize_t ob_sendv(ob_queue *queue, ob_handle handle, const struct iovec *parts, i
  * back. -EINVAL: it is not all inside the memory. -ESTALE: the memory is of an engine that is gone. */
 ssize_t ob_send_registered(ob_queue *queue, ob_handle handle, const ob_memory *memory,
                            size_t offset, size_t len, unsigned flags, uint64_t cookie);
+
+/* Sends from a registered file, from `offset` on. 0: the end of the file. On the engine none of it passes
+ * through the program: the engine reads it when it leaves, and again if it has to leave again, as the file is
+ * then, as with sendfile(2). So what is named should not change until it has come back; a file that has
+ * become shorter by then ends the connection (-ECONNABORTED). */
+ssize_t ob_send_registered_file(ob_queue *queue, ob_handle handle, const ob_file *file,
+                                uint64_t offset, size_t len, unsigned flags, uint64_t cookie);
 
 /* Sends from a file, from `offset` on. 0: the end of the file. */
 ssize_t ob_send_file(ob_queue *queue, ob_handle handle, int fd, uint64_t offset, size_t len,

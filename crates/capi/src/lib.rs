@@ -12,6 +12,7 @@ mod accept;
 mod address;
 mod context;
 mod ctl;
+mod file;
 mod memory;
 mod queue;
 mod receive;

@@ -15,13 +15,13 @@ const MORE: c_uint = 1;
 const ASYNC: c_uint = 4;
 
 /// What the flags of a send say.
-struct How {
-    more: bool,
-    cookie: Option<u64>,
+pub(crate) struct How {
+    pub(crate) more: bool,
+    pub(crate) cookie: Option<u64>,
 }
 
 impl How {
-    fn new(flags: c_uint, cookie: u64) -> Result<Self, Errno> {
+    pub(crate) fn new(flags: c_uint, cookie: u64) -> Result<Self, Errno> {
         if flags & !(MORE | ASYNC) != 0 {
             return Err(Errno::INVAL);
         }

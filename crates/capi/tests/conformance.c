@@ -303,6 +303,69 @@ static void files(ob_handle connection)
     close(file);
 }
 
+/* The same of files that are registered: more than a buffer holds, and what cannot be. */
+static void registered_files(ob_context *context, ob_handle connection)
+{
+    static unsigned char bytes[1 << 20];
+    char name[] = "/var/tmp/outboard-conformance-XXXXXX";
+    size_t sent = 0, got = 0;
+    ob_file *file, *none = NULL;
+    int pipes[2];
+    int fd = mkstemp(name);
+    unlink(name);
+    fill(bytes, 0, sizeof bytes);
+    EXPECT((long)sizeof bytes, write(fd, bytes, sizeof bytes));
+    EXPECT(0, ob_register_file(context, fd, &file));
+    EXPECT(0, ob_register_file(context, fd, &none));
+    ob_unregister_file(none);
+    /* It depends on what /var/tmp is on. */
+    EXPECT(1, ob_file_is_offloaded(file) <= ob_is_attached(context));
+    close(fd);
+    EXPECT(4900, ob_send_registered_file(queue, connection, file, 100, 4900, OB_ASYNC, 75));
+    receive(connection, 100, 4900);
+    until(OB_SENT, 75);
+    while (got < sizeof bytes) {
+        size_t at;
+        ssize_t read;
+        if (sent < sizeof bytes) {
+            ssize_t more = ob_send_registered_file(queue, connection, file, sent,
+                                                   2 * sizeof bytes, 0, 0);
+            if (more > 0)
+                sent += (size_t)more;
+            else if (more != -EAGAIN)
+                fail(__LINE__, "ob_send_registered_file", more);
+        }
+        read = ob_recv(queue, connection, bytes, sizeof bytes, 0);
+        if (read == -EAGAIN) {
+            ob_event event;
+            ob_wait(queue, &event, 1, 100);
+            continue;
+        }
+        if (read <= 0)
+            fail(__LINE__, "ob_recv", read);
+        for (at = 0; at < (size_t)read; at++)
+            if (bytes[at] != pattern(got + at))
+                fail(__LINE__, "a byte", (long)(got + at));
+        got += (size_t)read;
+    }
+    EXPECT(0, ob_send_registered_file(queue, connection, file, sizeof bytes, 1, 0, 0));
+    EXPECT(-EINVAL, ob_send_registered_file(queue, connection, NULL, 0, 1, 0, 0));
+    EXPECT(-EINVAL, ob_send_registered_file(queue, connection, file, 0, 1, 2, 0));
+    /* What was sent from it is still delivered. */
+    EXPECT(3000, ob_send_registered_file(queue, connection, file, 7, 3000, 0, 0));
+    ob_unregister_file(file);
+    ob_unregister_file(NULL);
+    receive(connection, 7, 3000);
+    EXPECT(0, ob_file_is_offloaded(NULL));
+    EXPECT(-EBADF, ob_register_file(context, -1, &file));
+    EXPECT(-EINVAL, ob_register_file(NULL, 0, &file));
+    EXPECT(-EINVAL, ob_register_file(context, 0, NULL));
+    EXPECT(0, pipe(pipes));
+    EXPECT(-EINVAL, ob_register_file(context, pipes[0], &file));
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
 /* Far more than any buffer holds, both ways at once. */
 static void bulk(ob_handle connection)
 {
@@ -578,6 +641,7 @@ int main(int count, char **words)
     posted(context, connection);
     rooms(connection);
     files(connection);
+    registered_files(context, connection);
     bulk(connection);
     loops(connection);
     misuse(connection);

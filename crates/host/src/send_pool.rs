@@ -93,6 +93,11 @@ pub struct Run {
     pub len: u64,
 }
 
+impl Run {
+    /// None of the area: for what is sent from without being there.
+    pub const NONE: Self = Self { addr: 0, len: 0 };
+}
+
 /// Free slabs that nobody gets while their memory goes, in the order of the area.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Spare(ArrayVec<u32, AT_ONCE>);

@@ -18,23 +18,14 @@ const WORTH_FILLING: u32 = 4096;
 /// A block with bytes of this connection in it.
 #[derive(Debug)]
 struct Filled {
-    held: Held,
+    /// The registered memory that it is a part of, or [none](Run::NONE) that stands for a file; `None`: a
+    /// block of the pool's.
+    registered: Option<Arc<Run>>,
     addr: u64,
     capacity: u32,
     used: u32,
     /// Where in the stream the bytes in the block end.
     end: u64,
-}
-
-/// What holds the bytes.
-#[derive(Debug)]
-enum Held {
-    /// A block of the pool's.
-    Block,
-    /// Registered memory, which it is a part of.
-    Run(Arc<Run>),
-    /// A file that the engine reads, which counts as used.
-    File { _uses: Arc<()> },
 }
 
 /// What of a connection's stream is on its way.
@@ -51,11 +42,10 @@ pub(crate) struct SendQueue {
 
 impl Filled {
     fn give_back(self, pool: &mut SendPool) {
-        match self.held {
-            Held::Block => pool.give_back(self.addr),
-            Held::File { .. } => {}
+        match self.registered {
+            None => pool.give_back(self.addr),
             // The last reference to memory that its owner has let go of.
-            Held::Run(run) => {
+            Some(run) => {
                 if let Some(run) = Arc::into_inner(run) {
                     pool.give_run_back(run);
                 }
@@ -100,7 +90,7 @@ impl SendQueue {
         if rest < WORTH_FILLING && (rest as usize) < want.max(1) {
             match take(Class::for_bytes(want)) {
                 Some(block) => self.blocks.push_back(Filled {
-                    held: Held::Block,
+                    registered: None,
                     addr: block.addr,
                     capacity: block.len,
                     used: 0,
@@ -135,21 +125,16 @@ impl SendQueue {
         }
     }
 
+    /// `len` bytes of a file with these uses have been posted.
+    pub(crate) fn append_file(&mut self, len: u32, uses: &Arc<Run>) {
+        self.append_registered(0, len, Arc::clone(uses));
+    }
+
     /// `len` bytes of registered memory at `addr` have been posted.
     pub(crate) fn append_registered(&mut self, addr: u64, len: u32, run: Arc<Run>) {
-        self.append_held(Held::Run(run), addr, len);
-    }
-
-    /// `len` bytes of a file with these uses have been posted.
-    pub(crate) fn append_file(&mut self, len: u32, uses: &Arc<()>) {
-        let uses = Arc::clone(uses);
-        self.append_held(Held::File { _uses: uses }, 0, len);
-    }
-
-    fn append_held(&mut self, held: Held, addr: u64, len: u32) {
         self.written += u64::from(len);
         self.blocks.push_back(Filled {
-            held,
+            registered: Some(run),
             addr,
             capacity: len,
             used: len,

@@ -9,6 +9,7 @@ use rustix::fd::BorrowedFd;
 
 use crate::connection::{Connection, Life};
 use crate::event::Handle;
+use crate::file::File;
 use crate::memory::{Memory, Place};
 use crate::queue::Queue;
 use crate::stream::Stream;
@@ -140,6 +141,27 @@ impl Queue {
     ) -> Result<usize, Errno> {
         self.transfer(handle, cookie, None, |stream| {
             stream.send_file(file, offset, len, more)
+        })
+    }
+
+    /// Sends up to `len` bytes of a registered file from `offset` on, or as many as there is room for. On the
+    /// engine they are read when they leave, and again if they have to leave again, as the file is then: with
+    /// a cookie they come back as with [`send_async`](Self::send_async), and until then they should not change.
+    /// A file that has become shorter by then ends the connection. 0 is the end of the file.
+    ///
+    /// # Errors
+    /// As for `send`, and the kernel's for reading the file.
+    pub fn send_registered_file(
+        &mut self,
+        handle: Handle,
+        file: &File,
+        offset: u64,
+        len: usize,
+        more: bool,
+        cookie: Option<u64>,
+    ) -> Result<usize, Errno> {
+        self.transfer(handle, cookie, None, |stream| {
+            file.send(stream, offset, len, more)
         })
     }
 

@@ -9,11 +9,12 @@ use std::time::Duration;
 use queue_pair::Submission;
 use queue_pair::control::{Fds, Reply, Request};
 use rustix::fd::BorrowedFd;
-use rustix::fs::{FileType, fstat};
+use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use super::{Attachment, RUNS_WITHIN};
 use crate::lock::lock;
+use crate::send_pool::Run;
 use crate::socket::monotonic_ns;
 
 /// The first version of the protocol in which an engine sends from files.
@@ -45,24 +46,36 @@ enum Known {
     Shown {
         name: u16,
         /// Held by whoever may send from it, and by what was sent and is not acknowledged.
-        uses: Arc<()>,
+        uses: Arc<Run>,
         /// When it was last asked for, or seen to be used.
         used_ns: u64,
     },
     /// The engine did not take it.
     Refused { errno: Errno, until_ns: u64 },
+    /// It was sent from once, then.
+    Seen { at_ns: u64 },
+}
+
+/// Whether a file is worth being shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Worth {
+    /// It is, whatever it is for.
+    Shown,
+    /// If it is sent from again soon.
+    ShownIfSeen,
 }
 
 /// A file that the engine sends from.
 pub struct RegisteredFile {
     pub(crate) attachment: Arc<Attachment>,
     pub(crate) name: u16,
-    pub(crate) uses: Arc<()>,
+    pub(crate) uses: Arc<Run>,
 }
 
 impl Files {
-    fn find(&mut self, place: Place, now: u64) -> Option<Result<(u16, Arc<()>), Errno>> {
+    fn find(&mut self, place: Place, now: u64) -> Option<Result<(u16, Arc<Run>), Errno>> {
         match self.known.get_mut(&place)? {
+            Known::Seen { .. } => None,
             Known::Shown {
                 name,
                 uses,
@@ -95,6 +108,7 @@ impl Files {
                 kept
             }
             Known::Refused { until_ns, .. } => now < *until_ns,
+            Known::Seen { at_ns } => now.saturating_sub(*at_ns) < KEPT_NS,
         });
         names
     }
@@ -110,12 +124,17 @@ impl Attachment {
     ///
     /// # Errors
     /// `EINVAL`: it is no regular file. `EOPNOTSUPP`: the engine does not send from this one, or from none.
-    /// `EACCES`: it may not read it. `EMFILE`: there are as many as may be. Otherwise the kernel's.
-    pub(crate) fn file(self: &Arc<Self>, file: BorrowedFd<'_>) -> Result<RegisteredFile, Errno> {
+    /// `EACCES`: it may not read it. `EMFILE`: there are as many as may be. `EAGAIN`: it is not worth it yet.
+    /// Otherwise the kernel's.
+    pub(crate) fn file(
+        self: &Arc<Self>,
+        file: BorrowedFd<'_>,
+        facts: &Stat,
+        worth: Worth,
+    ) -> Result<RegisteredFile, Errno> {
         if !self.speaks(SINCE) || self.is_parents() {
             return Err(Errno::OPNOTSUPP);
         }
-        let facts = fstat(file)?;
         if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile {
             return Err(Errno::INVAL);
         }
@@ -130,8 +149,17 @@ impl Attachment {
             return known.map(registered);
         }
         self.forget_files();
-        if lock(&self.files).known.len() >= MOST {
-            return Err(Errno::MFILE);
+        {
+            let mut files = lock(&self.files);
+            let seen = files.known.get(&place);
+            let again = matches!(seen, Some(Known::Seen { at_ns }) if now - at_ns < KEPT_NS);
+            if files.known.len() >= MOST && !again {
+                return Err(Errno::MFILE);
+            }
+            if worth == Worth::ShownIfSeen && !again {
+                files.known.insert(place, Known::Seen { at_ns: now });
+                return Err(Errno::AGAIN);
+            }
         }
         let shown = self.show_file(file);
         let mut files = lock(&self.files);
@@ -145,7 +173,7 @@ impl Attachment {
                 }
                 Known::Shown {
                     name,
-                    uses: Arc::default(),
+                    uses: Arc::new(Run::NONE),
                     used_ns: now,
                 }
             }
@@ -207,7 +235,7 @@ mod tests {
         let mut files = Files::default();
         let shown = |name| Known::Shown {
             name,
-            uses: Arc::default(),
+            uses: Arc::new(Run::NONE),
             used_ns: 0,
         };
         files.known.insert((1, 1), shown(7));

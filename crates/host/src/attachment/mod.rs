@@ -49,6 +49,7 @@ use crate::socket::{SocketCore, monotonic_ns};
 pub use engine::Engine;
 use files::Files;
 pub use files::RegisteredFile;
+pub(crate) use files::Worth;
 use hesitate::Hesitation;
 pub use hesitate::Waiting;
 use park::Parked;

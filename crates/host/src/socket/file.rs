@@ -1,17 +1,26 @@
 //! Sending from files that the engine reads: nothing of them passes through this process.
 
+use std::sync::Arc;
+
 use queue_pair::Submission;
 use rustix::fd::BorrowedFd;
+use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use super::{Link, Phase, Socket, State};
-use crate::attachment::RegisteredFile;
+use crate::attachment::{RegisteredFile, Worth};
+use crate::lock::lock;
 use crate::session::Session;
 
 /// The longest piece of a file that one descriptor names, in bytes.
 const LONGEST: u64 = 1 << 30;
 /// Where bytes of files have to end: what descriptors can name.
 const END: u64 = (1 << 40) - 1;
+/// Less than that is copied: to ask for the file's size costs a system call, as reading it does.
+const LITTLE: u64 = 16 << 10;
+/// For so much a file is shown at once. It takes two wake-ups, some tens of microseconds, in which a program
+/// reads about that.
+const MUCH: u64 = 512 << 10;
 /// How many send buffers of a file's bytes may be under way, where the program has chosen no size: they take
 /// no memory, and each is a wake-up that is saved. Programs that watch how far their peers get see some
 /// round trips less of it.
@@ -27,7 +36,7 @@ impl Session {
     /// send from this one. `EACCES`: it may not read it. `EMFILE`: there are as many as may be.
     pub fn register_file(&self, file: BorrowedFd<'_>) -> Result<RegisteredFile, Errno> {
         let attachment = self.core().attachment().ok_or(Errno::NOTCONN)?;
-        attachment.file(file)
+        attachment.file(file, &fstat(file)?, Worth::Shown)
     }
 }
 
@@ -50,6 +59,26 @@ impl State {
 }
 
 impl Socket {
+    /// A file to send `len` bytes of, and its size, if it is worth it that the engine reads it: if there is
+    /// much to be sent, or it is sent from again and again. Then it is shown, as by
+    /// [`Session::register_file`].
+    pub fn file_worth_showing(
+        &self,
+        file: BorrowedFd<'_>,
+        len: usize,
+    ) -> Option<(RegisteredFile, u64)> {
+        let attachment = Arc::clone(&lock(&self.core.state).link.as_ref()?.attachment);
+        let facts = fstat(file).ok()?;
+        let size = u64::try_from(facts.st_size).ok()?;
+        let worth = match size.min(len as u64) {
+            0..LITTLE => return None,
+            LITTLE..MUCH => Worth::ShownIfSeen,
+            _ => Worth::Shown,
+        };
+        let shown = attachment.file(file, &facts, worth).ok()?;
+        Some((shown, size))
+    }
+
     /// Sends `len` bytes of a file from `offset` on, or as many as there is room for: the engine reads them
     /// when they leave, and again if they have to leave again, as the file is then. One that has become
     /// shorter by then ends the connection (`ECONNABORTED`). So the caller asks for no more than there is.

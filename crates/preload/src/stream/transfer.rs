@@ -4,8 +4,9 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use core::time::Duration;
 use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::BorrowedFd;
 
-use host::Readiness;
+use host::{Readiness, RegisteredFile};
 use libc::off_t;
 use rustix::io::Errno;
 
@@ -191,8 +192,9 @@ impl StreamRef {
         signal_broken_pipe(sent, flags)
     }
 
-    /// sendfile with a connection of ours as its target: bytes are read from the file straight into
-    /// the send area.
+    /// sendfile with a connection of ours as its target: the engine reads the file where that is worth it,
+    /// otherwise its bytes are read straight into the send area. One that the program can write to is read
+    /// now: programs send from files that they fill again as soon as the call is back.
     pub fn send_file(
         &self,
         file: c_int,
@@ -214,9 +216,32 @@ impl StreamRef {
             return Err(Errno::INVAL);
         }
         let total = count.min(MOST);
+        let shown = match mode & libc::O_ACCMODE {
+            libc::O_RDONLY => self.worth_showing(file, total),
+            _ => None,
+        };
         let mut outcome = self.write_out(total, 0, |sent| {
             let mut position = start + sent as off_t;
             let mut ended = false;
+            if let Some((shown, size)) = &shown {
+                let left = size.saturating_sub(position as u64);
+                let left = (total - sent).min(usize::try_from(left).unwrap_or(usize::MAX));
+                if left == 0 {
+                    return Ok(Step {
+                        moved: 0,
+                        ended: true,
+                    });
+                }
+                let moved = self
+                    .socket
+                    .send_registered_file(shown, position as u64, left, false);
+                // Of another engine by now, or not open yet: it is read here.
+                if !matches!(moved, Err(Errno::STALE | Errno::OPNOTSUPP)) {
+                    let moved = moved?;
+                    let ended = position as u64 + moved as u64 >= *size;
+                    return Ok(Step { moved, ended });
+                }
+            }
             let moved = self
                 .socket
                 .send_with(total - sent, false, |room: &[AtomicU8]| {
@@ -244,6 +269,14 @@ impl StreamRef {
             }
         }
         signal_broken_pipe(outcome, 0)
+    }
+
+    /// A file of the program's, and its size, if the engine is to read `len` bytes of it.
+    fn worth_showing(&self, file: c_int, len: usize) -> Option<(RegisteredFile, u64)> {
+        // SAFETY: the program has just named it, and it was found open; whoever closes it meanwhile gets
+        // another file sent, as from the kernel.
+        let file = unsafe { BorrowedFd::borrow_raw(file) };
+        self.socket.file_worth_showing(file, len)
     }
 
     /// Repeats `step`, which is told how much went before, until `total` bytes are written or it
