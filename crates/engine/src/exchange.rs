@@ -6,6 +6,8 @@
 //! there is room for its answer, so the fast half never waits; the slow half keeps what it cannot send
 //! yet.
 
+mod sockets;
+
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use tcp::ConnId;
 use crate::capture::Capture;
 use crate::config::{Changes, Config, Limits};
 pub use crate::network::Shared;
+pub use sockets::{FIRST_PAIR, Page, Row, RowKind};
 
 use crate::fast::connections::SessionId;
 use crate::fast::memory::{OpenFile, Reclaim};
@@ -482,83 +485,6 @@ impl Snapshot {
             ..Self::default()
         })
     }
-}
-
-/// Some sockets as the fast half knows them.
-#[derive(Debug, Default)]
-pub struct Page {
-    /// At most `room`.
-    pub rows: Vec<Row>,
-    /// How many there may be, not more than [`ROWS`].
-    pub room: usize,
-    /// Where to go on.
-    pub next: Option<u64>,
-}
-
-/// Where among what a page ends at those begin that have no connection: half-open ones, and then pairs in
-/// TIME-WAIT. All others are before.
-pub const FIRST_PAIR: u64 = 2 << 32;
-
-impl Page {
-    /// With room for so many.
-    pub fn with_room(room: usize) -> Box<Self> {
-        Box::new(Self {
-            rows: Vec::with_capacity(room),
-            room,
-            next: None,
-        })
-    }
-}
-
-/// One socket.
-#[derive(Debug)]
-pub struct Row {
-    /// Whose it is: the session's number, the process, the program.
-    pub owner: Option<(u32, u32, Arc<str>)>,
-    /// The core that the program named, and that of this worker.
-    pub cores: Option<(u32, u32)>,
-    /// How the program wants to be waited for, if it has said.
-    pub wanted: Option<Profile>,
-    /// What it is.
-    pub kind: RowKind,
-}
-
-/// What a socket is.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a page of them is allocated at once"
-)]
-#[derive(Debug)]
-pub enum RowKind {
-    /// A listener.
-    Listener {
-        /// Its address.
-        local: SocketAddr,
-        /// Connections that wait.
-        waiting: u64,
-        /// Connections that may wait.
-        backlog: u32,
-        /// IPv4 does not reach it, though its address be that of all.
-        v6_only: bool,
-    },
-    /// A connection.
-    Connection {
-        /// Its name.
-        conn: ConnId,
-        /// Its other end is on this machine, and the engine's too.
-        within: bool,
-        /// Its facts.
-        info: tcp::ConnInfo,
-        /// How long it is known.
-        age: core::time::Duration,
-    },
-    /// Two ends that have no connection yet (half open), or none any more (TIME-WAIT).
-    Pair {
-        /// The other end is on this machine, and the engine's too.
-        within: bool,
-        /// What is known of them.
-        info: tcp::PairInfo,
-    },
 }
 
 /// An end of the wire by which one half wakes the other. It belongs to this process alone, so that
