@@ -138,6 +138,12 @@ impl Handoff {
         self.joint.directory.give(hash, self.own, to);
     }
 
+    /// A flow of this one that was to be another worker's stays.
+    pub fn keep_flow(&self, flow: &FlowKey, from: WorkerId) {
+        let hash = self.hasher.hash(flow);
+        self.joint.directory.give(hash, from, self.own);
+    }
+
     /// The other worker that has a flow, if there is one.
     pub fn owner(&self, flow: &FlowKey) -> Option<WorkerId> {
         let owner = self.joint.directory.owner(self.hasher.hash(flow));
@@ -302,8 +308,14 @@ mod tests {
         a.note_flow(&flow(1), false);
         b.note_flow(&flow(1), true);
         assert_eq!(c.owner(&flow(1)), Some(b.own()));
+        // It goes on, finds no room, and stays: there is one word of it, which ends with it.
+        b.give_flow(&flow(1), c.own());
+        b.keep_flow(&flow(1), c.own());
+        b.note_flow(&flow(1), true);
+        assert_eq!(c.owner(&flow(1)), Some(b.own()));
         b.note_flow(&flow(1), false);
         assert_eq!(c.owner(&flow(1)), None);
+        assert!(!c.is_coming(&flow(1)));
     }
 
     #[test]

@@ -156,10 +156,19 @@ impl<D: Device, N: Network> Worker<D, N> {
                 listener: local,
                 half_open,
             };
-            let handoff = self.handoff.as_mut();
-            match handoff.map(|it| it.hand(to, Handed::Begun(Box::new(begun)))) {
-                Some(Ok(())) => self.counters.connections_moved += 1,
-                _ => self.counters.drop(Drop::HandoffFull),
+            let Some(handoff) = &mut self.handoff else {
+                return;
+            };
+            match handoff.hand(to, Handed::Begun(Box::new(begun))) {
+                Ok(()) => self.counters.connections_moved += 1,
+                Err(NoRoom(Handed::Begun(begun))) => {
+                    // The client sends its SYN again.
+                    let lost = flow(begun.half_open.local, begun.half_open.remote);
+                    handoff.keep_flow(&lost, to);
+                    handoff.note_flow(&lost, false);
+                    self.counters.drop(Drop::HandoffFull);
+                }
+                Err(_) => {}
             }
         }
     }
@@ -216,6 +225,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                 true
             }
             Err(NoRoom(Handed::Waiting(waiting))) => {
+                let connection = &waiting.connection;
+                handoff.keep_flow(&flow(connection.local, connection.remote), to);
                 self.counters.drop(Drop::HandoffFull);
                 self.put_in(&waiting);
                 false
