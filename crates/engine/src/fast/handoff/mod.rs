@@ -146,14 +146,17 @@ impl Handoff {
 
     /// The other worker that has a flow, if there is one.
     pub fn owner(&self, flow: &FlowKey) -> Option<WorkerId> {
-        let owner = self.joint.directory.owner(self.hasher.hash(flow));
-        owner.filter(|owner| *owner != self.own)
+        self.whose(flow).filter(|owner| *owner != self.own)
+    }
+
+    /// The worker that has a flow, this one included, if one has.
+    pub fn whose(&self, flow: &FlowKey) -> Option<WorkerId> {
+        self.joint.directory.owner(self.hasher.hash(flow))
     }
 
     /// Whether a flow that this worker's stack does not know is to be its own: on its way, or just ended.
     pub fn is_coming(&self, flow: &FlowKey) -> bool {
-        let owner = self.joint.directory.owner(self.hasher.hash(flow));
-        owner == Some(self.own)
+        self.whose(flow) == Some(self.own)
     }
 
     /// Keeps a frame of a flow that [is coming](Self::is_coming); false if there is no room.

@@ -139,18 +139,13 @@ impl<N: Network> Intake<'_, N> {
         true
     }
 
-    /// Keeps a segment whose connection is on its way here; false if none is.
-    fn keep_early(&mut self, frame: &[u8], segment: &Segment<'_>) -> bool {
-        let Some(handoff) = &mut self.handoff else {
-            return false;
-        };
-        if !handoff.is_coming(&segment.flow()) {
-            return false;
+    /// Keeps a frame whose connection is on its way here.
+    fn keep_early(&mut self, frame: &[u8]) -> Fate {
+        let handoff = self.handoff.as_mut();
+        match handoff.is_none_or(|handoff| handoff.keep(self.now, frame)) {
+            true => Ok(()),
+            false => self.drop(Drop::HandoffFull),
         }
-        if !handoff.keep(self.now, frame) {
-            self.counters.drop(Drop::HandoffFull);
-        }
-        true
     }
 
     fn drop(&mut self, reason: Drop) -> Fate {
@@ -219,27 +214,30 @@ impl<N: Network> Intake<'_, N> {
         if let Some(used) = self.stack.on_segment_of_ours(now, segment, store) {
             return used.map_err(tcp::DropReason::name);
         }
-        if self.keep_early(frame, segment) {
-            return Ok(());
-        }
-        if let Some(owner) = self.owner(segment) {
-            return self.hand(owner, frame);
+        match self.whose(segment) {
+            Some((_, true)) => return self.keep_early(frame),
+            Some((other, false)) => return self.hand(other, frame),
+            None => {}
         }
         let used = self.stack.on_segment(self.now, segment, &mut self.store);
         used.map_err(tcp::DropReason::name)
     }
 
-    /// The other worker that a segment is for on a flow which is not of this one.
-    fn owner(&self, segment: &Segment<'_>) -> Option<WorkerId> {
+    /// The worker that a segment is for on a flow which this one's stack does not know, and whether that is
+    /// this one: its connection is on its way here.
+    fn whose(&self, segment: &Segment<'_>) -> Option<(WorkerId, bool)> {
         let handoff = self.handoff.as_ref()?;
         let flow = segment.flow();
-        handoff.owner(&flow).or_else(|| {
-            // A SYN, or an ACK that may be that of a cookie, whose secret all have.
-            let port = segment.tcp.dst_port;
-            let here = self.stack.listens_on(segment.dst, port);
-            let elsewhere = || handoff.acceptor(segment.dst, port, &flow);
-            (!here).then(elsewhere).flatten()
-        })
+        if let Some(owner) = handoff.whose(&flow) {
+            return Some((owner, owner == handoff.own()));
+        }
+        // A SYN, or an ACK that may be that of a cookie, whose secret all have.
+        let port = segment.tcp.dst_port;
+        if self.stack.listens_on(segment.dst, port) {
+            return None;
+        }
+        let acceptor = handoff.acceptor(segment.dst, port, &flow)?;
+        Some((acceptor, false))
     }
 
     fn hand(&mut self, to: WorkerId, frame: &[u8]) -> Fate {
