@@ -85,5 +85,5 @@ pub use listener::ListenerCounts;
 pub use listener::admission::{Admission, AdmissionLimit, AdmissionPolicy};
 pub use request::{ConnOption, ConnectError, Extent, ListenError, Request, RequestError};
 pub use snapshot::{ExportError, ImportError, Snapshot};
-pub use stack::Stack;
+pub use stack::{Stack, key_for};
 pub use time::Instant;

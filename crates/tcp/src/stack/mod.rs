@@ -124,7 +124,7 @@ impl Stack {
     #[must_use]
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         // One key for each purpose, of which none tells anything of another.
-        let keys: [[u8; 16]; 5] = core::array::from_fn(|purpose| derive(&seed, purpose as u64));
+        let keys: [[u8; 16]; KEYS] = core::array::from_fn(|purpose| key_for(&seed, purpose as u64));
         Self {
             flows: FlowTable::with_capacity(keys[0], config.expected_flows as usize),
             connections: Slab::new(),
@@ -312,8 +312,14 @@ impl Stack {
     }
 }
 
-/// A key of its own for each purpose. Both halves of the seed count.
-fn derive(seed: &[u8; 32], purpose: u64) -> [u8; 16] {
+/// How many purposes a stack has for keys, from 0 on.
+const KEYS: usize = 5;
+
+/// A secret key that follows from a seed: for each purpose one of its own, of which none tells anything of
+/// another. Both halves of the seed count. Who has purposes beside a stack with the same seed takes numbers
+/// from 16 on.
+#[must_use]
+pub fn key_for(seed: &[u8; 32], purpose: u64) -> [u8; 16] {
     let mut key = [0; 16];
     for (half, bytes) in seed.chunks_exact(16).zip(key.chunks_exact_mut(8)) {
         let mut secret = [0; 16];

@@ -21,7 +21,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use tcp::{Instant, snapshot};
-use wire::flow::{FlowHasher, FlowKey, FlowMac};
+use wire::flow::{FlowHasher, FlowKey};
 
 use crate::exchange::WorkerId;
 
@@ -75,9 +75,9 @@ pub struct Handoff {
     hasher: FlowHasher,
 }
 
-/// Purposes of keys that follow from an engine's seed.
-const FLOWS: u64 = 1;
-const ENDPOINTS: u64 = 2;
+/// Purposes of [keys](tcp::key_for) beside those of the stacks.
+const FLOWS: u64 = 16;
+const ENDPOINTS: u64 = 17;
 
 impl Handoff {
     /// A place for each of `workers`, of which one may have up to `flows` at a time. Everything that must
@@ -87,19 +87,9 @@ impl Handoff {
     /// The kernel gives no descriptors.
     pub fn join(workers: usize, flows: usize, seed: &[u8; 32]) -> rustix::io::Result<Vec<Self>> {
         debug_assert!((2..=MOST_WORKERS).contains(&workers), "{workers}");
-        let key = |purpose| {
-            let mut secret = [0; 16];
-            secret.copy_from_slice(&seed[16..]);
-            let mac = FlowMac::new(secret).derive(purpose);
-            let mut key = [0; 16];
-            for (half, bytes) in key.chunks_exact_mut(8).enumerate() {
-                bytes.copy_from_slice(&mac.number(half as u8, purpose).to_be_bytes());
-            }
-            key
-        };
         let joint = Arc::new(Joint {
             directory: Directory::for_flows(flows.saturating_mul(workers)),
-            acceptors: Acceptors::by(key(ENDPOINTS)),
+            acceptors: Acceptors::by(tcp::key_for(seed, ENDPOINTS)),
         });
         let places = Mail::between(workers)?.into_iter().enumerate();
         let places = places.map(|(index, mail)| Self {
@@ -107,7 +97,7 @@ impl Handoff {
             joint: Arc::clone(&joint),
             mail,
             early: Early::default(),
-            hasher: FlowHasher::new(key(FLOWS)),
+            hasher: FlowHasher::new(tcp::key_for(seed, FLOWS)),
         });
         Ok(places.collect())
     }
