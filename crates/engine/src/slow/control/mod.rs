@@ -22,7 +22,7 @@ use rustix::net::{
 };
 use rustix::time::Timespec;
 
-use crate::config::{Limits, Placements, shares};
+use crate::config::{Limits, shares};
 use crate::exchange::{ClientKey, Inherited, SessionKey, WorkerId};
 use crate::fast::memory::OpenFile;
 use crate::fast::session::Process;
@@ -154,8 +154,6 @@ pub enum Pending {
     Respond,
     /// To call a program of the user's: its name and its number in the kernel.
     Divert(Option<(String, u32)>),
-    /// To work by a configuration that says this of listeners.
-    Reload(Placements),
     /// Anything for which the answer is enough.
     Facts,
 }

@@ -211,12 +211,9 @@ impl Desk {
             }),
             (Told::Way(way), _) => Reply::Way(way),
             (Told::Stats(snapshot), _) => self.some_metrics(&snapshot),
-            (Told::Reloaded(changed), pending) => {
+            (Told::Reloaded(changed), _) => {
                 let (changes, limits) = *changed;
                 self.reloaded(&changes, limits);
-                if let Pending::Reload(placements) = pending {
-                    self.place_by(placements, Instant::now());
-                }
                 Reply::Reloaded {
                     changed: changes.live,
                     at_start: changes.at_start,

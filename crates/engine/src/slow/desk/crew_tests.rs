@@ -343,6 +343,27 @@ fn what_concerns_all_is_asked_of_all_and_added_up() {
 }
 
 #[test]
+fn a_listener_is_placed_anew_before_the_reload_is_answered() {
+    let mut two = Two::new();
+    let reread = || Config::parse("x", "placement = \"kernel\"\n").map_err(|e| e.to_string());
+    two.desk = two.desk.reloading(Box::new(reread));
+    two.desk.listens(WorkerId(1), local(80), Instant::now());
+    let mut channel = two.dial();
+    two.asks(&mut channel, &Request::Reload);
+    for worker in 0..2 {
+        // What a worker is told first it has done when it answers.
+        let order = two.workers[worker].order();
+        let Some(Order::Place { shared, .. }) = &order else {
+            panic!("worker {worker}: {order:?}");
+        };
+        assert_eq!(shared.as_ref().map(|shared| shared.share), Some(0));
+        let words = two.words(worker).into_iter().map(|(_, word)| word);
+        assert_eq!(words.collect::<Vec<_>>(), ["Reload"]);
+    }
+    assert_eq!(reply(&mut channel), None);
+}
+
+#[test]
 fn a_refusal_of_one_is_the_answer_and_one_that_ends_holds_nobody_up() {
     let mut two = Two::new();
     let mut channel = two.dial();

@@ -396,8 +396,9 @@ impl Desk {
             Request::Reload => {
                 self.privileged(slot)?;
                 let new = self.reread().map_err(|error| (Errno::INVAL, error))?;
-                let placements = new.placements();
-                (Ask::Reload(Box::new(new)), Pending::Reload(placements))
+                // The workers hear of it before they are asked: what is answered holds.
+                self.place_by(new.placements(), Instant::now());
+                (Ask::Reload(Box::new(new)), Pending::Facts)
             }
             Request::Shutdown => {
                 self.privileged(slot)?;
