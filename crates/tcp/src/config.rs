@@ -60,8 +60,8 @@ pub struct Config {
     pub selective_acks: bool,
     /// Explicit congestion notification (RFC 3168).
     pub ecn: EcnPolicy,
-    /// Segments that may leave at once before their pace is held to the window a round trip; 0 to
-    /// send as fast as the window allows.
+    /// Segments that may leave at once before their pace is held to the window a round trip, at least two;
+    /// 0 to send as fast as the window allows, which BBR never does.
     pub pacing_burst: u16,
     /// Probe for lost tails (RFC 8985 §7).
     pub tail_loss_probes: bool,

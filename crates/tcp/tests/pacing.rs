@@ -125,3 +125,42 @@ fn pacing_can_be_switched_off_and_does_not_touch_short_paths() {
     b.send(20_000);
     assert_eq!(b.all().len(), 20);
 }
+
+/// On a slow path what two milliseconds carry is less than a segment. One leaves all the same, in its time.
+#[test]
+fn a_small_burst_holds_nothing_back_for_ever() {
+    let all = [
+        (0, Algorithm::Bbr),
+        (1, Algorithm::Bbr),
+        (1, Algorithm::Cubic),
+    ];
+    for (pacing_burst, congestion) in all {
+        let config = Config {
+            pacing_burst,
+            ..plain()
+        };
+        let options = ConnOptions {
+            congestion,
+            ..ConnOptions::default()
+        };
+        let mut b = Bench::listening(config, options);
+        b.inject(b.offer);
+        b.expect("S. 0:0 ack 1");
+        b.advance(secs(1));
+        b.inject(seg(1, 0).ack(1));
+        b.conn = b.stack.accept(b.listener.unwrap());
+        b.events();
+        for turn in 0..3 {
+            b.send(5_000);
+            b.advance(secs(2));
+            let acked = 1 + 5_000 * (turn + 1);
+            b.inject(seg(1, 0).ack(acked));
+            assert_eq!(
+                b.update.acked,
+                acked as u64 - 1,
+                "{pacing_burst} {congestion:?}"
+            );
+            b.discard();
+        }
+    }
+}

@@ -13,7 +13,8 @@ pub struct Tcp {
     /// Explicit congestion notification.
     pub ecn: Ecn,
     /// Segments that may leave at once on paths of more than two milliseconds, before they are paced
-    /// to the window a round trip; 0 to send as fast as the window allows.
+    /// to the window a round trip, at least two; 0 to send as fast as the window allows, which BBR never
+    /// does.
     pub pacing_burst: u16,
     /// Receive buffer that a connection begins with, in bytes: the largest window that it offers.
     pub receive_buffer: u32,

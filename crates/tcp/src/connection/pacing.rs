@@ -22,6 +22,9 @@ use crate::time::Nanos;
 
 /// Round trips that are not worth spreading a window over: two ticks of the timer wheel.
 const LEAST_RTT: Nanos = Nanos::from_millis(2);
+/// Segments that are always free, whatever is configured: what is held back waits until half of a burst may
+/// leave, and that has to be a segment.
+const LEAST_BURST: u16 = 2;
 /// How long at the rate a burst may always be.
 const FREE: Nanos = Nanos::from_millis(2);
 
@@ -54,7 +57,8 @@ impl Connection {
 
     /// How many bytes may always leave at once.
     fn free_burst(&self, rate: u64, config: &Config) -> u64 {
-        let segments = u64::from(config.pacing_burst) * u64::from(self.snd.mss);
+        let segments = config.pacing_burst.max(LEAST_BURST);
+        let segments = u64::from(segments) * u64::from(self.snd.mss);
         segments.max(rate * FREE.as_micros() / 1_000_000)
     }
 
