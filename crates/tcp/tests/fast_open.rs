@@ -1,59 +1,11 @@
-//! TCP Fast Open (RFC 7413), on both sides.
+//! TCP Fast Open (RFC 7413), as the server sees it, and what concerns both sides.
 
 mod common;
 
+use common::fast_open::*;
 use common::*;
-use tcp::{Config, ConnOptions, Failure, Request, Stack, State};
+use tcp::{Config, ConnOptions, Event, Failure, Request, Stack, State};
 use wire::tcp::FastOpenCookie;
-
-fn config() -> Config {
-    Config {
-        fast_open_client: true,
-        fast_open_server: true,
-        pacing_burst: 0,
-        ..plain()
-    }
-}
-
-fn options(fast_open: u32) -> ConnOptions {
-    ConnOptions {
-        fast_open,
-        ..ConnOptions::default()
-    }
-}
-
-/// A listener, and the cookie that it gives the peer.
-fn server(limit: u32) -> (Bench, FastOpenCookie) {
-    let mut b = Bench::listening(config(), options(limit));
-    b.inject(b.offer.fast_open(FastOpenCookie::REQUEST).port(39_999));
-    let cookie = b.expect("S. 0:0 ack 1").options.fast_open.unwrap();
-    assert_eq!(cookie.as_slice().len(), 8);
-    b.inject(seg(1, 0).flags(RST).port(39_999));
-    (b, cookie)
-}
-
-/// A SYN with 500 bytes and the cookie.
-fn syn(b: &Bench, cookie: FastOpenCookie) -> Seg {
-    let mut syn = b.offer.fast_open(cookie);
-    syn.len = 500;
-    syn
-}
-
-fn accept(b: &mut Bench) {
-    b.conn = b.stack.accept(b.listener.unwrap());
-    assert!(b.conn.is_some(), "nothing to accept");
-    b.events();
-}
-
-/// A connection that a SYN has opened, accepted, with its SYN-ACK on the way.
-fn pending() -> (Bench, FastOpenCookie) {
-    let (mut b, cookie) = server(4);
-    b.inject(syn(&b, cookie));
-    let syn_ack = b.expect("S. 0:0 ack 501");
-    assert_eq!(syn_ack.options.fast_open, None);
-    accept(&mut b);
-    (b, cookie)
-}
 
 //~ RFC 7413 §4.2.2
 #[test]
@@ -112,26 +64,6 @@ fn the_syn_again_brings_the_syn_ack_again() {
     // Something else is acknowledged: RST.
     b.inject(seg(501, 0).ack(7));
     b.expect("R 7:7");
-}
-
-#[test]
-fn off_there_is_none() {
-    for (config, limit) in [(plain(), 4), (config(), 0)] {
-        let (_, cookie) = server(4);
-        let mut b = Bench::listening(config, options(limit));
-        for cookie in [FastOpenCookie::REQUEST, cookie] {
-            b.inject(syn(&b, cookie));
-            assert_eq!(b.expect("S. 0:0 ack 1").options.fast_open, None);
-            b.inject(seg(1, 0).flags(RST));
-        }
-        b.connect(ConnOptions::default());
-        b.send(100);
-        assert_eq!(b.expect("S 0:0").options.fast_open, None);
-    }
-    let mut b = Bench::new(plain());
-    b.connect(options(1));
-    b.send(100);
-    assert_eq!(b.expect("S 0:0").options.fast_open, None);
 }
 
 //~ RFC 7413 §4.1.2
@@ -227,132 +159,50 @@ fn no_more_is_taken_than_there_is_room_for() {
     assert_eq!(b.update.received, 500);
 }
 
-/// A client that has a cookie and so many bytes to send. Its SYN is to be expected.
-fn client(bytes: u32) -> (Bench, FastOpenCookie) {
-    let mut b = Bench::new(config());
-    let cookie = FastOpenCookie::new(&[1, 2, 3, 4, 5, 6]).unwrap();
+#[test]
+fn what_a_cookie_opens_counts_at_once_for_who_may_connect() {
+    let (mut b, cookie) = server(4);
+    let listener = b.listener.unwrap();
+    let policy = tcp::AdmissionPolicy {
+        all: tcp::AdmissionLimit {
+            in_flight: 1,
+            ..tcp::AdmissionLimit::default()
+        },
+        each: tcp::AdmissionLimit::default(),
+        bits_v4: 32,
+        bits_v6: 64,
+        reset: false,
+    };
+    let admission = tcp::Admission::new(policy, [4; 16]);
+    b.stack.set_admission(listener, Some(Box::new(admission)));
+    b.inject(syn(&b, cookie));
+    b.expect("S. 0:0 ack 501");
+    assert_eq!(b.stack.listener_counts(listener).unwrap().in_flight, 1);
+    let another = syn(&b, cookie).port(2);
+    b.inject_dropped(another, tcp::DropReason::AdmissionInFlight);
+    accept(&mut b);
+    b.request(Request::Abort);
+    assert_eq!(b.stack.listener_counts(listener).unwrap().in_flight, 0);
+}
+
+#[test]
+fn off_there_is_none() {
+    for (config, limit) in [(plain(), 4), (config(), 0)] {
+        let (_, cookie) = server(4);
+        let mut b = Bench::listening(config, options(limit));
+        for cookie in [FastOpenCookie::REQUEST, cookie] {
+            b.inject(syn(&b, cookie));
+            assert_eq!(b.expect("S. 0:0 ack 1").options.fast_open, None);
+            b.inject(seg(1, 0).flags(RST));
+        }
+        b.connect(ConnOptions::default());
+        b.send(100);
+        assert_eq!(b.expect("S 0:0").options.fast_open, None);
+    }
+    let mut b = Bench::new(plain());
     b.connect(options(1));
-    b.send(10);
-    let syn = b.expect("S 0:0");
-    assert_eq!(syn.options.fast_open, Some(FastOpenCookie::REQUEST));
-    b.inject(seg(0, 0).flags(SYN).ack(1).mss(1000).fast_open(cookie));
-    b.expect("P. 1:11 ack 1");
-    b.inject(seg(1, 0).ack(11).flags(RST));
-    b.request(Request::Close);
-    b.iss = None;
-    b.connect(options(1));
-    if bytes > 0 {
-        b.send(bytes);
-    }
-    (b, cookie)
-}
-
-/// A client that has a cookie, and whose next SYN waits for data.
-fn held() -> (Bench, FastOpenCookie) {
-    let (mut b, cookie) = client(10);
-    b.expect("S 0:10");
-    b.inject(seg(0, 0).ack(11).flags(RST));
-    b.request(Request::Close);
-    b.iss = None;
-    b.connect(ConnOptions {
-        hold_syn: true,
-        ..options(1)
-    });
-    b.advance(secs(3600));
-    b.quiet();
-    b.stack.audit().unwrap();
-    (b, cookie)
-}
-
-fn syn_room(b: &mut Bench) -> u16 {
-    b.stack.syn_room(b.now, b.conn.unwrap())
-}
-
-#[test]
-fn a_syn_waits_for_data_where_there_is_a_cookie() {
-    let (mut b, cookie) = held();
-    // The server's MSS, less all that options could take.
-    assert_eq!(syn_room(&mut b), 960);
-    b.send(960);
-    assert_eq!(syn_room(&mut b), 0);
-    let syn = b.expect("S 0:960");
-    assert_eq!(syn.options.fast_open, Some(cookie));
-    b.inject(seg(0, 0).flags(SYN).ack(961).mss(1000));
-    assert_eq!((b.update.connected, b.update.acked), (true, 960));
-    // Who has no cookie, or may not use it, does not wait.
-    for config in [config(), plain()] {
-        let mut b = Bench::new(config);
-        b.connect(ConnOptions {
-            hold_syn: true,
-            ..options(1)
-        });
-        assert_eq!(syn_room(&mut b), 0);
-        b.turn();
-        b.expect("S 0:0");
-    }
-}
-
-#[test]
-fn a_syn_that_waits_leaves_when_no_data_will_come_first() {
-    for request in [Request::Open, Request::ShutdownWrite] {
-        let (mut b, cookie) = held();
-        b.request(request);
-        b.turn();
-        assert_eq!(b.expect("S 0:0").options.fast_open, Some(cookie));
-        b.stack.audit().unwrap();
-        b.advance(ms(1100));
-        b.expect("S 0:0");
-    }
-    // Another stack does not wait.
-    let (mut b, _) = held();
-    let value = b.stack.export(b.now, b.conn.unwrap()).unwrap();
-    b.stack = Stack::new(config(), [1; 32]);
-    b.conn = Some(b.stack.import(b.now, &value).unwrap());
-    b.turn();
-    b.expect("S 0:0");
-    // Who closes instead has never been there.
-    let (mut b, _) = held();
-    b.request(Request::Close);
-    b.advance(secs(10));
-    b.quiet();
-    assert_eq!(b.stack.connection_count(), 0);
-}
-
-//~ RFC 7413 §4.2.1, §4.2.2
-#[test]
-fn a_cookie_lets_data_go_with_the_syn() {
-    let (mut b, cookie) = client(2_000);
-    // MSS, and the cookie with its two bytes: twelve of options.
-    let syn = b.expect("S 0:988");
-    assert_eq!(syn.options.fast_open, Some(cookie));
-    b.quiet();
-    b.inject(seg(0, 0).flags(SYN).ack(989).mss(1000));
-    b.expect(". 989:1989 ack 1");
-    b.expect("P. 1989:2001 ack 1");
-    assert_eq!((b.update.connected, b.update.acked), (true, 988));
-    assert!(b.info().fast_open);
-    assert_eq!(b.info().retransmits, 0);
-    b.inject(seg(1, 0).ack(2001));
-    assert_eq!(b.update.acked, 2_000);
-    assert_eq!(b.stack.counters().fast_opens_out, 1);
-}
-
-#[test]
-fn what_the_server_does_not_take_follows_the_handshake() {
-    let (mut b, _) = client(500);
-    b.expect("S 0:500");
-    // More than was sent cannot be acknowledged.
-    b.inject(seg(0, 0).flags(SYN).ack(502).mss(1000));
-    b.expect("R 502:502");
-    b.inject(seg(0, 0).flags(SYN).ack(101).mss(1000));
-    b.expect("P. 101:501 ack 1");
-    b.inject(seg(1, 0).ack(501));
-    assert_eq!(b.update.acked, 500);
-    let (mut b, _) = client(500);
-    b.expect("S 0:500");
-    b.inject(seg(0, 0).flags(SYN).ack(1).mss(1000));
-    b.expect("P. 1:501 ack 1");
-    assert!(!b.info().fast_open);
+    b.send(100);
+    assert_eq!(b.expect("S 0:0").options.fast_open, None);
 }
 
 /// As Linux: a SYN brings the cookie also where there is no data to go with it, and asks for one.
@@ -385,35 +235,6 @@ fn a_syn_without_data_has_the_option_all_the_same() {
     assert!(!b.info().fast_open);
 }
 
-//~ RFC 7413 §4.1.3
-#[test]
-fn silence_ends_it_for_a_while() {
-    let (mut b, _) = client(500);
-    b.expect("S 0:500");
-    b.advance(ms(1100));
-    // Without data, and without the option.
-    assert_eq!(b.expect("S 0:0").options.fast_open, None);
-    // The first one may have arrived all the same.
-    b.inject(seg(0, 0).flags(SYN).ack(501).mss(1000));
-    b.expect(". 501:501 ack 1");
-    assert_eq!(b.update.acked, 500);
-    b.inject(seg(1, 0).ack(501).flags(RST));
-    b.request(Request::Close);
-    b.connect(options(1));
-    b.iss = None;
-    b.send(500);
-    assert_eq!(b.expect("S 0:0").options.fast_open, None);
-    b.request(Request::Abort);
-    b.advance(secs(3600));
-    b.iss = None;
-    b.connect(options(1));
-    b.turn();
-    assert_eq!(
-        b.expect("S 0:0").options.fast_open,
-        Some(FastOpenCookie::REQUEST)
-    );
-}
-
 #[test]
 fn both_ends_may_be_moved_in_the_middle() {
     let (mut b, _) = pending();
@@ -441,27 +262,117 @@ fn both_ends_may_be_moved_in_the_middle() {
 }
 
 #[test]
-fn what_a_cookie_opens_counts_at_once_for_who_may_connect() {
+fn the_owner_hears_of_it_at_once() {
     let (mut b, cookie) = server(4);
-    let listener = b.listener.unwrap();
-    let policy = tcp::AdmissionPolicy {
-        all: tcp::AdmissionLimit {
-            in_flight: 1,
-            ..tcp::AdmissionLimit::default()
-        },
-        each: tcp::AdmissionLimit::default(),
-        bits_v4: 32,
-        bits_v6: 64,
-        reset: false,
+    while b.stack.poll_event().is_some() {}
+    let _ = b.arrive(b.offer.fast_open(cookie));
+    let events: Vec<_> = std::iter::from_fn(|| b.stack.poll_event()).collect();
+    assert!(events.contains(&Event::Acceptable(b.listener.unwrap())));
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, Event::Connection(_, update) if update.connected)),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn a_stack_has_limits_of_its_own() {
+    for (max_fast_opens, max_connections) in [(1, 100), (100, 1)] {
+        let config = Config {
+            max_fast_opens,
+            max_connections,
+            ..config()
+        };
+        let (mut b, cookie) = server_with(config, 4);
+        b.inject(syn(&b, cookie));
+        b.expect("S. 0:0 ack 501");
+        b.inject(syn(&b, cookie).port(2));
+        let other = b.all();
+        assert!(!other.contains(&"S. 0:0 ack 501".to_owned()), "{other:?}");
+        assert_eq!(b.stack.counters().fast_opens_refused, 1);
+    }
+}
+
+#[test]
+fn a_syn_brings_no_more_than_the_window() {
+    let options = ConnOptions {
+        receive_buffer: 300,
+        ..options(4)
     };
-    let admission = tcp::Admission::new(policy, [4; 16]);
-    b.stack.set_admission(listener, Some(Box::new(admission)));
+    let mut b = Bench::listening(config(), options);
+    let cookie = ask(&mut b);
+    b.inject(syn(&b, cookie));
+    b.expect("S. 0:0 ack 301");
+    accept(&mut b);
+    assert_eq!((b.update.received, b.info().data_segments_in), (300, 1));
+}
+
+#[test]
+fn only_the_very_syn_is_answered_again() {
+    // Without the flag, with an acknowledgement, with another number.
+    let not_it = [seg(0, 0), seg(0, 0).flags(SYN).ack(1), seg(7, 0).flags(SYN)];
+    for other in not_it {
+        let (mut b, _) = pending();
+        b.inject(other);
+        let answers = b.all();
+        assert!(
+            !answers.iter().any(|it| it.starts_with("S.")),
+            "{answers:?}"
+        );
+    }
+    // Nor is it one after the handshake.
+    let (mut b, cookie) = pending();
+    b.inject(seg(501, 0).ack(1));
+    b.inject(syn(&b, cookie));
+    b.expect(". 1:1 ack 501");
+    b.quiet();
+}
+
+#[test]
+fn the_handshake_is_the_first_round_trip_unless_its_answer_left_twice() {
+    let config = Config {
+        selective_acks: true,
+        ..config()
+    };
+    let (mut b, cookie) = server_with(config, 4);
+    b.inject(syn(&b, cookie).sack_permitted());
+    b.expect("S. 0:0 ack 501");
+    accept(&mut b);
+    b.send(2200);
+    b.expect(". 1:1001 ack 501");
+    b.expect(". 1001:2001 ack 501");
+    b.expect("P. 2001:2201 ack 501");
+    b.advance(ms(20));
+    b.inject(seg(501, 0).ack(1));
+    assert_eq!(b.stack.counters().round_trips.count(), 1);
+    assert_eq!(b.info().srtt, Some(ms(20)));
+    // A probe for the tail after two round trips.
+    b.advance(ms(38));
+    b.quiet();
+    b.advance(ms(4));
+    b.expect("P. 1201:2201 ack 501");
+
+    let config = Config {
+        tail_loss_probes: false,
+        ..common::fast_open::config()
+    };
+    let (mut b, cookie) = server_with(config, 4);
     b.inject(syn(&b, cookie));
     b.expect("S. 0:0 ack 501");
-    assert_eq!(b.stack.listener_counts(listener).unwrap().in_flight, 1);
-    let another = syn(&b, cookie).port(2);
-    b.inject_dropped(another, tcp::DropReason::AdmissionInFlight);
     accept(&mut b);
-    b.request(Request::Abort);
-    assert_eq!(b.stack.listener_counts(listener).unwrap().in_flight, 0);
+    b.advance(ms(1_100));
+    b.expect("S. 0:0 ack 501");
+    b.send(100);
+    b.expect("P. 1:101 ack 501");
+    b.inject(seg(501, 0).ack(1));
+    assert_eq!(
+        (b.stack.counters().round_trips.count(), b.info().srtt),
+        (0, None)
+    );
+    // RFC 6298 rule 5.7.
+    b.advance(ms(2_990));
+    b.quiet();
+    b.advance(ms(20));
+    b.expect("P. 1:101 ack 501");
 }

@@ -8,6 +8,7 @@ use super::{Connection, Context, Handshake};
 use crate::congestion::Controller;
 use crate::counters::DropReason;
 use crate::event::Failure;
+use crate::fast_open::FastOpen;
 use crate::info::State;
 
 impl Connection {
@@ -75,6 +76,10 @@ impl Connection {
                 //= RFC 9293 MUST-10
                 // Simultaneous open (RFC 9293 3.5, figure 8): SYN-ACK from the same sequence number.
                 self.state = State::SynReceived;
+                // A SYN that waited for data waits no longer, and a SYN-ACK carries none.
+                if self.fast_open == FastOpen::Held {
+                    self.fast_open = FastOpen::No;
+                }
                 self.syn_due = true;
                 self.wants_transmit = true;
                 Ok(())

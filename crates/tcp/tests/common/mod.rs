@@ -8,6 +8,7 @@
     reason = "each test file uses its part of the bench"
 )]
 
+pub mod fast_open;
 pub mod many;
 
 use std::collections::VecDeque;
