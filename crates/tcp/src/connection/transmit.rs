@@ -46,7 +46,7 @@ impl Connection {
         if self.limit_window(sink.window_limit(cx.id)) {
             cx.common.counters.windows_limited += 1;
         }
-        if cx.budget > 0 && self.has_one_segment() {
+        if cx.budget > 0 && cx.common.config.one_segment_path && self.has_one_segment() {
             let result = self.send_one_segment(sink, cx);
             if result.is_err() {
                 return self.held_back(sink, cx);

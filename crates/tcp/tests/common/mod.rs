@@ -10,6 +10,7 @@
 
 pub mod fast_open;
 pub mod many;
+pub mod play;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};

@@ -1,0 +1,104 @@
+//! The path of what fits one segment is a short cut, never another way: whatever happens, the same leaves as
+//! by the way that all else takes. Each case is played to two stacks, one of which has no such path.
+
+mod common;
+
+use common::play::{Step, play, seen, step};
+use common::*;
+use proptest::prelude::*;
+use tcp::{Algorithm, Config, ConnOptions, EcnPolicy, State};
+use wire::tcp::Flags;
+
+/// What the two stacks have in common.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    algorithm: Algorithm,
+    with_options: bool,
+    ecn: bool,
+    /// Segments are paced.
+    pacing: bool,
+    /// We open the connection, and send before it is open.
+    active: bool,
+}
+
+fn setting() -> impl Strategy<Value = Setting> {
+    let algorithm = prop_oneof![
+        6 => Just(Algorithm::Cubic),
+        2 => Just(Algorithm::Reno),
+        1 => Just(Algorithm::Bbr),
+    ];
+    let seldom = || proptest::bool::weighted(0.1);
+    (algorithm, any::<bool>(), seldom(), any::<bool>(), seldom()).prop_map(
+        |(algorithm, with_options, ecn, pacing, active)| Setting {
+            algorithm,
+            with_options,
+            ecn,
+            pacing,
+            active,
+        },
+    )
+}
+
+fn bench(of: Setting, one_segment_path: bool) -> Bench {
+    let usual = if of.with_options {
+        Config::default()
+    } else {
+        plain()
+    };
+    let config = Config {
+        one_segment_path,
+        ecn: EcnPolicy::Accept,
+        pacing_burst: if of.pacing { 2 } else { 0 },
+        ..usual
+    };
+    let options = ConnOptions {
+        congestion: of.algorithm,
+        ..ConnOptions::default()
+    };
+    let mut b = Bench::listening(config, options.clone());
+    b.with_options = of.with_options;
+    if of.active {
+        b.connect(options);
+        play(&mut b, Step::Send(300, 1, false), |_, s| s);
+        b.expect("S 0:0");
+        let answer = seg(0, 0).flags(SYN).ack(1).mss(1000).window(1200);
+        b.inject(answer);
+        return b;
+    }
+    if !of.ecn {
+        b.handshake();
+        return b;
+    }
+    b.inject(b.offer.flags(Flags::ECE | Flags::CWR));
+    b.expect("S.E 0:0 ack 1");
+    b.inject(seg(1, 0).ack(1));
+    b.conn = b.stack.accept(b.listener.unwrap());
+    b.events();
+    b
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 2000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+    #[test]
+    fn the_short_path_changes_nothing(
+        setting in setting(),
+        steps in proptest::collection::vec(step(), 1..100),
+    ) {
+        let (mut short, mut long) = (bench(setting, true), bench(setting, false));
+        prop_assert_eq!(seen(&mut short), seen(&mut long), "at the beginning");
+        for &step in &steps {
+            play(&mut short, step, |_, s| s);
+            play(&mut long, step, |_, s| s);
+            prop_assert_eq!(seen(&mut short), seen(&mut long), "after {:?}", step);
+            if matches!(short.info().state, State::TimeWait | State::Closed) {
+                break;
+            }
+        }
+        let export = |b: &mut Bench| b.stack.export(b.now, b.conn.unwrap());
+        prop_assert_eq!(export(&mut short), export(&mut long));
+    }
+}
