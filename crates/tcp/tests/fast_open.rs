@@ -33,6 +33,16 @@ fn a_syn_is_answered_before_its_handshake_is_complete() {
 }
 
 #[test]
+fn the_syn_ack_leaves_before_what_follows_it() {
+    let (mut b, cookie) = server(4);
+    let _ = b.arrive(syn(&b, cookie));
+    accept(&mut b);
+    b.send(100);
+    b.expect("S. 0:0 ack 501");
+    b.expect("P. 1:101 ack 501");
+}
+
+#[test]
 fn what_was_sent_before_is_repaired_after_the_handshake() {
     let (mut b, _) = pending();
     b.send(1000);

@@ -171,6 +171,10 @@ fn a_syn_of_the_peers_ends_the_waiting() {
     b.send(100);
     b.inject(seg(1, 0).ack(1));
     b.expect("P. 1:101 ack 1");
+    // And one that has not left yet.
+    let (mut b, _) = client(0);
+    b.inject(b.offer);
+    assert_eq!(b.expect("S. 0:0 ack 1").options.fast_open, None);
 }
 
 #[test]

@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::play::{Step, play, seen, step};
+use common::play::{play, seen, step};
 use common::*;
 use proptest::prelude::*;
-use tcp::{Algorithm, Config, ConnOptions, EcnPolicy, State};
+use tcp::{Algorithm, Config, ConnOptions, EcnPolicy, Extent, Request, State};
 use wire::tcp::Flags;
 
 /// What the two stacks have in common.
@@ -55,11 +55,11 @@ fn bench(of: Setting, one_segment_path: bool) -> Bench {
         congestion: of.algorithm,
         ..ConnOptions::default()
     };
-    let mut b = Bench::listening(config, options.clone());
+    let mut b = Bench::listening(config, options);
     b.with_options = of.with_options;
     if of.active {
         b.connect(options);
-        play(&mut b, Step::Send(300, 1, false), |_, s| s);
+        b.send(300);
         b.expect("S 0:0");
         let answer = seg(0, 0).flags(SYN).ack(1).mss(1000).window(1200);
         b.inject(answer);
@@ -101,4 +101,41 @@ proptest! {
         let export = |b: &mut Bench| b.stack.export(b.now, b.conn.unwrap());
         prop_assert_eq!(export(&mut short), export(&mut long));
     }
+}
+
+/// What one turn may send is no more than its budget.
+#[test]
+fn it_counts_against_the_budget() {
+    let mut b = Bench::established(plain(), ConnOptions::default());
+    let first = b.conn.unwrap();
+    b.offer = b.offer.port(40_001);
+    b.handshake();
+    let extent = Extent { addr: 0, len: 100 };
+    let more = false;
+    for conn in [first, b.conn.unwrap()] {
+        let send = Request::Send { extent, more };
+        b.stack.on_request(b.now, conn, send).unwrap();
+    }
+    for _ in 0..2 {
+        b.stack.poll_transmit(b.now, &mut b.sink, 1);
+        assert_eq!(b.all_sent().len(), 1);
+    }
+}
+
+/// What was to leave though it is little, and left with all else after all, lets nothing little leave later.
+#[test]
+fn a_silly_segment_that_was_not_needed_is_none_later() {
+    let mut b = Bench::established(plain(), ConnOptions::default());
+    b.inject(seg(1, 0).ack(1).window(100));
+    b.send(500);
+    b.quiet();
+    // The time has come, but nothing can leave; and then the window is open.
+    b.sink.room = 0;
+    b.advance(ms(400));
+    b.sink.room = usize::MAX;
+    b.inject(seg(1, 0).ack(1).window(60_000));
+    b.expect("P. 1:501 ack 1");
+    b.inject(seg(1, 0).ack(501).window(100));
+    b.send(500);
+    b.quiet();
 }

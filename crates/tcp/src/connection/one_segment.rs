@@ -27,7 +27,6 @@ impl Connection {
             && !(self.probe_due || self.tlp_due || self.payload_away)
             && self.reassembly.is_empty()
             && !self.has_reports()
-            && self.path.probe_size == 0
             && !self.ecn.enabled
             && !self.is_bbr()
     }

@@ -20,8 +20,15 @@ pub enum Step {
         /// It reports that the last byte before what it acknowledges was received twice.
         dsack: bool,
     },
-    /// So many bytes, in so many pieces at most, of which more follow or not.
-    Send(u32, u32, bool),
+    /// So many bytes, in so many pieces at most.
+    Send {
+        len: u32,
+        pieces: u32,
+        /// More will follow.
+        more: bool,
+        /// Nothing leaves before the next step.
+        later: bool,
+    },
     Consume,
     NoDelay(bool),
     Shutdown,
@@ -58,10 +65,20 @@ fn arrive() -> impl Strategy<Value = Step> {
 
 fn send() -> impl Strategy<Value = Step> {
     // About as much as one segment takes, too.
-    let len = prop_oneof![4 => 1..4000_u32, 1 => 998..1003_u32, 1 => 1446..1451_u32];
+    let len = prop_oneof![
+        8 => 1..4000_u32,
+        2 => 998..1003_u32,
+        2 => 1446..1451_u32,
+        1 => 4000..60_000_u32,
+    ];
     let pieces = prop_oneof![6 => Just(1), 1 => 1..100_u32];
-    let more = proptest::bool::weighted(0.1);
-    (len, pieces, more).prop_map(|(len, pieces, more)| Step::Send(len, pieces, more))
+    let seldom = || proptest::bool::weighted(0.1);
+    (len, pieces, seldom(), seldom()).prop_map(|(len, pieces, more, later)| Step::Send {
+        len,
+        pieces,
+        more,
+        later,
+    })
 }
 
 pub fn step() -> impl Strategy<Value = Step> {
@@ -75,7 +92,7 @@ pub fn step() -> impl Strategy<Value = Step> {
         1 => proptest::bool::weighted(0.3).prop_map(Step::Away),
         1 => (500..1500_u16).prop_map(Step::MaxSegment),
         1 => Just(Step::Shutdown),
-        3 => prop_oneof![4 => 0..5_u64, 4 => 0..300_u64, 1 => 0..3000_u64].prop_map(Step::Pass),
+        3 => prop_oneof![4 => 0..5_u64, 4 => 0..300_u64, 1 => 0..3000_u64, 1 => 299_000..700_000_u64].prop_map(Step::Pass),
     ]
 }
 
@@ -119,7 +136,12 @@ pub fn play(b: &mut Bench, step: Step, dress: impl Fn(&Bench, Seg) -> Seg) {
             let _ = b.arrive(dress(b, s));
             b.turn();
         }
-        Step::Send(len, pieces, more) => {
+        Step::Send {
+            len,
+            pieces,
+            more,
+            later,
+        } => {
             let piece = len.div_ceil(pieces);
             let mut left = len;
             while left > 0 {
@@ -133,7 +155,9 @@ pub fn play(b: &mut Bench, step: Step, dress: impl Fn(&Bench, Seg) -> Seg) {
                 let send = Request::Send { extent, more };
                 let _ = b.stack.on_request(b.now, b.conn.unwrap(), send);
             }
-            b.turn();
+            if !later {
+                b.turn();
+            }
         }
         Step::Shutdown => b.request(Request::ShutdownWrite),
         Step::Consume => b.request(Request::Consumed(b.update.received)),
