@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::play::{play, seen, step};
+use common::play::{Step, play, seen, step};
 use common::*;
 use proptest::prelude::*;
 use tcp::{Algorithm, Config, ConnOptions, EcnPolicy, Extent, Request, State};
@@ -77,6 +77,23 @@ fn bench(of: Setting, one_segment_path: bool) -> Bench {
     b
 }
 
+/// Plays the same to a stack with the path and to one without.
+fn compare(setting: Setting, steps: &[Step]) -> Result<(), TestCaseError> {
+    let (mut short, mut long) = (bench(setting, true), bench(setting, false));
+    prop_assert_eq!(seen(&mut short), seen(&mut long), "at the beginning");
+    for &step in steps {
+        play(&mut short, step, |_, s| s);
+        play(&mut long, step, |_, s| s);
+        prop_assert_eq!(seen(&mut short), seen(&mut long), "after {:?}", step);
+        if matches!(short.info().state, State::TimeWait | State::Closed) {
+            break;
+        }
+    }
+    let export = |b: &mut Bench| b.stack.export(b.now, b.conn.unwrap());
+    prop_assert_eq!(export(&mut short), export(&mut long));
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 2000,
@@ -88,19 +105,46 @@ proptest! {
         setting in setting(),
         steps in proptest::collection::vec(step(), 1..100),
     ) {
-        let (mut short, mut long) = (bench(setting, true), bench(setting, false));
-        prop_assert_eq!(seen(&mut short), seen(&mut long), "at the beginning");
-        for &step in &steps {
-            play(&mut short, step, |_, s| s);
-            play(&mut long, step, |_, s| s);
-            prop_assert_eq!(seen(&mut short), seen(&mut long), "after {:?}", step);
-            if matches!(short.info().state, State::TimeWait | State::Closed) {
-                break;
-            }
-        }
-        let export = |b: &mut Bench| b.stack.export(b.now, b.conn.unwrap());
-        prop_assert_eq!(export(&mut short), export(&mut long));
+        compare(setting, &steps)?;
     }
+}
+
+/// A pause in congestion avoidance, where CUBIC's window grows by time.
+#[test]
+fn a_pause_between_two_flights_counts_the_same() {
+    let setting = Setting {
+        algorithm: Algorithm::Cubic,
+        with_options: true,
+        ecn: false,
+        pacing: false,
+        active: false,
+    };
+    let send = |len| Step::Send {
+        len,
+        pieces: 1,
+        more: false,
+        later: false,
+    };
+    let acknowledged = Step::Arrive {
+        ahead: 0,
+        len: 0,
+        eighths: 8,
+        window: 60_000,
+        age: 0,
+        flags: Flags::NONE,
+        dsack: false,
+    };
+    let flight = |len| [send(len), Step::Pass(20), acknowledged];
+    let mut steps = vec![send(30_000), Step::Pass(1_000), acknowledged];
+    for _ in 0..20 {
+        steps.extend(flight(30_000));
+    }
+    steps.push(Step::Pass(5_000));
+    steps.extend(flight(100));
+    for _ in 0..20 {
+        steps.extend(flight(60_000));
+    }
+    compare(setting, &steps).unwrap();
 }
 
 /// What one turn may send is no more than its budget.

@@ -8,7 +8,6 @@ use wire::tcp::Flags;
 
 use super::transmit::MAX_PARTS;
 use super::{Connection, Timer, TransmitContext, milliseconds};
-use crate::congestion::CongestionControl;
 use crate::info::State;
 use crate::io::{FrameSink, Outgoing, SinkFull};
 
@@ -22,9 +21,9 @@ impl Connection {
             && matches!(self.state, State::Established | State::CloseWait)
             && len <= self.snd.wnd.into()
             && self.queue.extents() <= MAX_PARTS
-            // No FIN follows, and nothing waits for company.
-            && !(self.shutdown || self.cork || self.more)
-            && !(self.probe_due || self.tlp_due || self.payload_away)
+            // Nothing waits for company. (In these states no FIN follows, and while nothing is in flight no
+            // TLP is due and no probe of the path's MTU is out.)
+            && !(self.cork || self.more || self.probe_due || self.payload_away)
             && self.reassembly.is_empty()
             && !self.has_reports()
             && !self.ecn.enabled
@@ -38,7 +37,8 @@ impl Connection {
         cx: &mut TransmitContext<'_>,
     ) -> Result<(), SinkFull> {
         self.validation.on_restart(cx.now, &mut self.congestion);
-        self.congestion.on_restart(cx.now);
+        // That growth by time heeds the pause (`on_restart`) can wait for the next flight: one segment fills
+        // no window in congestion avoidance, so nothing grows by it.
         // No more than a segment.
         let len = self.queue.len() as u32;
         let seq = self.snd.nxt;
