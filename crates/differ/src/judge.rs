@@ -298,6 +298,23 @@ pub fn again(call: &Call, wanted: &Outcome, got: &Outcome) -> Option<Call> {
                 flags,
             })
         }
+        // So many bytes of the stream are passed over.
+        (
+            Call::Receive {
+                slot, by, flags, ..
+            },
+            Outcome::Value(wanted),
+            Outcome::Value(got),
+        ) if flags.contains(&Flag::Truncate) && (1..*wanted).contains(got) => {
+            let mut flags = flags.clone();
+            flags.push(Flag::DontWait);
+            Some(Call::Receive {
+                slot: *slot,
+                most: u32::try_from(wanted - got).unwrap_or(u32::MAX),
+                by: *by,
+                flags,
+            })
+        }
         (_, _, Outcome::Error(error)) if error == "EAGAIN" => Some(call.clone()),
         (Call::EpollWait { set, most, .. }, Outcome::Ready(wanted), Outcome::Ready(got))
             if is_part(got, wanted) =>
@@ -360,6 +377,17 @@ fn is_part(
     })
 }
 
+/// Whether a value is so many bytes of a stream, of which the next call has the rest.
+fn is_stream(call: &Call) -> bool {
+    match call {
+        Call::Splice { .. } => true,
+        Call::Receive { flags, .. } => {
+            flags.contains(&Flag::Truncate) && !flags.contains(&Flag::Peek)
+        }
+        _ => false,
+    }
+}
+
 /// What a call and its repetition brought together.
 pub fn joined(call: &Call, first: Outcome, second: Outcome) -> Outcome {
     let peeks = matches!(call, Call::Receive { flags, .. } if flags.contains(&Flag::Peek));
@@ -368,9 +396,10 @@ pub fn joined(call: &Call, first: Outcome, second: Outcome) -> Outcome {
             Outcome::Data(first + &second, flags | more)
         }
         (Outcome::Data(first, flags), Outcome::Error(_)) => Outcome::Data(first, flags),
-        (Outcome::Value(first), Outcome::Value(second)) if matches!(call, Call::Splice { .. }) => {
+        (Outcome::Value(first), Outcome::Value(second)) if is_stream(call) => {
             Outcome::Value(first + second)
         }
+        (Outcome::Value(first), Outcome::Error(_)) if is_stream(call) => Outcome::Value(first),
         (Outcome::Ready(first), Outcome::Ready(second)) => {
             let mut all = first;
             for (slot, events) in second {

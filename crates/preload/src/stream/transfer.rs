@@ -257,6 +257,10 @@ impl StreamRef {
                 })?;
             Ok(Step { moved, ended })
         });
+        // The kernel looks for something to send before it looks whether it may.
+        if outcome.is_err() && has_nothing_at(file, start) {
+            outcome = Ok(0);
+        }
         if let Ok(sent) = outcome {
             // Only what was really sent moves the position.
             let end = start + sent as off_t;
@@ -373,6 +377,14 @@ impl<'a> Lazy<'a> {
 /// What was done before an error counts.
 pub(super) fn partial(done: usize, error: Errno) -> Result<usize, Errno> {
     if done > 0 { Ok(done) } else { Err(error) }
+}
+
+/// Whether a file ends at that position or before it.
+fn has_nothing_at(file: c_int, position: off_t) -> bool {
+    let mut byte = 0u8;
+    // SAFETY: reads one byte into a variable.
+    let read = unsafe { sys!(libc::SYS_pread64, file, &raw mut byte, 1usize, position) };
+    result(read) == Ok(0)
 }
 
 /// What cannot be read at a position is nothing to send from.
