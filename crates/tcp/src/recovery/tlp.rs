@@ -34,15 +34,15 @@ pub(super) enum Said {
 }
 
 impl Tlp {
-    /// What an acknowledgement of everything below `ack` says (RFC 8985 §7.4.2). `twice` tells that
-    /// the peer has reported something that it received twice, `bare` that it is a duplicate
-    /// acknowledgement without any report.
+    /// What an acknowledgement of everything below `ack` says (RFC 8985 §7.4.2). `dsack`: the
+    /// peer has reported something that it received twice (RFC 2883). `bare`: it is a duplicate
+    /// acknowledgement without any SACK block.
     //= RFC 8985 §7.4
-    pub(super) fn on_ack(self, ack: SeqNumber, twice: bool, bare: bool) -> Said {
+    pub(super) fn on_ack(self, ack: SeqNumber, dsack: bool, bare: bool) -> Said {
         if ack.before(self.end) {
             return Said::Nothing;
         }
-        if !self.again || twice {
+        if !self.again || dsack {
             return Said::Fine;
         }
         if ack.after(self.end) {

@@ -7,7 +7,7 @@ enum Byte {
     Flying,
     Lost,
     Retransmitted,
-    Reported,
+    Sacked,
 }
 
 /// The plain way: a byte a number, from `una` on.
@@ -34,12 +34,9 @@ fn check(o: &mut Outstanding, m: &Model) {
     assert_eq!(o.una, SeqNumber(m.una));
     assert_eq!(o.max.distance_from(o.una) as u32, len);
     assert_eq!(o.lost(), m.count(Byte::Lost));
-    assert_eq!(o.sacked(), m.count(Byte::Reported));
+    assert_eq!(o.sacked(), m.count(Byte::Sacked));
     assert_eq!(o.retransmitted(), m.count(Byte::Retransmitted));
-    assert_eq!(
-        o.pipe(),
-        len - m.count(Byte::Lost) - m.count(Byte::Reported)
-    );
+    assert_eq!(o.pipe(), len - m.count(Byte::Lost) - m.count(Byte::Sacked));
     let first = m.bytes.iter().position(|(byte, _)| *byte == Byte::Lost);
     let next = o.next_lost();
     assert_eq!(
@@ -85,10 +82,10 @@ fn holes_tell_what_counting_bytes_tells() {
                 }
                 3 => {
                     let to = below(len + 1);
-                    let inside = to < len && m.bytes[to].0 == Byte::Reported;
+                    let inside = to < len && m.bytes[to].0 == Byte::Sacked;
                     let mut news = 0;
                     let broken = o.acknowledge(seq(to), |piece| news += piece.len);
-                    let gone = m.bytes.drain(..to).filter(|(b, _)| *b != Byte::Reported);
+                    let gone = m.bytes.drain(..to).filter(|(b, _)| *b != Byte::Sacked);
                     assert_eq!(news, gone.count() as u32);
                     m.una = m.una.wrapping_add(to as u32);
                     assert_eq!(broken, inside);
@@ -108,8 +105,8 @@ fn holes_tell_what_counting_bytes_tells() {
                     };
                     o.report(block, |piece| news += piece.len);
                     for (byte, _) in &mut m.bytes[left..right] {
-                        news -= u32::from(*byte != Byte::Reported);
-                        *byte = Byte::Reported;
+                        news -= u32::from(*byte != Byte::Sacked);
+                        *byte = Byte::Sacked;
                     }
                     assert_eq!(news, 0);
                 }
@@ -149,7 +146,7 @@ fn holes_tell_what_counting_bytes_tells() {
                     let to = below(len + 1);
                     o.lose_below(seq(to));
                     for (byte, _) in &mut m.bytes[..to] {
-                        if *byte != Byte::Reported {
+                        if *byte != Byte::Sacked {
                             *byte = Byte::Lost;
                         }
                     }
@@ -172,7 +169,7 @@ fn holes_tell_what_counting_bytes_tells() {
         };
         o.detect(latest, Nanos::ZERO, now + Duration::from_secs(1));
         for (byte, _) in &mut m.bytes {
-            if *byte != Byte::Reported {
+            if *byte != Byte::Sacked {
                 *byte = Byte::Lost;
             }
         }
