@@ -146,7 +146,12 @@ impl Peer {
     /// Opens a connection to a port of the engine's.
     pub fn connect(&mut self, now: Instant, port: u16) -> ConnId {
         self.next_port += 1;
-        let local = SocketAddr::new(PEER, self.next_port);
+        self.connect_from(now, self.next_port, port)
+    }
+
+    /// The same from this port.
+    pub fn connect_from(&mut self, now: Instant, from: u16, port: u16) -> ConnId {
+        let local = SocketAddr::new(PEER, from);
         let remote = SocketAddr::new(ENGINE, port);
         let options = tcp::ConnOptions::default();
         let conn = self
@@ -304,7 +309,11 @@ impl World {
 
     /// With so many workers, each with a link of its own.
     pub fn of_workers(count: usize) -> Self {
-        let mut config = Config::default();
+        Self::of_workers_with(count, Config::default())
+    }
+
+    /// The same with these settings, but less memory.
+    pub fn of_workers_with(count: usize, mut config: Config) -> Self {
         config.limits.send_area = 1 << 22;
         config.limits.receive_area = 1 << 22;
         config.limits.connections = 1_024;

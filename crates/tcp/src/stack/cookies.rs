@@ -25,6 +25,20 @@ impl Stack {
         self.withholding = again;
     }
 
+    /// When the last cookie that this stack has sent, or [expects](Self::expect_cookies), is refused at the
+    /// latest; at or before the present if it knows of none.
+    #[must_use]
+    pub fn cookies_until(&self) -> Instant {
+        self.cookies_until
+    }
+
+    /// Another stack of the same seed and clock sends cookies until then: what brings one back may come
+    /// to any listener of this one.
+    pub fn expect_cookies(&mut self, until: Instant) {
+        self.cookies_until = self.cookies_until.max(until);
+        self.cookies_elsewhere_until = self.cookies_elsewhere_until.max(until);
+    }
+
     /// Whether a SYN may be answered by a cookie now.
     pub(super) fn may_answer(&mut self, now: Instant, segment: &Segment<'_>) -> bool {
         let Some(left) = &mut self.withholding else {
@@ -68,13 +82,14 @@ impl Stack {
         }
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.cookies_until = now + cookie::PERIOD * 2;
+            self.cookies_until = listener.cookies_until;
         }
         self.common.counters.cookies_sent += 1;
         self.push_answer(segment, syn_ack);
     }
 
     /// A segment for no connection acknowledges something at a listener: perhaps a cookie. `None`:
-    /// the listener has sent none recently, or this is none of them.
+    /// the listener has sent none recently, nor another stack, or this is none of them.
     pub(super) fn take_cookie<S: PayloadStore>(
         &mut self,
         now: Instant,
@@ -84,7 +99,8 @@ impl Stack {
         store: &mut S,
     ) -> Option<Result<(), DropReason>> {
         let ack = segment.tcp.ack?;
-        if self.listeners.get(id)?.cookies_until <= now {
+        let until = self.listeners.get(id)?.cookies_until;
+        if until.max(self.cookies_elsewhere_until) <= now {
             return None;
         }
         let key = segment.flow();

@@ -112,6 +112,10 @@ pub struct Stack {
     orphans: u32,
     isn: Isn,
     cookies: Cookies,
+    /// When the last cookie is void that this stack has sent or expects.
+    cookies_until: Instant,
+    /// The same of those that other stacks send.
+    cookies_elsewhere_until: Instant,
     /// SYNs that cookies were withheld from.
     withheld: Withheld,
     /// While cookies are withheld: to how many that come again one may still go.
@@ -141,6 +145,8 @@ impl Stack {
             orphans: 0,
             isn: Isn::new(keys[1]),
             cookies: Cookies::new(keys[2]),
+            cookies_until: Instant::ZERO,
+            cookies_elsewhere_until: Instant::ZERO,
             withheld: Withheld::new(keys[0]),
             withholding: None,
             common: Common {

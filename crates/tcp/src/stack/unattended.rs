@@ -4,6 +4,7 @@
 use core::net::SocketAddr;
 
 use wire::flow::FlowKey;
+use wire::segment::Segment;
 use wire::seq::SeqNumber;
 use wire::tcp::MAX_WINDOW_SCALE;
 
@@ -12,7 +13,7 @@ use crate::connection::{Handshake, window_scale};
 use crate::listener::half_open::HalfOpen;
 use crate::snapshot::{self, ImportError, VERSION};
 use crate::time::Nanos;
-use crate::time_wait::Pair;
+use crate::time_wait::{Answer, Pair};
 use crate::{Instant, ListenerId};
 
 impl Stack {
@@ -137,6 +138,27 @@ impl Stack {
         let slot = self.time_wait.oldest()?;
         let left = self.time_wait.left(slot, now)?;
         let value = self.time_wait.get(slot)?.export(now, left);
+        self.forget_time_wait(slot);
+        Some(value)
+    }
+
+    /// Takes the pair out that a SYN takes over; `None` if there is none, or the SYN is not certainly new.
+    /// For who has several stacks, of which another listens: this one would answer by RST.
+    pub fn export_taken_over(
+        &mut self,
+        now: Instant,
+        syn: &Segment<'_>,
+    ) -> Option<snapshot::TimeWait> {
+        let flow = self.flows.get(&syn.flow()).map(Flow::unpack)?;
+        let Flow::TimeWait(slot) = flow else {
+            return None;
+        };
+        let left = self.time_wait.left(slot, now)?;
+        let pair = self.time_wait.get(slot)?;
+        if pair.on_segment(syn) != Answer::TakeOver {
+            return None;
+        }
+        let value = pair.export(now, left);
         self.forget_time_wait(slot);
         Some(value)
     }

@@ -12,6 +12,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use tcp::snapshot::TimeWait;
+
 use super::{Begun, Waiting};
 use crate::exchange::WorkerId;
 
@@ -35,6 +37,8 @@ pub enum Handed {
     Waiting(Box<Waiting>),
     /// A handshake.
     Begun(Box<Begun>),
+    /// A pair in TIME-WAIT, which the SYN behind it takes over.
+    Ended(Box<TimeWait>),
     /// The listener on this address wants connections that wait there.
     Wanted(std::net::SocketAddr),
 }

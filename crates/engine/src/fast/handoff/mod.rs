@@ -19,8 +19,10 @@ mod mail;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use tcp::{Instant, snapshot};
+use tcp::{Instant, Stack, snapshot};
 use wire::flow::{FlowHasher, FlowKey};
 
 use crate::exchange::WorkerId;
@@ -58,13 +60,21 @@ pub struct Begun {
     pub listener: SocketAddr,
     /// All that is known of it.
     pub half_open: snapshot::HalfOpen,
+    /// How often it has been passed on because nobody was there any more.
+    pub hops: u8,
 }
 
 /// What all workers read and write.
 struct Joint {
     directory: Directory,
     acceptors: Acceptors,
+    /// When the last cookie that any has sent is void, in nanoseconds of the clock.
+    cookies_until: AtomicU64,
 }
+
+/// By how much the word about cookies is ahead: so it is written once in this time, and not in each turn of a
+/// flood.
+const COOKIES_AHEAD: Duration = Duration::from_secs(1);
 
 /// A worker's place among the others.
 pub struct Handoff {
@@ -90,6 +100,7 @@ impl Handoff {
         let joint = Arc::new(Joint {
             directory: Directory::for_flows(flows.saturating_mul(workers)),
             acceptors: Acceptors::by(tcp::key_for(seed, ENDPOINTS)),
+            cookies_until: AtomicU64::new(0),
         });
         let places = Mail::between(workers)?.into_iter().enumerate();
         let places = places.map(|(index, mail)| Self {
@@ -128,6 +139,34 @@ impl Handoff {
         self.joint.directory.give(hash, self.own, to);
     }
 
+    /// The same of a flow that has just been taken out of this worker's stack: the directory says so by one
+    /// step, and is never to hear that it has ended here.
+    pub fn give_exported(&self, stack: &mut Stack, flow: &FlowKey, to: WorkerId) {
+        for (changed, began) in stack.take_flow_changes() {
+            if began || changed != *flow {
+                self.note_flow(&changed, began);
+            }
+        }
+        self.give_flow(flow, to);
+    }
+
+    /// This worker's stack has sent cookies that are void then, and hears of those of the others.
+    pub fn tell_of_cookies(&self, stack: &mut Stack) {
+        let word = &self.joint.cookies_until;
+        let until = stack.cookies_until();
+        if until > Instant::from_nanos(word.load(Ordering::Relaxed)) {
+            let ahead = until + COOKIES_AHEAD;
+            word.fetch_max(ahead.as_nanos(), Ordering::Release);
+        }
+        self.hear_of_cookies(stack);
+    }
+
+    /// This worker's stack hears of cookies that others have sent.
+    pub fn hear_of_cookies(&self, stack: &mut Stack) {
+        let until = self.joint.cookies_until.load(Ordering::Acquire);
+        stack.expect_cookies(Instant::from_nanos(until));
+    }
+
     /// A flow of this one that was to be another worker's stays.
     pub fn keep_flow(&self, flow: &FlowKey, from: WorkerId) {
         let hash = self.hasher.hash(flow);
@@ -144,12 +183,8 @@ impl Handoff {
         self.joint.directory.owner(self.hasher.hash(flow))
     }
 
-    /// Whether a flow that this worker's stack does not know is to be its own: on its way, or just ended.
-    pub fn is_coming(&self, flow: &FlowKey) -> bool {
-        self.whose(flow) == Some(self.own)
-    }
-
-    /// Keeps a frame of a flow that [is coming](Self::is_coming); false if there is no room.
+    /// Keeps a frame of a flow that is this worker's and that its stack does not know: on its way, or just ended;
+    /// false if there is no room.
     pub fn keep(&mut self, now: Instant, frame: &[u8]) -> bool {
         self.early.keep(now, frame)
     }
@@ -174,6 +209,13 @@ impl Handoff {
     pub fn acceptor(&self, address: IpAddr, port: u16, flow: &FlowKey) -> Option<WorkerId> {
         let others = self.joint.acceptors.reached_by(address, port) & !self.own.bit();
         pick(others, self.hasher.hash(flow) >> 32)
+    }
+
+    /// The worker, this one included, that what brings a cookie back is for, whoever has sent that: one
+    /// decides, or the flow would begin at two.
+    pub fn home(&self, address: IpAddr, port: u16, flow: &FlowKey) -> Option<WorkerId> {
+        let all = self.joint.acceptors.reached_by(address, port);
+        pick(all, self.hasher.hash(flow) >> 32)
     }
 
     /// This worker has a listener there from now on, of both families if it is not `v6_only`.
@@ -308,7 +350,7 @@ mod tests {
         assert_eq!(c.owner(&flow(1)), Some(b.own()));
         b.note_flow(&flow(1), false);
         assert_eq!(c.owner(&flow(1)), None);
-        assert!(!c.is_coming(&flow(1)));
+        assert_eq!(c.whose(&flow(1)), None);
     }
 
     #[test]

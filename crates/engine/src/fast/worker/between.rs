@@ -8,6 +8,7 @@
 use std::net::SocketAddr;
 
 use netdev::Device;
+use tcp::snapshot::TimeWait;
 use tcp::{ConnId, Request};
 use wire::flow::FlowKey;
 
@@ -43,7 +44,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                     }
                 }
                 Handed::Waiting(waiting) => self.take_waiting(waiting),
-                Handed::Begun(begun) => self.take_begun(&begun),
+                Handed::Begun(begun) => self.take_begun(begun),
+                Handed::Ended(pair) => self.take_ended(&pair),
                 Handed::Wanted(local) => {
                     if let Some(number) = self.listeners.on(local).map(|l| l.number) {
                         self.hand_over(number);
@@ -73,7 +75,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         any
     }
 
-    /// Tells the directory which flows have begun and ended here: before anything is sent for them.
+    /// Tells the others which flows have begun and ended here, and of cookies: before anything is sent for them.
     pub(super) fn note_flows(&mut self) {
         let Some(handoff) = &self.handoff else {
             return;
@@ -81,6 +83,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         for (flow, began) in self.stack.take_flow_changes() {
             handoff.note_flow(&flow, began);
         }
+        handoff.tell_of_cookies(&mut self.stack);
     }
 
     /// What waits in a listener has been offered as far as anybody here is willing: says to the other
@@ -155,21 +158,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             let begun = Begun {
                 listener: local,
                 half_open,
+                hops: 0,
             };
-            let Some(handoff) = &mut self.handoff else {
-                return;
-            };
-            match handoff.hand(to, Handed::Begun(Box::new(begun))) {
-                Ok(()) => self.counters.connections_moved += 1,
-                Err(NoRoom(Handed::Begun(begun))) => {
-                    // The client sends its SYN again.
-                    let lost = flow(begun.half_open.local, begun.half_open.remote);
-                    handoff.keep_flow(&lost, to);
-                    handoff.note_flow(&lost, false);
-                    self.counters.drop(Drop::HandoffFull);
-                }
-                Err(_) => {}
-            }
+            self.pass_on_begun(to, Box::new(begun));
         }
     }
 
@@ -320,26 +311,59 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// A handshake comes that was begun elsewhere.
-    fn take_begun(&mut self, begun: &Begun) {
+    fn take_begun(&mut self, mut begun: Box<Begun>) {
+        let listener = begun.listener;
+        let here = self.listeners.on(listener).is_some();
+        if !here
+            && begun.hops < HOPS
+            && let Some(handoff) = &mut self.handoff
+            && let Some(to) = handoff.one_of(handoff.others_on(listener))
+        {
+            // Its last process has gone meanwhile.
+            begun.hops += 1;
+            let half_open = &begun.half_open;
+            handoff.give_flow(&flow(half_open.local, half_open.remote), to);
+            self.pass_on_begun(to, begun);
+            return;
+        }
         let half_open = &begun.half_open;
         if self.stack.import_half_open(self.now, half_open).is_err() {
-            // The client sends its SYN again, and whoever listens then answers it.
             self.counters.drop(Drop::MoveFailed);
             self.forget_flow(half_open.local, half_open.remote);
         }
     }
 
-    /// A flow that has just been taken out of this worker's stack is another's: the directory says so by one
-    /// step, and is never to hear that it has ended here.
-    fn give_flow(&mut self, local: SocketAddr, remote: SocketAddr, to: WorkerId) {
-        let given = flow(local, remote);
-        if let Some(handoff) = &self.handoff {
-            for (flow, began) in self.stack.take_flow_changes() {
-                if began || flow != given {
-                    handoff.note_flow(&flow, began);
-                }
+    /// Hands a handshake over that is in no stack, and another worker's by the directory; where there is no room
+    /// for it it is forgotten, and its client begins anew, or finds out by RST.
+    fn pass_on_begun(&mut self, to: WorkerId, begun: Box<Begun>) {
+        let Some(handoff) = &mut self.handoff else {
+            return;
+        };
+        match handoff.hand(to, Handed::Begun(begun)) {
+            Ok(()) => self.counters.connections_moved += 1,
+            Err(NoRoom(Handed::Begun(begun))) => {
+                let lost = flow(begun.half_open.local, begun.half_open.remote);
+                handoff.keep_flow(&lost, to);
+                handoff.note_flow(&lost, false);
+                self.counters.drop(Drop::HandoffFull);
             }
-            handoff.give_flow(&given, to);
+            Err(_) => {}
+        }
+    }
+
+    /// A pair in TIME-WAIT comes, in front of the SYN that takes it over.
+    fn take_ended(&mut self, pair: &TimeWait) {
+        if self.stack.import_time_wait(self.now, pair).is_err() {
+            // The SYN then finds nothing that it would take over.
+            self.counters.drop(Drop::MoveFailed);
+            self.forget_flow(pair.local, pair.remote);
+        }
+    }
+
+    /// A flow that has just been taken out of this worker's stack is another's.
+    fn give_flow(&mut self, local: SocketAddr, remote: SocketAddr, to: WorkerId) {
+        if let Some(handoff) = &self.handoff {
+            handoff.give_exported(&mut self.stack, &flow(local, remote), to);
         }
     }
 

@@ -16,7 +16,7 @@ use super::rejections::Rejections;
 use crate::capture::{Captures, Direction, Frame};
 use crate::config::Config;
 use crate::exchange::WorkerId;
-use crate::fast::handoff::Handoff;
+use crate::fast::handoff::{Handed, Handoff, NoRoom};
 use crate::fast::memory::Store;
 use crate::netfilter::{Policy, Way};
 use crate::network::Network;
@@ -131,11 +131,16 @@ impl<N: Network> Intake<'_, N> {
         {
             return true;
         }
-        let handoff = self.handoff.as_ref();
-        if handoff.is_some_and(|it| it.is_coming(&segment.flow())) {
-            return false;
+        match self.whose(&segment) {
+            Some((_, true)) => return false,
+            // It has gone on, or did not find room here.
+            Some((other, false)) => {
+                let _ = self.hand(other, frame);
+            }
+            None => {
+                let _ = self.stack.on_segment(now, &segment, &mut self.store);
+            }
         }
-        let _ = self.stack.on_segment(self.now, &segment, &mut self.store);
         true
     }
 
@@ -160,13 +165,12 @@ impl<N: Network> Intake<'_, N> {
 
     #[inline]
     fn take_segment(&mut self, frame: &[u8], segment: &Segment<'_>) -> Fate {
-        let tcp = &segment.tcp;
-        let opens = tcp.flags.contains(Flags::SYN) && tcp.ack.is_none();
-        let own = SocketAddr::new(segment.dst, tcp.dst_port);
+        let opens = opens(segment);
+        let own = SocketAddr::new(segment.dst, segment.tcp.dst_port);
         let open = self.config.access.is_open() && self.netfilter.is_open();
         let cuts = !self.netfilter.cuts.is_empty();
         if !open && opens && !self.admits(segment, own) {
-            self.stack.note_denied(segment.dst, tcp.dst_port);
+            self.stack.note_denied(segment.dst, own.port());
             if let Some(answer) = self.netfilter.answer(own, segment.src) {
                 let hops = self.config.tcp.hop_limit;
                 self.rejections
@@ -210,6 +214,11 @@ impl<N: Network> Intake<'_, N> {
 
     /// Takes a segment if it is for a flow of this worker's or for nobody's, and hands it over otherwise.
     fn take_or_hand(&mut self, frame: &[u8], segment: &Segment<'_>) -> Fate {
+        if opens(segment)
+            && let Some(fate) = self.take_over_elsewhere(frame, segment)
+        {
+            return fate;
+        }
         let (now, store) = (self.now, &mut self.store);
         if let Some(used) = self.stack.on_segment_of_ours(now, segment, store) {
             return used.map_err(tcp::DropReason::name);
@@ -223,21 +232,50 @@ impl<N: Network> Intake<'_, N> {
         used.map_err(tcp::DropReason::name)
     }
 
+    /// A SYN takes over a pair in TIME-WAIT of this worker's, where nobody listens (any more), but elsewhere
+    /// somebody does: the pair goes there, and the SYN behind it. `None`: it is not so.
+    fn take_over_elsewhere(&mut self, frame: &[u8], syn: &Segment<'_>) -> Option<Fate> {
+        let port = syn.tcp.dst_port;
+        if self.stack.listens_on(syn.dst, port) {
+            return None;
+        }
+        let flow = syn.flow();
+        let handoff = self.handoff.as_mut()?;
+        let to = handoff.acceptor(syn.dst, port, &flow)?;
+        let pair = self.stack.export_taken_over(self.now, syn)?;
+        handoff.give_exported(self.stack, &flow, to);
+        let handed = handoff.hand(to, Handed::Ended(Box::new(pair)));
+        if let Err(NoRoom(Handed::Ended(pair))) = handed {
+            handoff.keep_flow(&flow, to);
+            // There was room for it just now.
+            let _ = self.stack.import_time_wait(self.now, &pair);
+            return Some(self.drop(Drop::HandoffFull));
+        }
+        Some(self.hand(to, frame))
+    }
+
     /// The worker that a segment is for on a flow which this one's stack does not know, and whether that is
     /// this one: its connection is on its way here.
-    fn whose(&self, segment: &Segment<'_>) -> Option<(WorkerId, bool)> {
+    fn whose(&mut self, segment: &Segment<'_>) -> Option<(WorkerId, bool)> {
         let handoff = self.handoff.as_ref()?;
         let flow = segment.flow();
         if let Some(owner) = handoff.whose(&flow) {
             return Some((owner, owner == handoff.own()));
         }
-        // A SYN, or an ACK that may be that of a cookie, whose secret all have.
         let port = segment.tcp.dst_port;
-        if self.stack.listens_on(segment.dst, port) {
-            return None;
-        }
-        let acceptor = handoff.acceptor(segment.dst, port, &flow)?;
-        Some((acceptor, false))
+        let other = if brings_cookie(segment) && {
+            handoff.hear_of_cookies(self.stack);
+            self.stack.cookies_until() > self.now
+        } {
+            // The secret is the same everywhere.
+            handoff.home(segment.dst, port, &flow)
+        } else if self.stack.listens_on(segment.dst, port) {
+            None
+        } else {
+            handoff.acceptor(segment.dst, port, &flow)
+        };
+        let other = other.filter(|other| *other != handoff.own())?;
+        Some((other, false))
     }
 
     fn hand(&mut self, to: WorkerId, frame: &[u8]) -> Fate {
@@ -250,4 +288,15 @@ impl<N: Network> Intake<'_, N> {
         self.counters.frames_handed += 1;
         Ok(())
     }
+}
+
+/// Whether a segment begins a connection.
+fn opens(segment: &Segment<'_>) -> bool {
+    segment.tcp.flags.contains(Flags::SYN) && segment.tcp.ack.is_none()
+}
+
+/// Whether it may bring a cookie back, if it is of nobody's flow.
+fn brings_cookie(segment: &Segment<'_>) -> bool {
+    let tcp = &segment.tcp;
+    tcp.ack.is_some() && !tcp.flags.contains(Flags::SYN) && !tcp.flags.contains(Flags::RST)
 }
