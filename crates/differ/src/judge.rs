@@ -172,8 +172,15 @@ pub fn compare(
     for (made, wanted) in &kernel.returned {
         let (short, long) = name(*made);
         let Some(got) = engine.returned.get(made) else {
-            let text =
+            let mut text =
                 format!("step {made} ({long}) returns {wanted} on the kernel, hangs on the engine");
+            let instead = engine.returned.iter();
+            for (made, got) in instead.filter(|(made, _)| !kernel.returned.contains_key(made)) {
+                text.push_str(&format!(
+                    ", where step {made} ({}) returns {got}",
+                    name(*made).1
+                ));
+            }
             return fail(Kind::Hang(short), text);
         };
         if got == wanted {

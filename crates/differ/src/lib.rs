@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod contest;
 pub mod generate;
 pub mod judge;
 pub mod kept;

@@ -5,6 +5,7 @@
 //! same has happened, or when the patience is at its end: the engine may be a little later than
 //! the kernel, which costs no false alarm then, but what has to come must come.
 
+use crate::contest::is_contest;
 use crate::judge::{self, Condition, Difference, Differences};
 use crate::outcome::Outcome;
 use crate::peer::{Peer, State, View};
@@ -170,7 +171,7 @@ impl<'a> Run<'a> {
             if happened == *expected {
                 continue;
             }
-            if self.is_contest(&before, expected, &happened) {
+            if is_contest(self.program, &before, expected, &happened) {
                 self.stage.end()?;
                 return Ok(Verdict::Parted(step));
             }
@@ -487,44 +488,5 @@ impl<'a> Run<'a> {
             return Ok(true);
         }
         Ok(false)
-    }
-
-    /// Whether two that were in the same call have only changed places.
-    fn is_contest(
-        &self,
-        before: &BTreeSet<usize>,
-        expected: &Happened,
-        happened: &Happened,
-    ) -> bool {
-        let mine = |side: &Happened| -> Vec<(usize, Outcome)> {
-            side.returned
-                .iter()
-                .filter(|(step, _)| before.contains(step))
-                .map(|(step, outcome)| (*step, outcome.clone()))
-                .collect()
-        };
-        let (kernel, engine) = (mine(expected), mine(happened));
-        let outcomes = |side: &[(usize, Outcome)]| {
-            let mut all: Vec<String> = side
-                .iter()
-                .map(|(step, outcome)| {
-                    let name = self.call_of(*step).map(|(_, call)| call.name());
-                    // Who accepts gets a number of his own process.
-                    match outcome {
-                        Outcome::Descriptors(_) => format!("{name:?}"),
-                        other => format!("{name:?} {other}"),
-                    }
-                })
-                .collect();
-            all.sort();
-            all
-        };
-        let steps = |side: &[(usize, Outcome)]| -> Vec<usize> {
-            side.iter().map(|(step, _)| *step).collect()
-        };
-        steps(&kernel) != steps(&engine)
-            && outcomes(&kernel) == outcomes(&engine)
-            && expected.died == happened.died
-            && expected.views == happened.views
     }
 }
