@@ -310,6 +310,8 @@ pub enum Tale {
     Unlistened(SocketAddr),
     /// Nothing more is sent from this file: it is to be closed. There is one for each that is open.
     Forgotten(Arc<OpenFile>),
+    /// The socket of a port that a user has lent, which is used no more: to be closed. There is one for each.
+    Returned(u32, OwnedFd),
     /// Part of a file is to be brought into memory. There are [`FETCHES`] at most.
     Fetch(Box<Fetch>),
 }
@@ -537,7 +539,9 @@ pub fn pair(limits: &Limits) -> rustix::io::Result<(ToFast, ToSlow)> {
     let (sends_orders, orders) = sync_channel(ORDERS);
     let listeners = limits.listeners as usize;
     let files = limits.files as usize + FETCHES;
-    let room = 2 * limits.control_connections as usize + listeners + files + ROOM_BESIDE_ANSWERS;
+    let lent = limits.leased_ports as usize;
+    let held = listeners + files + lent;
+    let room = 2 * limits.control_connections as usize + held + ROOM_BESIDE_ANSWERS;
     let (sends_tales, tales) = sync_channel(room);
     let (wakes_fast, wakes_slow) = (Wire::new()?, Wire::new()?);
     let poller = Poller::new()?;

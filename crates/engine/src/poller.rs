@@ -38,6 +38,8 @@ pub enum Source {
     Handoff,
     /// Part of a file is in memory, or cannot be.
     Fetched,
+    /// Descriptors of a program's are closed, or cannot be.
+    Closed,
 }
 
 impl Source {
@@ -56,6 +58,7 @@ impl Source {
             Self::Reclaimed => (10, 0),
             Self::Handoff => (11, 0),
             Self::Fetched => (12, 0),
+            Self::Closed => (13, 0),
         };
         kind << 32 | u64::from(value)
     }
@@ -76,6 +79,7 @@ impl Source {
             10 => Self::Reclaimed,
             11 => Self::Handoff,
             12 => Self::Fetched,
+            13 => Self::Closed,
             _ => return None,
         })
     }
@@ -101,6 +105,12 @@ impl Poller {
     pub fn add(&self, fd: BorrowedFd<'_>, source: Source) -> rustix::io::Result<()> {
         let data = epoll::EventData::new_u64(source.to_word());
         epoll::add(&self.epoll, fd, data, epoll::EventFlags::IN)
+    }
+
+    /// Takes a descriptor out that is not closed yet.
+    pub fn remove(&self, fd: BorrowedFd<'_>) {
+        // One that is not in the set need not be taken out.
+        let _ = epoll::delete(&self.epoll, fd);
     }
 
     /// Sets whether a descriptor in the set is waited for to become readable, writable, both or

@@ -4,6 +4,7 @@
 //! A page of a region is given back to the machine under a lock of its file, and whoever has the file can
 //! hold that lock: by a write from memory that he lets nobody read (userfaultfd, FUSE), for example. So a
 //! thread goes that has no descriptors, and therefore keeps nothing open when the engine ends and it cannot.
+//! (Threads that close descriptors have them; that they are held up ends with the engine.)
 //! While it is held up the errands of that user are not done, and another thread goes for the others.
 
 use std::collections::VecDeque;
@@ -22,9 +23,12 @@ const MOST: usize = 8;
 
 /// Something to be done that may never end.
 pub trait Errand: Send + 'static {
+    /// Whether it uses descriptors.
+    const USES_DESCRIPTORS: bool = false;
+
     /// The user who can hold it up.
     fn uid(&self) -> u32;
-    /// Does it, as far as that is possible. It can use no descriptor.
+    /// Does it, as far as that is possible.
     fn run(&mut self);
 }
 
@@ -163,7 +167,7 @@ impl<E: Errand> Errands<E> {
         std::thread::Builder::new()
             .name("errands".to_owned())
             .spawn(move || {
-                let able = leave_descriptors(&*wire).is_ok();
+                let able = E::USES_DESCRIPTORS || leave_descriptors(&*wire).is_ok();
                 for mut errand in received {
                     if able {
                         errand.run();

@@ -27,6 +27,8 @@ use std::time::Instant;
 pub const MAX_MESSAGE: usize = 64 * 1024;
 /// The most file descriptors that a message can carry.
 pub const MAX_FDS: usize = 4;
+/// The most that the kernel carries in one message (SCM_MAX_FD).
+const KERNELS_MAX_FDS: usize = 253;
 /// The most messages that wait for the other side to read.
 pub const MAX_UNSENT: usize = 64;
 
@@ -140,8 +142,24 @@ impl Channel {
     /// # Errors
     /// The connection has ended, or must.
     pub fn try_receive<M: DeserializeOwned>(&mut self) -> Result<Option<(M, Fds)>, ChannelError> {
+        let mut fds = Vec::new();
+        let message = self.try_receive_with(&mut fds)?;
+        // There are no more than a message can carry.
+        Ok(message.map(|message| (message, fds.into_iter().collect())))
+    }
+
+    /// The same, for who must not close descriptors of the other side's himself, which may take as long as that
+    /// likes. Whatever comes of the message, all that came with it are in `fds`.
+    ///
+    /// # Errors
+    /// As of [`try_receive`](Self::try_receive).
+    pub fn try_receive_with<M: DeserializeOwned>(
+        &mut self,
+        fds: &mut Vec<OwnedFd>,
+    ) -> Result<Option<M>, ChannelError> {
         self.inbox.resize(MAX_MESSAGE, 0);
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        // What there is no room for the kernel would close here.
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(KERNELS_MAX_FDS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let received = loop {
@@ -153,17 +171,13 @@ impl Channel {
                 Err(errno) => return Err(errno.into()),
             }
         };
-        // Whatever is wrong with the message, its descriptors are ours now, and to be closed.
-        let mut fds = Fds::new();
+        let before = fds.len();
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {
-                for fd in rights {
-                    fds.try_push(fd)
-                        .map_err(|_| Violation::TooManyDescriptors { limit: MAX_FDS })?;
-                }
+                fds.extend(rights);
             }
         }
-        if received.flags.contains(ReturnFlags::CTRUNC) {
+        if fds.len() - before > MAX_FDS || received.flags.contains(ReturnFlags::CTRUNC) {
             return Err(Violation::TooManyDescriptors { limit: MAX_FDS }.into());
         }
         if received.flags.contains(ReturnFlags::TRUNC) {
@@ -178,7 +192,12 @@ impl Channel {
             line: error.line(),
             column: error.column(),
         })?;
-        Ok(Some((message, fds)))
+        Ok(Some(message))
+    }
+
+    /// The socket, with all that was sent on it and not received.
+    pub fn into_socket(self) -> OwnedFd {
+        self.socket
     }
 
     /// Sends a message, or lets it wait for [`flush`](Self::flush). Never waits.

@@ -44,7 +44,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         session.ready.clear();
         session.notices.clear();
         session.peeked = None;
-        self.lent.forget(id);
+        for returned in self.lent.forget(id) {
+            self.slow.tell(returned);
+        }
         let inherited = core::mem::take(&mut session.inherited_listeners);
         let (number, client) = (session.number, session.client);
         self.counters.violations += u64::from(reason.is_breach());

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::Worker;
 use crate::config::shares;
+use crate::exchange::Tale;
 use crate::fast::connections::SessionId;
 use crate::network::{Network, Steered};
 use crate::stats::Drop;
@@ -28,7 +29,14 @@ struct Loan {
     uid: u32,
     local: SocketAddr,
     /// Held open for the kernel's sake alone.
-    _socket: OwnedFd,
+    socket: OwnedFd,
+}
+
+impl Loan {
+    /// Its program can hold up whoever closes the socket.
+    fn returned(self) -> Tale {
+        Tale::Returned(self.uid, self.socket)
+    }
 }
 
 impl Lent {
@@ -51,14 +59,15 @@ impl Lent {
     }
 
     /// A session has ended: what it lent and did not use goes back.
-    pub fn forget(&mut self, session: SessionId) {
-        self.0.retain(|loan| loan.session != Some(session));
+    pub fn forget(&mut self, session: SessionId) -> impl Iterator<Item = Tale> {
+        let of_it = move |loan: &mut Loan| loan.session == Some(session);
+        self.0.extract_if(.., of_it).map(Loan::returned)
     }
 
     /// What is used no more goes back.
-    pub fn recheck(&mut self, is_used: impl Fn(u16) -> bool) {
-        self.0
-            .retain(|loan| loan.session.is_some() || is_used(loan.local.port()));
+    pub fn recheck(&mut self, is_used: impl Fn(u16) -> bool) -> impl Iterator<Item = Tale> {
+        let unused = move |loan: &mut Loan| loan.session.is_none() && !is_used(loan.local.port());
+        self.0.extract_if(.., unused).map(Loan::returned)
     }
 }
 
@@ -87,7 +96,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             session: Some(session),
             uid,
             local,
-            _socket: socket,
+            socket,
         });
         Ok(())
     }

@@ -404,7 +404,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Leaves endpoints to the kernel on which nothing of ours is left.
     pub(super) fn recheck_closing(&mut self) {
         let (stack, network) = (&self.stack, &mut self.network);
-        self.lent.recheck(|port| stack.uses_local_port(port));
+        for returned in self.lent.recheck(|port| stack.uses_local_port(port)) {
+            self.slow.tell(returned);
+        }
         self.closing.0.retain(|&(address, port)| {
             let needed = stack.uses_local_port(port);
             if !needed {

@@ -251,6 +251,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 | Source::Netfilter
                 | Source::Reclaimed
                 | Source::Fetched
+                | Source::Closed
                 | Source::Tales => {}
             }
         }

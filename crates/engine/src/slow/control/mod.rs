@@ -183,6 +183,13 @@ pub enum Heard {
     TicketEnded(u64),
 }
 
+impl Client {
+    /// Its connection, with all that was sent on it and not read.
+    pub fn into_connection(self) -> OwnedFd {
+        self.channel.into_socket()
+    }
+}
+
 /// The control socket and its connections.
 pub struct Control {
     /// What is polled.
@@ -198,6 +205,8 @@ pub struct Control {
     reports: HashMap<u32, Vec<Explanation>>,
     max_clients: usize,
     max_reports: usize,
+    /// Connections that are not taken on, and their users: to be closed by who has time.
+    turned_away: Vec<(u32, OwnedFd)>,
 }
 
 impl Control {
@@ -214,6 +223,7 @@ impl Control {
             reports: HashMap::new(),
             max_clients: limits.control_connections as usize,
             max_reports: limits.reports as usize,
+            turned_away: Vec::new(),
         })
     }
 
@@ -290,7 +300,7 @@ impl Control {
     }
 
     /// Does not look for connections until [`resume`](Self::resume): those that wait stay there.
-    fn pause(&mut self) {
+    pub fn pause(&mut self) {
         self.listen_for(false);
     }
 
@@ -323,13 +333,15 @@ impl Control {
     pub fn add_client(&mut self, connection: OwnedFd) -> Result<u32, Errno> {
         let slot = self.clients.iter().position(Option::is_none);
         let slot = slot.unwrap_or(self.clients.len());
+        let PeerCredentials { pid, uid } = peer_credentials(&connection).map_err(errno)?;
         if slot >= self.max_clients {
+            self.turned_away.push((uid, connection));
             return Err(Errno::MFILE);
         }
-        let PeerCredentials { pid, uid } = peer_credentials(&connection).map_err(errno)?;
         let namespace = netns_cookie(&connection).map_err(errno)?;
         let holders = self.clients.iter().flatten().map(|client| client.uid);
         if !shares::has_room(self.max_clients, uid, holders) {
+            self.turned_away.push((uid, connection));
             return Err(Errno::MFILE);
         }
         let source = Source::Client(slot as u32);
@@ -370,10 +382,19 @@ impl Control {
             .filter(|client| client.serial == key.serial)
     }
 
-    /// The next request of a connection.
-    pub fn receive(&mut self, slot: u32) -> Result<Option<(Request, Fds)>, ChannelError> {
+    /// The connections that were not taken on since, and their users.
+    pub fn turned_away(&mut self) -> Vec<(u32, OwnedFd)> {
+        std::mem::take(&mut self.turned_away)
+    }
+
+    /// The next request of a connection. Whatever comes of it, the descriptors that came are in `fds`.
+    pub fn receive(
+        &mut self,
+        slot: u32,
+        fds: &mut Vec<OwnedFd>,
+    ) -> Result<Option<Request>, ChannelError> {
         match self.client(slot) {
-            Some(client) => client.channel.try_receive(),
+            Some(client) => client.channel.try_receive_with(fds),
             None => Ok(None),
         }
     }
@@ -494,6 +515,8 @@ impl Control {
     /// Closes a connection; what it was.
     pub fn close(&mut self, slot: u32) -> Option<Client> {
         let client = self.clients.get_mut(slot as usize)?.take()?;
+        // It may take a while until it is closed.
+        self.poller.remove(client.channel.as_fd());
         let last = |pid| !self.clients.iter().flatten().any(|c| c.pid == pid);
         if last(client.pid) {
             self.reports.remove(&client.pid);

@@ -1,12 +1,11 @@
 //! Files that programs send from: who may have one more, and what of them is brought into memory.
 
 use std::collections::HashMap;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
 use netdev::syscalls::FileWindow;
-use queue_pair::control::Fds;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
@@ -67,9 +66,9 @@ impl Desk {
     pub(super) fn file_shown(
         &mut self,
         slot: u32,
-        fds: &mut Fds,
+        fds: &[OwnedFd],
     ) -> Result<Arc<OpenFile>, Refusal> {
-        let Some(shown) = fds.pop() else {
+        let Some(shown) = fds.last() else {
             return Err((Errno::INVAL, "send the file along".to_owned()));
         };
         let uid = self.control.client(slot).map_or(0, |client| client.uid);

@@ -8,6 +8,7 @@
 mod answers;
 mod asking;
 mod attach;
+mod closing;
 mod crew;
 #[cfg(test)]
 mod crew_tests;
@@ -28,7 +29,7 @@ mod versions;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use queue_pair::Versions;
@@ -44,6 +45,7 @@ use crate::slow::errands::Errands;
 use crate::slow::kernel::privileges::Rights;
 use crate::stats::{Counters, Drop};
 
+use self::closing::Closing;
 use self::crew::{Crew, Heard};
 use self::files::{FetchOf, Places};
 use self::last_words::LastWords;
@@ -139,6 +141,8 @@ pub struct Desk {
     places: Places,
     /// What of them is brought into memory.
     fetches: Errands<FetchOf>,
+    /// Descriptors of programs.
+    closing: Closing,
 }
 
 impl Desk {
@@ -164,6 +168,8 @@ impl Desk {
         control.poller.add(reclaims.as_fd(), Source::Reclaimed)?;
         let fetches = Errands::new()?;
         control.poller.add(fetches.as_fd(), Source::Fetched)?;
+        let closing = Closing::new()?;
+        control.poller.add(closing.wire().as_fd(), Source::Closed)?;
         Ok(Self {
             rates: Rates::new(facts.limits.requests_per_second),
             facts,
@@ -186,6 +192,7 @@ impl Desk {
             reclaims,
             places: Places::default(),
             fetches,
+            closing,
         })
     }
 
@@ -211,6 +218,7 @@ impl Desk {
                 .chain(self.placing.due())
                 .chain(self.reclaims.due())
                 .chain(self.fetches.due())
+                .chain(self.closing.due())
                 .min();
             let due = due.map(|due| due.saturating_duration_since(Instant::now()).max(AGAIN));
             let limit = limit.into_iter().chain(due).min();
@@ -221,6 +229,7 @@ impl Desk {
             }
             self.see_to_reclaims(Instant::now());
             self.see_to_fetches(Instant::now());
+            self.see_to_closing(Instant::now());
             self.look_at_sockets(Instant::now());
             self.place_listeners(Instant::now());
             if resumed.elapsed() >= RESUME {
@@ -243,6 +252,7 @@ impl Desk {
         let heard = self.see_to(&ready);
         self.reclaim_here();
         self.fetch_here();
+        self.close_here();
         !ready.is_empty() || heard == Ok(true)
     }
 
@@ -271,6 +281,7 @@ impl Desk {
                 Source::Tales
                 | Source::Reclaimed
                 | Source::Fetched
+                | Source::Closed
                 | Source::Bell(_)
                 | Source::Network
                 | Source::Stop
@@ -310,6 +321,7 @@ impl Desk {
                 Tale::Mixed { port, question } => self.mixed(from, port, question),
                 Tale::Outdated(policy) => drop(policy),
                 Tale::Forgotten(file) => drop(file),
+                Tale::Returned(uid, socket) => self.closing.close(uid, vec![socket]),
                 Tale::Fetch(fetch) => self.fetch(from, &fetch),
                 Tale::Reclaim(reclaim) => self.reclaims.add(ReclaimOf(from, *reclaim)),
                 Tale::Unlistened(local) => self.listens_no_longer(from, local),
@@ -331,6 +343,14 @@ impl Desk {
     /// Accepts the control connections that wait.
     fn accept_clients(&mut self) {
         for _ in 0..ACCEPT_BUDGET {
+            if let Some(uid) = self.closing.is_full() {
+                tracing::warn!(
+                    uid,
+                    "no control connection is accepted: too many descriptors cannot be closed"
+                );
+                self.control.pause();
+                return;
+            }
             match self.control.accept() {
                 Ok(Accepted::Client(uid)) => {
                     self.rates.charge(uid, cost::CONNECTION, Instant::now());
@@ -393,10 +413,12 @@ impl Desk {
         if let Some(key) = self.key_of(slot) {
             self.rests.forget(key);
         }
-        if let Some(client) = self.control.close(slot)
-            && let Some(pending) = client.pending
-        {
-            self.abandon(client.home, pending);
+        if let Some(mut client) = self.control.close(slot) {
+            if let Some(pending) = client.pending.take() {
+                self.abandon(client.home, pending);
+            }
+            self.closing
+                .close(client.uid, vec![client.into_connection()]);
         }
     }
 

@@ -12,6 +12,8 @@ use crate::exchange::ClientKey;
 
 /// What may be asked for at once by who has asked for nothing for so long.
 const BURST: Duration = Duration::from_secs(1);
+/// How long a user waits who is to wait.
+const MOMENT: Duration = Duration::from_millis(100);
 /// The longest that a user waits for what it was served beyond its rate.
 const MOST_DEBT: Duration = Duration::from_secs(2);
 
@@ -63,11 +65,21 @@ impl Rates {
             return;
         }
         let price = Duration::from_secs(cost.into()) / self.per_second.max(1);
-        let user = self.users.entry(uid).or_insert_with(|| User {
+        let user = self.user(uid, now);
+        user.paid_at = (user.paid_at.max(now) + price).min(now + BURST + MOST_DEBT);
+    }
+
+    /// Lets a user wait for a moment, whatever he has asked.
+    pub fn hold(&mut self, uid: u32, now: Instant) {
+        let user = self.user(uid, now);
+        user.paid_at = user.paid_at.max(now + BURST + MOMENT);
+    }
+
+    fn user(&mut self, uid: u32, now: Instant) -> &mut User {
+        self.users.entry(uid).or_insert_with(|| User {
             paid_at: now,
             late: VecDeque::new(),
-        });
-        user.paid_at = (user.paid_at.max(now) + price).min(now + BURST + MOST_DEBT);
+        })
     }
 
     /// Whether a user has been served more than its rate and a burst allow.

@@ -1,7 +1,7 @@
 //! Requests on the control socket: who may ask, what they show, and what goes with the order.
 
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -95,48 +95,69 @@ impl Desk {
                 // What it asks next has to wait, unless it is not there any more.
                 return self.control.mute(slot);
             }
+            if self.closing.is_held_up_by(uid) {
+                self.rates.hold(uid, now);
+            }
             if self.rates.is_ahead(uid, now) {
                 return self.delay(slot, uid);
             }
-            let Some((request, fds)) = self.control.receive(slot)? else {
-                return Ok(());
+            let mut fds = Vec::new();
+            let received = self.control.receive(slot, &mut fds);
+            let served = match received {
+                Ok(Some(request)) => self.serve_request(slot, request, &mut fds, now),
+                Ok(None) => return Ok(()),
+                Err(error) => Err(error),
             };
+            self.closing.close(uid, fds);
+            served?;
+        }
+        Ok(())
+    }
+
+    /// Sees to one request. Of its descriptors those are taken that are needed for longer.
+    fn serve_request(
+        &mut self,
+        slot: u32,
+        request: Request,
+        fds: &mut Vec<OwnedFd>,
+        now: Instant,
+    ) -> Result<(), ChannelError> {
+        if let Some(uid) = self.control.client(slot).map(|client| client.uid) {
             self.rates.charge(uid, cost_of(&request), now);
-            if let Request::Report { fd, kind, reason } = request {
+        }
+        match request {
+            Request::Report { fd, kind, reason } => {
                 self.report(slot, fd, kind, reason);
-                continue;
-            }
-            if let Request::LastWords(lines) = request {
-                self.last_words(slot, lines);
-                continue;
-            }
-            if let Request::Metrics { more: true } = request {
-                if let Some(key) = self.key_of(slot) {
-                    self.more_metrics(key)?;
-                }
-                continue;
-            }
-            if let Request::Diverter = request {
-                let reply = Reply::Diverted(self.diverter.clone());
-                self.control.reply(slot, &reply, Fds::new())?;
-                continue;
-            }
-            let Some(client) = self.key_of(slot) else {
                 return Ok(());
-            };
-            match self.prepare(client, request, fds) {
-                Ok((what, pending)) => self.ask(client, what, pending),
-                Err((errno, message)) => {
-                    let errno = errno.raw_os_error();
-                    let reply = Reply::Error { errno, message };
-                    self.control.reply(slot, &reply, Fds::new())?;
-                }
+            }
+            Request::LastWords(lines) => {
+                self.last_words(slot, lines);
+                return Ok(());
+            }
+            Request::Diverter => {
+                let reply = Reply::Diverted(self.diverter.clone());
+                return self.control.reply(slot, &reply, Fds::new());
+            }
+            _ => {}
+        }
+        let Some(client) = self.key_of(slot) else {
+            return Ok(());
+        };
+        if let Request::Metrics { more: true } = request {
+            return self.more_metrics(client);
+        }
+        match self.prepare(client, request, fds) {
+            Ok((what, pending)) => self.ask(client, what, pending),
+            Err((errno, message)) => {
+                let errno = errno.raw_os_error();
+                let reply = Reply::Error { errno, message };
+                self.control.reply(slot, &reply, Fds::new())?;
             }
         }
         Ok(())
     }
 
-    fn prepare(&mut self, client: ClientKey, request: Request, mut fds: Fds) -> Prepared {
+    fn prepare(&mut self, client: ClientKey, request: Request, fds: &mut Vec<OwnedFd>) -> Prepared {
         let slot = client.slot;
         Ok(match request {
             Request::Attach {
@@ -154,7 +175,7 @@ impl Desk {
             }
             Request::Listen { addr, backlog, .. } => {
                 self.session_of(slot)?;
-                let proof = self.prove(&mut fds, addr)?;
+                let proof = self.prove(fds, addr)?;
                 let local = addr;
                 self.follow_proof(proof.cookie, addr.port());
                 self.follow_netfilter(Some(addr));
@@ -167,7 +188,7 @@ impl Desk {
             }
             Request::Chosen { listener, addr } => {
                 self.session_of(slot)?;
-                let proof = self.prove(&mut fds, addr)?;
+                let proof = self.prove(fds, addr)?;
                 (Ask::Chosen { listener, proof }, Pending::Listener(listener))
             }
             Request::Admit { listener, policy } => {
@@ -186,21 +207,19 @@ impl Desk {
             }
             Request::Bound { local } => {
                 self.session_of(slot)?;
+                let (namespace, index) = (self.facts.namespace, self.facts.index);
+                if let Some(shown) = fds.last() {
+                    prove_bound(shown.as_fd(), local, namespace, index)
+                        .map_err(|refusal| (refusal.errno(), refusal.to_string()))?;
+                }
                 let Some(socket) = fds.pop() else {
                     return refuse(Errno::INVAL, "show the kernel's bound socket");
                 };
-                prove_bound(
-                    socket.as_fd(),
-                    local,
-                    self.facts.namespace,
-                    self.facts.index,
-                )
-                .map_err(|refusal| (refusal.errno(), refusal.to_string()))?;
                 (Ask::Bound { local, socket }, Pending::Bound(local))
             }
             Request::File => {
                 self.session_of(slot)?;
-                let file = self.file_shown(slot, &mut fds)?;
+                let file = self.file_shown(slot, fds)?;
                 (Ask::File(Arc::clone(&file)), Pending::File(file))
             }
             Request::Local { remote } => {
@@ -259,9 +278,8 @@ impl Desk {
             }
             Request::Claim => {
                 self.session_of(slot)?;
-                let shown = fds.pop();
                 let own = self.control.client(slot).map(|client| client.home);
-                let known = shown.and_then(|shown| {
+                let known = fds.last().and_then(|shown| {
                     let (token, home, issued) = self.control.ticket(shown.as_fd())?;
                     let here = own == Some(home);
                     issued.claimed |= here;
@@ -500,8 +518,8 @@ impl Desk {
     }
 
     /// What the kernel's listening socket proves that came along.
-    fn prove(&self, fds: &mut Fds, addr: SocketAddr) -> Result<Proof, Refusal> {
-        let Some(shown) = fds.pop() else {
+    fn prove(&self, fds: &[OwnedFd], addr: SocketAddr) -> Result<Proof, Refusal> {
+        let Some(shown) = fds.last() else {
             return refuse(Errno::INVAL, "show the kernel's listening socket");
         };
         let (namespace, index) = (self.facts.namespace, self.facts.index);

@@ -1,0 +1,280 @@
+//! Descriptors that programs have sent, and control connections, closed by threads that nobody waits for.
+//!
+//! How long it takes to close one is up to the program: the last to close a socket lingers until its data is
+//! acknowledged (SO_LINGER), and a file system in user space (FUSE) answers when it likes. A control connection
+//! is closed with all that was sent on it and not read, descriptors among it.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use super::Desk;
+use crate::slow::errands::{Errand, Errands};
+
+/// Descriptors of a user that may wait to be closed. Who has more holds up the threads that close them: what his
+/// programs ask waits until they are closed.
+const MOST: usize = 512;
+/// The same of all users together; beyond it no control connection is accepted.
+const MOST_OF_ALL: usize = 4096;
+
+/// Descriptors of a user.
+#[derive(Debug)]
+struct Close {
+    uid: u32,
+    fds: Vec<OwnedFd>,
+    count: usize,
+}
+
+impl Errand for Close {
+    const USES_DESCRIPTORS: bool = true;
+
+    fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    fn run(&mut self) {
+        self.fds.clear();
+    }
+}
+
+/// What is to be closed.
+#[derive(Debug)]
+pub(super) struct Closing {
+    errands: Errands<Close>,
+    /// Those for which no thread could be sent.
+    kept: Vec<Close>,
+    /// How many there are of each user.
+    left: HashMap<u32, usize>,
+}
+
+impl Closing {
+    pub(super) fn new() -> rustix::io::Result<Self> {
+        Ok(Self {
+            errands: Errands::new()?,
+            kept: Vec::new(),
+            left: HashMap::new(),
+        })
+    }
+
+    /// Readable when some are closed.
+    pub(super) fn wire(&self) -> impl AsFd + '_ {
+        self.errands.as_fd()
+    }
+
+    /// When to [attend](Self::attend) at the latest.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.errands.due()
+    }
+
+    /// Closes descriptors of a user, soon.
+    pub(super) fn close(&mut self, uid: u32, fds: Vec<OwnedFd>) {
+        let count = fds.len();
+        if count > 0 {
+            *self.left.entry(uid).or_default() += count;
+            self.errands.add(Close { uid, fds, count });
+        }
+    }
+
+    /// Whether too many of a user cannot be closed.
+    pub(super) fn is_held_up_by(&self, uid: u32) -> bool {
+        self.left.get(&uid).is_some_and(|left| *left > MOST)
+    }
+
+    /// Whether too many of all users cannot be closed; whose most of them are.
+    pub(super) fn is_full(&self) -> Option<u32> {
+        let full = self.left.values().sum::<usize>() > MOST_OF_ALL;
+        let most = self.left.iter().max_by_key(|(_, left)| **left);
+        most.filter(|_| full).map(|(uid, _)| *uid)
+    }
+
+    fn closed(&mut self, done: &Close) {
+        if let Some(left) = self.left.get_mut(&done.uid) {
+            *left -= done.count;
+            if *left == 0 {
+                self.left.remove(&done.uid);
+            }
+        }
+    }
+
+    /// Sends threads with what is to be closed. When one is back there is time for what could not be.
+    fn attend(&mut self, now: Instant) {
+        loop {
+            let mut any_closed = false;
+            for back in self.errands.attend(now) {
+                if back.fds.is_empty() {
+                    self.closed(&back);
+                    any_closed = true;
+                    continue;
+                }
+                if self.kept.iter().all(|kept| kept.uid != back.uid) {
+                    let uid = back.uid;
+                    tracing::warn!(
+                        uid,
+                        "a descriptor that a program of this user has sent cannot be closed: a file system in user \
+                         space that does not answer, or a socket that lingers"
+                    );
+                }
+                self.kept.push(back);
+            }
+            if !any_closed || self.kept.is_empty() {
+                return;
+            }
+            for kept in std::mem::take(&mut self.kept) {
+                self.errands.add(kept);
+            }
+        }
+    }
+
+    /// Closes all of them here, and waits for as long as that takes.
+    fn close_here(&mut self) {
+        while let Some(done) = self.errands.run_here() {
+            self.closed(&done);
+        }
+    }
+}
+
+impl Desk {
+    /// Closes what is to be closed.
+    pub(super) fn see_to_closing(&mut self, now: Instant) {
+        for (uid, connection) in self.control.turned_away() {
+            self.closing.close(uid, vec![connection]);
+        }
+        self.closing.attend(now);
+    }
+
+    /// The same here, and waits for as long as that takes.
+    pub(super) fn close_here(&mut self) {
+        for (uid, connection) in self.control.turned_away() {
+            self.closing.close(uid, vec![connection]);
+        }
+        self.closing.close_here();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use queue_pair::control::{Channel, Fds, Reply, Request};
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::time::Timespec;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::exchange;
+    use crate::slow::control::Control;
+    use crate::slow::desk::Facts;
+
+    /// A socket whose last close lasts for minutes, or until the other one is closed.
+    fn lingering() -> (OwnedFd, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let peer = TcpStream::connect(address).expect("listens");
+        let (socket, _) = listener.accept().expect("connected");
+        socket.set_nonblocking(true).expect("set");
+        while std::io::Write::write(&mut &socket, &[0; 65_536]).is_ok() {}
+        let long = Some(Duration::from_secs(300));
+        rustix::net::sockopt::set_socket_linger(&socket, long).expect("set");
+        (socket.into(), peer)
+    }
+
+    /// Attends until only so many of these users are left.
+    fn left(closing: &mut Closing, now: Instant, expected: &[(u32, usize)]) {
+        let begin = Instant::now();
+        loop {
+            closing.attend(now);
+            let mut left: Vec<_> = closing.left.iter().map(|(uid, n)| (*uid, *n)).collect();
+            left.sort_unstable();
+            if left == expected {
+                return;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "{left:?}");
+            let wire = closing.wire();
+            let mut fds = [PollFd::new(&wire, PollFlags::IN)];
+            let _ = poll(
+                &mut fds,
+                Some(&Timespec {
+                    tv_sec: 0,
+                    tv_nsec: 1_000_000,
+                }),
+            );
+        }
+    }
+
+    fn quick() -> OwnedFd {
+        std::fs::File::open("/dev/null").expect("there").into()
+    }
+
+    #[test]
+    fn who_cannot_be_closed_holds_up_his_own_alone() {
+        let mut closing = Closing::new().expect("descriptors");
+        let now = Instant::now();
+        let (socket, peer) = lingering();
+        closing.close(1000, vec![socket, quick()]);
+        closing.attend(now);
+        // After a second it is held up; before, others wait.
+        let later = now + Duration::from_secs(2);
+        closing.close(1001, vec![quick()]);
+        left(&mut closing, later, &[(1000, 2)]);
+        closing.close(1000, vec![quick()]);
+        left(&mut closing, later, &[(1000, 3)]);
+        assert_eq!(closing.kept.len(), 1);
+        closing.close(1000, (0..MOST - 2).map(|_| quick()).collect());
+        closing.attend(later);
+        assert!(closing.is_held_up_by(1000) && !closing.is_held_up_by(1001));
+        assert_eq!(closing.is_full(), None);
+        // It ends after all.
+        drop(peer);
+        left(&mut closing, later, &[]);
+        assert!(!closing.is_held_up_by(1000) && closing.kept.is_empty());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_socket_that_somebody_else_has_sent() {
+        let config = Config::default();
+        let control = Control::without_socket(&config.limits).expect("descriptors");
+        let (to_fast, to_slow) = exchange::pair(&config.limits).expect("descriptors");
+        let mut desk = Desk::new(Facts::new(&config, 1, 0), control, to_fast).expect("polled");
+        let mut dial = || {
+            let (ours, theirs) = Channel::pair().expect("descriptors");
+            desk.add_client(theirs.into_socket()).expect("room");
+            ours
+        };
+        let (mut bad, mut worse, mut good) = (dial(), dial(), dial());
+        let desk = std::thread::spawn(move || desk.run());
+        let mut ask = || {
+            let asked = good.request(&Request::Diverter, Fds::new(), Duration::from_secs(30));
+            assert!(matches!(asked, Ok((Reply::Diverted(None), _))), "{asked:?}");
+        };
+        ask();
+        let mut peers = Vec::new();
+        let mut sends = |channel: &mut Channel, request: &Request, count| {
+            let fds = (0..count).map(|_| {
+                let (socket, peer) = lingering();
+                peers.push(peer);
+                socket
+            });
+            let fds = fds.collect();
+            channel.send(request, fds).expect("sent");
+        };
+        // With a request that is refused, with one that carries none, and unread.
+        let listen = Request::Listen {
+            addr: ([127, 0, 0, 1], 80).into(),
+            backlog: 1,
+            v6only: false,
+        };
+        sends(&mut bad, &listen, 1);
+        ask();
+        sends(&mut bad, &Request::Diverter, 2);
+        ask();
+        for _ in 0..4 {
+            sends(&mut worse, &Request::Settle, 1);
+        }
+        drop(worse);
+        ask();
+        drop(peers);
+        drop((bad, to_slow));
+        desk.join().expect("ends");
+    }
+}
