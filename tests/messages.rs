@@ -295,7 +295,7 @@ fn nobody_is_told_before_anything_begins() {
     }
     // Nobody must be able to reach the program.
     let own = tempfile();
-    std::fs::copy(OUTBOARD, &own).expect("a copy");
+    lab::tool::copy_program(OUTBOARD.as_ref(), &own).expect("a copy");
     let as_nobody = |arguments: &[&str]| {
         let mut command = Command::new(&own);
         command.args(arguments).uid(NOBODY).gid(NOBODY);

@@ -37,7 +37,7 @@ fn whoever_asks_an_engine_of_roots_is_answered_or_told_what_to_do() {
         .expect("a server");
     let name = format!("outboard-of-nobody-{}", std::process::id());
     let own = Copied(std::env::temp_dir().join(name));
-    std::fs::copy(binary, &own.0).expect("a copy");
+    lab::tool::copy_program(binary, &own.0).expect("a copy");
     let ask = |arguments: &[&str]| -> Output {
         let mut command = Command::new(&own.0);
         command

@@ -27,7 +27,7 @@ impl Copied {
         std::fs::create_dir(&directory).expect("a directory");
         let copied = Self(directory);
         for name in ["outboard", "liboutboard_preload.so"] {
-            std::fs::copy(built.join(name), copied.0.join(name)).expect("a copy");
+            lab::tool::copy_program(&built.join(name), &copied.0.join(name)).expect("a copy");
         }
         copied
     }

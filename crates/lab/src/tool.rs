@@ -2,6 +2,7 @@
 //! the tool said.
 
 use anyhow::{Context, Result, bail};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Runs `line`, split at white space, and returns what it printed.
@@ -25,6 +26,15 @@ pub fn output(command: &mut Command, line: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Copies a program that is to be run. Another one does it: what one thread writes to, the programs that others
+/// begin at that moment have open as well, and the kernel runs nothing that is open for writing (ETXTBSY).
+///
+/// # Errors
+/// It cannot be copied.
+pub fn copy_program(from: &Path, to: &Path) -> Result<()> {
+    output(Command::new("cp").arg(from).arg(to), "cp").map(drop)
+}
+
 /// The caller's PATH, and the directories where Debian keeps what administrators use.
 pub fn search_path() -> String {
     let path = std::env::var("PATH").unwrap_or_default();
@@ -35,6 +45,6 @@ pub fn search_path() -> String {
 pub fn find(name: &str) -> Option<std::path::PathBuf> {
     search_path()
         .split(':')
-        .map(|directory| std::path::Path::new(directory).join(name))
+        .map(|directory| Path::new(directory).join(name))
         .find(|path| path.is_file())
 }
