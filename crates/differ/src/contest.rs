@@ -16,23 +16,15 @@ pub fn is_contest(
     kernel: &Happened,
     engine: &Happened,
 ) -> bool {
-    let waited = |side: &Happened| -> Vec<(usize, Outcome)> {
-        side.returned
-            .iter()
-            .filter(|(step, _)| before.contains(step))
-            .map(|(step, outcome)| (*step, outcome.clone()))
-            .collect()
+    // Those that waited, and the others.
+    let divided = |side: &Happened| -> (Vec<_>, Vec<_>) {
+        let returned = side.returned.iter();
+        let returned = returned.map(|(step, outcome)| (*step, outcome.clone()));
+        returned.partition(|(step, _)| before.contains(step))
     };
-    let (one, other) = (waited(kernel), waited(engine));
-    let rest = |side: &Happened| -> Vec<(usize, Outcome)> {
-        side.returned
-            .iter()
-            .filter(|(step, _)| !before.contains(step))
-            .map(|(step, outcome)| (*step, outcome.clone()))
-            .collect()
-    };
+    let ((one, rest), (other, others_rest)) = (divided(kernel), divided(engine));
     let same = have_changed_places(program, &one, &other)
-        || have_shared_otherwise(program, &one, &other) && rest(kernel) == rest(engine);
+        || have_shared_otherwise(program, &one, &other) && rest == others_rest;
     same && kernel.died == engine.died && kernel.views == engine.views
 }
 

@@ -4,7 +4,7 @@
 //! alone, about bytes, about what the peer has, or about a process that dies.
 
 use crate::outcome::Outcome;
-use crate::program::{Call, Flag, Program, Wait};
+use crate::program::{Call, Flag, Program, ReceiveBy, Slot, Wait};
 use crate::run::Happened;
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -296,14 +296,7 @@ pub fn again(call: &Call, wanted: &Outcome, got: &Outcome) -> Option<Call> {
             Outcome::Data(wanted, _),
             Outcome::Data(got, _),
         ) if wanted.len() > got.len() && !got.is_empty() && wanted.starts_with(got.as_str()) => {
-            let mut flags = flags.clone();
-            flags.push(Flag::DontWait);
-            Some(Call::Receive {
-                slot: *slot,
-                most: (wanted.len() - got.len()) as u32,
-                by: *by,
-                flags,
-            })
+            Some(receive_now(slot, by, flags, wanted.len() - got.len()))
         }
         // So many bytes of the stream are passed over.
         (
@@ -313,14 +306,7 @@ pub fn again(call: &Call, wanted: &Outcome, got: &Outcome) -> Option<Call> {
             Outcome::Value(wanted),
             Outcome::Value(got),
         ) if flags.contains(&Flag::Truncate) && (1..*wanted).contains(got) => {
-            let mut flags = flags.clone();
-            flags.push(Flag::DontWait);
-            Some(Call::Receive {
-                slot: *slot,
-                most: u32::try_from(wanted - got).unwrap_or(u32::MAX),
-                by: *by,
-                flags,
-            })
+            Some(receive_now(slot, by, flags, (wanted - got) as usize))
         }
         (_, _, Outcome::Error(error)) if error == "EAGAIN" => Some(call.clone()),
         (Call::EpollWait { set, most, .. }, Outcome::Ready(wanted), Outcome::Ready(got))
@@ -382,6 +368,16 @@ fn is_part(
             other == slot && events.iter().all(|event| wanted.contains(event))
         })
     })
+}
+
+/// Receives the `left` bytes that were missing, without waiting for them.
+fn receive_now(slot: &Slot, by: &ReceiveBy, flags: &[Flag], left: usize) -> Call {
+    Call::Receive {
+        slot: *slot,
+        most: left as u32,
+        by: *by,
+        flags: [flags, &[Flag::DontWait]].concat(),
+    }
 }
 
 /// Whether a value is so many bytes of a stream, of which the next call has the rest.
