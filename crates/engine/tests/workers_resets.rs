@@ -6,7 +6,7 @@ mod world;
 use std::time::Duration;
 
 use engine::config::Config;
-use queue_pair::Submission;
+use queue_pair::{ConnRef, Submission};
 use tcp::{ConnId, Request};
 use world::{Host, World};
 
@@ -31,6 +31,18 @@ fn credit(host: &mut Host, listener: u32, total: u32) {
     });
 }
 
+/// Closes a connection at both ends, first here: its pair is in TIME-WAIT.
+fn close_both(world: &mut World, (host, conn): (&mut Host, ConnRef), peer: ConnId) {
+    host.submit(Submission::Close {
+        conn,
+        abort: false,
+        at: 0,
+    });
+    world.settle();
+    world.peer.request(world.now, peer, Request::Close);
+    world.settle();
+}
+
 fn failed(world: &World, peer: ConnId) -> Option<tcp::Failure> {
     world.peer.conns[&peer].update.failed
 }
@@ -46,14 +58,7 @@ fn a_pair_in_time_wait_is_taken_over_where_somebody_listens() {
         world.settle();
         hosts[0].collect_and_accept();
         let conn = hosts[0].accepted()[0];
-        hosts[0].submit(Submission::Close {
-            conn,
-            abort: false,
-            at: 0,
-        });
-        world.settle();
-        world.peer.request(world.now, peer, Request::Close);
-        world.settle();
+        close_both(&mut world, (&mut hosts[0], conn), peer);
         assert_eq!(world.worker.stack().time_wait_count(), 1);
         // Its worker loses its listener; the same ports come again.
         let mut second = hosts.pop().expect("two");
@@ -82,14 +87,7 @@ fn a_pair_in_time_wait_of_a_port_where_nobody_listens_is_refused() {
     let mut world = World::of_workers(2);
     let (mut host, conn, peer) = world.connected();
     let port = host.kernel[0].local_addr().expect("bound").port();
-    host.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 0,
-    });
-    world.settle();
-    world.peer.request(world.now, peer, Request::Close);
-    world.settle();
+    close_both(&mut world, (&mut host, conn), peer);
     drop(host);
     world.attend();
     world.pass(Duration::from_millis(20));

@@ -5,7 +5,7 @@
 //! is closed with all that was sent on it and not read, descriptors among it.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use super::Desk;
@@ -57,7 +57,7 @@ impl Closing {
     }
 
     /// Readable when some are closed.
-    pub(super) fn wire(&self) -> impl AsFd + '_ {
+    pub(super) fn wire(&self) -> BorrowedFd<'_> {
         self.errands.as_fd()
     }
 
@@ -136,18 +136,20 @@ impl Closing {
 impl Desk {
     /// Closes what is to be closed.
     pub(super) fn see_to_closing(&mut self, now: Instant) {
-        for (uid, connection) in self.control.turned_away() {
-            self.closing.close(uid, vec![connection]);
-        }
+        self.close_turned_away();
         self.closing.attend(now);
     }
 
     /// The same here, and waits for as long as that takes.
     pub(super) fn close_here(&mut self) {
+        self.close_turned_away();
+        self.closing.close_here();
+    }
+
+    fn close_turned_away(&mut self) {
         for (uid, connection) in self.control.turned_away() {
             self.closing.close(uid, vec![connection]);
         }
-        self.closing.close_here();
     }
 }
 

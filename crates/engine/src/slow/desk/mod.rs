@@ -29,7 +29,7 @@ mod versions;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use queue_pair::Versions;
@@ -169,7 +169,7 @@ impl Desk {
         let fetches = Errands::new()?;
         control.poller.add(fetches.as_fd(), Source::Fetched)?;
         let closing = Closing::new()?;
-        control.poller.add(closing.wire().as_fd(), Source::Closed)?;
+        control.poller.add(closing.wire(), Source::Closed)?;
         Ok(Self {
             rates: Rates::new(facts.limits.requests_per_second),
             facts,

@@ -104,7 +104,10 @@ impl Desk {
             let mut fds = Vec::new();
             let received = self.control.receive(slot, &mut fds);
             let served = match received {
-                Ok(Some(request)) => self.serve_request(slot, request, &mut fds, now),
+                Ok(Some(request)) => {
+                    self.rates.charge(uid, cost_of(&request), now);
+                    self.serve_request(slot, request, &mut fds)
+                }
                 Ok(None) => return Ok(()),
                 Err(error) => Err(error),
             };
@@ -120,11 +123,7 @@ impl Desk {
         slot: u32,
         request: Request,
         fds: &mut Vec<OwnedFd>,
-        now: Instant,
     ) -> Result<(), ChannelError> {
-        if let Some(uid) = self.control.client(slot).map(|client| client.uid) {
-            self.rates.charge(uid, cost_of(&request), now);
-        }
         match request {
             Request::Report { fd, kind, reason } => {
                 self.report(slot, fd, kind, reason);
