@@ -96,6 +96,23 @@ fn a_listener_that_sent_no_cookies_looks_for_none() {
 }
 
 #[test]
+fn a_cookie_of_its_own_does_not_shorten_what_others_have_told() {
+    let mut b = crowded(16);
+    let told = b.now + secs(129);
+    b.stack.expect_cookies(told);
+    b.inject(b.offer);
+    b.discard();
+    assert_eq!(b.stack.counters().cookies_sent, 1);
+    assert_eq!(b.stack.cookies_until(), told);
+    // What it sends later is good for longer: 128 seconds.
+    b.advance(secs(10));
+    b.inject(b.offer.port(2));
+    b.discard();
+    assert_eq!(b.stack.counters().cookies_sent, 2);
+    assert_eq!(b.stack.cookies_until(), b.now + secs(128));
+}
+
+#[test]
 fn a_cookie_waits_for_room_in_the_accept_queue() {
     let mut b = crowded(0);
     b.iss = None;

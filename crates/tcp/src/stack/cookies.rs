@@ -82,7 +82,8 @@ impl Stack {
         }
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.cookies_until = now + cookie::PERIOD * 2;
-            self.cookies_until = listener.cookies_until;
+            // Those of another stack may be good for longer.
+            self.cookies_until = self.cookies_until.max(listener.cookies_until);
         }
         self.common.counters.cookies_sent += 1;
         self.push_answer(segment, syn_ack);
