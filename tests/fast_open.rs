@@ -211,24 +211,65 @@ say("connect in vain", lambda: it.connect(server))
 it.close()
 "#;
 
-/// What a client says, on the engine or on the kernel, and how many connections of it the server has got with
-/// data in their SYN.
-fn client(world: &World, outboard: Option<&Outboard>) -> (String, u64) {
+/// Sends nothing, first without a cookie and then with one.
+const OF_NOTHING: &str = r#"
+import errno, select, signal, socket, sys
+FASTOPEN, server = 0x20000000, (sys.argv[1], 7000)
+signal.alarm(60)
+
+def end(it):
+    it.sendall(b"a line\n")
+    print(it.recv(100), flush=True)
+    it.close()
+
+for round in range(2):
+    it = socket.socket()
+    print(it.sendto(b"", FASTOPEN, server), flush=True)
+    end(it)
+
+it = socket.socket()
+it.setblocking(False)
+try:
+    print(it.sendto(b"", FASTOPEN, server))
+except OSError as error:
+    print(errno.errorcode[error.errno], flush=True)
+poll = select.poll()
+poll.register(it, select.POLLOUT)
+print(poll.poll(20000) == [(it.fileno(), select.POLLOUT)], flush=True)
+it.setblocking(True)
+end(it)
+"#;
+
+/// What a client says, on the engine or on the kernel, and what the server has counted meanwhile.
+fn client(world: &World, outboard: Option<&Outboard>, script: &str) -> (String, Counts) {
     let program = match outboard {
         Some(outboard) => outboard.on_engine(world, "python3"),
         None => world.program(Side::Server, "python3"),
     };
-    let before = with_data(world);
+    let before = counts(world);
     let address = Side::Client.ipv4().to_string();
     let said = program
-        .args(["-c", CLIENT, &address])
+        .args(["-c", script, &address])
         .output()
         .expect("a client");
-    (said, with_data(world) - before)
+    let after = counts(world);
+    let counts = Counts {
+        asked: after.asked - before.asked,
+        opened: after.opened - before.opened,
+    };
+    (said, counts)
 }
 
-/// Connections that the kernel on the other side has got with data in their SYN.
-fn with_data(world: &World) -> u64 {
+/// What the kernel on the other side has counted of SYNs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counts {
+    /// They asked for a cookie.
+    asked: u64,
+    /// They have opened a connection by their cookie.
+    opened: u64,
+}
+
+fn counts(world: &World) -> Counts {
     let netstat = world
         .program(Side::Client, "cat")
         .arg("/proc/net/netstat")
@@ -237,9 +278,38 @@ fn with_data(world: &World) -> u64 {
     let mut rows = netstat.lines().filter(|line| line.starts_with("TcpExt:"));
     let names = rows.next().expect("names").split_whitespace();
     let values = rows.next().expect("values").split_whitespace();
-    let mut both = names.zip(values);
-    let found = both.find(|(name, _)| *name == "TCPFastOpenPassive");
-    found.expect("a counter").1.parse().expect("a number")
+    let both: Vec<_> = names.zip(values).collect();
+    let count = |name| {
+        let found = both.iter().find(|(known, _)| *known == name);
+        found.expect("a counter").1.parse().expect("a number")
+    };
+    Counts {
+        asked: count("TCPFastOpenCookieReqd"),
+        opened: count("TCPFastOpenPassive"),
+    }
+}
+
+/// Sets Fast Open of the kernel on a side.
+fn set_kernel(world: &World, side: Side, value: &str) {
+    let set = world.sysctl(side, "net.ipv4.tcp_fastopen", value);
+    set.expect("a sysctl");
+}
+
+/// The kernel's server, listening.
+fn serve(world: &World) -> Process {
+    let mut server = world
+        .program(Side::Client, "python3")
+        .args(["-c", SERVER, &Side::Client.ipv4().to_string()])
+        .log(world.scratch().join("server.log"))
+        .start()
+        .expect("a server");
+    let listens = || {
+        let address = std::net::SocketAddr::new(Side::Client.ipv4().into(), 7000);
+        let connected = world.on(Side::Client, || Ok(std::net::TcpStream::connect(address)?));
+        connected.is_ok()
+    };
+    server.wait_until(STARTING, listens).expect("it listens");
+    server
 }
 
 #[test]
@@ -248,54 +318,60 @@ fn a_program_that_connects_with_data_finds_what_it_finds_on_the_kernel() {
     if lab::skip_without(test, &["python3"]) {
         return;
     }
-    // A SYN of no bytes brings no cookie on the engine, as it does on the kernel.
-    for (setting, of_server, of_client, connections) in [
-        ("both", "3", "1", [6, 7]),
-        ("connect", "3", "1", [6, 7]),
+    for (setting, of_server, of_client, asked, opened) in [
+        ("both", "3", "1", [1; 2], 7),
+        ("connect", "3", "1", [1; 2], 7),
         // No cookies there, or not asked for here: the ordinary handshake.
-        ("connect", "1", "1", [0, 0]),
-        ("accept", "3", "1", [0, 0]),
+        ("connect", "1", "1", [9; 2], 0),
+        ("accept", "3", "1", [0, 9], 0),
         // The program asks for nothing that the kernel would not do.
-        ("connect", "3", "0", [0, 0]),
+        ("connect", "3", "0", [0; 2], 0),
     ] {
         let case = format!("{setting} {of_server} {of_client}");
         let world = World::new().expect("a private network");
         let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
-        let gives = |value| world.sysctl(Side::Client, "net.ipv4.tcp_fastopen", value);
-        gives(of_server).expect("a sysctl");
-        world
-            .sysctl(Side::Server, "net.ipv4.tcp_fastopen", of_client)
-            .expect("a sysctl");
-        let mut server = world
-            .program(Side::Client, "python3")
-            .args(["-c", SERVER, &Side::Client.ipv4().to_string()])
-            .log(world.scratch().join("server.log"))
-            .start()
-            .expect("a server");
-        let listens = || {
-            let address = std::net::SocketAddr::new(Side::Client.ipv4().into(), 7000);
-            let connected = world.on(Side::Client, || Ok(std::net::TcpStream::connect(address)?));
-            connected.is_ok()
-        };
-        server.wait_until(STARTING, listens).expect("it listens");
+        set_kernel(&world, Side::Client, of_server);
+        set_kernel(&world, Side::Server, of_client);
+        let _server = serve(&world);
         if setting == "accept" {
             // What the kernel finds without cookies.
-            gives("1").expect("a sysctl");
+            set_kernel(&world, Side::Client, "1");
         }
-        let (on_kernel, with_kernel) = client(&world, None);
-        gives(of_server).expect("a sysctl");
+        let (on_kernel, with_kernel) = client(&world, None, CLIENT);
+        set_kernel(&world, Side::Client, of_server);
         let settings = format!("[tcp]\nfast_open = \"{setting}\"\n");
         let _engine = outboard
             .start_engine_with(&world, &settings)
             .expect("the engine starts");
-        let (on_engine, with_engine) = client(&world, Some(&outboard));
+        let (on_engine, with_engine) = client(&world, Some(&outboard), CLIENT);
         assert_eq!(on_engine, on_kernel, "{case}");
-        assert_eq!(
-            [with_engine, with_kernel],
-            connections,
-            "{case}: {on_engine}"
-        );
+        let expected = asked.map(|asked| Counts { asked, opened });
+        assert_eq!([with_engine, with_kernel], expected, "{case}: {on_engine}");
         let counters = outboard.stats().expect("counters");
         assert!(total(&counters, "tcp_active_opens") >= 4.0, "{case}");
     }
+}
+
+#[test]
+fn a_send_of_nothing_asks_for_a_cookie_and_brings_it() {
+    let test = "a_send_of_nothing_asks_for_a_cookie_and_brings_it";
+    if lab::skip_without(test, &["python3"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    set_kernel(&world, Side::Client, "3");
+    set_kernel(&world, Side::Server, "1");
+    let _server = serve(&world);
+    let on_kernel = client(&world, None, OF_NOTHING);
+    let _engine = outboard
+        .start_engine_with(&world, "[tcp]\nfast_open = \"connect\"\n")
+        .expect("the engine starts");
+    let on_engine = client(&world, Some(&outboard), OF_NOTHING);
+    assert_eq!(on_engine, on_kernel);
+    let (asked, opened) = (1, 2);
+    assert_eq!(on_engine.1, Counts { asked, opened });
+    let counters = outboard.stats().expect("counters");
+    assert_eq!(total(&counters, "tcp_active_opens"), 3.0);
+    assert_eq!(total(&counters, "tcp_fast_opens_sent"), 0.0, "no data");
 }

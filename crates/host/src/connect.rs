@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use queue_pair::control::{Reply, Request};
-use queue_pair::{CONNECT_BLOCK_LEN, ConnectBlock, Opening, OptionKind, Submission};
+use queue_pair::{CONNECT_BLOCK_LEN, ConnectBlock, FastOpen, Opening, OptionKind, Submission};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, SocketType};
@@ -20,9 +20,6 @@ use crate::send_pool::Class;
 use crate::session::SessionCore;
 use crate::socket::{Options, Socket, SocketCore};
 
-/// The first version of the protocol in which an engine can be asked for Fast Open.
-const FAST_OPEN_SINCE: u32 = 7;
-
 /// What to set on a connection before it is opened.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
@@ -33,9 +30,9 @@ pub struct ConnectOptions {
     pub bound: Option<Arc<OwnedFd>>,
     /// The index of the interface by which it must leave (`SO_BINDTOIFINDEX`), 0 for any.
     pub interface: u32,
-    /// Its SYN may wait for the first data, and carry it (TCP Fast Open): where the engine is set to it and
-    /// knows a cookie of the other end. [`Socket::await_syn`] says whether it does.
-    pub fast_open: bool,
+    /// TCP Fast Open, where the engine is set to it and has it: its SYN may wait for the first data, and carry
+    /// it, if the engine knows a cookie of the other end; [`Socket::await_syn`] says whether it does.
+    pub fast_open: FastOpen,
     options: Options,
 }
 
@@ -150,7 +147,9 @@ pub(crate) fn connect(
         }
     }
     options.options.fill(&mut block);
-    block.fast_open = options.fast_open && attachment.speaks(FAST_OPEN_SINCE);
+    if attachment.speaks(options.fast_open.since()) {
+        block.fast_open = options.fast_open;
+    }
     let place = lock(&attachment.pool)
         .take(Class::Small)
         .ok_or(Errno::NOBUFS)?;
@@ -163,7 +162,7 @@ pub(crate) fn connect(
         remote,
         options.options,
         (&attachment, place.addr),
-        block.fast_open,
+        block.fast_open == FastOpen::Hold,
     );
     let token = attachment.know_connecting(Arc::clone(&core));
     attachment.post_surely(Submission::Connect {

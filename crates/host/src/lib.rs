@@ -69,7 +69,7 @@ pub use post_queue::Placed;
 pub use queue_pair::control::{AdmissionCounts, AdmissionLimit, AdmissionPolicy};
 pub use queue_pair::control::{BbrInfo, Carried, ConnInfo, Explanation, ticket};
 pub use queue_pair::control::{EngineFacts, Neighbour, Way};
-pub use queue_pair::{OptionKind, PROFILE_VARIABLE};
+pub use queue_pair::{FastOpen, OptionKind, PROFILE_VARIABLE};
 pub use readiness::Readiness;
 pub use ready_set::{Event, ReadySet, SourceHandle, Taken, Watchable};
 pub use rustix::io::Errno;

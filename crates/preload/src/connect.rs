@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use host::{ConnectError, ConnectOptions, Readiness, Session};
+use host::{ConnectError, ConnectOptions, FastOpen, Readiness, Session};
 use libc::{sockaddr, socklen_t};
 use rustix::io::Errno;
 
@@ -50,7 +50,11 @@ pub unsafe fn connect(
     // SAFETY: as the caller promises.
     let remote = unsafe { read_address(address, length) }?;
     let session = session::begin()?;
-    let fast_open = tcp.has_options() && fast_open::is_wanted(fd);
+    let deferred = tcp.has_options() && fast_open::is_wanted(fd);
+    let fast_open = match deferred {
+        true => FastOpen::Hold,
+        false => FastOpen::No,
+    };
     match begin(fd, tcp, session, remote, fast_open) {
         Ok(true) => {}
         Ok(false) => return None,
@@ -58,7 +62,7 @@ pub unsafe fn connect(
     }
     Some(match tcp.stream() {
         // The first write opens it.
-        Some(stream) if fast_open && stream.socket.await_syn(fast_open::ANSWER_WITHIN) => {
+        Some(stream) if deferred && stream.socket.await_syn(fast_open::ANSWER_WITHIN) => {
             stream.opening.store(false, Ordering::Relaxed);
             Ok(0)
         }
@@ -70,13 +74,13 @@ pub unsafe fn connect(
 
 /// Has the engine begin to open a connection. False: it is the kernel's to connect.
 ///
-/// `fast_open`: its SYN may wait for data.
+/// `fast_open`: whether its SYN asks for Fast Open, and may wait for data.
 pub fn begin(
     fd: c_int,
     tcp: &Tcp,
     session: &Session,
     remote: SocketAddr,
-    fast_open: bool,
+    fast_open: FastOpen,
 ) -> Result<bool, Errno> {
     if let Some(reason) = tcp.only_kernel(fd) {
         return leave_to_kernel(fd, tcp, reason);
@@ -118,7 +122,8 @@ pub fn begin(
             stream.take_timeouts(settings.receive_timeout, settings.send_timeout);
             stream.set_zerocopy(settings.zerocopy);
             stream.is_engines.store(false, Ordering::Relaxed);
-            stream.fast_open.store(fast_open, Ordering::Relaxed);
+            let may_wait = fast_open == FastOpen::Hold;
+            stream.fast_open.store(may_wait, Ordering::Relaxed);
             tcp.specials.tell();
             tcp.become_stream(stream);
             epoll::move_watches(tcp);

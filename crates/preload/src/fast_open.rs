@@ -7,6 +7,7 @@ use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
+use host::FastOpen;
 use libc::{IPPROTO_TCP, sockaddr, socklen_t};
 use rustix::io::Errno;
 
@@ -53,7 +54,11 @@ pub unsafe fn before_send(
             return Ok(None);
         };
         // One that waited for nothing would wait for good.
-        if !connect::begin(fd, tcp, session, remote, total > 0)? {
+        let fast_open = match total {
+            0 => FastOpen::Ask,
+            _ => FastOpen::Hold,
+        };
+        if !connect::begin(fd, tcp, session, remote, fast_open)? {
             return Ok(None);
         }
         let Some(stream) = stream::of(fd) else {

@@ -73,7 +73,7 @@ mod sum;
 mod version;
 
 pub use descriptor::{
-    CONNECT_BLOCK_LEN, Completion, ConnRef, ConnectBlock, Entry, OptionKind, Submission,
+    CONNECT_BLOCK_LEN, Completion, ConnRef, ConnectBlock, Entry, FastOpen, OptionKind, Submission,
 };
 pub use violation::Violation;
 

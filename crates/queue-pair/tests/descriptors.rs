@@ -5,7 +5,9 @@
 
 use proptest::prelude::*;
 use queue_pair::descriptor::Descriptor;
-use queue_pair::{Completion, ConnRef, ConnectBlock, Entry, OptionKind, Submission, Violation};
+use queue_pair::{
+    Completion, ConnRef, ConnectBlock, Entry, FastOpen, OptionKind, Submission, Violation,
+};
 use std::fmt::Debug;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -241,7 +243,7 @@ proptest! {
         max_segment in any::<u16>(),
         traffic_class in any::<u8>(),
         user_timeout in any::<u32>(),
-        fast_open in any::<bool>(),
+        fast_open in prop::sample::select(vec![FastOpen::No, FastOpen::Hold, FastOpen::Ask]),
         at in 0..64usize,
         bit in 0..8u32,
     ) {
@@ -254,6 +256,30 @@ proptest! {
         if let Ok(other) = ConnectBlock::decode(&bytes) {
             prop_assert_eq!(other.encode(), bytes);
         }
+    }
+}
+
+/// Engines and programs of different builds have to take it alike.
+#[test]
+fn fast_open_is_one_of_three_words() {
+    let mut block = ConnectBlock::new("192.0.2.1:80".parse().expect("an address"));
+    assert_eq!(block.fast_open, FastOpen::No);
+    let words = [
+        (FastOpen::No, 0, 0),
+        (FastOpen::Hold, 1, 7),
+        (FastOpen::Ask, 2, 9),
+    ];
+    for (fast_open, word, since) in words {
+        block.fast_open = fast_open;
+        assert_eq!(block.encode()[56..], u64::to_ne_bytes(word));
+        assert_eq!(fast_open.since(), since);
+    }
+    for value in [3_u64, 1 << 8, 1 << 63 | 1] {
+        let mut bytes = block.encode();
+        bytes[56..].copy_from_slice(&value.to_ne_bytes());
+        let field = "Fast Open";
+        let refused = Violation::UndefinedValue { field, value };
+        assert_eq!(ConnectBlock::decode(&bytes), Err(refused));
     }
 }
 

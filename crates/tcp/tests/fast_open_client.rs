@@ -57,6 +57,28 @@ fn a_syn_that_waits_leaves_when_no_data_will_come_first() {
     assert_eq!(b.stack.connection_count(), 0);
 }
 
+/// A SYN that is not to wait leaves without data, and asks for a cookie or brings the one that is known.
+//~ RFC 7413 §4.2.1
+#[test]
+fn a_syn_with_nothing_to_send_has_the_option_all_the_same() {
+    let mut b = Bench::new(config());
+    b.connect(options(1));
+    b.turn();
+    let asked = b.expect("S 0:0").options.fast_open;
+    assert_eq!(asked, Some(FastOpenCookie::REQUEST));
+    let (mut b, cookie) = client(0);
+    assert_eq!(syn_room(&mut b), 0);
+    b.turn();
+    assert_eq!(b.expect("S 0:0").options.fast_open, Some(cookie));
+    // What is handed over meanwhile follows the handshake.
+    b.send(100);
+    b.quiet();
+    b.inject(seg(0, 0).flags(SYN).ack(1).mss(1000));
+    b.expect("P. 1:101 ack 1");
+    assert_eq!((b.update.connected, b.info().fast_open), (true, false));
+    assert_eq!(b.stack.counters().fast_opens_out, 0, "it had no data");
+}
+
 //~ RFC 7413 §4.2.1, §4.2.2
 #[test]
 fn a_cookie_lets_data_go_with_the_syn() {

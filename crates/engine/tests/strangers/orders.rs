@@ -1,6 +1,6 @@
 //! What a stranger writes into the shared memory: orders about anything, with any value.
 
-use queue_pair::{ConnectBlock, OptionKind, Submission};
+use queue_pair::{ConnectBlock, FastOpen, OptionKind, Submission};
 
 use super::questions::Known;
 use super::script::Script;
@@ -83,7 +83,10 @@ fn file(script: &mut Script<'_>) -> u16 {
 pub fn block(script: &mut Script<'_>) -> Vec<u8> {
     if script.bit() {
         let peer = std::net::SocketAddr::new(crate::world::PEER, 7);
-        return ConnectBlock::new(peer).encode().to_vec();
+        let mut block = ConnectBlock::new(peer);
+        let all = [FastOpen::No, FastOpen::Hold, FastOpen::Ask];
+        block.fast_open = script.one_of(&all).unwrap_or_default();
+        return block.encode().to_vec();
     }
     let count = script.below(64);
     script.take(count).to_vec()

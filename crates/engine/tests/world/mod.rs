@@ -164,13 +164,18 @@ impl Peer {
 
     /// Listens on a port.
     pub fn listen(&mut self, port: u16) -> tcp::ListenerId {
+        self.listen_with(port, tcp::ConnOptions::default())
+    }
+
+    /// The same, with options for what connects.
+    pub fn listen_with(&mut self, port: u16, options: tcp::ConnOptions) -> tcp::ListenerId {
         let spec = tcp::ListenSpec {
             addr: Some(PEER),
             port,
             backlog: 1024,
             max_half_open: 1024,
             v6_only: false,
-            options: tcp::ConnOptions::default(),
+            options,
         };
         self.stack.listen(spec).expect("a new listener")
     }

@@ -297,12 +297,12 @@ impl SocketCore {
         peer: SocketAddr,
         options: Options,
         (attachment, connect_block): (&Attachment, u64),
-        fast_open: bool,
+        may_hold_syn: bool,
     ) -> Arc<Self> {
         let mut state = State::new(Phase::Connecting, local, peer);
         state.options = options;
         state.connect_block = Some(connect_block);
-        if fast_open {
+        if may_hold_syn {
             state.syn = Syn::Asked;
         }
         state.alone_since = attachment.forks();

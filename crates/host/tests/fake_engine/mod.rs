@@ -42,6 +42,10 @@ pub struct Inner {
     pub lifelines: Vec<OwnedFd>,
     listeners: u32,
     sizes: Option<Sizes>,
+    /// The version of the protocol that it speaks, if it is not the newest.
+    pub version: Option<u32>,
+    /// It opens connections to any address of this machine.
+    pub local: bool,
 }
 
 /// One attached host.
@@ -203,7 +207,10 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
     inner.requests.push(request.clone());
     let reply = match request {
         Request::Attach { .. } => {
-            let layout = Layout::new(inner.sizes.unwrap_or_default()).unwrap();
+            let mut layout = Layout::new(inner.sizes.unwrap_or_default()).unwrap();
+            if let Some(version) = inner.version {
+                layout = layout.of_version(version);
+            }
             let (region, side) = region::create(&layout).unwrap();
             let (to_engine, bell) = doorbell::pair().unwrap();
             let (ringer, waker) = doorbell::pair().unwrap();
@@ -224,8 +231,8 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
                 session: 1,
                 engine,
                 interface: 0,
-                local: false,
-                version: None,
+                local: inner.local,
+                version: inner.version,
             }
         }
         Request::Listen { .. } => {
@@ -255,7 +262,10 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
             Reply::Forked { token: 7 }
         }
         Request::Report { .. } | Request::LastWords(_) => return None,
-        Request::Unlisten { .. } | Request::Settle | Request::Admit { .. } => Reply::Done,
+        Request::Unlisten { .. }
+        | Request::Settle
+        | Request::Admit { .. }
+        | Request::Local { .. } => Reply::Done,
         other => Reply::Error {
             errno: 95,
             message: format!("{other:?} is not faked"),

@@ -115,7 +115,7 @@ pub enum Completion {
         local: SocketAddr,
     },
     /// What became of the SYN of a connection that this process asked for with
-    /// [`fast_open`](super::ConnectBlock::fast_open), once. Since version 7.
+    /// [`FastOpen::Hold`](super::FastOpen::Hold), once. Since version 7.
     Syn {
         /// From the request.
         token: u64,

@@ -6,7 +6,7 @@
 //!  4 remote port           6 local port          8 remote scope       12 local scope
 //! 16 remote address (IPv4 in the first four bytes)
 //! 32 local address
-//! 48 receive buffer       52 user timeout       56 Fast Open: 0 or 1, with 7 bytes of zero
+//! 48 receive buffer       52 user timeout       56 Fast Open: 0 to 2, with 7 bytes of zero
 //! ```
 
 use super::address::Packed;
@@ -15,6 +15,52 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The bytes of an encoded [`ConnectBlock`].
 pub const CONNECT_BLOCK_LEN: usize = 64;
+
+/// What the SYN of a connection has to do with TCP Fast Open (RFC 7413), where the engine is set to it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum FastOpen {
+    /// Nothing.
+    #[default]
+    No,
+    /// Where a cookie is known it waits for data, and leaves with both (TCP_FASTOPEN_CONNECT, and MSG_FASTOPEN
+    /// with data). Whether it does is told by [`Completion::Syn`](super::Completion::Syn). Else it asks for a
+    /// cookie. Since version 7.
+    Hold,
+    /// It leaves at once, with the cookie if one is known, and otherwise asks for one (MSG_FASTOPEN with
+    /// nothing). Since version 9.
+    Ask,
+}
+
+impl FastOpen {
+    /// The first version of the protocol in which a host can ask for it.
+    pub fn since(self) -> u32 {
+        match self {
+            Self::No => 0,
+            Self::Hold => 7,
+            Self::Ask => 9,
+        }
+    }
+
+    fn of_word(word: u64) -> Result<Self, Violation> {
+        match word {
+            0 => Ok(Self::No),
+            1 => Ok(Self::Hold),
+            2 => Ok(Self::Ask),
+            value => Err(Violation::UndefinedValue {
+                field: "Fast Open",
+                value,
+            }),
+        }
+    }
+
+    fn to_word(self) -> u64 {
+        match self {
+            Self::No => 0,
+            Self::Hold => 1,
+            Self::Ask => 2,
+        }
+    }
+}
 
 /// What a host says about a connection that it wants opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +78,8 @@ pub struct ConnectBlock {
     pub traffic_class: u8,
     /// TCP_USER_TIMEOUT in milliseconds, 0 for the default.
     pub user_timeout: u32,
-    /// Its SYN is to wait for data, if a cookie for TCP Fast Open is known (TCP_FASTOPEN_CONNECT). Whether it
-    /// does is told by [`Completion::Syn`](super::Completion::Syn). Since version 7.
-    pub fast_open: bool,
+    /// Whether its SYN asks for TCP Fast Open, and waits for data.
+    pub fast_open: FastOpen,
 }
 
 impl ConnectBlock {
@@ -51,7 +96,7 @@ impl ConnectBlock {
             max_segment: 0,
             traffic_class: 0,
             user_timeout: 0,
-            fast_open: false,
+            fast_open: FastOpen::No,
         }
     }
 
@@ -79,7 +124,7 @@ impl ConnectBlock {
         put(40, &local.ip[1].to_ne_bytes());
         put(48, &self.receive_buffer.to_ne_bytes());
         put(52, &self.user_timeout.to_ne_bytes());
-        put(56, &u64::from(self.fast_open).to_ne_bytes());
+        put(56, &self.fast_open.to_word().to_ne_bytes());
         bytes
     }
 
@@ -101,12 +146,6 @@ impl ConnectBlock {
         let u16_at = |at| u16::from_ne_bytes(array(bytes, at));
         let u32_at = |at| u32::from_ne_bytes(array(bytes, at));
         let u64_at = |at| u64::from_ne_bytes(array(bytes, at));
-        if u64_at(56) > 1 {
-            return Err(Violation::UndefinedValue {
-                field: "connect block",
-                value: u64_at(56),
-            });
-        }
         let remote = Packed {
             ip: [u64_at(16), u64_at(24)],
             port: u16_at(4),
@@ -124,7 +163,7 @@ impl ConnectBlock {
             max_segment: u16_at(2),
             traffic_class: bytes[1],
             user_timeout: u32_at(52),
-            fast_open: u64_at(56) == 1,
+            fast_open: FastOpen::of_word(u64_at(56))?,
         })
     }
 }

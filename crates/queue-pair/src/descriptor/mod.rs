@@ -19,7 +19,7 @@ mod connect;
 mod submission;
 
 pub use completion::Completion;
-pub use connect::{CONNECT_BLOCK_LEN, ConnectBlock};
+pub use connect::{CONNECT_BLOCK_LEN, ConnectBlock, FastOpen};
 pub use submission::{OptionKind, Submission};
 
 use crate::Violation;

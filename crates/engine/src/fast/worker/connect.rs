@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use netdev::Device;
-use queue_pair::{CONNECT_BLOCK_LEN, Completion, ConnectBlock, Opening, position};
+use queue_pair::{CONNECT_BLOCK_LEN, Completion, ConnectBlock, FastOpen, Opening, position};
 use rustix::io::Errno;
 use tcp::{ConnId, ConnOptions, ConnectError, Request};
 
@@ -56,7 +56,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 if let Some(session) = self.sessions.get_mut(id) {
                     session.held += 1;
                     session.connections.insert(conn_id);
-                    if block.fast_open {
+                    if block.fast_open == FastOpen::Hold {
                         session.notices.push_back(Completion::Syn {
                             token,
                             conn: conn_ref(conn_id),
@@ -158,8 +158,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             user_timeout: (block.user_timeout != 0)
                 .then(|| Duration::from_millis(block.user_timeout.into())),
             max_segment: (block.max_segment != 0).then_some(block.max_segment),
-            fast_open: block.fast_open.into(),
-            hold_syn: block.fast_open,
+            fast_open: (block.fast_open != FastOpen::No).into(),
+            hold_syn: block.fast_open == FastOpen::Hold,
             ..self.connection_options()
         };
         if block.receive_buffer != 0 {

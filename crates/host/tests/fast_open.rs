@@ -1,0 +1,102 @@
+//! TCP Fast Open of connections that a program opens: what an engine is asked for, and what is waited for.
+
+mod fake_engine;
+
+use std::time::{Duration, Instant};
+
+use fake_engine::{FakeEngine, HANG};
+use host::{ConnectOptions, FastOpen, Session, Socket};
+use queue_pair::{CONNECT_BLOCK_LEN, Completion, ConnRef, ConnectBlock, Submission, Versions};
+
+/// A program that opens a connection, and its engine.
+struct World {
+    engine: FakeEngine,
+    _session: Session,
+    socket: Socket,
+    /// Of the request to open it.
+    token: u64,
+    /// What the engine is asked for.
+    asked: FastOpen,
+}
+
+/// A program that wants this of an engine of that version.
+fn connecting(version: u32, fast_open: FastOpen) -> World {
+    let engine = FakeEngine::start();
+    {
+        let mut inner = engine.lock();
+        (inner.version, inner.local) = (Some(version), true);
+    }
+    let session = engine.attach();
+    let mut options = ConnectOptions::default();
+    options.fast_open = fast_open;
+    let remote = "127.0.0.1:7".parse().unwrap();
+    let socket = session.connect(remote, options).unwrap();
+    let (token, asked) = engine.host(|host| {
+        let submissions = host.side_submissions();
+        let [Submission::Connect { token, addr }] = submissions[..] else {
+            panic!("{submissions:?}");
+        };
+        let mut bytes = [0; CONNECT_BLOCK_LEN];
+        host.side.send.copy_out(addr, &mut bytes).unwrap();
+        (token, ConnectBlock::decode(&bytes).unwrap().fast_open)
+    });
+    World {
+        engine,
+        _session: session,
+        socket,
+        token,
+        asked,
+    }
+}
+
+#[test]
+fn an_engine_is_asked_only_for_what_its_version_has() {
+    use FastOpen::{Ask, Hold, No};
+    let newest = Versions::SPOKEN.newest;
+    for (version, expected) in [
+        (6, [No, No, No]),
+        (7, [No, Hold, No]),
+        (8, [No, Hold, No]),
+        (9, [No, Hold, Ask]),
+        (newest, [No, Hold, Ask]),
+    ] {
+        let asked = [No, Hold, Ask].map(|wanted| connecting(version, wanted).asked);
+        assert_eq!(asked, expected, "version {version}");
+    }
+}
+
+#[test]
+fn only_a_syn_that_may_wait_has_an_answer_that_is_waited_for() {
+    let newest = Versions::SPOKEN.newest;
+    for (version, fast_open) in [
+        (newest, FastOpen::No),
+        (newest, FastOpen::Ask),
+        (6, FastOpen::Hold),
+        (8, FastOpen::Ask),
+    ] {
+        let world = connecting(version, fast_open);
+        let begin = Instant::now();
+        assert!(!world.socket.await_syn(HANG));
+        assert!(begin.elapsed() < HANG, "{version} {fast_open:?}");
+    }
+    let World {
+        engine,
+        socket,
+        token,
+        ..
+    } = &connecting(newest, FastOpen::Hold);
+    assert!(!socket.await_syn(Duration::from_millis(1)));
+    let conn = ConnRef {
+        index: 1,
+        generation: 1,
+    };
+    engine.host(|host| {
+        host.know(conn);
+        host.post(Completion::Syn {
+            token: *token,
+            conn,
+            room: 100,
+        });
+    });
+    assert!(socket.await_syn(HANG) && socket.holds_syn());
+}
