@@ -25,7 +25,10 @@ pub use window::{MAX_WINDOW, Window};
 use core::time::Duration;
 
 use crate::info::BbrInfo;
-use crate::time::Instant;
+use crate::time::{Instant, Nanos};
+
+/// Round trips below this are not worth spreading a window over: it is two ticks of the timer wheel.
+pub(crate) const LEAST_PACED_RTT: Nanos = Nanos::from_millis(2);
 
 /// An acknowledgement of new data.
 #[derive(Clone, Copy, Debug)]

@@ -11,17 +11,15 @@
 //! - Who is clocked by acknowledgements stays within it, and then pacing is one comparison a send.
 //! - What is held back waits for the stack's timer wheel, whose ticks are a millisecond; a rate at
 //!   which large segments matter fills one (64 KB at 500 Mbit/s) within a tick, so they leave whole.
-//! - On round trips below [`LEAST_RTT`] the whole window goes within two ticks anyway, so there is
+//! - On round trips below [`LEAST_PACED_RTT`] the whole window goes within two ticks anyway, so there is
 //!   nothing to spread and nothing is reckoned: that is every local network.
 
 use super::Connection;
 use crate::Instant;
 use crate::config::Config;
-use crate::congestion::Controller;
+use crate::congestion::{Controller, LEAST_PACED_RTT};
 use crate::time::Nanos;
 
-/// Round trips that are not worth spreading a window over: two ticks of the timer wheel.
-const LEAST_RTT: Nanos = Nanos::from_millis(2);
 /// Segments that are always free, whatever is configured: what is held back waits until half of a burst may
 /// leave, and that has to be a segment.
 const LEAST_BURST: u16 = 2;
@@ -32,7 +30,7 @@ impl Connection {
     /// The rate in bytes a second, if there is one.
     #[inline]
     pub(super) fn pacing_rate(&self, config: &Config) -> Option<u64> {
-        let rtt = self.rtt.srtt().filter(|&rtt| rtt >= LEAST_RTT)?;
+        let rtt = self.rtt.srtt().filter(|&rtt| rtt >= LEAST_PACED_RTT)?;
         if let Controller::Bbr(bbr) = &self.congestion {
             return Some(bbr.pacing_rate(rtt).max(1));
         }

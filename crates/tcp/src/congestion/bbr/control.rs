@@ -3,6 +3,7 @@
 
 use super::model::NONE;
 use super::{Bbr, Delivery, Sample, State};
+use crate::congestion::LEAST_PACED_RTT;
 use crate::info::BbrInfo;
 use crate::time::Nanos;
 
@@ -75,11 +76,15 @@ impl Bbr {
         MIN_PIPE * self.mss()
     }
 
+    /// Three bursts (BBR.offload_budget).
+    fn budget(&self) -> u32 {
+        let quantum = (self.pacing_rate / 1000).min(LARGEST_QUANTUM) as u32;
+        3 * quantum.max(2 * self.mss())
+    }
+
     /// BBRQuantizationBudget.
     fn with_quantum(&self, inflight: u32) -> u32 {
-        let quantum = (self.pacing_rate / 1000).min(LARGEST_QUANTUM) as u32;
-        let budget = 3 * quantum.max(2 * self.mss());
-        let inflight = inflight.max(budget).max(self.min_pipe());
+        let inflight = inflight.max(self.budget()).max(self.min_pipe());
         if self.state == State::Up {
             inflight.saturating_add(2 * self.mss())
         } else {
@@ -111,11 +116,22 @@ impl Bbr {
         bdp.unwrap_or(0).max(self.min_pipe())
     }
 
+    /// What a window needs on top where nothing is paced: what leaves in bursts is acknowledged in bursts, and
+    /// a window that is one burst is lost as one. Version 1 has it on every path.
+    fn unpaced(&self) -> u32 {
+        if self.model.min_rtt < LEAST_PACED_RTT {
+            self.budget()
+        } else {
+            0
+        }
+    }
+
     /// BBRSetCwnd.
     pub(super) fn set_window(&mut self, ack: &Delivery, _: &Sample) {
         let gain = self.state.cwnd_gain();
         let bdp = self.model.bdp(self.model.bw() / 100 * gain);
-        let cap = bdp.map(|bdp| self.with_quantum(bdp.saturating_add(self.model.extra_acked())));
+        let extra = self.model.extra_acked().saturating_add(self.unpaced());
+        let cap = bdp.map(|bdp| self.with_quantum(bdp.saturating_add(extra)));
         let grown = self.window.cwnd().saturating_add(ack.bytes);
         let cwnd = match cap {
             Some(cap) if self.model.full_bw_reached => grown.min(cap),

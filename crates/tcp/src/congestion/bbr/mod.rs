@@ -13,12 +13,12 @@
 //! | State Machine | `cycle` |
 //! | Updating Control Parameters | `control` |
 //!
-//! Five things differ. Losses count when an acknowledgement has told them, not packet by packet. What is
+//! Seven things differ. Losses count when an acknowledgement has told them, not packet by packet. What is
 //! lost by chance does not count (`Losses`). What is sent again takes no sample of its own. Until the first
 //! probe the headroom takes nothing of what fills the pipe. And an echo of a mark (RFC 3168) counts as too
-//! much loss, since the draft leaves ECN open and RFC 3168 §5 wants a response as to a loss.
-//!
-//! Where round trips are below two milliseconds nothing is paced, and the window alone holds it.
+//! much loss, since the draft leaves ECN open and RFC 3168 §5 wants a response as to a loss. A round trip that
+//! waited in no queue puts ProbeRTT off. And where round trips are below two milliseconds nothing is paced, the
+//! window alone holds it, and three bursts come on top of it.
 
 mod control;
 mod cycle;

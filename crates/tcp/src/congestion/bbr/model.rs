@@ -14,6 +14,8 @@ const PROBE_RTT_INTERVAL: Nanos = Nanos::from_secs(5);
 const EXTRA_ACKED_ROUNDS: u32 = 5;
 /// No limit.
 pub(super) const NONE: u32 = u32::MAX;
+/// A round trip that is longer than the least by less than this part of it has waited in no queue.
+const WITHOUT_QUEUE: u64 = 16;
 /// BBR.Beta, in percent.
 pub(super) const BETA: u64 = 70;
 
@@ -32,7 +34,7 @@ pub(super) struct Model {
     /// BBR.min_rtt, and when it was measured; zero before.
     pub(super) min_rtt: Nanos,
     min_rtt_at: Instant,
-    /// The least since the last ProbeRTT.
+    /// The least since the last ProbeRTT, and when there was last one that had waited as little.
     probe_rtt_min: Nanos,
     pub(super) probe_rtt_min_at: Instant,
     /// That is old.
@@ -137,13 +139,16 @@ impl Model {
         (micros > 0).then(|| u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
-    /// BBRUpdateMinRTT.
+    /// BBRUpdateMinRTT. A round trip that has waited in no queue need not be looked for: it begins the
+    /// interval anew, also where it is not the very least.
     pub(super) fn note_rtt(&mut self, rtt: Nanos, now: Instant) {
         let old = |at: Instant, span: Nanos| now.since(at) > span;
+        let is_first = self.probe_rtt_min == Nanos::ZERO;
+        if is_first || rtt <= longest_without_queue(self.probe_rtt_min) {
+            self.probe_rtt_min_at = now;
+        }
         self.probe_rtt_expired = old(self.probe_rtt_min_at, PROBE_RTT_INTERVAL);
-        if self.probe_rtt_min == Nanos::ZERO || rtt < self.probe_rtt_min || self.probe_rtt_expired {
-            // The first one begins the interval.
-            self.probe_rtt_expired &= self.probe_rtt_min != Nanos::ZERO;
+        if is_first || rtt < self.probe_rtt_min || self.probe_rtt_expired {
             self.probe_rtt_min = rtt;
             self.probe_rtt_min_at = now;
         }
@@ -218,12 +223,10 @@ impl Model {
         self.marked_in_round || too_much
     }
 
-    /// Whether something waited in a queue in the round that ends: its round trips were longer in the mean
-    /// than the least by more than a sixteenth. Who loses because a queue is full has waited in it first.
+    /// Whether something waited in a queue in the round that ends, by the mean of its round trips. Who loses because a queue is full has waited in it first.
     fn had_queue(&self) -> bool {
         let (sum, count) = self.round_trips;
-        let least = self.min_rtt.as_micros();
-        sum > u64::from(count) * (least + least / 16)
+        sum > u64::from(count) * longest_without_queue(self.min_rtt).as_micros()
     }
 
     fn begin_loss_round(&mut self, sampler: &Sampler) {
@@ -362,4 +365,9 @@ impl Model {
         self.inflight_shortterm = self.inflight_shortterm.max(short);
         self.inflight_longterm = self.inflight_longterm.max(long);
     }
+}
+
+/// The longest round trip that has waited in no queue, where the least is that.
+const fn longest_without_queue(least: Nanos) -> Nanos {
+    Nanos::new(least.get() + least.get() / WITHOUT_QUEUE)
 }

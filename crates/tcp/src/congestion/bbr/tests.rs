@@ -182,3 +182,44 @@ fn a_burst_is_chance_unless_something_waited_in_a_queue() {
     let (before, after) = after_a_burst(RTT as u32 + 7);
     assert!(after < before, "{after} of {before}");
 }
+
+/// Whether ProbeRTT is due after six seconds with a round trip of `millis` every half second, where the least was
+/// of 160.
+fn probe_rtt_is_due_after(millis: u32) -> (bool, Nanos) {
+    let mut model = Model::new();
+    model.note_rtt(Nanos::from_millis(160), at(1));
+    assert!(!model.probe_rtt_expired, "it has only begun");
+    let mut was_due = false;
+    for half_second in 1..=12 {
+        model.note_rtt(Nanos::from_millis(millis), at(1 + 500 * half_second));
+        was_due |= model.probe_rtt_expired;
+    }
+    (was_due, model.min_rtt)
+}
+
+#[test]
+fn probe_rtt_is_put_off_while_round_trips_wait_in_no_queue() {
+    let least = Nanos::from_millis(160);
+    assert_eq!(probe_rtt_is_due_after(160), (false, least));
+    assert_eq!(probe_rtt_is_due_after(170), (false, least));
+    assert_eq!(probe_rtt_is_due_after(171), (true, least));
+}
+
+#[test]
+fn a_window_that_is_not_paced_has_three_bursts_on_top() {
+    let window = |round_trip| {
+        let mut bbr = Bbr::new(MSS as u16);
+        let min_rtt = Nanos::from_micros(round_trip);
+        // Ten segments a millisecond, and nothing that comes at once.
+        bbr.model = Model::resume(at(1), 10_000_000, min_rtt);
+        bbr.state = State::Cruise;
+        bbr.window.set_cwnd(1_000_000);
+        bbr.set_pacing_rate();
+        let ack = delivery(at(1), 0, 0, 0);
+        bbr.set_window(&ack, &Sample::default());
+        bbr.window.cwnd()
+    };
+    // Twice what fills the pipe; the pace leaves out one in a hundred.
+    assert_eq!(window(2_000), 40_000);
+    assert_eq!(window(1_999), 39_980 + 3 * 9_900);
+}
