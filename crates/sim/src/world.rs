@@ -286,7 +286,10 @@ impl World {
                 socket.submitted += u64::from(extent.len);
                 socket.plan.send = socket.plan.send.max(socket.submitted);
             }
-            Request::Consumed(_) | Request::SetOption(_) | Request::Open => {}
+            Request::ShutdownRead
+            | Request::Consumed(_)
+            | Request::SetOption(_)
+            | Request::Open => {}
         }
         Ok(())
     }

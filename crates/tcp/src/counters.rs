@@ -74,7 +74,7 @@ drop_reasons! {
     NoMemory = "no_memory",
     /// Too many separate ranges out of order, of the connection or of all.
     OutOfOrderFull = "out_of_order_full",
-    /// Payload for an owner that has closed; answered by RST (RFC 2525 2.17).
+    /// Payload for an owner that has closed, or shut down both directions; answered by RST (RFC 2525 2.17).
     DataAfterClose = "data_after_close",
     /// Payload after the peer's own FIN.
     DataAfterFin = "data_after_fin",

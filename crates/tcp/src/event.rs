@@ -43,7 +43,8 @@ pub struct ConnUpdate {
 pub enum Failure {
     /// Our SYN was answered by RST (ECONNREFUSED).
     Refused,
-    /// The peer sent RST (ECONNRESET).
+    /// The peer sent RST, or what nobody would read after the owner had shut down both directions
+    /// (ECONNRESET).
     Reset,
     /// The peer stopped answering: retransmissions, probes or the user timeout ran out (ETIMEDOUT).
     TimedOut,

@@ -33,6 +33,11 @@ pub enum Request {
     Open,
     /// No more will be sent: FIN after what is pending (SHUT_WR).
     ShutdownWrite,
+    /// No more will be read (SHUT_RD). The peer is not told, and what it sends is received as before while
+    /// this side may still send, as Linux has it. After [`ShutdownWrite`](Self::ShutdownWrite) the
+    /// connection is as good as closed: what comes then fails it ([`Reset`](crate::Failure::Reset)) and is
+    /// answered by RST (RFC 1122 4.2.2.13). What was received before may still be consumed.
+    ShutdownRead,
     /// Orphan the connection. FIN after what is pending, or RST at once if received data was not
     /// consumed (RFC 2525 2.17). Ends with [`Released`](crate::Event::Released).
     Close,

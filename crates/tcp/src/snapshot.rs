@@ -32,7 +32,7 @@ use crate::event::Failure;
 use crate::{Extent, KeepAlive, State};
 
 /// Version of [`Snapshot`]: it goes up whenever a field changes its meaning, comes or goes.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// A connection between two stacks. See [`Stack::export`](crate::Stack::export).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,6 +166,8 @@ pub struct ReceiveSide {
     pub consumed: u64,
     /// Length of the peer's stream, once its FIN has been seen.
     pub fin_at: Option<u64>,
+    /// The owner reads no more of what is yet to come.
+    pub shutdown: bool,
     /// What is held out of order: ranges of the peer's stream, in order, that do not touch.
     pub held: Vec<(u64, u64)>,
 }

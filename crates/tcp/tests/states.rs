@@ -16,6 +16,7 @@
 //!   LAST-ACK, where the peer may still wait for data.
 //! - A half-open connection that was opened passively is known to nobody: no request can reach it.
 //! - CLOSE of the RFC is called ShutdownWrite here; Close also says that nobody will read any more.
+//!   ShutdownRead alone changes no state; after both, what brings data is reset, as after Close.
 
 mod common;
 
@@ -132,6 +133,16 @@ const STATES: &[(&str, Way)] = &[
     ("ESTABLISHED", || scene(established(), 1, 1, 101)),
     ("FIN-WAIT-1", || scene(fin_wait_1(), 1, 1, 102)),
     ("FIN-WAIT-2", || scene(fin_wait_2(), 1, 102, 102)),
+    ("FIN-WAIT-1 (shut down both ways)", || {
+        let mut b = fin_wait_1();
+        b.request(Request::ShutdownRead);
+        scene(b, 1, 1, 102)
+    }),
+    ("FIN-WAIT-2 (shut down both ways)", || {
+        let mut b = fin_wait_2();
+        b.request(Request::ShutdownRead);
+        scene(b, 1, 102, 102)
+    }),
     ("FIN-WAIT-2 (closed by its owner)", || {
         let mut b = fin_wait_2();
         b.request(Request::Close);
@@ -297,6 +308,7 @@ const EVENTS: &[(&str, Happening)] = &[
     }),
     ("RECEIVE", |s| request(s, Request::Consumed(0))),
     ("ShutdownWrite", |s| request(s, Request::ShutdownWrite)),
+    ("ShutdownRead", |s| request(s, Request::ShutdownRead)),
     ("Close", |s| request(s, Request::Close)),
     ("ABORT", |s| request(s, Request::Abort)),
     ("the next timer", |s| {

@@ -216,16 +216,20 @@ impl Sockets {
         if connection.update.failed.is_some() {
             return Err(Errno::ENOTCONN.into());
         }
-        connection.shut_read |= how != SHUT_WR;
-        if how != SHUT_RD {
-            connection.shut_write = true;
-            let (id, now) = (connection.id, self.now);
-            let asked = self.stack().on_request(now, id, Request::ShutdownWrite);
-            if asked == Err(RequestError::Failed) {
+        let (reads, writes) = (how != SHUT_WR, how != SHUT_RD);
+        connection.shut_read |= reads;
+        connection.shut_write |= writes;
+        let (id, now) = (connection.id, self.now);
+        let requests = [
+            reads.then_some(Request::ShutdownRead),
+            writes.then_some(Request::ShutdownWrite),
+        ];
+        for request in requests.into_iter().flatten() {
+            if self.stack().on_request(now, id, request) == Err(RequestError::Failed) {
                 return Err(Errno::ENOTCONN.into());
             }
-            self.settle();
         }
+        self.settle();
         Ok(())
     }
 

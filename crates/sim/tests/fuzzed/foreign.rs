@@ -497,6 +497,7 @@ impl Scene {
                 }
             }
             4 | 5 => Request::Consumed(app.update.received),
+            6 if what & 16 != 0 => Request::ShutdownRead,
             6 => Request::ShutdownWrite,
             7 => Request::Close,
             8 => {

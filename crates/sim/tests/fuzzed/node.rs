@@ -194,7 +194,7 @@ impl Node {
                     self.aborted |= self.consumed < self.update.received;
                 }
                 Request::Abort => (self.closed, self.aborted) = (true, true),
-                Request::SetOption(_) | Request::Open => {}
+                Request::ShutdownRead | Request::SetOption(_) | Request::Open => {}
             }
         }
         granted

@@ -49,6 +49,7 @@ impl Connection {
             syn_due,
             probe_due,
             shutdown,
+            read_shut,
             fin_sent,
             orphan,
             connected,
@@ -56,7 +57,6 @@ impl Connection {
             cork,
             more,
             selective,
-            scaling,
             fast_open,
             syn_data,
             soft_error,
@@ -102,6 +102,7 @@ impl Connection {
             mss: _,
             peer_mss,
             scale,
+            scaling,
         } = *snd;
         let ReceiveVars {
             nxt: rcv_nxt,
@@ -186,6 +187,7 @@ impl Connection {
                 received,
                 consumed,
                 fin_at: (fin_at != u64::MAX).then_some(fin_at),
+                shutdown: *read_shut,
                 held: reassembly
                     .ranges()
                     .iter()

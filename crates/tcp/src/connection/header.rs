@@ -54,7 +54,7 @@ impl Connection {
         };
         let scale = super::open::window_scale(config);
         let (scaling, timestamps, selective) = if answering {
-            (self.scaling, self.ts.enabled, self.selective)
+            (self.snd.scaling, self.ts.enabled, self.selective)
         } else {
             (
                 config.window_scaling,

@@ -113,6 +113,7 @@ impl Connection {
         self.rcv.received = receive.received;
         self.rcv.consumed = receive.consumed;
         self.rcv.fin_at = receive.fin_at.unwrap_or(u64::MAX);
+        self.read_shut = receive.shutdown;
         self.ack_now = receive.ack_owed;
     }
 

@@ -125,6 +125,8 @@ pub(crate) struct SendVars {
     pub(crate) peer_mss: u16,
     /// How the peer's windows are to be shifted.
     pub(crate) scale: u8,
+    /// Both sides agreed on window scaling.
+    pub(crate) scaling: bool,
 }
 
 /// Receive sequence variables.
@@ -203,6 +205,8 @@ pub(crate) struct Connection {
     pub(crate) reset_due: bool,
     /// The owner has shut down its sending side; FIN follows the last byte.
     shutdown: bool,
+    /// The owner reads no more of what is yet to come.
+    read_shut: bool,
     /// FIN has been sent at least once.
     fin_sent: bool,
     /// The owner has closed it and hears no more.
@@ -217,8 +221,6 @@ pub(crate) struct Connection {
     /// The persist timer has run out: a segment that the peer's window makes small may leave.
     may_be_silly: bool,
     selective: bool,
-    /// Both sides agreed on window scaling.
-    scaling: bool,
     /// What it has to do with Fast Open (RFC 7413).
     pub(crate) fast_open: FastOpen,
     pub(crate) failed: Option<Failure>,

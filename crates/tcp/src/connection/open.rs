@@ -163,7 +163,7 @@ impl Connection {
         self.rcv.adv = self.rcv.adv.max(self.rcv.nxt);
         self.snd.wl1 = h.irs;
         self.snd.peer_mss = h.peer_mss;
-        self.scaling = h.scale.is_some();
+        self.snd.scaling = h.scale.is_some();
         if let Some(scale) = h.scale {
             self.snd.scale = scale;
             self.rcv.scale = window_scale(config);
@@ -203,6 +203,7 @@ impl Connection {
             tlp_due: false,
             payload_away: false,
             reset_due: false,
+            read_shut: false,
             shutdown: false,
             fin_sent: false,
             orphan: false,
@@ -213,7 +214,6 @@ impl Connection {
             more: false,
             may_be_silly: false,
             selective: false,
-            scaling: false,
             fast_open: FastOpen::No,
             failed: None,
             soft_error: None,
@@ -230,6 +230,7 @@ impl Connection {
                 mss: local_mss,
                 peer_mss: default_mss(key.remote),
                 scale: 0,
+                scaling: false,
             },
             rcv: ReceiveVars {
                 nxt: zero,

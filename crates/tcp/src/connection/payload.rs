@@ -7,6 +7,7 @@ use wire::tcp::Flags;
 use super::{Connection, Context};
 use crate::PayloadStore;
 use crate::counters::DropReason;
+use crate::event::Failure;
 use crate::info::State;
 use crate::reassembly::Range;
 
@@ -53,11 +54,8 @@ impl Connection {
 
         let mut result = Ok(());
         if from < to {
-            if self.orphan {
-                // Nobody will ever read it, and the peer must know (RFC 2525 2.17).
-                let seq = segment.tcp.ack.unwrap_or(self.snd.nxt);
-                self.reset_at(seq, &mut cx.common.counters);
-                return Err(DropReason::DataAfterClose);
+            if self.is_deaf() {
+                return Err(self.refuse_payload(segment, cx));
             }
             let skip = (from as i64 - begin) as usize;
             let bytes = &segment.payload[skip..skip + (to - from) as usize];
@@ -81,9 +79,34 @@ impl Connection {
             return Ok(());
         }
         if segment.tcp.flags.contains(Flags::FIN) {
+            // It says that there is more to come.
+            if self.rcv.fin_at != u64::MAX && self.is_deaf() {
+                return Err(self.refuse_payload(segment, cx));
+            }
             self.ack_now = true;
         }
         result
+    }
+
+    /// Nobody will ever read what is yet to come: its owner has closed it, or has shut down both directions.
+    /// One that only reads no more, and may still send, goes on to take what comes.
+    fn is_deaf(&self) -> bool {
+        self.orphan || (self.read_shut && self.state != State::Established)
+    }
+
+    /// Answers by RST what nobody will ever read, or a FIN behind it, so that the peer knows that it is lost
+    /// (RFC 1122 4.2.2.13, RFC 2525 2.17).
+    #[cold]
+    fn refuse_payload(&mut self, segment: &Segment<'_>, cx: &mut Context<'_>) -> DropReason {
+        let seq = segment.tcp.ack.unwrap_or(self.snd.nxt);
+        // An owner that still looks is told what Linux tells it.
+        let failure = if self.orphan {
+            Failure::Aborted
+        } else {
+            Failure::Reset
+        };
+        self.reset_at(seq, failure, &mut cx.common.counters);
+        DropReason::DataAfterClose
     }
 
     pub(super) fn place_in_order<S: PayloadStore>(

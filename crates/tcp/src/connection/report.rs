@@ -57,7 +57,7 @@ impl Connection {
             timestamps: self.ts.enabled,
             selective_acks: self.selective,
             fast_open: self.fast_open == FastOpen::Done,
-            window_scales: self.scaling.then_some((self.snd.scale, self.rcv.scale)),
+            window_scales: self.snd.scaling.then_some((self.snd.scale, self.rcv.scale)),
             send_mss: self.snd.mss,
             receive_mss: self.rcv.mss,
             path_mtu: self.path.mtu,
@@ -157,13 +157,18 @@ impl Connection {
         // What the scale cannot express may be missing from the window (RFC 7323 §2.4).
         let beyond = self.snd.nxt.distance_from(edge) >= 1 << self.snd.scale;
         let seq = if beyond { edge } else { self.snd.nxt };
-        self.reset_at(seq, counters);
+        self.reset_at(seq, Failure::Aborted, counters);
     }
 
     /// The same by a number that the peer has just named as the next that it expects: the only one
     /// that it believes without asking back (RFC 5961 §3.2).
-    pub(super) fn reset_at(&mut self, seq: SeqNumber, counters: &mut crate::Counters) {
-        self.fail(Failure::Aborted, counters);
+    pub(super) fn reset_at(
+        &mut self,
+        seq: SeqNumber,
+        failure: Failure,
+        counters: &mut crate::Counters,
+    ) {
+        self.fail(failure, counters);
         // The RST is the last that leaves.
         self.snd.nxt = seq;
         self.reset_due = true;

@@ -34,6 +34,7 @@ impl Connection {
                 self.shut_down();
                 Ok(())
             }
+            Request::ShutdownRead => self.shut_down_reading(),
             Request::Close => {
                 self.close(may_orphan, cx);
                 Ok(())
@@ -90,6 +91,16 @@ impl Connection {
             self.state = self.state.after_shutdown();
             self.push();
         }
+    }
+
+    /// Nothing that is yet to come will be read. What follows is for `on_payload` to say.
+    #[cold]
+    fn shut_down_reading(&mut self) -> Result<(), RequestError> {
+        if self.failed.is_some() {
+            return Err(RequestError::Failed);
+        }
+        self.read_shut = true;
+        Ok(())
     }
 
     //= RFC 9293 §3.10.4

@@ -185,6 +185,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             Submission::ShutdownRead { conn } => {
                 let whose = self.taken(id, conn)?;
+                self.request(id, whose.conn(), Request::ShutdownRead);
                 if let Some(conn) = self.connections.get_mut(whose.conn()) {
                     conn.flags.read_shut = true;
                 }
