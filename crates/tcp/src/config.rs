@@ -66,7 +66,7 @@ pub struct Config {
     /// Send what fits one segment by a path of its own. It saves time and changes nothing else: without it
     /// the same segments leave, which tests compare.
     pub one_segment_path: bool,
-    /// Probe for lost tails (RFC 8985 §7).
+    /// TLP: probe for lost tails (RFC 8985 §7).
     pub tail_loss_probes: bool,
     /// When the SYN queue is full, answer by cookies (RFC 4987 §3.6) instead of not at all.
     pub syn_cookies: bool,

@@ -135,9 +135,9 @@ pub struct Counters {
     pub icmp_errors_in: u64,
     /// Path MTUs that fell by a router's word.
     pub path_mtu_reductions: u64,
-    /// Probes of a larger path MTU that were sent (RFC 4821).
+    /// Path MTU probes sent (PLPMTUD, RFC 4821).
     pub path_mtu_probes: u64,
-    /// Probes that were lost, and nothing else.
+    /// Path MTU probes that were lost while nothing else was.
     pub path_mtu_probes_lost: u64,
     /// Path MTUs that fell because nothing full-sized got through.
     pub path_mtu_black_holes: u64,

@@ -137,7 +137,7 @@ pub struct SendSide {
     pub syn_data: u16,
     /// Where Fast Open (RFC 7413) stands.
     pub fast_open: FastOpen,
-    /// A probe of the window or of life is to be sent.
+    /// A zero-window probe or a keepalive probe is to be sent.
     pub probe_due: bool,
 }
 
@@ -275,7 +275,7 @@ pub struct Waits {
     pub cork_or_fin_wait_2: Option<u64>,
     /// Consecutive timeouts without progress.
     pub backoff: u8,
-    /// Timeouts and probes without any answer.
+    /// Timeouts and zero-window probes without any answer.
     pub unanswered: u8,
     /// Keepalive probes without an answer.
     pub keep_alive_probes: u8,

@@ -226,7 +226,7 @@ impl Connection {
     /// The peer's window, already scaled.
     pub(super) fn set_window(&mut self, window: u32, seq: SeqNumber, ack: SeqNumber) {
         if window > self.snd.wnd && self.in_flight() == 0 {
-            // Probing ends, or its back-off does.
+            // Zero-window probing ends, or its back-off does.
             self.backoff = 0;
             self.timers.clear(Timer::Transmit);
         }

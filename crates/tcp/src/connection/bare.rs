@@ -1,4 +1,4 @@
-//! Segments without payload: acknowledgements, probes, SYN, RST.
+//! Segments without payload: acknowledgements, window and keepalive probes, SYN, RST.
 
 use wire::ip::Ecn;
 use wire::seq::SeqNumber;

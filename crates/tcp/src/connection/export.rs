@@ -47,7 +47,7 @@ impl Connection {
             ack_now,
             duplicates_owed,
             syn_due,
-            probe_due,
+            window_or_keep_alive_probe_due,
             shutdown,
             read_shut,
             fin_sent,
@@ -173,7 +173,7 @@ impl Connection {
                     FastOpen::Held => FastOpen::Wanted,
                     other => *other,
                 },
-                probe_due: *probe_due,
+                probe_due: *window_or_keep_alive_probe_due,
             },
             receive: ReceiveSide {
                 nxt: rcv_nxt.0,

@@ -196,7 +196,7 @@ pub(crate) struct Connection {
     /// Send our SYN (again), with or without ACK by the state.
     syn_due: bool,
     /// Send a zero-window probe or a keepalive probe: an ACK from below SND.UNA, which wants an answer.
-    probe_due: bool,
+    window_or_keep_alive_probe_due: bool,
     /// Send a tail loss probe (RFC 8985 §7.3).
     tlp_due: bool,
     /// What is to be sent is being fetched by the owner: nothing of the stream leaves before it is there.
@@ -246,7 +246,7 @@ pub(crate) struct Connection {
     validation: Validation,
     /// Consecutive timeouts without progress: the exponent of the RTO's back-off (RFC 6298 §5.5).
     backoff: u8,
-    /// Timeouts and probes that the peer has left without any answer.
+    /// Timeouts and zero-window probes that the peer has left without any answer.
     unanswered: u8,
     keep_alive_probes: u8,
     /// Since when what was sent, or waits for the window, has made no progress.

@@ -1,12 +1,12 @@
-//! Probes of the path's MTU: one segment larger than the others (RFC 4821).
+//! Path MTU probes (PLPMTUD, RFC 4821): one segment larger than the others.
 
 use super::transmit::Span;
 use super::{Connection, Context, TransmitContext, seconds};
 use crate::io::{FrameSink, SinkFull};
 use crate::recovery::{Loss, Outcome, Phase};
 
-/// Segments that follow a probe at least, so that its loss is told by acknowledgements and not by
-/// the timer (RFC 4821 §7.4).
+/// The least number of segments that follow a path MTU probe, so that its loss is told by
+/// acknowledgements and not by the timer (RFC 4821 §7.4).
 const FOLLOWERS: u32 = 3;
 
 impl Connection {
@@ -16,7 +16,7 @@ impl Connection {
         mss.saturating_add(self.fixed_headers())
     }
 
-    /// A probe, if it is time for one and there is enough to send behind it.
+    /// A path MTU probe, if it is time for one and there is enough to send behind it.
     //= RFC 4821 §7.4, §10.1
     pub(super) fn next_mtu_probe(&mut self, cx: &TransmitContext<'_>) -> Option<(u16, Span)> {
         if self.path.mtu >= self.mtu_ceiling() || self.fin_sent {
@@ -52,13 +52,13 @@ impl Connection {
         cx: &mut TransmitContext<'_>,
         (size, span): (u16, Span),
     ) -> Result<(), SinkFull> {
-        (self.path.probe_size, self.path.probe_at) = (size, span.seq);
+        (self.path.mtu_probe_size, self.path.mtu_probe_at) = (size, span.seq);
         let result = self.send_span(sink, cx, span, true);
         if self.snd.nxt == span.seq + span.len {
             cx.common.counters.path_mtu_probes += 1;
         } else {
             // There was no room for it, or it lies in too many pieces: it was none.
-            self.path.probe_size = 0;
+            self.path.mtu_probe_size = 0;
             if result.is_ok() {
                 self.path.on_mtu_probe_lost(seconds(cx.now));
             }
@@ -71,18 +71,18 @@ impl Connection {
         let options = if self.ts.enabled { 12 } else { 0 };
         u32::from(
             self.path
-                .probe_size
+                .mtu_probe_size
                 .saturating_sub(self.fixed_headers() + options),
         )
     }
 
     /// The peer has acknowledged something: perhaps the probe, never sent a second time.
     pub(super) fn note_mtu_probe_arrived(&mut self, cx: &mut Context<'_>) {
-        if self.path.probe_size > 0
+        if self.path.mtu_probe_size > 0
             && self
                 .snd
                 .una
-                .at_or_after(self.path.probe_at + self.mtu_probe_len())
+                .at_or_after(self.path.mtu_probe_at + self.mtu_probe_len())
         {
             self.path.on_mtu_probe_arrived(seconds(cx.now));
             self.update_mss();
@@ -92,17 +92,19 @@ impl Connection {
     /// If nothing but the probe is lost, that says something of its size and nothing of congestion.
     //= RFC 4821 §7.6.2
     pub(super) fn excuse_mtu_probe(&mut self, outcome: &mut Outcome, cx: &mut Context<'_>) {
-        if self.path.probe_size == 0 || !matches!(outcome.loss, Some(Loss::Entered)) {
+        if self.path.mtu_probe_size == 0 || !matches!(outcome.loss, Some(Loss::Entered)) {
             return;
         }
         let lost = self.recovery.next_lost();
         let alone = lost.is_some_and(|(seq, len)| {
-            seq == self.path.probe_at && len == self.recovery.lost() && len <= self.mtu_probe_len()
+            seq == self.path.mtu_probe_at
+                && len == self.recovery.lost()
+                && len <= self.mtu_probe_len()
         });
         if alone {
             outcome.loss = None;
             self.recovery
-                .forgive(self.path.probe_at + self.mtu_probe_len());
+                .forgive(self.path.mtu_probe_at + self.mtu_probe_len());
             cx.common.counters.path_mtu_probes_lost += 1;
         }
     }

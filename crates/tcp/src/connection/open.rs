@@ -199,7 +199,7 @@ impl Connection {
             duplicates_owed: 0,
             counted_ranges: 0,
             syn_due: false,
-            probe_due: false,
+            window_or_keep_alive_probe_due: false,
             tlp_due: false,
             payload_away: false,
             reset_due: false,

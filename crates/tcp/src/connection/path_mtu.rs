@@ -1,9 +1,9 @@
 //! The path's MTU: what routers say of it by ICMP (RFC 1191, RFC 8201), and what is found out
-//! without them (RFC 4821).
+//! without them (PLPMTUD, RFC 4821; RFC 8899 has it for datagrams).
 //!
 //! An estimate only falls by a router's word, or when nothing full-sized gets through (a black
-//! hole: the router's word is lost). It rises by probes alone: one segment larger than the others,
-//! whose loss costs nothing but its retransmission.
+//! hole: the router's word is lost). It rises by path MTU probes alone: one segment larger than the
+//! others, whose loss costs nothing but its retransmission.
 
 use wire::icmp::{Reason, TcpError};
 use wire::seq::SeqNumber;
@@ -24,8 +24,8 @@ const BASE: u16 = 1280;
 /// How long an estimate is believed before a larger one is tried, in seconds (RFC 1191 §6.3,
 /// RFC 8201 §5.3: 10 minutes).
 pub(crate) const LIFETIME_SECONDS: u32 = 600;
-/// Seconds from the discovery of a black hole, or of one probe's fate, to the next probe.
-const PROBE_INTERVAL_SECONDS: u32 = 5;
+/// Seconds from the discovery of a black hole, or of one path MTU probe's fate, to the next.
+const MTU_PROBE_INTERVAL_SECONDS: u32 = 5;
 /// A search ends when it could gain fewer bytes than this.
 const PRECISION: u16 = 16;
 /// Consecutive timeouts after which a black hole is suspected: of what is larger than [`BASE`], and
@@ -41,10 +41,10 @@ pub(crate) struct PathMtu {
     pub(super) mtu: u16,
     /// The least that is known not to get through.
     pub(super) too_big: u16,
-    /// The size of the probe in flight, or zero.
-    pub(super) probe_size: u16,
-    /// Where the probe begins.
-    pub(super) probe_at: SeqNumber,
+    /// The size of the path MTU probe in flight, or zero.
+    pub(super) mtu_probe_size: u16,
+    /// The sequence number with which it begins.
+    pub(super) mtu_probe_at: SeqNumber,
     /// When a larger size is tried, in seconds of the stack's clock.
     pub(super) look_at: u32,
     /// The estimate is that of a black hole, and nothing has arrived since.
@@ -60,8 +60,8 @@ impl PathMtu {
         Self {
             mtu: ceiling,
             too_big: u16::MAX,
-            probe_size: 0,
-            probe_at: SeqNumber(0),
+            mtu_probe_size: 0,
+            mtu_probe_at: SeqNumber(0),
             look_at: 0,
             guessed: false,
             answered: false,
@@ -72,7 +72,7 @@ impl PathMtu {
     fn fall(&mut self, mtu: u16, now_seconds: u32) {
         self.mtu = mtu;
         self.too_big = u16::MAX;
-        self.probe_size = 0;
+        self.mtu_probe_size = 0;
         self.guessed = false;
         self.look_at = now_seconds.wrapping_add(LIFETIME_SECONDS);
     }
@@ -81,7 +81,7 @@ impl PathMtu {
     /// path has changed for good; then halfway to what is known to be too large.
     //= RFC 4821 §7.3
     pub(super) fn size_to_try(&mut self, ceiling: u16, now_seconds: u32) -> Option<u16> {
-        if self.mtu >= ceiling || self.probe_size > 0 {
+        if self.mtu >= ceiling || self.mtu_probe_size > 0 {
             return None;
         }
         if (now_seconds.wrapping_sub(self.look_at) as i32) < 0 {
@@ -99,19 +99,19 @@ impl PathMtu {
         Some(self.mtu + (self.too_big - self.mtu) / 2)
     }
 
-    /// A probe has been acknowledged.
+    /// The path MTU probe has been acknowledged.
     //= RFC 4821 §7.6
     pub(super) fn on_mtu_probe_arrived(&mut self, now_seconds: u32) {
-        self.mtu = core::mem::take(&mut self.probe_size);
+        self.mtu = core::mem::take(&mut self.mtu_probe_size);
         self.look_at = now_seconds;
     }
 
-    /// A probe has to be sent again, in pieces.
+    /// The path MTU probe has to be sent again, in pieces.
     //= RFC 4821 §7.6
     pub(super) fn on_mtu_probe_lost(&mut self, now_seconds: u32) {
-        let size = core::mem::take(&mut self.probe_size);
+        let size = core::mem::take(&mut self.mtu_probe_size);
         self.too_big = self.too_big.min(size);
-        self.look_at = now_seconds.wrapping_add(PROBE_INTERVAL_SECONDS);
+        self.look_at = now_seconds.wrapping_add(MTU_PROBE_INTERVAL_SECONDS);
     }
 
     /// Nothing larger than `mtu` gets through, as it seems.
@@ -119,8 +119,8 @@ impl PathMtu {
         self.too_big = self.mtu;
         self.guessed = true;
         self.mtu = mtu;
-        self.probe_size = 0;
-        self.look_at = now_seconds.wrapping_add(PROBE_INTERVAL_SECONDS);
+        self.mtu_probe_size = 0;
+        self.look_at = now_seconds.wrapping_add(MTU_PROBE_INTERVAL_SECONDS);
     }
 }
 
@@ -218,7 +218,7 @@ impl Connection {
             _ if named < if v4 { MIN_V4 } else { MIN_V6 } => return Err(DropReason::IcmpIgnored),
             _ => named.max(least),
         };
-        if self.path.probe_size > 0 && seq == self.path.probe_at && mtu >= self.path.mtu {
+        if self.path.mtu_probe_size > 0 && seq == self.path.mtu_probe_at && mtu >= self.path.mtu {
             // The probe's fate, told early, and how large the next should be.
             self.path.too_big = self.path.too_big.min(mtu.saturating_add(1));
             self.path.look_at = seconds(cx.now);

@@ -115,7 +115,7 @@ impl Connection {
     pub(super) fn whole_flight(&mut self, ack: SeqNumber) -> Option<WholeFlight> {
         let predicted = ack == self.snd.nxt
             && self.backoff == 0
-            && self.path.probe_size == 0
+            && self.path.mtu_probe_size == 0
             && !self.ecn.enabled
             && !self.is_bbr();
         if !predicted {

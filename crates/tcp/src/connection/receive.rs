@@ -214,11 +214,12 @@ impl Connection {
             return Err(DropReason::UnacceptableReset);
         }
         if len > 0 {
-            // A FIN is reported as well, so that its sender knows a needless probe for one.
+            // A FIN is reported as well, so that its sender knows a needless TLP for one.
             if ahead < 0 && !segment.tcp.flags.contains(Flags::SYN) {
                 self.note_dsack(seq, seq + len);
             }
-            // Data seen twice: our acknowledgement was lost, or a probe wants an answer.
+            // Data seen twice: our acknowledgement was lost, or a window or keepalive probe wants an
+            // answer.
             self.ack_now = true;
             self.wants_transmit = true;
         } else {

@@ -172,7 +172,7 @@ impl Connection {
     }
 
     /// The peer's window keeps something from being sent (RFC 9293 3.8.6.1). As long as the peer
-    /// answers the probes, the connection of a living owner is kept for ever.
+    /// answers the zero-window probes, the connection of a living owner is kept for ever.
     //= RFC 9293 MUST-35, MUST-37
     fn on_persist_timeout(&mut self, cx: &mut Context<'_>) {
         if !self.has_pending() {
@@ -185,7 +185,7 @@ impl Connection {
             return;
         }
         if self.snd.wnd == 0 {
-            self.probe_due = true;
+            self.window_or_keep_alive_probe_due = true;
             cx.common.counters.window_probes += 1;
         } else {
             // There is some room: a small segment is better than none now.
@@ -201,7 +201,7 @@ impl Connection {
         let idle = self.keep_alive_idle();
         let silent = self.silence(cx.now);
         if self.in_flight() > 0 || self.has_pending() {
-            // Retransmission and probing find out as well.
+            // Retransmissions and window probes find out as well.
             self.timers.set(Timer::KeepAlive, cx.now, idle);
         //= RFC 9293 MUST-26
         } else if silent < idle {
@@ -212,7 +212,7 @@ impl Connection {
         } else {
             self.keep_alive_probes += 1;
             cx.common.counters.keep_alive_probes += 1;
-            self.probe_due = true;
+            self.window_or_keep_alive_probe_due = true;
             self.wants_transmit = true;
             let interval = Duration::from_secs(self.keep_alive.interval.into());
             self.timers.set(Timer::KeepAlive, cx.now, interval);

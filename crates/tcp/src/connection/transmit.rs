@@ -1,5 +1,5 @@
-//! What may be sent now, in this order: RST, SYN, a probe, what was lost, what is new, FIN; and if
-//! none of it carried the acknowledgement that is owed, that by itself.
+//! What may be sent now, in this order: RST, SYN, a window or keepalive probe, a TLP, what was lost,
+//! what is new, FIN; and if none of it carried the acknowledgement that is owed, that by itself.
 
 use wire::ip::Ecn;
 use wire::seq::SeqNumber;
@@ -109,10 +109,10 @@ impl Connection {
             }
             _ => {}
         }
-        if self.probe_due {
-            // One below what the peer expects: it must answer (RFC 9293 3.8.4).
+        if self.window_or_keep_alive_probe_due {
+            // One below what the peer expects: it must answer (RFC 9293 3.8.4, 3.8.6.1).
             self.send_bare(sink, cx, self.snd.una - 1)?;
-            self.probe_due = false;
+            self.window_or_keep_alive_probe_due = false;
         }
         if self.payload_away {
             if self.has_pending() {
@@ -148,9 +148,9 @@ impl Connection {
             .max(u32::from(self.snd.mss));
         for _ in 0..TURN {
             if cx.budget > 0
-                && let Some(probe) = self.next_mtu_probe(cx)
+                && let Some(mtu_probe) = self.next_mtu_probe(cx)
             {
-                self.send_mtu_probe(sink, cx, probe)?;
+                self.send_mtu_probe(sink, cx, mtu_probe)?;
                 continue;
             }
             let mss = u32::from(self.snd.mss);
@@ -344,7 +344,7 @@ impl Connection {
             mut fin,
         } = span;
         let mss = self.snd.mss;
-        let probe = new && self.path.probe_size > 0 && seq == self.path.probe_at;
+        let is_mtu_probe = new && self.path.mtu_probe_size > 0 && seq == self.path.mtu_probe_at;
         let offset = self.send_offset(seq);
         cx.common.parts.clear();
         if len > 0 {
@@ -382,7 +382,7 @@ impl Connection {
             tcp: self.header(cx.now, seq, flags, spare),
             payload: &cx.common.parts,
             payload_len: len as usize,
-            gso_size: if len > u32::from(mss) && !probe {
+            gso_size: if len > u32::from(mss) && !is_mtu_probe {
                 mss
             } else {
                 0
@@ -437,7 +437,7 @@ impl Connection {
             }
         } else {
             self.recovery.on_retransmitted(seq, end, cx.now);
-            if self.path.probe_size > 0 && end.after(self.path.probe_at) {
+            if self.path.mtu_probe_size > 0 && end.after(self.path.mtu_probe_at) {
                 self.path.on_mtu_probe_lost(super::seconds(cx.now));
             }
             self.ts.retransmitted = self.timestamp(cx.now);

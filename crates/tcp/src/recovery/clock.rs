@@ -53,7 +53,7 @@ impl Recovery {
     }
 
     /// Starts the PTO anew, if a TLP makes sense (RFC 8985 §7.2): in no recovery, with
-    /// nothing reported, and no probe out.
+    /// nothing SACKed, and no TLP out.
     #[inline]
     pub(crate) fn restart_pto(&mut self, now: Instant, srtt: Option<Nanos>, mss: u16) {
         let Some(flight) = &mut self.flight else {
@@ -72,7 +72,7 @@ impl Recovery {
         }
     }
 
-    /// A probe has left, up to SND.NXT, or there was none to send: `again` if it carried what had
+    /// A TLP has left, up to SND.NXT, or there was none to send: `again` if it carried what had
     /// been sent before (RFC 8985 §7.3).
     pub(crate) fn on_tlp_sent(&mut self, again: Option<bool>, now: Instant, timeout: Nanos) {
         if let Some(flight) = &mut self.flight {

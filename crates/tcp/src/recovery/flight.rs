@@ -207,7 +207,7 @@ impl Recovery {
 
     fn on_dsack(&mut self, flight: &mut Flight, block: SackBlock) -> bool {
         let (una, max) = (flight.outstanding.una(), flight.outstanding.max());
-        // A probe that met its original says nothing of reordering.
+        // A TLP that met its original says nothing of reordering.
         let tlp_met_original = flight
             .tlp
             .is_some_and(|tlp| tlp.again && block.right == tlp.end);

@@ -80,7 +80,7 @@ pub(crate) enum Loss {
     Entered,
     /// What a recovery had sent again is lost again: a second sign of congestion (RFC 5681 §4.3).
     Again,
-    /// A tail was lost, and a probe has repaired it already.
+    /// A tail was lost, and a TLP has repaired it already.
     Tail,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct Recovery {
     must_send: bool,
     /// The peer reports ranges.
     selective: bool,
-    /// Tails are probed for.
+    /// Tail loss probes (TLP, RFC 8985 §7) are sent.
     tlps: bool,
     reordering: Reordering,
 }
@@ -148,7 +148,7 @@ impl Recovery {
         }
     }
 
-    /// `selective`: the peer reports ranges; `tlps`: tails may be probed for.
+    /// `selective`: the peer reports ranges; `tlps`: tail loss probes may be sent.
     pub(crate) fn agree(&mut self, selective: bool, tlps: bool) {
         self.selective = selective;
         self.tlps = selective && tlps;

@@ -3,7 +3,7 @@
 //! Something has arrived that was sent later than something else of which nothing has been heard.
 //! Then the latter is late; when it is later than a round trip and what reordering may take, it is
 //! lost. The rule does not care whether it is an original or has been sent again, nor in which order
-//! the numbers are; so it also finds lost retransmissions, and lost tails once a probe
+//! the numbers are; so it also finds lost retransmissions, and lost tails once a TLP
 //! ([`tlp`](super::tlp)) has made the peer say something.
 
 use wire::seq::SeqNumber;

@@ -2,7 +2,7 @@
 //! the peer speak (RFC 8985 §7).
 //!
 //! A flight that loses its end gets no acknowledgement from which the loss would follow, and would
-//! wait for the retransmission timeout and begin again by slow start. A probe after two round trips
+//! wait for the retransmission timeout and begin again by slow start. A TLP after two round trips
 //! turns that into a fast recovery, or repairs the loss itself.
 
 use wire::seq::SeqNumber;
@@ -12,7 +12,7 @@ use crate::time::Nanos;
 /// How long a peer may withhold an acknowledgement for company (TLP.max_ack_delay of RFC 8985 §7.2).
 const MAX_ACK_DELAY: Nanos = Nanos::from_millis(200);
 
-/// A probe that is out.
+/// A tail loss probe that is out.
 //= RFC 8985 §7.1
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tlp {
@@ -22,7 +22,7 @@ pub(super) struct Tlp {
     pub(super) again: bool,
 }
 
-/// What an acknowledgement says of a probe.
+/// What an acknowledgement says of a tail loss probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     /// Nothing yet.
@@ -52,7 +52,7 @@ impl Tlp {
     }
 }
 
-/// How long to wait before probing (RFC 8985 §7.2): two round trips, and if what is in flight is so
+/// PTO: how long to wait before a TLP (RFC 8985 §7.2): two round trips, and if what is in flight is so
 /// little that the peer need not acknowledge it at once, as long as it may withhold that. The RFC
 /// has "one segment" for so little; a receiver that counts bytes waits for two full ones.
 //= RFC 8985 §7.2
