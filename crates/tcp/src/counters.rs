@@ -145,7 +145,7 @@ pub struct Counters {
     pub tail_loss_probes: u64,
     /// Responses to loss taken back, because nothing had been lost.
     pub spurious_recoveries: u64,
-    /// Ranges that peers reported to have received twice (RFC 2883).
+    /// DSACK: ranges that peers told us they received twice (RFC 2883).
     pub duplicates_reported: u64,
     /// Segments that arrived marked for congestion (RFC 3168).
     pub congestion_marks: u64,

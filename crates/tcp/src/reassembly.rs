@@ -29,7 +29,7 @@ pub(crate) struct Reassembly {
 
 struct Held {
     ranges: Vec<Range>,
-    /// Where the latest arrival begins: RFC 2018 wants its range reported first.
+    /// Where the latest arrival begins: RFC 2018 wants its range in the first SACK block.
     latest: u64,
 }
 

@@ -16,7 +16,7 @@ fn options() -> ConnOptions {
     }
 }
 
-/// A connection that reports ranges, over a path of 40 ms.
+/// A connection with SACK, over a path of 40 ms.
 fn far(timestamps: bool) -> Bench {
     let config = Config {
         selective_acks: true,
@@ -49,7 +49,7 @@ impl Bench {
         self.iss.unwrap()
     }
 
-    /// An ACK that reports ranges of our stream.
+    /// An ACK with SACK blocks of our stream.
     fn sack(&mut self, ack: i64, ranges: &[(i64, i64)]) {
         let mut s = seg(1, 0).ack(ack);
         s.options.sack = blocks(ranges, self.iss());
@@ -64,7 +64,7 @@ fn what_is_late_by_more_than_reordering_explains_is_lost() {
     b.send(5000);
     b.discard();
     b.advance(ms(RTT));
-    // One report is no reason yet: a quarter of the round trip is.
+    // One SACK is no reason yet: a quarter of the round trip is.
     b.sack(1, &[(1001, 2001)]);
     b.quiet();
     b.advance(ms(9));
@@ -74,7 +74,7 @@ fn what_is_late_by_more_than_reordering_explains_is_lost() {
     b.quiet();
     assert_eq!(b.stack.counters().fast_recoveries, 1);
     assert_eq!(b.stack.counters().timeouts, 0);
-    // Three reports at once need no waiting.
+    // Three SACKed segments at once need no waiting.
     let mut b = far(false);
     b.send(5000);
     b.discard();
@@ -99,7 +99,7 @@ fn a_path_that_reorders_is_given_time() {
     b.send(6000);
     b.discard();
     b.advance(ms(RTT));
-    // Now even three reports wait.
+    // Now even three SACKed segments wait.
     b.sack(4001, &[(5001, 9001)]);
     b.quiet();
     b.advance(ms(9));
@@ -159,7 +159,7 @@ fn a_lost_tail_is_probed_after_two_round_trips() {
     b.expect("P. 2001:3001 ack 1");
     b.quiet();
     assert_eq!(b.stack.counters().tail_loss_probes, 1);
-    // The peer reports it; what was sent before it is lost.
+    // The peer SACKs it; what was sent before it is lost.
     b.advance(ms(RTT));
     b.sack(1, &[(2001, 3001)]);
     b.expect(". 1:1001 ack 1");
@@ -366,8 +366,8 @@ fn a_retransmission_that_is_lost_counts_twice() {
 
 //~ RFC 2883 §4, §4.1, §4.2
 #[test]
-fn what_arrives_twice_is_reported() {
-    let report = |b: &mut Bench| {
+fn what_arrives_twice_gets_a_dsack() {
+    let sack_blocks = |b: &mut Bench| {
         let sack = b.next().expect("an ACK").options.sack;
         let relative = |n: SeqNumber| i64::from(n.distance_from(SeqNumber(PEER_ISS)));
         sack.as_slice()
@@ -381,22 +381,25 @@ fn what_arrives_twice_is_reported() {
     b.discard();
     // All of it.
     b.inject(seg(1, 1000).ack(1));
-    assert_eq!(report(&mut b), [(1, 1001)]);
+    assert_eq!(sack_blocks(&mut b), [(1, 1001)]);
     // Once is enough.
     b.inject(seg(3001, 1000).ack(1));
-    assert_eq!(report(&mut b), [(3001, 4001)]);
+    assert_eq!(sack_blocks(&mut b), [(3001, 4001)]);
     // A part, together with what is new.
     b.inject(seg(1501, 1000).ack(1));
-    assert_eq!(report(&mut b), [(1501, 2001), (3001, 4001)]);
+    assert_eq!(sack_blocks(&mut b), [(1501, 2001), (3001, 4001)]);
     // Inside what is held: the range around it comes second.
     b.inject(seg(5001, 1000).ack(1));
     b.discard();
     b.inject(seg(3201, 500).ack(1));
-    assert_eq!(report(&mut b), [(3201, 3701), (3001, 4001), (5001, 6001)]);
-    // A peer that does not know reports gets none.
+    assert_eq!(
+        sack_blocks(&mut b),
+        [(3201, 3701), (3001, 4001), (5001, 6001)]
+    );
+    // A peer without SACK gets none.
     let mut b = Bench::established(plain(), options());
     b.inject(seg(1, 1000).ack(1));
     b.discard();
     b.inject(seg(1, 1000).ack(1));
-    assert_eq!(report(&mut b), []);
+    assert_eq!(sack_blocks(&mut b), []);
 }

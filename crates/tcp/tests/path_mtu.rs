@@ -328,7 +328,7 @@ fn exchange(b: &mut Bench, at: &mut i64, count: usize, lose_over: usize) -> Vec<
                 b.advance(ms(50));
             }
             for (from, to) in arrived {
-                // What is behind a hole is kept, but not reported.
+                // What is behind a hole is kept, but not SACKed.
                 held.push((from, to));
                 held.sort_unstable();
                 for &(from, to) in &held {

@@ -15,8 +15,8 @@ use wire::tcp::{Flags, SackBlock};
 enum Spoiler {
     /// Urgent data is ordinary data (RFC 9293 §3.8.5), but such a segment is never predicted.
     Urgent,
-    /// A report of what was never sent is ignored; but what has reports goes through all of recovery.
-    Report,
+    /// A SACK of what was never sent is ignored; but a segment with SACK blocks goes through all of recovery.
+    Sack,
 }
 
 /// A segment that acknowledges everything in flight, or not, with something about it that changes nothing.
@@ -24,14 +24,14 @@ fn spoil(b: &Bench, mut s: Seg, spoiler: Spoiler) -> Seg {
     let nxt = play::numbers(b).2;
     match spoiler {
         Spoiler::Urgent => s = s.flags(Flags::URG),
-        Spoiler::Report if b.info().in_flight > 0 && s.ack == Some(nxt) => {
+        Spoiler::Sack if b.info().in_flight > 0 && s.ack == Some(nxt) => {
             let beyond = b.iss.unwrap_or_default() + (nxt + 5000) as u32;
             s.options.sack.push(SackBlock {
                 left: beyond,
                 right: beyond + 1000,
             });
         }
-        Spoiler::Report => {}
+        Spoiler::Sack => {}
     }
     s
 }
@@ -88,11 +88,11 @@ proptest! {
     fn prediction_changes_nothing(
         with_options: bool,
         bbr in proptest::bool::weighted(0.1),
-        report: bool,
+        sack: bool,
         steps in proptest::collection::vec(step(), 1..100),
     ) {
         let algorithm = if bbr { Algorithm::Bbr } else { Algorithm::Cubic };
-        let spoiler = if report { Spoiler::Report } else { Spoiler::Urgent };
+        let spoiler = if sack { Spoiler::Sack } else { Spoiler::Urgent };
         compare(with_options, algorithm, spoiler, &steps)?;
     }
 }

@@ -154,9 +154,9 @@ fn with_selective_acks() -> Bench {
 
 //~ RFC 2018 §4
 #[test]
-fn the_latest_range_is_reported_first() {
+fn the_latest_range_is_in_the_first_sack_block() {
     let mut b = with_selective_acks();
-    let reported = |b: &mut Bench| {
+    let sack_blocks = |b: &mut Bench| {
         let sent = b.next().unwrap();
         let base = sent.raw.ack.unwrap();
         sent.options
@@ -167,18 +167,18 @@ fn the_latest_range_is_reported_first() {
             .collect::<Vec<_>>()
     };
     b.inject(seg(101, 100).ack(1));
-    assert_eq!(reported(&mut b), [(100, 200)]);
+    assert_eq!(sack_blocks(&mut b), [(100, 200)]);
     b.inject(seg(501, 100).ack(1));
-    assert_eq!(reported(&mut b), [(500, 600), (100, 200)]);
+    assert_eq!(sack_blocks(&mut b), [(500, 600), (100, 200)]);
     b.inject(seg(301, 100).ack(1));
-    assert_eq!(reported(&mut b), [(300, 400), (500, 600), (100, 200)]);
+    assert_eq!(sack_blocks(&mut b), [(300, 400), (500, 600), (100, 200)]);
     b.inject(seg(1, 100).ack(1));
-    assert_eq!(reported(&mut b), [(100, 200), (300, 400)]);
+    assert_eq!(sack_blocks(&mut b), [(100, 200), (300, 400)]);
 }
 
 //~ RFC 2883 §4
 #[test]
-fn what_came_twice_is_reported_by_an_answer_too() {
+fn an_answer_with_payload_carries_a_dsack_too() {
     let mut b = with_selective_acks();
     b.inject(seg(1, 100).ack(1).window(0));
     b.send(10);

@@ -28,7 +28,7 @@ fn selective() -> Bench {
 }
 
 impl Bench {
-    /// An ACK that reports ranges of our stream.
+    /// An ACK with SACK blocks of our stream.
     fn sack(&mut self, ack: i64, ranges: &[(i64, i64)]) {
         let mut s = seg(1, 0).ack(ack);
         s.options.sack = blocks(ranges, self.iss.unwrap());
@@ -282,7 +282,7 @@ fn a_lost_retransmission_is_noticed_by_what_follows_it() {
 
 #[test]
 fn reports_let_new_data_go() {
-    // Limited transmit: what is reported has left the network.
+    // Limited transmit: what is SACKed has left the network.
     let mut b = selective();
     b.send(20_000);
     assert_eq!(b.all().len(), 10);
@@ -295,7 +295,7 @@ fn reports_let_new_data_go() {
 
 //~ RFC 2018 §5
 #[test]
-fn a_timeout_spares_what_was_reported() {
+fn a_timeout_spares_what_was_sacked() {
     let mut b = selective();
     b.send(3000);
     b.discard();
@@ -315,7 +315,7 @@ fn a_timeout_spares_what_was_reported() {
 //~ RFC 2018 §8
 #[test]
 fn a_peer_may_break_its_word() {
-    // RFC 2018 8: what was reported may be dropped again.
+    // RFC 2018 8: what was SACKed may be dropped again.
     let mut b = selective();
     b.send(4000);
     b.discard();
@@ -486,10 +486,10 @@ fn both_algorithms_move_a_lossy_transfer() {
     }
 }
 
-/// What an ACK reports is true even if another one has overtaken it.
+/// What an ACK SACKs has arrived even if another one has overtaken it.
 //~ RFC 6675 §3
 #[test]
-fn reports_of_an_overtaken_ack_count() {
+fn sack_blocks_of_an_overtaken_ack_count() {
     let mut b = selective();
     b.send(10_000);
     b.discard();
@@ -497,7 +497,7 @@ fn reports_of_an_overtaken_ack_count() {
     b.quiet();
     b.sack(2001, &[(4001, 7001)]);
     b.expect(". 3001:4001 ack 1");
-    // What it reports may have been acknowledged meanwhile: that says nothing.
+    // What it SACKs may have been acknowledged meanwhile: that says nothing.
     let counters = b.stack.counters().clone();
     b.sack(1, &[(1001, 3001)]);
     b.sack(1, &[(2001, 5001)]);

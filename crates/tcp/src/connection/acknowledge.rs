@@ -69,10 +69,10 @@ impl Connection {
             && self.snd.wnd == window_before;
         let tells = progress || duplicate || !blocks.is_empty();
         self.path.answered |= ack == self.snd.una && segment.payload.is_empty();
-        // One that was overtaken says nothing by its number any more, but what it reports is true.
+        // One that was overtaken says nothing by its number any more, but its SACK blocks are true.
         let overtaken = ack.before(self.snd.una);
-        let reports = self.selective && !blocks.is_empty();
-        if !tells || (overtaken && !reports) || (self.in_flight() == 0 && blocks.is_empty()) {
+        let sacks = self.selective && !blocks.is_empty();
+        if !tells || (overtaken && !sacks) || (self.in_flight() == 0 && blocks.is_empty()) {
             return;
         }
         let (srtt, min_rtt) = self.round_trips();

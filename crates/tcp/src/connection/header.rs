@@ -35,7 +35,7 @@ impl Connection {
                 ..Options::NONE
             },
         };
-        if spare >= SACK_SPARE && self.has_reports() {
+        if spare >= SACK_SPARE && self.has_sack_blocks() {
             header.options.sack = self.sack_blocks();
         }
         header
@@ -92,7 +92,7 @@ impl Connection {
     }
 
     /// Whether the peer can be told of something beyond the cumulative acknowledgement.
-    pub(super) fn has_reports(&self) -> bool {
+    pub(super) fn has_sack_blocks(&self) -> bool {
         self.selective && (!self.reassembly.is_empty() || self.has_dsack())
     }
 

@@ -25,7 +25,7 @@ impl Connection {
             // TLP is due and no probe of the path's MTU is out.)
             && !(self.cork || self.more || self.window_or_keep_alive_probe_due || self.payload_away)
             && self.reassembly.is_empty()
-            && !self.has_reports()
+            && !self.has_sack_blocks()
             && !self.ecn.enabled
             && !self.is_bbr()
     }

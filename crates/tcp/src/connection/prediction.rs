@@ -110,7 +110,7 @@ impl Connection {
     }
 
     /// What there is to know of the flight if `ack` acknowledges everything in flight at once, nothing of
-    /// it having been reported, lost or sent again. `None`: it is something else.
+    /// it having been SACKed, lost or sent again. `None`: it is something else.
     #[inline]
     pub(super) fn whole_flight(&mut self, ack: SeqNumber) -> Option<WholeFlight> {
         let predicted = ack == self.snd.nxt

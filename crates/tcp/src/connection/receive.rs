@@ -214,7 +214,7 @@ impl Connection {
             return Err(DropReason::UnacceptableReset);
         }
         if len > 0 {
-            // A FIN is reported as well, so that its sender knows a needless TLP for one.
+            // A FIN is in the DSACK as well, so that its sender knows a needless TLP for one.
             if ahead < 0 && !segment.tcp.flags.contains(Flags::SYN) {
                 self.note_dsack(seq, seq + len);
             }

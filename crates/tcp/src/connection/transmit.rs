@@ -407,7 +407,7 @@ impl Connection {
         cx.common.counters.bytes_out += u64::from(len);
         // What is out of order is told by an ACK of its own: a segment with payload is no duplicate,
         // and has rarely room for ranges.
-        let tell = self.ack_now && (!self.reassembly.is_empty() || self.has_reports());
+        let tell = self.ack_now && (!self.reassembly.is_empty() || self.has_sack_blocks());
         self.note_acknowledged(!tell);
         self.ack_now = tell;
         self.ecn.reduced &= !tells;

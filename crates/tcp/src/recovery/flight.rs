@@ -118,7 +118,7 @@ impl Recovery {
         };
         if progress && outstanding.acknowledge(arrival.ack, &mut arrived) {
             //= RFC 2018 §8
-            // The peer has let go of what it had reported.
+            // The peer has let go of what it had SACKed.
             outstanding.on_reneging();
         }
         let mut dsack = None;
@@ -134,7 +134,7 @@ impl Recovery {
                     && block.left.after(arrival.ack.max(una))
                     && block.right.at_or_before(max);
                 if sound {
-                    outstanding.report(*block, &mut arrived);
+                    outstanding.sack(*block, &mut arrived);
                 }
             }
         }
@@ -177,7 +177,7 @@ impl Recovery {
         outcome
     }
 
-    /// Without reports, duplicate acknowledgements are all there is to go by: each stands for a
+    /// Without SACK, duplicate acknowledgements are all there is to go by: each stands for a
     /// segment that has arrived, and those that come with progress had been counted before
     /// (RFC 6937 §3 has it so for its DeliveredData).
     fn count_duplicates(
@@ -218,8 +218,8 @@ impl Recovery {
         undo.is_some_and(|undo| undo.on_dsack(block))
     }
 
-    /// New data is acknowledged: the recovery may be over, or without reports the next hole is right
-    /// here (RFC 6582 §3.2).
+    /// New data is acknowledged: the recovery may be over, or without SACK the next hole is right here
+    /// (RFC 6582 §3.2).
     //= RFC 6582 §3.2
     //= RFC 5681 §3.2
     fn on_progress(&mut self, flight: &mut Flight, arrival: &Arrival<'_>) {

@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `outstanding` | what has been sent and not acknowledged, when, and what is reported or lost of it |
+//! | `outstanding` | the scoreboard: what has been sent and not acknowledged, and what is SACKed or lost of it |
 //! | `rack` | loss told by time: RACK (RFC 8985 §6) |
 //! | `tlp` | tail loss probes: TLP and its PTO (RFC 8985 §7) |
 //! | `prr` | how much may be sent during a recovery (RFC 6937) |
@@ -13,12 +13,11 @@
 //! | `rtt` | round trips and the retransmission timeout (RFC 6298) |
 //! | `moving` | all of it as a value, and out of one |
 //!
-//! With a peer that reports ranges (RFC 2018) RACK is the one rule of loss: it takes the place of
-//! the counting of RFC 6675 §4, of which the pipe remains, and of the duplicate threshold, which
-//! lives on in its window of reordering. Without reports, it is NewReno: three duplicate
-//! acknowledgements tell of a loss, and during recovery each partial acknowledgement of the next
-//! (RFC 6582). A timeout gives up what is old (RFC 8985 §6.3), or everything if there are no
-//! reports.
+//! With SACK (RFC 2018) RACK is the one rule of loss: it takes the place of the counting of RFC 6675
+//! §4, of which the pipe remains, and of DupThresh, which lives on in the reordering window. Without
+//! SACK, it is NewReno: three duplicate acknowledgements tell of a loss (fast retransmit, RFC 5681
+//! §3.2), and during fast recovery each partial acknowledgement of the next (RFC 6582). A timeout (RTO)
+//! gives up what is old (RFC 8985 §6.3), or everything without SACK.
 //!
 //! A connection with nothing in flight holds a few bytes of this and no more. What it needs while
 //! something is in flight is borrowed from a pool of the stack and goes back there.
@@ -53,7 +52,7 @@ const DUPLICATE_THRESHOLD: u32 = 3;
 pub(crate) enum Phase {
     /// Nothing is known to be lost.
     Open,
-    /// Loss was told by acknowledgements.
+    /// Fast recovery: loss was told by acknowledgements.
     Fast,
     /// Loss was told by a timeout.
     Loss,
@@ -116,17 +115,17 @@ pub(crate) struct WholeFlight {
 
 pub(crate) struct Recovery {
     flight: Option<Box<Flight>>,
-    /// To take the response to the last loss back. It outlives the flight: the peer may report only then
-    /// what it has received twice.
+    /// To take the response to the last loss back. It outlives the flight: the DSACK that tells what the
+    /// peer has received twice may come only then.
     undo: Option<Box<undo::Undo>>,
     /// Recovery ends when this is acknowledged.
     recover: SeqNumber,
-    /// Without reports: duplicate acknowledgements, segments that have left the network.
+    /// Without SACK: duplicate acknowledgements, segments that have left the network.
     duplicates: u16,
     phase: Phase,
     /// The next segment to send again goes out whatever the pipe says.
     must_send: bool,
-    /// The peer reports ranges.
+    /// The peer sends SACK blocks.
     selective: bool,
     /// Tail loss probes (TLP, RFC 8985 §7) are sent.
     tlps: bool,
@@ -148,7 +147,7 @@ impl Recovery {
         }
     }
 
-    /// `selective`: the peer reports ranges; `tlps`: tail loss probes may be sent.
+    /// `selective`: the peer sends SACK blocks; `tlps`: tail loss probes may be sent.
     pub(crate) fn agree(&mut self, selective: bool, tlps: bool) {
         self.selective = selective;
         self.tlps = selective && tlps;
@@ -168,7 +167,7 @@ impl Recovery {
         self.flight.as_ref().map_or(0, |f| f.outstanding.lost())
     }
 
-    /// Bytes that the peer has reported beyond its acknowledgement.
+    /// Bytes that the peer has SACKed, beyond its cumulative acknowledgement.
     pub(crate) fn sacked(&self) -> u32 {
         self.flight.as_ref().map_or(0, |f| f.outstanding.sacked())
     }
@@ -190,7 +189,7 @@ impl Recovery {
     #[inline]
     pub(crate) fn pipe(&self, mss: u16) -> u32 {
         let Some(flight) = &self.flight else { return 0 };
-        // Without reports, each duplicate tells of one segment that has left.
+        // Without SACK, each duplicate tells of one segment that has left.
         let left = u32::from(self.duplicates) * u32::from(mss);
         flight.outstanding.pipe().saturating_sub(left)
     }
@@ -200,8 +199,8 @@ impl Recovery {
         self.must_send
     }
 
-    /// The first range to send again: where it begins, and its length. What was reported is not in
-    /// it (RFC 2018 §5).
+    /// The first range to send again: where it begins, and its length. What was SACKed is not in it
+    /// (RFC 2018 §5).
     //= RFC 2018 §5
     #[inline]
     pub(crate) fn next_lost(&mut self) -> Option<(SeqNumber, u32)> {
@@ -341,7 +340,7 @@ impl Recovery {
             let undo = undo::Undo::new(congestion.before(), una, max);
             self.undo = Some(Box::new(undo));
         } else {
-            // Not even the retransmission came through; the reports may be void (RFC 2018 §8).
+            // Not even the retransmission came through; the SACKs may be void (RFC 2018 §8).
             flight.outstanding.on_reneging();
             if let Some(undo) = &mut self.undo {
                 undo.stop_frto();
@@ -429,7 +428,7 @@ impl Recovery {
     }
 
     /// What was just found lost was not lost to congestion: it is sent again, and that is all.
-    /// Without reports only its first segment was found, and the rest, up to `end`, would not be.
+    /// Without SACK only its first segment was found, and the rest, up to `end`, would not be.
     pub(crate) fn forgive(&mut self, end: SeqNumber) {
         self.phase = Phase::Open;
         self.undo = None;

@@ -1,18 +1,19 @@
-//! What has been sent and not been acknowledged, and when each of it was sent.
+//! The scoreboard (RFC 6675 §3): what has been sent and not been acknowledged, when each of it was sent,
+//! and what of it is SACKed, lost or retransmitted.
 //!
 //! ```text
-//!   una                                edge                      max
+//!   una                          scoreboard_end                  max
 //!    |---hole---|====|--hole--|========|-------------------------|
-//!               reported               in flight, nothing known
+//!                sacked         sacked   in flight, nothing known
 //! ```
 //!
-//! Below `edge` the holes tell everything: what lies in none of them has been reported (RFC 2018).
-//! Above `edge` lies what was sent once and of which nothing has been heard; of that only the times
+//! Below `scoreboard_end` the holes tell everything: what lies in none of them has been SACKed (RFC
+//! 2018). Above it lies what was sent once and of which nothing has been heard; of that only the times
 //! of sending are kept, one for all that left together. So a connection that loses nothing pays for
 //! a queue of times, and one that does for its holes, of which there are few.
 //!
 //! A peer decides how many holes there are, and its owner how often it sends: both are bounded. A
-//! report that would take too many is forgotten, which costs a retransmission at most; times that
+//! SACK block that would take too many is forgotten, which costs a retransmission at most; times that
 //! would be too many become one, the later.
 //!
 //! An acknowledgement costs what it tells of, and for each range a search among the holes, however
@@ -58,8 +59,8 @@ enum State {
     Retransmitted,
 }
 
-/// A range that the peer has not reported, though it reported something beyond or something below
-/// is lost.
+/// A range that the peer has not SACKed, though it SACKed something beyond it, or something below it is
+/// lost.
 #[derive(Clone, Copy, Debug)]
 struct Hole {
     left: SeqNumber,
@@ -114,11 +115,15 @@ pub(super) struct Piece {
 
 #[derive(Default)]
 pub(super) struct Outstanding {
+    /// SND.UNA.
     una: SeqNumber,
-    edge: SeqNumber,
+    /// HighSack, the end of the highest block that was SACKed; or beyond it, the end of what was found
+    /// lost or has been sent again.
+    scoreboard_end: SeqNumber,
+    /// SND.NXT.
     max: SeqNumber,
     holes: VecDeque<Hole>,
-    /// What lies above `edge`.
+    /// What lies above the scoreboard's end.
     sendings: VecDeque<Sending>,
     /// Bytes in holes.
     missing: u32,
@@ -156,7 +161,7 @@ impl Outstanding {
             self.sendings.shrink_to(KEPT);
             self.retransmissions.shrink_to(KEPT);
         }
-        (self.una, self.edge, self.max) = (start, start, start);
+        (self.una, self.scoreboard_end, self.max) = (start, start, start);
         (self.missing, self.lost, self.newly_lost) = (0, 0, 0);
         (self.first_lost, self.first_flying) = (0, 0);
     }
@@ -176,16 +181,16 @@ impl Outstanding {
     }
 
     /// When the last of what is in flight was sent, if all of it was sent but once and nothing was
-    /// reported.
+    /// SACKed.
     #[inline]
     pub(super) fn sent_plainly(&self) -> Option<Instant> {
         let last = self.sendings.back()?;
-        (self.holes.is_empty() && self.edge == self.una).then_some(last.at)
+        (self.holes.is_empty() && self.scoreboard_end == self.una).then_some(last.at)
     }
 
     /// Bytes that were SACKed, beyond the cumulative acknowledgement.
     pub(super) fn sacked(&self) -> u32 {
-        self.edge.distance_from(self.una) as u32 - self.missing
+        self.scoreboard_end.distance_from(self.una) as u32 - self.missing
     }
 
     /// Bytes that are lost and have not been sent again.
@@ -200,7 +205,7 @@ impl Outstanding {
     /// Bytes that the network is thought to hold (the pipe of RFC 6675 §4).
     //= RFC 6675 §4
     pub(super) fn pipe(&self) -> u32 {
-        self.max.distance_from(self.edge) as u32 + self.missing - self.lost
+        self.max.distance_from(self.scoreboard_end) as u32 + self.missing - self.lost
     }
 
     /// What always holds while `una .. nxt` is in flight.
@@ -215,7 +220,10 @@ impl Outstanding {
             missing += hole.len();
             lost += hole.len() * u32::from(hole.state == State::Lost);
         }
-        if (self.una, self.max) != (una, nxt) || last.after(self.edge) || self.edge.after(nxt) {
+        if (self.una, self.max) != (una, nxt)
+            || last.after(self.scoreboard_end)
+            || self.scoreboard_end.after(nxt)
+        {
             return Err("recovery has other data in flight than the connection");
         }
         if (missing, lost) != (self.missing, self.lost) {
@@ -272,22 +280,26 @@ impl Outstanding {
                 self.holes[0].left = to;
             }
         }
-        if to.after(self.edge) {
+        if to.after(self.scoreboard_end) {
             self.take_sendings(to, &mut arrived);
         }
         self.una = to;
-        to.before(self.edge) && self.holes.front().is_none_or(|hole| hole.left != to)
+        to.before(self.scoreboard_end) && self.holes.front().is_none_or(|hole| hole.left != to)
     }
 
-    /// The peer reports a block, which is known to lie above `una` and not beyond `max`. What it says
+    /// The peer SACKs a block, which is known to lie above `una` and not beyond `max`. What it says
     /// stays until the cumulative acknowledgement has passed it (RFC 6675 §3).
     //= RFC 6675 §3
-    pub(super) fn report(&mut self, block: SackBlock, mut arrived: impl FnMut(Piece)) {
-        if block.left.before(self.edge) {
-            self.cut(block.left, block.right.min(self.edge), &mut arrived);
+    pub(super) fn sack(&mut self, block: SackBlock, mut arrived: impl FnMut(Piece)) {
+        if block.left.before(self.scoreboard_end) {
+            self.cut(
+                block.left,
+                block.right.min(self.scoreboard_end),
+                &mut arrived,
+            );
         }
-        if block.right.after(self.edge) {
-            if block.left.after(self.edge) {
+        if block.right.after(self.scoreboard_end) {
+            if block.left.after(self.scoreboard_end) {
                 if self.holes.len() >= self.max_holes() {
                     return;
                 }
@@ -313,7 +325,7 @@ impl Outstanding {
         });
     }
 
-    /// `left .. right`, below `edge`, has arrived.
+    /// `left .. right`, below `scoreboard_end`, has arrived.
     fn cut(&mut self, left: SeqNumber, right: SeqNumber, arrived: &mut impl FnMut(Piece)) {
         let mut i = self.holes.partition_point(|h| h.right.at_or_before(left));
         while let Some(hole) = self.holes.get(i).copied()
@@ -365,18 +377,18 @@ impl Outstanding {
         self.first_flying -= usize::from(i < self.first_flying);
     }
 
-    /// Everything above `edge` and up to `to` has arrived.
+    /// Everything above `scoreboard_end` and up to `to` has arrived.
     fn take_sendings(&mut self, to: SeqNumber, arrived: &mut impl FnMut(Piece)) {
         while let Some(sending) = self.sendings.front() {
             let right = sending.end.min(to);
             arrived(Piece {
                 right,
-                len: right.distance_from(self.edge) as u32,
+                len: right.distance_from(self.scoreboard_end) as u32,
                 at: sending.at,
                 retransmitted: false,
                 lost: false,
             });
-            self.edge = right;
+            self.scoreboard_end = right;
             if sending.end.after(to) {
                 break;
             }
@@ -385,25 +397,25 @@ impl Outstanding {
                 break;
             }
         }
-        self.edge = to;
+        self.scoreboard_end = to;
     }
 
-    /// What lies above `edge` and below `to` becomes a hole, or several if it was sent at several
-    /// times.
+    /// What lies above `scoreboard_end` and below `to` becomes a hole, or several if it was sent at
+    /// several times.
     fn uncover(&mut self, to: SeqNumber) {
-        while self.edge.before(to) {
+        while self.scoreboard_end.before(to) {
             let Some(sending) = self.sendings.front().copied() else {
                 break;
             };
             let hole = Hole {
-                left: self.edge,
+                left: self.scoreboard_end,
                 right: sending.end.min(to),
                 at: sending.at,
                 state: State::Flying,
                 retransmissions: 0,
             };
             self.missing += hole.len();
-            self.edge = hole.right;
+            self.scoreboard_end = hole.right;
             if sending.end == hole.right {
                 self.sendings.pop_front();
             }

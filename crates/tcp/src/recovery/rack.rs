@@ -154,7 +154,7 @@ impl Rack {
     }
 
     /// The window of reordering (RFC 8985 §6.2, step 4). `enough` says that three segments have
-    /// been reported, or that a recovery is under way: then, on a path that has shown no
+    /// been SACKed, or that a recovery is under way: then, on a path that has shown no
     /// reordering, there is nothing to wait for.
     pub(super) fn window(
         reordering: &Reordering,

@@ -35,7 +35,7 @@ pub(super) enum Said {
 
 impl Tlp {
     /// What an acknowledgement of everything below `ack` says (RFC 8985 §7.4.2). `dsack`: the
-    /// peer has reported something that it received twice (RFC 2883). `bare`: it is a duplicate
+    /// peer has told of something that it received twice (DSACK, RFC 2883). `bare`: it is a duplicate
     /// acknowledgement without any SACK block.
     //= RFC 8985 §7.4
     pub(super) fn on_ack(self, ack: SeqNumber, dsack: bool, bare: bool) -> Said {

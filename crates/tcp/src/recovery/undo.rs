@@ -7,10 +7,9 @@
 //! - *What was never sent again* (F-RTO, RFC 5682): after a timeout, something is acknowledged that
 //!   had been given up and that no retransmission carried. It serves where there are no timestamps.
 //!   So that there is something of the kind, the first acknowledgement after the timeout lets new
-//!   data go instead of what was given up. Without reports only the second acknowledgement counts:
+//!   data go instead of what was given up. Without SACK only the second acknowledgement counts:
 //!   the first may jump over what the peer had kept, and says nothing of when that arrived.
-//! - *Duplicate reports* (RFC 2883, RFC 3708 §3): the peer has received twice all that was sent
-//!   again.
+//! - *DSACK* (RFC 2883, RFC 3708 §3): the peer has received twice all that was sent again.
 //!
 //! The response is that of RFC 9438 §4.9 and RFC 4015 §3.2: the congestion control is again what it
 //! was, and the bursts that this would allow are for pacing to smooth.
@@ -32,14 +31,14 @@ pub(super) struct Undo {
     end: SeqNumber,
     /// When something was first sent again.
     retransmitted_at: Option<Instant>,
-    /// Bytes sent again that the peer has not reported to have received twice.
+    /// Bytes sent again of which no DSACK has told that the peer received them twice.
     unexplained: u32,
     /// Timestamps and F-RTO have had their say.
     decided: bool,
     /// F-RTO is under way: the timeout's retransmission is acknowledged, and new data is to tell what
     /// became of the rest.
     frto: bool,
-    /// The recovery is over; beyond this number a duplicate report is too late.
+    /// The recovery is over; beyond this number a DSACK is too late.
     until: Option<SeqNumber>,
 }
 
@@ -74,7 +73,7 @@ impl Undo {
     }
 
     /// A duplicate acknowledgement: what was given up is missing indeed (RFC 5682 §2.1, step 3a).
-    /// Before any progress it says so, too, if the peer does not report what it has. Returns whether
+    /// Before any progress it says so, too, if the peer does not SACK. Returns whether
     /// new data had been sent to find out.
     pub(super) fn on_duplicate_ack(&mut self, phase: Phase, selective: bool) -> bool {
         let frto = self.frto;

@@ -17,7 +17,7 @@ pub enum Step {
         window: u16,
         age: u32,
         flags: Flags,
-        /// It reports that the last byte before what it acknowledges was received twice.
+        /// A DSACK of the last byte before what it acknowledges.
         dsack: bool,
     },
     /// So many bytes, in so many pieces at most.

@@ -94,7 +94,7 @@ const MOST_RTT: Nanos = Nanos::from_secs(120);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) now: Instant,
-    /// Bytes that have arrived, acknowledged or reported.
+    /// Bytes that have arrived, acknowledged or SACKed.
     pub(crate) bytes: u32,
     /// Where the latest of them ends that was sent but once.
     pub(crate) newest: Option<SeqNumber>,

@@ -67,7 +67,7 @@ fn what_was_lost_since_something_left_is_told_with_it() {
         sampler.on_sent(SeqNumber((i + 1) * MSS), MSS, i * MSS, at(u64::from(i)));
     }
     let mut ack = delivery(at(100), 0, MSS, 2 * MSS);
-    // The first is lost, the second reported.
+    // The first is lost, the second SACKed.
     (ack.newest, ack.lost) = (Some(SeqNumber(2_000)), MSS);
     let sample = sampler.on_ack(&ack, Nanos::ZERO);
     assert_eq!((sample.lost, sample.in_flight), (1_000, 2_000));

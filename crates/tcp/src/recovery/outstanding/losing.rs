@@ -47,19 +47,19 @@ impl Outstanding {
         }
     }
 
-    /// Reneging (RFC 2018 §8): the peer's SACKs are void, and everything below `edge` is lost.
+    /// Reneging (RFC 2018 §8): the peer's SACKs are void, and everything below `scoreboard_end` is lost.
     pub(in crate::recovery) fn on_reneging(&mut self) {
         self.holes.clear();
         (self.first_lost, self.first_flying) = (0, 0);
         self.retransmissions.clear();
-        self.missing = self.edge.distance_from(self.una) as u32;
+        self.missing = self.scoreboard_end.distance_from(self.una) as u32;
         self.lost = self.missing;
         if self.missing == 0 {
             return;
         }
         self.holes.push_back(Hole {
             left: self.una,
-            right: self.edge,
+            right: self.scoreboard_end,
             at: Instant::ZERO,
             state: State::Lost,
             // Nobody knows any more, so it is not to be timed.

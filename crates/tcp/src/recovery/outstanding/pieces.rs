@@ -26,7 +26,7 @@ impl Outstanding {
             put(hole.left, now, Fate::Sacked);
             put(hole.right, hole.at, hole.fate());
         }
-        put(self.edge, now, Fate::Sacked);
+        put(self.scoreboard_end, now, Fate::Sacked);
         for sending in &self.sendings {
             put(sending.end, sending.at, Fate::InFlight);
         }
@@ -45,10 +45,10 @@ impl Outstanding {
     ) -> Result<(), &'static str> {
         self.restart(una);
         let known = |piece: &FlightPiece| piece.fate != Fate::InFlight;
-        let below_edge = pieces.iter().rposition(known).map_or(0, |last| last + 1);
-        let (below, above) = pieces.split_at(below_edge);
+        let on_scoreboard = pieces.iter().rposition(known).map_or(0, |last| last + 1);
+        let (below, above) = pieces.split_at(on_scoreboard);
         for piece in below {
-            let (left, right) = (self.edge, self.edge + piece.len);
+            let (left, right) = (self.scoreboard_end, self.scoreboard_end + piece.len);
             if piece.fate != Fate::Sacked {
                 self.missing += piece.len;
                 let hole = Hole::resume(left, right, piece, now);
@@ -57,9 +57,9 @@ impl Outstanding {
                 }
                 self.holes.push_back(hole);
             }
-            self.edge = right;
+            self.scoreboard_end = right;
         }
-        self.max = self.edge;
+        self.max = self.scoreboard_end;
         for piece in above {
             self.max += piece.len;
             self.sendings.push_back(Sending {

@@ -90,9 +90,9 @@ fn holes_tell_what_counting_bytes_tells() {
                     m.una = m.una.wrapping_add(to as u32);
                     assert_eq!(broken, inside);
                     if broken {
-                        let edge = o.edge.distance_from(o.una) as usize;
+                        let end = o.scoreboard_end.distance_from(o.una) as usize;
                         o.on_reneging();
-                        m.bytes[..edge].fill((Byte::Lost, now));
+                        m.bytes[..end].fill((Byte::Lost, now));
                     }
                 }
                 4 | 5 if len > 1 => {
@@ -103,7 +103,7 @@ fn holes_tell_what_counting_bytes_tells() {
                         left: seq(left),
                         right: seq(right),
                     };
-                    o.report(block, |piece| news += piece.len);
+                    o.sack(block, |piece| news += piece.len);
                     for (byte, _) in &mut m.bytes[left..right] {
                         news -= u32::from(*byte != Byte::Sacked);
                         *byte = Byte::Sacked;
@@ -194,7 +194,7 @@ fn a_peer_cannot_make_it_grow_without_bound() {
             left: SeqNumber(i * 10 + 1),
             right: SeqNumber(i * 10 + 2),
         };
-        o.report(block, |_| ());
+        o.sack(block, |_| ());
     }
     o.lose_below(o.max);
     while let Some((left, len)) = o.next_lost() {
@@ -217,7 +217,7 @@ fn the_holes_of_a_large_window_are_all_remembered() {
     }
     for i in (1..SEGMENTS).step_by(2) {
         let (left, right) = (SeqNumber(i * MSS), SeqNumber((i + 1) * MSS));
-        o.report(SackBlock { left, right }, |_| ());
+        o.sack(SackBlock { left, right }, |_| ());
         let latest = Sent {
             at: at(i + 1),
             retransmitted: false,
@@ -238,7 +238,7 @@ fn the_holes_of_a_large_window_are_all_remembered() {
     for i in (0..SEGMENTS / 4 * 2).step_by(4) {
         let (left, right) = (SeqNumber(i * MSS), SeqNumber((i + 1) * MSS));
         if left != o.una {
-            o.report(SackBlock { left, right }, |_| ());
+            o.sack(SackBlock { left, right }, |_| ());
         }
     }
     assert!(o.sacked() >= before + (SEGMENTS / 8 - 1) * MSS);
@@ -277,7 +277,7 @@ fn the_arrival_of_what_was_sent_again_says_nothing_of_new_data_that_followed_it(
         left: SeqNumber(1_000),
         right: SeqNumber(2_000),
     };
-    o.report(second, |_| {});
+    o.sack(second, |_| {});
     let latest = |at: u64, retransmitted: bool, end: u32| Sent {
         at: micros(at),
         retransmitted,
