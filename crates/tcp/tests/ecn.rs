@@ -192,7 +192,7 @@ fn a_loss_in_a_window_that_was_reduced_for_a_mark_reduces_it_no_further() {
     for _ in 0..3 {
         b.inject(seg(1, 0).ack(1));
     }
-    let threshold = b.info().ssthresh;
+    let ssthresh = b.info().ssthresh;
     b.inject(seg(1, 0).ack(2001).flags(ECE));
-    assert_eq!(b.info().ssthresh, threshold);
+    assert_eq!(b.info().ssthresh, ssthresh);
 }

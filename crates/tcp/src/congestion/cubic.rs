@@ -97,7 +97,7 @@ impl Cubic {
         self.w_max
     }
 
-    /// Reduces the threshold by beta_cubic = 0.7 (RFC 9438 section 4.6).
+    /// Reduces ssthresh by beta_cubic = 0.7 (RFC 9438 section 4.6).
     //= RFC 9438 §4.6
     fn reduce(&mut self, in_flight: u32) {
         self.prior = self.window.cwnd();
@@ -108,20 +108,20 @@ impl Cubic {
 
     /// Section 4.2: the window at the beginning of congestion avoidance decides K.
     fn begin_epoch(&self, now: Instant) -> Epoch {
-        let window = self.window.cwnd();
+        let cwnd = self.window.cwnd();
         // After a timeout, or where the window has got past W_max already, the cubic begins at its
         // turning point (section 4.8).
-        let origin = self.w_max.max(window);
+        let origin = self.w_max.max(cwnd);
         // K = cbrt((W_max - cwnd_epoch) / C) seconds, windows in segments and C = 0.4. In bytes
         // and milliseconds: K^3 = (W_max - cwnd_epoch) / mss * 2.5 * 10^9.
-        let below = u64::from(origin - window);
+        let below = u64::from(origin - cwnd);
         let k = cube_root(below * 2_500_000_000 / u64::from(self.window.mss()));
         Epoch {
             start: Moment(now),
             last_ack: Moment(now),
             k,
             origin,
-            estimate: window,
+            estimate: cwnd,
             estimate_rest: 0,
             window_rest: 0,
         }
@@ -134,7 +134,7 @@ impl Cubic {
             _ => self.begin_epoch(now),
         };
         epoch.last_ack = Moment(now);
-        let (window, mss) = (self.window.cwnd(), self.window.mss());
+        let (cwnd, mss) = (self.window.cwnd(), self.window.mss());
 
         //= RFC 9438 §4.3
         // Section 4.3: W_est grows by alpha_cubic segments a window, which at beta_cubic = 0.7 is
@@ -148,24 +148,24 @@ impl Cubic {
             epoch.estimate,
             &mut epoch.estimate_rest,
             u64::from(acked) * u64::from(mss) * numerator,
-            u64::from(window) * denominator,
+            u64::from(cwnd) * denominator,
         );
 
         let elapsed = now.saturating_duration_since(epoch.start.0);
         if epoch.at(elapsed, mss) < epoch.estimate {
             // The Reno-friendly region.
-            self.window.set_cwnd(window.max(epoch.estimate));
+            self.window.set_cwnd(cwnd.max(epoch.estimate));
         } else {
             //= RFC 9438 §4.2, §4.4, §4.5
             // Section 4.2: no further than 1.5 windows in a round trip.
             let target = epoch
                 .at(elapsed + rtt, mss)
-                .clamp(window, window.saturating_add(window / 2));
+                .clamp(cwnd, cwnd.saturating_add(cwnd / 2));
             let grown = grow(
-                window,
+                cwnd,
                 &mut epoch.window_rest,
-                u64::from(target - window) * u64::from(acked),
-                window.into(),
+                u64::from(target - cwnd) * u64::from(acked),
+                cwnd.into(),
             );
             self.window.set_cwnd(grown);
         }
@@ -233,14 +233,14 @@ impl CongestionControl for Cubic {
     }
 
     fn on_congestion(&mut self, _now: Instant, in_flight: u32) {
-        let window = self.window.cwnd();
+        let cwnd = self.window.cwnd();
         //= RFC 9438 §4.7
         // Fast convergence (section 4.7): a window that did not get back to W_max makes room for
         // others, by 1 - (1 + beta) / 2.
-        self.w_max = if window < self.w_max {
-            (u64::from(window) * 17 / 20) as u32
+        self.w_max = if cwnd < self.w_max {
+            (u64::from(cwnd) * 17 / 20) as u32
         } else {
-            window
+            cwnd
         };
         self.reduce(in_flight);
         self.window.set_cwnd(self.window.ssthresh());

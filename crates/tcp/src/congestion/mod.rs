@@ -51,7 +51,7 @@ pub struct Acked {
 
 /// How much may be in flight. Amounts are in bytes.
 pub trait CongestionControl {
-    /// The window and slow-start threshold.
+    /// cwnd and ssthresh.
     fn state(&self) -> &Window;
 
     /// The same, for recovery to change: it inflates and deflates the window while it repairs a
@@ -69,8 +69,8 @@ pub trait CongestionControl {
     /// about to repair, or an ECN echo. `in_flight` is how much was outstanding.
     fn on_congestion(&mut self, now: Instant, in_flight: u32);
 
-    /// The retransmission timer expired. Only the `first` expiration for the same data changes the
-    /// threshold (RFC 5681 section 3.1).
+    /// The retransmission timer expired. Only the `first` expiration for the same data changes
+    /// ssthresh (RFC 5681 section 3.1).
     fn on_rto(&mut self, now: Instant, in_flight: u32, first: bool);
 }
 
@@ -151,7 +151,7 @@ impl Controller {
             let state = *self.state();
             *self = Controller::new(algorithm, state.mss());
             match self {
-                // It knows no threshold.
+                // It knows no ssthresh.
                 Controller::Bbr(_) => self.set_cwnd(state.cwnd()),
                 _ => *self.state_mut() = state,
             }

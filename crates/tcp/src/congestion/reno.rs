@@ -54,10 +54,10 @@ impl CongestionControl for Reno {
         self.acked = self
             .acked
             .saturating_add(self.window.slow_start(acked.bytes));
-        let window = self.window.cwnd();
-        if self.acked >= window {
-            self.acked = (self.acked - window).min(window);
-            self.window.set_cwnd(window + u32::from(self.window.mss()));
+        let cwnd = self.window.cwnd();
+        if self.acked >= cwnd {
+            self.acked = (self.acked - cwnd).min(cwnd);
+            self.window.set_cwnd(cwnd + u32::from(self.window.mss()));
         }
     }
 

@@ -100,7 +100,7 @@ fn cubic_reduces_by_three_tenths() {
 }
 
 #[test]
-fn thresholds_and_windows_have_a_floor() {
+fn ssthresh_and_cwnd_have_a_floor() {
     for mut controller in both() {
         controller.on_congestion(Instant::ZERO, 1_000);
         assert_eq!((controller.cwnd(), controller.ssthresh()), (2_000, 2_000));
@@ -111,29 +111,29 @@ fn thresholds_and_windows_have_a_floor() {
 
 //~ RFC 9438 §4.8
 #[test]
-fn a_timeout_collapses_the_window_and_only_the_first_lowers_the_threshold() {
-    for (mut controller, threshold) in both().into_iter().zip([28_000, 20_000]) {
+fn a_timeout_collapses_cwnd_and_only_the_first_lowers_ssthresh() {
+    for (mut controller, ssthresh) in both().into_iter().zip([28_000, 20_000]) {
         controller.set_cwnd(40_000);
         controller.on_rto(Instant::ZERO, 40_000, true);
         assert_eq!(
             (controller.cwnd(), controller.ssthresh()),
-            (1_000, threshold)
+            (1_000, ssthresh)
         );
         controller.on_rto(Instant::ZERO, 1_000, false);
         assert_eq!(
             (controller.cwnd(), controller.ssthresh()),
-            (1_000, threshold)
+            (1_000, ssthresh)
         );
         assert!(controller.in_slow_start());
         // An acknowledgement of much counts for eight segments at most.
         let mut jump = controller.clone();
         ack(&mut jump, Instant::ZERO, 18_000);
         assert_eq!(jump.cwnd(), 9_000);
-        // Slow start stops at the threshold, and what is left counts for congestion avoidance.
+        // Slow start stops at ssthresh, and what is left counts for congestion avoidance.
         for _ in 0..30 {
             ack(&mut controller, Instant::ZERO, 1_000);
         }
-        assert!((threshold..threshold + 1_000).contains(&controller.cwnd()));
+        assert!((ssthresh..ssthresh + 1_000).contains(&controller.cwnd()));
     }
 }
 

@@ -48,14 +48,7 @@ impl Validation {
 
     /// `bytes` were acknowledged; `round` says that with them a round trip begins.
     #[inline]
-    pub(crate) fn on_ack(
-        &mut self,
-        now: Instant,
-        bytes: u32,
-        round: bool,
-        rtt: Nanos,
-        window: u32,
-    ) {
+    pub(crate) fn on_ack(&mut self, now: Instant, bytes: u32, round: bool, rtt: Nanos, cwnd: u32) {
         if round {
             self.recent = self.recent.max(self.round);
             self.round = 0;
@@ -71,7 +64,7 @@ impl Validation {
             }
         }
         self.round = self.round.saturating_add(bytes);
-        if self.pipe_ack.max(self.round) >= window / 2 {
+        if self.pipe_ack.max(self.round) >= cwnd / 2 {
             self.valid_at = seconds(now);
         }
     }

@@ -1,4 +1,4 @@
-//! What every algorithm keeps: window, threshold, segment size; and slow start, which is the same
+//! What every algorithm keeps: cwnd, ssthresh, segment size; and slow start, which is the same
 //! for all.
 
 /// The largest congestion window, in bytes: no peer can offer more (RFC 7323 section 2.3).
@@ -75,24 +75,24 @@ impl Window {
         self.mss = mss.max(1);
     }
 
-    /// Sets the window: at least one segment, at most [`MAX_WINDOW`].
+    /// Sets cwnd: at least one segment, at most [`MAX_WINDOW`].
     #[inline]
     pub fn set_cwnd(&mut self, bytes: u32) {
         self.cwnd = bytes.clamp(self.mss.into(), MAX_WINDOW);
     }
 
-    /// Sets the threshold: at least two segments (RFC 5681 equation 4).
+    /// Sets ssthresh: at least two segments (RFC 5681 equation 4).
     pub(super) fn set_ssthresh(&mut self, bytes: u32) {
         self.ssthresh = bytes.max(2 * u32::from(self.mss));
     }
 
-    /// What the threshold is measured by: what is in flight, and not the window, which may never
-    /// have been used (RFC 5681 section 3.1); but recovery's own extra segments do not count.
+    /// FlightSize, by which ssthresh is set: what is in flight, and not cwnd, which may never have been
+    /// used (RFC 5681 section 3.1); but recovery's own extra segments do not count.
     pub(super) fn flight(&self, in_flight: u32) -> u32 {
         in_flight.min(self.cwnd)
     }
 
-    /// Grows by slow start for an acknowledgement of `acked` bytes, up to the threshold; returns
+    /// Grows by slow start for an acknowledgement of `acked` bytes, up to ssthresh; returns
     /// the bytes that are left for congestion avoidance.
     #[inline]
     pub(super) fn slow_start(&mut self, acked: u32) -> u32 {

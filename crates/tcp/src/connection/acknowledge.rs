@@ -99,8 +99,8 @@ impl Connection {
             round = self.recovery.begins_round(ack);
             rtt = self.take_round_trip(round, &outcome, tcp.options.timestamps, cx);
             bytes = self.on_progress(ack, cx);
-            let window = self.congestion.cwnd();
-            self.validation.on_ack(cx.now, bytes, round, srtt, window);
+            let cwnd = self.congestion.cwnd();
+            self.validation.on_ack(cx.now, bytes, round, srtt, cwnd);
         }
         let measured = Measured {
             bytes,
@@ -141,8 +141,8 @@ impl Connection {
             self.congestion.undo(congestion);
             self.backoff = 0;
         } else if before == Phase::Fast && after == Phase::Open {
-            let threshold = self.congestion.ssthresh();
-            self.congestion.set_cwnd(threshold);
+            let ssthresh = self.congestion.ssthresh();
+            self.congestion.set_cwnd(ssthresh);
         }
         if outcome.loss.is_none() && before != Phase::Fast && after != Phase::Fast && bytes > 0 {
             self.congestion.on_ack(&Acked {
@@ -156,12 +156,12 @@ impl Connection {
         }
         self.respond_to_loss(outcome.loss, flight, cx);
         if after == Phase::Fast && outcome.delivered > 0 {
-            let threshold = self.congestion.ssthresh();
+            let ssthresh = self.congestion.ssthresh();
             let mss = self.snd.mss;
-            let window = self
+            let cwnd = self
                 .recovery
-                .window(outcome.delivered, threshold, mss, outcome.safe);
-            self.congestion.set_cwnd(window);
+                .prr_cwnd(outcome.delivered, ssthresh, mss, outcome.safe);
+            self.congestion.set_cwnd(cwnd);
         }
     }
 
@@ -188,10 +188,10 @@ impl Connection {
             }
             Some(Loss::Tail) => {}
             Some(Loss::Again) => {
-                // The window is what the recovery just lets go; the reduction is from where it was
+                // cwnd is what the recovery just lets go; the reduction is from where it was
                 // to end.
-                let threshold = self.congestion.ssthresh();
-                self.congestion.set_cwnd(threshold);
+                let ssthresh = self.congestion.ssthresh();
+                self.congestion.set_cwnd(ssthresh);
             }
         }
         self.ecn.reduced = true;

@@ -133,13 +133,13 @@ impl Connection {
 
     /// How much is worth being handed over before it is acknowledged.
     pub(super) fn send_buffer(&self, config: &Config) -> u32 {
-        let threshold = self.congestion.ssthresh();
-        let mut window = self.congestion.cwnd();
-        if threshold != u32::MAX {
-            // A recovery moves the window from one acknowledgement to the next; this is where it leads.
-            window = window.max(threshold);
+        let ssthresh = self.congestion.ssthresh();
+        let mut cwnd = self.congestion.cwnd();
+        if ssthresh != u32::MAX {
+            // A recovery moves cwnd from one acknowledgement to the next; this is where it leads.
+            cwnd = cwnd.max(ssthresh);
         }
         let most = config.max_send_buffer.max(config.send_buffer);
-        window.saturating_mul(2).clamp(config.send_buffer, most)
+        cwnd.saturating_mul(2).clamp(config.send_buffer, most)
     }
 }

@@ -37,12 +37,11 @@ impl Connection {
         if config.pacing_burst == 0 {
             return None;
         }
-        // A recovery moves the window from one acknowledgement to the next; where it leads to is the
-        // threshold.
-        let threshold = self.congestion.ssthresh();
-        let mut window = u64::from(self.congestion.cwnd());
-        if threshold != u32::MAX {
-            window = window.max(threshold.into());
+        // A recovery moves cwnd from one acknowledgement to the next; where it leads to is ssthresh.
+        let ssthresh = self.congestion.ssthresh();
+        let mut cwnd = u64::from(self.congestion.cwnd());
+        if ssthresh != u32::MAX {
+            cwnd = cwnd.max(ssthresh.into());
         }
         let percent = if self.congestion.in_slow_start() {
             200
@@ -50,7 +49,7 @@ impl Connection {
             120
         };
         let micros = rtt.as_micros();
-        Some((window * percent * 10_000 / micros).max(1))
+        Some((cwnd * percent * 10_000 / micros).max(1))
     }
 
     /// How many bytes may always leave at once.

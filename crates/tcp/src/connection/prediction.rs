@@ -144,9 +144,9 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
-        let window = self.congestion.cwnd();
+        let cwnd = self.congestion.cwnd();
         self.validation
-            .on_ack(cx.now, bytes, flight.round, srtt, window);
+            .on_ack(cx.now, bytes, flight.round, srtt, cwnd);
         if bytes == 0 {
             // A FIN alone says nothing of the window.
         } else if flight.cwnd_limited {

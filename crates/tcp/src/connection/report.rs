@@ -46,7 +46,7 @@ impl Connection {
     }
 
     pub(crate) fn info(&self, now: Instant, config: &Config) -> ConnInfo {
-        let threshold = self.congestion.ssthresh();
+        let ssthresh = self.congestion.ssthresh();
         ConnInfo {
             state: self.state,
             local: SocketAddr::new(self.key.local, self.key.local_port),
@@ -68,7 +68,7 @@ impl Connection {
             rto: self.rto().into(),
             backoff: self.backoff,
             cwnd: self.congestion.cwnd(),
-            ssthresh: (threshold != u32::MAX).then_some(threshold),
+            ssthresh: (ssthresh != u32::MAX).then_some(ssthresh),
             send_window: self.snd.wnd,
             receive_window: self.receive_window(),
             in_flight: self.in_flight(),
@@ -153,10 +153,10 @@ impl Connection {
     /// Ends the connection by RST, numbered so that the peer believes it if it can be known how: by
     /// the last number inside the peer's window, which may have shrunk below what was sent.
     pub(crate) fn reset(&mut self, counters: &mut crate::Counters) {
-        let edge = self.snd.una + self.snd.wnd;
+        let right_edge = self.snd.una + self.snd.wnd;
         // What the scale cannot express may be missing from the window (RFC 7323 §2.4).
-        let beyond = self.snd.nxt.distance_from(edge) >= 1 << self.snd.scale;
-        let seq = if beyond { edge } else { self.snd.nxt };
+        let beyond = self.snd.nxt.distance_from(right_edge) >= 1 << self.snd.scale;
+        let seq = if beyond { right_edge } else { self.snd.nxt };
         self.reset_at(seq, Failure::Aborted, counters);
     }
 

@@ -158,11 +158,11 @@ impl Connection {
                 self.respond_to_loss(loss, self.in_flight(), cx);
                 if self.recovery.phase() == Phase::Fast && !self.is_bbr() {
                     // Nothing has arrived that would let anything go but the first segment.
-                    let threshold = self.congestion.ssthresh();
-                    let window = self.recovery.window(0, threshold, mss, false);
+                    let ssthresh = self.congestion.ssthresh();
+                    let cwnd = self.recovery.prr_cwnd(0, ssthresh, mss, false);
                     let kept = self.recovery.pipe(mss).saturating_add(room);
-                    let window = if loss.is_none() { kept } else { window };
-                    self.congestion.set_cwnd(window);
+                    let cwnd = if loss.is_none() { kept } else { cwnd };
+                    self.congestion.set_cwnd(cwnd);
                 }
                 self.wants_transmit = true;
             }

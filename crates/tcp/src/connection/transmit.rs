@@ -230,16 +230,16 @@ impl Connection {
         let mss = u32::from(self.snd.mss);
         //= RFC 9293 MUST-34
         // A window that has shrunk does not keep the first segment from being repaired.
-        let edge = (self.snd.una + self.snd.wnd).distance_from(seq).max(0) as u32;
-        let edge = if seq == self.snd.una {
-            edge.max(mss)
+        let usable = (self.snd.una + self.snd.wnd).distance_from(seq).max(0) as u32;
+        let usable = if seq == self.snd.una {
+            usable.max(mss)
         } else {
-            edge
+            usable
         };
         let len = if self.recovery.must_send() {
-            hole.min(mss).min(edge)
+            hole.min(mss).min(usable)
         } else {
-            let len = hole.min(self.congestion_room()).min(edge).min(burst);
+            let len = hole.min(self.congestion_room()).min(usable).min(burst);
             if len < hole { len - len % mss } else { len }
         };
         if len == 0 {

@@ -9,7 +9,7 @@ use super::prr::Prr;
 use super::rack::Rack;
 use super::tlp::{Said, Tlp};
 use super::undo::Undo;
-use super::{Arrival, DUPLICATE_THRESHOLD, Loss, Outcome, Phase, Recovery};
+use super::{Arrival, DUP_THRESH, Loss, Outcome, Phase, Recovery};
 use crate::Instant;
 use crate::congestion::{Controller, CwndUse};
 
@@ -280,7 +280,7 @@ impl Recovery {
             let una = flight.outstanding.una();
             // Duplicates that belong to an earlier recovery tell nothing (RFC 6582 §3.2).
             if self.phase == Phase::Open
-                && u32::from(self.duplicates) >= DUPLICATE_THRESHOLD
+                && u32::from(self.duplicates) >= DUP_THRESH
                 && una.after(self.recover)
             {
                 self.lose_first(flight, arrival.mss);
@@ -312,11 +312,11 @@ impl Recovery {
     fn detect_by_time(&mut self, flight: &mut Flight, arrival: &Arrival<'_>) -> Option<Instant> {
         flight.reorder_at = Instant::MAX;
         let latest = flight.rack.latest()?;
-        let threshold = (DUPLICATE_THRESHOLD - 1) * u32::from(arrival.mss);
-        let enough = self.phase != Phase::Open || flight.outstanding.sacked() > threshold;
+        let below_dup_thresh = (DUP_THRESH - 1) * u32::from(arrival.mss);
+        let enough = self.phase != Phase::Open || flight.outstanding.sacked() > below_dup_thresh;
         let Arrival { min_rtt, srtt, .. } = *arrival;
-        let window = Rack::window(&self.reordering, enough, min_rtt, srtt);
-        let patience = flight.rack.rtt() + window;
+        let reo_wnd = Rack::reo_wnd(&self.reordering, enough, min_rtt, srtt);
+        let patience = flight.rack.rtt() + reo_wnd;
         let found = flight.outstanding.detect(latest, patience, arrival.now);
         flight.reorder_at = found.due.unwrap_or(Instant::MAX);
         found.again

@@ -45,8 +45,8 @@ use crate::time::Nanos;
 use flight::Flight;
 use rack::Reordering;
 
-/// Duplicate acknowledgements that tell loss from reordering (RFC 5681 §3.2).
-const DUPLICATE_THRESHOLD: u32 = 3;
+/// DupThresh: duplicate acknowledgements that tell loss from reordering (RFC 5681 §3.2).
+const DUP_THRESH: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -347,10 +347,10 @@ impl Recovery {
             }
         }
         if self.selective {
-            let window = rack::Rack::window(&self.reordering, true, min_rtt, srtt);
+            let reo_wnd = rack::Rack::reo_wnd(&self.reordering, true, min_rtt, srtt);
             // Of a flight of which nothing has arrived, the round trip is what it has been.
             let rtt = flight.rack.latest().map_or(srtt, |_| flight.rack.rtt());
-            let patience = rtt + window;
+            let patience = rtt + reo_wnd;
             flight.outstanding.lose_old(now, patience);
         } else {
             flight.outstanding.lose_below(max);
@@ -389,12 +389,12 @@ impl Recovery {
         loss
     }
 
-    /// The window for this moment of a fast recovery, in bytes: what is in flight, and what may be
+    /// cwnd for this moment of a fast recovery, in bytes: what is in flight, and what may be
     /// sent now that so much was `delivered` (RFC 6937).
-    pub(crate) fn window(&mut self, delivered: u32, threshold: u32, mss: u16, safe: bool) -> u32 {
+    pub(crate) fn prr_cwnd(&mut self, delivered: u32, ssthresh: u32, mss: u16, safe: bool) -> u32 {
         let pipe = self.pipe(mss);
         let quota = self.flight.as_mut().map_or(0, |flight| {
-            flight.prr.on_ack(delivered, pipe, threshold, mss, safe)
+            flight.prr.on_ack(delivered, pipe, ssthresh, mss, safe)
         });
         pipe.saturating_add(quota)
     }

@@ -3,8 +3,8 @@
 //!
 //! A window that is cut in one step lets nothing go until the flight has shrunk below it, and then
 //! as much as whatever happens to arrive. Here each acknowledgement lets its share go, so that the
-//! flight has shrunk to the threshold just when the recovery ends. Where losses have taken it below
-//! the threshold, it grows back: by what has arrived, and by a segment more an acknowledgement, as in
+//! flight has shrunk to ssthresh just when the recovery ends. Where losses have taken it below
+//! ssthresh, it grows back: by what has arrived, and by a segment more an acknowledgement, as in
 //! slow start, while the repair goes well (RFC 6937 §3.1's slow-start reduction bound, and the
 //! conservative bound while losses go on, as RFC 9937 chooses between the two).
 
@@ -38,14 +38,14 @@ impl Prr {
         &mut self,
         delivered: u32,
         pipe: u32,
-        threshold: u32,
+        ssthresh: u32,
         mss: u16,
         safe: bool,
     ) -> u32 {
         let mss = u32::from(mss);
         self.prr_delivered = self.prr_delivered.saturating_add(delivered);
-        let quota = if pipe > threshold {
-            let share = u64::from(self.prr_delivered) * u64::from(threshold);
+        let quota = if pipe > ssthresh {
+            let share = u64::from(self.prr_delivered) * u64::from(ssthresh);
             let share = share.div_ceil(u64::from(self.recover_fs));
             u32::try_from(share)
                 .unwrap_or(u32::MAX)
@@ -55,7 +55,7 @@ impl Prr {
                 .prr_delivered
                 .saturating_sub(self.prr_out)
                 .max(delivered);
-            (owed + if safe { mss } else { 0 }).min(threshold - pipe)
+            (owed + if safe { mss } else { 0 }).min(ssthresh - pipe)
         };
         // The first segment of a recovery goes at once.
         if self.prr_out == 0 {
@@ -70,7 +70,7 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// Forty segments, one lost, threshold half: half of what arrives is let go, evenly.
+    /// Forty segments, one lost, ssthresh half: half of what arrives is let go, evenly.
     #[test]
     fn a_single_loss_halves_the_rate_evenly() {
         let mut prr = Prr::new(40_000);
@@ -95,7 +95,7 @@ mod tests {
     fn after_many_losses_the_flight_grows_back_no_faster_than_slow_start() {
         let mut prr = Prr::new(20_000);
         prr.on_sent(1_000);
-        // Losses have left three in flight, and the threshold is ten.
+        // Losses have left three in flight, and ssthresh is ten.
         assert_eq!(prr.on_ack(1_000, 3_000, 10_000, 1_000, false), 1_000);
         assert_eq!(prr.on_ack(1_000, 3_000, 10_000, 1_000, true), 2_000);
         assert_eq!(prr.on_ack(5_000, 9_500, 10_000, 1_000, true), 500);

@@ -11,10 +11,10 @@ use wire::seq::SeqNumber;
 use crate::time::Nanos;
 
 use super::outstanding::{Piece, Sent};
-use super::{Arrival, DUPLICATE_THRESHOLD};
+use super::{Arrival, DUP_THRESH};
 
-/// How often recoveries without a sign of needless retransmission must end before the window of
-/// reordering shrinks again (RFC 8985 §6.2, step 4).
+/// How often recoveries without a sign of needless retransmission must end before the reordering
+/// window shrinks again (RFC 8985 §6.2, step 4).
 const PERSISTENCE: u8 = 16;
 
 /// What a connection knows of reordering on its path. It outlasts idle times.
@@ -22,7 +22,7 @@ const PERSISTENCE: u8 = 16;
 pub(super) struct Reordering {
     /// Something arrived after what was sent later (RACK.reordering_seen).
     pub(super) seen: bool,
-    /// RACK.reo_wnd_mult: the window of reordering in quarters of the least round trip.
+    /// RACK.reo_wnd_mult: the reordering window in quarters of the least round trip.
     pub(super) reo_wnd_mult: u8,
     /// RACK.reo_wnd_persist: recoveries until that shrinks again.
     reo_wnd_persist: u8,
@@ -59,7 +59,7 @@ impl Reordering {
 
     /// How many segments later one may come without being taken for lost, by what was seen.
     pub(super) fn segments(&self) -> u32 {
-        DUPLICATE_THRESHOLD.max(self.distance.into())
+        DUP_THRESH.max(self.distance.into())
     }
 
     /// The peer has received something twice.
@@ -88,7 +88,7 @@ pub(super) struct Rack {
     rtt: Nanos,
     /// The end of what has arrived (RACK.fack).
     fack: SeqNumber,
-    /// SND.NXT when the window of reordering was last widened (RACK.dsack_round).
+    /// SND.NXT when the reordering window was last widened (RACK.dsack_round).
     widened: Option<SeqNumber>,
 }
 
@@ -143,7 +143,7 @@ impl Rack {
         }
     }
 
-    /// The peer has received something twice (RFC 8985 §6.2, step 4): the window of reordering was
+    /// The peer has received something twice (RFC 8985 §6.2, step 4): the reordering window was
     /// too narrow.
     pub(super) fn on_dsack(&mut self, una: SeqNumber, max: SeqNumber, reordering: &mut Reordering) {
         if self.widened.is_some_and(|round| una.before(round)) {
@@ -153,10 +153,10 @@ impl Rack {
         reordering.widen();
     }
 
-    /// The window of reordering (RFC 8985 §6.2, step 4). `enough` says that three segments have
-    /// been SACKed, or that a recovery is under way: then, on a path that has shown no
+    /// The reordering window, RACK.reo_wnd (RFC 8985 §6.2, step 4). `enough` says that three segments
+    /// have been SACKed, or that a recovery is under way: then, on a path that has shown no
     /// reordering, there is nothing to wait for.
-    pub(super) fn window(
+    pub(super) fn reo_wnd(
         reordering: &Reordering,
         enough: bool,
         min_rtt: Nanos,
@@ -175,7 +175,7 @@ mod tests {
 
     //~ RFC 8985 §6.2
     #[test]
-    fn the_window_of_reordering_narrows_after_sixteen_quiet_recoveries() {
+    fn the_reordering_window_narrows_after_sixteen_quiet_recoveries() {
         let mut reordering = Reordering::new();
         reordering.widen();
         reordering.widen();
