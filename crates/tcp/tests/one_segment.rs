@@ -168,7 +168,7 @@ fn it_counts_against_the_budget() {
 
 /// What was to leave though it is little, and left with all else after all, lets nothing little leave later.
 #[test]
-fn a_silly_segment_that_was_not_needed_is_none_later() {
+fn an_unused_override_of_sws_avoidance_does_not_last() {
     let mut b = Bench::established(plain(), ConnOptions::default());
     b.inject(seg(1, 0).ack(1).window(100));
     b.send(500);

@@ -215,7 +215,7 @@ impl Connection {
         (smoothed, self.rtt.min_rtt().unwrap_or_default())
     }
 
-    /// The time that a segment echoes, in whole milliseconds of the stack's clock.
+    /// The time that a segment's TSecr echoes, in whole milliseconds of the stack's clock.
     fn echoed(&self, timestamps: Option<Timestamps>, now: Instant) -> Option<u64> {
         let echo = timestamps.filter(|_| self.ts.enabled)?.echo;
         let age = self.timestamp(now).wrapping_sub(echo);

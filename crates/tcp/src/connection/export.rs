@@ -35,7 +35,7 @@ impl Connection {
             accepted: _,
             failed: _,
             // The persist timer comes again, a tail loss probe too.
-            may_be_silly: _,
+            sws_override: _,
             tlp_due: _,
             // Whoever imports it asks for its payload anew.
             payload_away: _,

@@ -83,6 +83,7 @@ impl Connection {
         }
     }
 
+    /// The timestamps option: TSval, our clock, and TSecr, the peer's TSval given back.
     //= RFC 7323 §3.2
     fn timestamps(&self, now: Instant) -> Option<Timestamps> {
         self.ts.enabled.then(|| Timestamps {
@@ -147,8 +148,9 @@ impl Connection {
         }
     }
 
-    /// Moves the right edge as far as the buffer allows, unless that would be silly (RFC 9293
-    /// 3.8.6.2.2), and returns the window as the header carries it.
+    /// Moves the window's right edge as far as the buffer allows, and returns the window as the header
+    /// carries it. SWS (silly window syndrome) avoidance, the receiver's (RFC 9293 3.8.6.2.2, RFC 1122
+    /// 4.2.3.3), keeps the edge where it is as long as the gain is small.
     ///
     /// The edge never moves back. What the shift would cut off of it is rounded up, as in Linux, as
     /// long as that adds up to no more than an eighth of the buffer; beyond that it is offered later

@@ -161,13 +161,13 @@ pub(crate) struct ReceiveVars {
 
 /// Timestamps (RFC 7323 3, 4).
 pub(crate) struct TimestampVars {
-    /// The value to echo (TS.Recent).
+    /// TS.Recent (RFC 7323 §4.3): the peer's latest TSval, which our TSecr echoes.
     pub(crate) recent: u32,
     /// When it was last updated, in whole seconds of the stack's clock.
     pub(crate) recent_at: u32,
     /// What is added to the clock, so that it tells nothing (RFC 7323 7.1).
     pub(crate) offset: u32,
-    /// Our timestamp at the last retransmission.
+    /// Our TSval at the last retransmission.
     pub(crate) retransmitted: u32,
     /// Both sides agreed.
     pub(crate) enabled: bool,
@@ -218,8 +218,9 @@ pub(crate) struct Connection {
     cork: bool,
     /// The last send said that more would follow.
     more: bool,
-    /// The persist timer has run out: a segment that the peer's window makes small may leave.
-    may_be_silly: bool,
+    /// The persist timer has run out, which is the override timeout of SWS avoidance (RFC 9293
+    /// 3.8.6.2.1): a segment that the peer's window makes small may leave.
+    sws_override: bool,
     selective: bool,
     /// What it has to do with Fast Open (RFC 7413).
     pub(crate) fast_open: FastOpen,
@@ -294,6 +295,8 @@ impl Connection {
         self.fin_sent && self.in_flight() > 0
     }
 
+    /// FlightSize, the flight size of RFC 5681 §2: what has been sent and not been acknowledged
+    /// cumulatively, in bytes; SYN and FIN count as one.
     fn in_flight(&self) -> u32 {
         self.snd.nxt.distance_from(self.snd.una).max(0) as u32
     }

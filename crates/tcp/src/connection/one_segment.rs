@@ -65,7 +65,7 @@ impl Connection {
         self.last_sent_ms = milliseconds(cx.now);
         self.note_acknowledged(true);
         self.stalled_since = cx.now;
-        self.may_be_silly = false;
+        self.sws_override = false;
         self.timers.clear(Timer::CorkOrFinWait2);
 
         let end = seq + len;

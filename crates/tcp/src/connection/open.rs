@@ -212,7 +212,7 @@ impl Connection {
             no_delay: options.no_delay,
             cork: false,
             more: false,
-            may_be_silly: false,
+            sws_override: false,
             selective: false,
             fast_open: FastOpen::No,
             failed: None,

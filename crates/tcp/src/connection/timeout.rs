@@ -189,7 +189,7 @@ impl Connection {
             cx.common.counters.window_probes += 1;
         } else {
             // There is some room: a small segment is better than none now.
-            self.may_be_silly = true;
+            self.sws_override = true;
         }
         self.back_off(cx.now);
     }

@@ -188,9 +188,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Bytes that the congestion window lets go. Reports and duplicate acknowledgements tell of what
-    /// has left the network, and new data takes its place before any loss is certain (limited
-    /// transmit, RFC 3042 §2).
+    /// Bytes that cwnd lets go. Limited transmit (RFC 3042 §2) follows from it: SACKs and duplicate
+    /// acknowledgements tell of what has left the network, and new data takes its place before any
+    /// loss is certain.
     //= RFC 3042 §2
     pub(super) fn congestion_room(&self) -> u32 {
         let pipe = self.recovery.pipe(self.snd.mss);
@@ -283,8 +283,9 @@ impl Connection {
         } else if room < mss && room < usable {
             len = 0;
         //= RFC 9293 MUST-38
-        } else if !self.may_be_silly && len < self.snd.max_wnd / 2 {
-            // The peer's window would make it silly (RFC 9293 3.8.6.2.1).
+        } else if !self.sws_override && len < self.snd.max_wnd / 2 {
+            // SWS avoidance, the sender's (RFC 9293 3.8.6.2.1, RFC 1122 4.2.3.4): the peer's window
+            // would make the segment too small.
             len = 0;
         }
         let fin = fin && len == remaining && len < usable;
@@ -427,7 +428,7 @@ impl Connection {
             self.recovery.restart_pto(cx.now, srtt, mss);
             self.snd.nxt = end;
             self.fin_sent |= fin;
-            self.may_be_silly = false;
+            self.sws_override = false;
             if len % u32::from(mss) != 0 {
                 self.snd.sml = end;
             }

@@ -278,7 +278,8 @@ impl Recovery {
             self.detect_by_time(flight, arrival)
         } else {
             let una = flight.outstanding.una();
-            // Duplicates that belong to an earlier recovery tell nothing (RFC 6582 §3.2).
+            // Fast retransmit (RFC 5681 §3.2). Duplicates that belong to an earlier recovery tell
+            // nothing (RFC 6582 §3.2).
             if self.phase == Phase::Open
                 && u32::from(self.duplicates) >= DUP_THRESH
                 && una.after(self.recover)
