@@ -4,6 +4,18 @@
 //! window. [`CongestionControl`] is the line between the two. It speaks of bytes acknowledged and
 //! of congestion signals, not of duplicate acknowledgements or SACK blocks, so that how loss is
 //! detected (RFC 6582, 6675, 8985) and how recovery paces itself (RFC 6937) stay on the other side.
+//!
+//! Whether the sender is *application-limited* is asked three times, since there are three questions,
+//! each over its own time:
+//!
+//! - May cwnd grow? Only if it was filled within the last round trip: `CwndUse` in `usage` (RFC 9438
+//!   §5.8 and RFC 7661 §4.3 for CUBIC and Reno, C.is_cwnd_limited of draft-ietf-ccwg-bbr).
+//! - What is a cwnd worth that has not been used? Over seconds, pipeACK says what a loss is answered by;
+//!   after five minutes cwnd is halved: `Validation` in `validation` (RFC 7661 §4.2 to §4.4, for CUBIC
+//!   and Reno).
+//! - Does a delivery rate sample measure the path? Not if what it is of left after the data had run out,
+//!   and before what was then in flight was delivered: C.app_limited, in `bbr::rate`
+//!   (draft-ietf-ccwg-bbr, "Delivery Rate Samples").
 
 mod bbr;
 mod cubic;

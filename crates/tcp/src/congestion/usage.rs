@@ -5,6 +5,8 @@
 //! spreads what the window allows over the round trip, and may hold back a part of it just then. So
 //! what counts is whether the flight reached the window at any time of the last round trip. That its
 //! pace holds a sender back says nothing by itself.
+//!
+//! This is one of three notions of "application-limited"; [`congestion`](super) compares them.
 
 use wire::seq::SeqNumber;
 

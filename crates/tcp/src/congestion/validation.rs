@@ -6,6 +6,8 @@
 //! or not, since what was carried once is the best guess there is, and pacing spreads the first
 //! burst. It takes the place of beginning anew by the initial window after each idle timeout
 //! (RFC 5681 §4.1, RFC 2861).
+//!
+//! This is one of three notions of "application-limited"; [`congestion`](super) compares them.
 
 use super::{CongestionControl, Controller};
 use crate::Instant;

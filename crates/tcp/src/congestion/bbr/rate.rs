@@ -6,6 +6,8 @@
 //! it was sent and the time in which it was acknowledged, so that neither a burst nor acknowledgements
 //! that come together make the path look faster than it is. A sample says less than the path can do
 //! where the sender had nothing to send, and is marked so.
+//!
+//! This is one of three notions of "application-limited"; [`congestion`](crate::congestion) compares them.
 
 use std::collections::VecDeque;
 
