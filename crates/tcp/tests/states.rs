@@ -14,7 +14,8 @@
 //! - Neither a SYN nor an RST that is not exact gives up a connection that is half open.
 //! - Close before the handshake is complete waits for it; ABORT says RST even in CLOSING and
 //!   LAST-ACK, where the peer may still wait for data.
-//! - A half-open connection that was opened passively is known to nobody: no request can reach it.
+//! - A half-open connection that was opened passively is known to nobody: no request can reach it; but
+//!   one that Fast Open has opened is a connection at once, with data both ways (RFC 7413 §4.2.2).
 //! - CLOSE of the RFC is called ShutdownWrite here; Close also says that nobody will read any more.
 //!   ShutdownRead alone changes no state; after both, what brings data is reset, as after Close.
 
@@ -23,7 +24,7 @@ mod common;
 use std::cell::Cell;
 use std::fmt::Write;
 
-use common::*;
+use common::{fast_open, *};
 use tcp::{Config, ConnId, ConnOptions, Event, Failure, Request, State};
 use wire::icmp::Reason;
 use wire::tcp::Flags;
@@ -53,17 +54,23 @@ thread_local! {
     static WITH_OPTIONS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A stack of which nothing has happened yet.
-fn new() -> Bench {
-    let with_options = WITH_OPTIONS.get();
-    let config = if with_options {
+fn config() -> Config {
+    if WITH_OPTIONS.get() {
         Config::default()
     } else {
         plain()
-    };
+    }
+}
+
+fn bench(config: Config) -> Bench {
     let mut b = Bench::new(config);
-    b.with_options = with_options;
+    b.with_options = WITH_OPTIONS.get();
     b
+}
+
+/// A stack of which nothing has happened yet.
+fn new() -> Bench {
+    bench(config())
 }
 
 fn listening() -> Bench {
@@ -77,6 +84,23 @@ fn established() -> Bench {
     b.handshake();
     b.send(100);
     b.discard();
+    b
+}
+
+/// A server's Fast Open (RFC 7413): its SYN had 500 bytes, it is accepted and has answered, and the ACK that
+/// completes its handshake is still to come.
+fn fast_open_pending() -> Bench {
+    let mut b = bench(Config {
+        fast_open_server: true,
+        ..config()
+    });
+    b.listen(fast_open::options(4), 16);
+    let cookie = fast_open::ask(&mut b);
+    b.inject(fast_open::syn(&b, cookie));
+    b.expect("S. 0:0 ack 501");
+    fast_open::accept(&mut b);
+    b.send(100);
+    b.expect("P. 1:101 ack 501");
     b
 }
 
@@ -130,6 +154,14 @@ const STATES: &[(&str, Way)] = &[
         b.expect("S. 0:0 ack 1");
         scene(b, 1, 0, 1)
     }),
+    ("SYN-RECEIVED (passive, by Fast Open)", || {
+        scene(fast_open_pending(), 501, 0, 101)
+    }),
+    // The same, but the peer has the SYN-ACK: whatever it sends acknowledges that.
+    (
+        "SYN-RECEIVED (passive, by Fast Open, SYN-ACK arrived)",
+        || scene(fast_open_pending(), 501, 1, 101),
+    ),
     ("ESTABLISHED", || scene(established(), 1, 1, 101)),
     ("FIN-WAIT-1", || scene(fin_wait_1(), 1, 1, 102)),
     ("FIN-WAIT-2", || scene(fin_wait_2(), 1, 102, 102)),
