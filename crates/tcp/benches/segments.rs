@@ -252,7 +252,7 @@ fn main() {
         }
         let mut world = World::new();
         world.open();
-        // Fewer under a tool that makes each dear.
+        // Fewer rounds under a tool that makes each of them slow.
         let rounds = std::env::var("ROUNDS")
             .ok()
             .and_then(|text| text.parse().ok());

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filed_is_found_until_it_is_taken_out() {
+    fn flows_are_found_until_they_are_removed() {
         let mut table = FlowTable::new([3; 16]);
         assert_eq!(table.get(&flow(1)), None);
         assert_eq!(table.insert(flow(1), 7), None);

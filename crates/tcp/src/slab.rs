@@ -108,7 +108,7 @@ impl<T> Slab<T> {
         self.slots.len()
     }
 
-    /// The occupant of a slot, whoever it is, with its generation, for those who only look.
+    /// The occupant of a slot, whoever it is, with its generation, to read.
     pub(crate) fn at(&self, index: u32) -> Option<(u32, &T)> {
         let slot = self.slots.get(index)?;
         Some((slot.generation, slot.value.as_ref()?))

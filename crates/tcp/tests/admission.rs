@@ -201,7 +201,7 @@ fn limits_that_are_changed_count_anew() {
 }
 
 #[test]
-fn one_that_moves_away_counts_no_more() {
+fn an_exported_connection_no_longer_counts() {
     let mut b = limited(plain(), policy(most(1), NONE));
     b.handshake();
     assert!(b.stack.export(b.now, b.conn.unwrap()).is_ok());

@@ -175,7 +175,7 @@ fn an_echo_reduces_the_window_once_for_a_window_of_data() {
 
 //~ RFC 3168 §6.1.2
 #[test]
-fn a_loss_in_a_window_that_was_reduced_for_a_mark_reduces_it_no_further() {
+fn a_loss_after_an_ecn_reduction_reduces_cwnd_no_further() {
     let mut b = agreed();
     b.send(30_000);
     b.discard();

@@ -196,7 +196,7 @@ fn what_a_cookie_opens_counts_at_once_for_who_may_connect() {
 }
 
 #[test]
-fn off_there_is_none() {
+fn fast_open_can_be_off() {
     for (config, limit) in [(plain(), 4), (config(), 0)] {
         let (_, cookie) = server(4);
         let mut b = Bench::listening(config, options(limit));
@@ -319,7 +319,7 @@ fn a_syn_brings_no_more_than_the_window() {
 }
 
 #[test]
-fn only_the_very_syn_is_answered_again() {
+fn only_the_same_syn_is_answered_again() {
     // Without the flag, with an acknowledgement, with another number.
     let not_it = [seg(0, 0), seg(0, 0).flags(SYN).ack(1), seg(7, 0).flags(SYN)];
     for other in not_it {

@@ -408,7 +408,7 @@ fn what_nobody_listens_to_is_reset() {
 }
 
 #[test]
-fn nonsense_begins_nothing() {
+fn nonsense_opens_no_connection() {
     let mut b = Bench::listening(plain(), ConnOptions::default());
     b.inject_dropped(b.offer.flags(FIN), DropReason::BadFlags);
     b.inject_dropped(b.offer.flags(RST), DropReason::BadFlags);

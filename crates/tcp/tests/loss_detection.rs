@@ -123,7 +123,7 @@ fn the_extent_of_reordering_can_be_asked_for() {
 //~ RFC 8985 §6.2
 //~ RFC 2883 §5
 #[test]
-fn duplicate_reports_widen_the_window_of_reordering() {
+fn dsacks_widen_the_reordering_window() {
     let mut b = far(false);
     b.send(4000);
     b.discard();
@@ -148,7 +148,7 @@ fn duplicate_reports_widen_the_window_of_reordering() {
 
 //~ RFC 8985 §7.1, §7.2, §7.3
 #[test]
-fn a_lost_tail_is_probed_after_two_round_trips() {
+fn a_tlp_is_sent_after_two_round_trips() {
     let mut b = far(false);
     b.send(3000);
     b.discard();
@@ -172,7 +172,7 @@ fn a_lost_tail_is_probed_after_two_round_trips() {
 
 //~ RFC 8985 §7.3
 #[test]
-fn a_probe_carries_what_is_new_whatever_the_congestion_window_says() {
+fn a_tlp_carries_new_data_whatever_cwnd_is() {
     let mut b = far(false);
     b.send(30_000);
     assert_eq!(b.all().len(), 10);
@@ -189,7 +189,7 @@ fn a_probe_carries_what_is_new_whatever_the_congestion_window_says() {
 
 //~ RFC 8985 §7.2, §8
 #[test]
-fn what_the_peer_may_delay_is_not_probed_before_the_timeout() {
+fn the_pto_allows_for_a_delayed_acknowledgement() {
     let mut b = far(false);
     b.send(100);
     b.discard();
@@ -204,7 +204,7 @@ fn what_the_peer_may_delay_is_not_probed_before_the_timeout() {
 
 //~ RFC 8985 §7.4
 #[test]
-fn a_loss_that_a_probe_repaired_is_still_congestion() {
+fn a_loss_that_a_tlp_repaired_is_still_congestion() {
     let repaired = |duplicate: bool| {
         let mut b = far(false);
         b.send(3000);
@@ -266,7 +266,7 @@ fn held_up(timestamps: bool) -> (Bench, u32, u32) {
 //~ RFC 3522 §3.2
 //~ RFC 9438 §4.9
 #[test]
-fn a_timestamp_tells_that_a_timeout_was_spurious() {
+fn eifel_detects_a_spurious_timeout_by_timestamps() {
     let (mut b, first, _) = held_up(true);
     b.inject(seg(1, 0).ack(2001).ts(2, first));
     assert_eq!(b.stack.counters().spurious_recoveries, 1);
@@ -286,7 +286,7 @@ fn a_timestamp_tells_that_a_timeout_was_spurious() {
 
 //~ RFC 5682 §3.1
 #[test]
-fn without_timestamps_what_was_not_sent_again_tells() {
+fn f_rto_detects_a_spurious_timeout_without_timestamps() {
     let (mut b, ..) = held_up(false);
     // The second segment is acknowledged, and only the first has been sent again.
     b.sack(2001, &[]);
@@ -301,7 +301,7 @@ fn without_timestamps_what_was_not_sent_again_tells() {
 
 //~ RFC 3708 §3
 #[test]
-fn duplicate_reports_of_all_that_went_again_take_the_response_back() {
+fn dsacks_of_every_retransmission_undo_the_response() {
     let mut b = far(false);
     b.send(7000);
     b.discard();

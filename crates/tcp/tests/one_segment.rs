@@ -149,7 +149,7 @@ fn a_pause_between_two_flights_counts_the_same() {
 
 /// What one turn may send is no more than its budget.
 #[test]
-fn it_counts_against_the_budget() {
+fn a_single_segment_counts_against_the_budget() {
     let mut b = Bench::established(plain(), ConnOptions::default());
     let first = b.conn.unwrap();
     b.offer = b.offer.port(40_001);
@@ -166,7 +166,7 @@ fn it_counts_against_the_budget() {
     }
 }
 
-/// What was to leave though it is little, and left with all else after all, lets nothing little leave later.
+/// The override of SWS avoidance ends with the next new data, even if the window has opened meanwhile.
 #[test]
 fn an_unused_override_of_sws_avoidance_does_not_last() {
     let mut b = Bench::established(plain(), ConnOptions::default());

@@ -69,7 +69,7 @@ fn after_a_pause_the_window_leaves_over_half_a_round_trip() {
 
 //~ RFC 7661 §4.3
 #[test]
-fn what_its_pace_holds_back_does_not_make_a_window_grow() {
+fn data_held_back_by_pacing_does_not_make_cwnd_grow() {
     let (mut b, acked) = opened(plain());
     b.send(5_000);
     assert_eq!(b.all().len(), 5);

@@ -372,7 +372,7 @@ fn a_larger_segment_is_tried_and_kept_when_it_arrives() {
 
 //~ RFC 4821 §7.6
 #[test]
-fn a_probe_that_is_lost_costs_its_retransmission_alone() {
+fn an_mtu_probe_that_is_lost_costs_only_its_retransmission() {
     let mut b = in_black_hole();
     b.advance(secs(6));
     let mut at = 1461;

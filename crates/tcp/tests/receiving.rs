@@ -237,7 +237,7 @@ fn without_memory_nothing_is_acknowledged() {
 
 //~ RFC 9293 MUST-39
 #[test]
-fn the_window_closes_and_opens_without_silliness() {
+fn sws_avoidance_opens_the_window_in_large_steps() {
     let options = ConnOptions {
         receive_buffer: 4000,
         ..ConnOptions::default()

@@ -132,7 +132,7 @@ fn after_a_timeout_everything_goes_again_by_slow_start() {
 
 //~ RFC 5681 §3.2
 #[test]
-fn three_duplicates_retransmit_at_once() {
+fn three_duplicates_cause_a_fast_retransmit() {
     let mut b = bench();
     b.send(6000);
     b.discard();
@@ -229,7 +229,7 @@ fn duplicates_after_a_timeout_mean_nothing() {
 
 //~ RFC 6675 §3, §4
 #[test]
-fn reports_find_every_hole_in_one_round_trip() {
+fn sacks_find_every_hole_in_one_round_trip() {
     // Segments 1, 3 and 5 of ten are lost.
     let mut b = selective();
     b.send(10_000);
@@ -281,7 +281,7 @@ fn a_lost_retransmission_is_noticed_by_what_follows_it() {
 }
 
 #[test]
-fn reports_let_new_data_go() {
+fn sacks_let_new_data_go() {
     // Limited transmit: what is SACKed has left the network.
     let mut b = selective();
     b.send(20_000);
@@ -314,7 +314,7 @@ fn a_timeout_spares_what_was_sacked() {
 
 //~ RFC 2018 §8
 #[test]
-fn a_peer_may_break_its_word() {
+fn a_peer_may_renege() {
     // RFC 2018 8: what was SACKed may be dropped again.
     let mut b = selective();
     b.send(4000);
@@ -336,7 +336,7 @@ fn a_peer_may_break_its_word() {
 
 //~ RFC 2883 §5
 #[test]
-fn reports_of_nonsense_are_ignored() {
+fn nonsense_sacks_are_ignored() {
     let mut b = selective();
     b.send(5000);
     b.discard();
@@ -622,7 +622,7 @@ fn sent_twice() -> Bench {
 
 //~ RFC 3708 §3
 #[test]
-fn a_report_that_comes_after_the_flight_undoes_the_response_to_its_loss() {
+fn a_dsack_after_the_flight_undoes_the_response_to_its_loss() {
     let mut b = sent_twice();
     b.sack(1001, &[(1, 1001)]);
     let info = b.info();
@@ -633,7 +633,7 @@ fn a_report_that_comes_after_the_flight_undoes_the_response_to_its_loss() {
 }
 
 #[test]
-fn a_report_that_comes_after_the_next_flight_is_too_late() {
+fn a_dsack_after_the_next_flight_is_too_late() {
     let mut b = sent_twice();
     b.send(1000);
     b.expect("P. 1001:2001 ack 1");

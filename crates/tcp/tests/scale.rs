@@ -85,7 +85,7 @@ fn a_million_idle_connections_cost_a_packet_nothing() {
 }
 
 #[test]
-fn what_finds_flows_grows_and_shrinks_step_by_step() {
+fn the_flow_table_grows_and_shrinks_step_by_step() {
     let _alone = alone();
     let config = Config {
         max_time_wait: 1,

@@ -269,7 +269,7 @@ fn a_closed_window_is_probed_for_ever_while_answered() {
 }
 
 #[test]
-fn probes_without_an_answer_give_up() {
+fn window_probes_without_an_answer_give_up() {
     let mut b = bench();
     b.inject(seg(1, 0).ack(1).window(0));
     b.send(100);
@@ -279,7 +279,7 @@ fn probes_without_an_answer_give_up() {
 }
 
 #[test]
-fn the_persist_timer_overrides_silly_window_avoidance() {
+fn the_persist_timer_overrides_sws_avoidance() {
     let mut b = bench();
     b.inject(seg(1, 0).ack(1).window(100));
     b.send(400);
@@ -426,7 +426,7 @@ fn a_push_with_nothing_to_push_changes_nothing() {
 /// TCP_NODELAY switches Nagle's algorithm off, and not the avoidance of silly windows.
 //~ RFC 9293 MUST-38
 #[test]
-fn no_delay_sends_no_silly_segments() {
+fn no_delay_leaves_sws_avoidance_on() {
     let mut b = bench();
     b.inject(seg(1, 0).ack(1).window(0));
     b.request(Request::SetOption(ConnOption::NoDelay(true)));

@@ -100,7 +100,7 @@ fn a_fin_that_waits_for_the_window_is_no_excuse() {
 }
 
 #[test]
-fn whoever_may_still_send_takes_what_comes() {
+fn data_is_taken_while_we_may_still_send() {
     let mut b = bench();
     b.request(Request::ShutdownRead);
     b.quiet();

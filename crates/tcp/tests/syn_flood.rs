@@ -63,7 +63,7 @@ fn without_timestamps_a_cookie_offers_what_it_can_keep() {
 
 //~ RFC 4987 §3.6
 #[test]
-fn only_what_was_baked_here_is_accepted() {
+fn only_our_own_cookies_are_accepted() {
     let mut b = crowded(16);
     b.iss = None;
     b.inject(b.offer);

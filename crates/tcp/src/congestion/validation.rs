@@ -148,7 +148,7 @@ mod tests {
 
     //~ RFC 7661 §4.2, §4.4
     #[test]
-    fn what_was_carried_of_late_answers_congestion() {
+    fn a_loss_is_answered_by_what_was_carried_recently() {
         let mut v = Validation::new(at(0));
         assert_eq!(v.in_use(5_000), 5_000);
         for tenth in 1..=40 {

@@ -114,7 +114,7 @@ impl PathMtu {
         self.look_at = now_seconds.wrapping_add(MTU_PROBE_INTERVAL_SECONDS);
     }
 
-    /// Nothing larger than `mtu` gets through, as it seems.
+    /// It seems that nothing larger than `mtu` gets through.
     fn fall_into_black_hole(&mut self, mtu: u16, now_seconds: u32) {
         self.too_big = self.mtu;
         self.guessed = true;
@@ -234,8 +234,8 @@ impl Connection {
         Ok(())
     }
 
-    /// What is in flight is too large to arrive: it is sent again, without a word to congestion
-    /// control, for it was not lost to congestion.
+    /// What is in flight is too large to arrive: it is sent again, and congestion control is not
+    /// told, since it was not lost to congestion.
     fn resend_smaller(&mut self) {
         self.update_mss();
         if self.state.is_synchronized() && self.in_flight() > 0 {

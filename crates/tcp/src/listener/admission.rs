@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_burst_it_is_a_second_s() {
+    fn the_burst_is_a_seconds_worth_by_default() {
         let mut admission = policy(rate(7, 0), AdmissionLimit::default());
         let mut count = 0;
         while admission.check(at(0), v4(0)).is_ok() {

@@ -88,7 +88,7 @@ pub(crate) enum Loss {
 pub(crate) struct Outcome {
     /// Bytes of which it tells for the first time that they have arrived.
     pub(crate) delivered: u32,
-    /// When the latest of them was sent that was sent but once.
+    /// Of those that were sent only once, when the latest was sent.
     pub(crate) sent_at: Option<Instant>,
     /// Where that ends.
     pub(crate) newest: Option<SeqNumber>,
@@ -293,7 +293,7 @@ impl Recovery {
     }
 
     /// What there is to know of a flight that `ack`, which is SND.NXT, acknowledges as a whole. `None`
-    /// if not all of it was sent but once and is thought to be on its way.
+    /// unless all of it was sent only once and is thought to be on its way.
     #[inline]
     pub(crate) fn whole_flight(
         &mut self,

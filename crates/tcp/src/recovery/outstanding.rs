@@ -10,14 +10,14 @@
 //! Below `scoreboard_end` the holes tell everything: what lies in none of them has been SACKed (RFC
 //! 2018). Above it lies what was sent once and of which nothing has been heard; of that only the times
 //! of sending are kept, one for all that left together. So a connection that loses nothing pays for
-//! a queue of times, and one that does for its holes, of which there are few.
+//! a queue of times, and one that does for its holes too, of which there are few.
 //!
 //! A peer decides how many holes there are, and its owner how often it sends: both are bounded. A
 //! SACK block that would take too many is forgotten, which costs a retransmission at most; times that
 //! would be too many become one, the later.
 //!
 //! An acknowledgement costs what it tells of, and for each range a search among the holes, however
-//! many there are: whoever is late is found at the head of one of two orders by time.
+//! many there are: what is late is found at the head of one of two orders by time.
 
 mod losing;
 mod pieces;
@@ -180,7 +180,7 @@ impl Outstanding {
         self.max
     }
 
-    /// When the last of what is in flight was sent, if all of it was sent but once and nothing was
+    /// When the last of what is in flight was sent, if all of it was sent only once and nothing was
     /// SACKed.
     #[inline]
     pub(super) fn sent_plainly(&self) -> Option<Instant> {

@@ -26,7 +26,7 @@ pub(super) struct Reordering {
     pub(super) reo_wnd_mult: u8,
     /// RACK.reo_wnd_persist: recoveries until that shrinks again.
     reo_wnd_persist: u8,
-    /// By how many segments one was overtaken at most: of use to nobody but who asks.
+    /// The most segments that have overtaken one. It decides nothing; it is only shown to the owner.
     distance: u16,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Undo {
     retransmitted_at: Option<Instant>,
     /// Bytes sent again of which no DSACK has told that the peer received them twice.
     unexplained: u32,
-    /// Timestamps and F-RTO have had their say.
+    /// Timestamps and F-RTO have decided, one way or the other.
     decided: bool,
     /// F-RTO is under way: the timeout's retransmission is acknowledged, and new data is to tell what
     /// became of the rest.

@@ -153,7 +153,7 @@ impl Bbr {
         let cap = match self.state {
             // What Startup has left is no more than was delivered while a queue overflowed, and less
             // than that would be less than the path carries, until the first probe.
-            State::Cruise if !self.cycle.has_probed => {
+            State::Cruise if !self.cycle.has_probed_bw => {
                 let bdp = self.model.bdp(self.model.bw()).unwrap_or(0);
                 self.inflight_with_headroom().max(bdp)
             }

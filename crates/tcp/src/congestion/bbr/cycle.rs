@@ -7,7 +7,7 @@ use crate::time::Nanos;
 
 /// BBR.ProbeRTTDuration.
 const PROBE_RTT_DURATION: Nanos = Nanos::from_millis(200);
-/// Rounds after which who shares with Reno probes at the latest.
+/// The most rounds from one bandwidth probe to the next, so that BBR can share with Reno.
 const MOST_ROUNDS: u32 = 63;
 
 /// What the acknowledgements that come now tell of (BBR.ack_phase).
@@ -27,11 +27,11 @@ pub(super) struct Cycle {
     /// When this phase began, and how long it may last.
     at: Instant,
     wait: Nanos,
-    rounds_since_probe: u32,
-    /// There was a probe since Startup: what is too much in flight has been looked for.
-    pub(super) has_probed: bool,
-    /// What is lost now is lost to the probe.
-    probe_samples: bool,
+    rounds_since_bw_probe: u32,
+    /// There was a bandwidth probe since Startup: what is too much in flight has been looked for.
+    pub(super) has_probed_bw: bool,
+    /// What is lost now was sent by a bandwidth probe.
+    bw_probe_samples: bool,
     /// Bytes to be acknowledged for each segment more in flight, and those acknowledged.
     up_count: u32,
     up_acks: u32,
@@ -47,9 +47,9 @@ impl Cycle {
             ack_phase: AckPhase::Init,
             at: Instant::ZERO,
             wait: Nanos::ZERO,
-            rounds_since_probe: 0,
-            has_probed: false,
-            probe_samples: false,
+            rounds_since_bw_probe: 0,
+            has_probed_bw: false,
+            bw_probe_samples: false,
             up_count: u32::MAX,
             up_acks: 0,
             up_rounds: 0,
@@ -76,7 +76,7 @@ impl Bbr {
         self.model
             .take(ack, sample, &self.sampler, (cwnd, mss), is_probing);
         if self.model.round_start {
-            self.cycle.rounds_since_probe += 1;
+            self.cycle.rounds_since_bw_probe += 1;
         }
         self.model.check_full_bw(sample);
         self.check_startup(ack);
@@ -113,7 +113,7 @@ impl Bbr {
         // BBRPickProbeWait: two to three seconds, so that those who share do not probe together. The low
         // bits of the clock and of what was delivered are as good as any draw.
         let draw = (now.as_nanos() ^ self.sampler.delivered).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.cycle.rounds_since_probe = (draw >> 63) as u32;
+        self.cycle.rounds_since_bw_probe = (draw >> 63) as u32;
         self.cycle.wait = Nanos::new(2_000_000_000 + (draw >> 8) % 1_000_000_000);
         self.cycle.at = now;
         self.cycle.ack_phase = AckPhase::ProbeStopping;
@@ -137,7 +137,7 @@ impl Bbr {
         self.start_round();
         self.model.reset_full_bw(sample.rate);
         self.cycle.at = now;
-        self.cycle.has_probed = true;
+        self.cycle.has_probed_bw = true;
         self.state = State::Up;
         self.raise_slope();
     }
@@ -157,10 +157,10 @@ impl Bbr {
         self.adapt_long_term(ack, sample);
         let is_over = self.state == State::Up && self.is_time_to_go_down(ack, sample);
         match self.state {
-            State::Down | State::Cruise if self.is_time_to_probe(ack.now) => self.start_refill(),
+            State::Down | State::Cruise if self.is_time_to_probe_bw(ack.now) => self.start_refill(),
             State::Down if self.is_time_to_cruise(ack.in_flight) => self.state = State::Cruise,
             State::Refill if self.model.round_start => {
-                self.cycle.probe_samples = true;
+                self.cycle.bw_probe_samples = true;
                 self.start_up(ack.now, sample);
             }
             State::Up if is_over => self.start_down(ack.now),
@@ -168,11 +168,11 @@ impl Bbr {
         }
     }
 
-    fn is_time_to_probe(&self, now: Instant) -> bool {
+    fn is_time_to_probe_bw(&self, now: Instant) -> bool {
         // BBRIsRenoCoexistenceProbeTime: as often as Reno would fill the pipe again.
         let target = self.target_inflight() / self.mss();
         now.since(self.cycle.at) > self.cycle.wait
-            || self.cycle.rounds_since_probe >= target.clamp(1, MOST_ROUNDS)
+            || self.cycle.rounds_since_bw_probe >= target.clamp(1, MOST_ROUNDS)
     }
 
     fn is_time_to_cruise(&self, in_flight: u32) -> bool {
@@ -200,7 +200,7 @@ impl Bbr {
         match self.cycle.ack_phase {
             AckPhase::ProbeStarting if round => self.cycle.ack_phase = AckPhase::ProbeFeedback,
             AckPhase::ProbeStopping if round => {
-                self.cycle.probe_samples = false;
+                self.cycle.bw_probe_samples = false;
                 self.cycle.ack_phase = AckPhase::Init;
                 if self.is_probing_bw() && !sample.app_limited {
                     self.model.advance_max_bw();
@@ -210,7 +210,7 @@ impl Bbr {
         }
         let too_much = ack.marked || sample.losses().are_too_much(self.mss());
         if too_much {
-            if self.cycle.probe_samples {
+            if self.cycle.bw_probe_samples {
                 self.on_too_much(ack, sample);
             }
             return;
@@ -226,7 +226,7 @@ impl Bbr {
 
     /// BBRHandleInflightTooHigh.
     fn on_too_much(&mut self, ack: &Delivery, sample: &Sample) {
-        self.cycle.probe_samples = false;
+        self.cycle.bw_probe_samples = false;
         if !sample.app_limited {
             let least = u64::from(self.target_inflight()) * BETA / 100;
             self.model.inflight_longterm = sample.in_flight.max(least as u32);

@@ -96,7 +96,7 @@ pub(crate) struct Delivery {
     pub(crate) now: Instant,
     /// Bytes that have arrived, acknowledged or SACKed.
     pub(crate) bytes: u32,
-    /// Where the latest of them ends that was sent but once.
+    /// Of those that were sent only once, where the latest ends.
     pub(crate) newest: Option<SeqNumber>,
     /// SND.UNA.
     pub(crate) una: SeqNumber,

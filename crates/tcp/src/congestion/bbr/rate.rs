@@ -20,7 +20,7 @@ use crate::time::Nanos;
 /// Records of what was sent. What leaves in one moment shares one, so a window has rarely more.
 const MAX_RECORDS: usize = 8192;
 
-/// What left at one time, and how things stood.
+/// What left at one time, and the state of the connection then (per-packet state of the draft).
 #[derive(Clone, Copy, Debug)]
 struct Record {
     end: SeqNumber,
