@@ -106,7 +106,7 @@ impl<T> Aging<T> {
         self.nodes.remove(index).map(|node| node.value)
     }
 
-    /// Starts the wait anew, on this list.
+    /// Restarts the wait, on this list.
     pub(crate) fn restart(&mut self, now: Instant, index: u32, list: u8) {
         self.unlink(index);
         let wait = self.lists[usize::from(list)].wait;

@@ -12,12 +12,12 @@ pub struct Config {
     /// and the segments that we send.
     pub mtu: u16,
     /// The least that an IPv4 path's MTU is taken for, whatever ICMP says, in bytes: smaller links
-    /// are rarer than those who lie about them (RFC 5927 §7.2).
+    /// are rarer than forged messages about them (RFC 5927 §7.2).
     pub min_path_mtu: u16,
     /// Peers whose path's MTU is remembered.
     pub max_path_mtus: u32,
     /// Flows for which the table has room from the beginning: up to that many it never has to be
-    /// built anew, which holds up everything else for a moment.
+    /// rebuilt, which holds up everything else for a moment.
     pub expected_flows: u32,
     /// Connections at once, orphans included, half-open ones and TIME-WAIT not.
     pub max_connections: u32,

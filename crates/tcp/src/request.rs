@@ -70,7 +70,7 @@ pub enum ConnOption {
     UserTimeout(Duration),
     /// TCP_LINGER2: how long an orphan waits in FIN-WAIT-2.
     FinWait2Timeout(Duration),
-    /// TCP_CONGESTION. The window starts anew from where it stands.
+    /// TCP_CONGESTION. The window starts over from where it stands.
     Congestion(Algorithm),
     /// TCP_MAXSEG: upper bound for the segments that we send, in bytes of payload and options.
     MaxSegment(u16),

@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn many_small_pieces_are_found_from_either_end_in_turn() {
         let mut q = SendQueue::default();
-        // Beyond 2^32, where the low bits begin anew.
+        // Beyond 2^32, where the low bits start over.
         let base = (1 << 32) - 40_000;
         (q.start, q.end) = (base, base);
         let pieces = 16_384;

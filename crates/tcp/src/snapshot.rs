@@ -14,8 +14,8 @@
 //!   owner that loses what was held out of order empties [`ReceiveSide::held`] first; the peer sends it
 //!   again, for it may not forget it (RFC 2018 §8).
 //!
-//! Congestion control keeps its windows, CUBIC its W_max, and BBR its rate and least round trip; where
-//! each was in its search for more begins anew.
+//! Congestion control keeps its windows, CUBIC its W_max, and BBR its rate and least round trip; how
+//! far each had come in its search for more is forgotten.
 //!
 //! All spans are nanoseconds unless their name says otherwise, all amounts are bytes, all sequence
 //! numbers are those of the wire.

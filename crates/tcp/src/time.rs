@@ -84,7 +84,7 @@ impl Instant {
     }
 }
 
-/// A span in nanoseconds. What is reckoned for every segment is reckoned in these: a [`Duration`]
+/// A span in nanoseconds. What is calculated for every segment is calculated in these: a [`Duration`]
 /// keeps seconds apart from their fraction, and divides whenever it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Nanos(u64);

@@ -4,7 +4,7 @@
 //! last met (W_max) and then looks for more, at first carefully. Where Reno would have grown
 //! further by then, Reno's estimate is followed.
 //!
-//! Everything is reckoned in integers, in bytes and milliseconds, so that it is the same on every
+//! Everything is calculated in integers, in bytes and milliseconds, so that it is the same on every
 //! machine. What integer division leaves over is carried to the next acknowledgement.
 
 use core::time::Duration;

@@ -4,8 +4,8 @@
 //! limits the sender, it says less and less: then it does not grow, a loss is answered by what was
 //! in use, and after five minutes without use it is halved. But for those five minutes it stays, idle
 //! or not, since what was carried once is the best guess there is, and pacing spreads the first
-//! burst. It takes the place of beginning anew by the initial window after each idle timeout
-//! (RFC 5681 §4.1, RFC 2861).
+//! burst. It takes the place of the restart window after each idle timeout (RFC 5681 §4.1,
+//! RFC 2861).
 //!
 //! This is one of three notions of "application-limited"; [`congestion`](super) compares them.
 

@@ -37,9 +37,9 @@ impl Connection {
             // The persist timer comes again, a tail loss probe too.
             sws_override: _,
             tlp_due: _,
-            // Whoever imports it asks for its payload anew.
+            // Whoever imports it asks for its payload again.
             payload_away: _,
-            // Measured anew.
+            // Measured again.
             validation: _,
             delivery_rate: _,
             // At worst an unacceptable segment is answered once more.
@@ -166,7 +166,7 @@ impl Connection {
                 pushed: *pushed,
                 shutdown: *shutdown,
                 fin_sent: *fin_sent,
-                // One that waits for data is not waited for elsewhere: who moves may know no cookie.
+                // One that waits for data is not waited for elsewhere: the stack that imports it may know no cookie.
                 syn_due: *syn_due || *fast_open == FastOpen::Held,
                 syn_data: *syn_data,
                 fast_open: match fast_open {

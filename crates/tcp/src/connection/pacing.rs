@@ -8,11 +8,11 @@
 //! A burst up to [`Config::pacing_burst`] segments, or two milliseconds at the rate if that is more,
 //! is always free. It is what makes this cheap:
 //!
-//! - Who is clocked by acknowledgements stays within it, and then pacing is one comparison a send.
+//! - A sender that is clocked by acknowledgements stays within it, and then pacing is one comparison a send.
 //! - What is held back waits for the stack's timer wheel, whose ticks are a millisecond; a rate at
 //!   which large segments matter fills one (64 KB at 500 Mbit/s) within a tick, so they leave whole.
 //! - On round trips below [`LEAST_PACED_RTT`] the whole window goes within two ticks anyway, so there is
-//!   nothing to spread and nothing is reckoned: that is every local network.
+//!   nothing to spread and nothing is calculated: that is every local network.
 
 use super::Connection;
 use crate::Instant;

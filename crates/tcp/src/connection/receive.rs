@@ -179,8 +179,8 @@ impl Connection {
     ///
     /// A segment of no length may sit on the right edge: a sender that has filled the window
     /// acknowledges from there. It may also lie behind, as far as what we have not acknowledged yet:
-    /// it was overtaken by data, and its ACK counts all the same. One that begins at RCV.NXT passes even when the window is closed:
-    /// its ACK and RST count, its payload is cut off later.
+    /// it was overtaken by data, and its ACK still counts. One that begins at RCV.NXT passes even when
+    /// the window is closed: its ACK and RST count, its payload is cut off later.
     //= RFC 9293 MUST-66
     fn check_sequence(
         &mut self,

@@ -150,8 +150,8 @@ impl Connection {
         }
     }
 
-    /// Ends the connection by RST, numbered so that the peer believes it if it can be known how: by
-    /// the last number inside the peer's window, which may have shrunk below what was sent.
+    /// Ends the connection by RST. Its number is the one that the peer most likely believes: SND.NXT, or
+    /// the end of the peer's window if that has shrunk below what was sent.
     pub(crate) fn reset(&mut self, counters: &mut crate::Counters) {
         let right_edge = self.snd.una + self.snd.wnd;
         // What the scale cannot express may be missing from the window (RFC 7323 §2.4).

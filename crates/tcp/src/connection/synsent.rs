@@ -43,7 +43,7 @@ impl Connection {
         if !syn {
             return Err(DropReason::NoAck);
         }
-        // A timestamp that echoes nothing of ours is taken all the same: the ACK is proof enough.
+        // A timestamp that echoes nothing of ours is taken anyway: the ACK is proof enough.
         self.last_received_ms = super::milliseconds(cx.now);
         let mut handshake = Handshake::new(
             self.key,

@@ -59,8 +59,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The sink has refused something: for want of room, or because the payload is being fetched. Then
-    /// what needs none leaves all the same.
+    /// The sink has refused something: it has no room, or the payload is being fetched. Then what
+    /// needs no payload leaves anyway.
     #[cold]
     fn held_back<F: FrameSink>(
         &mut self,
@@ -314,7 +314,7 @@ impl Connection {
         !self.no_delay && self.snd.sml.after(self.snd.una)
     }
 
-    /// Sees to it that a timer runs while something is in flight or waits for the peer's window.
+    /// Makes sure that a timer runs while something is in flight or waits for the peer's window.
     fn watch(&mut self, now: Instant) {
         if self.in_flight() > 0 {
             self.watch_flight();

@@ -1,6 +1,6 @@
 //! The server's cookies (RFC 7413 §4.1.2): eight bytes of SipHash over both addresses, by a key that
-//! rotates. A cookie is good for one to two periods; who brings one of the old key gets a new one with
-//! the SYN-ACK.
+//! rotates. A cookie is good for one to two periods; a client that brings one of the old key gets a new
+//! one with the SYN-ACK.
 
 use core::net::IpAddr;
 use core::time::Duration;

@@ -51,7 +51,7 @@ impl FastOpen {
     }
 }
 
-/// For so long a pending connection that was reset counts all the same: who spoofs its address could have
+/// How long a pending connection that was reset still counts: somebody who spoofs an address could have
 /// the machine there send the reset (RFC 7413 §5.1).
 const RESET_COUNTS_FOR: Duration = Duration::from_secs(60);
 

@@ -172,7 +172,7 @@ impl Admission {
         self.all.in_flight
     }
 
-    /// Whether who is refused is told so.
+    /// Whether a peer that is refused is told so, by a RST.
     pub(crate) fn resets(&self) -> bool {
         self.policy.reset
     }

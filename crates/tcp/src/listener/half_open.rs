@@ -24,7 +24,7 @@ pub(crate) struct HalfOpen {
     pub(crate) mss: u16,
     pub(crate) window: u16,
     pub(crate) scale: u8,
-    /// When a segment that is none of the handshake was last answered.
+    /// When a segment that does not belong to the handshake was last answered.
     pub(crate) answered_at: Option<Instant>,
     /// A SYN-ACK waits in the control queue.
     pub(crate) queued: bool,

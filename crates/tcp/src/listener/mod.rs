@@ -33,7 +33,7 @@ pub struct ListenerCounts {
 }
 
 impl ListenerCounts {
-    /// Why a listener refuses who wants to connect.
+    /// Why a listener refuses a peer that wants to connect.
     const REASONS: [DropReason; 7] = [
         DropReason::AcceptQueueFull,
         DropReason::HalfOpenFull,

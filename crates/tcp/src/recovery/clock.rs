@@ -44,7 +44,7 @@ impl Recovery {
         }
     }
 
-    /// Starts the retransmission timer anew (RFC 6298 §5.3).
+    /// Restarts the retransmission timer (RFC 6298 §5.3).
     #[inline]
     pub(crate) fn restart_timer(&mut self, now: Instant, timeout: Nanos) {
         if let Some(flight) = &mut self.flight {
@@ -52,7 +52,7 @@ impl Recovery {
         }
     }
 
-    /// Starts the PTO anew, if a TLP makes sense (RFC 8985 §7.2): in no recovery, with
+    /// Restarts the PTO, if a TLP makes sense (RFC 8985 §7.2): in no recovery, with
     /// nothing SACKed, and no TLP out.
     #[inline]
     pub(crate) fn restart_pto(&mut self, now: Instant, srtt: Option<Nanos>, mss: u16) {

@@ -159,7 +159,7 @@ impl Recovery {
             let kind = (self.phase, self.selective);
             let told = progress && undo.on_progress(kind, arrival.ack, arrival.echo, unlost, clear);
             if !progress && arrival.duplicate {
-                // The new segments fill the window; what is missing goes all the same.
+                // The new segments fill the window; what is missing goes anyway.
                 self.must_send |= undo.on_duplicate_ack(self.phase, self.selective);
             }
             if told || explained {

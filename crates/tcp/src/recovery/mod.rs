@@ -86,7 +86,7 @@ pub(crate) enum Loss {
 /// What an acknowledgement means.
 #[derive(Default)]
 pub(crate) struct Outcome {
-    /// Bytes of which it tells for the first time that they have arrived.
+    /// Bytes that it newly acknowledges or SACKs.
     pub(crate) delivered: u32,
     /// Of those that were sent only once, when the latest was sent.
     pub(crate) sent_at: Option<Instant>,
@@ -348,7 +348,7 @@ impl Recovery {
         }
         if self.selective {
             let reo_wnd = rack::Rack::reo_wnd(&self.reordering, true, min_rtt, srtt);
-            // Of a flight of which nothing has arrived, the round trip is what it has been.
+            // If nothing of this flight has arrived yet, the smoothed round trip stands for its own.
             let rtt = flight.rack.latest().map_or(srtt, |_| flight.rack.rtt());
             let patience = rtt + reo_wnd;
             flight.outstanding.lose_old(now, patience);

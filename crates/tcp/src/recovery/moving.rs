@@ -1,7 +1,7 @@
 //! Recovery as a value, and out of one.
 //!
 //! A recovery goes on where it stood: what was lost is sent again, what was sent again is waited for.
-//! Proportional rate reduction counts anew from what is in flight now.
+//! Proportional rate reduction counts again from what is in flight now.
 
 use wire::seq::SeqNumber;
 

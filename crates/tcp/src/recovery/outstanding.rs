@@ -149,7 +149,7 @@ struct Retransmission {
 }
 
 impl Outstanding {
-    /// Begins anew: nothing is outstanding, and `start` is the next number to be sent.
+    /// Starts over: nothing is outstanding, and `start` is the next number to be sent.
     #[inline]
     pub(super) fn restart(&mut self, start: SeqNumber) {
         self.holes.clear();

@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(reordering.reo_wnd_mult, 3);
         reordering.on_recovered();
         assert_eq!(reordering.reo_wnd_mult, 1);
-        // Another sign of needless retransmission begins the count anew.
+        // Another sign of needless retransmission restarts the count.
         reordering.widen();
         reordering.on_recovered();
         assert_eq!(reordering.reo_wnd_mult, 2);

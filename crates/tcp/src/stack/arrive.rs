@@ -42,8 +42,8 @@ impl Stack {
     }
 
     /// As [`on_segment`](Self::on_segment), but a segment on a flow of which this stack knows nothing is
-    /// left alone: `None`, and nothing has changed. For who has several stacks, and must find out whose
-    /// it is.
+    /// left alone: `None`, and nothing has changed. For a program with several stacks that must find
+    /// out whose it is.
     pub fn on_segment_of_ours<S: PayloadStore>(
         &mut self,
         now: Instant,

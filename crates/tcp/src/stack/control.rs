@@ -131,8 +131,8 @@ impl Stack {
         });
     }
 
-    /// Answers a segment by a RST, of which there are so many a second at most, and looks at it no further:
-    /// who drives this stack does not admit its sender.
+    /// Answers a segment by a RST, within the limit of resets a second, and does nothing else with it: the
+    /// program around this stack does not admit its sender.
     pub fn refuse(&mut self, now: Instant, segment: &Segment<'_>) {
         self.push_reset(now, segment);
     }

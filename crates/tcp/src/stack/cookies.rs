@@ -90,7 +90,7 @@ impl Stack {
     }
 
     /// A segment for no connection acknowledges something at a listener: perhaps a cookie. `None`:
-    /// the listener has sent none recently, nor another stack, or this is none of them.
+    /// neither the listener nor another stack has sent one recently, or this is not one of them.
     pub(super) fn take_cookie<S: PayloadStore>(
         &mut self,
         now: Instant,

@@ -66,7 +66,7 @@ impl Stack {
         }
     }
 
-    /// The connection that has waited longest, if any. Its state is told anew by the next events,
+    /// The connection that has waited longest, if any. Its state is told again by the next events,
     /// for its new owner.
     pub fn accept(&mut self, id: ListenerId) -> Option<ConnId> {
         let conn = self.listeners.get_mut(id)?.queue.pop_front()?.conn;
@@ -99,14 +99,14 @@ impl Stack {
     }
 
     /// Since when the connection that [`accept`](Self::accept) would take waits there; what was given
-    /// back waits anew.
+    /// back waits again.
     #[must_use]
     pub fn waiting_since(&self, id: ListenerId) -> Option<Instant> {
         Some(self.listeners.get(id)?.queue.front()?.since)
     }
 
-    /// A SYN to this address and port was dropped before it came here, since who drives this stack does not
-    /// admit its peer: counts it where it would have gone.
+    /// A SYN to this address and port was dropped before it came here, since the program around this stack
+    /// does not admit its peer: counts it where it would have gone.
     pub fn note_denied(&mut self, addr: IpAddr, port: u16) {
         let listener = self.listeners.find(addr, port);
         if let Some(listener) = listener.and_then(|id| self.listeners.get_mut(id)) {

@@ -321,8 +321,8 @@ impl Stack {
 /// How many purposes a stack has for keys, from 0 on.
 const KEYS: usize = 5;
 
-/// A secret key that follows from a seed: for each purpose one of its own, of which none tells anything of
-/// another. Both halves of the seed count. Who has purposes beside a stack with the same seed takes numbers
+/// A secret key derived from a seed, another one for each purpose; none tells anything about another. Both
+/// halves of the seed count. A program that has purposes beside a stack with the same seed takes numbers
 /// from 16 on.
 #[must_use]
 pub fn key_for(seed: &[u8; 32], purpose: u64) -> [u8; 16] {

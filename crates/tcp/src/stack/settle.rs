@@ -55,8 +55,8 @@ impl Stack {
     }
 
     fn release(&mut self, id: ConnId) {
-        // The slot is filled again when the owner has heard of its release: who keeps memory by
-        // slot has then let go of this connection's.
+        // The slot is filled again when the owner has heard of its release: an owner that keeps memory
+        // by slot has then let go of this connection's.
         if self.connections.vacate(id.index) {
             self.orphans -= 1;
             self.lists.wheel.cancel(id.index);

@@ -143,7 +143,7 @@ impl Stack {
     }
 
     /// Takes the pair out that a SYN takes over; `None` if there is none, or the SYN is not certainly new.
-    /// For who has several stacks, of which another listens: this one would answer by RST.
+    /// For a program with several stacks of which another one listens: this one would answer by RST.
     pub fn export_taken_over(
         &mut self,
         now: Instant,

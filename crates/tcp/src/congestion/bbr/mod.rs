@@ -165,7 +165,7 @@ impl Bbr {
     }
 
     /// Goes on from a window, on a path of such a rate in bytes a second and such a least round trip. The
-    /// search for more begins anew; so does all of it if the path is not known, and one is zero.
+    /// search for more starts over; so does all of it if the path is not known, and one is zero.
     pub(super) fn resume(now: Instant, window: Window, max_bw: u64, min_rtt: Nanos) -> Self {
         let mut bbr = Self::new(window.mss());
         bbr.window.set_cwnd(window.cwnd());

@@ -140,7 +140,7 @@ impl Model {
     }
 
     /// BBRUpdateMinRTT. A round trip that has waited in no queue need not be looked for: it begins the
-    /// interval anew, also where it is not the very least.
+    /// interval again, also where it is not the very least.
     pub(super) fn note_rtt(&mut self, rtt: Nanos, now: Instant) {
         let old = |at: Instant, span: Nanos| now.since(at) > span;
         let is_first = self.probe_rtt_min == Nanos::ZERO;
@@ -244,7 +244,7 @@ impl Model {
         self.inflight_shortterm = u32::try_from(inflight).unwrap_or(NONE);
     }
 
-    /// BBRAdvanceLatestDeliverySignals; the counts of a round begin anew.
+    /// BBRAdvanceLatestDeliverySignals; the counts of a round start over.
     pub(super) fn advance(&mut self, sample: &Sample, sampler: &Sampler) {
         if self.loss_round_start {
             self.bw_latest = sample.rate;
@@ -312,7 +312,7 @@ impl Model {
         u32::try_from(self.inflight_latest).unwrap_or(NONE)
     }
 
-    /// What comes from now on is compared with the rate anew.
+    /// What comes from now on is compared with the rate afresh.
     pub(super) fn restart_aggregation(&mut self, now: Instant, sampler: &Sampler) {
         self.aggregation_at = now;
         self.aggregation_from = sampler.delivered;

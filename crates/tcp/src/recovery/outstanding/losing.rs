@@ -96,7 +96,7 @@ impl Outstanding {
         }
     }
 
-    /// Finds the order of time anew.
+    /// Sorts the retransmissions by time again.
     pub(super) fn order_retransmissions(&mut self) {
         let again = |hole: &&Hole| hole.state == State::Retransmitted;
         let found = self.holes.iter().filter(again).map(|hole| Retransmission {

@@ -33,7 +33,7 @@ impl Outstanding {
         pieces
     }
 
-    /// Begins anew at `una` with a list of pieces.
+    /// Starts over at `una` with a list of pieces.
     ///
     /// # Errors
     /// A piece has no length, or there are more than could be remembered.
