@@ -82,7 +82,7 @@ pub struct Config {
     pub syn_retries: u8,
     /// Retransmissions of a SYN-ACK before a half-open connection is forgotten.
     pub syn_ack_retries: u8,
-    /// Consecutive retransmissions or unanswered probes before a connection fails.
+    /// Consecutive retransmissions or unanswered zero-window probes before a connection fails.
     pub retries: u8,
     /// The same for an orphan, which also may not be kept waiting by a closed window.
     pub orphan_retries: u8,
@@ -169,11 +169,11 @@ pub enum EcnPolicy {
 pub struct KeepAlive {
     /// Whether to probe at all.
     pub enabled: bool,
-    /// Idle seconds before the first probe, 1 to 32,767.
+    /// Idle seconds before the first keepalive probe, 1 to 32,767.
     pub idle: u16,
-    /// Seconds between probes, 1 to 32,767.
+    /// Seconds between keepalive probes, 1 to 32,767.
     pub interval: u16,
-    /// Unanswered probes until the connection fails, 1 to 127.
+    /// Unanswered keepalive probes until the connection fails, 1 to 127.
     pub count: u8,
 }
 

@@ -46,7 +46,8 @@ pub enum Failure {
     /// The peer sent RST, or what nobody would read after the owner had shut down both directions
     /// (ECONNRESET).
     Reset,
-    /// The peer stopped answering: retransmissions, probes or the user timeout ran out (ETIMEDOUT).
+    /// The peer stopped answering: retransmissions, window probes, keepalive probes or the user timeout
+    /// ran out (ETIMEDOUT).
     TimedOut,
     /// The owner was told that the host cannot be reached (EHOSTUNREACH).
     HostUnreachable,

@@ -142,9 +142,9 @@ pub struct ConnInfo {
     pub bytes_received: u64,
     /// Segments retransmitted in total.
     pub retransmits: u32,
-    /// Timeouts and probes that the peer has not answered.
+    /// Timeouts and zero-window probes that the peer has not answered.
     pub unanswered: u8,
-    /// Keepalive probes among them.
+    /// Keepalive probes that the peer has not answered.
     pub probes: u8,
     /// What was lost is being repaired.
     pub recovering: bool,

@@ -59,11 +59,11 @@ pub enum ConnOption {
     QuickAck(bool),
     /// SO_KEEPALIVE.
     KeepAlive(bool),
-    /// TCP_KEEPIDLE: idle time before the first probe, 1 to 32,767 seconds.
+    /// TCP_KEEPIDLE: idle time before the first keepalive probe, 1 to 32,767 seconds.
     KeepAliveIdle(Duration),
-    /// TCP_KEEPINTVL: time between probes, 1 to 32,767 seconds.
+    /// TCP_KEEPINTVL: time between keepalive probes, 1 to 32,767 seconds.
     KeepAliveInterval(Duration),
-    /// TCP_KEEPCNT: probes without an answer until the connection fails, 1 to 127.
+    /// TCP_KEEPCNT: keepalive probes without an answer until the connection fails, 1 to 127.
     KeepAliveCount(u8),
     /// TCP_USER_TIMEOUT: how long sent data may stay unacknowledged; zero for the default, which
     /// counts retransmissions instead.

@@ -219,7 +219,7 @@ impl Connection {
             _ => named.max(least),
         };
         if self.path.mtu_probe_size > 0 && seq == self.path.mtu_probe_at && mtu >= self.path.mtu {
-            // The probe's fate, told early, and how large the next should be.
+            // The path MTU probe's fate, told early, and how large the next should be.
             self.path.too_big = self.path.too_big.min(mtu.saturating_add(1));
             self.path.look_at = seconds(cx.now);
             return Err(DropReason::IcmpIgnored);
