@@ -243,7 +243,7 @@ impl CongestionControl for Bbr {
         &mut self.window
     }
 
-    /// Says too little: [`on_delivery`](Bbr::on_delivery) is told everything.
+    /// Says too little: `on_delivery` is told everything.
     fn on_ack(&mut self, _: &Acked) {}
 
     fn on_restart(&mut self, now: Instant) {
