@@ -3,9 +3,12 @@
 //! What arrives wakes all that wait to read, and the first of them to run takes as much as it asked for. Which
 //! one that is nobody can tell, and often it is the same one ten times over. So it is no difference that
 //! another has it, if nothing is missing: the same bytes are taken, by calls that waited before.
+//!
+//! And one that the engine decides otherwise: which of the connections that wait a process accepts, where
+//! several do.
 
 use crate::outcome::Outcome;
-use crate::program::{Call, Flag, Program, Step};
+use crate::program::{Call, Connection, Flag, Peer as Act, Program, Step};
 use crate::run::Happened;
 use std::collections::BTreeSet;
 
@@ -43,6 +46,7 @@ fn have_changed_places(
                 // Who accepts gets a number of his own process.
                 match outcome {
                     Outcome::Descriptors(_) => format!("{name:?}"),
+                    Outcome::Accepted(_, connection) => format!("{name:?} {connection:?}"),
                     other => format!("{name:?} {other}"),
                 }
             })
@@ -51,6 +55,41 @@ fn have_changed_places(
         all
     };
     steps(one) != steps(other) && outcomes(one) == outcomes(other)
+}
+
+/// Whether accepts have got others of the connections that waited at a listener which several processes have.
+/// On the engine a process has first what it was offered, also if one that came before lies with another
+/// process. That one is lost to nobody: the next that finds nothing has it.
+pub fn is_other_order(program: &Program, kernel: &Happened, engine: &Happened) -> bool {
+    let mut same = engine.clone();
+    for (step, wanted) in &kernel.returned {
+        let Some(got) = engine.returned.get(step) else {
+            return false;
+        };
+        if wanted != got && have_waited_together(program, *step, wanted, got) {
+            same.returned.insert(*step, wanted.clone());
+        }
+    }
+    *engine != *kernel && same == *kernel
+}
+
+/// Whether the step could have accepted either: both connections are the peer's to one port, and by then the
+/// program has had several processes.
+fn have_waited_together(program: &Program, step: usize, one: &Outcome, other: &Outcome) -> bool {
+    let (Outcome::Accepted(_, Some(one)), Outcome::Accepted(_, Some(other))) = (one, other) else {
+        return false;
+    };
+    let before = &program.steps[..step.min(program.steps.len())];
+    let port_of = |wanted: &Connection| {
+        before.iter().find_map(|step| match step {
+            Step::Peer(Act::Connect {
+                connection, port, ..
+            }) if connection == wanted => Some(*port),
+            _ => None,
+        })
+    };
+    let forks = |step: &Step| matches!(step, Step::Do(_, Call::Fork { .. }));
+    port_of(one).is_some() && port_of(one) == port_of(other) && before.iter().any(forks)
 }
 
 /// Whether the same bytes were taken, by others or in other portions.
@@ -131,7 +170,7 @@ fn call(program: &Program, step: usize) -> Option<&Call> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::ReceiveBy;
+    use crate::program::{AcceptBy, Family, ReceiveBy};
 
     /// Two calls that read and one that splices wait at one connection.
     fn program() -> Program {
@@ -221,5 +260,62 @@ mod tests {
         let one = returning([(0, data("abc"))]);
         let other = returning([(1, data("abc"))]);
         assert!(!super::is_contest(&program(), &[0].into(), &one, &other));
+    }
+
+    /// Two processes have a listener at port 0, with two connections of the peer's; a third is at port 1.
+    /// Process 1 accepts in the last step.
+    fn accepting(forks: bool) -> Program {
+        let connect = |connection, port| {
+            Step::Peer(Act::Connect {
+                connection,
+                port,
+                family: Family::V4,
+            })
+        };
+        let accept = Call::Accept {
+            slot: 1,
+            new: 2,
+            by: AcceptBy::Accept,
+        };
+        let second = match forks {
+            true => Call::Fork { child: 1 },
+            false => Call::Thread { new: 1 },
+        };
+        let mut steps = vec![Step::Do(0, second)];
+        steps.extend([connect(3, 0), connect(5, 0), connect(6, 1)]);
+        steps.push(Step::Do(1, accept));
+        Program {
+            about: String::new(),
+            steps,
+        }
+    }
+
+    fn accepted(number: i32, connection: u8) -> Happened {
+        returning([(4, Outcome::Accepted(number, Some(connection)))])
+    }
+
+    #[test]
+    fn one_of_several_processes_may_accept_what_it_was_offered() {
+        let is = |program: &Program, one: &Happened, other: &Happened| {
+            super::is_other_order(program, one, other)
+        };
+        let (shared, alone) = (accepting(true), accepting(false));
+        let (one, other) = (accepted(7, 3), accepted(7, 5));
+        let (one, other) = (&one, &other);
+        assert!(is(&shared, one, other));
+        assert!(!is(&alone, one, other), "one process has one queue");
+        assert!(!is(&shared, one, one), "no difference");
+        assert!(!is(&shared, one, &accepted(7, 6)), "of another listener");
+        assert!(!is(&shared, one, &accepted(7, 4)), "of nobody");
+        assert!(!is(&shared, one, &returning([])), "a hang");
+        assert!(!is(&shared, &returning([]), one), "early");
+        let failed = returning([(4, Outcome::Error("EMFILE".into()))]);
+        assert!(!is(&shared, one, &failed) && !is(&shared, &failed, one));
+        let mut more = other.clone();
+        more.returned.insert(9, Outcome::Value(0));
+        assert!(!is(&shared, one, &more) && !is(&shared, &more, one));
+        more = other.clone();
+        more.died.insert(0);
+        assert!(!is(&shared, one, &more));
     }
 }

@@ -1,7 +1,8 @@
 //! What must agree, and what a reviewed list lets pass.
 //!
 //! The list can excuse what a call says. It is never asked about a call that returns on one side
-//! alone, about bytes, about what the peer has, or about a process that dies.
+//! alone, about bytes, about which connection was accepted, about what the peer has, or about a process
+//! that dies.
 
 use crate::outcome::Outcome;
 use crate::program::{Call, Flag, Program, ReceiveBy, Slot, Wait};
@@ -74,6 +75,11 @@ impl Differences {
     ) -> Option<&str> {
         let excusable = |outcome: &Outcome| !matches!(outcome, Outcome::Data(..));
         if !(excusable(kernel) && excusable(engine)) {
+            return None;
+        }
+        if let (Outcome::Accepted(_, wanted), Outcome::Accepted(_, got)) = (kernel, engine)
+            && wanted != got
+        {
             return None;
         }
         let name = call.name();
@@ -242,7 +248,7 @@ fn class(outcome: &Outcome) -> String {
         Outcome::Data(bytes, _) if bytes.is_empty() => "end".into(),
         Outcome::Ready(ready) if ready.is_empty() => "none ready".into(),
         Outcome::Value(_) => "value".into(),
-        Outcome::Descriptors(_) => "descriptor".into(),
+        Outcome::Descriptors(_) | Outcome::Accepted(..) => "descriptor".into(),
         Outcome::Data(..) => "data".into(),
         Outcome::Ready(_) => "ready".into(),
         Outcome::Text(_) => "text".into(),
@@ -537,6 +543,18 @@ mod tests {
         };
         assert!(!covers(&[]));
         assert!(covers(&[Condition::AcceptHasWaited]));
+    }
+
+    #[test]
+    fn which_connection_was_accepted_is_never_excused() {
+        let accepted = |number, connection| Outcome::Accepted(number, Some(connection));
+        let covers = |one: &Outcome, other: &Outcome| {
+            let list = everything();
+            list.covers(&receive(1), one, other, &[]).is_some()
+        };
+        assert!(covers(&accepted(5, 1), &accepted(6, 1)), "a number can");
+        assert!(!covers(&accepted(5, 1), &accepted(5, 2)));
+        assert!(!covers(&accepted(5, 1), &Outcome::Accepted(5, None)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a call came to.
 
-use crate::program::Event;
+use crate::program::{Connection, Event};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -13,6 +13,8 @@ pub enum Outcome {
     Value(i64),
     /// New descriptors, by number: programs rely on the lowest that is free.
     Descriptors(Vec<i32>),
+    /// The number of a descriptor, and which of the peer's connections it is.
+    Accepted(i32, Option<Connection>),
     /// Bytes, and the flags of a message.
     Data(String, i32),
     /// Descriptors that are ready, each with its events, in the order of their slots.
@@ -29,6 +31,12 @@ impl fmt::Display for Outcome {
             Self::Error(name) => write!(f, "-1 {name}"),
             Self::Value(value) => write!(f, "{value}"),
             Self::Descriptors(numbers) => write!(f, "descriptor {numbers:?}"),
+            Self::Accepted(number, Some(connection)) => {
+                write!(f, "descriptor [{number}], connection {connection}")
+            }
+            Self::Accepted(number, None) => {
+                write!(f, "descriptor [{number}], no connection of the peer's")
+            }
             Self::Data(bytes, flags) => {
                 write!(f, "{} bytes", bytes.len())?;
                 if !bytes.is_empty() {

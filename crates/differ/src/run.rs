@@ -5,7 +5,7 @@
 //! same has happened, or when the patience is at its end: the engine may be a little later than
 //! the kernel, which costs no false alarm then, but what has to come must come.
 
-use crate::contest::is_contest;
+use crate::contest::{is_contest, is_other_order};
 use crate::judge::{self, Condition, Difference, Differences};
 use crate::outcome::Outcome;
 use crate::peer::{Peer, State, View};
@@ -171,7 +171,9 @@ impl<'a> Run<'a> {
             if happened == *expected {
                 continue;
             }
-            if is_contest(self.program, &before, expected, &happened) {
+            if is_contest(self.program, &before, expected, &happened)
+                || is_other_order(self.program, expected, &happened)
+            {
                 self.stage.end()?;
                 return Ok(Verdict::Parted(step));
             }

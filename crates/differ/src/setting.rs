@@ -1,5 +1,6 @@
 //! What an actor must know of where it runs.
 
+use crate::program::Connection;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -36,14 +37,19 @@ impl Setting {
             other => other.to_string(),
         };
         let own = port.wrapping_sub(self.own_ports);
-        let peer = port.wrapping_sub(self.peer_ports);
-        let port = match port {
-            0 => "no port".to_owned(),
+        let port = match self.connection(port) {
+            _ if port == 0 => "no port".to_owned(),
             _ if usize::from(own) < crate::program::PORTS => format!("own port {own}"),
-            _ if usize::from(peer) < crate::program::CONNECTIONS => format!("peer's port {peer}"),
-            _ => "some port".to_owned(),
+            Some(peer) => format!("peer's port {peer}"),
+            None => "some port".to_owned(),
         };
         format!("{family} {mapped}{place}, {port}")
+    }
+
+    /// Whose port that is of the peer's.
+    pub fn connection(&self, port: u16) -> Option<Connection> {
+        let connection = Connection::try_from(port.checked_sub(self.peer_ports)?).ok()?;
+        (usize::from(connection) < crate::program::CONNECTIONS).then_some(connection)
     }
 }
 

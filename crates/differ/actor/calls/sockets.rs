@@ -57,7 +57,13 @@ pub fn accept(fd: c_int, new: Slot, by: AcceptBy) -> Outcome {
             AcceptBy::Accept4CloseOnExec => libc::accept4(fd, pointer, length, libc::SOCK_CLOEXEC),
         }
     };
-    named(new, number)
+    match named(new, number) {
+        Outcome::Error(error) => Outcome::Error(error),
+        _ => Outcome::Accepted(
+            number,
+            name.read().and_then(|it| setting().connection(it.port())),
+        ),
+    }
 }
 
 pub fn accept_any(fds: &[c_int], new: Slot) -> Outcome {
