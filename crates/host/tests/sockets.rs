@@ -360,6 +360,37 @@ fn a_failed_send_takes_the_error_too() {
 }
 
 #[test]
+fn a_reset_after_the_peers_end_is_a_broken_pipe_to_who_could_still_write() {
+    let ends = |world: &World, how| world.socket.shutdown(how).unwrap();
+    let elsewhere = |world: &World| {
+        let conn = world.conn;
+        world.post(Completion::Shut { conn });
+    };
+    type Act<'a> = &'a dyn Fn(&World);
+    let cases: [(Act<'_>, Errno); 5] = [
+        (&|_| {}, Errno::PIPE),
+        (&|world| ends(world, Shutdown::Read), Errno::PIPE),
+        (&|world| ends(world, Shutdown::Write), Errno::CONNRESET),
+        (&|world| ends(world, Shutdown::Both), Errno::CONNRESET),
+        (&elsewhere, Errno::CONNRESET),
+    ];
+    for (case, (act, expected)) in cases.into_iter().enumerate() {
+        let world = World::new();
+        let conn = world.conn;
+        world.post(Completion::Update {
+            conn,
+            addr: 0,
+            len: 0,
+            acked: 0,
+            peer_closed: true,
+        });
+        act(&world);
+        world.post(Completion::Failed { conn, errno: 104 });
+        assert_eq!(world.socket.take_error(), Some(expected), "{case}");
+    }
+}
+
+#[test]
 fn closing_says_what_was_read_and_resets_if_something_was_not() {
     let world = World::new();
     world.deliver(b"read");

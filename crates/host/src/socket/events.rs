@@ -177,8 +177,8 @@ impl SocketCore {
             return;
         }
         state.error = match errno {
-            // A reset of a connection whose other direction had ended: nobody will read.
-            Some(Errno::CONNRESET) if state.peer_closed => Some(Errno::PIPE),
+            // As Linux in CLOSE-WAIT: to who could still write it is that nobody will read.
+            Some(Errno::CONNRESET) if state.peer_closed && !state.write_shut => Some(Errno::PIPE),
             other => other,
         };
         self.refresh(&state);
