@@ -354,9 +354,15 @@ fn a_reset_is_reported_once_and_data_before_it_is_readable() {
 fn a_failed_send_takes_the_error_too() {
     let world = World::new();
     let conn = world.conn;
+    assert!(!world.socket.refuses_writes());
     world.post(Completion::Failed { conn, errno: 110 });
+    assert!(world.socket.refuses_writes(), "and takes nothing");
     assert_eq!(world.socket.send(b"x", false), Err(Errno::TIMEDOUT));
     assert_eq!(world.socket.take_error(), None);
+    assert!(world.socket.refuses_writes());
+    let world = World::new();
+    world.socket.shutdown(Shutdown::Write).unwrap();
+    assert!(world.socket.refuses_writes());
 }
 
 #[test]

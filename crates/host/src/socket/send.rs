@@ -136,6 +136,12 @@ impl Socket {
         })
     }
 
+    /// Whether a write would be refused now. An error that waits to be reported goes on waiting.
+    pub fn refuses_writes(&self) -> bool {
+        let state = self.core.well_informed();
+        state.error.is_some() || state.write_shut || state.phase == Phase::Over
+    }
+
     /// Bytes written and not yet acknowledged by the peer (SIOCOUTQ).
     pub fn unsent(&self) -> u64 {
         self.core.attach_and_lock().send.in_flight()

@@ -215,6 +215,10 @@ impl StreamRef {
         if start < 0 {
             return Err(Errno::INVAL);
         }
+        // The kernel looks for something to send before it looks whether it may: an error goes on waiting.
+        if self.socket.refuses_writes() && has_nothing_at(file, start) {
+            return Ok(0);
+        }
         let total = count.min(MOST);
         let shown = match mode & libc::O_ACCMODE {
             libc::O_RDONLY => self.worth_showing(file, total),
@@ -257,7 +261,7 @@ impl StreamRef {
                 })?;
             Ok(Step { moved, ended })
         });
-        // The kernel looks for something to send before it looks whether it may.
+        // The same where it has changed meanwhile.
         if outcome.is_err() && has_nothing_at(file, start) {
             outcome = Ok(0);
         }
