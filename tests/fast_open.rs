@@ -80,14 +80,32 @@ fn a_request_comes_with_the_syn_where_engine_and_program_want_it() {
     }
 }
 
-/// Answers each line with its length; says in how many connections data came with the SYN.
+/// Answers each line with its length at port 7000, and speaks first at port 7002.
 const SERVER: &str = r#"
-import socket, sys
-listener = socket.socket()
-listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-listener.setsockopt(socket.IPPROTO_TCP, 23, 16)
-listener.bind((sys.argv[1], 7000))
-listener.listen(8)
+import socket, sys, threading
+
+def listen(port):
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.IPPROTO_TCP, 23, 16)
+    listener.bind((sys.argv[1], port))
+    listener.listen(8)
+    return listener
+
+def greet(listener):
+    while True:
+        peer, _ = listener.accept()
+        try:
+            peer.sendall(b"welcome")
+            peer.settimeout(60)
+            while peer.recv(100):
+                pass
+        except OSError:
+            pass
+        peer.close()
+
+threading.Thread(target=greet, args=[listen(7002)]).start()
+listener = listen(7000)
 while True:
     peer, _ = listener.accept()
     peer.settimeout(60)
@@ -240,6 +258,59 @@ it.setblocking(True)
 end(it)
 "#;
 
+/// Waits for a server that speaks first, having written nothing on connections that wait for a write.
+const WAITS_FOR_GREETING: &str = r#"
+import errno, os, select, signal, socket, sys, tempfile
+FASTOPEN, CONNECT = 0x20000000, 30
+server, greeter = (sys.argv[1], 7000), (sys.argv[1], 7002)
+signal.alarm(60)
+
+def deferred(blocking=True):
+    it = socket.socket()
+    it.setsockopt(socket.IPPROTO_TCP, CONNECT, 1)
+    it.setblocking(blocking)
+    it.connect(greeter)
+    return it
+
+def end(it):
+    print(it.recv(100), flush=True)
+    it.close()
+
+# The cookie.
+it = socket.socket()
+it.sendto(b"a line\n", FASTOPEN, server)
+end(it)
+
+for write in [
+    lambda it: it.send(b""),
+    lambda it: it.sendto(b"", FASTOPEN, greeter),
+    lambda it: it.sendmsg([b"", b""]),
+    lambda it: os.write(it.fileno(), b""),
+]:
+    it = deferred()
+    print(write(it), flush=True)
+    print(it.send(b""), flush=True)
+    end(it)
+
+it = deferred(blocking=False)
+try:
+    print(it.send(b""))
+except OSError as error:
+    print(errno.errorcode[error.errno], flush=True)
+poll = select.poll()
+poll.register(it, select.POLLIN)
+print(poll.poll(20000) == [(it.fileno(), select.POLLIN)], flush=True)
+end(it)
+
+# These do not come to the socket, and do not wait for a handshake.
+it = deferred()
+print(os.writev(it.fileno(), [b"", b""]), flush=True)
+with tempfile.TemporaryFile() as empty:
+    print(os.sendfile(it.fileno(), empty.fileno(), 0, 10), flush=True)
+print(it.send(b"with the SYN"), flush=True)
+end(it)
+"#;
+
 /// What a client says, on the engine or on the kernel, and what the server has counted meanwhile.
 fn client(world: &World, outboard: Option<&Outboard>, script: &str) -> (String, Counts) {
     let program = match outboard {
@@ -374,4 +445,29 @@ fn a_send_of_nothing_asks_for_a_cookie_and_brings_it() {
     let counters = outboard.stats().expect("counters");
     assert_eq!(total(&counters, "tcp_active_opens"), 3.0);
     assert_eq!(total(&counters, "tcp_fast_opens_sent"), 0.0, "no data");
+}
+
+#[test]
+fn a_write_of_nothing_lets_a_syn_go_that_waits_for_one() {
+    let test = "a_write_of_nothing_lets_a_syn_go_that_waits_for_one";
+    if lab::skip_without(test, &["python3"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    set_kernel(&world, Side::Client, "3");
+    set_kernel(&world, Side::Server, "1");
+    let _server = serve(&world);
+    let on_kernel = client(&world, None, WAITS_FOR_GREETING);
+    let _engine = outboard
+        .start_engine_with(&world, "[tcp]\nfast_open = \"connect\"\n")
+        .expect("the engine starts");
+    let on_engine = client(&world, Some(&outboard), WAITS_FOR_GREETING);
+    assert_eq!(on_engine, on_kernel);
+    let (asked, opened) = (1, 6);
+    assert_eq!(on_engine.1, Counts { asked, opened });
+    let counters = outboard.stats().expect("counters");
+    assert_eq!(total(&counters, "tcp_active_opens"), 7.0);
+    // Those without data are none.
+    assert_eq!(total(&counters, "tcp_fast_opens_sent"), 1.0);
 }

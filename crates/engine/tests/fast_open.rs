@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use engine::config::{Config, FastOpen as Setting};
 use netdev::sim::LinkConfig;
-use queue_pair::{Completion, ConnectBlock, FastOpen, Submission};
+use queue_pair::{Completion, ConnRef, ConnectBlock, FastOpen, Submission};
 use tcp::ConnOptions;
 use world::{ENGINE, Host, PEER, World};
 
@@ -81,8 +81,8 @@ fn a_syn_that_is_not_to_wait_asks_for_a_cookie_and_then_brings_it() {
     assert_eq!(at_peer(&world), (1, 2));
 }
 
-#[test]
-fn a_syn_that_is_to_wait_does_so_where_a_cookie_is_known() {
+/// A host whose SYN waits for data: the first has asked for a cookie.
+fn holding() -> (World, Host, ConnRef) {
     let (mut world, mut host) = world(Setting::Connect);
     let told = connect(&mut world, &mut host, 20_000, FastOpen::Hold);
     let [Completion::Syn { room: 0, .. }, Completion::Opened { .. }] = told[..] else {
@@ -101,12 +101,40 @@ fn a_syn_that_is_to_wait_does_so_where_a_cookie_is_known() {
         panic!("{told:?}");
     };
     assert_eq!(at_peer(&world), (1, 0));
+    (world, host, conn)
+}
+
+/// The connections that a host was told are open.
+fn opened(host: &mut Host) -> usize {
+    host.collect();
+    let opened = |it: &&Completion| matches!(it, Completion::Opened { .. });
+    host.completions.iter().filter(opened).count()
+}
+
+#[test]
+fn a_syn_that_is_to_wait_does_so_where_a_cookie_is_known() {
+    let (mut world, mut host, conn) = holding();
     host.send(conn, b"with the SYN", 0);
     world.settle();
     assert_eq!(at_peer(&world), (1, 1));
-    host.collect();
-    let opened = |it: &Completion| matches!(it, Completion::Opened { .. });
-    assert!(host.completions.iter().any(opened));
+    assert_eq!(world.peer.stack.counters().bytes_in, 12);
+    assert_eq!(opened(&mut host), 1);
+}
+
+#[test]
+fn a_syn_that_waits_leaves_without_data_when_it_is_let_go() {
+    let (mut world, mut host, conn) = holding();
+    host.submit(Submission::LetSynGo { conn });
+    world.settle();
+    // The cookie is with it.
+    assert_eq!(at_peer(&world), (1, 1));
+    assert_eq!(opened(&mut host), 1);
+    // Nobody is harmed by another, nor by one on a connection that is open.
+    host.submit(Submission::LetSynGo { conn });
+    host.send(conn, b"later", 0);
+    world.settle();
+    assert_eq!(world.peer.stack.counters().bytes_in, 5);
+    assert_eq!(opened(&mut host), 1);
 }
 
 #[test]

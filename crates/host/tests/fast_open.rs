@@ -5,7 +5,7 @@ mod fake_engine;
 use std::time::{Duration, Instant};
 
 use fake_engine::{FakeEngine, HANG};
-use host::{ConnectOptions, FastOpen, Session, Socket};
+use host::{ConnectOptions, Errno, FastOpen, Readiness, Session, Socket};
 use queue_pair::{CONNECT_BLOCK_LEN, Completion, ConnRef, ConnectBlock, Submission, Versions};
 
 /// A program that opens a connection, and its engine.
@@ -79,24 +79,58 @@ fn only_a_syn_that_may_wait_has_an_answer_that_is_waited_for() {
         assert!(!world.socket.await_syn(HANG));
         assert!(begin.elapsed() < HANG, "{version} {fast_open:?}");
     }
-    let World {
-        engine,
-        socket,
-        token,
-        ..
-    } = &connecting(newest, FastOpen::Hold);
+    let World { socket, .. } = &connecting(newest, FastOpen::Hold);
     assert!(!socket.await_syn(Duration::from_millis(1)));
+    let (World { socket, .. }, _) = &holding(newest);
+    assert!(socket.holds_syn());
+}
+
+/// A socket of an engine of that version, whose SYN waits for data.
+fn holding(version: u32) -> (World, ConnRef) {
+    let world = connecting(version, FastOpen::Hold);
     let conn = ConnRef {
         index: 1,
         generation: 1,
     };
-    engine.host(|host| {
+    let token = world.token;
+    world.engine.host(|host| {
         host.know(conn);
         host.post(Completion::Syn {
-            token: *token,
+            token,
             conn,
             room: 100,
         });
     });
-    assert!(socket.await_syn(HANG) && socket.holds_syn());
+    assert!(world.socket.await_syn(HANG));
+    (world, conn)
+}
+
+#[test]
+fn a_syn_that_waits_is_let_go_once() {
+    let (world, conn) = holding(9);
+    assert!(world.socket.let_syn_go());
+    assert!(!world.socket.holds_syn() && !world.socket.let_syn_go());
+    assert_eq!(world.socket.send(b"later", false), Err(Errno::AGAIN));
+    assert!(!world.socket.readiness().intersects(Readiness::OUT));
+    let submissions = world.engine.host(|host| host.side_submissions());
+    assert_eq!(submissions, [Submission::LetSynGo { conn }]);
+}
+
+#[test]
+fn an_engine_that_cannot_let_a_syn_go_is_not_asked() {
+    let (world, conn) = holding(8);
+    assert!(!world.socket.let_syn_go());
+    // It still leaves with data.
+    assert!(world.socket.holds_syn());
+    assert_eq!(world.socket.send(b"with it", false), Ok(7));
+    let submissions = world.engine.host(|host| host.side_submissions());
+    let [
+        Submission::Send {
+            conn: sent, len: 7, ..
+        },
+    ] = submissions[..]
+    else {
+        panic!("{submissions:?}");
+    };
+    assert_eq!(sent, conn);
 }

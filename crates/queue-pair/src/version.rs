@@ -19,7 +19,7 @@ pub struct Versions {
 
 impl Versions {
     /// Those of this build. Before 6 there was no release; 7 has admission policies and posted buffers,
-    /// 8 sends from files, 9 has SYNs that ask for Fast Open and wait for nothing.
+    /// 8 sends from files, 9 has SYNs that ask for Fast Open and wait for nothing, or no longer.
     pub const SPOKEN: Self = Self {
         oldest: 6,
         newest: 9,

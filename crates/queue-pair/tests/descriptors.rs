@@ -73,6 +73,7 @@ fn submission() -> impl Strategy<Value = Submission> {
             }
         ),
         any::<u16>().prop_map(|file| Submission::ForgetFile { file }),
+        conn().prop_map(|conn| Submission::LetSynGo { conn }),
         (conn(), any::<(bool, u64)>()).prop_map(|(conn, (abort, at))| Submission::Close {
             conn,
             abort,

@@ -64,6 +64,7 @@ pub fn submission(known: &Known, script: &mut Script<'_>) -> Submission {
             at: if script.bit() { 0 } else { script.number() },
         },
         17 => Submission::ForgetFile { file: file(script) },
+        18 => Submission::LetSynGo { conn },
         _ => Submission::Connect {
             token: script.number(),
             addr: script.number(),

@@ -14,6 +14,9 @@ use super::{Link, Phase, Socket, SocketCore};
 use crate::attachment::Attachment;
 use crate::lock::lock;
 
+/// The first version of the protocol in which a SYN that waits can be let go without data.
+const LETS_GO_SINCE: u32 = 9;
+
 /// What became of the SYN of a connection that is being opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Syn {
@@ -66,6 +69,23 @@ impl Socket {
     /// Whether the SYN waits for data: then what is written leaves with it, as far as there is room.
     pub fn holds_syn(&self) -> bool {
         matches!(lock(&self.core.state).syn, Syn::Waits(_))
+    }
+
+    /// Lets a SYN go that waits for data, without any. False: none waits, or the engine knows no other way
+    /// than to write.
+    pub fn let_syn_go(&self) -> bool {
+        let mut state = self.core.attach_and_lock();
+        let (Syn::Waits(_), Some(link)) = (state.syn, &state.link) else {
+            return false;
+        };
+        if !link.attachment.speaks(LETS_GO_SINCE) {
+            return false;
+        }
+        let conn = link.conn;
+        link.attachment.post_surely(Submission::LetSynGo { conn });
+        state.syn = Syn::Ordinary;
+        self.core.refresh(&state);
+        true
     }
 
     /// Waits until the engine has said whether the SYN waits for data, at most so long; whether it does.

@@ -302,16 +302,13 @@ impl StreamRef {
         let mut deadline = Lazy::new(&self.send_timeout);
         let mut sent = 0;
         let mut has_looked = false;
-        // The first write of one whose SYN waits for it lasts until the handshake is complete.
-        let mut opens =
-            self.fast_open.load(Ordering::Relaxed) && self.fast_open.swap(false, Ordering::Relaxed);
-        opens = opens && self.socket.holds_syn();
+        let holds_syn = self.holds_syn();
         loop {
             match step(sent) {
                 Ok(Step { moved, ended }) => {
                     sent += moved;
-                    if opens {
-                        opens = false;
+                    // The first write of one whose SYN waits for it lasts until the handshake is complete.
+                    if holds_syn && self.opens_by(moved, total) {
                         match self.wait_for_handshake(flags) {
                             Err(Errno::INPROGRESS) => return partial(sent, Errno::INPROGRESS),
                             opened => opened?,
@@ -338,6 +335,26 @@ impl StreamRef {
                 return partial(sent, error);
             }
         }
+    }
+
+    /// Whether the SYN waits for a write.
+    fn holds_syn(&self) -> bool {
+        if !self.fast_open.load(Ordering::Relaxed) {
+            return false;
+        }
+        let holds = self.socket.holds_syn();
+        if !holds {
+            self.fast_open.store(false, Ordering::Relaxed);
+        }
+        holds
+    }
+
+    /// Whether a SYN that has waited leaves by this write, and no other has let it go: one of nothing sends
+    /// it without data. A file that was at its end is no write.
+    #[cold]
+    fn opens_by(&self, moved: usize, total: usize) -> bool {
+        let leaves = moved > 0 || (total == 0 && self.socket.let_syn_go());
+        leaves && self.fast_open.swap(false, Ordering::Relaxed)
     }
 
     /// The SYN has left: as connect.

@@ -133,6 +133,12 @@ pub enum Submission {
         /// Which file.
         file: u16,
     },
+    /// The SYN of a connection waits no longer for data ([`FastOpen::Hold`](super::FastOpen::Hold)): it leaves
+    /// without. Nothing, where it does not wait. Since version 9.
+    LetSynGo {
+        /// The connection.
+        conn: ConnRef,
+    },
     /// Open a connection.
     Connect {
         /// Comes back in the answer.
@@ -235,6 +241,7 @@ const POST: u8 = 11;
 const SHUTDOWN_READ: u8 = 12;
 const SEND_FILE: u8 = 13;
 const FORGET_FILE: u8 = 14;
+const LET_SYN_GO: u8 = 15;
 
 const FLAG_MORE: u8 = 1;
 const FLAG_ABORT: u8 = 1;
@@ -326,6 +333,7 @@ impl Descriptor for Submission {
                 at,
             ],
             Self::ForgetFile { file } => [Head::new(FORGET_FILE).small(file).to_word(), 0, 0, 0],
+            Self::LetSynGo { conn } => [Head::new(LET_SYN_GO).to_word(), conn.to_word(), 0, 0],
             Self::Connect { token, addr } => [Head::new(CONNECT).to_word(), token, addr, 0],
             Self::Post {
                 conn,
@@ -453,6 +461,11 @@ impl Descriptor for Submission {
                 head.check(0, true, false)?;
                 unused(&[1, 2, 3])?;
                 Ok(Self::ForgetFile { file: head.small })
+            }
+            LET_SYN_GO => {
+                head.check(0, false, false)?;
+                unused(&[2, 3])?;
+                Ok(Self::LetSynGo { conn })
             }
             CONNECT => {
                 head.check(0, false, false)?;

@@ -81,8 +81,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         Ok(())
     }
 
-    /// The SYN of a connection waits no longer for data: several processes have it from now on.
-    pub(super) fn open_whatever(&mut self, id: ConnId) {
+    /// The SYN of a connection waits no longer for data: its program sends nothing with it, or several
+    /// processes have it from now on.
+    pub(super) fn let_syn_go(&mut self, id: ConnId) {
         let conn = self.connections.get(id);
         if conn.is_some_and(|conn| conn.flags.active && !conn.flags.connected) {
             // Refused only where it has failed, or is closed.

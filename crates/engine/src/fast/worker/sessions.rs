@@ -132,7 +132,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             .collect();
         let mut listeners = session.inherited_listeners.clone();
         for &conn in &connections {
-            self.open_whatever(conn);
+            self.let_syn_go(conn);
             self.share(conn, token);
         }
         for listener in self.listeners.iter() {

@@ -193,6 +193,11 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.tell_others(id, whose.conn(), Completion::ReadShut { conn });
                 Ok(())
             }
+            Submission::LetSynGo { conn } => {
+                let conn = self.taken(id, conn)?.conn();
+                self.let_syn_go(conn);
+                Ok(())
+            }
             Submission::Close { conn, abort, .. } => self.close(id, conn, abort),
             Submission::Acquire { conn } => {
                 let conn = self.taken(id, conn)?.conn();
