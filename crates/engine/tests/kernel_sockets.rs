@@ -8,7 +8,8 @@ use engine::slow::desk::ReadLoads;
 use netdev::steering::Load;
 use queue_pair::Submission;
 use queue_pair::control::{Fds, Reply, Request};
-use world::World;
+use tcp::Failure;
+use world::{Host, World};
 
 fn how(world: &World) -> Steered {
     let [(_, _, how)] = world.worker.network().steered[..] else {
@@ -135,17 +136,76 @@ fn a_listener_stays_placed_whatever_becomes_of_it_between() {
     assert_eq!(how(&world), Steered::Engine);
 }
 
+/// The cookie of the socket that a host has shown.
+fn cookie(host: &Host) -> u64 {
+    netdev::syscalls::socket_cookie(&host.kernel[0]).expect("a cookie")
+}
+
+/// These sockets listen in the kernel.
+fn tell(world: &World, cookies: &[u64]) {
+    let told = cookies.iter().copied().collect();
+    *world.kernel.listening.lock().expect("no panic") = Some(told);
+}
+
+#[test]
+fn who_was_not_accepted_ends_with_the_last_proof() {
+    let mut world = World::new();
+    let (mut host, mut other) = (world.attach(None), world.attach(None));
+    let (port, listener) = world.listen(&mut host);
+    let copy = world.join(&mut other, &host);
+    let cookie = cookie(&host);
+    tell(&world, &[cookie, 1]);
+    world.attend();
+    let credit = |listener, total| Submission::Credit {
+        listener,
+        total,
+        waits: false,
+    };
+    host.submit(credit(listener, 2));
+    let (accepted, client) = world.connect(&mut host, port);
+    // One more is offered to the process, one to the other, and one waits.
+    let mut clients = Vec::new();
+    clients.push(world.peer.connect(world.now, port));
+    world.settle();
+    other.submit(credit(copy, 1));
+    world.settle();
+    for _ in 0..2 {
+        clients.push(world.peer.connect(world.now, port));
+        world.settle();
+    }
+    host.collect();
+    other.collect();
+    assert_eq!((host.accepted().len(), other.accepted().len()), (2, 1));
+    tell(&world, &[1]);
+    world.attend();
+    world.settle();
+    for client in &clients {
+        assert_eq!(world.peer.conns[client].update.failed, Some(Failure::Reset));
+    }
+    // The one that was accepted goes on, and who asks for another gets none.
+    world.peer.send(world.now, client, b"still");
+    other.submit(Submission::Credit {
+        listener: copy,
+        total: 9,
+        waits: true,
+    });
+    world.settle();
+    host.collect();
+    assert_eq!(host.received(accepted), b"still");
+    assert!(host.is_released(host.accepted()[1]));
+    other.collect();
+    assert!(other.is_released(other.accepted()[0]));
+    let request = Request::Unlisten { listener: copy };
+    let (reply, _) = world.request(&mut other, &request, Fds::new());
+    assert_eq!(reply, Reply::Done);
+}
+
 #[test]
 fn a_listener_goes_with_its_last_proof() {
     let mut world = World::new();
     let mut host = world.attach(None);
     let (port, _) = world.listen(&mut host);
-    let cookie = |host: &world::Host| netdev::syscalls::socket_cookie(&host.kernel[0]);
-    let cookie = cookie(&host).expect("a cookie");
-    let tell = |world: &World, cookies: &[u64]| {
-        let told = cookies.iter().copied().collect();
-        *world.kernel.listening.lock().expect("no panic") = Some(told);
-    };
+    let cookie = cookie(&host);
     tell(&world, &[cookie, 1]);
     world.attend();
     assert_eq!(how(&world), Steered::Engine);

@@ -67,7 +67,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some(listener) = self.listeners.get_mut(number) else {
             return;
         };
-        let stack_id = listener.id;
+        let (stack_id, ended) = (listener.id, listener.proofs.is_empty());
+        if ended {
+            self.turn_away(stack_id);
+            return;
+        }
         while self.stack.waiting(stack_id) > 0 {
             let Some(first) = self.choose_member(number) else {
                 return;
@@ -274,7 +278,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// Takes back an offer that nobody has accepted; false if it was accepted, or is none.
-    fn retract(&mut self, offer: &Offer) -> bool {
+    pub(super) fn retract(&mut self, offer: &Offer) -> bool {
         let Some(conn) = self.connections.get(offer.conn) else {
             return false;
         };
@@ -357,8 +361,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             member.credit = total;
         }
         let willing = member.willing() > 0;
-        let (alone, stack_id) = (listener.members.len() == 1, listener.id);
-        if waits && willing && !alone {
+        // What others leave lying at one that has ended is nobody's.
+        let asks = waits && listener.members.len() > 1 && !listener.proofs.is_empty();
+        let stack_id = listener.id;
+        if asks && willing {
             // It goes to the front of the queue, and from there to the one that has asked.
             let untouched = self.untouched_since();
             let found = self.retract_oldest(number, name, untouched)

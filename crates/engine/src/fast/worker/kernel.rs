@@ -5,9 +5,11 @@
 use std::net::SocketAddr;
 
 use netdev::Device;
+use tcp::{ListenerId, Request};
 
 use super::Worker;
 use crate::exchange::Tale;
+use crate::fast::listeners::Offer;
 use crate::network::{Network, Shared, Steered};
 
 impl<D: Device, N: Network> Worker<D, N> {
@@ -83,15 +85,17 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// A socket that was shown as proof listens no longer. Without any, new connections are the kernel's:
-    /// the port may be another program's by now, which has nothing to do with the engine.
+    /// the port may be another program's by now, which has nothing to do with the engine. Those that nobody
+    /// has accepted end by RST, as in the kernel, whoever has a copy of the socket.
     pub(super) fn unproven(&mut self, cookie: u64) {
-        let mut lost = Vec::new();
+        let (mut lost, mut ended) = (Vec::new(), Vec::new());
         for listener in self.listeners.iter_mut() {
             let before = listener.proofs.len();
             listener.proofs.retain(|proof| *proof != cookie);
             if listener.proofs.len() == before || !listener.proofs.is_empty() {
                 continue;
             }
+            ended.push(listener.number);
             if let Some(left) = &mut listener.left {
                 left.look = self.now;
             }
@@ -106,6 +110,34 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         for number in lost {
             self.steer_as_said(number);
+        }
+        for number in ended {
+            self.end_unaccepted(number);
+        }
+    }
+
+    /// Ends the connections of a listener that nobody has accepted, offered or not. Handshakes that are under
+    /// way end when they come to its queue.
+    fn end_unaccepted(&mut self, number: u32) {
+        let Some(listener) = self.listeners.get_mut(number) else {
+            return;
+        };
+        for member in listener.members.clone() {
+            for conn in self.unaccepted(member.session, Some(member.number)) {
+                self.retract(&Offer {
+                    conn,
+                    member: member.number,
+                    since: self.now,
+                });
+            }
+        }
+        self.hand_over(number);
+    }
+
+    /// Ends what waits in the queue of a listener by RST.
+    pub(super) fn turn_away(&mut self, listener: ListenerId) {
+        while let Some(conn) = self.stack.accept(listener) {
+            self.finish(conn, Request::Abort);
         }
     }
 }
