@@ -228,7 +228,7 @@ fn header(args: &Run, entry: &Entry) -> Result<Header> {
     })
 }
 
-/// Leaves out the levels and subjects that are not asked for, and the claims about them.
+/// Leaves out the levels and subjects that are not asked for, and the claims and plots about them.
 fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()> {
     let asked = |axis: &str, name: &str| {
         let mut named = only.iter().filter(|(known, _)| known == axis).peekable();
@@ -259,11 +259,22 @@ fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()> {
         axis.levels.retain(|level| asked(&name, &level.name));
     }
     experiment.subjects.retain(|name| asked("subject", name));
-    let kept = experiment.clone();
+    let bare = Experiment {
+        claims: Vec::new(),
+        pictures: Vec::new(),
+        ..experiment.clone()
+    };
     experiment.claims.retain(|claim| {
         let alone = Experiment {
             claims: vec![claim.clone()],
-            ..kept.clone()
+            ..bare.clone()
+        };
+        alone.mistakes().is_empty()
+    });
+    experiment.pictures.retain(|picture| {
+        let alone = Experiment {
+            pictures: vec![picture.clone()],
+            ..bare.clone()
         };
         alone.mistakes().is_empty()
     });
@@ -313,5 +324,17 @@ mod tests {
         let wrong = keep(&mut experiment, &words(&[("request", "nothing")]));
         assert!(wrong.unwrap_err().to_string().contains("close, 64 B"));
         assert!(keep(&mut experiment, &words(&[("colour", "red")])).is_err());
+    }
+
+    #[test]
+    fn of_one_place_its_claims_and_its_plot_are_left() {
+        let mut experiment = find("long-paths").unwrap().declare(Extent::Full);
+        let place = [("wire", "loses nothing"), ("round trip", "1")];
+        let only = place.map(|(axis, level)| (axis.to_owned(), level.to_owned()));
+        keep(&mut experiment, &only).unwrap();
+        // By CUBIC and by BBR.
+        assert_eq!(experiment.claims.len(), 2);
+        assert_eq!(experiment.pictures.len(), 1);
+        assert!(experiment.mistakes().is_empty());
     }
 }

@@ -9,7 +9,7 @@ mod model;
 use fake::{Fake, Fixed, experiment, header, rules, scratch};
 use lab::experiment::analysis::{Outcome, analyse, interval};
 use lab::experiment::bench::{Client, Sample};
-use lab::experiment::declaration::Axis;
+use lab::experiment::declaration::{Axis, Claim};
 use lab::experiment::surroundings::Conditions;
 use lab::experiment::{Directory, End, Rules, Runner, comparison, report};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -117,6 +117,41 @@ fn the_report_says_what_the_rounds_say() {
         directory.records().len()
     );
     assert_eq!(json["analysis"]["found"][0]["values"]["rate"]["rounds"], 5);
+}
+
+#[test]
+fn what_is_claimed_of_many_places_in_the_same_words_is_told_once() {
+    let scratch = scratch();
+    let mut header = header(rules());
+    let experiment = &mut header.experiment;
+    experiment.subjects.push("engine, large".into());
+    let first = experiment.claims[0].clone();
+    let of = |subject: &str, to: &str| Claim {
+        subject: subject.into(),
+        to: to.into(),
+        ..first.clone()
+    };
+    experiment.claims = vec![of("engine", "kernel"), of("engine, large", "engine")];
+    let mut directory = Directory::create(scratch.path(), header).unwrap();
+    // At size 4 alone the large one is no faster than the other.
+    let mut bench = Fake::new(|at, _| {
+        let rate = match (at.subject, at.number("size").unwrap()) {
+            ("kernel", _) => 1_000.0,
+            ("engine, large", 4.0) => 1_499.0,
+            ("engine", _) => 1_500.0,
+            _ => 2_000.0,
+        };
+        Ok(Sample::default().with("rate", rate))
+    });
+    run(&mut directory, &mut bench, &mut Fixed::default());
+    let (_, file) = report::write(&directory).unwrap();
+    let text = std::fs::read_to_string(file).unwrap();
+    let told = "“The engine is faster” (000) holds at 5 of 6 points, does not at 1 (4 B: engine, large / engine), \
+                and is undecided at 0.";
+    assert!(text.contains(told), "{text}");
+    // A column for each pair that is claimed something of.
+    let head = "| kernel | engine | engine, large | engine / kernel | engine, large / engine |";
+    assert!(text.contains(head), "{text}");
 }
 
 /// The texts of a plot that stand in the middle below a place: their middles, heights and words.

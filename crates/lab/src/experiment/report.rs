@@ -1,8 +1,8 @@
 //! The files that a run leaves: `results.json`, `results.csv`, `report.md`, `report.html` and the
 //! plots.
 
-use super::analysis::{Analysis, Interval, Outcome, analyse, ratio};
-use super::declaration::{Bound, Experiment, Finding};
+use super::analysis::{Analysis, Interval, Outcome, Verdict, analyse, ratio};
+use super::declaration::{Bound, Claim, Experiment, Finding};
 use super::directory::Directory;
 use super::document::{self, Part};
 use super::fitted;
@@ -10,6 +10,7 @@ use super::order::{Cell, points};
 use super::picture;
 use crate::table::{Table, figure};
 use anyhow::{Context, Result};
+use itertools::Itertools;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -137,32 +138,18 @@ pub fn parts(directory: &Directory, analysis: &Analysis) -> Result<Vec<Part>> {
 const MEANING: &str = "Medians over the rounds with their 95 % bootstrap intervals (of fewer than six \
     rounds: the range). Ratios are of the two measured one after the other in the same round.";
 
-/// A paragraph: what holds, what does not, was the client the limit.
+/// A paragraph: what holds, what does not, was the client the limit. What is claimed at many places in the
+/// same words is one statement.
 fn words(experiment: &Experiment, analysis: &Analysis) -> String {
-    let mut sentences = Vec::new();
-    for (index, claim) in experiment.claims.iter().enumerate() {
-        let of = |outcome| {
-            let verdicts = analysis.verdicts.iter().filter(|v| v.claim == index);
-            verdicts.filter(|v| v.outcome == outcome).count()
-        };
-        let [holds, fails, open] = [Outcome::Holds, Outcome::Fails, Outcome::Undecided].map(of);
-        let says = format!("“{}” ({})", claim.says, claim.citation.document);
-        let all = holds + fails + open;
-        sentences.push(if all == 0 {
-            format!("Of {says} nothing was measured.")
-        } else if holds == all {
-            format!("{says} holds.")
-        } else if fails == all {
-            format!("{says} does not hold.")
-        } else if all == 1 {
-            format!("{says} is undecided.")
-        } else {
-            format!(
-                "{says} holds at {holds} of {all} points, does not at {fails}, and is undecided at \
-                 {open}."
-            )
-        });
-    }
+    let statement = |claim: &Claim| format!("“{}” ({})", claim.says, claim.citation.document);
+    let statements = experiment.claims.iter().map(statement).unique();
+    let mut sentences: Vec<String> = statements
+        .map(|says| {
+            let about = |verdict: &&Verdict| statement(&experiment.claims[verdict.claim]) == says;
+            let verdicts: Vec<&Verdict> = analysis.verdicts.iter().filter(about).collect();
+            sentence(&says, experiment, &verdicts)
+        })
+        .collect();
     if experiment.claims.is_empty() {
         sentences.push("Nothing was to hold: these are figures to look at.".into());
     }
@@ -172,6 +159,39 @@ fn words(experiment: &Experiment, analysis: &Analysis) -> String {
         limited => format!("The client was the limit in {limited} of {all} measurements."),
     });
     sentences.join(" ")
+}
+
+/// What came of a statement: the places are named at which it does not hold.
+fn sentence(says: &str, experiment: &Experiment, verdicts: &[&Verdict]) -> String {
+    let with = |outcome| verdicts.iter().filter(move |v| v.outcome == outcome);
+    let [holds, fails] = [Outcome::Holds, Outcome::Fails].map(|outcome| with(outcome).count());
+    let all = verdicts.len();
+    if all == 0 {
+        format!("Of {says} nothing was measured.")
+    } else if holds == all {
+        format!("{says} holds.")
+    } else if fails == all {
+        format!("{says} does not hold.")
+    } else if all == 1 {
+        format!("{says} is undecided.")
+    } else {
+        let places = with(Outcome::Fails).map(|verdict| {
+            let place = point_name(experiment, &verdict.levels);
+            let claim = &experiment.claims[verdict.claim];
+            format!("{place}: {} / {}", claim.subject, claim.to)
+        });
+        let places = places.unique().join("; ");
+        let named = if fails == 0 {
+            String::new()
+        } else {
+            format!(" ({places})")
+        };
+        let open = all - holds - fails;
+        format!(
+            "{says} holds at {holds} of {all} points, does not at {fails}{named}, and is undecided at \
+             {open}."
+        )
+    }
 }
 
 fn claims(experiment: &Experiment, analysis: &Analysis) -> Part {
@@ -233,17 +253,34 @@ fn shown(value: Option<&Interval>) -> String {
     }
 }
 
-/// A measure at every point: each subject, and each beside the first.
+/// The subjects that are compared: each with the first; where claims compare others, those instead.
+fn compared(experiment: &Experiment) -> Vec<(usize, usize)> {
+    let subject = |name: &String| experiment.subjects.iter().position(|known| known == name);
+    let claims = experiment.claims.iter();
+    let claimed: Vec<(usize, usize)> = claims
+        .filter_map(|claim| subject(&claim.subject).zip(subject(&claim.to)))
+        .unique()
+        .collect();
+    if claimed.iter().any(|&(_, below)| below != 0) {
+        claimed
+    } else {
+        (1..experiment.subjects.len())
+            .map(|above| (above, 0))
+            .collect()
+    }
+}
+
+/// A measure at every point: each subject, and the ratios of those that are compared.
 fn measured(directory: &Directory, analysis: &Analysis, measure: &str) -> Option<Part> {
     let experiment = &directory.header().experiment;
     let subjects = &experiment.subjects;
+    let compared = compared(experiment);
     let mut head = vec![String::new()];
     head.extend(subjects.iter().cloned());
     head.extend(
-        subjects
+        compared
             .iter()
-            .skip(1)
-            .map(|subject| format!("{subject} / {}", subjects[0])),
+            .map(|&(above, below)| format!("{} / {}", subjects[above], subjects[below])),
     );
     let mut rows = Vec::new();
     for levels in points(experiment) {
@@ -262,8 +299,8 @@ fn measured(directory: &Directory, analysis: &Analysis, measure: &str) -> Option
         }
         let mut row = vec![point_name(experiment, &levels)];
         row.extend(values.into_iter().map(shown));
-        row.extend(cells.iter().skip(1).map(|cell| {
-            let ratio = ratio(directory.records(), cell, &cells[0], measure);
+        row.extend(compared.iter().map(|&(above, below)| {
+            let ratio = ratio(directory.records(), &cells[above], &cells[below], measure);
             shown(ratio.as_ref())
         }));
         rows.push(row);
