@@ -316,6 +316,26 @@ fn an_acknowledgement_stays_within_a_window_that_has_shrunk() {
     }
 }
 
+/// A window that is scaled is rounded down, and then it looks as if it had shrunk.
+//~ RFC 7323 §2.4
+#[test]
+fn an_acknowledgement_leaves_out_nothing_for_what_the_scale_cannot_express() {
+    let config = Config {
+        window_scaling: true,
+        ..plain()
+    };
+    let mut b = Bench::listening(config, ConnOptions::default());
+    b.offer = b.offer.wscale(7);
+    b.handshake();
+    b.send(2000);
+    b.discard();
+    // Units of 128 bytes: nothing is missing, then 80 bytes, then 208.
+    for (ack, window, seq) in [(1, 16, 2001), (1, 15, 2001), (1, 14, 1793)] {
+        b.inject(seg(101, 100).ack(ack).window(window));
+        b.expect(&format!(". {seq}:{seq} ack 1"));
+    }
+}
+
 #[test]
 fn requests_are_checked() {
     let mut b = bench();

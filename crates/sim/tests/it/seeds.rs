@@ -10,11 +10,13 @@ use sim::scenario::Scenario;
 const GATE: Range<u64> = 0..3_000;
 
 /// Seeds that have failed once.
-const FOUND: [u64; 2] = [
+const FOUND: [u64; 3] = [
     // An acknowledgement from the edge of the window did not complete a handshake.
     1_962,
     // What had been accepted before a stack was replaced was never begun with.
     7_340_007_755,
+    // Each side numbered its acknowledgements by the end of the other's window, and neither believed them.
+    30_125_233_072_654_590,
 ];
 
 /// The seeds of the environment, or those of the gate.

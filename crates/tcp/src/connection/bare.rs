@@ -60,12 +60,14 @@ impl Connection {
     /// The number of a segment that carries nothing: SND.NXT, or the end of the peer's window where that
     /// has shrunk since. Beyond it the peer would not take the acknowledgement (RFC 9293 3.10.7.4), and what
     /// it answers to say so looks like news from the path.
-    fn acceptable_seq(&self) -> SeqNumber {
+    ///
+    /// What the scale cannot express may be missing from the window without its having shrunk (RFC 7323 2.4).
+    /// A peer that has received everything expects SND.NXT then, and takes nothing below it: two that both
+    /// stayed at the end of the other's window would never believe each other again.
+    pub(super) fn acceptable_seq(&self) -> SeqNumber {
         let end = self.snd.una + self.snd.wnd;
-        match self.snd.nxt.distance_from(end) {
-            1.. => end,
-            _ => self.snd.nxt,
-        }
+        let beyond = self.snd.nxt.distance_from(end) >= 1 << self.snd.scale;
+        if beyond { end } else { self.snd.nxt }
     }
 
     /// What is owed may wait for company.

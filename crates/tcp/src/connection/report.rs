@@ -153,10 +153,7 @@ impl Connection {
     /// Ends the connection by RST. Its number is the one that the peer most likely believes: SND.NXT, or
     /// the end of the peer's window if that has shrunk below what was sent.
     pub(crate) fn reset(&mut self, counters: &mut crate::Counters) {
-        let right_edge = self.snd.una + self.snd.wnd;
-        // What the scale cannot express may be missing from the window (RFC 7323 §2.4).
-        let beyond = self.snd.nxt.distance_from(right_edge) >= 1 << self.snd.scale;
-        let seq = if beyond { right_edge } else { self.snd.nxt };
+        let seq = self.acceptable_seq();
         self.reset_at(seq, Failure::Aborted, counters);
     }
 
