@@ -102,7 +102,11 @@ impl Disturbances {
             0 => ConnOption::NoDelay(on),
             1 => ConnOption::Cork(on),
             2 => ConnOption::QuickAck(on),
-            3 => ConnOption::Congestion(rng.pick(&[Algorithm::Cubic, Algorithm::Reno])),
+            3 => ConnOption::Congestion(rng.pick(&[
+                Algorithm::Cubic,
+                Algorithm::Reno,
+                Algorithm::Bbr,
+            ])),
             4 => ConnOption::MaxSegment(rng.between(100, 2_000) as u16),
             5 => return self.resize(pair, socket),
             6 => {

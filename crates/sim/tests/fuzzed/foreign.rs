@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use tcp::{
-    Algorithm, Config, ConnId, ConnOption, ConnOptions, ConnUpdate, EcnPolicy, Event, Extent,
-    FrameSink, Instant, ListenSpec, ListenerId, Outgoing, PayloadStore, Request, SinkFull, Stack,
+    Config, ConnId, ConnOption, ConnOptions, ConnUpdate, EcnPolicy, Event, Extent, FrameSink,
+    Instant, ListenSpec, ListenerId, Outgoing, PayloadStore, Request, SinkFull, Stack,
 };
 use wire::flow::FlowKey;
 use wire::icmp::{Reason, TcpError};
@@ -21,7 +21,7 @@ use wire::segment::{Link, Segment};
 use wire::seq::SeqNumber;
 use wire::tcp::{FastOpenCookie, Flags, Options, Repr, SackBlock, Timestamps};
 
-use super::Bytes;
+use super::{ALGORITHMS, Bytes};
 
 /// Steps of a script, at most.
 const STEPS: usize = 600;
@@ -193,7 +193,7 @@ impl Scene {
         };
         let options = ConnOptions {
             receive_buffer: [65_535, 4_000, 20_000, 1 << 20][usize::from(more >> 6)],
-            congestion: [Algorithm::Cubic, Algorithm::Reno][usize::from(bits >> 6 & 1)],
+            congestion: ALGORITHMS[usize::from(bits >> 6 & 1 | more >> 4 & 2)],
             fast_open: 2,
             ..ConnOptions::default()
         };

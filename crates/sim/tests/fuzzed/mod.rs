@@ -8,6 +8,16 @@ pub mod reader;
 pub mod stacks;
 pub mod wire_input;
 
+use tcp::Algorithm;
+
+/// The congestion controls that two bits choose from. Whatever each does, what must hold is the same.
+pub const ALGORITHMS: [Algorithm; 4] = [
+    Algorithm::Cubic,
+    Algorithm::Reno,
+    Algorithm::Bbr,
+    Algorithm::Bbr,
+];
+
 /// The bytes of a script, one after the other.
 pub struct Bytes<'a>(pub &'a [u8]);
 

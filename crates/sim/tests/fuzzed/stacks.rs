@@ -5,15 +5,13 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use tcp::{
-    Algorithm, Config, ConnOption, ConnOptions, Instant, KeepAlive, ListenSpec, Request, Stack,
-};
+use tcp::{Config, ConnOption, ConnOptions, Instant, KeepAlive, ListenSpec, Request, Stack};
 use wire::ethernet;
 use wire::icmp::{Reason, TcpError};
 use wire::segment::{self, ChecksumPolicy};
 
-use super::Bytes;
 use super::node::Node;
+use super::{ALGORITHMS, Bytes};
 
 /// Steps of a script, at most.
 const STEPS: usize = 2_000;
@@ -63,7 +61,7 @@ fn config(script: &mut Bytes<'_>) -> Config {
 fn options(script: &mut Bytes<'_>) -> ConnOptions {
     let bits = script.byte();
     ConnOptions {
-        congestion: [Algorithm::Cubic, Algorithm::Reno][usize::from(bits & 1)],
+        congestion: ALGORITHMS[usize::from(bits & 1 | bits >> 3 & 2)],
         no_delay: bits & 2 != 0,
         receive_buffer: [65_535, 3_000, 20_000, 262_144][usize::from(bits >> 2 & 3)],
         // Who waits for a peer that has gone finds out.
@@ -164,7 +162,7 @@ impl Scene {
                     1 => ConnOption::Cork(on),
                     2 => ConnOption::QuickAck(on),
                     3 => ConnOption::MaxSegment(100 + script.word() % 2_000),
-                    _ => ConnOption::Congestion([Algorithm::Cubic, Algorithm::Reno][on as usize]),
+                    _ => ConnOption::Congestion(ALGORITHMS[usize::from(script.byte() & 3)]),
                 };
                 self.nodes[side].request(now, Request::SetOption(option));
             }

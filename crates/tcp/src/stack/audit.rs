@@ -59,6 +59,7 @@ impl Stack {
         let half_open = self.half_opens.len();
         let time_wait = self.time_wait.len();
         let waiting = |l: &crate::listener::Listener| l.queue.len() > l.spec.backlog as usize + 1;
+        let crowded = |l: &crate::listener::Listener| l.half_open > l.spec.max_half_open;
         let miscounted = |l: &crate::listener::Listener| {
             l.admitted()
                 .is_some_and(|(number, count)| admitted.get(&number).copied().unwrap_or(0) != count)
@@ -66,13 +67,22 @@ impl Stack {
         let flows = in_flows + half_open as usize + time_wait as usize;
         for (broken, rule) in [
             (orphans != self.orphans, "orphans are miscounted"),
+            (orphans > config.max_orphans, "more orphans than allowed"),
             (
                 pending != self.common.fast_opens.pending,
                 "pending Fast Opens are miscounted",
             ),
             (
+                pending > config.max_fast_opens,
+                "more pending Fast Opens than allowed",
+            ),
+            (
                 ranges != self.common.out_of_order_ranges,
                 "ranges out of order are miscounted",
+            ),
+            (
+                ranges > config.max_out_of_order_ranges_in_total,
+                "more ranges out of order than allowed for all",
             ),
             (flows != self.flows.len(), "flows are miscounted"),
             (
@@ -86,6 +96,10 @@ impl Stack {
             (
                 time_wait > config.max_time_wait,
                 "more pairs in TIME-WAIT than allowed",
+            ),
+            (
+                self.listeners.iter().any(crowded),
+                "more half-open connections at a listener than it allows",
             ),
             (
                 self.listeners.iter().any(waiting),
