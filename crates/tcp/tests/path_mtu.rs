@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use tcp::{ConnOptions, DropReason, Failure, State};
+use tcp::{Config, ConnOptions, DropReason, Failure, State};
 use wire::icmp::Reason;
 
 fn too_big(mtu: u32) -> Reason {
@@ -19,11 +19,27 @@ fn ethernet() -> Bench {
 }
 
 fn ethernet6() -> Bench {
-    let mut b = Bench::listening(plain(), ConnOptions::default());
+    let mut b = offered_by_ipv6(plain());
+    b.handshake();
+    b
+}
+
+fn ethernet6_with_timestamps() -> Bench {
+    let config = Config {
+        timestamps: true,
+        ..plain()
+    };
+    let mut b = offered_by_ipv6(config);
+    b.offer = b.offer.ts(1, 0);
+    b.handshake();
+    b
+}
+
+fn offered_by_ipv6(config: Config) -> Bench {
+    let mut b = Bench::listening(config, ConnOptions::default());
     b.local = "[2001:db8::1]:80".parse().unwrap();
     b.peer = "2001:db8::7".parse().unwrap();
     b.offer = b.offer.mss(1440);
-    b.handshake();
     b
 }
 
@@ -249,6 +265,25 @@ fn a_black_hole_is_found_by_timeouts_of_full_segments() {
     }
     assert_eq!(sizes, [1460, 1460, 1240, 1240, 512, 512]);
     assert_eq!(b.stack.counters().path_mtu_black_holes, 2);
+}
+
+/// A path that carries 1,280 bytes and no more: 1,284 are too many, options included.
+//~ RFC 4821 §7.7
+#[test]
+fn a_black_hole_may_be_a_few_bytes_deep() {
+    let mut b = ethernet6_with_timestamps();
+    b.send(10_000);
+    b.discard();
+    assert_eq!(b.icmp(too_big(1284), 1), Ok(()));
+    let mut sizes = Vec::new();
+    for _ in 0..5 {
+        while b.sink.sent.is_empty() {
+            b.advance(ms(100));
+        }
+        sizes.push(b.next().unwrap().len);
+        b.discard();
+    }
+    assert_eq!(sizes, [1212, 1212, 1212, 1208, 1208]);
 }
 
 #[test]

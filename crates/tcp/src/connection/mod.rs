@@ -320,7 +320,7 @@ impl Connection {
     /// Payload of a full segment under the current options.
     //= RFC 9293 MUST-16
     fn update_mss(&mut self) {
-        let options = if self.ts.enabled { 12 } else { 0 };
+        let options = self.every_options();
         self.snd.mss = self
             .snd
             .peer_mss

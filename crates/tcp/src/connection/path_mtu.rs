@@ -130,6 +130,11 @@ impl Connection {
         if self.key.remote.is_ipv4() { 40 } else { 60 }
     }
 
+    /// The bytes of the options that every segment carries: timestamps.
+    pub(super) fn every_options(&self) -> u16 {
+        if self.ts.enabled { 12 } else { 0 }
+    }
+
     /// The MSS that the path allows, options of every segment included.
     pub(super) fn path_mss(&self) -> u16 {
         self.path.mtu.saturating_sub(self.fixed_headers())
@@ -270,7 +275,7 @@ impl Connection {
         }
         // What was sent last, which need not be full to be too large.
         let payload = self.in_flight().min(self.snd.mss.into());
-        let size = payload + u32::from(self.path.mtu - self.path_mss());
+        let size = payload + u32::from(self.fixed_headers() + self.every_options());
         let least = self.least_mtu(&cx.common.config);
         let next = if size > BASE.into() {
             BASE.max(least)
