@@ -286,6 +286,20 @@ fn a_black_hole_may_be_a_few_bytes_deep() {
     assert_eq!(sizes, [1212, 1212, 1212, 1208, 1208]);
 }
 
+/// The peer's window has closed, and that it is open again was lost. It would answer what arrives.
+//~ RFC 4821 §7.7
+#[test]
+fn a_black_hole_is_found_though_the_window_is_closed() {
+    let mut b = ethernet();
+    b.send(3000);
+    b.discard();
+    b.inject(seg(1, 0).ack(1461).window(0));
+    b.discard();
+    b.advance(secs(60));
+    assert_eq!(b.stack.counters().path_mtu_black_holes, 2);
+    assert_eq!(b.info().path_mtu, 552);
+}
+
 #[test]
 fn a_lost_tail_is_no_black_hole() {
     let mut b = ethernet();

@@ -68,7 +68,9 @@ impl Connection {
             && !tcp.flags.contains(Flags::FIN)
             && self.snd.wnd == window_before;
         let tells = progress || duplicate || !blocks.is_empty();
-        self.path.answered |= ack == self.snd.una && segment.payload.is_empty();
+        if ack == self.snd.una && segment.payload.is_empty() {
+            self.path.silent_timeouts = 0;
+        }
         // One that was overtaken says nothing by its number any more, but its SACK blocks are true.
         let overtaken = ack.before(self.snd.una);
         let sacks = self.selective && !blocks.is_empty();

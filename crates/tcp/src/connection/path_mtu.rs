@@ -49,8 +49,8 @@ pub(crate) struct PathMtu {
     pub(super) look_at: u32,
     /// The estimate is that of a black hole, and nothing has arrived since.
     pub(super) guessed: bool,
-    /// Since the last timeout the peer has answered something, though it acknowledged nothing new.
-    pub(super) answered: bool,
+    /// Consecutive timeouts since the peer last answered, though perhaps it acknowledged nothing new.
+    pub(super) silent_timeouts: u8,
 }
 
 impl PathMtu {
@@ -64,7 +64,7 @@ impl PathMtu {
             mtu_probe_at: SeqNumber(0),
             look_at: 0,
             guessed: false,
-            answered: false,
+            silent_timeouts: 0,
         }
     }
 
@@ -268,9 +268,11 @@ impl Connection {
     //= RFC 4821 §7.7
     pub(super) fn suspect_black_hole(&mut self, cx: &mut Context<'_>) {
         let [some, many] = BLACK_HOLE_TIMEOUTS;
-        // What is answered has arrived: then it is the peer that has no room.
-        let answered = core::mem::take(&mut self.path.answered) || self.snd.wnd == 0;
-        if answered || self.backoff < some || !self.state.is_synchronized() {
+        // What is answered has arrived: then it is the peer that has no room. One without a window answers,
+        // too (RFC 9293 3.8.6.1), so its silence tells as much.
+        let before = self.path.silent_timeouts.min(self.backoff);
+        self.path.silent_timeouts = before.saturating_add(1);
+        if before < some || !self.state.is_synchronized() {
             return;
         }
         // What was sent last, which need not be full to be too large.
@@ -282,7 +284,7 @@ impl Connection {
         } else {
             least
         };
-        let enough = size > BASE.into() || self.backoff >= many;
+        let enough = size > BASE.into() || before >= many;
         if enough && size > next.into() && next < self.path.mtu {
             self.path.fall_into_black_hole(next, seconds(cx.now));
             cx.common.counters.path_mtu_black_holes += 1;
