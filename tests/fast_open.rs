@@ -2,7 +2,7 @@
 //! with the SYN; and programs that connect, on the engine and on the kernel.
 #![forbid(unsafe_code)]
 
-use lab::outboard::{Outboard, total};
+use lab::outboard::{Counter, Outboard, total};
 use lab::{Process, Side, World};
 use std::path::Path;
 use std::time::Duration;
@@ -423,26 +423,32 @@ fn a_program_that_connects_with_data_finds_what_it_finds_on_the_kernel() {
     }
 }
 
+/// A program that finds on an engine what it finds on the kernel, with so many cookies and connections by one;
+/// the engine's counters after it.
+fn as_on_the_kernel(program: &str, expected: Counts) -> Vec<Counter> {
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    set_kernel(&world, Side::Client, "3");
+    set_kernel(&world, Side::Server, "1");
+    let _server = serve(&world);
+    let on_kernel = client(&world, None, program);
+    let _engine = outboard
+        .start_engine_with(&world, "[tcp]\nfast_open = \"connect\"\n")
+        .expect("the engine starts");
+    let on_engine = client(&world, Some(&outboard), program);
+    assert_eq!(on_engine, on_kernel);
+    assert_eq!(on_engine.1, expected);
+    outboard.stats().expect("counters")
+}
+
 #[test]
 fn a_send_of_nothing_asks_for_a_cookie_and_brings_it() {
     let test = "a_send_of_nothing_asks_for_a_cookie_and_brings_it";
     if lab::skip_without(test, &["python3"]) {
         return;
     }
-    let world = World::new().expect("a private network");
-    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
-    set_kernel(&world, Side::Client, "3");
-    set_kernel(&world, Side::Server, "1");
-    let _server = serve(&world);
-    let on_kernel = client(&world, None, OF_NOTHING);
-    let _engine = outboard
-        .start_engine_with(&world, "[tcp]\nfast_open = \"connect\"\n")
-        .expect("the engine starts");
-    let on_engine = client(&world, Some(&outboard), OF_NOTHING);
-    assert_eq!(on_engine, on_kernel);
     let (asked, opened) = (1, 2);
-    assert_eq!(on_engine.1, Counts { asked, opened });
-    let counters = outboard.stats().expect("counters");
+    let counters = as_on_the_kernel(OF_NOTHING, Counts { asked, opened });
     assert_eq!(total(&counters, "tcp_active_opens"), 3.0);
     assert_eq!(total(&counters, "tcp_fast_opens_sent"), 0.0, "no data");
 }
@@ -453,20 +459,8 @@ fn a_write_of_nothing_lets_a_syn_go_that_waits_for_one() {
     if lab::skip_without(test, &["python3"]) {
         return;
     }
-    let world = World::new().expect("a private network");
-    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
-    set_kernel(&world, Side::Client, "3");
-    set_kernel(&world, Side::Server, "1");
-    let _server = serve(&world);
-    let on_kernel = client(&world, None, WAITS_FOR_GREETING);
-    let _engine = outboard
-        .start_engine_with(&world, "[tcp]\nfast_open = \"connect\"\n")
-        .expect("the engine starts");
-    let on_engine = client(&world, Some(&outboard), WAITS_FOR_GREETING);
-    assert_eq!(on_engine, on_kernel);
     let (asked, opened) = (1, 6);
-    assert_eq!(on_engine.1, Counts { asked, opened });
-    let counters = outboard.stats().expect("counters");
+    let counters = as_on_the_kernel(WAITS_FOR_GREETING, Counts { asked, opened });
     assert_eq!(total(&counters, "tcp_active_opens"), 7.0);
     // Those without data are none.
     assert_eq!(total(&counters, "tcp_fast_opens_sent"), 1.0);

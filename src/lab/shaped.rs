@@ -264,20 +264,18 @@ fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()> {
         pictures: Vec::new(),
         ..experiment.clone()
     };
-    experiment.claims.retain(|claim| {
+    let fits = |claims, pictures| {
         let alone = Experiment {
-            claims: vec![claim.clone()],
+            claims,
+            pictures,
             ..bare.clone()
         };
         alone.mistakes().is_empty()
-    });
-    experiment.pictures.retain(|picture| {
-        let alone = Experiment {
-            pictures: vec![picture.clone()],
-            ..bare.clone()
-        };
-        alone.mistakes().is_empty()
-    });
+    };
+    let claims = &mut experiment.claims;
+    claims.retain(|claim| fits(vec![claim.clone()], Vec::new()));
+    let pictures = &mut experiment.pictures;
+    pictures.retain(|picture| fits(Vec::new(), vec![picture.clone()]));
     Ok(())
 }
 

@@ -72,11 +72,7 @@ fn the_engine_refuses_the_syn_of_one_too_many() {
         .find(|metric| metric.name == "listener_dropped" && metric.labels.contains(&label));
     assert_eq!(told.expect("a metric").value, 1.0);
     // Both ends close: there is room again.
-    host.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 0,
-    });
+    host.close(conn);
     world.peer.request(world.now, first, tcp::Request::Close);
     world.pass(Duration::from_millis(20));
     world.connect(&mut host, port);

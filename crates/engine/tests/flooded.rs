@@ -180,11 +180,7 @@ fn strangers_and_the_departed_are_told_of_once_and_only_to_who_asks() {
     let _open = world.connect(&mut host, port);
     for _ in 0..MANY {
         let (conn, peer) = world.connect(&mut host, port);
-        host.submit(Submission::Close {
-            conn,
-            abort: false,
-            at: 0,
-        });
+        host.close(conn);
         world.settle();
         world.peer.request(world.now, peer, tcp::Request::Close);
         world.settle();

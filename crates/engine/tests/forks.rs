@@ -463,11 +463,7 @@ fn a_close_without_a_time_that_ends_the_sharing_is_taken_on_the_way() {
     let (mut parent, mut child, conn, peer) = family(&mut world);
     // The parent's ring is looked at first, and the child's before it, since it may be older.
     parent.send_at(conn, b"alone", u64::MAX);
-    child.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 0,
-    });
+    child.close(conn);
     world.pass(Duration::from_millis(100));
     assert_eq!(world.peer.conns[&peer].bytes, b"alone");
     child.collect();

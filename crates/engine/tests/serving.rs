@@ -100,11 +100,7 @@ fn a_peer_that_closes_is_announced_with_its_last_bytes() {
     assert_eq!(host.received(conn), b"bye");
     assert!(host.peer_closed(conn));
     host.send(conn, b"you too", 3);
-    host.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 0,
-    });
+    host.close(conn);
     world.pass(Duration::from_secs(1));
     host.collect();
     assert!(host.is_released(conn));
@@ -119,11 +115,7 @@ fn a_close_with_unread_data_is_a_reset() {
     let (mut host, conn, peer) = world.connected();
     world.peer.send(world.now, peer, b"never read");
     world.settle();
-    host.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 0,
-    });
+    host.close(conn);
     world.pass(Duration::from_secs(1));
     host.collect();
     assert!(host.is_released(conn));
@@ -140,11 +132,7 @@ fn a_reset_is_told_as_connection_reset() {
     host.collect();
     let reset = rustix::io::Errno::CONNRESET.raw_os_error() as u16;
     assert_eq!(host.failure(conn), Some(reset));
-    host.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 0,
-    });
+    host.close(conn);
     world.settle();
     host.collect();
     assert!(host.is_released(conn));
@@ -308,11 +296,7 @@ fn send_memory_is_free_when_its_bytes_are_acknowledged_however_long_the_peer_lin
     let mut world = World::new();
     let (mut host, conn, peer) = world.connected();
     host.send(conn, &[7; 100_000], 0);
-    host.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 0,
-    });
+    host.close(conn);
     // The peer takes everything and does not close.
     world.pass(Duration::from_millis(500));
     host.collect();

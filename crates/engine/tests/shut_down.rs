@@ -45,11 +45,7 @@ fn data_after_both_directions_were_shut_down_resets() {
         assert_eq!(failed, Some(tcp::Failure::Reset));
         // What came before can still be read.
         assert_eq!(host.received(conn), b"before");
-        host.submit(Submission::Close {
-            conn,
-            abort: false,
-            at: 0,
-        });
+        host.close(conn);
         world.settle();
         host.collect();
         assert!(host.is_released(conn));

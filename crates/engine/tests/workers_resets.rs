@@ -33,11 +33,7 @@ fn credit(host: &mut Host, listener: u32, total: u32) {
 
 /// Closes a connection at both ends, first here: its pair is in TIME-WAIT.
 fn close_both(world: &mut World, (host, conn): (&mut Host, ConnRef), peer: ConnId) {
-    host.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 0,
-    });
+    host.close(conn);
     world.settle();
     world.peer.request(world.now, peer, Request::Close);
     world.settle();

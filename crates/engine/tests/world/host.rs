@@ -179,6 +179,15 @@ impl Host {
         bytes
     }
 
+    /// Closes a connection, whatever has been sent: at position 0.
+    pub fn close(&mut self, conn: ConnRef) {
+        self.submit(Submission::Close {
+            conn,
+            abort: false,
+            at: 0,
+        });
+    }
+
     /// Whether the engine has said that it no longer reads what was sent on a connection.
     pub fn is_released(&self, conn: ConnRef) -> bool {
         self.completions

@@ -223,7 +223,8 @@ impl Model {
         self.marked_in_round || too_much
     }
 
-    /// Whether something waited in a queue in the round that ends, by the mean of its round trips. Who loses because a queue is full has waited in it first.
+    /// Whether something waited in a queue in the round that ends, by the mean of its round trips. A sender that
+    /// loses because a queue is full has waited in it first.
     fn had_queue(&self) -> bool {
         let (sum, count) = self.round_trips;
         sum > u64::from(count) * longest_without_queue(self.min_rtt).as_micros()
