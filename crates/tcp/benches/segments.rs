@@ -12,6 +12,8 @@
 //! - `receive`: full segments arrive in order in batches of 32; one acknowledgement leaves.
 //! - `send`: bursts of 64 KB leave; each is acknowledged.
 //! - `connect`: handshake, request, response, close by us, TIME-WAIT.
+//! - `sack`, by the clock alone: the peer SACKs the middle of a hole, among 1,000 and among 30,000 of
+//!   them. Which cuts it in two, and lets something leave again.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant as Clock};
@@ -23,7 +25,7 @@ use tcp::{
 use wire::ip::Ecn;
 use wire::segment::{Link, Segment};
 use wire::seq::SeqNumber;
-use wire::tcp::{Flags, Options, Repr, Timestamps};
+use wire::tcp::{Flags, Options, Repr, SackBlock, SackBlocks, Timestamps};
 
 struct Store;
 
@@ -63,6 +65,10 @@ struct World {
     ack: SeqNumber,
     received: u64,
     echo: u32,
+    scale: u8,
+    sack: SackBlocks,
+    /// What the peer is to SACK, one by one.
+    to_sack: Vec<SackBlock>,
 }
 
 const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
@@ -100,6 +106,9 @@ impl World {
             ack: SeqNumber(0),
             received: 0,
             echo: 0,
+            scale: 7,
+            sack: SackBlocks::EMPTY,
+            to_sack: Vec::new(),
         }
     }
 
@@ -121,12 +130,13 @@ impl World {
                 window: 65_535,
                 options: Options {
                     mss: syn.then_some(1460),
-                    window_scale: syn.then_some(7),
+                    window_scale: syn.then_some(self.scale),
                     sack_permitted: syn,
                     timestamps: Some(Timestamps {
                         value,
                         echo: self.echo,
                     }),
+                    sack: self.sack,
                     ..Options::NONE
                 },
             },
@@ -226,6 +236,76 @@ impl World {
     }
 }
 
+/// Bytes of a full segment.
+const MSS: u32 = 1_448;
+
+impl World {
+    /// A flight in which this many holes lie, of three segments each.
+    fn with_holes(holes: u32) -> World {
+        let mut world = World::new();
+        world.scale = 14;
+        world.open();
+        let flight = 4 * holes * MSS;
+        // Slow start takes about as much as it ends with, and then sends twice that.
+        for _ in 0..flight / 10_000 {
+            let addr = u64::from(world.ack.0);
+            let extent = Extent { addr, len: 65_536 };
+            world.request(Request::Send {
+                extent,
+                more: false,
+            });
+        }
+        loop {
+            world.now += Duration::from_micros(100);
+            let sent = world.send_all();
+            if sent >= flight {
+                break;
+            }
+            world.ack += sent;
+            world.arrive(Flags::NONE, &[]);
+        }
+        // Scattered over the whole flight, each place once: the step is a prime that divides neither number.
+        const STEP: u64 = 617;
+        let una = world.ack;
+        let block = |hole: u64, segment: u32| {
+            let left = una + (4 * hole as u32 + segment) * MSS;
+            let right = left + MSS;
+            SackBlock { left, right }
+        };
+        for hole in 0..u64::from(holes) {
+            world.sack_one(block(hole, 3));
+        }
+        let inside = (0..u64::from(holes)).map(|i| block(i * STEP % u64::from(holes), 1));
+        world.to_sack = inside.collect();
+        world
+    }
+
+    /// Sends what may leave. Returns how much that was.
+    fn send_all(&mut self) -> u32 {
+        self.sink.payload = 0;
+        let mut before = usize::MAX;
+        while self.sink.payload != before {
+            before = self.sink.payload;
+            self.turn();
+        }
+        self.sink.payload as u32
+    }
+
+    fn sack_one(&mut self, block: SackBlock) {
+        self.now += Duration::from_micros(1);
+        self.sack.push(block);
+        self.arrive(Flags::NONE, &[]);
+        self.sack = SackBlocks::EMPTY;
+        self.turn();
+    }
+
+    fn sack_next(&mut self) {
+        if let Some(block) = self.to_sack.pop() {
+            self.sack_one(block);
+        }
+    }
+}
+
 type Step = fn(&mut World);
 
 #[inline(never)]
@@ -265,5 +345,14 @@ fn main() {
             "{name:8} {nanos:8.0} ns a round, {:6.1} ns a segment",
             nanos / f64::from(segments)
         );
+    }
+    if wanted.is_empty() || wanted.iter().any(|w| w == "sack") {
+        for holes in [1_000, 30_000] {
+            let mut world = World::with_holes(holes);
+            let start = Clock::now();
+            measured(&mut world, World::sack_next, holes);
+            let nanos = start.elapsed().as_nanos() as f64 / f64::from(holes);
+            println!("sack     {nanos:8.0} ns a block among {holes} holes");
+        }
     }
 }

@@ -8,7 +8,11 @@
 //! ```
 //!
 //! A peer decides how many ranges there are, so their number is bounded; their bytes are bounded by
-//! the window. The box exists only while something is held.
+//! the window. They stand in a tree, so an arrival among many costs a search and moves none of them. The
+//! box exists only while something is held.
+
+use core::ops::Bound::{Excluded, Unbounded};
+use std::collections::BTreeMap;
 
 /// A half-open range of offsets in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +31,12 @@ pub(crate) struct Reassembly {
     held: Option<Box<Held>>,
 }
 
+#[derive(Default)]
 struct Held {
-    ranges: Vec<Range>,
+    /// Where a range begins, by where it ends.
+    starts: BTreeMap<u64, u64>,
+    /// Bytes in all of them.
+    bytes: u64,
     /// Where the latest arrival begins: RFC 2018 wants its range in the first SACK block.
     latest: u64,
 }
@@ -38,81 +46,85 @@ impl Reassembly {
         self.held.is_none()
     }
 
+    /// How many ranges are held.
+    pub(crate) fn len(&self) -> usize {
+        self.held.as_ref().map_or(0, |held| held.starts.len())
+    }
+
     /// The ranges held, in the order of the stream.
-    pub(crate) fn ranges(&self) -> &[Range] {
-        self.held.as_ref().map_or(&[], |held| &held.ranges)
+    pub(crate) fn ranges(&self) -> impl DoubleEndedIterator<Item = Range> {
+        let starts = self.held.as_ref().map(|held| held.starts.iter());
+        starts.into_iter().flatten().map(range)
+    }
+
+    /// Where the last of them ends.
+    pub(crate) fn end(&self) -> Option<u64> {
+        let (&end, _) = self.held.as_ref()?.starts.last_key_value()?;
+        Some(end)
+    }
+
+    /// Those that end after `at`.
+    fn after(&self, at: u64) -> impl Iterator<Item = Range> {
+        let beyond = (Excluded(at), Unbounded);
+        let starts = self.held.as_ref().map(|held| held.starts.range(beyond));
+        starts.into_iter().flatten().map(range)
+    }
+
+    /// The range that holds the byte at `at`.
+    pub(crate) fn around(&self, at: u64) -> Option<Range> {
+        self.after(at).next().filter(|range| range.start <= at)
     }
 
     /// The range that the latest arrival went to.
     pub(crate) fn latest(&self) -> Option<Range> {
-        let held = self.held.as_ref()?;
-        let i = held.ranges.partition_point(|r| r.end <= held.latest);
-        held.ranges
-            .get(i)
-            .copied()
-            .filter(|r| r.start <= held.latest)
+        self.around(self.held.as_ref()?.latest)
     }
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
-        self.ranges().iter().map(|r| r.end - r.start).sum()
+        self.held.as_ref().map_or(0, |held| held.bytes)
     }
 
     /// The part of `range` that is not held and comes first.
     pub(crate) fn first_gap(&self, range: Range) -> Option<Range> {
         let mut start = range.start;
-        let ranges = self.ranges();
-        let from = ranges.partition_point(|r| r.end <= start);
-        for r in &ranges[from..] {
-            if r.start > start {
-                return (start < range.end).then_some(Range {
-                    start,
-                    end: range.end.min(r.start),
-                });
+        let mut end = range.end;
+        for held in self.after(start) {
+            if held.start > start {
+                end = end.min(held.start);
+                break;
             }
-            start = r.end;
+            start = held.end;
         }
-        (start < range.end).then_some(Range {
-            start,
-            end: range.end,
-        })
+        (start < end).then_some(Range { start, end })
     }
 
     /// Whether a range that begins at `start` may be held: it touches another one, or there are
     /// fewer than `max_ranges` and not too many for the little that they hold. A few bytes here and
     /// there cost their owner as much memory as full segments.
     pub(crate) fn has_room(&self, start: u64, max_ranges: usize) -> bool {
-        let ranges = self.ranges();
-        let sparse = ranges.len() >= FREE_RANGES
-            && self.bytes() < (ranges.len() + 1 - FREE_RANGES) as u64 * LEAST_PER_RANGE;
-        (ranges.len() < max_ranges && !sparse) || {
-            let i = ranges.partition_point(|r| r.end < start);
-            ranges.get(i).is_some_and(|r| r.end == start)
-        }
+        let ranges = self.len();
+        let sparse = ranges >= FREE_RANGES
+            && self.bytes() < (ranges + 1 - FREE_RANGES) as u64 * LEAST_PER_RANGE;
+        let touches = |held: &Held| held.starts.contains_key(&start);
+        (ranges < max_ranges && !sparse) || self.held.as_deref().is_some_and(touches)
     }
 
     /// Holds `range`, none of which is held yet.
     pub(crate) fn insert(&mut self, range: Range) {
         debug_assert!(range.start < range.end);
-        let held = self.held.get_or_insert_with(|| {
-            Box::new(Held {
-                ranges: Vec::with_capacity(8),
-                latest: 0,
-            })
-        });
+        let held = self.held.get_or_insert_default();
         held.latest = range.start;
-        let ranges = &mut held.ranges;
-        let i = ranges.partition_point(|r| r.start < range.start);
-        let joins_previous = i > 0 && ranges[i - 1].end == range.start;
-        let joins_next = i < ranges.len() && ranges[i].start == range.end;
-        match (joins_previous, joins_next) {
-            (true, true) => {
-                ranges[i - 1].end = ranges[i].end;
-                ranges.remove(i);
+        held.bytes += range.end - range.start;
+        // The range that ends where this begins is part of it now, as it is of one that begins where this
+        // ends.
+        let start = held.starts.remove(&range.start).unwrap_or(range.start);
+        let beyond = (Excluded(range.end), Unbounded);
+        match held.starts.range_mut(beyond).next() {
+            Some((_, next)) if *next == range.end => *next = start,
+            _ => {
+                held.starts.insert(range.end, start);
             }
-            (true, false) => ranges[i - 1].end = range.end,
-            (false, true) => ranges[i].start = range.start,
-            (false, false) => ranges.insert(i, range),
         }
     }
 
@@ -123,16 +135,14 @@ impl Reassembly {
             return received;
         };
         let mut end = received;
-        let mut used = 0;
-        for r in &held.ranges {
-            if r.start > end {
-                break;
-            }
-            end = end.max(r.end);
-            used += 1;
+        while let Some(first) = held.starts.first_entry()
+            && *first.get() <= end
+        {
+            end = end.max(*first.key());
+            held.bytes -= first.key() - first.get();
+            first.remove();
         }
-        held.ranges.drain(..used);
-        if held.ranges.is_empty() {
+        if held.starts.is_empty() {
             self.held = None;
         }
         end
@@ -144,6 +154,10 @@ impl Reassembly {
         self.held = None;
         bytes
     }
+}
+
+fn range((&end, &start): (&u64, &u64)) -> Range {
+    Range { start, end }
 }
 
 #[cfg(test)]
@@ -159,9 +173,9 @@ mod tests {
         let mut q = Reassembly::default();
         q.insert(r(10, 20));
         q.insert(r(30, 40));
-        assert_eq!(q.ranges(), [r(10, 20), r(30, 40)]);
+        assert!(q.ranges().eq([r(10, 20), r(30, 40)]));
         q.insert(r(20, 30));
-        assert_eq!(q.ranges(), [r(10, 40)]);
+        assert!(q.ranges().eq([r(10, 40)]));
         assert_eq!(q.latest(), Some(r(10, 40)));
         assert_eq!(q.advance(10), 40);
         assert!(q.is_empty());

@@ -73,7 +73,7 @@ impl Connection {
             self.rcv.consumed <= self.rcv.received && self.rcv.received <= self.rcv.fin_at,
             "the received stream is out of order",
         )?;
-        let held = self.reassembly.ranges().last().map_or(0, |last| last.end);
+        let held = self.reassembly.end().unwrap_or(0);
         rule(
             held <= self.rcv.received + u64::from(self.receive_window()),
             "data held beyond the window",

@@ -118,8 +118,8 @@ impl Connection {
     /// later or more, and meanwhile the sender goes on: what is held counts as consumed.
     pub(super) fn tune_for_held(&mut self, config: &Config) {
         let buffer = u64::from(self.rcv.buffer);
-        let last = self.reassembly.ranges().last();
-        let span = last.map_or(0, |range| range.end - self.rcv.received);
+        let end = self.reassembly.end();
+        let span = end.map_or(0, |end| end - self.rcv.received);
         if !self.tuning.on || span <= buffer / 2 {
             return;
         }

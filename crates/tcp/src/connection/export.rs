@@ -190,7 +190,6 @@ impl Connection {
                 shutdown: *read_shut,
                 held: reassembly
                     .ranges()
-                    .iter()
                     .map(|range| (range.start, range.end))
                     .collect(),
             },

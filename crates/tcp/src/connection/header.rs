@@ -108,18 +108,17 @@ impl Connection {
     //= RFC 2883 §4, §4.1, §4.2
     fn sack_blocks(&self) -> SackBlocks {
         let mut blocks = SackBlocks::EMPTY;
-        let ranges = self.reassembly.ranges();
         let mut around = None;
         if self.has_dsack() {
             let SackBlock { left, right } = self.rcv.dsack;
             blocks.push(self.rcv.dsack);
-            around = ranges.iter().copied().find(|&range| {
-                let held = self.sack_block(range);
-                held.left.at_or_before(left) && right.at_or_before(held.right)
-            });
+            // Nothing is held below what is in order.
+            let ahead = u64::try_from(left.distance_from(self.rcv.nxt)).ok();
+            let held = ahead.and_then(|ahead| self.reassembly.around(self.rcv.received + ahead));
+            around = held.filter(|&held| right.at_or_before(self.sack_block(held).right));
         }
         let latest = self.reassembly.latest().filter(|r| Some(*r) != around);
-        let others = ranges.iter().rev().copied();
+        let others = self.reassembly.ranges().rev();
         for range in around
             .into_iter()
             .chain(latest)

@@ -37,7 +37,7 @@ impl Connection {
         let limit = (received + u64::from(self.receive_window())) as i64;
         if segment.tcp.flags.contains(Flags::FIN) && end <= limit && self.rcv.fin_at == u64::MAX {
             // The first word on where the stream ends is the last, if it fits what is there.
-            let held = self.reassembly.ranges().last().map_or(received, |r| r.end);
+            let held = self.reassembly.end().unwrap_or(received);
             if end >= held as i64 {
                 self.rcv.fin_at = end as u64;
             }
@@ -226,7 +226,7 @@ impl Connection {
     /// How many ranges are held out of order.
     pub(crate) fn out_of_order_ranges(&self) -> u16 {
         // No more than the configured number, which is of this type.
-        self.reassembly.ranges().len() as u16
+        self.reassembly.len() as u16
     }
 
     /// Lets go of what is held out of order. Returns how many bytes that were.

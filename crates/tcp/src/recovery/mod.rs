@@ -203,8 +203,8 @@ impl Recovery {
     /// (RFC 2018 §5).
     //= RFC 2018 §5
     #[inline]
-    pub(crate) fn next_lost(&mut self) -> Option<(SeqNumber, u32)> {
-        self.flight.as_mut()?.outstanding.next_lost()
+    pub(crate) fn next_lost(&self) -> Option<(SeqNumber, u32)> {
+        self.flight.as_ref()?.outstanding.next_lost()
     }
 
     /// Whether new data should leave, if there is any, rather than what is lost: it is to tell

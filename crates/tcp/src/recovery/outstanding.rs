@@ -19,6 +19,7 @@
 //! An acknowledgement costs what it tells of, and for each range a search among the holes, however
 //! many there are: what is late is found at the head of one of two orders by time.
 
+mod holes;
 mod losing;
 mod pieces;
 
@@ -27,6 +28,7 @@ use std::collections::VecDeque;
 use wire::seq::SeqNumber;
 use wire::tcp::SackBlock;
 
+use self::holes::{Hole, Holes, State};
 use crate::Instant;
 use crate::time::Nanos;
 
@@ -47,35 +49,6 @@ const KEPT: usize = 64;
 struct Sending {
     end: SeqNumber,
     at: Instant,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Sent once, thought to be on its way.
-    Flying,
-    /// Thought to be lost, to be sent again.
-    Lost,
-    /// Sent again, thought to be on its way.
-    Retransmitted,
-}
-
-/// A range that the peer has not SACKed, though it SACKed something beyond it, or something below it is
-/// lost.
-#[derive(Clone, Copy, Debug)]
-struct Hole {
-    left: SeqNumber,
-    right: SeqNumber,
-    /// When it was last sent.
-    at: Instant,
-    state: State,
-    /// How often it was sent again.
-    retransmissions: u8,
-}
-
-impl Hole {
-    fn len(&self) -> u32 {
-        self.right.distance_from(self.left) as u32
-    }
 }
 
 /// When something was sent, and what tells it from what else was sent at that moment.
@@ -122,20 +95,14 @@ pub(super) struct Outstanding {
     scoreboard_end: SeqNumber,
     /// SND.NXT.
     max: SeqNumber,
-    holes: VecDeque<Hole>,
+    holes: Holes,
     /// What lies above the scoreboard's end.
     sendings: VecDeque<Sending>,
-    /// Bytes in holes.
-    missing: u32,
-    /// Of these, bytes in holes that are lost.
-    lost: u32,
     /// Bytes that were found lost, until somebody asks.
     newly_lost: u32,
-    /// No hole before this one is lost.
-    first_lost: usize,
-    /// No hole before this one is flying. Those that are lie in the order in which they were sent,
-    /// since what was sent once was sent in the order of its numbers.
-    first_flying: usize,
+    /// No hole below this is flying, while there are holes. Those that are lie in the order in which
+    /// they were sent, since what was sent once was sent in the order of its numbers.
+    first_flying: SeqNumber,
     /// What was sent again, in the order of time. Some of it may have been heard of since.
     retransmissions: VecDeque<Retransmission>,
 }
@@ -152,18 +119,17 @@ impl Outstanding {
     /// Starts over: nothing is outstanding, and `start` is the next number to be sent.
     #[inline]
     pub(super) fn restart(&mut self, start: SeqNumber) {
-        self.holes.clear();
+        if !self.holes.is_empty() {
+            self.holes.clear();
+        }
         self.sendings.clear();
         self.retransmissions.clear();
-        let most = self.holes.capacity() | self.sendings.capacity();
-        if most | self.retransmissions.capacity() > KEPT {
-            self.holes.shrink_to(KEPT);
+        if self.sendings.capacity() | self.retransmissions.capacity() > KEPT {
             self.sendings.shrink_to(KEPT);
             self.retransmissions.shrink_to(KEPT);
         }
         (self.una, self.scoreboard_end, self.max) = (start, start, start);
-        (self.missing, self.lost, self.newly_lost) = (0, 0, 0);
-        (self.first_lost, self.first_flying) = (0, 0);
+        self.newly_lost = 0;
     }
 
     /// How many holes may be remembered now.
@@ -190,12 +156,12 @@ impl Outstanding {
 
     /// Bytes that were SACKed, beyond the cumulative acknowledgement.
     pub(super) fn sacked(&self) -> u32 {
-        self.scoreboard_end.distance_from(self.una) as u32 - self.missing
+        self.scoreboard_end.distance_from(self.una) as u32 - self.holes.bytes()
     }
 
     /// Bytes that are lost and have not been sent again.
     pub(super) fn lost(&self) -> u32 {
-        self.lost
+        self.holes.bytes_of(State::Lost)
     }
 
     pub(super) fn take_newly_lost(&mut self) -> u32 {
@@ -205,37 +171,24 @@ impl Outstanding {
     /// Bytes that the network is thought to hold (the pipe of RFC 6675 §4).
     //= RFC 6675 §4
     pub(super) fn pipe(&self) -> u32 {
-        self.max.distance_from(self.scoreboard_end) as u32 + self.missing - self.lost
+        self.max.distance_from(self.scoreboard_end) as u32 + self.holes.bytes() - self.lost()
     }
 
     /// What always holds while `una .. nxt` is in flight.
     pub(super) fn audit(&self, una: SeqNumber, nxt: SeqNumber) -> Result<(), &'static str> {
-        let mut last = una;
-        let (mut missing, mut lost) = (0, 0);
-        for hole in &self.holes {
-            if hole.left.before(last) || hole.right.at_or_before(hole.left) {
-                return Err("holes that overlap");
-            }
-            last = hole.right;
-            missing += hole.len();
-            lost += hole.len() * u32::from(hole.state == State::Lost);
-        }
+        let last = self.holes.audit(una)?;
         if (self.una, self.max) != (una, nxt)
             || last.after(self.scoreboard_end)
             || self.scoreboard_end.after(nxt)
         {
             return Err("recovery has other data in flight than the connection");
         }
-        if (missing, lost) != (self.missing, self.lost) {
-            return Err("what is missing or lost is miscounted");
-        }
         Ok(())
     }
 
     /// Bytes that were sent again and have not been heard of.
     pub(super) fn retransmitted(&self) -> u32 {
-        let retransmitted = |hole: &&Hole| hole.state == State::Retransmitted;
-        self.holes.iter().filter(retransmitted).map(Hole::len).sum()
+        self.holes.bytes_of(State::Retransmitted)
     }
 
     /// Everything up to `end` has been sent for the first time. Two sendings that are no further
@@ -264,27 +217,15 @@ impl Outstanding {
     /// stops short inside a range that it had SACKed (RFC 2018 §8).
     #[inline]
     pub(super) fn acknowledge(&mut self, to: SeqNumber, mut arrived: impl FnMut(Piece)) -> bool {
-        while let Some(hole) = self.holes.front().copied()
-            && hole.left.before(to)
-        {
-            let part = Hole {
-                right: hole.right.min(to),
-                ..hole
-            };
-            self.forget(&part, &mut arrived);
-            if part.right == hole.right {
-                self.holes.pop_front();
-                self.first_lost = self.first_lost.saturating_sub(1);
-                self.first_flying = self.first_flying.saturating_sub(1);
-            } else {
-                self.holes[0].left = to;
-            }
+        if !self.holes.is_empty() {
+            self.cut(self.una, to, &mut arrived);
+            self.first_flying = self.first_flying.max(to);
         }
         if to.after(self.scoreboard_end) {
             self.take_sendings(to, &mut arrived);
         }
         self.una = to;
-        to.before(self.scoreboard_end) && self.holes.front().is_none_or(|hole| hole.left != to)
+        to.before(self.scoreboard_end) && self.holes.first().is_none_or(|hole| hole.left != to)
     }
 
     /// The peer SACKs a block, which is known to lie above `una` and not beyond `max`. What it says
@@ -309,72 +250,27 @@ impl Outstanding {
         }
     }
 
-    /// `part` of a hole is not missing any more.
-    fn forget(&mut self, part: &Hole, arrived: &mut impl FnMut(Piece)) {
-        let len = part.len();
-        self.missing -= len;
-        if part.state == State::Lost {
-            self.lost -= len;
-        }
-        arrived(Piece {
-            right: part.right,
-            len,
-            at: part.at,
-            retransmitted: part.retransmissions > 0,
-            lost: part.state == State::Lost,
-        });
-    }
-
-    /// `left .. right`, below `scoreboard_end`, has arrived.
+    /// What of the holes lies in `left .. right` has arrived.
     fn cut(&mut self, left: SeqNumber, right: SeqNumber, arrived: &mut impl FnMut(Piece)) {
-        let mut i = self.holes.partition_point(|h| h.right.at_or_before(left));
-        while let Some(hole) = self.holes.get(i).copied()
+        let mut from = left;
+        while let Some(hole) = self.holes.first_after(from)
             && hole.left.before(right)
         {
-            let part = Hole {
-                left: hole.left.max(left),
-                right: hole.right.min(right),
-                ..hole
-            };
-            match (part.left == hole.left, part.right == hole.right) {
-                (true, true) => {
-                    self.remove(i);
-                }
-                (true, false) => {
-                    self.holes[i].left = part.right;
-                    i += 1;
-                }
-                (false, true) => {
-                    self.holes[i].right = part.left;
-                    i += 1;
-                }
-                (false, false) => {
-                    if self.holes.len() >= self.max_holes() {
-                        return;
-                    }
-                    self.holes[i].right = part.left;
-                    let rest = Hole {
-                        left: part.right,
-                        ..hole
-                    };
-                    self.insert(i + 1, rest);
-                    i += 2;
-                }
+            from = hole.right;
+            let part = (hole.left.max(left), hole.right.min(right));
+            let makes_two = part.0 != hole.left && part.1 != hole.right;
+            if makes_two && self.holes.len() >= self.max_holes() {
+                return;
             }
-            self.forget(&part, arrived);
+            self.holes.cut(&hole, part.0, part.1);
+            arrived(Piece {
+                right: part.1,
+                len: part.1.distance_from(part.0) as u32,
+                at: hole.at,
+                retransmitted: hole.retransmissions > 0,
+                lost: hole.state == State::Lost,
+            });
         }
-    }
-
-    fn insert(&mut self, i: usize, hole: Hole) {
-        self.holes.insert(i, hole);
-        self.first_lost = self.first_lost.min(i);
-        self.first_flying = self.first_flying.min(i);
-    }
-
-    fn remove(&mut self, i: usize) {
-        self.holes.remove(i);
-        self.first_lost -= usize::from(i < self.first_lost);
-        self.first_flying -= usize::from(i < self.first_flying);
     }
 
     /// Everything above `scoreboard_end` and up to `to` has arrived.
@@ -403,45 +299,42 @@ impl Outstanding {
     /// What lies above `scoreboard_end` and below `to` becomes a hole, or several if it was sent at
     /// several times.
     fn uncover(&mut self, to: SeqNumber) {
+        if self.holes.is_empty() {
+            self.first_flying = self.scoreboard_end;
+        }
         while self.scoreboard_end.before(to) {
             let Some(sending) = self.sendings.front().copied() else {
                 break;
             };
-            let hole = Hole {
+            let mut hole = Hole {
                 left: self.scoreboard_end,
                 right: sending.end.min(to),
                 at: sending.at,
                 state: State::Flying,
                 retransmissions: 0,
             };
-            self.missing += hole.len();
             self.scoreboard_end = hole.right;
             if sending.end == hole.right {
                 self.sendings.pop_front();
             }
             let full = self.holes.len() >= self.max_holes();
-            match self.holes.back_mut() {
-                Some(last)
-                    if last.right == hole.left
-                        && last.state == State::Flying
-                        && (last.at == hole.at || full) =>
-                {
-                    last.right = hole.right;
-                    last.at = hole.at;
-                }
-                _ => self.holes.push_back(hole),
+            if let Some(last) = self.holes.ending_at(hole.left)
+                && last.state == State::Flying
+                && (last.at == hole.at || full)
+            {
+                self.holes.remove(last.right);
+                hole.left = last.left;
             }
+            self.holes.insert(hole);
         }
     }
 
     /// Makes `at` the beginning of a hole, if it lies inside one.
     fn split(&mut self, at: SeqNumber) {
-        let i = self.holes.partition_point(|h| h.right.at_or_before(at));
-        if let Some(hole) = self.holes.get(i).copied()
+        if let Some(hole) = self.holes.first_after(at)
             && hole.left.before(at)
         {
-            self.holes[i].right = at;
-            self.insert(i + 1, Hole { left: at, ..hole });
+            self.holes.cut(&hole, at, at);
         }
     }
 }

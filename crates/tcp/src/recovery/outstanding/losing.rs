@@ -2,7 +2,8 @@
 
 use wire::seq::SeqNumber;
 
-use super::{Hole, Outstanding, Retransmission, Sent, State};
+use super::holes::{Hole, State};
+use super::{Outstanding, Retransmission, Sent};
 use crate::Instant;
 use crate::time::Nanos;
 
@@ -16,13 +17,11 @@ pub(in crate::recovery) struct Found {
 }
 
 impl Outstanding {
-    fn lose(&mut self, i: usize) {
-        let hole = &mut self.holes[i];
+    fn lose(&mut self, hole: &Hole) {
         if hole.state != State::Lost {
-            hole.state = State::Lost;
-            self.lost += hole.len();
+            self.holes
+                .change(hole.right, |hole| hole.state = State::Lost);
             self.newly_lost = self.newly_lost.saturating_add(hole.len());
-            self.first_lost = self.first_lost.min(i);
         }
     }
 
@@ -30,34 +29,36 @@ impl Outstanding {
     pub(in crate::recovery) fn lose_below(&mut self, to: SeqNumber) {
         self.uncover(to);
         self.split(to);
-        for i in 0..self.holes.len() {
-            if self.holes[i].left.before(to) {
-                self.lose(i);
-            }
+        let mut from = self.una;
+        while let Some(hole) = self.holes.first_after(from)
+            && hole.left.before(to)
+        {
+            self.lose(&hole);
+            from = hole.right;
         }
     }
 
     /// What was sent long ago is lost, and the first of what has not arrived in any case.
     pub(in crate::recovery) fn lose_old(&mut self, now: Instant, patience: Nanos) {
         self.uncover(self.max);
-        for i in 0..self.holes.len() {
-            if self.holes[i].left == self.una || self.holes[i].at + patience <= now {
-                self.lose(i);
+        let mut from = self.una;
+        while let Some(hole) = self.holes.first_after(from) {
+            if hole.left == self.una || hole.at + patience <= now {
+                self.lose(&hole);
             }
+            from = hole.right;
         }
     }
 
     /// Reneging (RFC 2018 §8): the peer's SACKs are void, and everything below `scoreboard_end` is lost.
     pub(in crate::recovery) fn on_reneging(&mut self) {
         self.holes.clear();
-        (self.first_lost, self.first_flying) = (0, 0);
+        self.first_flying = self.una;
         self.retransmissions.clear();
-        self.missing = self.scoreboard_end.distance_from(self.una) as u32;
-        self.lost = self.missing;
-        if self.missing == 0 {
+        if self.scoreboard_end == self.una {
             return;
         }
-        self.holes.push_back(Hole {
+        self.holes.insert(Hole {
             left: self.una,
             right: self.scoreboard_end,
             at: Instant::ZERO,
@@ -69,17 +70,16 @@ impl Outstanding {
 
     /// What is lost was not lost after all.
     pub(in crate::recovery) fn find_again(&mut self) {
-        for hole in &mut self.holes {
-            if hole.state == State::Lost {
+        while let Some(lost) = self.holes.first_lost() {
+            self.holes.change(lost.right, |hole| {
                 hole.state = if hole.retransmissions == 0 {
                     State::Flying
                 } else {
                     State::Retransmitted
                 };
-            }
+            });
         }
-        self.lost = 0;
-        self.first_flying = 0;
+        self.first_flying = self.una;
         self.order_retransmissions();
     }
 
@@ -110,15 +110,12 @@ impl Outstanding {
     }
 
     /// The first hole that is still what was sent again then.
-    fn still_out(&self, then: &Retransmission) -> Option<usize> {
-        let first = self
-            .holes
-            .partition_point(|hole| hole.right.at_or_before(then.left));
-        let holes = self.holes.iter().enumerate().skip(first);
-        let mut inside = holes.take_while(|(_, hole)| hole.left.before(then.right));
+    fn still_out(&self, then: &Retransmission) -> Option<Hole> {
+        let holes = self.holes.after(then.left);
+        let mut inside = holes.take_while(|hole| hole.left.before(then.right));
         inside
-            .find(|(_, hole)| hole.state == State::Retransmitted && hole.at == then.at)
-            .map(|(i, _)| i)
+            .find(|hole| hole.state == State::Retransmitted && hole.at == then.at)
+            .copied()
     }
 
     /// Looks for what was sent before `latest`, which has arrived, and longer than `patience` ago: it
@@ -150,8 +147,8 @@ impl Outstanding {
         if let Some(old) = old {
             self.uncover(old);
         }
-        let mut i = self.first_flying;
-        while let Some(hole) = self.holes.get(i) {
+        let mut from = self.first_flying;
+        while let Some(hole) = self.holes.first_after(from) {
             if hole.state == State::Flying {
                 let sent = Sent {
                     at: hole.at,
@@ -166,11 +163,11 @@ impl Outstanding {
                     found.due = Some(found.due.map_or(due, |other| other.min(due)));
                     break;
                 }
-                self.lose(i);
+                self.lose(&hole);
             }
-            i += 1;
+            from = hole.right;
         }
-        self.first_flying = i;
+        self.first_flying = from;
         self.detect_again(latest, patience, now, &mut found);
         found
     }
@@ -178,14 +175,14 @@ impl Outstanding {
     /// The same for what was sent again.
     fn detect_again(&mut self, latest: Sent, patience: Nanos, now: Instant, found: &mut Found) {
         while let Some(then) = self.retransmissions.front().copied() {
-            let Some(i) = self.still_out(&then) else {
+            let Some(hole) = self.still_out(&then) else {
                 self.retransmissions.pop_front();
                 continue;
             };
             let sent = Sent {
                 at: then.at,
                 retransmitted: true,
-                end: self.holes[i].right,
+                end: hole.right,
             };
             if !sent.is_before(&latest) {
                 break;
@@ -196,22 +193,16 @@ impl Outstanding {
                 break;
             }
             found.again = found.again.max(Some(then.at));
-            self.lose(i);
+            self.lose(&hole);
+            // What of it comes before has been looked at.
+            self.retransmissions[0].left = hole.right;
         }
     }
 
     /// The first range that is lost: where it begins, and its length.
-    pub(in crate::recovery) fn next_lost(&mut self) -> Option<(SeqNumber, u32)> {
-        if self.lost == 0 {
-            return None;
-        }
-        while let Some(hole) = self.holes.get(self.first_lost) {
-            if hole.state == State::Lost {
-                return Some((hole.left, hole.len()));
-            }
-            self.first_lost += 1;
-        }
-        None
+    pub(in crate::recovery) fn next_lost(&self) -> Option<(SeqNumber, u32)> {
+        let hole = self.holes.first_lost()?;
+        Some((hole.left, hole.len()))
     }
 
     /// `left .. right` has been sent again.
@@ -225,27 +216,25 @@ impl Outstanding {
         self.split(left);
         self.split(right);
         self.note_retransmission(left, right, now);
-        let mut i = self.holes.partition_point(|h| h.right.at_or_before(left));
-        while let Some(hole) = self.holes.get_mut(i)
+        let mut from = left;
+        while let Some(hole) = self.holes.first_after(from)
             && hole.left.before(right)
         {
-            if hole.state == State::Lost {
-                self.lost -= hole.len();
-            }
-            hole.state = State::Retransmitted;
-            hole.at = now;
-            hole.retransmissions = hole.retransmissions.saturating_add(1);
-            let hole = *hole;
-            if let Some(previous) = i.checked_sub(1).and_then(|i| self.holes.get(i).copied())
-                && previous.right == hole.left
+            from = hole.right;
+            let mut left = hole.left;
+            if let Some(previous) = self.holes.ending_at(left)
                 && previous.state == State::Retransmitted
                 && (previous.at == now || self.holes.len() > self.max_holes())
             {
-                self.holes[i].left = previous.left;
-                self.remove(i - 1);
-            } else {
-                i += 1;
+                self.holes.remove(left);
+                left = previous.left;
             }
+            self.holes.change(hole.right, |hole| {
+                hole.left = left;
+                hole.state = State::Retransmitted;
+                hole.at = now;
+                hole.retransmissions = hole.retransmissions.saturating_add(1);
+            });
         }
     }
 }

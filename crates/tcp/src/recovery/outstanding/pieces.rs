@@ -2,7 +2,8 @@
 
 use wire::seq::SeqNumber;
 
-use super::{Hole, MAX_SENDINGS, Outstanding, Sending, State};
+use super::holes::{Hole, State};
+use super::{MAX_SENDINGS, Outstanding, Sending};
 use crate::Instant;
 use crate::snapshot::{Fate, FlightPiece};
 use crate::time::Nanos;
@@ -22,7 +23,7 @@ impl Outstanding {
                 left = right;
             }
         };
-        for hole in &self.holes {
+        for hole in self.holes.iter() {
             put(hole.left, now, Fate::Sacked);
             put(hole.right, hole.at, hole.fate());
         }
@@ -44,18 +45,14 @@ impl Outstanding {
         now: Instant,
     ) -> Result<(), &'static str> {
         self.restart(una);
+        self.first_flying = una;
         let known = |piece: &FlightPiece| piece.fate != Fate::InFlight;
         let on_scoreboard = pieces.iter().rposition(known).map_or(0, |last| last + 1);
         let (below, above) = pieces.split_at(on_scoreboard);
         for piece in below {
             let (left, right) = (self.scoreboard_end, self.scoreboard_end + piece.len);
             if piece.fate != Fate::Sacked {
-                self.missing += piece.len;
-                let hole = Hole::resume(left, right, piece, now);
-                if hole.state == State::Lost {
-                    self.lost += piece.len;
-                }
-                self.holes.push_back(hole);
+                self.holes.insert(Hole::resume(left, right, piece, now));
             }
             self.scoreboard_end = right;
         }

@@ -24,10 +24,14 @@ impl Model {
 
 fn check(o: &mut Outstanding, m: &Model) {
     assert_eq!(o.audit(o.una, o.max), Ok(()));
-    let states = || o.holes.iter().map(|hole| hole.state);
-    let before = |first: usize, state| states().take(first).any(|other| other == state);
-    assert!(!before(o.first_lost, State::Lost));
-    assert!(!before(o.first_flying, State::Flying));
+    let flying = |hole: &&Hole| hole.state == State::Flying;
+    let first_flying = o.holes.iter().find(flying);
+    assert!(first_flying.is_none_or(|hole| o.first_flying.at_or_before(hole.left)));
+    let first_lost = o.holes.iter().find(|hole| hole.state == State::Lost);
+    assert_eq!(
+        o.next_lost(),
+        first_lost.map(|hole| (hole.left, hole.len()))
+    );
     let times = o.retransmissions.iter().map(|then| then.at);
     assert!(times.is_sorted());
     let len = m.bytes.len() as u32;
