@@ -2,6 +2,8 @@
 
 mod common;
 
+use core::time::Duration;
+
 use common::*;
 use tcp::{Algorithm, Config, ConnOptions};
 
@@ -9,6 +11,10 @@ const RTT: u64 = 100;
 
 /// A connection over a path of 100 ms that has opened its window to 40 segments and is idle.
 fn opened(config: Config) -> (Bench, i64) {
+    opened_over(RTT, config)
+}
+
+fn opened_over(rtt: u64, config: Config) -> (Bench, i64) {
     let options = ConnOptions {
         congestion: Algorithm::Reno,
         ..ConnOptions::default()
@@ -16,14 +22,14 @@ fn opened(config: Config) -> (Bench, i64) {
     let mut b = Bench::listening(config, options);
     b.inject(b.offer);
     b.expect("S. 0:0 ack 1");
-    b.advance(ms(RTT));
+    b.advance(ms(rtt));
     b.inject(seg(1, 0).ack(1));
     b.conn = b.stack.accept(b.listener.unwrap());
     b.events();
     let mut acked = 1;
     for len in [10_000, 20_000] {
         b.send(len);
-        b.advance(ms(RTT));
+        b.advance(ms(rtt));
         acked += i64::from(len);
         b.inject(seg(1, 0).ack(acked));
     }
@@ -163,4 +169,62 @@ fn a_small_burst_holds_nothing_back_for_ever() {
             b.discard();
         }
     }
+}
+
+/// Bursts of two segments: 2.5 ms at the pace of two windows of 40 segments in 100 ms.
+fn in_small_bursts(rtt: u64) -> (Bench, i64) {
+    let config = Config {
+        pacing_burst: 2,
+        ..plain()
+    };
+    opened_over(rtt, config)
+}
+
+/// Others have the core for so long; then what was due meanwhile is seen to at once.
+fn be_late(b: &mut Bench, span: Duration) {
+    b.now += span;
+    b.advance(ms(0));
+}
+
+#[test]
+fn who_is_looked_at_late_keeps_the_pace() {
+    let (mut b, _) = in_small_bursts(RTT);
+    b.send(40_000);
+    let mut left = 40 - b.all().len();
+    assert_eq!(left, 38);
+    // Four segments leave in 5 ms at that pace.
+    for _ in 0..10 {
+        be_late(&mut b, ms(5));
+        let sent = b.all().len();
+        assert!(sent <= 5, "{sent} at once");
+        left -= sent;
+    }
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn of_a_long_delay_little_is_made_up_for() {
+    let (mut b, _) = in_small_bursts(RTT);
+    b.send(40_000);
+    assert_eq!(b.all().len(), 2);
+    be_late(&mut b, ms(45));
+    // What leaves in 10 ms, and a burst.
+    assert_eq!(b.all().len(), 10);
+    // On a short path it is what leaves in a quarter of a round trip, and 2 ms.
+    let (mut b, _) = in_small_bursts(20);
+    b.send(40_000);
+    assert_eq!(b.all().len(), 8);
+    be_late(&mut b, ms(15));
+    assert_eq!(b.all().len(), 28);
+}
+
+#[test]
+fn a_pause_of_the_sender_is_no_delay() {
+    let (mut b, _) = in_small_bursts(RTT);
+    b.send(4_000);
+    b.advance(ms(10));
+    assert_eq!(b.all().len(), 4);
+    be_late(&mut b, ms(20));
+    b.send(20_000);
+    assert_eq!(b.all().len(), 2);
 }

@@ -91,9 +91,9 @@ fn idle_connections_cost_nothing_while_others_are_busy() {
         "{} for {segments}",
         crowded[1]
     );
-    // Where the ticks of the timer wheel fall and the random size of batches move a look or two.
+    // Where the ticks of the timer wheel fall and the random size of batches move some steps and looks.
     assert!(
-        crowded[0].abs_diff(steps) <= 2 + steps / 20,
+        crowded[0].abs_diff(steps) <= 2 + steps / 10,
         "{} for {steps}",
         crowded[0]
     );

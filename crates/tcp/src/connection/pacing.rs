@@ -11,6 +11,8 @@
 //! - A sender that is clocked by acknowledgements stays within it, and then pacing is one comparison a send.
 //! - What is held back waits for the stack's timer wheel, whose ticks are a millisecond; a rate at
 //!   which large segments matter fills one (64 KB at 500 Mbit/s) within a tick, so they leave whole.
+//! - Who was held back and is looked at late, since others had the core, sends what should have left
+//!   meanwhile. Otherwise each delay lowered the rate, and BBR would take that for the path's.
 //! - On round trips below [`LEAST_PACED_RTT`] the whole window goes within two ticks anyway, so there is
 //!   nothing to spread and nothing is calculated: that is every local network.
 
@@ -25,6 +27,9 @@ use crate::time::Nanos;
 const LEAST_BURST: u16 = 2;
 /// How long at the rate a burst may always be.
 const FREE: Nanos = Nanos::from_millis(2);
+
+/// How much of a delay is made up for, at most; and no more than a quarter of a round trip.
+const MOST_LATE: Nanos = Nanos::from_millis(10);
 
 impl Connection {
     /// The rate in bytes a second, if there is one.
@@ -65,11 +70,17 @@ impl Connection {
         let Some(rate) = self.pacing_rate(config) else {
             return u32::MAX;
         };
-        let until = self.recovery.paced_until().unwrap_or(now);
-        let ahead = until.since(now).get();
-        let owed = u128::from(ahead) * u128::from(rate) / 1_000_000_000;
-        let free = u128::from(self.free_burst(rate, config));
+        let until = self.paced_until(now);
+        let bytes_in = |span: Nanos| u128::from(span.get()) * u128::from(rate) / 1_000_000_000;
+        let free = u128::from(self.free_burst(rate, config)) + bytes_in(now.since(until));
+        let owed = bytes_in(until.since(now));
         u32::try_from(free.saturating_sub(owed)).unwrap_or(u32::MAX)
+    }
+
+    fn paced_until(&self, now: Instant) -> Instant {
+        let srtt = self.rtt.srtt().unwrap_or_default();
+        let most = MOST_LATE.min(Nanos::new(srtt.get() / 4));
+        self.recovery.paced_until(now, most).unwrap_or(now)
     }
 
     /// So many bytes have left.
@@ -77,17 +88,18 @@ impl Connection {
     pub(super) fn note_paced(&mut self, bytes: u32, now: Instant, config: &Config) {
         if let Some(rate) = self.pacing_rate(config) {
             let nanos = u64::from(bytes) * 1_000_000_000 / rate;
-            self.recovery.pace(now, Nanos::new(nanos));
+            self.recovery
+                .pace(self.paced_until(now) + Nanos::new(nanos));
         }
     }
 
     /// Something could leave but for its pace: it waits until half of what is always free may leave,
     /// so that bursts stay bursts.
     pub(super) fn wait_for_pace(&mut self, now: Instant, config: &Config) {
-        let (Some(rate), Some(until)) = (self.pacing_rate(config), self.recovery.paced_until())
-        else {
+        let Some(rate) = self.pacing_rate(config) else {
             return;
         };
+        let until = self.paced_until(now);
         let half = self.free_burst(rate, config) / 2;
         let nanos = half.saturating_mul(1_000_000_000) / rate;
         let wait = until.since(now).minus(Nanos::new(nanos));

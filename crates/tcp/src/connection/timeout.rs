@@ -134,7 +134,7 @@ impl Connection {
         match self.recovery.due(cx.now) {
             Some(Due::Timeout) => return self.on_retransmission_timeout(cx),
             Some(Due::Pace) => {
-                self.recovery.wait_for_pace(Instant::MAX);
+                self.recovery.on_pace();
                 self.wants_transmit = true;
             }
             Some(Due::Tlp) => {

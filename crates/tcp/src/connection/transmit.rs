@@ -168,6 +168,7 @@ impl Connection {
                 return Ok(());
             }
             let Some((span, new)) = next else {
+                self.recovery.keeps_pace();
                 self.note_cwnd_use();
                 self.watch(cx.now);
                 return Ok(());
@@ -177,6 +178,7 @@ impl Connection {
             }
             self.send_span(sink, cx, span, new)?;
             if !self.has_pending() {
+                self.recovery.keeps_pace();
                 self.note_cwnd_use();
                 self.watch(cx.now);
                 return Ok(());

@@ -85,24 +85,47 @@ impl Recovery {
         }
     }
 
-    /// When what has been sent will have left at its pace; `None` if nothing is in flight.
+    /// When what has been sent will have left at its pace; `None` if nothing is in flight. That is in the
+    /// past, by `most` or less, where something was held back until then and nobody came.
     #[inline]
-    pub(crate) fn paced_until(&self) -> Option<Instant> {
-        self.flight.as_ref().map(|flight| flight.paced_until)
+    pub(crate) fn paced_until(&self, now: Instant, most: Nanos) -> Option<Instant> {
+        let flight = self.flight.as_ref()?;
+        let from = if flight.held_by_pace {
+            now.before(most)
+        } else {
+            now
+        };
+        Some(flight.paced_until.max(from))
     }
 
-    /// More may leave at `at`.
+    /// Something is held back: more may leave at `at`.
     pub(crate) fn wait_for_pace(&mut self, at: Instant) {
         if let Some(flight) = &mut self.flight {
             flight.pace_at = at;
+            flight.held_by_pace = true;
         }
     }
 
-    /// Something has left that takes this long at its pace.
-    #[inline]
-    pub(crate) fn pace(&mut self, now: Instant, span: Nanos) {
+    /// The timer of the pace has expired.
+    pub(crate) fn on_pace(&mut self) {
         if let Some(flight) = &mut self.flight {
-            flight.paced_until = flight.paced_until.max(now) + span;
+            flight.pace_at = Instant::MAX;
+        }
+    }
+
+    /// Nothing is held back by its pace.
+    #[inline]
+    pub(crate) fn keeps_pace(&mut self) {
+        if let Some(flight) = &mut self.flight {
+            flight.held_by_pace = false;
+        }
+    }
+
+    /// What has been sent will have left at its pace at `until`.
+    #[inline]
+    pub(crate) fn pace(&mut self, until: Instant) {
+        if let Some(flight) = &mut self.flight {
+            flight.paced_until = until;
         }
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Flight {
     pub(super) paced_until: Instant,
     /// When more may leave at that pace; [`Instant::MAX`] if nothing waits for that.
     pub(super) pace_at: Instant,
+    /// Something could leave but for that pace.
+    pub(super) held_by_pace: bool,
     /// The round trip is measured once a window: when this is acknowledged.
     pub(super) round_end: SeqNumber,
     /// When the window was last reduced for a loss.
@@ -67,6 +69,7 @@ impl Pool {
         flight.round_end = start;
         flight.paced_until = Instant::ZERO;
         flight.pace_at = Instant::MAX;
+        flight.held_by_pace = false;
         flight.reduced_at = Instant::ZERO;
         flight.delivery = Measurement::default();
         flight
