@@ -69,14 +69,19 @@ struct Installed {
     json: bool,
 }
 
-/// How much a sender gets through a long wire that loses frames: the kernel's CUBIC and the engine
+/// How much a sender gets through a long wire that loses frames: the kernel's TCP and the engine's
 ///
 /// nginx sends a large file through a wire in user space with a delay, a bandwidth, a buffer and
-/// random loss, the same with the same seeds for both stacks, in turn. The clients are on the
-/// kernel's TCP. The table shows medians of what arrives, from the beginning of each connection on,
+/// random loss, the same with the same seeds for both stacks, in turn, by the same congestion control.
+/// The clients are on the kernel's TCP. The table shows medians of what arrives, from the beginning of each connection on,
 /// and the ratio engine / kernel with its 95 % bootstrap interval. Needs root.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  sudo outboard lab goodput --loss 0.1 --loss 1 --rounds 5")]
+#[command(
+    after_help = "Example:\n  sudo outboard lab goodput --loss 0.1 --loss 1 --rounds 5\n  \
+sudo outboard lab goodput --congestion bbr --burst 9\n\n\
+By loss, round trip, bandwidth or beside another, with plots:\n  \
+sudo outboard lab run goodput long-paths wide-paths fairness"
+)]
 struct Goodput {
     /// Rounds; each measures both stacks under every loss
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -87,6 +92,12 @@ struct Goodput {
     /// Percent of all TCP segments that are lost, each way; may be given several times
     #[arg(long, value_name = "PERCENT", default_values_t = [1.0], value_parser = percent)]
     loss: Vec<f64>,
+    /// Frames that are lost at once, at most, instead of one by one; as many are lost in all
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    burst: u16,
+    /// The congestion control of both stacks; Linux's BBR is version 1, the engine's version 3
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
+    congestion: Congestion,
     /// Connections at once; together they should stay below the bandwidth
     #[arg(short, long, value_name = "N", default_value_t = goodput::Plan::CONNECTIONS)]
     connections: usize,
@@ -105,6 +116,13 @@ struct Goodput {
     /// Print JSON, with every round and the settings of the machine
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
+enum Congestion {
+    #[default]
+    Cubic,
+    Bbr,
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -243,6 +261,11 @@ fn run_goodput(args: &Goodput) -> Result<ExitCode> {
         rounds: args.rounds.max(1),
         window: Duration::from_secs(args.seconds.max(1)),
         losses: args.loss.iter().map(|percent| percent / 100.0).collect(),
+        burst: args.burst,
+        congestion: match args.congestion {
+            Congestion::Cubic => goodput::Congestion::Cubic,
+            Congestion::Bbr => goodput::Congestion::Bbr,
+        },
         connections: args.connections.max(1),
         round_trip: Duration::from_millis(args.round_trip),
         bandwidth: args.bandwidth.max(1) * 1_000_000,

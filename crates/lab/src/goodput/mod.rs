@@ -1,5 +1,5 @@
 //! `outboard lab goodput`: how much a sender gets through a long wire that loses frames, on the
-//! kernel's CUBIC and on the engine.
+//! kernel and on the engine, by the same congestion control.
 //!
 //! Two worlds, one without an engine, one with it, in each nginx with a large file. Its clients are
 //! on the kernel's TCP in both. The wire is the same in both, too, and loses by the same seeds; it
@@ -11,6 +11,7 @@ mod subject;
 
 pub(crate) use fetch::{Fetch, fetch};
 pub use report::Report;
+pub use subject::Congestion;
 pub(crate) use subject::{Sender, Subject};
 
 use crate::faults::{self, Faults, FaultyWire, Wire};
@@ -32,6 +33,11 @@ pub struct Plan {
     pub window: Duration,
     /// How likely a frame is to be lost, each way, from 0.0 to 1.0; one case each.
     pub losses: Vec<f64>,
+    /// Frames that are lost at once, at most; a burst has half as many on average, and as many frames are
+    /// lost in all. One or none: each is lost by itself.
+    pub burst: u16,
+    /// The congestion control of both.
+    pub congestion: Congestion,
     /// Connections at once.
     pub connections: usize,
     /// The round trip.
@@ -50,9 +56,8 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
         bail!("nginx is not installed: run make install-deps");
     }
     say("starting nginx on the kernel and on the engine");
-    let subjects = [Sender::KERNEL_CUBIC, Sender::ENGINE_CUBIC]
-        .map(|sender| Subject::new(&plan.binary, sender));
-    let [kernel, engine] = subjects;
+    let senders = plan.congestion.senders();
+    let [kernel, engine] = senders.map(|sender| Subject::new(&plan.binary, sender));
     let subjects = [kernel?, engine?];
     let mut report = Report::new(plan);
     for round in 0..plan.rounds {
@@ -66,7 +71,7 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
                     round + 1,
                     plan.rounds,
                     loss * 100.0,
-                    ["kernel", "engine"][turn]
+                    senders[turn].name
                 ));
                 let found = once(subject, plan.wire(loss), plan.fetches(), plan.window, seed)?;
                 report.add(case, turn, &found);
@@ -161,11 +166,20 @@ impl Plan {
     }
 
     fn wire(&self, loss: f64) -> Wire {
-        Wire {
-            faults: Faults {
+        let faults = if self.burst > 1 {
+            Faults {
+                burst: loss / ((1.0 + f64::from(self.burst)) / 2.0),
+                burst_length: self.burst,
+                ..Faults::NONE
+            }
+        } else {
+            Faults {
                 loss,
                 ..Faults::NONE
-            },
+            }
+        };
+        Wire {
+            faults,
             delay: self.round_trip / 2,
             bandwidth: Some(self.bandwidth),
             queue: self.queue,

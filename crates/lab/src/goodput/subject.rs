@@ -20,6 +20,34 @@ pub(crate) const HOST_PORT: u16 = 8080;
 /// congestion control is compared and not the limit of a buffer.
 const BUFFER: &str = "4096 131072 33554432";
 
+/// By which congestion control both stacks send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Congestion {
+    /// RFC 9438.
+    #[default]
+    Cubic,
+    /// Version 1 on the kernel, which takes no notice of loss; version 3 on the engine.
+    Bbr,
+}
+
+impl Congestion {
+    /// What Linux and the engine call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+        }
+    }
+
+    /// The kernel's, and the engine's.
+    pub(super) const fn senders(self) -> [Sender; 2] {
+        match self {
+            Self::Cubic => [Sender::KERNEL_CUBIC, Sender::ENGINE_CUBIC],
+            Self::Bbr => [Sender::KERNEL_BBR, Sender::ENGINE_BBR],
+        }
+    }
+}
+
 /// Whose TCP sends, and by which congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sender {
