@@ -108,6 +108,154 @@ fn a_path_that_reorders_is_given_time() {
     b.expect(". 4001:5001 ack 1");
 }
 
+/// Sends eight segments from `una` on. The first of them take the old route, 40 ms, and the last, from `last`
+/// on, a new one of 32. Returns where what was sent again begins.
+fn overtaken(b: &mut Bench, una: i64, last: i64) -> Vec<i64> {
+    let end = una + 8000;
+    b.send(8000);
+    b.discard();
+    b.advance(ms(32));
+    for right in (last + 1000..=end).step_by(1000) {
+        b.sack(una, &[(last, right)]);
+    }
+    b.advance(ms(8));
+    // They come together and are acknowledged together.
+    b.sack(end, &[]);
+    b.all_sent().iter().map(|again| again.seq).collect()
+}
+
+//~ RFC 8985 §6.2
+#[test]
+fn what_a_new_route_overtakes_is_not_sent_again() {
+    let mut b = far(false);
+    // Two that came early are not enough, and then a quarter of the round trip is.
+    assert_eq!(overtaken(&mut b, 1, 6001), [0; 0]);
+    assert_eq!(b.info().reordering, 8);
+    // From now on no number of them is.
+    for flight in 1..4 {
+        let una = 1 + flight * 8000;
+        assert_eq!(overtaken(&mut b, una, una + 2000), [0; 0]);
+    }
+    b.quiet();
+    let counters = b.stack.counters();
+    assert_eq!((counters.fast_recoveries, counters.timeouts), (0, 0));
+    assert_eq!(b.info().ssthresh, None);
+}
+
+//~ RFC 8985 §6.2
+//~ RFC 3708 §3
+#[test]
+fn a_new_route_is_taken_for_loss_only_once() {
+    let mut b = far(false);
+    // Four that came early are taken for a loss of the others, two of which are sent again at once.
+    assert_eq!(overtaken(&mut b, 1, 4001), [1, 1001]);
+    // Those arrive after their originals.
+    b.sack(8001, &[(1, 1001)]);
+    b.sack(8001, &[(1001, 2001)]);
+    let counters = b.stack.counters();
+    assert_eq!(counters.fast_recoveries, 1);
+    assert_eq!(counters.spurious_recoveries, 1);
+    assert!(b.info().cwnd >= 10_000, "{:?}", b.info());
+    for flight in 1..4 {
+        let una = 1 + flight * 8000;
+        assert_eq!(overtaken(&mut b, una, una + 2000), [0; 0]);
+    }
+    assert_eq!(b.stack.counters().fast_recoveries, 1);
+}
+
+/// Flights that are acknowledged after `rtt` ms each, until that is about the smoothed round trip; no
+/// step is so long that a TLP would leave. Returns SND.UNA.
+fn settle(b: &mut Bench, mut una: i64, rtt: u64) -> i64 {
+    for _ in 0..60 {
+        let srtt = b.info().srtt.unwrap().as_millis() as u64;
+        b.send(4000);
+        b.discard();
+        b.advance(ms(rtt.min(srtt * 3 / 2)));
+        una += 4000;
+        b.sack(una, &[]);
+        b.quiet();
+    }
+    una
+}
+
+/// For how many milliseconds four SACKed segments wait for one before them, on a round trip of `rtt`.
+fn patience(b: &mut Bench, una: i64, rtt: u64) -> u64 {
+    b.send(5000);
+    b.discard();
+    b.advance(ms(rtt));
+    b.sack(una, &[(una + 1000, una + 5000)]);
+    for waited in 0..1000 {
+        if let Some(again) = b.next() {
+            assert_eq!((again.seq, again.len), (una, 1000));
+            return waited;
+        }
+        b.advance(ms(1));
+    }
+    panic!("never sent again");
+}
+
+/// A connection whose path of 40 ms has shown that it reorders, and SND.UNA.
+fn reordering() -> (Bench, i64) {
+    let mut b = far(false);
+    overtaken(&mut b, 1, 6001);
+    b.quiet();
+    (b, 8001)
+}
+
+//~ RFC 8985 §6.2
+#[test]
+fn the_reordering_window_is_a_quarter_of_the_least_round_trip() {
+    let (mut b, una) = reordering();
+    let waited = patience(&mut b, una, 40);
+    assert!((10..=12).contains(&waited), "{waited}");
+    // It falls with the path at once ...
+    let (mut b, una) = reordering();
+    let una = settle(&mut b, una, 8);
+    let waited = patience(&mut b, una, 8);
+    assert!((2..=4).contains(&waited), "{waited}");
+    // ... and rises only when the old one is forgotten.
+    let (mut b, una) = reordering();
+    let una = settle(&mut b, una, 160);
+    let waited = patience(&mut b, una, 160);
+    assert!((10..=12).contains(&waited), "{waited}");
+    let (mut b, una) = reordering();
+    let una = settle(&mut b, una, 160);
+    b.advance(secs(301));
+    let una = settle(&mut b, una, 160);
+    let waited = patience(&mut b, una, 160);
+    assert!((40..=42).contains(&waited), "{waited}");
+}
+
+//~ RFC 8985 §6.2
+#[test]
+fn what_is_late_is_so_by_the_round_trip_of_what_came() {
+    // A route that has just become longer: by the smoothed round trip it would be late already.
+    let (mut b, una) = reordering();
+    let waited = patience(&mut b, una, 70);
+    assert!((10..=12).contains(&waited), "{waited}");
+    // A route that has just become shorter: by the smoothed round trip it would have more time.
+    let (mut b, una) = reordering();
+    let waited = patience(&mut b, una, 20);
+    assert!((10..=12).contains(&waited), "{waited}");
+}
+
+//~ RFC 8985 §6.2
+#[test]
+fn the_reordering_window_is_no_longer_than_a_round_trip() {
+    let (mut b, mut una) = reordering();
+    // Each of ten rounds tells of something that has arrived twice.
+    for _ in 0..10 {
+        b.send(4000);
+        b.discard();
+        b.advance(ms(RTT));
+        una += 4000;
+        b.sack(una, &[(una - 4000, una - 3000)]);
+    }
+    b.quiet();
+    let waited = patience(&mut b, una, RTT);
+    assert!((40..=42).contains(&waited), "{waited}");
+}
+
 #[test]
 fn the_extent_of_reordering_can_be_asked_for() {
     let mut b = far(false);
