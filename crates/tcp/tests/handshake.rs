@@ -293,6 +293,26 @@ fn half_open_connections_check_what_completes_them() {
     b.quiet();
 }
 
+//~ RFC 7323 §2.3
+#[test]
+fn a_half_open_connection_answers_with_a_scaled_window() {
+    let config = Config {
+        window_scaling: true,
+        ..plain()
+    };
+    let answer = |offer: Seg| {
+        let mut b = Bench::listening(config.clone(), ConnOptions::default());
+        b.inject(offer);
+        let syn_ack = b.expect("S. 0:0 ack 1");
+        b.inject_dropped(seg(2, 0).flags(RST), DropReason::UnacceptableReset);
+        (syn_ack.window, b.expect(". 1:1 ack 1").window)
+    };
+    let offer = seg(0, 0).flags(SYN).mss(1000);
+    // No more than the SYN-ACK has offered, which is never scaled.
+    assert_eq!(answer(offer.wscale(3)), (65_535, 65_535 >> 7));
+    assert_eq!(answer(offer), (65_535, 65_535));
+}
+
 //~ RFC 4987 §3.5
 #[test]
 fn the_number_of_half_open_connections_is_bounded() {

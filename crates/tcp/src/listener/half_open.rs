@@ -59,11 +59,14 @@ impl HalfOpen {
         }
     }
 
-    /// The acknowledgement that an unacceptable segment is answered by.
+    /// The acknowledgement that an unacceptable segment is answered by. Its window is scaled as that of any
+    /// segment but a SYN: unscaled it would offer what nobody keeps room for.
+    //= RFC 7323 §2.3
     pub(crate) fn acknowledgement(&self, now: Instant) -> Repr {
         let mut tcp = self.syn_ack(now);
         tcp.seq += 1;
         tcp.flags = Flags::ACK;
+        tcp.window >>= tcp.options.window_scale.unwrap_or(0);
         tcp.options = Options {
             timestamps: tcp.options.timestamps,
             ..Options::NONE
