@@ -291,6 +291,70 @@ fn the_right_edge_never_moves_back() {
     b.inject_dropped(seg(65_536, 1000).ack(1), DropReason::BeyondWindow);
 }
 
+//~ RFC 7323 §2.4
+#[test]
+fn what_a_syn_has_offered_is_kept() {
+    let mut b = Bench::new(plain());
+    b.connect(ConnOptions::default());
+    b.turn();
+    assert_eq!(b.expect("S 0:0").window, 65_535);
+    b.stack.set_receive_buffer(b.now, b.conn.unwrap(), 1000);
+    b.advance(ms(1001));
+    assert_eq!(b.expect("S 0:0").window, 65_535);
+    b.inject(seg(0, 0).flags(SYN).ack(1).mss(1000));
+    assert_eq!(b.expect(". 1:1 ack 1").window, 65_535);
+    for i in 0..65 {
+        b.inject(seg(1 + i * 1000, 1000).ack(1));
+    }
+    assert_eq!(b.update.received, 65_000);
+}
+
+#[test]
+fn what_a_syn_offers_of_a_simultaneous_open_is_kept() {
+    let mut b = Bench::new(plain());
+    b.connect(ConnOptions::default());
+    b.turn();
+    b.expect("S 0:0");
+    let resize = |b: &mut Bench, bytes| {
+        b.stack.set_receive_buffer(b.now, b.conn.unwrap(), bytes);
+    };
+    resize(&mut b, 1000);
+    b.inject(seg(0, 0).flags(SYN).mss(1000));
+    assert_eq!(b.expect("S. 0:0 ack 1").window, 65_535);
+    // Less at first, and then more.
+    let mut b = Bench::new(plain());
+    b.connect(ConnOptions {
+        receive_buffer: 1000,
+        ..ConnOptions::default()
+    });
+    b.turn();
+    assert_eq!(b.expect("S 0:0").window, 1000);
+    resize(&mut b, 30_000);
+    b.inject(seg(0, 0).flags(SYN).mss(1000));
+    assert_eq!(b.expect("S. 0:0 ack 1").window, 30_000);
+    resize(&mut b, 1000);
+    b.inject(seg(0, 0).flags(SYN).ack(1).mss(1000));
+    assert_eq!(b.expect(". 1:1 ack 1").window, 30_000);
+}
+
+#[test]
+fn what_a_listener_has_offered_is_kept() {
+    let mut b = Bench::listening(plain(), ConnOptions::default());
+    b.inject(b.offer);
+    assert_eq!(b.expect("S. 0:0 ack 1").window, 65_535);
+    let less = ConnOptions {
+        receive_buffer: 1000,
+        ..ConnOptions::default()
+    };
+    b.stack.set_listener_options(b.listener.unwrap(), less);
+    b.inject(seg(1, 1000).ack(1));
+    assert_eq!(b.expect(". 1:1 ack 1001").window, 64_535);
+    // The next one is offered what there is now.
+    b.iss = None;
+    b.inject(b.offer.port(2));
+    assert_eq!(b.expect("S. 0:0 ack 1").window, 1000);
+}
+
 //~ RFC 7323 §2.3
 #[test]
 fn a_scaled_window_is_rounded_down() {

@@ -110,9 +110,14 @@ impl Connection {
         }
         if self.fast_open.is_pending() {
             self.rcv.acked = self.rcv.nxt;
-        } else if self.snd.nxt == self.snd.una {
-            self.snd.nxt = self.snd.una + 1;
-            self.stalled_since = cx.now;
+        } else {
+            // Before the peer's number is known, RCV.NXT stands for it.
+            let edge = self.rcv.nxt + u32::from(tcp.window);
+            self.rcv.adv = self.rcv.adv.max(edge);
+            if self.snd.nxt == self.snd.una {
+                self.snd.nxt = self.snd.una + 1;
+                self.stalled_since = cx.now;
+            }
         }
         self.syn_due = false;
         self.ack_now = false;

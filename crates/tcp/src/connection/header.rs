@@ -47,10 +47,12 @@ impl Connection {
     pub(super) fn syn_header(&self, now: Instant, config: &Config) -> Repr {
         let answering = self.state == State::SynReceived;
         let pending = self.fast_open.is_pending();
+        // What an earlier SYN has offered is kept.
+        let offered = self.receive_window();
         let window = if pending {
-            self.receive_window()
+            offered
         } else {
-            self.rcv.buffer
+            self.rcv.buffer.max(offered)
         };
         let scale = super::open::window_scale(config);
         let (scaling, timestamps, selective) = if answering {

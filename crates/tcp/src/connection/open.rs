@@ -156,6 +156,12 @@ impl Connection {
         c
     }
 
+    /// What the SYN-ACK has offered stays offered, even if the listener has less room for those that come
+    /// now.
+    pub(crate) fn keep_offer(&mut self, window: u16) {
+        self.rcv.adv = self.rcv.adv.max(self.rcv.nxt + u32::from(window));
+    }
+
     /// Takes over what the two SYNs have settled.
     pub(super) fn agree(&mut self, now: Instant, h: &Handshake, config: &Config) {
         self.rcv.nxt = h.irs + 1;

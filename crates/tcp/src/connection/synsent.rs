@@ -55,7 +55,8 @@ impl Connection {
         );
         // Nobody can accept what we have not offered, or have taken back.
         handshake.ecn &= tcp.ack.is_none() || self.offers_ecn(&cx.common.config);
-        let offered = self.rcv.buffer.min(u32::from(u16::MAX));
+        // By our SYNs, whatever the buffer is now.
+        let offered = self.receive_window();
         self.agree(cx.now, &handshake, &cx.common.config);
         self.rcv.adv = self.rcv.nxt + offered;
         self.set_window(

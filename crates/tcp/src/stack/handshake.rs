@@ -223,12 +223,15 @@ impl Stack {
             self.push_reset(now, segment);
             return Err(DropReason::BadHandshakeAck);
         }
-        let id = half.listener;
+        let (id, offered) = (half.listener, half.window);
         // If there is no room the half-open connection stays, and sends its SYN-ACK again in time.
         let options = self.room_at(id, segment.src)?;
         // The flow stays in the table: the connection takes its place.
         self.remove_half_open(index);
         let conn = self.admit(now, hash, id, &h, &options);
+        if let Some(c) = self.connections.get_mut(conn.index, conn.generation) {
+            c.keep_offer(offered);
+        }
         self.pass_to_connection(now, conn.index, segment, store)
     }
 
