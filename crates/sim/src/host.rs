@@ -10,6 +10,7 @@ use wire::tcp::Flags;
 
 use crate::memory::Memory;
 use crate::network::{FULL_FOR, Happening, Network};
+use crate::offers::Offers;
 use crate::pattern;
 use crate::rng::{Chance, Rng};
 use crate::socket::Plan;
@@ -58,6 +59,8 @@ pub struct Host {
     pub(crate) listeners: BTreeMap<ListenerId, Listener>,
     /// Frames that the stack never saw, by reason.
     pub malformed: BTreeMap<Malformed, u64>,
+    /// What its stack, or one before it, has promised its peers.
+    offers: Offers,
     pub(crate) rng: Rng,
 }
 
@@ -92,6 +95,7 @@ impl Host {
             sockets: BTreeMap::new(),
             listeners: BTreeMap::new(),
             malformed: BTreeMap::new(),
+            offers: Offers::default(),
             rng,
             config,
         }
@@ -100,8 +104,11 @@ impl Host {
     /// Takes a frame off the link.
     pub(crate) fn receive(&mut self, now: Instant, frame: &[u8]) {
         match segment::parse(frame, ChecksumPolicy::Verify) {
-            // What is wrong with a segment is counted by the stack.
-            Ok(segment) => drop(self.stack.on_segment(now, &segment, &mut self.memory)),
+            Ok(segment) => {
+                self.offers.on_arrival(&segment);
+                // What is wrong with a segment is counted by the stack.
+                let _ = self.stack.on_segment(now, &segment, &mut self.memory);
+            }
             Err(reason) => *self.malformed.entry(reason).or_default() += 1,
         }
     }
@@ -112,6 +119,7 @@ impl Host {
             host: (self.id, self.config.name),
             burst: self.config.burst,
             full: self.config.full,
+            offers: &mut self.offers,
             rng: &mut self.rng,
             network,
         };
@@ -126,6 +134,7 @@ struct Device<'a> {
     host: (HostId, &'static str),
     burst: usize,
     full: Chance,
+    offers: &'a mut Offers,
     rng: &'a mut Rng,
     network: &'a mut Network,
 }
@@ -143,6 +152,7 @@ impl FrameSink for Device<'_> {
                 .schedule(now + FULL_FOR, self.host.0, Happening::Room);
             return Err(SinkFull);
         }
+        self.offers.on_sent(out);
         let mut payload = Vec::with_capacity(out.payload_len);
         for extent in out.payload {
             let start = payload.len();

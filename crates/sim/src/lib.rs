@@ -13,6 +13,7 @@ mod host;
 mod link;
 mod memory;
 mod network;
+mod offers;
 mod pair;
 pub mod pattern;
 mod rng;

@@ -9,12 +9,15 @@ use wire::icmp;
 use wire::segment::{self, ChecksumPolicy, Headers, Link, MAX_HEADERS_LEN, TcpChecksum};
 
 use crate::memory::Memory;
+use crate::offers::Offers;
 
 /// What has left and was not taken yet, and what may have to leave again.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     packets: VecDeque<(Instant, Vec<u8>)>,
     streams: HashMap<ConnId, Stream>,
+    /// What the stack has promised its peers.
+    offers: Offers,
 }
 
 /// What a connection has been given to send and the peer has not acknowledged.
@@ -81,6 +84,7 @@ impl FrameSink for Outbox {
     }
 
     fn emit(&mut self, now: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
+        self.offers.on_sent(out);
         let payload = self.payload(out);
         let headers = Headers {
             link: Link::default(),
@@ -104,7 +108,12 @@ impl FrameSink for Outbox {
 }
 
 /// Gives a datagram to the stack. What is no segment is dropped, as by any host.
-pub(super) fn deliver(stack: &mut Stack, now: Instant, datagram: &[u8], memory: &mut Memory) {
+pub(super) fn deliver(
+    stack: &mut Stack,
+    now: Instant,
+    datagram: &[u8],
+    (memory, outbox): (&mut Memory, &mut Outbox),
+) {
     let ether_type: [u8; 2] = match datagram.first().map(|byte| byte >> 4) {
         Some(4) => [0x08, 0x00],
         Some(6) => [0x86, 0xdd],
@@ -115,7 +124,10 @@ pub(super) fn deliver(stack: &mut Stack, now: Instant, datagram: &[u8], memory: 
     frame.extend(datagram);
     // What is wrong with either is counted by the stack.
     match segment::parse(&frame, ChecksumPolicy::Verify) {
-        Ok(segment) => drop(stack.on_segment(now, &segment, memory)),
+        Ok(segment) => {
+            outbox.offers.on_arrival(&segment);
+            let _ = stack.on_segment(now, &segment, memory);
+        }
         Err(_) => {
             if let Ok(error) = icmp::parse(&frame, ChecksumPolicy::Verify) {
                 let _ = stack.on_icmp(now, &error);

@@ -236,7 +236,8 @@ impl Sockets {
         let stack = self
             .stack
             .get_or_insert_with(|| Stack::new(config.clone(), seed));
-        device::deliver(stack, now, datagram, &mut self.memory);
+        let ends = (&mut self.memory, &mut self.outbox);
+        device::deliver(stack, now, datagram, ends);
         self.settle();
     }
 
