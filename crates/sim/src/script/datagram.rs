@@ -25,6 +25,8 @@ pub struct Received {
     pub dst: SocketAddr,
     /// The mark in the IP header.
     pub ecn: Ecn,
+    /// The byte of that mark without it: DSCP.
+    pub tos: u8,
     /// The header.
     pub segment: Segment,
     /// What it carries.
@@ -155,14 +157,15 @@ fn datagram(src: IpAddr, dst: IpAddr, protocol: u8, ecn: Ecn, payload: &[u8]) ->
 
 /// Reads the TCP segment in a datagram; `None` if there is none, or its checksum is wrong.
 pub fn read(datagram: &[u8]) -> Option<Received> {
-    let (src, dst, ecn, bytes): (IpAddr, IpAddr, Ecn, &[u8]) = match datagram.first()? >> 4 {
+    let (src, dst, class, bytes): (IpAddr, IpAddr, _, &[u8]) = match datagram.first()? >> 4 {
         4 => {
             let packet = ipv4::Packet::new(datagram).ok()?;
             let repr = packet.repr();
             if repr.protocol != PROTOCOL_TCP || packet.is_fragment() {
                 return None;
             }
-            (repr.src.into(), repr.dst.into(), repr.ecn, packet.payload())
+            let class = (repr.dscp << 2, repr.ecn);
+            (repr.src.into(), repr.dst.into(), class, packet.payload())
         }
         6 => {
             let packet = ipv6::Packet::new(datagram).ok()?;
@@ -170,10 +173,12 @@ pub fn read(datagram: &[u8]) -> Option<Received> {
             if repr.protocol != PROTOCOL_TCP {
                 return None;
             }
-            (repr.src.into(), repr.dst.into(), repr.ecn, packet.payload())
+            let class = (repr.dscp << 2, repr.ecn);
+            (repr.src.into(), repr.dst.into(), class, packet.payload())
         }
         _ => return None,
     };
+    let (tos, ecn) = class;
     let pseudo = checksum::pseudo_header(src, dst, PROTOCOL_TCP, bytes.len())?;
     if !pseudo.combine(Sum::of(bytes)).is_valid() {
         return None;
@@ -187,6 +192,7 @@ pub fn read(datagram: &[u8]) -> Option<Received> {
         src: SocketAddr::new(src, repr.src_port),
         dst: SocketAddr::new(dst, repr.dst_port),
         ecn,
+        tos,
         segment: Segment {
             flags: repr.flags,
             seq: repr.seq.0,

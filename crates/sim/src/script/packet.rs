@@ -13,6 +13,9 @@ pub struct Packet {
     /// The mark in the IP header (`[ect0]`, `[ce]`, …); unchecked if not given, and not marked if
     /// it is inbound.
     pub ecn: Option<Ecn>,
+    /// DSCP, as the byte that it shares with the mark (`[tos 0x28]`); unchecked if not given. Outbound
+    /// only.
+    pub tos: Option<u8>,
     /// What it is.
     pub body: Body,
 }
@@ -113,11 +116,17 @@ impl fmt::Display for Packet {
             Ecn::Capable1 => "ect1",
             Ecn::CongestionExperienced => "ce",
         });
-        match (mark, self.port) {
-            (Some(mark), Some(port)) => write!(f, "[{mark}, port {port}] ")?,
-            (Some(mark), None) => write!(f, "[{mark}] ")?,
-            (None, Some(port)) => write!(f, "[port {port}] ")?,
-            (None, None) => {}
+        let tos = self.tos.filter(|tos| *tos != 0);
+        let about_ip: Vec<String> = [
+            mark.map(String::from),
+            tos.map(|tos| format!("tos {tos:#04x}")),
+            self.port.map(|port| format!("port {port}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if !about_ip.is_empty() {
+            write!(f, "[{}] ", about_ip.join(", "))?;
         }
         match &self.body {
             Body::Tcp(segment) => segment.fmt(f),

@@ -16,6 +16,8 @@ use crate::offers::Offers;
 pub(super) struct Outbox {
     packets: VecDeque<(Instant, Vec<u8>)>,
     streams: HashMap<ConnId, Stream>,
+    /// The DSCP of connections whose programs have chosen one.
+    classes: HashMap<ConnId, u8>,
     /// What the stack has promised its peers.
     offers: Offers,
 }
@@ -64,6 +66,12 @@ impl Outbox {
 
     pub(super) fn release(&mut self, conn: ConnId) {
         self.streams.remove(&conn);
+        self.classes.remove(&conn);
+    }
+
+    /// What leaves of a connection from now on is of this class (DSCP).
+    pub(super) fn classify(&mut self, conn: ConnId, dscp: u8) {
+        self.classes.insert(conn, dscp);
     }
 
     fn payload(&self, out: &Outgoing<'_>) -> Vec<u8> {
@@ -86,12 +94,13 @@ impl FrameSink for Outbox {
     fn emit(&mut self, now: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
         self.offers.on_sent(out);
         let payload = self.payload(out);
+        let dscp = out.conn.and_then(|conn| self.classes.get(&conn));
         let headers = Headers {
             link: Link::default(),
             src: out.src,
             dst: out.dst,
             hop_limit: 64,
-            dscp: 0,
+            dscp: dscp.copied().unwrap_or(0),
             ecn: out.ecn,
             tcp: out.tcp,
         };

@@ -121,6 +121,7 @@ impl Sockets {
         };
         let (v6, v6_only, non_blocking) = (socket.v6, socket.v6_only, socket.non_blocking);
         let (linger, options, send_buffer) = (socket.linger, socket.options, socket.send_buffer);
+        let remembered = socket.remembered.clone();
         let now = self.now;
         let Some(id) = self.stack().accept(listener) else {
             return Err(wait_or(non_blocking, Errno::EAGAIN));
@@ -137,9 +138,10 @@ impl Sockets {
             v6_only,
             linger,
             send_buffer,
-            remembered: BTreeMap::new(),
+            remembered,
         });
         self.connections.insert(id, new);
+        self.classify(new)?;
         self.settle();
         Ok((new, info.remote))
     }
@@ -197,6 +199,7 @@ impl Sockets {
         socket.bound = Some(local);
         socket.role = Role::Connection(Connection::new(id, remote));
         self.connections.insert(id, fd);
+        self.classify(fd)?;
         self.settle();
         Err(wait_or(non_blocking, Errno::EINPROGRESS))
     }

@@ -118,9 +118,13 @@ impl Sockets {
                 socket.v6_only = flag;
                 Ok(())
             }
+            (IPPROTO_IP, IP_TOS) | (IPPROTO_IPV6, IPV6_TCLASS) => {
+                // The two bits of ECN are TCP's.
+                socket.remembered.insert((level, name), number & 0xfc);
+                self.classify(fd)
+            }
             (SOL_SOCKET, SO_REUSEADDR | SO_REUSEPORT | SO_RCVLOWAT)
-            | (IPPROTO_IP, IP_TOS | IP_MTU_DISCOVER)
-            | (IPPROTO_IPV6, IPV6_TCLASS)
+            | (IPPROTO_IP, IP_MTU_DISCOVER)
             | (IPPROTO_TCP, TCP_SYNCNT | TCP_DEFER_ACCEPT | TCP_WINDOW_CLAMP) => {
                 socket.remembered.insert((level, name), number);
                 Ok(())
@@ -185,6 +189,23 @@ impl Sockets {
                 None => Err(Errno::ENOPROTOOPT.into()),
             },
         }
+    }
+
+    /// Tells the device of which class the packets of a socket's connection are, if it has one and its
+    /// program has chosen a class.
+    pub(super) fn classify(&mut self, fd: Fd) -> Attempt<()> {
+        let socket = self.socket(fd)?;
+        let option = if socket.v6 {
+            (IPPROTO_IPV6, IPV6_TCLASS)
+        } else {
+            (IPPROTO_IP, IP_TOS)
+        };
+        let chosen = socket.remembered.get(&option).copied();
+        if let (Some(class), Role::Connection(connection)) = (chosen, &socket.role) {
+            let id = connection.id;
+            self.outbox.classify(id, class as u8 >> 2);
+        }
+        Ok(())
     }
 
     /// Tells the stack, if there is a connection to tell it of, or a listener whose connections begin

@@ -13,6 +13,7 @@ pub(super) fn packet(cursor: &mut Cursor<'_>, inbound: bool) -> Parsed<Packet> {
     let mut packet = Packet {
         port: None,
         ecn: None,
+        tos: None,
         body: Body::Icmp(Icmp {
             says: Unreachable::Net,
             mtu: None,
@@ -20,7 +21,7 @@ pub(super) fn packet(cursor: &mut Cursor<'_>, inbound: bool) -> Parsed<Packet> {
         }),
     };
     if cursor.eat("[")? {
-        about_ip(cursor, &mut packet)?;
+        about_ip(cursor, &mut packet, inbound)?;
     }
     let at = cursor.here();
     if cursor.eat_word("icmp")? {
@@ -34,8 +35,8 @@ pub(super) fn packet(cursor: &mut Cursor<'_>, inbound: bool) -> Parsed<Packet> {
     Ok(packet)
 }
 
-/// `[ect0]`, `[port 40001]`, `[ce, port 40001]`
-fn about_ip(cursor: &mut Cursor<'_>, packet: &mut Packet) -> Parsed<()> {
+/// `[ect0]`, `[port 40001]`, `[ce, port 40001]`, `[tos 0x28]`
+fn about_ip(cursor: &mut Cursor<'_>, packet: &mut Packet, inbound: bool) -> Parsed<()> {
     loop {
         cursor.skip()?;
         let at = cursor.here();
@@ -45,10 +46,17 @@ fn about_ip(cursor: &mut Cursor<'_>, packet: &mut Packet) -> Parsed<()> {
             "ect1" => packet.ecn = Some(Ecn::Capable1),
             "ce" => packet.ecn = Some(Ecn::CongestionExperienced),
             "port" => packet.port = Some(cursor.number("a port", U16)? as u16),
+            "tos" if !inbound => {
+                let byte = cursor.number("a type of service", 0xff)? as u8;
+                if byte & 0b11 != 0 {
+                    return cursor.error_at(at, "the last two bits are a mark, which has a word");
+                }
+                packet.tos = Some(byte);
+            }
             other => {
                 return cursor.error_at(
                     at,
-                    format!("{other:?}: expected noecn, ect0, ect1, ce or port N"),
+                    format!("{other:?}: expected noecn, ect0, ect1, ce, port N or, of what leaves, tos N"),
                 );
             }
         }

@@ -16,7 +16,7 @@ const WHOLE: &str = r#"
 0.1   < S 0:0(0) win 65535 <mss 1460,sackOK,TS val 1 ecr 0,nop,wscale 7>
 +0    > S. 0:0(0) ack 1 <...>
 @linux +.01 < [ect0, port 40001] P. 1:1001(1000) ack 1 win 257 <nop,nop,sack 1:2 3:4>
-+0~+.2 > . 1:1(0) ack 1001
++0~+.2 > [tos 0x28] . 1:1(0) ack 1001
 *     > R 1:1(0)
 +0...0.3 read(4, ..., 1000) = -1 EAGAIN (Resource temporarily unavailable)
 +0    poll([{fd=4, events=POLLIN|POLLOUT, revents=POLLOUT}], 1, 0) = 1
@@ -45,6 +45,10 @@ fn a_whole_script_is_read() {
     let sack = TcpOption::Sack(vec![(1, 2), (3, 4)]);
     let options = vec![TcpOption::Nop, TcpOption::Nop, sack];
     assert_eq!(segment.options.as_ref(), Some(&options));
+    let What::Outbound(packet) = &script.events[7].what else {
+        panic!("a packet");
+    };
+    assert_eq!((packet.tos, packet.ecn), (Some(0x28), None));
     let When::Between(_, latest) = script.events[7].when else {
         panic!("a range");
     };
@@ -85,6 +89,8 @@ fn errors_name_line_and_column() {
         ("0 < S 0:0(0) <mss 146000>", 1, 19, "more than 65535"),
         ("0 < S 0:0(0) <...>", 1, 14, "known options"),
         ("0 > icmp unreachable port_unreachable", 1, 5, "only arrive"),
+        ("0 < [tos 0x28] S 0:0(0)", 1, 6, "of what leaves"),
+        ("0 > [tos 0x29] . 1:1(0) ack 1", 1, 6, "a mark"),
         ("\n  /* no end", 2, 3, "no end"),
         ("0~1 close(3) = 0", 1, 1, "range of times"),
         ("0...1 > . 1:1(0) ack 1", 1, 1, "only a call"),

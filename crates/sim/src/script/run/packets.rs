@@ -135,6 +135,7 @@ impl<B: Backend> Run<'_, B> {
         let any = Packet {
             port: None,
             ecn: None,
+            tos: None,
             body: Body::Tcp(received.segment.clone()),
         };
         let packet = self.in_script(&received, &any);
@@ -165,6 +166,7 @@ impl<B: Backend> Run<'_, B> {
         Packet {
             port: (port != self.usual_flow).then_some(port),
             ecn: Some(received.ecn),
+            tos: Some(received.tos),
             body: Body::Tcp(segment),
         }
     }
@@ -180,6 +182,9 @@ impl<B: Backend> Run<'_, B> {
         }
         if expected.ecn.is_some() && expected.ecn != actual.ecn {
             return Some("its ECN mark is wrong");
+        }
+        if expected.tos.is_some() && expected.tos != actual.tos {
+            return Some("its type of service is wrong");
         }
         // RFC 9293 3.9.1.2 asks for PSH at the end of what was written and leaves the rest to the
         // sender; Linux sets it in other places too.
