@@ -60,7 +60,7 @@ pub struct Host {
     /// Frames that the stack never saw, by reason.
     pub malformed: BTreeMap<Malformed, u64>,
     /// What its stack, or one before it, has promised its peers.
-    offers: Offers,
+    pub(crate) offers: Offers,
     pub(crate) rng: Rng,
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use tcp::Outgoing;
+use tcp::{ConnId, Outgoing};
 use wire::flow::FlowKey;
 use wire::segment::Segment;
 use wire::seq::SeqNumber;
@@ -34,9 +34,9 @@ struct Offer {
     shift: Option<u8>,
     /// The last acknowledgement, and the farthest edge.
     told: Option<(SeqNumber, SeqNumber)>,
-    /// Something else than a SYN has left that was a connection's. What belongs to none comes after it in
-    /// TIME-WAIT, or is another handshake.
-    spoken: bool,
+    /// What the stack calls the connection, once something else than a SYN has left of it. What belongs to none
+    /// after that is TIME-WAIT's, or another handshake's.
+    conn: Option<ConnId>,
 }
 
 impl Offers {
@@ -78,17 +78,29 @@ impl Offers {
             local_port: tcp.src_port,
             remote_port: tcp.dst_port,
         };
-        let of_connection = out.conn.is_some();
         let syn = tcp.flags.contains(Flags::SYN);
         if syn {
-            self.on_syn(flow, of_connection, out);
+            self.on_syn(flow, out);
         }
         // Without a SYN in this world nothing is known of the scale.
         let Some(offer) = self.flows.get_mut(&flow) else {
             return;
         };
-        let time_wait = !of_connection && offer.spoken;
-        offer.spoken |= of_connection && !syn;
+        let time_wait = out.conn.is_none() && offer.conn.is_some();
+        if !syn && out.conn.is_some() && out.conn != offer.conn {
+            if !tcp.seq.after(offer.iss) || tcp.seq.after(offer.syn_end) {
+                // An earlier SYN-ACK, with a cookie, was answered before this one: nothing is known of the
+                // scale.
+                self.flows.remove(&flow);
+                return;
+            }
+            if offer.conn.is_some() {
+                // A late copy of what has brought a cookie begins the connection again when that is over,
+                // from the same numbers and without a SYN.
+                offer.told = None;
+            }
+            offer.conn = out.conn;
+        }
         let (Some(ack), Some(shift)) = (tcp.ack, offer.shift) else {
             return;
         };
@@ -126,8 +138,18 @@ impl Offers {
         );
     }
 
+    /// A connection has moved, and its stack calls it by another name.
+    pub(crate) fn rename(&mut self, flow: &FlowKey, new: ConnId) {
+        if let Some(Offer {
+            conn: Some(conn), ..
+        }) = self.flows.get_mut(flow)
+        {
+            *conn = new;
+        }
+    }
+
     /// Our SYN: of a new connection, or the same again.
-    fn on_syn(&mut self, flow: FlowKey, of_connection: bool, out: &Outgoing<'_>) {
+    fn on_syn(&mut self, flow: FlowKey, out: &Outgoing<'_>) {
         let Repr {
             seq, ack, window, ..
         } = out.tcp;
@@ -139,11 +161,11 @@ impl Offers {
             window: 0,
             shift: None,
             told: None,
-            spoken: false,
+            conn: None,
         };
         let offer = self.flows.entry(flow).or_insert(new);
         // A cookie may be what it was in a connection that is over: a handshake after that is another.
-        if offer.iss != seq || (offer.spoken && !of_connection) {
+        if offer.iss != seq || (offer.conn.is_some() && out.conn.is_none()) {
             *offer = new;
         }
         offer.syn_end = offer.syn_end.max(seq + 1 + out.payload_len as u32);
@@ -165,7 +187,6 @@ impl Offers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tcp::ConnId;
     use wire::ip::Ecn;
     use wire::segment::Link;
     use wire::tcp::Options;
@@ -203,6 +224,10 @@ mod tests {
         let mut tcp = header(flow(), u32::from(!syn), flags, ack);
         tcp.window = window;
         tcp.options.window_scale = syn.then_some(7);
+        leave(offers, conn, tcp);
+    }
+
+    fn leave(offers: &mut Offers, conn: Option<ConnId>, tcp: Repr) {
         offers.on_sent(&Outgoing {
             conn,
             answers: None,
@@ -307,6 +332,37 @@ mod tests {
         // From the same number, as a cookie may.
         send(&mut offers, None, SYN_ACK, 501, 1_000);
         send(&mut offers, CONN, Flags::ACK, 501, 10);
+    }
+
+    const OTHER: Option<ConnId> = Some(ConnId {
+        index: 0,
+        generation: 1,
+    });
+
+    #[test]
+    fn nor_has_one_that_a_late_cookie_begins_again() {
+        let mut offers = opened();
+        send(&mut offers, CONN, Flags::ACK, 1_500, 100);
+        send(&mut offers, OTHER, Flags::ACK, 1_100, 90);
+    }
+
+    #[test]
+    fn nor_has_one_that_an_earlier_cookie_has_begun() {
+        let mut offers = Offers::default();
+        let mut syn_ack = header(flow(), 5_000, SYN_ACK, 1_001);
+        (syn_ack.window, syn_ack.options.window_scale) = (10_000, Some(7));
+        leave(&mut offers, None, syn_ack);
+        send(&mut offers, CONN, Flags::ACK, 1_101, 9_900);
+        send(&mut offers, CONN, Flags::ACK, 1_301, 9_700);
+    }
+
+    #[test]
+    #[should_panic(expected = "acknowledgement is taken back")]
+    fn one_that_has_moved_has() {
+        let mut offers = opened();
+        send(&mut offers, CONN, Flags::ACK, 1_500, 100);
+        offers.rename(&flow(), OTHER.unwrap());
+        send(&mut offers, OTHER, Flags::ACK, 1_100, 200);
     }
 
     #[test]

@@ -17,7 +17,7 @@ impl World {
     /// # Panics
     /// If it cannot be put back, or is not what it was.
     pub fn move_connection(&mut self, id: SocketId) -> Result<(), ExportError> {
-        let (now, host) = (self.now, self.sockets[id.0].host);
+        let (now, host, flow) = (self.now, self.sockets[id.0].host, self.flow(id));
         let old = self.sockets[id.0].conn;
         let host = &mut self.hosts[host.0];
         let snapshot = host.stack.export(now, old)?;
@@ -34,6 +34,7 @@ impl World {
             .import(now, &again)
             .expect("to put it back again");
         host.memory.rename(old, new);
+        host.offers.rename(&flow, new);
         host.sockets.remove(&old);
         host.sockets.insert(new, id);
         self.sockets[id.0].conn = new;
@@ -74,7 +75,9 @@ impl World {
             };
             let new = stack.import(now, &snapshot)?;
             // Under a name that neither stack uses, until all have theirs.
+            let flow = self.flow(id);
             self.hosts[host.0].memory.rename(old, interim(new));
+            self.hosts[host.0].offers.rename(&flow, new);
             moved.insert(new, id);
             self.sockets[id.0].conn = new;
         }
