@@ -63,10 +63,14 @@ fn holes_tell_what_counting_bytes_tells() {
             .wrapping_add(1442695040888963407);
         (seed >> 33) as usize % n.max(1)
     };
-    for round in 0..400 {
-        let mut o = Outstanding::default();
+    // One record, as connections use it one after the other.
+    let mut o = Outstanding::default();
+    for round in 0..400_u32 {
         // Numbers wrap in some rounds.
-        let start = u32::MAX - (round % 3) * 40;
+        let start = match round % 4 {
+            3 => round.wrapping_mul(0x9e37_79b9),
+            near => u32::MAX - near * 40,
+        };
         o.restart(SeqNumber(start));
         let mut m = Model {
             una: start,
