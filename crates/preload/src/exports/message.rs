@@ -270,7 +270,8 @@ unsafe fn receive_message(
         // No address, no ancillary data: a stream of ours has neither.
         (*message).msg_namelen = 0;
         (*message).msg_controllen = 0;
-        (*message).msg_flags = 0;
+        // The kernel says of each message how its descriptors, if any, were to come.
+        (*message).msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
         Ok(received)
     }
 }

@@ -31,9 +31,9 @@ impl StreamRef {
         length: usize,
         flags: c_int,
     ) -> Result<usize, Errno> {
-        if flags & libc::MSG_TRUNC != 0 && flags & libc::MSG_PEEK == 0 {
-            // Thrown away unseen: the buffer is not looked at and may be anything.
-            return self.receive_with(flags, length, |_| self.socket.discard(length));
+        if is_thrown_away(flags) {
+            // The buffer may be anything.
+            return self.throw_away(length, flags);
         }
         if buffer.is_null() && length != 0 {
             return Err(Errno::FAULT);
@@ -62,14 +62,15 @@ impl StreamRef {
     /// recv in all its forms.
     pub fn receive(&self, parts: &mut PartsMut<'_>, flags: c_int) -> Result<usize, Errno> {
         let total = parts.total();
+        if is_thrown_away(flags) {
+            return self.throw_away(total, flags);
+        }
         let mut slices = parts.slices();
         let mut taken = 0;
         let peek = flags & libc::MSG_PEEK != 0;
         self.receive_with(flags, total, |read| {
             if total == 0 {
-                // What waits for data is satisfied by its presence, and takes none of it.
-                let present = self.socket.peekv(&mut [IoSliceMut::new(&mut [0])]);
-                return present.map(|_| 0);
+                return self.take_nothing();
             }
             if peek {
                 return self.socket.peekv(slices);
@@ -78,6 +79,20 @@ impl StreamRef {
             taken = read;
             self.socket.recvv(slices)
         })
+    }
+
+    /// recv of what nobody wants to see.
+    fn throw_away(&self, total: usize, flags: c_int) -> Result<usize, Errno> {
+        self.receive_with(flags, total, |thrown| match total - thrown {
+            0 => self.take_nothing(),
+            left => self.socket.discard(left),
+        })
+    }
+
+    /// What waits for data is satisfied by its presence, and takes none of it.
+    fn take_nothing(&self) -> Result<usize, Errno> {
+        let present = self.socket.peekv(&mut [IoSliceMut::new(&mut [0])]);
+        present.map(|_| 0)
     }
 
     /// The waiting around `step`, which is told how much was read before it.
@@ -365,6 +380,11 @@ impl StreamRef {
         }
         connect::wait_until_open(self.held(), self)
     }
+}
+
+/// Whether what is received goes nowhere: a peek leaves it where it is.
+fn is_thrown_away(flags: c_int) -> bool {
+    flags & libc::MSG_TRUNC != 0 && flags & libc::MSG_PEEK == 0
 }
 
 /// What one attempt to write has done.

@@ -135,6 +135,7 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("receive messages", receiving::messages),
     ("count what waits", receiving::available),
     ("throw away", receiving::truncate),
+    ("ask for nothing", receiving::nothing),
     ("receive with a time limit", receiving::time_limit),
     ("receive, interrupted", receiving::interrupted),
     ("receive above a low-water mark", receiving::low_water),

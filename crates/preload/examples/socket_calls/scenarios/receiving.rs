@@ -162,6 +162,99 @@ pub fn truncate(stage: &mut Stage<'_>, fd: c_int) {
     let thrown = unsafe { libc::recv(fd, std::ptr::null_mut(), 10, libc::MSG_TRUNC) };
     stage.transcript.call("recv(10, MSG_TRUNC)", thrown);
     stage.transcript.recv(fd, 100, 0);
+    // So many and no more, though they come in two pieces.
+    stage.agent.tell("send first");
+    let rest = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let mut transcript = calls::Transcript::default();
+            let all = libc::MSG_TRUNC | libc::MSG_WAITALL;
+            // SAFETY: with MSG_TRUNC a stream writes nothing.
+            let thrown = unsafe { libc::recv(fd, std::ptr::null_mut(), 10, all) };
+            transcript.call("recv(10, MSG_TRUNC | MSG_WAITALL)", thrown);
+            transcript
+        });
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        stage.agent.tell("send second-and-more");
+        waiting.join().expect("the other thread received")
+    });
+    stage.transcript.0 += &rest.0;
+    stage.transcript.recv(fd, 100, 0);
+    stage.agent.tell("send message");
+    stage.transcript.settle(fd, libc::POLLIN, libc::POLLIN);
+    let mut bytes = *b"....";
+    let mut parts = [vector(&mut bytes)];
+    // SAFETY: made of integers and pointers.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = 1;
+    let flags = libc::MSG_TRUNC | libc::MSG_CMSG_CLOEXEC;
+    // SAFETY: the header is whole.
+    let thrown = unsafe { libc::recvmsg(fd, &raw mut message, flags) };
+    stage
+        .transcript
+        .bytes("recvmsg(4, MSG_TRUNC)", thrown, &bytes);
+    let said = message.msg_flags;
+    stage.transcript.note(format_args!("flags {said:#x}"));
+    stage.transcript.recv(fd, 100, 0);
+}
+
+/// Every way to ask for no bytes: read and its like return at once, recv and its like wait for some.
+pub fn nothing(stage: &mut Stage<'_>, fd: c_int) {
+    ask_for_nothing(stage, fd, "nothing there");
+    stage.agent.tell("send some");
+    stage.transcript.settle(fd, libc::POLLIN, libc::POLLIN);
+    ask_for_nothing(stage, fd, "something there");
+    stage.transcript.recv(fd, 100, 0);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let mut transcript = calls::Transcript::default();
+            transcript.recv(fd, 0, 0);
+            transcript
+        });
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let waits = !waiting.is_finished();
+        stage.transcript.note(format_args!("it waits: {waits}"));
+        stage.agent.tell("send more");
+        let rest = waiting.join().expect("the other thread received");
+        stage.transcript.0 += &rest.0;
+    });
+    stage.transcript.recv(fd, 100, 0);
+    stage.agent.tell("shutdown");
+    stage
+        .transcript
+        .settle(fd, libc::POLLIN | libc::POLLRDHUP, libc::POLLRDHUP);
+    ask_for_nothing(stage, fd, "the end");
+}
+
+fn ask_for_nothing(stage: &mut Stage<'_>, fd: c_int, when: &str) {
+    stage.transcript.note(when);
+    let empty = libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    };
+    let mut parts = [empty; 2];
+    // SAFETY: parts without bytes.
+    unsafe {
+        stage.transcript.read(fd, 0);
+        let read = libc::readv(fd, parts.as_ptr(), 2);
+        stage.transcript.call("readv(0, 0)", read);
+        let read = libc::preadv2(fd, parts.as_ptr(), 2, -1, 0);
+        stage.transcript.call("preadv2(0, 0)", read);
+    }
+    let at_once = libc::MSG_DONTWAIT;
+    for flags in [0, libc::MSG_PEEK, libc::MSG_WAITALL, libc::MSG_TRUNC] {
+        stage.transcript.recv(fd, 0, at_once | flags);
+    }
+    for count in [0, 2] {
+        // SAFETY: made of integers and pointers.
+        let mut message: libc::msghdr = unsafe { zeroed() };
+        message.msg_iov = parts.as_mut_ptr();
+        message.msg_iovlen = count;
+        // SAFETY: the header is whole, and its parts have no bytes.
+        let read = unsafe { libc::recvmsg(fd, &raw mut message, at_once) };
+        let name = format!("recvmsg({count} parts of nothing)");
+        stage.transcript.call(&name, read);
+    }
 }
 
 pub fn time_limit(stage: &mut Stage<'_>, fd: c_int) {
