@@ -5,10 +5,12 @@ mod world;
 
 use std::os::fd::AsFd;
 
+use std::time::Duration;
+
 use frozen::{Frozen, say};
 use queue_pair::control::{Fds, Reply, Request, VERSION};
-use queue_pair::{Submission, Versions, region};
-use world::World;
+use queue_pair::{ConnRef, ConnectBlock, FastOpen, Submission, Versions, region};
+use world::{Host, PEER, World};
 
 /// A program that was built when version 6 was frozen serves a connection of this engine's.
 fn serves_a_program_of_version_6(world: &mut World) {
@@ -31,7 +33,7 @@ fn serves_a_program_of_version_6(world: &mut World) {
     world.peer.request(world.now, peer, tcp::Request::Close);
     world.settle();
     program.close(conn);
-    world.pass(std::time::Duration::from_millis(50));
+    world.pass(Duration::from_millis(50));
     assert!(program.is_released(conn));
 }
 
@@ -152,4 +154,74 @@ fn who_has_no_version_in_common_is_told_in_words_counted_and_explained() {
     };
     let reply = world.ask_once(&explain);
     assert_eq!(reply, Reply::Explained(Vec::new()));
+}
+
+/// A program that speaks this version alone, with a connection.
+fn connected_by(world: &mut World, version: u32) -> (Host, ConnRef) {
+    let mut channel = world.dial();
+    let request = Request::Attach {
+        version,
+        oldest: None,
+        program: "of its time".to_owned(),
+        fork_token: None,
+    };
+    let (_, fds) = world.ask(&mut channel, &request, Fds::new());
+    let mut host = world.host(channel, fds);
+    let (port, listener) = world.listen(&mut host);
+    host.submit(Submission::Credit {
+        listener,
+        total: 64,
+        waits: false,
+    });
+    let (conn, _) = world.connect(&mut host, port);
+    (host, conn)
+}
+
+/// Whether that ends the session of a program which has agreed on a version.
+fn is_breach(version: u32, said: impl FnOnce(&mut Host, ConnRef)) -> bool {
+    let mut world = World::new();
+    let (mut host, conn) = connected_by(&mut world, version);
+    said(&mut host, conn);
+    world.pass(Duration::from_millis(50));
+    let counted = world.worker.counters().violations;
+    assert_eq!(world.worker.sessions(), usize::from(counted == 0));
+    counted == 1
+}
+
+/// A word of a submission on a connection.
+type Word = fn(ConnRef) -> Submission;
+
+#[test]
+fn what_came_later_than_the_version_that_was_agreed_on_ends_the_session() {
+    for version in Versions::SPOKEN.oldest..=VERSION {
+        let words: [(Word, u32); 3] = [
+            (|conn| Submission::ShutdownRead { conn }, 7),
+            (
+                |conn| Submission::Post {
+                    conn,
+                    addr: 0,
+                    len: 1,
+                    from: 0,
+                },
+                7,
+            ),
+            (|conn| Submission::LetSynGo { conn }, 9),
+        ];
+        for (word, since) in words {
+            let refused = is_breach(version, |host, conn| host.submit(word(conn)));
+            assert_eq!(refused, since > version, "{since} at {version}");
+        }
+        for (fast_open, since) in [(FastOpen::No, 0), (FastOpen::Hold, 7), (FastOpen::Ask, 9)] {
+            let refused = is_breach(version, |host, _| {
+                let block = ConnectBlock {
+                    fast_open,
+                    ..ConnectBlock::new((PEER, 7_000).into())
+                };
+                let bytes = block.encode();
+                host.region.send.copy_in(0, &bytes).expect("inside");
+                host.submit(Submission::Connect { token: 1, addr: 0 });
+            });
+            assert_eq!(refused, since > version, "{fast_open:?} at {version}");
+        }
+    }
 }

@@ -9,12 +9,13 @@ use crate::accept_word::AcceptWord;
 use crate::area::Area;
 use crate::armed::{Armed, Sleepers, Word};
 use crate::core_word::CoreWord;
-use crate::descriptor::{Completion, Submission};
+use crate::descriptor::{CONNECT_BLOCK_LEN, Completion, ConnectBlock, Submission};
 use crate::layout::{self, Layout};
 use crate::memfd::{self, MemfdError};
 use crate::memory::Memory;
 use crate::opening::OpeningWord;
 use crate::ring::{Cells, Consumer, Producer};
+use crate::version;
 use crate::violation::Violation;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -149,6 +150,31 @@ impl EngineSide {
             layout,
             memory: Arc::clone(memory),
         }
+    }
+
+    /// The next submission, if there is one: a word of the version that is spoken here.
+    ///
+    /// # Errors
+    /// As [`Consumer::take`], and for a word that came with a later version: the host has agreed on one
+    /// that has not got it, so this side would believe what it has never said.
+    pub fn take_submission(&mut self) -> Result<Option<Submission>, Violation> {
+        let taken = self.submissions.take()?;
+        if let Some(submission) = &taken {
+            version::check("submission", submission.since(), self.layout.version)?;
+        }
+        Ok(taken)
+    }
+
+    /// What a host asks for with a connection to open, whose block lies at `addr` of the send area.
+    ///
+    /// # Errors
+    /// It does not lie there, a value is not defined, or one came with a later version than is spoken here.
+    pub fn connect_block(&self, addr: u64) -> Result<ConnectBlock, Violation> {
+        let mut bytes = [0; CONNECT_BLOCK_LEN];
+        self.send.copy_out(addr, &mut bytes)?;
+        let block = ConnectBlock::decode(&bytes)?;
+        version::check("Fast Open", block.fast_open.since(), self.layout.version)?;
+        Ok(block)
     }
 
     /// Whether the kernel had a page of it to give no more: what is read there is zeros, what is written

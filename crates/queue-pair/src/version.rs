@@ -8,6 +8,8 @@
 
 use core::fmt;
 
+use crate::Violation;
+
 /// The versions that a side speaks: all from the oldest to the newest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Versions {
@@ -35,6 +37,21 @@ impl Versions {
     pub fn has(self, version: u32) -> bool {
         (self.oldest..=self.newest).contains(&version)
     }
+}
+
+/// Refuses what came with the version `since` where `spoken` was agreed on.
+///
+/// # Errors
+/// It came later.
+pub(crate) fn check(what: &'static str, since: u32, spoken: u32) -> Result<(), Violation> {
+    if since <= spoken {
+        return Ok(());
+    }
+    Err(Violation::NotAgreedOn {
+        what,
+        since,
+        spoken,
+    })
 }
 
 impl fmt::Display for Versions {

@@ -48,6 +48,16 @@ pub enum Violation {
         /// What it holds.
         value: u64,
     },
+    /// Something that came with a later version than the one that both sides agreed on.
+    #[error("a {what} of version {since} was sent, and version {spoken} was agreed on")]
+    NotAgreedOn {
+        /// `"submission"`, or the name of a field.
+        what: &'static str,
+        /// The version that it came with.
+        since: u32,
+        /// The version that was agreed on.
+        spoken: u32,
+    },
     /// An offset and length that do not lie inside the area they refer to.
     #[error("{len} bytes at {offset:#x} are not inside the {area} area of {size} bytes")]
     OutOfArea {

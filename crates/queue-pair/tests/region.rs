@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use queue_pair::memfd::{self, MemfdError};
 use queue_pair::region;
-use queue_pair::{ConnRef, Layout, Sizes, Submission, Violation};
+use queue_pair::{ConnRef, Layout, Sizes, Submission, Versions, Violation};
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, SealFlags};
 
@@ -61,6 +61,59 @@ fn both_sides_see_one_memory() {
     engine.armed.arm(0);
     engine.armed.disarm(0);
     assert_eq!(host.sleepers.take(), 0);
+}
+
+#[test]
+fn a_word_that_came_later_than_what_is_spoken_is_refused() {
+    let conn = ConnRef {
+        index: 3,
+        generation: 9,
+    };
+    let words = [
+        (Submission::Acquire { conn }, 0),
+        (Submission::ShutdownRead { conn }, 7),
+        (
+            Submission::Post {
+                conn,
+                addr: 0,
+                len: 1,
+                from: 0,
+            },
+            7,
+        ),
+        (
+            Submission::SendFile {
+                conn,
+                file: 1,
+                offset: 0,
+                len: 1,
+                more: false,
+                at: 0,
+            },
+            8,
+        ),
+        (Submission::ForgetFile { file: 1 }, 8),
+        (Submission::LetSynGo { conn }, 9),
+    ];
+    let Versions { oldest, newest } = Versions::SPOKEN;
+    for spoken in oldest..=newest {
+        for (word, since) in words {
+            assert_eq!(word.since(), since);
+            let (fd, mut engine) = region::create(&layout().of_version(spoken)).unwrap();
+            let mut host = region::attach(&fd).unwrap();
+            assert_eq!(host.submissions.post(&word), Ok(true));
+            host.submissions.publish();
+            let taken = match since <= spoken {
+                true => Ok(Some(word)),
+                false => Err(Violation::NotAgreedOn {
+                    what: "submission",
+                    since,
+                    spoken,
+                }),
+            };
+            assert_eq!(engine.take_submission(), taken);
+        }
+    }
 }
 
 #[test]

@@ -161,6 +161,25 @@ impl Submission {
             _ => None,
         }
     }
+
+    /// The first version of the protocol in which a host can say it.
+    pub fn since(&self) -> u32 {
+        match self {
+            Self::Send { .. }
+            | Self::SendAt { .. }
+            | Self::Consumed { .. }
+            | Self::Shutdown { .. }
+            | Self::Close { .. }
+            | Self::Acquire { .. }
+            | Self::SetOption { .. }
+            | Self::Credit { .. }
+            | Self::GiveBack { .. }
+            | Self::Connect { .. } => 0,
+            Self::ShutdownRead { .. } | Self::Post { .. } => 7,
+            Self::SendFile { .. } | Self::ForgetFile { .. } => 8,
+            Self::LetSynGo { .. } => 9,
+        }
+    }
 }
 
 /// The options of a connection that a host can set.

@@ -189,7 +189,7 @@ impl Session {
     /// The next submission.
     pub fn next_submission(&mut self) -> Result<Option<Submission>, Violation> {
         match self.peeked.take() {
-            None => self.region.submissions.take(),
+            None => self.region.take_submission(),
             peeked => Ok(peeked),
         }
     }
@@ -197,7 +197,7 @@ impl Session {
     /// The next submission, which stays the next.
     pub fn peek(&mut self) -> Result<Option<Submission>, Violation> {
         if self.peeked.is_none() {
-            self.peeked = self.region.submissions.take()?;
+            self.peeked = self.region.take_submission()?;
         }
         Ok(self.peeked)
     }

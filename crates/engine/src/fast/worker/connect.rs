@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use netdev::Device;
-use queue_pair::{CONNECT_BLOCK_LEN, Completion, ConnectBlock, FastOpen, Opening, position};
+use queue_pair::{Completion, ConnectBlock, FastOpen, Opening, position};
 use rustix::io::Errno;
 use tcp::{ConnId, ConnOptions, ConnectError, Request};
 
@@ -30,12 +30,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         token: u64,
         addr: u64,
     ) -> Result<(), EndReason> {
-        let mut bytes = [0; CONNECT_BLOCK_LEN];
         let Some(session) = self.sessions.get(id) else {
             return Ok(());
         };
-        session.region.send.copy_out(addr, &mut bytes)?;
-        let block = ConnectBlock::decode(&bytes)?;
+        let block = session.region.connect_block(addr)?;
         let opened = self.open(id, &block);
         self.tell_opening();
         match opened {
