@@ -36,6 +36,9 @@ pub(crate) struct SendQueue {
     written: u64,
     /// How many of them the peer has acknowledged.
     acked: u64,
+    /// How many of them have left, as far as the engine has said so of its own accord: it does if there is a
+    /// bound.
+    departed: u64,
     /// The rest of the last block is being filled by the program: it stays where it is.
     reserved: bool,
 }
@@ -171,6 +174,21 @@ impl SendQueue {
     /// How many of them the peer has acknowledged.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.acked
+    }
+
+    /// Bytes written that have not left, as far as is known: of what is acknowledged it is.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.written - self.departed.max(self.acked)
+    }
+
+    /// So many bytes have left in all. More than was written is no news from an honest engine: `Err` with the
+    /// offending count.
+    pub(crate) fn depart(&mut self, total: u64) -> Result<(), u64> {
+        if total > self.written {
+            return Err(total);
+        }
+        self.departed = self.departed.max(total);
+        Ok(())
     }
 
     /// The peer has acknowledged `acked` bytes in all. Returns whether blocks can be given back now,

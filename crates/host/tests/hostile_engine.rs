@@ -158,10 +158,11 @@ fn say(random: &mut Random, conn: ConnRef, places: &[u64]) -> Completion {
             peer_closed,
         },
         22 => Completion::SendBuffer { conn, bytes: len },
-        _ => match random.below(5) {
+        _ => match random.below(6) {
             0 => Completion::Released { conn },
             1 => Completion::Failed { conn, errno: 104 },
             2 => Completion::Shut { conn },
+            4 => Completion::Departed { conn, total: acked },
             3 => Completion::Syn {
                 token: acked,
                 conn,

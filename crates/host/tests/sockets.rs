@@ -21,7 +21,10 @@ impl World {
     }
 
     fn with(sizes: Option<Sizes>) -> Self {
-        let engine = FakeEngine::start_with(sizes);
+        Self::of(FakeEngine::start_with(sizes))
+    }
+
+    fn of(engine: FakeEngine) -> Self {
         let session = engine.attach();
         let listener = session.listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
         listener.want();
@@ -188,6 +191,66 @@ fn a_full_send_buffer_refuses_and_a_third_of_it_free_invites() {
     world.acknowledge(10_000);
     assert!(world.socket.readiness().intersects(Readiness::OUT));
     assert_eq!(world.socket.send(&[1; 100_000], false), Ok(10_000));
+}
+
+#[test]
+fn a_bound_for_what_has_not_left_holds_writes_back_until_enough_has() {
+    let world = World::new();
+    let conn = world.conn;
+    let departed = |total: usize| {
+        let total = total as u64;
+        world.post(Completion::Departed { conn, total });
+    };
+    let writable = || world.socket.readiness().intersects(Readiness::OUT);
+    let set = |bytes| world.socket.set_option(OptionKind::NotSentLow, bytes);
+    set(10_000).unwrap();
+    // It is looked at before each piece.
+    let first = world.socket.send(&[1; 200_000], false).unwrap();
+    assert!((10_000..=65_536).contains(&first), "{first}");
+    assert_eq!(world.socket.send(&[1; 1], false), Err(Errno::AGAIN));
+    assert!(!writable());
+    // Less than the bound: it may write, but is not asked to.
+    departed(first - 6_000);
+    assert!(!writable());
+    assert_eq!(world.socket.send(&[1; 4_000], false), Ok(4_000));
+    assert_eq!(world.socket.send(&[1; 1], false), Err(Errno::AGAIN));
+    departed(first - 1_000);
+    assert!(!writable());
+    departed(first - 999);
+    assert!(writable());
+    // What is acknowledged has left.
+    assert_eq!(world.socket.send(&[1; 9_000], false), Ok(9_000));
+    assert!(!writable());
+    world.acknowledge((first + 9_000) as u64);
+    assert!(writable());
+    // A bound that is taken back, or set later.
+    assert_eq!(world.socket.send(&[1; 9_000], false), Ok(9_000));
+    assert!(!writable());
+    set(0).unwrap();
+    assert!(writable());
+    set(20_000).unwrap();
+    assert!(!writable());
+    let posted = world.submissions();
+    let values = posted.iter().filter_map(|it| match it {
+        Submission::SetOption { option, value, .. } if *option == OptionKind::NotSentLow => {
+            Some(*value)
+        }
+        _ => None,
+    });
+    assert_eq!(values.collect::<Vec<_>>(), [10_000, 0, 20_000]);
+}
+
+#[test]
+fn an_older_engine_that_does_not_say_what_has_left_holds_nobody_back() {
+    let engine = FakeEngine::start();
+    engine.lock().version = Some(9);
+    let world = World::of(engine);
+    world.socket.set_option(OptionKind::NotSentLow, 1).unwrap();
+    let sent = world.socket.send(&[1; 100_000], false);
+    assert_eq!(sent, Ok(100_000));
+    let told = world.submissions();
+    let set = |it: &Submission| matches!(it, Submission::SetOption { .. });
+    assert!(!told.iter().any(set), "{told:?}");
 }
 
 #[test]

@@ -146,6 +146,7 @@ fn completion() -> impl Strategy<Value = Completion> {
             }
         ),
         (conn(), any::<u32>()).prop_map(|(conn, bytes)| Completion::SendBuffer { conn, bytes }),
+        (conn(), any::<u64>()).prop_map(|(conn, total)| Completion::Departed { conn, total }),
         (conn(), any::<(u16, u32)>(), pair()).prop_map(
             |(conn, (grant, listener), (peer, local))| {
                 Completion::Accepted {

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use queue_pair::memfd::{self, MemfdError};
 use queue_pair::region;
-use queue_pair::{ConnRef, Layout, Sizes, Submission, Versions, Violation};
+use queue_pair::{ConnRef, Layout, OptionKind, Sizes, Submission, Versions, Violation};
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, SealFlags};
 
@@ -94,6 +94,22 @@ fn a_word_that_came_later_than_what_is_spoken_is_refused() {
         ),
         (Submission::ForgetFile { file: 1 }, 8),
         (Submission::LetSynGo { conn }, 9),
+        (
+            Submission::SetOption {
+                conn,
+                option: OptionKind::NoDelay,
+                value: 1,
+            },
+            0,
+        ),
+        (
+            Submission::SetOption {
+                conn,
+                option: OptionKind::NotSentLow,
+                value: 1,
+            },
+            10,
+        ),
     ];
     let Versions { oldest, newest } = Versions::SPOKEN;
     for spoken in oldest..=newest {

@@ -134,6 +134,13 @@ pub struct Conn {
     pub send_buffer: u32,
     /// What of that the owner knows.
     pub told_send_buffer: u32,
+    /// Bytes of the owner's that have left, those that are acknowledged among them; counted only where
+    /// there is a bound.
+    pub departed: u64,
+    /// What of that the owner knows.
+    pub told_departed: u64,
+    /// The owner writes more when fewer bytes than this have not left; 0: it does not mind.
+    pub not_sent_low: u32,
     /// Pieces of send memory that it held when that was last charged.
     pub extents: u16,
     /// The session that is charged for them: the owner when the first was sent.
@@ -171,6 +178,9 @@ impl Conn {
             told_acked: 0,
             send_buffer: queue_pair::Completion::SEND_BUFFER,
             told_send_buffer: queue_pair::Completion::SEND_BUFFER,
+            departed: 0,
+            told_departed: 0,
+            not_sent_low: 0,
             extents: 0,
             payer: None,
             failure: 0,
@@ -188,6 +198,20 @@ impl Conn {
             || self.told_acked != self.acked
             || (flags.peer_closed && !flags.told_closed)
             || (self.failure != 0 && !flags.told_failed)
+            || self.has_departures()
+    }
+
+    /// Whether the owner waits, as far as it knows, until more has left, and more has.
+    pub fn has_departures(&self) -> bool {
+        let known = self.told_departed.max(self.told_acked);
+        self.departed > known && self.is_held_back(known)
+    }
+
+    /// Whether the owner, which knows that so much has left, writes no more until more has: it does when half
+    /// of its bound or more has not, as the kernel's programs do.
+    pub fn is_held_back(&self, departed: u64) -> bool {
+        let waits = self.sent.saturating_sub(departed);
+        self.not_sent_low != 0 && waits * 2 >= self.not_sent_low.into()
     }
 }
 

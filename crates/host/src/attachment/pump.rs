@@ -207,6 +207,10 @@ impl Attachment {
                 }
                 Ok(())
             }
+            Completion::Departed { conn, total } => match pump.connections.get(conn) {
+                Some(socket) => socket.departed(total),
+                None => Ok(()),
+            },
             Completion::Accepted {
                 conn,
                 grant,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use queue_pair::region::RingCells;
 use queue_pair::ring::Producer;
-use queue_pair::{ConnRef, Submission};
+use queue_pair::{ConnRef, OptionKind, Submission};
 
 use super::Attachment;
 use crate::lock::lock;
@@ -74,6 +74,17 @@ impl Attachment {
     pub(crate) fn end_reading(&self, conn: ConnRef) {
         if self.speaks(READS_END_SINCE) {
             self.post_surely(Submission::ShutdownRead { conn });
+        }
+    }
+
+    /// Sets an option of a connection. An engine that has not got it goes without.
+    pub(crate) fn set_option(&self, conn: ConnRef, option: OptionKind, value: u64) {
+        if self.speaks(option.since()) {
+            self.post_surely(Submission::SetOption {
+                conn,
+                option,
+                value,
+            });
         }
     }
 

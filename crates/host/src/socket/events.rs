@@ -81,6 +81,27 @@ impl SocketCore {
         }
     }
 
+    /// So much of what this process has written has left.
+    ///
+    /// # Errors
+    /// It was never written.
+    pub(crate) fn departed(&self, total: u64) -> Result<(), Violation> {
+        let mut state = lock(&self.state);
+        state
+            .send
+            .depart(total)
+            .map_err(|total| Violation::UndefinedValue {
+                field: "bytes that have left",
+                value: total,
+            })?;
+        let news = self.refresh(&state);
+        drop(state);
+        if !news.is_empty() {
+            self.happened(news);
+        }
+        Ok(())
+    }
+
     /// The peer has acknowledged `acked` bytes of this process.
     pub(super) fn acknowledged(
         &self,
@@ -137,11 +158,7 @@ impl SocketCore {
             return;
         }
         for (option, value) in state.options.chosen() {
-            attachment.post_surely(Submission::SetOption {
-                conn,
-                option,
-                value,
-            });
+            attachment.set_option(conn, option, value);
         }
         if state.read_shut && !named {
             attachment.end_reading(conn);

@@ -116,7 +116,7 @@ impl Socket {
         };
         let mut sent = 0;
         while sent < len {
-            let space = state.send.space(buffer);
+            let space = state.space(buffer);
             let piece = ((len - sent) as u64).min(space).min(LONGEST);
             if piece == 0 {
                 break;

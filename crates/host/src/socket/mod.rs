@@ -34,9 +34,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use queue_pair::ConnRef;
 use queue_pair::control::{ConnInfo, Fds, Reply, Request};
 use queue_pair::parked::Wants;
-use queue_pair::{ConnRef, Submission};
 use rustix::io::Errno;
 
 use crate::attachment::{Attachment, RUNS_WITHIN};
@@ -219,7 +219,9 @@ impl State {
         }
         // Writable means that a third of the buffer is free, so that a program is not woken for
         // every byte that is acknowledged. After an end a write fails at once: that is not waiting.
-        let room = self.send.is_writable(self.options.send_buffer()) && !self.starved;
+        let room = self.send.is_writable(self.options.send_buffer())
+            && !self.starved
+            && !self.is_held_back();
         if over || self.write_shut || room {
             ready |= Readiness::OUT | Readiness::WRNORM;
         }
@@ -325,11 +327,7 @@ impl SocketCore {
         let mut state = lock(&self.state);
         if let (Phase::Open, Some(Link { attachment, conn })) = (state.phase, &state.link) {
             for (option, value) in options.chosen() {
-                attachment.post_surely(Submission::SetOption {
-                    conn: *conn,
-                    option,
-                    value,
-                });
+                attachment.set_option(*conn, option, value);
             }
         }
         // What the engine has said of the path is about this connection.

@@ -1,6 +1,6 @@
 //! What `setsockopt` sets.
 
-use queue_pair::{Completion, ConnectBlock, OptionKind, Submission};
+use queue_pair::{Completion, ConnectBlock, OptionKind};
 use rustix::io::Errno;
 
 use super::{Phase, Socket};
@@ -22,11 +22,14 @@ const DEFAULT_RECEIVE_BUFFER: u64 = 128 * 1024;
 /// memory pressure, and must not close before so much is there.
 const MOST_LOW: u64 = 64 * 1024;
 
+const _: () = assert!(OptionKind::ALL.len() <= u16::BITS as usize);
+
 /// The options of a socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// What the program has set, by option.
-    values: [Option<u32>; OptionKind::ALL.len()],
+    /// What the program has set, by option, and which: bit by bit, as there are many sockets.
+    values: [u32; OptionKind::ALL.len()],
+    set: u16,
     /// What the program has chosen.
     chosen_send_buffer: Option<u64>,
     /// What the engine has said.
@@ -37,7 +40,8 @@ pub(crate) struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            values: [None; OptionKind::ALL.len()],
+            values: [0; OptionKind::ALL.len()],
+            set: 0,
             chosen_send_buffer: None,
             advised_send_buffer: DEFAULT_SEND_BUFFER,
             receive_low: 1,
@@ -48,8 +52,8 @@ impl Default for Options {
 impl Options {
     /// What the program has set.
     pub(super) fn chosen(&self) -> impl Iterator<Item = (OptionKind, u64)> + '_ {
-        let values = OptionKind::ALL.into_iter().zip(self.values);
-        values.filter_map(|(option, value)| Some((option, value?.into())))
+        let value = |option| Some((option, self.value(option)?.into()));
+        OptionKind::ALL.into_iter().filter_map(value)
     }
 
     /// Those that already matter in the handshake.
@@ -75,8 +79,15 @@ impl Options {
         self.value(OptionKind::Linger) == Some(1)
     }
 
+    /// More is written while fewer bytes than this have not left, if the program minds.
+    pub(super) fn not_sent_low(&self) -> Option<u64> {
+        let low = self.value(OptionKind::NotSentLow);
+        low.filter(|low| *low != 0).map(u64::from)
+    }
+
     pub(crate) fn value(&self, option: OptionKind) -> Option<u32> {
-        self.values[option as usize - 1]
+        let at = option as usize - 1;
+        (self.set & 1 << at != 0).then_some(self.values[at])
     }
 
     /// Takes a value as the kernel would.
@@ -99,9 +110,14 @@ impl Options {
             OptionKind::ReceiveBuffer => value.max(2304),
             // The ECN bits are the transport's.
             OptionKind::TrafficClass => within(0, 255)? & !0b11,
-            OptionKind::UserTimeout | OptionKind::Linger | OptionKind::FinWait2 => value,
+            OptionKind::UserTimeout
+            | OptionKind::Linger
+            | OptionKind::FinWait2
+            | OptionKind::NotSentLow => value,
         };
-        self.values[option as usize - 1] = Some(value);
+        let at = option as usize - 1;
+        self.values[at] = value;
+        self.set |= 1 << at;
         Ok(value)
     }
 
@@ -151,13 +167,9 @@ impl Socket {
         let value = state.options.set(option, value)?;
         // Of one that is still being opened, `opened` sees to it.
         if let (Phase::Open, Some(link)) = (state.phase, &state.link) {
-            let value = value.into();
-            link.attachment.post_surely(Submission::SetOption {
-                conn: link.conn,
-                option,
-                value,
-            });
+            link.attachment.set_option(link.conn, option, value.into());
         }
+        self.core.changed_here(state);
         Ok(())
     }
 

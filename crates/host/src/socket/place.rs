@@ -181,7 +181,7 @@ impl Socket {
         }
         let attachment = Arc::clone(&link.attachment);
         let in_flight = state.send.in_flight();
-        let space = state.send.space(state.options.send_buffer());
+        let space = state.space(state.options.send_buffer());
         if space == 0 {
             return Err(Errno::AGAIN);
         }
@@ -278,7 +278,7 @@ impl Socket {
         }
         let mut sent = 0;
         while sent < len {
-            let space = state.send.space(state.options.send_buffer());
+            let space = state.space(state.options.send_buffer());
             let piece = ((len - sent) as u64).min(space).min(LONGEST);
             if piece == 0 {
                 break;

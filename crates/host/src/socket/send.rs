@@ -8,12 +8,15 @@ use std::io::IoSlice;
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, MutexGuard};
 
-use queue_pair::Submission;
+use queue_pair::{OptionKind, Submission};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 
 use super::{Link, Phase, Socket, SocketCore, State, Syn};
 use crate::lock::lock;
+
+/// The most that is written at once where there is a bound for what waits to leave.
+const PIECE: u64 = 64 << 10;
 
 impl State {
     /// Posts `len` bytes at `addr` of the send area, without taking note of them. False: the ring is
@@ -44,6 +47,32 @@ impl State {
             self.receive.announce();
         }
         posted
+    }
+
+    /// How much may wait to leave while more is written, where the program has bounded that and it is known
+    /// what has left: not of what several processes write, nor from an older engine.
+    fn low(&self) -> Option<u64> {
+        let low = self.options.not_sent_low()?;
+        let link = self.link.as_ref()?;
+        let is_told = link.attachment.speaks(OptionKind::NotSentLow.since());
+        (is_told && !self.is_shared()).then_some(low)
+    }
+
+    /// Whether so much waits to leave that the program is not to write more, as it asked for: half of its
+    /// bound, as in the kernel, so that it is not woken for every segment.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.low().is_some_and(|low| self.send.waiting() * 2 >= low)
+    }
+
+    /// How many bytes may be written now, of a send buffer of `buffer` bytes. A bound for what waits to leave
+    /// is looked at before each piece, as in the kernel: it is passed by one.
+    pub(super) fn space(&self, buffer: u64) -> u64 {
+        let space = self.send.space(buffer);
+        match self.low() {
+            Some(low) if self.send.waiting() >= low => 0,
+            Some(_) => space.min(PIECE),
+            None => space,
+        }
     }
 
     pub(super) fn may_send(&mut self) -> Result<(), Errno> {
@@ -202,7 +231,7 @@ impl SocketCore {
             Syn::Asked | Syn::Ordinary => total,
         };
         while sent < total && stop.is_none() {
-            let space = state.send.space(state.options.send_buffer());
+            let space = state.space(state.options.send_buffer());
             if space == 0 {
                 stop = Some(Errno::AGAIN);
                 break;

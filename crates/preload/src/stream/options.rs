@@ -51,7 +51,7 @@ const fn known(level: c_int, name: c_int, kind: OptionKind, default: u32) -> Kno
 }
 
 /// Options that are one integer here and there.
-const PLAIN: [Known; 13] = [
+const PLAIN: [Known; 14] = [
     known(SOL_SOCKET, libc::SO_KEEPALIVE, OptionKind::KeepAlive, 0),
     known(IPPROTO_TCP, libc::TCP_NODELAY, OptionKind::NoDelay, 0),
     known(IPPROTO_TCP, libc::TCP_CORK, OptionKind::Cork, 0),
@@ -82,6 +82,12 @@ const PLAIN: [Known; 13] = [
         OptionKind::MaxSegment,
         NO_MAXIMUM,
     ),
+    known(
+        IPPROTO_TCP,
+        libc::TCP_NOTSENT_LOWAT,
+        OptionKind::NotSentLow,
+        0,
+    ),
     known(IPPROTO_IP, libc::IP_TOS, OptionKind::TrafficClass, 0),
     known(IPPROTO_IPV6, libc::IPV6_TCLASS, OptionKind::TrafficClass, 0),
     known(
@@ -94,7 +100,7 @@ const PLAIN: [Known; 13] = [
 
 /// Options that change nothing on a connected socket of the engine's: they are about binding,
 /// queueing in the kernel, or hints.
-const WITHOUT_EFFECT: [(c_int, c_int); 30] = [
+const WITHOUT_EFFECT: [(c_int, c_int); 29] = [
     (SOL_SOCKET, libc::SO_REUSEADDR),
     (SOL_SOCKET, libc::SO_REUSEPORT),
     (SOL_SOCKET, libc::SO_BROADCAST),
@@ -105,7 +111,6 @@ const WITHOUT_EFFECT: [(c_int, c_int); 30] = [
     (IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
     (IPPROTO_TCP, libc::TCP_SYNCNT),
     (IPPROTO_TCP, libc::TCP_WINDOW_CLAMP),
-    (IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
     (SOL_SOCKET, libc::SO_RXQ_OVFL),
     (SOL_SOCKET, libc::SO_SELECT_ERR_QUEUE),
     (SOL_SOCKET, libc::SO_PREFER_BUSY_POLL),
@@ -553,6 +558,8 @@ fn plain_value(level: c_int, kind: OptionKind, value: c_int) -> Result<u32, Errn
             Ok(u32::from(value != 0))
         }
         OptionKind::FinWait2 => Ok(fin_wait_2(value)),
+        // A negative one is a very high one.
+        OptionKind::NotSentLow => Ok(value as u32),
         // IPv4's is a byte of whatever is given; of IPv6's, −1 is the default.
         OptionKind::TrafficClass if level == IPPROTO_IP => Ok(u32::from(value as u8)),
         OptionKind::TrafficClass if value == -1 => Ok(0),

@@ -89,6 +89,14 @@ pub enum Completion {
         /// How many.
         bytes: u32,
     },
+    /// So much has left of what this process alone sends on a connection, as far as that makes a difference
+    /// to who minds [`OptionKind::NotSentLow`](super::OptionKind::NotSentLow). Since version 10.
+    Departed {
+        /// The connection.
+        conn: ConnRef,
+        /// Bytes since the connection began, those that are acknowledged among them.
+        total: u64,
+    },
     /// Another process that has the connection has ended its direction for all: nothing more can be
     /// sent on it.
     Shut {
@@ -166,6 +174,7 @@ const SHUT: u8 = 12;
 const PLACED: u8 = 13;
 const SYN: u8 = 14;
 const READ_SHUT: u8 = 15;
+const DEPARTED: u8 = 16;
 
 const FLAG_PEER_CLOSED: u8 = 1;
 const FLAG_V6: u8 = 1;
@@ -257,6 +266,10 @@ impl Descriptor for Completion {
                 let head = Head::new(SEND_BUFFER).value(bytes);
                 ([head.to_word(), conn.to_word(), 0, 0], None)
             }
+            Self::Departed { conn, total } => (
+                [Head::new(DEPARTED).to_word(), conn.to_word(), total, 0],
+                None,
+            ),
             Self::Accepted {
                 conn,
                 grant,
@@ -391,6 +404,14 @@ impl Descriptor for Completion {
                 Ok(Self::SendBuffer {
                     conn,
                     bytes: head.value,
+                })
+            }
+            DEPARTED => {
+                head.check(0, false, false)?;
+                check_unused(head.kind, entry, &[3])?;
+                Ok(Self::Departed {
+                    conn,
+                    total: entry[2],
                 })
             }
             ACCEPTED => {

@@ -171,13 +171,13 @@ impl Submission {
             | Self::Shutdown { .. }
             | Self::Close { .. }
             | Self::Acquire { .. }
-            | Self::SetOption { .. }
             | Self::Credit { .. }
             | Self::GiveBack { .. }
             | Self::Connect { .. } => 0,
             Self::ShutdownRead { .. } | Self::Post { .. } => 7,
             Self::SendFile { .. } | Self::ForgetFile { .. } => 8,
             Self::LetSynGo { .. } => 9,
+            Self::SetOption { option, .. } => option.since(),
         }
     }
 }
@@ -214,11 +214,14 @@ pub enum OptionKind {
     Congestion = 13,
     /// IP_TOS or IPV6_TCLASS: the byte; its ECN bits are not the program's to set.
     TrafficClass = 14,
+    /// TCP_NOTSENT_LOWAT: bytes, 0 for none. Who has fewer that have not left may write more; how many have
+    /// left is told by [`Completion::Departed`](super::Completion::Departed). Since version 10.
+    NotSentLow = 15,
 }
 
 impl OptionKind {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::NoDelay,
         Self::Cork,
         Self::KeepAlive,
@@ -233,7 +236,16 @@ impl OptionKind {
         Self::FinWait2,
         Self::Congestion,
         Self::TrafficClass,
+        Self::NotSentLow,
     ];
+
+    /// The first version of the protocol in which a host can set it.
+    pub fn since(self) -> u32 {
+        match self {
+            Self::NotSentLow => 10,
+            _ => 0,
+        }
+    }
 
     fn from_code(code: u16) -> Result<Self, Violation> {
         Self::ALL

@@ -113,6 +113,14 @@ impl Session {
         if !all? || !self.tell_send_buffer(name, conn.send_buffer, &mut conn.told_send_buffer)? {
             return Ok(false);
         }
+        if conn.has_departures() {
+            let total = conn.departed;
+            if !self.post(&Completion::Departed { conn: name, total })? {
+                return Ok(false);
+            }
+            conn.told_departed = total;
+            self.wants_ring(Some(conn.id.index), !conn.is_held_back(total));
+        }
         if conn.failure != 0 && !conn.flags.told_failed {
             let failed = Completion::Failed {
                 conn: name,

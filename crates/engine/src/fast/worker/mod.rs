@@ -16,6 +16,7 @@
 mod admission;
 mod between;
 mod connect;
+mod departures;
 mod endings;
 mod events;
 mod extents;
@@ -144,6 +145,8 @@ pub struct Worker<D, N> {
     captures: Captures,
     /// Connections whose route has just been found to carry less than the link.
     narrow: Vec<(tcp::ConnId, u16)>,
+    /// Connections of which something has left, or was submitted, whose programs mind how much.
+    leaving: Vec<tcp::ConnId>,
     /// What sending has found out about files.
     findings: Findings,
     /// What of files is being brought into memory.
@@ -257,6 +260,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             scratch: Area::private("scratch", SCRATCH),
             captures: Captures::default(),
             narrow: Vec::new(),
+            leaving: Vec::new(),
             findings: Findings::default(),
             fetches: Fetches::default(),
             starved: Vec::new(),
@@ -375,6 +379,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         while !self.findings.is_empty() && self.see_to_files() {
             sent += self.transmit_once(TRANSMIT_BUDGET);
         }
+        if !self.leaving.is_empty() {
+            self.note_departures();
+        }
         if sent != 0 {
             self.device.flush();
         }
@@ -416,6 +423,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             scratch: &self.scratch,
             captures: &mut self.captures,
             narrow: &mut self.narrow,
+            leaving: &mut self.leaving,
             netfilter: (!self.netfilter.cuts.is_empty()).then_some(&self.netfilter),
             hop_limit: self.config.tcp.hop_limit,
             findings: &mut self.findings,

@@ -331,6 +331,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             Ok(()) => {
                 if let Some(conn) = self.connections.get_mut(conn_id) {
                     conn.sent += u64::from(extent.len);
+                    if conn.not_sent_low != 0 {
+                        self.leaving.push(conn_id);
+                    }
                 }
                 self.charge_or_end(id, conn_id);
             }
@@ -493,6 +496,14 @@ impl<D: Device, N: Network> Worker<D, N> {
                 // The time, if there is one, is waited for by the host.
                 if let Some(conn) = self.connections.get_mut(conn) {
                     conn.flags.reset_at_end = value == LINGER_FOR_NO_TIME;
+                }
+                return;
+            }
+            OptionKind::NotSentLow => {
+                if let Some(conn) = self.connections.get_mut(conn) {
+                    // Hosts say 32 bits.
+                    conn.not_sent_low = u32::try_from(value).unwrap_or(u32::MAX);
+                    self.leaving.push(conn.id);
                 }
                 return;
             }

@@ -74,6 +74,8 @@ pub(super) struct Sink<'a, D, N> {
     pub captures: &'a mut Captures,
     /// Connections whose route states the largest packet, to be told to the TCP.
     pub narrow: &'a mut Vec<(ConnId, u16)>,
+    /// Connections that send something whose programs mind what has left.
+    pub leaving: &'a mut Vec<ConnId>,
     /// Rules that drop segments of connections that are there, if any do.
     pub netfilter: Option<&'a Policy>,
     /// What a segment starts with as its hop limit.
@@ -378,6 +380,13 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
         };
         let conn = out.conn.and_then(|id| self.connections.get(id));
         let dscp = conn.map_or(0, |conn| conn.dscp);
+        if let Some(conn) = conn
+            && conn.not_sent_low != 0
+            && out.payload_len > 0
+            && self.leaving.last() != Some(&conn.id)
+        {
+            self.leaving.push(conn.id);
+        }
         let headers = Headers {
             link: Link {
                 src: source,

@@ -142,6 +142,7 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("send", sending::plainly),
     ("send from several buffers", sending::gathered),
     ("send until it is full", sending::until_full),
+    ("send with a bound for what waits", sending::bounded),
     ("send a file", sending::file),
     (
         "send a file, without waiting",

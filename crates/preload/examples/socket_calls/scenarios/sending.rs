@@ -72,6 +72,60 @@ pub fn gathered(stage: &mut Stage<'_>, fd: c_int) {
     stage.transcript.note(got);
 }
 
+/// With a bound for what has not left, so much is written and no more that waits behind a closed window.
+pub fn bounded(stage: &mut Stage<'_>, fd: c_int) {
+    let bound = |stage: &mut Stage<'_>, bytes| {
+        let (level, name) = (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
+        stage.transcript.set_integer(fd, level, name, bytes);
+        stage.transcript.integer_option(fd, level, name);
+    };
+    // Large enough that it is not what ends it.
+    stage
+        .transcript
+        .set_integer(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, 200_000);
+    bound(stage, 16_384);
+    let block = "x".repeat(4_096);
+    let mut sent = 0;
+    loop {
+        // SAFETY: the buffer is whole.
+        let one = unsafe { libc::send(fd, block.as_ptr().cast(), block.len(), libc::MSG_DONTWAIT) };
+        if one > 0 {
+            sent += one as usize;
+            assert!(sent < 1 << 20, "it never waits");
+            continue;
+        }
+        // What has left makes room, until the window is closed.
+        let mut entry = libc::pollfd {
+            fd,
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: one entry.
+        if unsafe { libc::poll(&raw mut entry, 1, 150) } == 0 {
+            break;
+        }
+    }
+    bound(stage, 0);
+    stage.transcript.poll(fd, libc::POLLOUT, 0);
+    bound(stage, 16_384);
+    stage.transcript.poll(fd, libc::POLLOUT, 0);
+    let drained = stage.agent.tell(&format!("drain {sent}"));
+    stage.transcript.note(drained);
+    stage.transcript.settle(fd, libc::POLLOUT, libc::POLLOUT);
+    // A blocking call sends everything, however much it is.
+    let large = "y".repeat(2 << 20);
+    let drained = std::thread::scope(|scope| {
+        // SAFETY: the buffer is whole.
+        let write = || unsafe { libc::write(fd, large.as_ptr().cast(), large.len()) };
+        let writer = scope.spawn(write);
+        let drained = stage.agent.tell(&format!("drain {}", large.len()));
+        let written = writer.join().expect("the other thread has written");
+        stage.transcript.call("write", written);
+        drained
+    });
+    stage.transcript.note(drained);
+}
+
 pub fn until_full(stage: &mut Stage<'_>, fd: c_int) {
     let block = "x".repeat(65_536);
     let mut sent = 0;

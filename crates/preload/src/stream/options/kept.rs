@@ -39,19 +39,17 @@ pub fn is_any_integer(level: c_int, name: c_int) -> bool {
     let name = (level, name);
     // To poll first takes a right, and those of IP may be a byte.
     let is_switch = level == SOL_SOCKET && SWITCHES.contains(&name);
-    name == (IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT)
-        || (is_switch && name != (SOL_SOCKET, libc::SO_PREFER_BUSY_POLL))
+    is_switch && name != (SOL_SOCKET, libc::SO_PREFER_BUSY_POLL)
 }
 
 /// Those that a connection has of its listener.
-const INHERITED: [Name; 10] = [
+const INHERITED: [Name; 9] = [
     (SOL_SOCKET, libc::SO_REUSEADDR),
     (SOL_SOCKET, libc::SO_REUSEPORT),
     (SOL_SOCKET, libc::SO_BROADCAST),
     (SOL_SOCKET, libc::SO_OOBINLINE),
     (SOL_SOCKET, libc::SO_PRIORITY),
     (IPPROTO_TCP, libc::TCP_SYNCNT),
-    (IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
     (IPPROTO_IPV6, libc::IPV6_V6ONLY),
     // For the one of them that is not about its packets.
     (IPPROTO_IP, libc::IP_TOS),
