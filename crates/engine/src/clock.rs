@@ -1,4 +1,4 @@
-//! Time as the worker sees it: nanoseconds since it started.
+//! Time as the worker sees it: nanoseconds since it started, and nanoseconds that it had a core for.
 
 use rustix::time::{ClockId, clock_gettime};
 use tcp::Instant;
@@ -27,8 +27,86 @@ impl Clock {
     }
 }
 
+/// How long the thread that looks has had a core for, piece by piece, if that is wanted at all: the clock of
+/// a thread takes a system call.
+#[derive(Debug, Default)]
+pub struct CoreTime {
+    /// What its clock said last; `None` if nobody wants to know.
+    last: Option<u64>,
+    /// Nanoseconds that were counted and not taken.
+    counted: u64,
+}
+
+impl CoreTime {
+    /// Begins now, for who wants to know. (One by [`default`](Self::default) never looks.)
+    pub fn start() -> Self {
+        Self {
+            last: Some(nanoseconds(ClockId::ThreadCPUTime)),
+            counted: 0,
+        }
+    }
+
+    /// Nanoseconds since the last look, which do not count.
+    #[inline]
+    pub fn skip(&mut self) -> Option<u64> {
+        let last = self.last.as_mut()?;
+        let now = nanoseconds(ClockId::ThreadCPUTime);
+        let spent = now.saturating_sub(*last);
+        *last = now;
+        Some(spent)
+    }
+
+    /// Counts what has passed since the last look.
+    #[inline]
+    pub fn count(&mut self) {
+        self.counted += self.skip().unwrap_or(0);
+    }
+
+    /// Counts, and takes the nanoseconds that were counted since this was called last.
+    #[inline]
+    pub fn take(&mut self) -> Option<u64> {
+        let rest = self.skip()?;
+        Some(core::mem::take(&mut self.counted) + rest)
+    }
+}
+
 fn raw() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    // The monotonic clock begins at boot and is never negative.
+    nanoseconds(ClockId::Monotonic)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    // These clocks begin at boot, or with their thread, and are never negative.
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Clock, CoreTime};
+    use std::time::Duration;
+
+    #[test]
+    fn only_time_on_a_core_counts_and_only_if_it_is_wanted() {
+        let (clock, mut wanted) = (Clock::start(), CoreTime::start());
+        std::thread::sleep(Duration::from_millis(50));
+        let asleep = wanted.take().expect("wanted");
+        let passed = clock.now().as_nanos();
+        assert!(asleep < passed - 40_000_000, "{asleep} ns of {passed}");
+        let (mut skipped, mut taken) = (0, 0);
+        while taken < 1_000_000 {
+            for _ in 0..100 {
+                wanted.count();
+            }
+            let counted = wanted.counted;
+            skipped += wanted.skip().expect("wanted");
+            assert_eq!(wanted.counted, counted);
+            let all = wanted.take().expect("wanted");
+            assert!(all >= counted && wanted.counted == 0);
+            taken += all;
+        }
+        assert!(skipped > 0);
+        let mut unwanted = CoreTime::default();
+        unwanted.count();
+        assert_eq!((unwanted.skip(), unwanted.take()), (None, None));
+    }
 }

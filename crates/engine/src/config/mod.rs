@@ -78,6 +78,9 @@ pub struct Config {
     pub keep_privileges: bool,
     /// How long SIGTERM waits for connections to end by themselves, in seconds.
     pub drain_seconds: u32,
+    /// Whether the time for which a turn had its core is measured, beside how long it took: some system
+    /// calls a turn.
+    pub measure_turns: bool,
     /// Work that the device takes over, each to be switched off.
     pub offload: Offload,
     /// What a connection starts with.
@@ -146,6 +149,7 @@ impl Default for Config {
             ignore_netfilter: false,
             keep_privileges: false,
             drain_seconds: 10,
+            measure_turns: false,
             offload: Offload::default(),
             tcp: Tcp::default(),
             limits: Limits::default(),

@@ -199,6 +199,12 @@ pub struct Counters {
     /// How long turns, and looks between them, took, with what the core was taken away for: what a
     /// frame waits for at most that has just missed one.
     pub turn_times: Histogram,
+    /// For how long of that the worker had its core, but for what is in
+    /// [`flush_core_times`](Self::flush_core_times); if it is measured.
+    pub turn_core_times: Histogram,
+    /// For how long it had its core in the kernel to send what a turn had made: on a veth the peer's
+    /// receiving is in it.
+    pub flush_core_times: Histogram,
     /// How long the first frame had waited that was there when the worker woke.
     pub wake_ups: Histogram,
     /// How long connections waited, from the end of their handshake until a process had accepted them.
@@ -247,6 +253,8 @@ impl Default for Counters {
             frames_handed: 0,
             connections_moved: 0,
             turn_times: Histogram::default(),
+            turn_core_times: Histogram::default(),
+            flush_core_times: Histogram::default(),
             wake_ups: Histogram::default(),
             accept_waits: Histogram::default(),
             drops: [0; Drop::ALL.len()],
@@ -308,6 +316,8 @@ impl Counters {
             frames_handed,
             connections_moved,
             turn_times,
+            turn_core_times,
+            flush_core_times,
             wake_ups,
             accept_waits,
             drops,
@@ -354,6 +364,8 @@ impl Counters {
             *count += more;
         }
         self.turn_times.add(turn_times);
+        self.turn_core_times.add(turn_core_times);
+        self.flush_core_times.add(flush_core_times);
         self.wake_ups.add(wake_ups);
         self.accept_waits.add(accept_waits);
         for (count, more) in self.drops.iter_mut().zip(drops) {

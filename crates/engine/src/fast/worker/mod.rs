@@ -61,7 +61,7 @@ use tcp::{Instant, Stack};
 use wire::segment::ChecksumPolicy;
 
 use crate::capture::Captures;
-use crate::clock::Clock;
+use crate::clock::{Clock, CoreTime};
 use crate::config::Config;
 use crate::exchange::ToSlow;
 use crate::fast::common::Common;
@@ -139,6 +139,8 @@ pub struct Worker<D, N> {
     /// An order that waits for what was submitted before it.
     waiting: Option<Waiting>,
     counters: Counters,
+    /// For how long it has its core in turns.
+    core_time: CoreTime,
     moderation: Moderation,
     placement: Placement,
     scratch: Area,
@@ -257,6 +259,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             slow,
             waiting: None,
             counters: Counters::default(),
+            core_time: CoreTime::default(),
             scratch: Area::private("scratch", SCRATCH),
             captures: Captures::default(),
             narrow: Vec::new(),
@@ -383,7 +386,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.note_departures();
         }
         if sent != 0 {
+            self.core_time.count();
             self.device.flush();
+            if let Some(spent) = self.core_time.skip() {
+                self.counters.flush_core_times.record(spent);
+            }
         }
         if self.captures.is_on() {
             self.captures.flush();

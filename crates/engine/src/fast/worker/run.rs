@@ -14,7 +14,7 @@ use tcp::{Failure, Instant};
 use super::Worker;
 use super::looking::{After, Looking};
 use super::sleep::Due;
-use crate::clock::Clock;
+use crate::clock::{Clock, CoreTime};
 use crate::fast::connections::{Conn, SessionId};
 use crate::fast::session::EndReason;
 use crate::network::{Network, NetworkChange, Paths};
@@ -71,6 +71,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.network_changed();
         let clock = self.common.clock;
         self.timed = true;
+        if self.config.measure_turns {
+            self.core_time = CoreTime::start();
+        }
         let now = clock.now();
         let mut state = Loop {
             clock,
@@ -108,6 +111,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.counters.spin_ns += spent;
             }
             self.counters.turn_times.record(spent);
+            self.had_core();
             now = after;
             let mut looked = false;
             if now.saturating_duration_since(state.last_look) >= LOOK_INTERVAL {
@@ -149,6 +153,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.near_is_better = true;
             let woken = self.sleep(&state.clock, due, now);
             now = woken.at;
+            // To fall asleep is no part of a turn.
+            self.core_time.skip();
             self.woke();
             state.last_look = now;
             self.look(&mut state, now, woken.by_bell);
@@ -193,6 +199,14 @@ impl<D: Device, N: Network> Worker<D, N> {
     fn look_took(&mut self, clock: &Clock, since: Instant) {
         let spent = clock.now().saturating_duration_since(since);
         self.counters.turn_times.record(spent.as_nanos() as u64);
+        self.had_core();
+    }
+
+    /// Since it was asked last; a yield before a turn counts as part of it.
+    fn had_core(&mut self) {
+        if let Some(spent) = self.core_time.take() {
+            self.counters.turn_core_times.record(spent);
+        }
     }
 
     /// Looks at everything rare, at descriptors only if one of them may be ready (`bells`); true if
