@@ -9,7 +9,7 @@ mod model;
 use fake::{Fake, Fixed, experiment, header, rules, scratch};
 use lab::experiment::analysis::{Outcome, analyse, interval};
 use lab::experiment::bench::{Client, Sample};
-use lab::experiment::declaration::{Axis, Claim};
+use lab::experiment::declaration::{Axis, Bound, Claim};
 use lab::experiment::surroundings::Conditions;
 use lab::experiment::{Directory, End, Rules, Runner, comparison, report};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -152,6 +152,41 @@ fn what_is_claimed_of_many_places_in_the_same_words_is_told_once() {
     // A column for each pair that is claimed something of.
     let head = "| kernel | engine | engine, large | engine / kernel | engine, large / engine |";
     assert!(text.contains(head), "{text}");
+}
+
+#[test]
+fn a_claim_about_one_subject_is_one_about_its_figure() {
+    let scratch = scratch();
+    let mut header = header(rules());
+    let experiment = &mut header.experiment;
+    experiment.subjects = vec!["engine".into()];
+    let claim = |says: &str, most| Claim {
+        says: says.into(),
+        subject: "engine".into(),
+        to: String::new(),
+        at: Vec::new(),
+        ratio: Bound::AtMost(most),
+        ..experiment.claims[0].clone()
+    };
+    experiment.claims = vec![claim("It is slow", 1_502.0), claim("It crawls", 100.0)];
+    assert_eq!(experiment.mistakes(), Vec::<String>::new());
+    let mut directory = Directory::create(scratch.path(), header).unwrap();
+    let mut bench =
+        Fake::new(|at, _| Ok(Sample::default().with("rate", 1_500.0 + at.number("size").unwrap())));
+    run(&mut directory, &mut bench, &mut Fixed::default());
+    let (analysis, file) = report::write(&directory).unwrap();
+    let figures: Vec<f64> = analysis.verdicts.iter().map(|v| v.ratio.median).collect();
+    assert_eq!(figures[..3], [1_501.0, 1_502.0, 1_504.0]);
+    let text = std::fs::read_to_string(file).unwrap();
+    let told = "“It is slow” (000) holds at 2 of 3 points, does not at 1 (4 B: engine), and is undecided at 0. \
+                “It crawls” (000) does not hold.";
+    assert!(text.contains(told), "{text}");
+    assert!(
+        text.contains("| engine, rate | 1,504 (1,504 to 1,504) | ≤ 1502 1/s | does not hold |"),
+        "{text}"
+    );
+    // There is nothing that it would be a ratio of.
+    assert!(!text.contains("engine /"), "{text}");
 }
 
 /// The texts of a plot that stand in the middle below a place: their middles, heights and words.

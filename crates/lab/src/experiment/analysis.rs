@@ -89,7 +89,7 @@ pub struct Verdict {
     pub claim: usize,
     /// The levels.
     pub levels: Vec<usize>,
-    /// The ratio, over pairs of the same round.
+    /// The ratio, over pairs of the same round; of a claim about one subject, its figure.
     pub ratio: Interval,
     /// Whether it holds there.
     pub outcome: Outcome,
@@ -180,7 +180,7 @@ fn verdicts(
     claim: &Claim,
 ) -> Vec<Verdict> {
     let subject = |name: &String| experiment.subjects.iter().position(|known| known == name);
-    let Some((above, below)) = subject(&claim.subject).zip(subject(&claim.to)) else {
+    let (Some(above), below) = (subject(&claim.subject), claim.below().map(subject)) else {
         return Vec::new();
     };
     let is_meant = |levels: &[usize]| {
@@ -202,7 +202,14 @@ fn verdicts(
                 levels: levels.clone(),
                 subject,
             };
-            let ratio = ratio(records, &cell(above), &cell(below), &claim.measure)?;
+            let measure = &claim.measure;
+            let ratio = match below {
+                Some(below) => ratio(records, &cell(above), &cell(below?), measure)?,
+                None => {
+                    let values = values(records, &cell(above), measure).into_iter();
+                    interval(&values.map(|(_, value)| value).collect::<Vec<f64>>())?
+                }
+            };
             let outcome = judge(claim.ratio, &ratio);
             Some(Verdict {
                 claim: index,

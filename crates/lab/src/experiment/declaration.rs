@@ -207,7 +207,7 @@ pub struct Finding {
     pub citation: Citation,
 }
 
-/// A statement about the ratio of two subjects.
+/// A statement about the ratio of two subjects, or about the figure of one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// In words.
@@ -218,13 +218,29 @@ pub struct Claim {
     pub measure: String,
     /// The subject above the line.
     pub subject: String,
-    /// The subject below it.
+    /// The subject below it. Empty: nothing is, and the bound is one of the figure itself, in its measure's
+    /// unit.
     pub to: String,
     /// At these levels only: names of an axis and of a level of it. At any, where an axis is not
     /// named.
     pub at: Vec<(String, String)>,
     /// What the ratio is to be.
     pub ratio: Bound,
+}
+
+impl Claim {
+    /// The subject below the line, if it is about a ratio.
+    pub fn below(&self) -> Option<&String> {
+        Some(&self.to).filter(|to| !to.is_empty())
+    }
+
+    /// What it is about: two subjects, or one.
+    pub fn compared(&self) -> String {
+        match self.below() {
+            Some(to) => format!("{} / {to}", self.subject),
+            None => self.subject.clone(),
+        }
+    }
 }
 
 /// A queueing model that is fitted at some levels of an axis of load, and held against the others.
@@ -307,7 +323,7 @@ impl Experiment {
                 self.measure(measure).is_some(),
                 format!("no measure {measure}"),
             );
-            for subject in [&claim.subject, &claim.to] {
+            for subject in [Some(&claim.subject), claim.below()].into_iter().flatten() {
                 need(
                     self.subjects.contains(subject),
                     format!("no subject {subject}"),

@@ -178,7 +178,7 @@ fn sentence(says: &str, experiment: &Experiment, verdicts: &[&Verdict]) -> Strin
         let places = with(Outcome::Fails).map(|verdict| {
             let place = point_name(experiment, &verdict.levels);
             let claim = &experiment.claims[verdict.claim];
-            format!("{place}: {} / {}", claim.subject, claim.to)
+            format!("{place}: {}", claim.compared())
         });
         let places = places.unique().join("; ");
         let named = if fails == 0 {
@@ -197,9 +197,13 @@ fn sentence(says: &str, experiment: &Experiment, verdicts: &[&Verdict]) -> Strin
 fn claims(experiment: &Experiment, analysis: &Analysis) -> Part {
     let rows = analysis.verdicts.iter().map(|verdict| {
         let claim = &experiment.claims[verdict.claim];
+        let unit = match (claim.below(), experiment.measure(&claim.measure)) {
+            (None, Some(measure)) => format!(" {}", measure.unit),
+            _ => String::new(),
+        };
         let bound = match claim.ratio {
-            Bound::AtLeast(least) => format!("≥ {least}"),
-            Bound::AtMost(most) => format!("≤ {most}"),
+            Bound::AtLeast(least) => format!("≥ {least}{unit}"),
+            Bound::AtMost(most) => format!("≤ {most}{unit}"),
         };
         vec![
             format!(
@@ -207,7 +211,7 @@ fn claims(experiment: &Experiment, analysis: &Analysis) -> Part {
                 claim.says, claim.citation.document, claim.citation.place
             ),
             point_name(experiment, &verdict.levels),
-            format!("{} / {}, {}", claim.subject, claim.to, claim.measure),
+            format!("{}, {}", claim.compared(), claim.measure),
             shown(Some(&verdict.ratio)),
             bound,
             match verdict.outcome {
@@ -218,7 +222,7 @@ fn claims(experiment: &Experiment, analysis: &Analysis) -> Part {
             .into(),
         ]
     });
-    let head = ["", "at", "ratio of", "ratio", "to be", ""];
+    let head = ["", "at", "of", "ratio or figure", "to be", ""];
     Part::Table {
         head: head.map(String::from).to_vec(),
         rows: rows.collect(),
