@@ -5,6 +5,7 @@ mod channel;
 mod course;
 mod echo;
 mod fast_cgi;
+mod hold;
 mod send;
 mod sender;
 mod stream;
@@ -28,6 +29,7 @@ enum Subject {
     Channel(channel::Args),
     FastCgi(fast_cgi::Args),
     Course(course::Args),
+    Hold(hold::Args),
 }
 
 /// Runs it, and prints a line of JSON if it ends by itself.
@@ -39,6 +41,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Subject::Course(args) => course::run(args)?,
         Subject::FastCgi(args) => {
             fast_cgi::run(args)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Subject::Hold(args) => {
+            hold::run(args)?;
             return Ok(ExitCode::SUCCESS);
         }
         Subject::Echo(args) => {

@@ -7,6 +7,7 @@
 
 pub mod captured;
 pub mod catalogue;
+pub mod connections;
 pub mod cores;
 pub mod experiment;
 pub mod faults;

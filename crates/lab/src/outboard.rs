@@ -4,6 +4,7 @@ use crate::process::{Process, Program};
 use crate::tool;
 use crate::world::{Side, World};
 use anyhow::{Context, Result, anyhow};
+use serde::Deserialize;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -29,6 +30,11 @@ impl Outboard {
             binary: binary.to_owned(),
             socket: world.scratch().join("engine.sock"),
         }
+    }
+
+    /// The binary.
+    pub fn binary(&self) -> &Path {
+        &self.binary
     }
 
     /// The control socket.
@@ -188,14 +194,42 @@ impl Outboard {
 }
 
 /// One counter of the engine's.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counter {
     /// Its name.
     pub name: String,
     /// The values of its labels.
     pub labels: Vec<String>,
-    /// Its value.
+    /// Its value; of a histogram, how many there were.
     pub value: f64,
+    /// How they are distributed, if it is a histogram.
+    pub spread: Option<Spread>,
+}
+
+/// How what a histogram counts is distributed.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct Spread {
+    /// The largest since the engine has begun.
+    longest: f64,
+    /// Limits, ascending, and how many were at most so large and larger than the limit before.
+    buckets: Vec<(f64, u64)>,
+}
+
+impl Spread {
+    /// The largest of those that came after `earlier`. It is exact where it is the largest since the engine has
+    /// begun; otherwise it is the limit that it did not exceed.
+    pub fn longest_since(&self, earlier: &Self) -> f64 {
+        if self.longest > earlier.longest {
+            return self.longest;
+        }
+        let before = |limit: f64| {
+            let known = earlier.buckets.iter().find(|(other, _)| *other == limit);
+            known.map_or(0, |(_, count)| *count)
+        };
+        let mut came = self.buckets.iter().rev();
+        let last = came.find(|(limit, count)| *count > before(*limit));
+        last.map_or(0.0, |(limit, _)| limit.min(self.longest))
+    }
 }
 
 impl Counter {
@@ -207,6 +241,7 @@ impl Counter {
                 .filter_map(|pair| Some(pair.get(1)?.as_str()?.to_string()))
                 .collect(),
             value: metric["value"].as_f64()?,
+            spread: Spread::deserialize(&metric["histogram"]).ok(),
         })
     }
 }
@@ -218,4 +253,43 @@ pub fn total(counters: &[Counter], name: &str) -> f64 {
         .filter(|counter| counter.name == name)
         .map(|counter| counter.value)
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counter, Spread};
+    use serde_json::json;
+
+    fn spread(longest: f64, counts: [u64; 3]) -> Spread {
+        let limits = [1.0, 2.0, 4.0];
+        Spread {
+            longest,
+            buckets: limits.into_iter().zip(counts).collect(),
+        }
+    }
+
+    #[test]
+    fn the_longest_of_a_while_is_exact_where_it_can_be() {
+        let before = spread(3.5, [9, 1, 1]);
+        assert_eq!(spread(3.75, [9, 1, 2]).longest_since(&before), 3.75);
+        assert_eq!(spread(3.5, [12, 1, 1]).longest_since(&before), 1.0);
+        assert_eq!(spread(3.5, [12, 2, 1]).longest_since(&before), 2.0);
+        // No longer than the longest of all.
+        assert_eq!(spread(3.5, [12, 2, 2]).longest_since(&before), 3.5);
+        assert_eq!(before.longest_since(&before), 0.0);
+    }
+
+    #[test]
+    fn a_histogram_is_read_as_it_is_written() {
+        let metric = json!({
+            "name": "turn_seconds", "labels": [["worker", "0"]], "kind": "histogram", "value": 3.0,
+            "histogram": { "sum": 0.5, "longest": 0.25, "buckets": [[0.125, 2], [0.25, 1]] },
+        });
+        let counter = Counter::read(&metric).expect("a metric");
+        let spread = counter.spread.expect("a histogram");
+        assert_eq!(spread.longest, 0.25);
+        assert_eq!(spread.buckets, [(0.125, 2), (0.25, 1)]);
+        let plain = json!({ "name": "turns", "kind": "counter", "value": 3.0 });
+        assert_eq!(Counter::read(&plain).expect("a metric").spread, None);
+    }
 }

@@ -4,6 +4,7 @@ mod bed;
 mod breakdown;
 mod bursts;
 mod classes;
+mod connections;
 mod dynamic;
 mod echo;
 mod fairness;
@@ -97,6 +98,7 @@ pub const ALL: &[Entry] = &[
     trace::ENTRY,
     strength::ENTRY,
     workers::ENTRY,
+    connections::ENTRY,
     classes::ENTRY,
     model::ENTRY,
     objects::ENTRY,

@@ -134,6 +134,7 @@ mod tests {
             name: name.into(),
             labels: vec![label.into()],
             value,
+            spread: None,
         }
     }
 

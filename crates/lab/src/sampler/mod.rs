@@ -79,6 +79,18 @@ pub fn private_memory(pid: u32) -> Result<u64> {
         .context("no RssAnon in /proc/PID/status")
 }
 
+/// Memory that programs of this machine can have before something else has to give way, in bytes
+/// (`MemAvailable` in `/proc/meminfo`).
+pub fn available_memory() -> Result<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .and_then(|rest| rest.split_whitespace().next())
+        .and_then(|word| word.parse::<u64>().ok())
+        .map(|kilobytes| kilobytes * 1024)
+        .context("no MemAvailable in /proc/meminfo")
+}
+
 /// The number of descriptors that process `pid` has open.
 pub fn descriptors(pid: u32) -> Result<usize> {
     Ok(std::fs::read_dir(format!("/proc/{pid}/fd"))
