@@ -216,6 +216,10 @@ impl ReadySet {
                 exclusive: wanted.intersects(Readiness::EXCLUSIVE),
                 listed: false,
             });
+            if watches.is_empty() {
+                // Hardly any source is in a second set, and there may be a million of them.
+                watches.reserve_exact(1);
+            }
             watches.push(Watch {
                 set: Arc::clone(&self.core),
                 slot,
