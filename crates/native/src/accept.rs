@@ -41,7 +41,7 @@ impl Queue {
         }
         let (stream, admitted) = self.next_admitted(listener)?;
         let mut connection = Connection::new(stream, Life::Open, cookie, None);
-        connection.admitted = admitted;
+        connection.admitted = admitted.map(Box::new);
         let handle = self.add(connection)?;
         for setting in settings {
             if let Err(errno) = self.set(handle, *setting) {

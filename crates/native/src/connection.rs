@@ -33,7 +33,7 @@ pub(crate) struct Connection {
     /// Why the kernel has it.
     pub(crate) why_not: Option<&'static str>,
     /// What it was admitted by, if the library has.
-    pub(crate) admitted: Option<Ticket>,
+    pub(crate) admitted: Option<Box<Ticket>>,
 }
 
 /// By which listener's policy a connection counts.
