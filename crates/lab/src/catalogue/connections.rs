@@ -143,23 +143,35 @@ impl Bench for Connections {
         let [engine, program] = stage.memory()?;
         let few = stage.hold(FEW)?;
         let beside_few = stage.cost(at.window)?;
-        stage.let_go(few)?;
+        stage.let_go(few, FEW)?;
         let before = stage.turns()?;
         let began = Instant::now();
         let many = stage.hold(idle)?;
-        let took = began.elapsed();
+        let took = began.elapsed().saturating_sub(SETTLING);
         let cost = stage.cost(at.window)?;
         let after = stage.turns()?;
         let [engines, programs] = stage.memory()?;
-        stage.let_go(many)?;
-        let _few = stage.hold(FEW)?;
-        let again = stage.cost(at.window)?;
         // What drifts, drifts as much before as after.
-        let few = f64::midpoint(beside_few.a_segment, again.a_segment);
+        let (mut notes, mut few) = (Vec::new(), beside_few.a_segment);
+        match stage.let_go(many, idle) {
+            Ok(()) => {
+                let _few = stage.hold(FEW)?;
+                few = f64::midpoint(few, stage.cost(at.window)?.a_segment);
+            }
+            // A reset that is lost is not sent again.
+            Err(_) => notes.push(format!(
+                "Of {idle} connections too many were left for another look beside {FEW} after them: {GROWTH} is \
+                 by the look before."
+            )),
+        }
         let micros = |now: &Spread, then: &Spread| now.longest_since(then) * 1e6;
         let each = |now: u64, then: u64| now.saturating_sub(then) as f64 / idle as f64;
         let (engine, program) = (each(engines, engine), each(programs, program));
-        Ok(Sample::default()
+        let sample = Sample {
+            notes,
+            ..Sample::default()
+        };
+        Ok(sample
             .with(COST, cost.a_segment)
             .with(GROWTH, cost.a_segment / few)
             .with(TURN, micros(&after.on_core, &before.on_core))
@@ -251,7 +263,7 @@ impl Stage {
         let (binary, load) = (self.outboard.binary(), (count, OPENING));
         let mut holding = Holding::start(binary, &self.world, address(), load, CLIENT_CORE)?;
         let opened = self.wait_until("opened", |seen| {
-            seen.there >= before.there + count && seen.handed >= before.handed + count
+            seen.there >= ASKING as u64 + count && seen.handed >= before.handed + count
         });
         // Where that has a reason of its own, the other one follows from it.
         holding.check()?;
@@ -260,10 +272,10 @@ impl Stage {
         Ok(holding)
     }
 
-    /// Ends those, and waits until none is left.
-    fn let_go(&mut self, holding: Holding) -> Result<()> {
+    /// Ends those, and waits until hardly one of so many is left.
+    fn let_go(&mut self, holding: Holding, count: u64) -> Result<()> {
         holding.end()?;
-        self.wait_until("ended", |seen| seen.there <= ASKING as u64)?;
+        self.wait_until("ended", |seen| seen.there <= ASKING as u64 + count / 100)?;
         std::thread::sleep(SETTLING);
         Ok(())
     }

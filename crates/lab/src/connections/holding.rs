@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The addresses that they come from, which nobody here has: a million, so that hardly two connections have the same.
 const ADDRESSES: &str = "10.96.0.0/12";
 /// How long it may take to end them.
-const ENDING: Duration = Duration::from_secs(60);
+const ENDING: Duration = Duration::from_secs(300);
 
 /// Connections that are there until they are ended, or this is dropped.
 pub struct Holding(Process);
@@ -60,8 +60,9 @@ impl Holding {
             .args(["load", &format!("http://{server}/"), "-S", ADDRESSES])
             .args(["-k", "0", "-c", &count.to_string()])
             .args(["--conn-rate", &rate.to_string()])
-            // For longer than anybody measures.
+            // For longer than anybody measures; and who ends a million takes its time.
             .args(["-d", "100h", "--quiet"])
+            .args(["--grace", &format!("{}s", ENDING.as_secs())])
     }
 
     /// # Errors
