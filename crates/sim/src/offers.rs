@@ -28,6 +28,8 @@ struct Offer {
     syn_end: SeqNumber,
     /// The window scale that our SYN offers.
     scale: Option<u8>,
+    /// Whether our SYN-ACK has timestamps, which the connection that it opens then has, too.
+    timestamps: Option<bool>,
     /// The window of our SYN, while the peer's number is not known.
     window: u16,
     /// How our windows are shifted, once both SYNs are known.
@@ -88,9 +90,11 @@ impl Offers {
         };
         let time_wait = out.conn.is_none() && offer.conn.is_some();
         if !syn && out.conn.is_some() && out.conn != offer.conn {
-            if !tcp.seq.after(offer.iss) || tcp.seq.after(offer.syn_end) {
-                // An earlier SYN-ACK, with a cookie, was answered before this one: nothing is known of the
-                // scale.
+            let begins = tcp.seq.after(offer.iss) && tcp.seq.at_or_before(offer.syn_end);
+            let has_timestamps = tcp.options.timestamps.is_some();
+            if !begins || offer.timestamps.is_some_and(|had| had != has_timestamps) {
+                // An earlier SYN-ACK, with a cookie, was answered before this one, perhaps of the same number:
+                // nothing is known of the scale.
                 self.flows.remove(&flow);
                 return;
             }
@@ -158,6 +162,7 @@ impl Offers {
             iss: seq,
             syn_end: seq + 1,
             scale,
+            timestamps: None,
             window: 0,
             shift: None,
             told: None,
@@ -172,6 +177,7 @@ impl Offers {
         if ack.is_some() {
             // It knows what the peer's SYN has said of scales.
             offer.shift = Some(scale.unwrap_or(0));
+            offer.timestamps = Some(out.tcp.options.timestamps.is_some());
         } else {
             // The peer may have the first one.
             assert!(
@@ -189,7 +195,7 @@ mod tests {
     use super::*;
     use wire::ip::Ecn;
     use wire::segment::Link;
-    use wire::tcp::Options;
+    use wire::tcp::{Options, Timestamps};
 
     const CONN: Option<ConnId> = Some(ConnId {
         index: 0,
@@ -354,6 +360,19 @@ mod tests {
         leave(&mut offers, None, syn_ack);
         send(&mut offers, CONN, Flags::ACK, 1_101, 9_900);
         send(&mut offers, CONN, Flags::ACK, 1_301, 9_700);
+    }
+
+    #[test]
+    fn nor_has_one_of_the_same_number_but_without_what_the_last_syn_ack_has_offered() {
+        let mut offers = Offers::default();
+        let mut syn_ack = header(flow(), 0, SYN_ACK, 1_001);
+        syn_ack.window = 10_000;
+        syn_ack.options.window_scale = Some(7);
+        syn_ack.options.timestamps = Some(Timestamps { value: 1, echo: 1 });
+        leave(&mut offers, None, syn_ack);
+        // 1,000 bytes less, of a window that is not scaled.
+        send(&mut offers, CONN, Flags::ACK, 1_001, 10_000);
+        send(&mut offers, CONN, Flags::ACK, 2_001, 9_000);
     }
 
     #[test]
