@@ -72,9 +72,13 @@ impl Connection {
         };
         let until = self.paced_until(now);
         let bytes_in = |span: Nanos| u128::from(span.get()) * u128::from(rate) / 1_000_000_000;
-        let free = u128::from(self.free_burst(rate, config)) + bytes_in(now.since(until));
-        let owed = bytes_in(until.since(now));
-        u32::try_from(free.saturating_sub(owed)).unwrap_or(u32::MAX)
+        let free = u128::from(self.free_burst(rate, config));
+        let room = if until > now {
+            free.saturating_sub(bytes_in(until.since(now)))
+        } else {
+            free + bytes_in(now.since(until))
+        };
+        u32::try_from(room).unwrap_or(u32::MAX)
     }
 
     fn paced_until(&self, now: Instant) -> Instant {
