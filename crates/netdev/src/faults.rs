@@ -41,6 +41,23 @@ impl Faults {
         burst_length: 0,
         corruption: 0.0,
     };
+
+    /// Loses this share of all frames, from 0.0 to 1.0: in bursts of up to so many, which have half as many on
+    /// average, or one by one if that is one or none.
+    pub fn losing(share: f64, longest: u16) -> Self {
+        if longest > 1 {
+            Self {
+                burst: share / ((1.0 + f64::from(longest)) / 2.0),
+                burst_length: longest,
+                ..Self::NONE
+            }
+        } else {
+            Self {
+                loss: share,
+                ..Self::NONE
+            }
+        }
+    }
 }
 
 /// What is to happen to one frame.

@@ -268,19 +268,9 @@ fn wire(at: &At<'_>) -> Wire {
     let round_trip = Duration::from_secs_f64(number(ROUND_TRIP, USUAL_ROUND_TRIP_MS) / 1e3);
     let bandwidth = number(BANDWIDTH, USUAL_MEGABITS) * 1e6;
     let faults = match nature {
-        RANDOM => Faults {
-            loss: 0.01,
-            ..Faults::NONE
-        },
-        BURSTS => Faults {
-            burst: 0.01 / ((1.0 + f64::from(BURST)) / 2.0),
-            burst_length: BURST,
-            ..Faults::NONE
-        },
-        _ => Faults {
-            loss: number(LOSS, 0.0) / 100.0,
-            ..Faults::NONE
-        },
+        RANDOM => Faults::losing(0.01, 1),
+        BURSTS => Faults::losing(0.01, BURST),
+        _ => Faults::losing(number(LOSS, 0.0) / 100.0, 1),
     };
     let on_its_way = bandwidth * round_trip.as_secs_f64() / 8.0;
     let part = if nature == SHORT { SHORT_QUEUE } else { 1.0 };

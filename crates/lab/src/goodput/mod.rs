@@ -166,20 +166,8 @@ impl Plan {
     }
 
     fn wire(&self, loss: f64) -> Wire {
-        let faults = if self.burst > 1 {
-            Faults {
-                burst: loss / ((1.0 + f64::from(self.burst)) / 2.0),
-                burst_length: self.burst,
-                ..Faults::NONE
-            }
-        } else {
-            Faults {
-                loss,
-                ..Faults::NONE
-            }
-        };
         Wire {
-            faults,
+            faults: Faults::losing(loss, self.burst),
             delay: self.round_trip / 2,
             bandwidth: Some(self.bandwidth),
             queue: self.queue,

@@ -71,24 +71,23 @@ pub fn children(pid: u32) -> Vec<u32> {
 /// and shared pages.
 pub fn private_memory(pid: u32) -> Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("RssAnon:"))
-        .and_then(|rest| rest.split_whitespace().next())
-        .and_then(|word| word.parse::<u64>().ok())
-        .map(|kilobytes| kilobytes * 1024)
-        .context("no RssAnon in /proc/PID/status")
+    bytes_of(&text, "RssAnon").context("no RssAnon in /proc/PID/status")
 }
 
 /// Memory that programs of this machine can have before something else has to give way, in bytes
 /// (`MemAvailable` in `/proc/meminfo`).
 pub fn available_memory() -> Result<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))
-        .and_then(|rest| rest.split_whitespace().next())
-        .and_then(|word| word.parse::<u64>().ok())
-        .map(|kilobytes| kilobytes * 1024)
-        .context("no MemAvailable in /proc/meminfo")
+    bytes_of(&text, "MemAvailable").context("no MemAvailable in /proc/meminfo")
+}
+
+/// What a line of a file in `/proc` says in kilobytes, in bytes.
+fn bytes_of(text: &str, name: &str) -> Option<u64> {
+    let rest = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let kilobytes: u64 = rest.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes * 1024)
 }
 
 /// The number of descriptors that process `pid` has open.
