@@ -47,13 +47,26 @@ static __always_inline __u64 sum_words(const __u8 *buffer, __u32 at, int words)
 	return sum;
 }
 
+/* Before Linux 6.13 bpf_csum_diff() takes no more at once, and returns an error for it. */
+#define SUMMED_AT_ONCE 512
+
 /* The sum of `length` bytes, which are followed by zeros up to the next word. */
 static __always_inline __u32 sum_bytes(__u8 *buffer, __u32 at, __u32 length, __u64 seed)
 {
-	__u32 size = (length + 3) & (BUFFER - 4);
+	__u32 left = (length + 3) & (BUFFER - 4);
+	__u32 sum = fold(seed);
 
-	return fold(bpf_csum_diff(0, 0, (__be32 *)(buffer + (at & (BUFFER - 1))), size,
-				  fold(seed)));
+	for (int i = 0; i < BUFFER / SUMMED_AT_ONCE; i++) {
+		__u32 size = left < SUMMED_AT_ONCE ? left : SUMMED_AT_ONCE;
+
+		sum = fold(bpf_csum_diff(0, 0, (__be32 *)(buffer + (at & (BUFFER - 1))), size,
+					 sum));
+		if (left <= SUMMED_AT_ONCE)
+			break;
+		left -= SUMMED_AT_ONCE;
+		at += SUMMED_AT_ONCE;
+	}
+	return sum;
 }
 
 static __always_inline int is_group_or_none(__u32 address)
