@@ -126,6 +126,36 @@ fn a_tunnel_is_refused_in_words() {
 }
 
 #[test]
+fn what_stands_on_a_veth_is_served_though_checksums_are_partial_on_it() {
+    if lab::skip_without_root("what_stands_on_a_veth_is_served_though_checksums_are_partial_on_it")
+    {
+        return;
+    }
+    let world = World::new().expect("namespaces");
+    let (below, address) = (Side::Server.interface(), Side::Server.ipv4());
+    // The interface below must not answer for an address that stands above it.
+    let set = world.sysctl(Side::Server, "net.ipv4.conf.all.arp_ignore", "1");
+    set.expect("arp_ignore");
+    ip(
+        &world,
+        &format!("link add link {below} name above0 type macvlan mode bridge"),
+    );
+    ip(&world, &format!("address del {address}/24 dev {below}"));
+    ip(&world, "link set above0 up");
+    ip(&world, &format!("address add {address}/24 dev above0"));
+    let engine = Engine::start(&world, |config| config.interface = "above0".to_owned());
+    let mut host = engine.attach(&world);
+    let (kernel, address) = listener(&world);
+    host.listen(&kernel);
+    let mut client = connect(&world, address);
+    client.write_all(b"unsummed").expect("sent");
+    let conn = host.accepted();
+    assert_eq!(host.receive(conn), b"unsummed");
+    host.send(conn, b"and back", 8);
+    assert_eq!(read(&mut client, 8), b"and back");
+}
+
+#[test]
 fn a_vlan_is_served_by_its_own_device() {
     if lab::skip_without_root("a_vlan_is_served_by_its_own_device") {
         return;

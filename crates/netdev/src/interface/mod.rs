@@ -1,7 +1,9 @@
 //! What the kernel says about a network interface.
 
 mod addresses;
+mod below;
 mod ethtool;
+mod netlink;
 mod xdp;
 
 use std::ffi::CString;
@@ -10,6 +12,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use below::Below;
 
 pub use addresses::await_ipv6;
 pub use ethtool::Feature;
@@ -58,12 +62,34 @@ impl Interface {
         })
     }
 
-    /// Whether frames from a local peer can arrive on it with only a partial checksum.
+    /// Whether frames can arrive on it with only a partial checksum.
     ///
     /// Such frames were never on a wire: the other end is a kernel on this machine, which left the
-    /// checksum to a device that never was. A bridge passes them on from its ports.
+    /// checksum to a device that never was; or one beside this virtual machine, whose host passes them on as
+    /// they are. A bridge passes them on from its ports, and what stands on such an interface (a VLAN's device,
+    /// a bond) has them from there. A driver with an XDP program in it has its host complete them.
     pub fn delivers_partial_checksums(&self) -> bool {
-        matches!(self.driver.as_str(), "veth" | "tun" | "bridge")
+        match self.driver.as_str() {
+            "veth" | "tun" | "bridge" => true,
+            // The latter is Xen's.
+            "virtio_net" | "vif" => !self.has_native_program(),
+            _ => self.stands_on_partial_checksums(),
+        }
+    }
+
+    fn stands_on_partial_checksums(&self) -> bool {
+        match Below::of(self) {
+            Ok(Below::Interfaces(names)) => names
+                .iter()
+                .any(|name| Self::find(name).is_ok_and(|below| below.delivers_partial_checksums())),
+            Ok(Below::Elsewhere) => true,
+            Ok(Below::Hardware) | Err(_) => false,
+        }
+    }
+
+    fn has_native_program(&self) -> bool {
+        let attached = self.attached_program().ok().flatten();
+        attached.is_some_and(|program| program.mode == Some(XdpMode::Native))
     }
 
     /// Whether it is the loopback.

@@ -1,0 +1,45 @@
+//! What an interface stands on: a VLAN's device on another interface, a bond on its members.
+
+use std::io;
+
+use super::Interface;
+use super::netlink::{describe, find_all};
+
+const IFLA_LINK: u16 = 5;
+const IFLA_MASTER: u16 = 10;
+const IFLA_LINK_NETNSID: u16 = 37;
+
+/// What is below an interface.
+pub(super) enum Below {
+    /// Nothing, or what stands on it is another one's end.
+    Hardware,
+    /// These, by their names.
+    Interfaces(Vec<String>),
+    /// One in another network, of which nothing can be said here.
+    Elsewhere,
+}
+
+impl Below {
+    /// What is below the interface that has this index.
+    pub(super) fn of(interface: &Interface) -> io::Result<Self> {
+        let index = interface.index;
+        let description = describe(index)?;
+        if description.attribute(IFLA_LINK_NETNSID).is_some() {
+            return Ok(Self::Elsewhere);
+        }
+        // What stands on nothing is said to stand on itself.
+        match description.number(IFLA_LINK) {
+            Some(below) if below != 0 && below != index => {
+                let below = describe(below)?.name();
+                Ok(Self::Interfaces(below.into_iter().collect()))
+            }
+            _ => {
+                let members = find_all(|member| member.number(IFLA_MASTER) == Some(index))?;
+                Ok(match members.is_empty() {
+                    true => Self::Hardware,
+                    false => Self::Interfaces(members),
+                })
+            }
+        }
+    }
+}
