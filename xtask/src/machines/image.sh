@@ -33,7 +33,7 @@ cat > init <<'INIT'
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
-for module in virtio_pci virtio_net 9pnet_virtio 9p overlay igb e1000e vmxnet3 tcp_diag 8021q; do
+for module in virtio_pci virtio_net 9pnet_virtio 9p overlay veth igb e1000e vmxnet3 tcp_diag 8021q; do
 	modprobe $module 2>/dev/null
 done
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=262144,cache=loose host /ro

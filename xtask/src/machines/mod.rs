@@ -1,7 +1,7 @@
 //! `cargo xtask machines`: the engine on other kernels and drivers, each in an emulated machine.
 //!
 //! Debian's own kernels are booted with this machine's files; a machine has two network interfaces
-//! that are the ends of one wire, and a program in it (`check.sh`) runs engine, server and client.
+//! that are the ends of one wire, and a program in it (`check/`) runs engine, servers and clients.
 //! Emulation is some twenty times slower than hardware: what is shown is that it works, not how fast.
 
 mod emulator;
@@ -25,6 +25,9 @@ const TOOLS: &[(&str, &str)] = &[
     ("zstd", "zstd"),
     ("curl", "curl"),
     ("ethtool", "ethtool"),
+    ("nginx", "nginx-light"),
+    ("redis-server", "redis-server"),
+    ("redis-cli", "redis-tools"),
 ];
 
 /// What to try.

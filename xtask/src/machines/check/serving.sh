@@ -1,0 +1,52 @@
+# An engine with `outboard serve` and an unmodified program: both ways, without the engine, with another.
+
+engine first.log || result started no
+grep -q 'generic hook' first.log && result xdp generic || result xdp native
+offloads=$(sed -n 's/.*engine running.*offloads="\([^"]*\)".*/\1/p' first.log)
+case " $offloads " in *" txcsum "*) result checksum device ;; *) result checksum software ;; esac
+case " $offloads " in *" sg "*) result buffers several ;; *) result buffers one ;; esac
+serve 8080 serve.log
+verdict page "$(get 8080 small)" small
+verdict down "$(get 8080 big | sha256sum)" "$whole"
+cat > receive.py <<'PYTHON'
+import hashlib, socket, sys
+listener = socket.create_server(("0.0.0.0", int(sys.argv[1])))
+print("listening", flush=True)
+connection, _ = listener.accept()
+digest = hashlib.sha256()
+while data := connection.recv(1 << 16):
+    digest.update(data)
+connection.sendall(digest.hexdigest().encode())
+PYTHON
+cat > send.py <<'PYTHON'
+import socket, sys
+connection = socket.create_connection(("10.9.0.1", int(sys.argv[1])))
+with open("site/big", "rb") as file:
+    connection.sendfile(file)
+connection.shutdown(socket.SHUT_WR)
+print(connection.recv(64, socket.MSG_WAITALL).decode() + "  -")
+PYTHON
+# uploaded PORT: the hash of the file as a program on the engine has received it.
+uploaded() {
+	in_near "$outboard" run --strict -- python3 receive.py "$1" > "receive-$1.log" 2>&1 &
+	await grep -q listening "receive-$1.log"
+	in_far timeout 300 python3 send.py "$1"
+}
+verdict up "$(uploaded 9000)" "$whole"
+engine_frames=$(counted engine) fell_back=$(counted kernel_no_receiver)
+result frames "${engine_frames:-0}"
+result fell_back "${fell_back:-0}"
+
+in_near "$outboard" stats > first.stats
+kill -KILL $engine
+wait $engine 2>/dev/null
+verdict without_engine "$(get 8080 small)" small
+engine second.log
+steered() { get 8080 small; [ "$(counted engine)" -gt 0 ]; }
+await steered && verdict restart "$(get 8080 big | sha256sum)" "$whole" || result restart no
+
+result checksum_errors "$(in_far nstat -asz TcpInCsumErrors | awk '$1 == "TcpInCsumErrors" { print $2 }')"
+in_near "$outboard" stats > second.stats
+kill -TERM $serve $engine
+wait $engine
+result stop $?

@@ -1,0 +1,32 @@
+# A VLAN on the same wire. Its own device can be served; the one below only if tags stay on the frames.
+in_near ip link add link "$near" name near7 type vlan id 7 && in_far ip link add link "$far" name far7 type vlan id 7
+in_near ip addr add 10.9.7.1/24 dev near7 && in_far ip addr add 10.9.7.2/24 dev far7
+in_near ip link set near7 up && in_far ip link set far7 up
+ip netns exec near "$outboard" engine -i near7 > vlan.log 2>&1 &
+engine=$!
+await grep -q 'engine running' vlan.log
+serve 8081 vlan-serve.log
+by_vlan=$(in_far curl -s -m 300 http://10.9.7.1:8081/big | sha256sum)
+if [ "$(counted engine)" -gt 0 ]; then verdict vlan "$by_vlan" "$whole"; else result vlan no; fi
+kill -TERM $serve $engine
+wait $engine
+if in_near ethtool -k "$near" | grep -q 'rx-vlan-offload: on'; then
+	# The device takes tags off: an engine on it has to say so, and to start when it does as advised.
+	if timeout 60 ip netns exec near "$outboard" engine -i "$near" > tags.log 2>&1; then result tags no; fi
+	if grep -q 'VLAN devices on it (near7)' tags.log; then tags='has to leave them on'; else tags=no; fi
+	in_near ethtool -K "$near" rxvlan off
+	# A veth takes what its other end leaves to a device for a tag that is not in the frame.
+	[ "$interfaces" = veth ] && in_far ethtool -K "$far" txvlan off
+else
+	tags='stay on'
+fi
+engine tags-on.log && [ $? = 0 ] || tags=no
+# Whoever comes by the VLAN for the address of the interface below finds the kernel, not the engine.
+serve 8082 tags-serve.log
+in_far ip route add 10.9.0.1/32 dev far7 src 10.9.7.2
+before=$(counted engine)
+[ "$(in_far curl -s -m 300 http://10.9.0.1:8082/small)" = small ] || tags=no
+[ "$(counted engine)" = "$before" ] || tags=no
+result tags "$tags"
+kill -TERM $serve $engine
+wait $engine
