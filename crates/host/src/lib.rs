@@ -43,6 +43,7 @@ mod fork;
 mod line;
 mod listener;
 mod lock;
+pub mod notes;
 mod nudge;
 mod poller;
 mod post_queue;

@@ -56,6 +56,11 @@ impl Readiness {
         !self.intersects(Self::EXCLUSIVE) || self & !beside == Self::NONE
     }
 
+    /// What is wanted, without how it is to be reported.
+    pub(crate) fn without_flags(self) -> Self {
+        self & !(Self::EDGE | Self::ONESHOT | Self::EXCLUSIVE | Self::WAKEUP)
+    }
+
     /// Whether any bit of `other` is set.
     pub fn intersects(self, other: Readiness) -> bool {
         self.0 & other.0 != 0

@@ -35,12 +35,13 @@ pub struct Event {
     pub key: u64,
 }
 
-/// An interest that was removed: what [`ReadySet::add`] would add it again with.
+/// An interest as it stands in a set, or stood: what [`ReadySet::put_back`] makes it of again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// The key under which it was added.
     pub key: u64,
-    /// What is wanted, with the flags; errors and hang-ups are always.
+    /// What is wanted, with the flags; errors and hang-ups among it, unless it is a one-shot interest that
+    /// was reported.
     pub wanted: Readiness,
     /// The program's own 64 bits.
     pub data: u64,
@@ -200,6 +201,19 @@ impl ReadySet {
         if !wanted.can_be_wanted() {
             return Err(Errno::INVAL);
         }
+        let wanted = wanted | Readiness::ALWAYS;
+        self.put_back(what, Taken { key, wanted, data })
+    }
+
+    /// Adds an interest as [`interests`](Self::interests) has told it of the same source in another
+    /// set: a one-shot interest that was reported stays so. What is ready is reported, an edge
+    /// that was reported there among it: whoever is told of nothing new finds nothing, and whoever
+    /// missed something would wait for ever.
+    ///
+    /// # Errors
+    /// `EEXIST`: the set has an interest in this source under this key.
+    pub fn put_back(&self, what: &impl Watchable, taken: Taken) -> Result<(), Errno> {
+        let Taken { key, wanted, data } = taken;
         let source = &what.readiness_source().0;
         let ready = source.with_watches(|watches| {
             if self.find(watches, key).is_some() {
@@ -210,7 +224,7 @@ impl ReadySet {
                 source: Arc::clone(source),
                 key,
                 data,
-                wanted: effective(wanted),
+                wanted: wanted.without_flags(),
                 edge: wanted.intersects(Readiness::EDGE),
                 one_shot: wanted.intersects(Readiness::ONESHOT),
                 exclusive: wanted.intersects(Readiness::EXCLUSIVE),
@@ -260,7 +274,7 @@ impl ReadySet {
                 return Err(Errno::INVAL);
             }
             interest.data = data;
-            interest.wanted = effective(wanted);
+            interest.wanted = wanted.without_flags() | Readiness::ALWAYS;
             interest.edge = wanted.intersects(Readiness::EDGE);
             interest.one_shot = wanted.intersects(Readiness::ONESHOT);
             Ok(self.list_if_ready(&mut members, source, slot))
@@ -300,6 +314,17 @@ impl ReadySet {
             });
         });
         taken
+    }
+
+    /// The interests in a source, as they stand.
+    pub fn interests(&self, what: &impl Watchable) -> Vec<Taken> {
+        what.readiness_source().0.with_watches(|watches| {
+            let members = lock(&self.core.members);
+            let of_this = |watch: &&Watch| Arc::ptr_eq(&watch.set, &self.core);
+            let slots = watches.iter().filter(of_this).map(|watch| watch.slot);
+            let interests = slots.filter_map(|slot| members.interests.get(slot as usize)?.as_ref());
+            interests.map(Interest::taken).collect()
+        })
     }
 
     /// Reports what is ready, at most `limit` events, and returns how many there were. `report` must
@@ -394,9 +419,4 @@ impl Drop for ReadySet {
             });
         }
     }
-}
-
-/// The readiness to report: what was asked for, and errors and hang-ups always.
-fn effective(wanted: Readiness) -> Readiness {
-    (wanted & !(Readiness::EDGE | Readiness::ONESHOT)) | Readiness::ALWAYS
 }

@@ -109,6 +109,39 @@ fn a_one_shot_interest_rests_until_it_is_set_anew() {
 }
 
 #[test]
+fn interests_go_to_another_set_as_they_are() {
+    let (engine, session, listener) = world();
+    let (conn, socket) = connection(&engine, &listener);
+    let set = session.ready_set();
+    let (edge, once) = (Readiness::EDGE, Readiness::ONESHOT);
+    set.add(&socket, 5, Readiness::IN | once, 1).unwrap();
+    set.add(&socket, 6, Readiness::IN | edge, 2).unwrap();
+    set.add(&socket, 7, Readiness::OUT | Readiness::EXCLUSIVE, 3)
+        .unwrap();
+    engine.host(|host| host.deliver(conn, b"ab"));
+    assert_eq!(collect(&session, &set), [(3, OUT), (1, IN), (2, IN)]);
+
+    let other = session.ready_set();
+    assert_eq!(other.interests(&socket), []);
+    for interest in set.interests(&socket) {
+        other.put_back(&socket, interest).unwrap();
+        assert_eq!(other.put_back(&socket, interest), Err(Errno::EXIST));
+    }
+    assert_eq!(other.interests(&socket), set.interests(&socket));
+    // The one-shot interest rests; an edge is reported anew.
+    assert_eq!(collect(&session, &other), [(2, IN), (3, OUT)]);
+    assert_eq!(
+        other.modify(&socket, 7, Readiness::OUT, 3),
+        Err(Errno::INVAL)
+    );
+    other.modify(&socket, 5, Readiness::IN | once, 4).unwrap();
+    assert_eq!(collect(&session, &other), [(3, OUT), (4, IN)]);
+    // The first set has what it had.
+    set.modify(&socket, 6, Readiness::OUT, 2).unwrap();
+    assert_eq!(collect(&session, &set), [(3, OUT), (2, OUT)]);
+}
+
+#[test]
 fn a_socket_that_is_dropped_leaves_its_sets() {
     let (engine, session, listener) = world();
     let (conn, socket) = connection(&engine, &listener);
