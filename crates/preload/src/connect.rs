@@ -11,7 +11,8 @@ use rustix::io::Errno;
 
 use crate::deadline::Patience;
 use crate::description::Content;
-use crate::listener::{duplicate, replace_by_own_socket, set_kernel_blocking};
+use crate::listener::{replace_by_own_socket, set_kernel_blocking};
+use crate::numbers::duplicate;
 use crate::raw::{result, sys};
 use crate::stream::{
     Settings, Stream, StreamRef, inherited, kernel_name, kernel_value, read_address,

@@ -23,10 +23,14 @@ use crate::table::{self, Held};
 use crate::tcp::Tcp;
 use crate::{numbers, pool};
 
+mod inherited;
+mod leaving;
 mod sleep;
 mod unaware;
 mod wait;
 
+pub use inherited::{look, look_blindly};
+pub use leaving::{note, show, unshow};
 pub use sleep::next_generation;
 use sleep::{Sleep, generation};
 use unaware::Unaware;
@@ -40,6 +44,8 @@ pub struct Set {
     unaware: Unaware,
     /// It is inside another set: what it has to report must be seen there.
     nested: AtomicBool,
+    /// It comes from another program, and what is in it is not known.
+    unknown: AtomicBool,
 }
 
 /// What a set has once a socket of the engine's is, or was, in it.
@@ -110,6 +116,15 @@ impl Set {
         Ok(())
     }
 
+    /// It is inside another set, by this number of its own.
+    fn nest(&self, number: c_int) -> Result<(), Errno> {
+        self.show_by_number();
+        match self.ours.get() {
+            Some(ours) => ours.sleep.stay_armed(number),
+            None => Ok(()),
+        }
+    }
+
     /// It is inside another set, or polled: what it has to report must be seen by its number.
     pub fn show_by_number(&self) {
         self.nested.store(true, Ordering::Relaxed);
@@ -142,10 +157,7 @@ pub unsafe fn control(
         if let Some(inner) = held.epoll()
             && operation == libc::EPOLL_CTL_ADD
         {
-            inner.show_by_number();
-            if let Some(ours) = inner.ours.get() {
-                ours.sleep.stay_armed(fd)?;
-            }
+            inner.nest(fd)?;
         }
         return kernel_control(number, operation, fd, event);
     };

@@ -20,8 +20,8 @@ use rustix::io::Errno;
 use crate::enter::{self, Apart, Fate};
 use crate::raw::{errno, result, set_errno, sys};
 use crate::table::Held;
-use crate::travel::{CONNECTION, Departing};
-use crate::{inside, session, start, table};
+use crate::travel::{CONNECTION, Departing, Successor};
+use crate::{inside, numbers, session, start, table};
 
 /// Why the new program's descriptor is of no use.
 const PASSED: &str = "passed through exec: the new program cannot use it";
@@ -120,7 +120,7 @@ impl Passed {
     unsafe fn tell(path: Option<*const c_char>, apart: Option<Apart>) -> Option<Self> {
         let mut fds = session::current()
             .into_iter()
-            .flat_map(|_| inherited(|held| held.stream().is_some()))
+            .flat_map(|_| numbers::staying_open(|held| held.stream().is_some()))
             .peekable();
         if fds.peek().is_none() && apart.is_none() {
             return None;
@@ -130,7 +130,14 @@ impl Passed {
             // SAFETY: as the caller promises.
             result(unsafe { sys!(libc::SYS_faccessat, at, path, libc::X_OK) }).ok()?;
         }
-        let departing = fds.peek().is_some().then(|| Departing::begin(fds));
+        let successor = match apart {
+            Some(_) => Successor::Apart,
+            None => Successor::Same,
+        };
+        let departing = fds
+            .peek()
+            .is_some()
+            .then(|| Departing::begin(fds, successor));
         let apart = apart.map(|apart| apart.line(Fate::Executed));
         let apart = (apart.iter()).map(|(kind, line)| (Explanation::NO_DESCRIPTOR, *kind, &**line));
         let lost = departing.iter().flat_map(Departing::without_ticket);
@@ -204,15 +211,5 @@ pub unsafe fn extend(
 fn hands_over(more: &[c_int]) -> bool {
     let ours = |held: &Held| held.listener().is_some() || held.stream().is_some();
     let mut named = more.iter().filter_map(|fd| table::get(*fd));
-    named.any(|held| ours(&held)) || inherited(ours).next().is_some()
-}
-
-/// The descriptors that stay open in the program that is executed, of those that are `meant`.
-pub fn inherited(meant: impl Fn(&Held) -> bool) -> impl Iterator<Item = c_int> {
-    table::used(0, u32::MAX).filter(move |&fd| {
-        // SAFETY: asks for a flag.
-        let flags = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFD) });
-        flags.is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize == 0)
-            && table::get(fd).is_some_and(|held| meant(&held))
-    })
+    named.any(|held| ours(&held)) || numbers::staying_open(ours).next().is_some()
 }

@@ -7,7 +7,6 @@
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Mutex;
 
 use host::{Listener, Readiness, Socket};
@@ -17,6 +16,7 @@ use rustix::io::Errno;
 use crate::deadline::{Deadline, Patience};
 use crate::description::Content;
 use crate::lock::lock;
+use crate::numbers::duplicate;
 use crate::raw::{result, sys};
 use crate::stream::{Stream, Values, inherited, kernel_name, write_address};
 use crate::table::{self, Held};
@@ -406,15 +406,6 @@ fn private_socket(family: c_int) -> Result<c_int, Errno> {
             Ok(high as c_int)
         }
         Err(_) => Ok(low),
-    }
-}
-
-/// A duplicate of the program's descriptor, to keep or to show.
-pub fn duplicate(fd: c_int) -> Result<OwnedFd, Errno> {
-    // SAFETY: makes a new number, which is nobody else's.
-    unsafe {
-        let new = result(sys!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, 0usize))?;
-        Ok(OwnedFd::from_raw_fd(new as c_int))
     }
 }
 

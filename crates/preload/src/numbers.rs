@@ -1,6 +1,7 @@
 //! The life of descriptor numbers: closed, duplicated, replaced.
 
 use core::ffi::{c_int, c_uint};
+use std::os::fd::{FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
 
@@ -110,4 +111,32 @@ pub fn closed_within(fd: c_int, before: &Held) {
         held.number_closes(fd);
     }
     stdio::number_changed(fd);
+}
+
+/// The numbers that stay open in a program that is executed, of those that are `meant`.
+pub fn staying_open(meant: impl Fn(&Held) -> bool) -> impl Iterator<Item = c_int> {
+    table::used(0, u32::MAX).filter(move |&fd| {
+        // SAFETY: asks for a flag.
+        let flags = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFD) });
+        flags.is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize == 0)
+            && table::get(fd).is_some_and(|held| meant(&held))
+    })
+}
+
+/// The numbers that are open, in rising order. `None`: there is no `/proc`.
+pub fn open() -> Option<Vec<c_int>> {
+    let entries = std::fs::read_dir("/proc/self/fd").ok()?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut numbers: Vec<c_int> = names.collect();
+    numbers.sort_unstable();
+    Some(numbers)
+}
+
+/// A duplicate of the program's descriptor, to keep or to show.
+pub fn duplicate(fd: c_int) -> Result<OwnedFd, Errno> {
+    // SAFETY: makes a new number, which is nobody else's.
+    unsafe {
+        let new = result(sys!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, 0usize))?;
+        Ok(OwnedFd::from_raw_fd(new as c_int))
+    }
 }

@@ -20,8 +20,8 @@ use rustix::io::Errno;
 use crate::enter::{Apart, Fate};
 use crate::lock::lock;
 use crate::raw::{result, set_errno, sys};
-use crate::travel::Departing;
-use crate::{exec, session, table};
+use crate::travel::{Departing, Successor};
+use crate::{exec, numbers, session, table};
 
 /// Numbers of which file actions make others, by the place of the actions.
 static SOURCES: Mutex<Vec<(usize, c_int)>> = Mutex::new(Vec::new());
@@ -108,7 +108,7 @@ pub fn forget(actions: *const posix_spawn_file_actions_t) {
 /// Whether a program that is started now has connections of the engine's.
 pub fn takes_along() -> bool {
     session::current().is_some()
-        && exec::inherited(|held| held.stream().is_some())
+        && numbers::staying_open(|held| held.stream().is_some())
             .next()
             .is_some()
 }
@@ -152,7 +152,7 @@ unsafe fn taking_along(
     // SAFETY: as the caller promises.
     let extended = unsafe { exec::extend(environment, &named) };
     let environment = extended.as_ref().map_or(environment, |list| list.as_ptr());
-    let mut leaving: Vec<c_int> = exec::inherited(|held| held.stream().is_some()).collect();
+    let mut leaving: Vec<c_int> = numbers::staying_open(|held| held.stream().is_some()).collect();
     for fd in named {
         if !leaving.contains(&fd) && table::get(fd).is_some_and(|held| held.stream().is_some()) {
             leaving.push(fd);
@@ -162,7 +162,7 @@ unsafe fn taking_along(
         return spawn(environment);
     }
     let _alone = departing();
-    let departing = Departing::begin(leaving.into_iter());
+    let departing = Departing::begin(leaving.into_iter(), Successor::Child);
     let started = exec::outside(|| spawn(environment));
     departing.stay();
     started

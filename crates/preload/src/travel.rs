@@ -16,12 +16,13 @@ use libc::msghdr;
 use rustix::io::Errno;
 
 use crate::description::Content;
-use crate::listener::{self, duplicate, replace_by_placeholder};
+use crate::listener::{self, replace_by_placeholder};
+use crate::numbers::{self, duplicate};
 use crate::raw::{result, sys};
 use crate::stream::{Stream, kernel_value};
 use crate::table::{self, Held};
 use crate::tcp::{self, Tcp};
-use crate::{blocking, pool, report, session, start, stdio};
+use crate::{blocking, epoll, pool, report, session, start, stdio};
 
 /// What a connection is called when something is said of it.
 pub const CONNECTION: &str = "connection";
@@ -32,7 +33,7 @@ const NOT_PASSED: &str = "it was passed to another program, and the engine gave 
 /// Why a connection that was passed here is of no use.
 const NOT_CLAIMED: &str = "it was passed to this program, and the engine does not know it any more";
 
-/// Numbers that are looked at when a program starts.
+/// Numbers that are looked at when a program starts and cannot see which are open.
 const INHERITED: c_int = 256;
 
 /// A ticket for the connection behind a number, to be passed in its stead. `None`: it is no connection
@@ -132,7 +133,20 @@ impl Tickets {
 
 /// The descriptors with which the program was started.
 pub fn inherited() {
-    arrived(0..INHERITED);
+    let Some(open) = numbers::open() else {
+        let tickets: Vec<c_int> = (0..INHERITED).filter(|fd| is_ticket(*fd)).collect();
+        epoll::look_blindly(0..INHERITED, &tickets);
+        return arrived(0..INHERITED);
+    };
+    let sets = epoll::look(&open);
+    arrived(open.into_iter());
+    sets.restore();
+}
+
+fn is_ticket(fd: c_int) -> bool {
+    // SAFETY: the program was handed it, and has not got it yet.
+    kernel_value::<c_int>(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) == Ok(libc::AF_UNIX)
+        && ticket::is_one(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
 fn claim(shown: BorrowedFd<'_>) -> Result<Held, Errno> {
@@ -262,6 +276,19 @@ pub unsafe fn rights(message: *const msghdr) -> impl Iterator<Item = *mut c_int>
 /// tickets until that turns out to fail.
 pub struct Departing {
     numbers: Vec<Departed>,
+    /// Connections of which the new program is told that it has not got them, each by one of its numbers.
+    shown: Vec<(c_int, Held)>,
+}
+
+/// Whose the connections are to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Successor {
+    /// This process, which executes another program.
+    Same,
+    /// This process, executing a program that this library cannot be in.
+    Apart,
+    /// A new process.
+    Child,
 }
 
 struct Departed {
@@ -275,7 +302,7 @@ struct Departed {
 
 impl Departing {
     /// Puts tickets in the place of these numbers.
-    pub fn begin(fds: impl Iterator<Item = c_int>) -> Self {
+    pub fn begin(fds: impl Iterator<Item = c_int>, successor: Successor) -> Self {
         let mut tickets: Vec<(Held, Option<OwnedFd>)> = Vec::new();
         let mut numbers = Vec::new();
         for fd in fds {
@@ -303,7 +330,21 @@ impl Departing {
                 flags,
             });
         }
-        Self { numbers }
+        let mut shown = Vec::new();
+        for (held, ticket) in tickets {
+            let of_this = |it: &&Departed| it.held.is(&held);
+            let its: Vec<c_int> = numbers.iter().filter(of_this).map(|it| it.fd).collect();
+            let reads = ticket.is_some() && successor != Successor::Apart;
+            if reads {
+                epoll::note(&held, &its);
+            } else if successor != Successor::Child
+                && let Some(fd) = its.first()
+            {
+                epoll::show(&held, *fd);
+                shown.push((*fd, held));
+            }
+        }
+        Self { numbers, shown }
     }
 
     /// The numbers for which there is no ticket.
@@ -314,6 +355,9 @@ impl Departing {
 
     /// The program stays, and has its connections.
     pub fn stay(self) {
+        for (fd, held) in &self.shown {
+            epoll::unshow(held, *fd);
+        }
         for Departed {
             fd,
             held,

@@ -19,6 +19,10 @@ use crate::lock::lock;
 use crate::raw::{result, sys};
 use crate::session;
 
+/// What marks sleepers' events among the program's: no address, and nothing that a program would choose. It
+/// is the same in every program, because one that has a set from another may see the other's.
+pub const MARK: u64 = u64::from_be_bytes(*b"outboard");
+
 /// How many forks lie behind this process: a sleeper from before one is the parent's.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
@@ -75,7 +79,7 @@ impl Sleep {
         let mut state = lock(&self.state);
         self.renew(&mut state)?;
         state.sleeper.arm();
-        state.register(set, self.mark())?;
+        state.register(set)?;
         self.asleep.fetch_add(1, Ordering::Relaxed);
         Ok(deadline.or_after(state.sleeper.limit()))
     }
@@ -103,14 +107,14 @@ impl Sleep {
         let mut state = lock(&self.state);
         state.always = true;
         state.sleeper.arm();
-        state.register(set, self.mark())
+        state.register(set)
     }
 
     /// Wakes one that waits in the kernel's part of the set and does not know of this sleeper.
     pub fn call(&self, set: c_int) -> Result<(), Errno> {
         let mut state = lock(&self.state);
         self.renew(&mut state)?;
-        state.register(set, self.mark())?;
+        state.register(set)?;
         state.sleeper.ring();
         Ok(())
     }
@@ -142,18 +146,12 @@ impl Sleep {
             state.sleeper.arm();
         }
     }
-
-    /// What marks the sleeper's events among the program's: an address of ours, which the program
-    /// has no reason to use.
-    pub fn mark(&self) -> u64 {
-        core::ptr::from_ref(self) as u64
-    }
 }
 
 impl State {
     /// Puts the sleeper's descriptors in the program's set, if they are not there. Others that were
     /// there before are closed by now, and with that out of it.
-    fn register(&mut self, set: c_int, mark: u64) -> Result<(), Errno> {
+    fn register(&mut self, set: c_int) -> Result<(), Errno> {
         let epoch = self.sleeper.epoch();
         if self.registered == Some(epoch) {
             return Ok(());
@@ -161,7 +159,7 @@ impl State {
         for fd in self.sleeper.fds() {
             let mut event = epoll_event {
                 events: libc::EPOLLIN as u32,
-                u64: mark,
+                u64: MARK,
             };
             // SAFETY: the event lives through the call.
             let added = result(unsafe {

@@ -12,6 +12,7 @@ use core::sync::atomic::Ordering;
 use libc::{epoll_event, sigset_t};
 use rustix::io::Errno;
 
+use super::sleep::MARK;
 use super::{Ours, Set};
 use crate::deadline::{Deadline, Patience};
 use crate::inside::sleeping;
@@ -35,7 +36,7 @@ pub unsafe fn wait(
     mask: *const sigset_t,
 ) -> Result<usize, Errno> {
     let room = usize::try_from(most).unwrap_or(0);
-    if room == 0 || room > MOST {
+    if room == 0 || room > MOST || set.unknown.load(Ordering::Relaxed) {
         return Err(Errno::INVAL);
     }
     let mut room = Room {
@@ -67,7 +68,7 @@ pub unsafe fn wait(
         .is_multiple_of(TURNS_WITHOUT_KERNEL);
     if room.filled > 0 {
         if due && room.filled < room.most {
-            let rung = room.kernel(Deadline::NOW, core::ptr::null(), ours.sleep.mark())?;
+            let rung = room.kernel(Deadline::NOW, core::ptr::null())?;
             ours.sleep.quieten(rung);
             set.call_unaware(ours, number)?;
         }
@@ -75,7 +76,7 @@ pub unsafe fn wait(
     }
     loop {
         if patience.is_zero() {
-            let rung = room.kernel(Deadline::NOW, mask, ours.sleep.mark())?;
+            let rung = room.kernel(Deadline::NOW, mask)?;
             ours.sleep.quieten(rung);
             set.call_unaware(ours, number)?;
             room.collect(ours);
@@ -86,7 +87,7 @@ pub unsafe fn wait(
         // Collected twice, what is level-triggered would be reported twice.
         let collected = room.filled > 0;
         let until = if collected { Deadline::NOW } else { until };
-        let slept = room.kernel(until, mask, ours.sleep.mark());
+        let slept = room.kernel(until, mask);
         ours.sleep.disarm(slept.unwrap_or(true));
         set.call_unaware(ours, number)?;
         if !collected {
@@ -128,7 +129,7 @@ impl Room {
     }
 
     /// Waits for what the kernel's part has to report, as long as there is no part of ours. That part
-    /// comes back if there is one by now.
+    /// comes back if there is one by now, or another process that has the set has one.
     ///
     /// # Safety
     /// `mask` is null or points to a signal set.
@@ -146,24 +147,19 @@ impl Room {
             None => unsafe { kernel_wait(self.number, events, most, patience, mask) },
         };
         set.unaware.leave();
-        let ours = set.ours.get();
-        let mark = ours.map(|ours| ours.sleep.mark());
-        let called = self.keep(reported?, mark);
-        if let Some(ours) = ours.filter(|_| called) {
-            ours.sleep.quieten(true);
-            set.call_unaware(ours, self.number)?;
+        if !self.keep(reported?) {
+            return Ok(set.ours.get());
         }
-        Ok(ours)
+        session::begin();
+        let ours = set.ours(self.number)?;
+        ours.sleep.quieten(true);
+        set.call_unaware(ours, self.number)?;
+        Ok(Some(ours))
     }
 
-    /// Adds what the kernel's part has to report, waiting for it until `deadline`. Events with
-    /// `mark` are the sleeper's, and not for the program; true if there were any.
-    fn kernel(
-        &mut self,
-        deadline: Deadline,
-        mask: *const sigset_t,
-        mark: u64,
-    ) -> Result<bool, Errno> {
+    /// Adds what the kernel's part has to report, waiting for it until `deadline`. Events of a
+    /// sleeper's are not for the program; true if there were any.
+    fn kernel(&mut self, deadline: Deadline, mask: *const sigset_t) -> Result<bool, Errno> {
         let left = self.most - self.filled;
         if left == 0 {
             return Ok(false);
@@ -180,7 +176,7 @@ impl Room {
             }
         }?;
         // A listener may be reported by both parts: each then has a client of its own waiting.
-        Ok(self.keep(reported, Some(mark)))
+        Ok(self.keep(reported))
     }
 
     /// The caller goes, with what is in the array. If there is more, it is for another.
@@ -191,15 +187,15 @@ impl Room {
         self.filled
     }
 
-    /// Of the events that the kernel has just `reported`, keeps those without `mark`; true if there
-    /// were others.
-    fn keep(&mut self, reported: usize, mark: Option<u64>) -> bool {
+    /// Of the events that the kernel has just `reported`, keeps those that are no sleeper's; true if
+    /// there were others.
+    fn keep(&mut self, reported: usize) -> bool {
         let before = self.filled;
         for index in self.filled..self.filled + reported {
             // SAFETY: the kernel has filled these, and `self.filled` is never beyond `index`.
             unsafe {
                 let event = self.events.add(index).read_unaligned();
-                if Some(event.u64) != mark {
+                if event.u64 != MARK {
                     self.events.add(self.filled).write_unaligned(event);
                     self.filled += 1;
                 }
