@@ -12,12 +12,15 @@
 //! and each is harmless if there is no engine. A vfork needs none of this, since its child touches
 //! nothing.
 
-use queue_pair::control::{Farewell, Fds, Reply, Request};
-use rustix::fd::OwnedFd;
-use rustix::io::Errno;
-use rustix::net::SendFlags;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
 
-use crate::attachment::{ANSWER_WITHIN, RUNS_WITHIN};
+use queue_pair::control::{Farewell, Fds, KNOCK, Reply, Request};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+
+use crate::attachment::{self, ANSWER_WITHIN, Control, RUNS_WITHIN};
 use crate::private_fds::{Private, lift};
 use crate::quiet::{Quiet, quiet};
 use crate::session::Session;
@@ -44,6 +47,20 @@ impl Inheritance {
         let said = rustix::net::send(&self.lifeline, &farewell.encode(), flags);
         // If the engine is gone, so is what was closed.
         !matches!(said, Err(Errno::AGAIN | Errno::NOBUFS))
+    }
+
+    /// A connection to the engine, for a child whom the path of the control socket leads there no more: it
+    /// brings one of its own.
+    pub(crate) fn knock(&self) -> Result<Control, Errno> {
+        let (ours, theirs) = attachment::pair()?;
+        let theirs = [theirs.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut along = SendAncillaryBuffer::new(&mut space);
+        along.push(SendAncillaryMessage::ScmRights(&theirs));
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let message = [IoSlice::new(&KNOCK)];
+        rustix::net::sendmsg(&self.lifeline, &message, &mut along, flags)?;
+        Ok(ours)
     }
 }
 

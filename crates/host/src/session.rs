@@ -312,8 +312,13 @@ impl SessionCore {
             .attachment
             .take()
             .filter(|attachment| attachment.is_parents());
-        let attachment = attachment::connect(&self.path)
-            .and_then(|control| Attachment::new(control, &self.program, token, limit));
+        let control = attachment::connect(&self.path);
+        let control = match &inheritance {
+            Some(inheritance) => control.or_else(|_| inheritance.knock()),
+            None => control,
+        };
+        let attachment =
+            control.and_then(|control| Attachment::new(control, &self.program, token, limit));
         let attachment = match attachment {
             Ok(attachment) => Arc::new(attachment),
             Err(errno) => {

@@ -45,6 +45,74 @@ pub fn peer_credentials(socket: impl AsFd) -> io::Result<PeerCredentials> {
     }
 }
 
+/// A message, with what the kernel says of it.
+#[derive(Debug, Default)]
+pub struct Received {
+    /// How many bytes of it there are; 0 is the end.
+    pub bytes: usize,
+    /// The descriptors that came along.
+    pub fds: Vec<OwnedFd>,
+    /// Who has sent it, if the socket asks for that (SO_PASSCRED).
+    pub sender: Option<PeerCredentials>,
+}
+
+/// The most descriptors that the kernel lets come with one message (SCM_MAX_FD).
+const MOST_RIGHTS: usize = 253;
+
+/// The next message on a UNIX socket, with all that came along. Never waits.
+///
+/// # Errors
+/// `EAGAIN`: there is none yet. Otherwise what the system call said.
+pub fn receive_with_sender(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
+    // Of words, so that it is aligned as a list of parts has to be, and with room for two heads.
+    let mut control = [0u64; (MOST_RIGHTS * 4 + 12 + 2 * 32) / 8];
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: a header of zeros is one.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    header.msg_control = control.as_mut_ptr().cast();
+    header.msg_controllen = size_of_val(&control) as _;
+    let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+    // SAFETY: the header points to memory of this function's and the caller's, for as long as given.
+    let count = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut header, flags) };
+    let bytes = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
+    let mut received = Received {
+        bytes,
+        ..Received::default()
+    };
+    // SAFETY: the kernel has filled the list and says how far; the macros stay within it. Descriptors are
+    // new, and this process's alone.
+    unsafe {
+        let mut at = libc::CMSG_FIRSTHDR(&raw const header);
+        while let Some(head) = at.as_ref() {
+            let data = libc::CMSG_DATA(at);
+            let length = head.cmsg_len.saturating_sub(data as usize - at as usize);
+            match (head.cmsg_level, head.cmsg_type) {
+                (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
+                    for index in 0..length / size_of::<RawFd>() {
+                        let fd = data.cast::<RawFd>().add(index).read_unaligned();
+                        received.fds.push(OwnedFd::from_raw_fd(fd));
+                    }
+                }
+                (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) if length >= size_of::<libc::ucred>() => {
+                    let said = data.cast::<libc::ucred>().read_unaligned();
+                    received.sender = Some(PeerCredentials {
+                        pid: said.pid.cast_unsigned(),
+                        uid: said.uid,
+                    });
+                }
+                _ => {}
+            }
+            at = libc::CMSG_NXTHDR(&raw const header, at);
+        }
+    }
+    Ok(received)
+}
+
 /// Names a socket among all that this machine ever has (SO_COOKIE).
 ///
 /// # Errors

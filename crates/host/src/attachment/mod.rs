@@ -433,6 +433,13 @@ fn connect_with(path: &Path, flags: SocketFlags) -> Result<Control, Errno> {
     Ok(Private::new(Channel::new(socket)))
 }
 
+/// Both ends of a connection: ours, and one for the engine.
+pub(crate) fn pair() -> Result<(Control, OwnedFd), Errno> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let (ours, theirs) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
+    Ok((Private::new(Channel::new(lift(ours))), theirs))
+}
+
 /// The kernel's number for an error, if it is one.
 fn errno_from(number: u16) -> Option<Errno> {
     (1..4096)

@@ -12,6 +12,11 @@ pub enum Farewell {
     Listener(u32),
 }
 
+/// What a child says on its lifeline, with one end of a new connection, if the path of the control socket does not
+/// lead it to the engine any more: it has another root directory, or other rights. The other end is a
+/// control connection, if the child has made both.
+pub const KNOCK: [u8; Farewell::LEN] = *b"\x03\0\0\0\0\0\0\0knocking";
+
 const CONNECTION: u64 = 1;
 const LISTENER: u64 = 2;
 

@@ -17,7 +17,7 @@ mod way;
 pub use admission::{AdmissionCounts, AdmissionLimit, AdmissionPolicy};
 pub use channel::{Channel, ChannelError, Encoded, Fds, MAX_FDS, MAX_MESSAGE, MAX_UNSENT};
 pub use facts::{BbrInfo, ConnInfo, Explanation, Histogram, Metric, MetricKind, Placed, SocketRow};
-pub use farewell::Farewell;
+pub use farewell::{Farewell, KNOCK};
 pub use messages::{Reply, Request, VERSION};
 pub use ticket::Carried;
 pub use way::{EngineFacts, Neighbour, Way};

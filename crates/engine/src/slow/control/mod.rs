@@ -1,6 +1,7 @@
 //! The control socket: who is connected to it.
 
 mod file;
+mod knocking;
 mod proof;
 mod tickets;
 
@@ -10,9 +11,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use netdev::syscalls::{PeerCredentials, netns_cookie, peer_credentials};
+use netdev::syscalls::{
+    PeerCredentials, Received, netns_cookie, peer_credentials, receive_with_sender,
+};
 use queue_pair::control::{
-    Carried, Channel, ChannelError, Encoded, Explanation, Farewell, Fds, Reply, Request, SocketRow,
+    Carried, Channel, ChannelError, Encoded, Explanation, Farewell, Fds, KNOCK, Reply, Request,
+    SocketRow,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, chmod};
@@ -181,6 +185,8 @@ pub enum Heard {
     Ended(u64),
     /// All copies of this ticket are closed.
     TicketEnded(u64),
+    /// It cannot reach the control socket, and has brought a connection of its own. What became of that.
+    Knocked(Result<Accepted, Errno>),
 }
 
 impl Client {
@@ -292,6 +298,11 @@ impl Control {
                 return Err(error);
             }
         };
+        self.take_on(connection)
+    }
+
+    /// Takes on a connection, if there is room for it.
+    fn take_on(&mut self, connection: OwnedFd) -> Result<Accepted, Errno> {
         match self.add_client(connection) {
             Ok(slot) => Ok(Accepted::Client(self.client(slot).map_or(0, |c| c.uid))),
             Err(Errno::MFILE) => Ok(Accepted::BeyondLimit),
@@ -606,15 +617,21 @@ impl Control {
             return Heard::Quiet;
         };
         let mut message = [0u8; Farewell::LEN];
-        let flags = rustix::net::RecvFlags::DONTWAIT;
-        match rustix::net::recv(fd, &mut message[..], flags) {
-            Ok((count @ 1.., _)) => match Farewell::decode(&message[..count]) {
-                Some(said) => Heard::Said(said),
-                // Nobody who plays by the rules says anything else.
-                None => Heard::Quiet,
-            },
+        match receive_with_sender(fd, &mut message).map_err(errno) {
+            Ok(received @ Received { bytes: 1.., .. }) => {
+                let message = &message[..received.bytes];
+                if *message == KNOCK {
+                    return Heard::Knocked(self.let_in(received));
+                }
+                self.turn_away(received.sender, received.fds);
+                match Farewell::decode(message) {
+                    Some(said) => Heard::Said(said),
+                    // Nobody who plays by the rules says anything else.
+                    None => Heard::Quiet,
+                }
+            }
             Err(Errno::AGAIN | Errno::INTR) => Heard::Quiet,
-            Ok((0, _)) | Err(_) => match lifeline.take() {
+            Ok(_) | Err(_) => match lifeline.take() {
                 Some(ended) if ended.ticket.is_some() => Heard::TicketEnded(ended.token),
                 Some(ended) => Heard::Ended(ended.token),
                 None => Heard::Quiet,

@@ -1,12 +1,18 @@
 //! A desk in front of two workers, whose answers are the test's.
 
 use std::collections::HashSet;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-use queue_pair::control::{Channel, Farewell, Fds, Reply, Request, VERSION};
+use queue_pair::control::{Channel, Farewell, Fds, KNOCK, Reply, Request, VERSION};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    socketpair,
+};
 
 use super::*;
 use crate::config::Changes;
@@ -190,6 +196,63 @@ fn the_end_of_a_child_is_told_where_its_parent_is() {
     two.desk.attend();
     assert!(matches!(two.workers[1].order(), Some(Order::ChildEnded(_))));
     assert!(two.words(0).is_empty());
+}
+
+/// Brings these descriptors along with a knock.
+fn knock(lifeline: &OwnedFd, along: &[BorrowedFd<'_>]) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(along));
+    let message = [IoSlice::new(&KNOCK)];
+    rustix::net::sendmsg(lifeline, &message, &mut control, SendFlags::empty()).expect("room");
+}
+
+#[test]
+fn a_child_that_cannot_reach_the_control_socket_knocks_on_its_lifeline() {
+    let mut two = Two::new();
+    let (mut parent, home, _session) = two.attach(None);
+    two.asks(&mut parent, &Request::Fork);
+    let (client, _) = two.words(home).pop().expect("asked");
+    two.answers(home, client, Ok(Told::Forked(None)));
+    let received = parent.try_receive::<Reply>().expect("open");
+    let (reply, mut lifeline) = received.expect("answered");
+    let Reply::Forked { token } = reply else {
+        panic!("{reply:?}");
+    };
+    let lifeline = lifeline.pop().expect("a lifeline");
+    let pair = || {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("descriptors")
+    };
+    // None, and more than one, are no connection.
+    let (ours, theirs) = pair();
+    let two_fds = [theirs.as_fd(), theirs.as_fd()];
+    for along in [&[][..], &two_fds[..]] {
+        knock(&lifeline, along);
+        two.desk.attend();
+    }
+    drop(theirs);
+    two.desk.attend();
+    let mut refused = Channel::new(ours);
+    assert!(refused.try_receive::<Reply>().is_err(), "it was closed");
+
+    let (ours, theirs) = pair();
+    knock(&lifeline, &[theirs.as_fd()]);
+    drop(theirs);
+    two.desk.attend();
+    let mut child = Channel::new(ours);
+    let attach = Request::Attach {
+        version: VERSION,
+        oldest: None,
+        program: "test".to_owned(),
+        fork_token: Some(token),
+    };
+    two.asks(&mut child, &attach);
+    let (_, ask) = two.asked(home).pop().expect("its parent's worker is asked");
+    let Ask::Attach { fork_token, .. } = ask else {
+        panic!("{ask:?}");
+    };
+    assert_eq!(fork_token, Some(token));
 }
 
 #[test]

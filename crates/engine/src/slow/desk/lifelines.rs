@@ -1,10 +1,15 @@
 //! The children of forks that have not attached: what they say, and that they end.
 
+use std::time::Instant;
+
 use queue_pair::control::{Explanation, Farewell};
+use rustix::io::Errno;
 
 use super::Desk;
+use super::rates::cost;
 use crate::exchange::{Order, WorkerId};
-use crate::slow::control::Heard;
+use crate::slow::control::{Accepted, Heard};
+use crate::stats::Drop;
 
 /// What is heard of one child in one go.
 const BUDGET: usize = 16;
@@ -25,6 +30,7 @@ impl Desk {
         for _ in 0..FAREWELLS {
             match self.control.hear_lifeline(slot) {
                 Heard::Said(what) => self.child_closed((slot, token), home, what),
+                Heard::Knocked(outcome) => self.child_knocked(outcome),
                 Heard::Quiet | Heard::Ended(_) | Heard::TicketEnded(_) => return,
             }
         }
@@ -44,6 +50,7 @@ impl Desk {
             let unclaimed = self.control.unclaimed(slot);
             match self.control.hear_lifeline(slot) {
                 Heard::Said(what) => self.child_closed((slot, token), home, what),
+                Heard::Knocked(outcome) => self.child_knocked(outcome),
                 Heard::Quiet => return,
                 Heard::Ended(token) => {
                     self.crew.order(home, Order::ChildEnded(token));
@@ -65,6 +72,17 @@ impl Desk {
             self.control.inherits_no_longer(slot, name);
         }
         self.crew.order(home, Order::ChildClosed { token, what });
+    }
+
+    /// A child that cannot reach the control socket has brought a connection.
+    fn child_knocked(&mut self, outcome: Result<Accepted, Errno>) {
+        match outcome {
+            Ok(Accepted::Client(uid)) => {
+                self.rates.charge(uid, cost::CONNECTION, Instant::now());
+            }
+            Ok(_) => self.counters.drop(Drop::ControlFull),
+            Err(error) => tracing::warn!(%error, "a child's own connection is not taken on"),
+        }
     }
 
     /// Nobody has claimed what a process had passed.

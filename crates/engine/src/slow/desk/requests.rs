@@ -12,6 +12,7 @@ use queue_pair::control::{
 };
 use queue_pair::doorbell;
 use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_passcred;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::Desk;
@@ -241,6 +242,10 @@ impl Desk {
                 self.session_of(slot)?;
                 let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
                 let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+                if let Ok((_, ours)) = &pair {
+                    // Who says something there; without that nobody's own connection is taken on.
+                    let _ = set_socket_passcred(ours, true);
+                }
                 let token = self.next_token();
                 (
                     Ask::Fork(pair.is_ok().then_some(token)),
