@@ -312,10 +312,11 @@ impl SessionCore {
             .attachment
             .take()
             .filter(|attachment| attachment.is_parents());
-        let control = attachment::connect(&self.path);
-        let control = match &inheritance {
-            Some(inheritance) => control.or_else(|_| inheritance.knock()),
-            None => control,
+        let control = match (attachment::connect(&self.path, limit), &inheritance) {
+            // One that does not run hears nobody knock either.
+            (Err(Errno::TIMEDOUT), _) => Err(Errno::TIMEDOUT),
+            (control, Some(inheritance)) => control.or_else(|_| inheritance.knock()),
+            (control, None) => control,
         };
         let attachment =
             control.and_then(|control| Attachment::new(control, &self.program, token, limit));

@@ -37,6 +37,7 @@ use queue_pair::{
 };
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::lock::{lock, try_lock};
@@ -415,22 +416,32 @@ fn from_io(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-/// Connects to the engine that listens at `path`.
-pub(crate) fn connect(path: &Path) -> Result<Control, Errno> {
-    connect_with(path, SocketFlags::CLOEXEC)
+/// Connects to the engine that listens at `path`. One that does not run accepts nobody, and beyond some
+/// hundred that wait for it the kernel has no room for more: this waits for `limit` at most.
+///
+/// # Errors
+/// `ETIMEDOUT`: there was no room for so long. Otherwise the kernel's.
+pub(crate) fn connect(path: &Path, limit: Duration) -> Result<Control, Errno> {
+    let socket = control_socket(SocketFlags::CLOEXEC)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(limit))?;
+    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
+        Err(Errno::AGAIN) => return Err(Errno::TIMEDOUT),
+        connected => connected?,
+    }
+    set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(Private::new(Channel::new(socket)))
 }
 
 /// The same, if it is there to accept: never waits.
 pub(crate) fn connect_now(path: &Path) -> Result<Control, Errno> {
-    connect_with(path, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
-}
-
-fn connect_with(path: &Path, flags: SocketFlags) -> Result<Control, Errno> {
-    let socket: OwnedFd =
-        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-    let socket = lift(socket);
+    let socket = control_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(Private::new(Channel::new(socket)))
+}
+
+fn control_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    rustix::net::socket_with(family, kind, flags, None).map(lift)
 }
 
 /// Both ends of a connection: ours, and one for the engine.
@@ -445,4 +456,35 @@ fn errno_from(number: u16) -> Option<Errno> {
     (1..4096)
         .contains(&number)
         .then(|| Errno::from_raw_os_error(number.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn an_engine_that_accepts_nobody_is_not_waited_for_without_end() {
+        let path = std::env::temp_dir().join(format!("full-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let engine = control_socket(SocketFlags::CLOEXEC).unwrap();
+        rustix::net::bind(&engine, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&engine, 1).unwrap();
+        let limit = Duration::from_millis(50);
+        let begin = Instant::now();
+        let mut waiting = Vec::new();
+        let full = loop {
+            match connect(&path, limit) {
+                Ok(control) => waiting.push(control),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full, Errno::TIMEDOUT);
+        assert!(begin.elapsed() >= limit);
+        // When it runs again there is room.
+        drop(rustix::net::accept(&engine).unwrap());
+        assert!(connect(&path, limit).is_ok());
+        std::fs::remove_file(&path).unwrap();
+    }
 }
