@@ -194,6 +194,7 @@ impl SocketCore {
             return;
         }
         state.error = match errno {
+            _ if state.error_was_reported => None,
             // As Linux in CLOSE-WAIT: to who could still write it is that nobody will read.
             Some(Errno::CONNRESET) if state.peer_closed && !state.write_shut => Some(Errno::PIPE),
             other => other,

@@ -104,6 +104,8 @@ struct State {
     posts: Option<Box<PostQueue<Registered>>>,
     /// What `SO_ERROR` or the next call reports.
     error: Option<Errno>,
+    /// The program that passed it here was told with what error it has ended.
+    error_was_reported: bool,
     /// It has ended before there was another end.
     never_opened: bool,
     /// The peer has ended its direction.
@@ -161,6 +163,7 @@ impl State {
             send: SendQueue::default(),
             posts: None,
             error: None,
+            error_was_reported: false,
             never_opened: false,
             peer_closed: false,
             read_shut: false,

@@ -16,6 +16,10 @@ use crate::attachment::{ANSWER_WITHIN, Attachment};
 use crate::lock::lock;
 use crate::session::{Session, SessionCore};
 
+/// Among what is read back of a socket: SO_ERROR is 0, though its connection has ended with an error. That was
+/// reported, and whoever has the descriptor next is not to hear of it again. Level, name, value.
+const ERROR_WAS_REPORTED: (i32, i32, i32) = (1, 4, 0);
+
 /// What was passed, as far as the engine's word that nobody else has the connection is concerned.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
@@ -52,6 +56,10 @@ impl Socket {
         state.passed.asked += 1;
         state.alone_since = NEVER_ALONE;
         carried.read_shut = state.read_shut;
+        let reported = state.phase == Phase::Over && state.error.is_none();
+        if reported && carried.kept.len() < Carried::MOST {
+            carried.kept.push(ERROR_WAS_REPORTED);
+        }
         state.options.carry(&mut carried);
         drop(state);
         let answer = attachment.request(
@@ -82,7 +90,8 @@ impl Session {
         let core = self.core();
         let attachment = core.attachment().ok_or(Errno::CONNREFUSED)?;
         let shown = rustix::io::fcntl_dupfd_cloexec(ticket, 0)?;
-        let (socket, carried) = attachment.claim(core, shown)?;
+        let (socket, mut carried) = attachment.claim(core, shown)?;
+        carried.kept.retain(|it| *it != ERROR_WAS_REPORTED);
         // What the engine has said of it by now is known when this returns.
         attachment.pump_surely(core);
         Ok((Socket { core: socket }, carried))
@@ -106,6 +115,7 @@ impl SocketCore {
         state.alone_since = NEVER_ALONE;
         state.elsewhere = Elsewhere::default();
         state.read_shut = carried.read_shut;
+        state.error_was_reported = carried.kept.contains(&ERROR_WAS_REPORTED);
         state.options.take_carried(carried);
         let ready = state.readiness();
         let core = Self::new(session, state);
