@@ -1,5 +1,7 @@
 //! Time as the worker sees it: nanoseconds since it started, and nanoseconds that it had a core for.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use rustix::time::{ClockId, clock_gettime};
 use tcp::Instant;
 
@@ -7,12 +9,32 @@ use tcp::Instant;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Clock {
     start: u64,
+    /// Where it reads what time it is; the machine's clock if nowhere.
+    told: Option<&'static AtomicU64>,
 }
 
 impl Clock {
     /// Begins now.
     pub fn start() -> Self {
-        Self { start: raw() }
+        Self::default().again()
+    }
+
+    /// Says what is written here, in nanoseconds: for who drives turns himself, in a time of his own.
+    pub const fn told(nanoseconds: &'static AtomicU64) -> Self {
+        Self {
+            start: 0,
+            told: Some(nanoseconds),
+        }
+    }
+
+    /// One that begins now and goes as this does.
+    #[inline]
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self {
+            start: self.raw(),
+            told: self.told,
+        }
     }
 
     /// When it began, by the machine's monotonic clock, in nanoseconds.
@@ -23,7 +45,15 @@ impl Clock {
     /// Now.
     #[inline]
     pub fn now(&self) -> Instant {
-        Instant::from_nanos(raw().saturating_sub(self.start))
+        Instant::from_nanos(self.raw().saturating_sub(self.start))
+    }
+
+    fn raw(&self) -> u64 {
+        match self.told {
+            // It stands for no other memory.
+            Some(nanoseconds) => nanoseconds.load(Ordering::Relaxed),
+            None => nanoseconds(ClockId::Monotonic),
+        }
     }
 }
 
@@ -56,10 +86,12 @@ impl CoreTime {
         Some(spent)
     }
 
-    /// Counts what has passed since the last look.
+    /// Counts the nanoseconds since the last look, and says how many they are.
     #[inline]
-    pub fn count(&mut self) {
-        self.counted += self.skip().unwrap_or(0);
+    pub fn count(&mut self) -> Option<u64> {
+        let spent = self.skip()?;
+        self.counted += spent;
+        Some(spent)
     }
 
     /// Counts, and takes the nanoseconds that were counted since this was called last.
@@ -68,10 +100,6 @@ impl CoreTime {
         let rest = self.skip()?;
         Some(core::mem::take(&mut self.counted) + rest)
     }
-}
-
-fn raw() -> u64 {
-    nanoseconds(ClockId::Monotonic)
 }
 
 fn nanoseconds(clock: ClockId) -> u64 {

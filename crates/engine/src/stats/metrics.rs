@@ -205,10 +205,9 @@ impl Metrics {
         let help = "How long turns took, with what the core was taken away for";
         self.times("turn_seconds", help, &counters.turn_times);
         if counters.turn_core_times.count() > 0 {
-            let help =
-                "For how long the worker had its core in a turn, sending by the kernel apart";
+            let help = "For how long the worker had its core in a turn";
             self.times("turn_core_seconds", help, &counters.turn_core_times);
-            let help = "For how long it had its core in the kernel, to send what a turn had made";
+            let help = "For how long of that it was in one call by which the kernel sends";
             self.times("flush_core_seconds", help, &counters.flush_core_times);
         }
         let help = "How long the first frame had waited when the worker woke";

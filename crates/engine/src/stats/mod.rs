@@ -199,11 +199,10 @@ pub struct Counters {
     /// How long turns, and looks between them, took, with what the core was taken away for: what a
     /// frame waits for at most that has just missed one.
     pub turn_times: Histogram,
-    /// For how long of that the worker had its core, but for what is in
-    /// [`flush_core_times`](Self::flush_core_times); if it is measured.
+    /// For how long of that the worker had its core; if it is measured.
     pub turn_core_times: Histogram,
-    /// For how long it had its core in the kernel to send what a turn had made: on a veth the peer's
-    /// receiving is in it.
+    /// For how long of that it was in one call by which the kernel sends, of which a turn may make several: on
+    /// a veth the peer's receiving is in it.
     pub flush_core_times: Histogram,
     /// How long the first frame had waited that was there when the worker woke.
     pub wake_ups: Histogram,

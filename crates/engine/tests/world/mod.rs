@@ -9,6 +9,7 @@ mod host;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -43,6 +44,9 @@ pub const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 pub const ENGINE_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 /// The hardware address at the other end.
 pub const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+
+/// The time within a turn.
+static STANDSTILL: AtomicU64 = AtomicU64::new(0);
 
 /// What the network's side keeps of a connection.
 #[derive(Debug, Default)]
@@ -358,8 +362,9 @@ impl World {
             ..Facts::new(&config, 1, cookie)
         };
         let desk = Desk::of_workers(facts, control, to_fast).expect("descriptors");
-        // No time that a program says is one of this world's.
-        let (seed, clock) = ([7; 32], Clock::default());
+        // No time that a program says is one of this world's. In a turn none passes, unless the link has it pass.
+        let time = faults.toll.map_or(&STANDSTILL, |toll| toll.clock);
+        let (seed, clock) = ([7; 32], Clock::told(time));
         let common = Common { seed, clock };
         let desk = desk.asking(Box::new(kernel.clone()));
         let places = match count {

@@ -44,7 +44,7 @@ const OPENED: &str = "connections opened";
 /// What is to hold.
 const GOALS: [&str; 3] = [
     "A segment costs 5 % more at most, beside however many idle connections",
-    "No turn takes longer than a millisecond of its core while tables grow, sending by the kernel apart",
+    "No turn takes longer than a millisecond of its core while tables grow",
     "A connection takes a kilobyte at most, in engine and program together, buffers apart",
 ];
 
@@ -97,9 +97,9 @@ fn declare(extent: Extent) -> Experiment {
         question: format!(
             "What do connections cost that are only there: the segments of others, the turns of the engine while \
              its tables grow, and memory? {COST} is measured beside all idle connections, and before and after \
-             beside {FEW}; at {FEW} all three are the same, which shows how much the comparison says. A turn is \
-             without the call by which the kernel sends what it has made: on a veth that call does the peer's \
-             receiving, too."
+             beside {FEW}; at {FEW} all three are the same, which shows how much the comparison says. A turn has \
+             the calls in it by which the kernel sends what was made, of which the longest stands apart: on a veth they do \
+             the peer's receiving, too."
         ),
         workload: format!(
             "{ASKING} connections over the kernel's TCP, each with one message of {SIZE} bytes under way, answered \
@@ -218,9 +218,9 @@ struct Cost {
 
 /// How long turns were, since the engine has begun.
 struct Turns {
-    /// Time on its core but for the call in which the kernel sends.
+    /// Time on its core.
     on_core: Spread,
-    /// Of that call.
+    /// Of that, in one call in which the kernel sends.
     sending: Spread,
     by_clock: Spread,
 }

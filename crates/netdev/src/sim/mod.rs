@@ -3,14 +3,14 @@
 //! It has the interface of a real device, offloads included, and needs no privileges. Frames that
 //! do not fit its queue are lost and counted, as on a real interface, and each direction can lose,
 //! repeat and reorder frames after a [`FaultPlan`](crate::faults::FaultPlan). It knows no time: a
-//! frame is there as soon as it is flushed.
+//! frame is there as soon as it is flushed. But it can have a clock go on by what that would take ([`Toll`]).
 
 mod lane;
 
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use rustix::event::{PollFd, PollFlags};
 use wire::ethernet::{HEADER_LEN, MAX_HEADER_LEN};
@@ -29,6 +29,17 @@ const LARGE_MAX: usize = 65_535;
 /// `EINVAL`, which is what the kernel says of a header that is none.
 const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
 
+/// What it takes to make frames leave.
+#[derive(Debug, Clone, Copy)]
+pub struct Toll {
+    /// The clock that goes on meanwhile, in nanoseconds.
+    pub clock: &'static AtomicU64,
+    /// By so many a call.
+    pub call: u64,
+    /// And by so many a frame.
+    pub frame: u64,
+}
+
 /// What a link is like, in both directions.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkConfig {
@@ -40,6 +51,8 @@ pub struct LinkConfig {
     pub faults: Faults,
     /// What decides when it goes wrong; each direction draws its own sequence from it.
     pub seed: u64,
+    /// What a [flush](Device::flush) takes, if anything.
+    pub toll: Option<Toll>,
 }
 
 impl Default for LinkConfig {
@@ -49,6 +62,7 @@ impl Default for LinkConfig {
             capacity: 1024,
             faults: Faults::NONE,
             seed: 0,
+            toll: None,
         }
     }
 }
@@ -75,6 +89,7 @@ pub struct SimDevice {
     /// The frame being written, at its full length.
     current: Option<Vec<u8>>,
     submitted: Vec<Vec<u8>>,
+    toll: Option<Toll>,
     offloads: Offloads,
     counters: Counters,
 }
@@ -101,6 +116,7 @@ impl SimDevice {
             incoming,
             current: None,
             submitted: Vec::new(),
+            toll: config.toll,
             offloads: Self::POSSIBLE,
             counters: Counters::default(),
         }
@@ -182,6 +198,10 @@ impl Device for SimDevice {
     fn flush(&mut self) -> usize {
         if self.submitted.is_empty() {
             return 0;
+        }
+        if let Some(toll) = self.toll {
+            let takes = toll.call + toll.frame * self.submitted.len() as u64;
+            toll.clock.fetch_add(takes, Ordering::Relaxed);
         }
         let mut lane = self.outgoing.lock();
         for frame in self.submitted.drain(..) {

@@ -43,6 +43,7 @@ mod rejections;
 mod reload;
 mod rota;
 mod run;
+mod sending;
 mod sessions;
 mod sharing;
 mod sleep;
@@ -88,7 +89,6 @@ use self::rota::Rota;
 use self::sessions::Forks;
 use self::sweep::Sweep;
 use self::tickets::Tickets;
-use self::transmit::Sink;
 use self::way::Doubts;
 
 /// Frames taken from the device in a turn.
@@ -101,11 +101,7 @@ const BEHIND: usize = 1024;
 const CATCH_UP_BUDGET: usize = 512;
 /// SYNs among those that are answered all the same, because they came before.
 const AGAIN_BUDGET: u32 = 32;
-/// Emissions in a turn.
-const TRANSMIT_BUDGET: usize = 256;
-/// Emissions between two looks at the clock: each may carry 64 KiB.
-const TRANSMIT_STEP: usize = 16;
-/// How long a turn transmits, in nanoseconds, and how long it takes submissions: what is begun when that
+/// How long a turn sends, in nanoseconds, and how long it takes submissions: what is begun when that
 /// is over is done, the rest is the next turn's.
 const BUDGET_NS: u64 = 100_000;
 /// Timers in a turn.
@@ -169,8 +165,6 @@ pub struct Worker<D, N> {
     proofs_followed: bool,
     /// What the rules of netfilter say, as far as they are followed.
     netfilter: Box<Policy>,
-    /// Turns end by the clock, too: not where somebody else drives them, who has a time of his own.
-    timed: bool,
     /// Whose submissions are taken first in the next turn.
     rota: Rota,
     /// Questions about mixed ports that were asked so far.
@@ -274,7 +268,6 @@ impl<D: Device, N: Network> Worker<D, N> {
             unheard: VecDeque::with_capacity(waits::UNHEARD),
             proofs_followed: false,
             netfilter: Box::default(),
-            timed: false,
             rota: Rota::default(),
             questions: 0,
             lacking_memory: Vec::new(),
@@ -368,76 +361,6 @@ impl<D: Device, N: Network> Worker<D, N> {
         count != 0
     }
 
-    fn transmit(&mut self) -> bool {
-        self.note_flows();
-        self.paths.begin_turn();
-        let mut sent = self.transmit_for_a_while();
-        // The first segments on a route that carries less have been refused until now.
-        while !self.narrow.is_empty() {
-            for (id, mtu) in self.narrow.drain(..) {
-                self.stack.limit_path_mtu(self.now, id, mtu);
-            }
-            sent += self.transmit_once(TRANSMIT_BUDGET);
-        }
-        while !self.findings.is_empty() && self.see_to_files() {
-            sent += self.transmit_once(TRANSMIT_BUDGET);
-        }
-        if !self.leaving.is_empty() {
-            self.note_departures();
-        }
-        if sent != 0 {
-            self.core_time.count();
-            self.device.flush();
-            if let Some(spent) = self.core_time.skip() {
-                self.counters.flush_core_times.record(spent);
-            }
-        }
-        if self.captures.is_on() {
-            self.captures.flush();
-        }
-        sent != 0
-    }
-
-    /// Whether what began with this clock has had its time in this turn.
-    fn is_over(&self, clock: &Clock) -> bool {
-        self.timed && clock.now().as_nanos() >= BUDGET_NS
-    }
-
-    /// As many emissions as a turn has, or as many as there is time for.
-    fn transmit_for_a_while(&mut self) -> usize {
-        let clock = Clock::start();
-        let mut sent = 0;
-        while sent < TRANSMIT_BUDGET {
-            let step = self.transmit_once(TRANSMIT_STEP);
-            sent += step;
-            if step < TRANSMIT_STEP || self.is_over(&clock) {
-                break;
-            }
-        }
-        sent
-    }
-
-    fn transmit_once(&mut self, budget: usize) -> usize {
-        let mut sink = Sink {
-            device: &mut self.device,
-            local: self.local.as_mut(),
-            network: &mut self.network,
-            connections: &mut self.connections,
-            memory: &mut self.memory,
-            paths: &mut self.paths,
-            held: &mut self.held,
-            counters: &mut self.counters,
-            scratch: &self.scratch,
-            captures: &mut self.captures,
-            narrow: &mut self.narrow,
-            leaving: &mut self.leaving,
-            netfilter: (!self.netfilter.cuts.is_empty()).then_some(&self.netfilter),
-            hop_limit: self.config.tcp.hop_limit,
-            findings: &mut self.findings,
-        };
-        self.stack.poll_transmit(self.now, &mut sink, budget)
-    }
-
     /// What was counted so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -457,6 +380,11 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
+}
+
+/// Whether what began with this clock has had its time in this turn.
+fn is_over(clock: Clock) -> bool {
+    clock.now().as_nanos() >= BUDGET_NS
 }
 
 fn stack_config(config: &Config, mtu: u16) -> tcp::Config {

@@ -9,7 +9,6 @@ use super::Worker;
 use super::order::CATCH_UP;
 use super::submissions::BUDGET;
 use crate::capture::CaptureError;
-use crate::clock::Clock;
 use crate::exchange::{Ask, ClientKey, Order, Refused, SessionKey, Tale, Told};
 use crate::fast::connections::SessionId;
 use crate::fast::session::EndReason;
@@ -38,7 +37,7 @@ fn precedes(order: &Order) -> Option<SessionKey> {
 impl<D: Device, N: Network> Worker<D, N> {
     /// Takes orders for a bounded time; true if there were any.
     pub(super) fn take_orders(&mut self) -> bool {
-        let clock = Clock::start();
+        let clock = self.common.clock.again();
         let mut any = false;
         while let Some(waiting) = self.next_order() {
             any = true;

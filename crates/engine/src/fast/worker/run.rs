@@ -70,7 +70,6 @@ impl<D: Device, N: Network> Worker<D, N> {
         // What has changed while it was started.
         self.network_changed();
         let clock = self.common.clock;
-        self.timed = true;
         if self.config.measure_turns {
             self.core_time = CoreTime::start();
         }

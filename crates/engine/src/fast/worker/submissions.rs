@@ -5,8 +5,7 @@ use netdev::Device;
 use queue_pair::{Completion, ConnRef, OptionKind, Profile, Submission};
 use tcp::{ConnId, ConnOption, Extent, Request, RequestError};
 
-use super::Worker;
-use crate::clock::Clock;
+use super::{Worker, is_over};
 use crate::fast::connections::{Conn, PoolId, SessionId};
 use crate::fast::family::Who;
 use crate::fast::memory::Memory;
@@ -41,11 +40,11 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Takes the submissions that wait; true if there were any.
     pub(super) fn take_submissions(&mut self) -> bool {
         let mut any = false;
-        let clock = Clock::start();
+        let clock = self.common.clock.again();
         let mut left_out = None;
         for slot in self.rota.slots(self.sessions.slots()) {
             // Where there was nothing no time has passed.
-            if any && self.is_over(&clock) {
+            if any && is_over(clock) {
                 left_out = Some(slot);
                 break;
             }
