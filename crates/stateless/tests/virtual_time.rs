@@ -352,3 +352,30 @@ fn a_server_without_sessions_that_begins_anew_leaves_nothing_unanswered() {
         }
     }
 }
+
+#[test]
+fn connections_that_were_held_are_let_go_of_in_portions() {
+    const HELD: u64 = 3_000;
+    const MILLISECOND: u64 = 1_000_000;
+    let mut load = load(0, Finish::ByClient, Due::Connections(100_000.0));
+    load.plan.connections = HELD;
+    load.plan.requests = Some(HELD);
+    // It does not take from the time to let go.
+    load.plan.grace_ns = 5 * MILLISECOND;
+    let mut world = World::new(3, &load, Habits::default(), Faults::default());
+    world.run(600 * SECOND);
+    let counters = world.runner.client().counters();
+    assert_eq!(counters.syn_acks, HELD, "{counters:#?}");
+    assert_eq!(counters.resets, HELD, "{counters:#?}");
+    assert_eq!(world.resets.len() as u64, HELD);
+    let within = |span: u64, most: usize| {
+        let later = world.resets.iter().skip(most);
+        let mut pairs = world.resets.iter().zip(later);
+        pairs.all(|(first, next)| next - first >= span)
+    };
+    // 50 in a millisecond, or twice a batch if that is late.
+    assert!(within(10 * MILLISECOND, 10 * 50 + 2 * 256));
+    assert!(within(2 * MILLISECOND, 2 * 50 + 2 * 256));
+    let (first, last) = (world.resets[0], world.resets[HELD as usize - 1]);
+    assert!((50 * MILLISECOND..90 * MILLISECOND).contains(&(last - first)));
+}

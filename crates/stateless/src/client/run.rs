@@ -76,6 +76,8 @@ pub struct Runner<D> {
     ran_us: u64,
     /// Until it has run for so long, what is outstanding is waited for.
     patience_us: u64,
+    /// Connections that were held are let go of as from when it had run for so long.
+    release_us: u64,
     /// Where connections follow one another, and come to nothing one after the other.
     reluctance: Reluctance,
     replies: Vec<Reply>,
@@ -109,6 +111,7 @@ impl<D: Device> Runner<D> {
             stopped_ns: None,
             ran_us: 0,
             patience_us: 0,
+            release_us: 0,
             reluctance: Reluctance::default(),
             replies: Vec::with_capacity(4 * BATCH),
             unsent: 0,
@@ -168,6 +171,7 @@ impl<D: Device> Runner<D> {
         if self.stopped_ns.is_none() {
             self.stopped_ns = Some(now_ns);
             self.patience_us = self.ran_us + self.plan.grace_ns / 1000;
+            self.release_us = self.ran_us;
             self.client.drain(&mut self.replies);
         }
     }
@@ -205,7 +209,7 @@ impl<D: Device> Runner<D> {
         if over {
             self.begin_last();
             self.stop(now_ns);
-            self.client.release(BATCH, &mut self.replies);
+            self.release();
         } else if self.replies.len() < BATCH {
             self.begin(now_ns);
         }
@@ -247,6 +251,29 @@ impl<D: Device> Runner<D> {
             counters.syns
         } else {
             counters.requests + counters.refused + counters.lost_opening
+        }
+    }
+
+    /// Lets go of connections that are held, as many as are due by now: as fast as they came, where that is said.
+    /// Nobody acknowledges a reset, and one that finds a queue full is lost, so there are no more of them than a
+    /// server can take beside its work.
+    fn release(&mut self) {
+        let each_us = match self.plan.due {
+            Due::Connections(rate) => (1e6 / rate) as u64,
+            Due::AsTheyReturn | Due::Requests(_) => 0,
+        };
+        let each_us = each_us.clamp(RELEASE_US.0, RELEASE_US.1);
+        let passed = self.ran_us - self.release_us;
+        let portion = (passed / each_us).min(BATCH as u64);
+        if portion == 0 || self.replies.len() >= BATCH {
+            return;
+        }
+        // What is late is no reason to hurry.
+        let late = passed.saturating_sub(BATCH as u64 * each_us);
+        self.release_us += late.max(portion * each_us);
+        if self.client.release(portion as usize, &mut self.replies) > 0 {
+            // That is no waiting.
+            self.patience_us = self.ran_us + self.plan.grace_ns / 1000;
         }
     }
 
@@ -352,7 +379,11 @@ impl<D: Device> Runner<D> {
                 self.client.abandon();
                 return Next::Over;
             }
-            return Next::At(now_ns + IDLE_NS.min(left_us * 1000));
+            let pause = match self.client.is_holding() {
+                true => RELEASE_PAUSE_NS,
+                false => IDLE_NS,
+            };
+            return Next::At(now_ns + pause.min(left_us * 1000));
         }
         // The hand must go round, and delayed acknowledgements be sent.
         let mut at = now_ns + IDLE_NS;
@@ -373,6 +404,12 @@ impl<D: Device> Runner<D> {
 
 /// Longest pause between two turns, in nanoseconds.
 const IDLE_NS: u64 = 10_000_000;
+
+/// Microseconds between two connections that are let go of, at least and at most: 50,000 a second, or 1,000.
+const RELEASE_US: (u64, u64) = (20, 1_000);
+
+/// Longest pause between two turns, in nanoseconds, while there are such.
+const RELEASE_PAUSE_NS: u64 = 1_000_000;
 
 /// After a longer pause, in microseconds, the machine had something else to do, or stood still.
 const PAUSE_US: u64 = 2 * IDLE_NS / 1000;

@@ -31,8 +31,8 @@ impl Client {
     }
 
     /// Resets the connections that are held (see [`Config::per_connection`](super::Config::per_connection)); to be called until
-    /// nothing is left, with at most `budget` each time.
-    pub fn release(&mut self, budget: usize, out: &mut Vec<Reply>) {
+    /// nothing is left, with at most `budget` each time. Returns how many there were.
+    pub fn release(&mut self, budget: usize, out: &mut Vec<Reply>) -> usize {
         let held: Vec<u64> = self
             .ledger
             .live()
@@ -40,7 +40,7 @@ impl Client {
             .map(|(connection, _)| connection)
             .take(budget)
             .collect();
-        for connection in held {
+        for &connection in &held {
             let place = self.walk.place(connection);
             self.counters.resets += 1;
             self.counters.closed += 1;
@@ -53,6 +53,7 @@ impl Client {
                 what: What::Reset,
             });
         }
+        held.len()
     }
 
     /// What is owed after a batch of segments: acknowledgements of responses that go on, and of

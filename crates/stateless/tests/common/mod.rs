@@ -146,7 +146,12 @@ pub struct World<S = Server> {
     pub now_ns: u64,
     /// Time at which the client stands still, and for how long.
     pub stall: Option<(u64, u64)>,
+    /// When the client sent a reset.
+    pub resets: Vec<u64>,
 }
+
+/// Where an IPv4 segment in an Ethernet frame has its flags, and that of a reset.
+const FLAGS: (usize, u8) = (14 + 20 + 13, 0x04);
 
 /// Where the server is, and the client.
 pub const SERVER: &str = "10.0.0.1:80";
@@ -217,6 +222,7 @@ impl<S: Peer> World<S> {
             faults,
             now_ns,
             stall: None,
+            resets: Vec::new(),
         }
     }
 
@@ -261,6 +267,9 @@ impl<S: Peer> World<S> {
             let next = self.runner.turn(self.now_ns);
             let sent = std::mem::take(&mut self.queues.borrow_mut().sent);
             for frame in sent {
+                if frame[FLAGS.0] & FLAGS.1 != 0 {
+                    self.resets.push(self.now_ns);
+                }
                 self.send(true, frame);
             }
             for frame in self.server.turn(self.now_ns) {
