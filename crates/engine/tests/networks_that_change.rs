@@ -229,6 +229,11 @@ fn segments_fit_a_route_that_carries_less() {
     assert_eq!(read(&mut client, MUCH), vec![7; MUCH]);
     // Nothing had to be found out.
     assert_eq!(engine.metric("tcp_path_mtu_black_holes"), 0.0);
+    assert_eq!(path_mtus(&mut host), [1000]);
+}
+
+/// The largest packets of all connections, as the engine says.
+fn path_mtus(host: &mut Host) -> Vec<u32> {
     let everything = Request::Sockets {
         after: None,
         filter: String::new(),
@@ -241,5 +246,28 @@ fn segments_fit_a_route_that_carries_less() {
         panic!("{reply:?}");
     };
     let infos = rows.iter().filter_map(|row| row.info.as_ref());
-    assert!(infos.map(|info| info.path_mtu).eq([1000]), "{rows:?}");
+    infos.map(|info| info.path_mtu).collect()
+}
+
+#[test]
+fn segments_fit_a_route_that_comes_to_carry_less() {
+    if lab::skip_without_root("segments_fit_a_route_that_comes_to_carry_less") {
+        return;
+    }
+    let world = World::new().expect("namespaces");
+    let (engine, mut host, _, mut client, conn) = connected(&world);
+    exchange(&mut host, conn, &mut client);
+    assert_eq!(path_mtus(&mut host), [1500]);
+    let (interface, to) = (Side::Server.interface(), Side::Client.ipv4());
+    let route = format!("route add {to}/32 dev {interface} mtu 1000");
+    ip(&world, Side::Server, &route);
+    let begin = Instant::now();
+    while path_mtus(&mut host) != [1000] {
+        assert!(begin.elapsed() < LIMIT, "the engine hears of it");
+        host.send(conn, &[7; 2_000], 10);
+        assert_eq!(read(&mut client, 2_000), [7; 2_000]);
+    }
+    host.send(conn, &vec![7; MUCH], 10);
+    assert_eq!(read(&mut client, MUCH), vec![7; MUCH]);
+    assert_eq!(engine.metric("tcp_path_mtu_black_holes"), 0.0);
 }

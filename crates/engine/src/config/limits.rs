@@ -52,7 +52,7 @@ pub struct Limits {
     pub unaccepted_bytes: u32,
     /// Frames that wait for their next hop to be resolved.
     pub held_frames: u32,
-    /// Destinations whose next hop is remembered beside those of connections.
+    /// Destinations whose next hop is remembered, so that for one that comes again the kernel need not be asked.
     pub paths: u32,
     /// Control connections, attached or not; one user but root has at most half of them, and an
     /// eighth is for root alone.

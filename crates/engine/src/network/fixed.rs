@@ -11,7 +11,7 @@ use wire::ethernet::MacAddr;
 use super::{Network, NetworkChange, NextHop, Steered};
 use crate::slow::kernel::neighbours::Knowledge;
 
-/// Every destination is on the link and has the same hardware address.
+/// Every destination has the same hardware address, and is on the link unless there is a gateway.
 #[derive(Debug, Clone)]
 pub struct FixedNetwork {
     /// The interface's own hardware address.
@@ -24,6 +24,12 @@ pub struct FixedNetwork {
     pub steered: Vec<(IpAddr, u16, Steered)>,
     /// The ports that connections may use.
     pub ports: Vec<u16>,
+    /// Behind whom everybody is.
+    pub gateway: Option<IpAddr>,
+    /// Bytes of the largest packet on a route of its own, by destination.
+    pub narrow: Vec<(IpAddr, u16)>,
+    /// How often it was asked for a next hop.
+    pub asked: u64,
 }
 
 impl Network for FixedNetwork {
@@ -40,9 +46,11 @@ impl Network for FixedNetwork {
     }
 
     fn next_hop(&mut self, _: IpAddr, destination: IpAddr) -> Result<NextHop, Errno> {
+        self.asked += 1;
+        let narrow = self.narrow.iter().find(|(to, _)| *to == destination);
         Ok(NextHop {
-            address: destination,
-            mtu: None,
+            address: self.gateway.unwrap_or(destination),
+            mtu: narrow.map(|(_, mtu)| *mtu),
         })
     }
 

@@ -22,7 +22,7 @@ use crate::slow::kernel::neighbours::Knowledge;
 pub use fixed::FixedNetwork;
 pub use held::HeldFrames;
 pub use of_kernel::{KernelNetwork, Steer};
-pub use paths::{NoPath, PathId, Paths, Reach};
+pub use paths::{Later, PathId, Paths, Reach};
 pub use scope::{canonical, is_link_local, scoped};
 
 /// How new connections are divided.

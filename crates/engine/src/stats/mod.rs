@@ -44,8 +44,6 @@ reasons! {
     HeldUnresolved = "held_unresolved",
     /// A segment to where there is no route, or whose next hop does not answer.
     Unreachable = "unreachable",
-    /// A segment to a destination that finds no place among the paths in use.
-    PathsFull = "paths_full",
     /// A segment whose headers cannot be written.
     Unsendable = "unsendable",
     /// A segment that the device refused for good.
@@ -103,7 +101,6 @@ impl Drop {
         match self {
             Self::HeldFull => Some("raise limits.held_frames"),
             Self::PortsFull | Self::PortsScarce => Some("raise limits.leased_ports"),
-            Self::PathsFull => Some("raise limits.paths"),
             Self::ConnectionsOfUser => Some("raise limits.connections"),
             Self::ControlFull => Some("raise limits.control_connections"),
             Self::NoDescriptor => Some("raise LimitNOFILE= of the engine's unit, or ulimit -n"),

@@ -352,6 +352,9 @@ impl World {
             peer: PEER_MAC,
             steered: Vec::new(),
             ports: Vec::new(),
+            gateway: None,
+            narrow: Vec::new(),
+            asked: 0,
         };
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
         let cookie = netns_cookie(&socket).expect("a cookie");

@@ -426,14 +426,14 @@ mod tests {
         };
         let at = |a, b, c| {
             [
-                counter("dropped", "paths_full", a),
+                counter("dropped", "held_full", a),
                 counter("listener_dropped", "connections_full", b),
                 counter("rx_frames", "0", c),
             ]
         };
         assert_eq!(
             refused(&at(1.0, 0.0, 5.0), &at(3.0, 7.0, 9.0)),
-            "; the engine has refused listener_dropped connections_full: 7, dropped paths_full: 2"
+            "; the engine has refused listener_dropped connections_full: 7, dropped held_full: 2"
         );
         assert_eq!(refused(&at(1.0, 0.0, 5.0), &at(1.0, 0.0, 9.0)), "");
     }

@@ -50,7 +50,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         snapshot.serving = self.serving;
         snapshot.mtu = self.stack.config().mtu.into();
         snapshot.listeners = self.listeners.len() as u64;
-        snapshot.paths = self.paths.len() as u64;
+        snapshot.paths = self.paths.remembered() as u64;
         snapshot.held_frames = self.held.len() as u64;
         (snapshot.receive_memory, snapshot.send_memory) = self.memory.held();
         let live = self.sessions.iter().map(|(_, session)| session);

@@ -230,10 +230,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         Self {
             stack: Stack::new(stack_config(&config, mtu), common.seed),
             memory,
-            // Each connection uses one at most, so that none is refused for lack of a path.
-            paths: Paths::with_limit(
-                (config.limits.paths as usize).saturating_add(config.limits.connections as usize),
-            ),
+            paths: Paths::with_limit(config.limits.paths),
             held: HeldFrames::with_limit(config.limits.held_frames as usize),
             moderation: Moderation::new(config.moderation()),
             placement: Placement::fixed(),

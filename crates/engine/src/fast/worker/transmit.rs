@@ -18,7 +18,7 @@ use crate::capture::{Captures, Direction, Frame};
 use crate::fast::connections::Connections;
 use crate::fast::memory::Memory;
 use crate::netfilter::{self, Policy};
-use crate::network::{HeldFrames, Network, NoPath, PathId, Paths, Reach};
+use crate::network::{HeldFrames, Later, Network, PathId, Paths, Reach};
 use crate::stats::{Counters, Drop};
 
 use super::local::came_through_queue;
@@ -49,12 +49,9 @@ enum NoWay {
     Later,
 }
 
-impl From<NoPath> for NoWay {
-    fn from(reason: NoPath) -> Self {
-        match reason {
-            NoPath::Full => Self::Dropped(Drop::PathsFull),
-            NoPath::Later => Self::Later,
-        }
+impl From<Later> for NoWay {
+    fn from(_: Later) -> Self {
+        Self::Later
     }
 }
 
@@ -85,22 +82,32 @@ pub(super) struct Sink<'a, D, N> {
 }
 
 impl<D: Device, N: Network> Sink<'_, D, N> {
-    /// The path of a segment: the connection's own, or looked up by its destination.
-    fn path(&mut self, out: &Outgoing<'_>) -> Result<PathId, NoPath> {
+    /// The path of a segment: the connection's own, or looked up by its destination where it has none, or
+    /// routes have changed.
+    fn path(&mut self, out: &Outgoing<'_>) -> Result<PathId, Later> {
         let Some(id) = out.conn else {
-            return self.paths.find(self.network, out.src, out.dst);
+            return self.paths.find(self.network, out.src, out.dst, None);
         };
         let (conn, new) = self.connections.enter(id);
         if new {
             self.memory.expect_stream(conn.pool);
         }
-        if let Some(path) = conn.path {
+        let own = conn.path;
+        if let Some(path) = own.filter(|path| self.paths.is_current(*path)) {
             return Ok(path);
         }
-        let path = self.paths.find(self.network, out.src, out.dst)?;
+        let path = self.paths.find(self.network, out.src, out.dst, own)?;
+        if own == Some(path) {
+            return Ok(path);
+        }
+        let mtu = self.paths.mtu(path);
+        let same = own.is_some_and(|own| self.paths.mtu(own) == mtu);
         self.paths.acquire(path);
         conn.path = Some(path);
-        if let Some(mtu) = self.paths.mtu(path) {
+        if let Some(own) = own {
+            self.paths.release(own);
+        }
+        if let Some(mtu) = mtu.filter(|_| !same) {
             self.narrow.push((id, mtu));
         }
         Ok(path)
@@ -118,7 +125,6 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             Reach::Resolving(neighbour) => Ok(Way::Held(neighbour)),
             Reach::Here if self.local.is_some() => Ok(Way::Here),
             Reach::Here | Reach::Unreachable => Err(NoWay::Dropped(Drop::Unreachable)),
-            Reach::Later => Err(NoWay::Later),
         }
     }
 

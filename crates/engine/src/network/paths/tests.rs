@@ -8,42 +8,102 @@ fn network() -> FixedNetwork {
         peer: MacAddr([4; 6]),
         steered: Vec::new(),
         ports: Vec::new(),
+        gateway: None,
+        narrow: Vec::new(),
+        asked: 0,
     }
 }
 
-fn neighbours(paths: &Paths) -> impl Iterator<Item = &Neighbour> {
-    paths.neighbours.iter().take(paths.neighbour_count as usize)
+/// Everybody is behind a router.
+fn routed() -> FixedNetwork {
+    FixedNetwork {
+        gateway: Some(address(254)),
+        ..network()
+    }
 }
 
 fn address(last: u8) -> IpAddr {
     IpAddr::from([10, 0, 0, last])
 }
 
+fn far(number: u32) -> IpAddr {
+    IpAddr::from((0x0a60_0000 + number).to_be_bytes())
+}
+
+fn in_use(paths: &Paths) -> usize {
+    paths.by_course.len()
+}
+
+/// In a turn of its own, as someone who has no path yet.
+fn find(paths: &mut Paths, network: &mut FixedNetwork, to: IpAddr) -> PathId {
+    paths.begin_turn();
+    paths.find(network, address(1), to, None).expect("asked")
+}
+
+/// The same, for a connection.
+fn connect(paths: &mut Paths, network: &mut FixedNetwork, to: IpAddr) -> PathId {
+    let path = find(paths, network, to);
+    paths.acquire(path);
+    path
+}
+
 #[test]
-fn a_path_in_use_is_not_evicted() {
+fn whoever_is_behind_the_same_router_has_the_same_path() {
+    let mut network = routed();
+    let mut paths = Paths::with_limit(16);
+    let first = connect(&mut paths, &mut network, far(0));
+    for number in 1..10_000 {
+        assert_eq!(connect(&mut paths, &mut network, far(number)), first);
+    }
+    assert_eq!((paths.count, paths.neighbours.iter().count()), (1, 1));
+    assert_eq!((paths.remembered(), network.asked), (16, 10_000));
+    // Of those that came last nobody is asked for.
+    find(&mut paths, &mut network, far(9_990));
+    assert_eq!(network.asked, 10_000);
+    find(&mut paths, &mut network, far(0));
+    assert_eq!(network.asked, 10_001);
+    for _ in 0..10_000 {
+        paths.release(first);
+    }
+    assert_eq!(in_use(&paths), 1, "it is the path of what is remembered");
+}
+
+#[test]
+fn what_differs_has_a_path_of_its_own_for_as_long() {
+    let mut network = routed();
+    network.narrow = vec![(far(1), 1_000), (far(3), 1_000)];
+    let mut paths = Paths::with_limit(1);
+    let all: Vec<_> = (0..4)
+        .map(|number| connect(&mut paths, &mut network, far(number)))
+        .collect();
+    assert_eq!(all[0], all[2]);
+    assert_eq!(all[1], all[3]);
+    let mtus = all.iter().map(|path| paths.mtu(*path));
+    assert!(mtus.eq([None, Some(1_000), None, Some(1_000)]));
+    assert_eq!((in_use(&paths), paths.count), (2, 2));
+    for path in [all[1], all[3]] {
+        paths.release(path);
+    }
+    // One is remembered, until another is.
+    assert_eq!(in_use(&paths), 2);
+    find(&mut paths, &mut network, far(4));
+    assert_eq!(in_use(&paths), 1);
+    network.narrow.push((far(5), 500));
+    connect(&mut paths, &mut network, far(5));
+    assert_eq!(paths.count, 2, "its place is taken again");
+}
+
+#[test]
+fn a_path_in_use_outlives_what_is_remembered_of_it() {
     let mut network = network();
     let mut paths = Paths::with_limit(2);
-    let kept = paths
-        .find(&mut network, address(1), address(2))
-        .expect("room");
-    paths.acquire(kept);
+    let kept = connect(&mut paths, &mut network, address(2));
     for last in 3..20 {
-        paths.begin_turn();
-        assert!(paths.find(&mut network, address(1), address(last)).is_ok());
-        assert_eq!(paths.len(), 2.min(usize::from(last) - 1));
+        find(&mut paths, &mut network, address(last));
+        assert!(paths.remembered() <= 2 && in_use(&paths) <= 3);
     }
-    assert_eq!(paths.find(&mut network, address(1), address(2)), Ok(kept));
-    let other = paths
-        .find(&mut network, address(1), address(30))
-        .expect("room");
-    paths.acquire(other);
-    assert_eq!(
-        paths.find(&mut network, address(1), address(31)),
-        Err(NoPath::Full),
-        "all are in use"
-    );
-    paths.release(other);
-    assert!(paths.find(&mut network, address(1), address(31)).is_ok());
+    assert_eq!(find(&mut paths, &mut network, address(2)), kept);
+    assert_eq!(paths.reach(&mut network, kept), Reach::At(MacAddr([4; 6])));
 }
 
 #[test]
@@ -51,34 +111,26 @@ fn a_link_that_is_swept_has_room_for_every_neighbour_in_use() {
     let mut network = network();
     let mut paths = Paths::with_limit(4);
     let kept: Vec<_> = (2..5)
-        .map(|last| {
-            let path = paths
-                .find(&mut network, address(1), address(last))
-                .expect("room");
-            paths.acquire(path);
-            (last, path)
-        })
+        .map(|last| (last, connect(&mut paths, &mut network, address(last))))
         .collect();
     for last in 10..250 {
-        paths.begin_turn();
-        assert!(paths.find(&mut network, address(1), address(last)).is_ok());
-        assert!(paths.neighbour_count <= 5);
+        find(&mut paths, &mut network, address(last));
+        // Those in use, those that are remembered, and one.
+        assert!(paths.neighbours.iter().count() <= 8);
     }
     for (last, path) in kept {
         let number = paths.neighbour_changed(address(last), Knowledge::Failed);
         assert!(number.is_some_and(|number| paths.goes_through(path, number)));
     }
-    let users: u32 = neighbours(&paths).map(|n| n.paths).sum();
-    assert_eq!(users, 4, "as many as there are paths");
+    let users: u32 = paths.neighbours.iter().map(|n| n.paths).sum();
+    assert_eq!(users as usize, in_use(&paths));
 }
 
 #[test]
 fn a_change_is_seen_by_every_path_through_that_neighbour() {
     let mut network = network();
     let mut paths = Paths::with_limit(4);
-    let path = paths
-        .find(&mut network, address(1), address(2))
-        .expect("room");
+    let path = find(&mut paths, &mut network, address(2));
     assert_eq!(paths.reach(&mut network, path), Reach::At(MacAddr([4; 6])));
     let number = paths.neighbour_changed(address(2), Knowledge::Unresolved);
     assert_eq!(
@@ -90,59 +142,79 @@ fn a_change_is_seen_by_every_path_through_that_neighbour() {
     assert_eq!(paths.neighbour_changed(address(9), Knowledge::Failed), None);
 }
 
-fn reached(paths: &mut Paths, network: &mut FixedNetwork, all: &[PathId]) -> Vec<Reach> {
-    all.iter().map(|path| paths.reach(network, *path)).collect()
-}
-
 #[test]
-fn a_turn_asks_so_much_and_the_rest_goes_on_as_before() {
+fn a_turn_asks_for_so_many_neighbours_and_the_rest_go_on_as_before() {
     let mut network = network();
     let mut paths = Paths::with_limit(100);
     let all: Vec<PathId> = (2..32)
-        .map(|last| {
-            let path = loop {
-                match paths.find(&mut network, address(1), address(last)) {
-                    Ok(path) => break path,
-                    Err(reason) => assert_eq!(reason, NoPath::Later),
-                }
-                paths.begin_turn();
-            };
-            paths.acquire(path);
-            path
-        })
+        .map(|last| connect(&mut paths, &mut network, address(last)))
         .collect();
-    let there = vec![Reach::At(MacAddr([4; 6])); 30];
-    assert_eq!(reached(&mut paths, &mut network, &all), there);
+    let there = Reach::At(MacAddr([4; 6]));
     network.peer = MacAddr([6; 6]);
     paths.neighbours_changed();
     let mut turns = 0;
     loop {
         paths.begin_turn();
         turns += 1;
-        let reached = reached(&mut paths, &mut network, &all);
-        let old = reached.iter().filter(|reach| **reach == there[0]);
-        let old = old.count();
+        let reached = all.iter().map(|path| paths.reach(&mut network, *path));
+        let old = reached.filter(|reach| *reach == there).count();
         assert_eq!(old, 30usize.saturating_sub(turns * QUESTIONS as usize));
         if old == 0 {
             break;
         }
     }
-    // A route that may have changed is followed until it is asked for.
+}
+
+#[test]
+fn a_route_that_may_have_changed_is_followed_until_it_is_asked_for() {
+    let mut network = routed();
+    let mut paths = Paths::with_limit(2);
+    let old = connect(&mut paths, &mut network, far(0));
+    for number in 1..5 {
+        connect(&mut paths, &mut network, far(number));
+    }
+    network.gateway = Some(address(253));
     paths.routes_changed();
-    paths.begin_turn();
-    paths.questions = 0;
-    assert_eq!(
-        reached(&mut paths, &mut network, &all[..1]),
-        [Reach::At(MacAddr([6; 6]))]
-    );
+    assert!(!paths.is_current(old));
+    paths.questions = Questions(1);
+    let own = Some(old);
+    let new = paths.find(&mut network, address(1), far(0), own);
+    assert!(new.is_ok_and(|new| new != old && paths.is_current(new)));
+    // What is not asked for: of others that have one, of those that are remembered, and of strangers.
+    let later = [(far(1), own, Ok(old)), (far(4), None, Ok(old))];
+    for (to, own, expected) in later {
+        assert_eq!(paths.find(&mut network, address(1), to, own), expected);
+    }
+    let stranger = paths.find(&mut network, address(1), far(9), None);
+    assert_eq!(stranger, Err(Later));
+    // Each goes over to the one new path, and the old one is gone.
+    for number in 0..5 {
+        paths.begin_turn();
+        let path = paths.find(&mut network, address(1), far(number), own);
+        assert_eq!(path, new);
+        paths.acquire(path.expect("asked"));
+        paths.release(old);
+    }
+    assert_eq!((in_use(&paths), paths.count), (1, 2));
+}
+
+#[test]
+fn nobody_waits_on_a_path_that_leads_nowhere() {
+    let mut network = routed();
+    let mut paths = Paths::with_limit(4);
+    let nowhere = paths.path_of(NO_COURSE);
+    paths.acquire(nowhere);
+    assert_eq!(paths.reach(&mut network, nowhere), Reach::Unreachable);
     // One that was not there may be there now.
-    paths.leave_neighbour(all[0].0);
-    assert_eq!(reached(&mut paths, &mut network, &all[..1]), [Reach::Later]);
+    paths.routes_changed();
+    paths.questions = Questions(0);
+    let own = Some(nowhere);
+    let found = paths.find(&mut network, address(1), far(0), own);
+    assert_eq!(found, Err(Later));
     paths.begin_turn();
-    assert_eq!(
-        reached(&mut paths, &mut network, &all[..1]),
-        [Reach::At(MacAddr([6; 6]))]
-    );
+    let found = paths.find(&mut network, address(1), far(0), own);
+    let reach = found.map(|path| paths.reach(&mut network, path));
+    assert_eq!(reach, Ok(Reach::At(MacAddr([4; 6]))));
 }
 
 #[test]
@@ -150,17 +222,13 @@ fn a_tick_tells_of_so_many_neighbours_and_of_the_others_at_the_next() {
     let mut network = network();
     let mut paths = Paths::with_limit(200);
     for last in 2..202 {
-        paths.begin_turn();
-        let path = paths.find(&mut network, address(1), address(last));
-        let path = path.expect("room");
+        let path = find(&mut paths, &mut network, address(last));
         assert_eq!(paths.reach(&mut network, path), Reach::At(MacAddr([4; 6])));
-    }
-    for number in 0..paths.neighbour_count {
-        paths.neighbours[number].knowledge = Knowledge::Failed;
+        paths.neighbour_changed(address(last), Knowledge::Failed);
     }
     for left in [136, 72, 8, 0] {
         paths.tick(&mut network);
-        let used = neighbours(&paths).filter(|n| n.used).count();
+        let used = paths.neighbours.iter().filter(|n| n.used).count();
         assert_eq!(used, left);
     }
     assert!(!paths.needs_tick());

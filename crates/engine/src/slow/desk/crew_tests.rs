@@ -374,7 +374,7 @@ fn what_concerns_all_is_asked_of_all_and_added_up() {
         };
         (snapshot.worker.frames, snapshot.connections) = (frames, connections);
         (snapshot.core, snapshot.listeners) = (core, 1);
-        snapshot.worker.drop(Drop::PathsFull);
+        snapshot.worker.drop(Drop::HeldFull);
         snapshot.worker.turn_times.record(1000);
         snapshot.tcp.segments_in = frames;
         snapshot.device.received_frames = frames;
@@ -401,7 +401,7 @@ fn what_concerns_all_is_asked_of_all_and_added_up() {
         });
         of.map(|metric| metric.value).collect::<Vec<_>>()
     };
-    assert_eq!(find("paths_full"), [2.0], "{told}");
+    assert_eq!(find("held_full"), [2.0], "{told}");
     assert_eq!(find("received_frames"), [7.0], "{told}");
 }
 

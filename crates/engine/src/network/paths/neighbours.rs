@@ -1,0 +1,217 @@
+//! The next hops that paths go through, and what is known about each.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+
+use tables::{Chunks, Hash, Index, Line};
+
+use super::{Questions, Reach, VACANT};
+use crate::network::Network;
+use crate::slow::kernel::neighbours::Knowledge;
+
+/// What the kernel is told or asked of neighbours in use at a tick.
+const OF_NEIGHBOURS: u32 = 64;
+/// Neighbours in use that are looked at in a tick.
+const LOOKS: u32 = 4096;
+
+#[derive(Debug)]
+pub(super) struct Neighbour {
+    address: IpAddr,
+    /// Paths that go through it.
+    pub(super) paths: u32,
+    pub(super) knowledge: Knowledge,
+    /// The kernel has been told to resolve it.
+    asked: bool,
+    /// Frames were sent to it since the last tick.
+    pub(super) used: bool,
+    /// Acknowledgements came through it since the last tick.
+    progress: bool,
+    /// As of which loss of notifications its knowledge is.
+    epoch: u32,
+}
+
+impl Neighbour {
+    fn new(address: IpAddr, knowledge: Knowledge, epoch: u32) -> Self {
+        Self {
+            address,
+            paths: 0,
+            knowledge,
+            asked: false,
+            used: false,
+            progress: false,
+            epoch,
+        }
+    }
+}
+
+/// Those that paths go through, and the last ones that did.
+#[derive(Debug)]
+pub(super) struct Neighbours {
+    hasher: RandomState,
+    /// The first `count` of them are neighbours.
+    all: Chunks<Neighbour>,
+    count: u32,
+    by_address: Index<IpAddr>,
+    /// Those that no path goes through.
+    idle: Line,
+    /// Those to which frames were sent since a tick looked at them.
+    busy: Line,
+    /// With more than so many, one that is idle makes room for another.
+    limit: u32,
+    /// Changes with each loss of notifications.
+    epoch: u32,
+}
+
+impl Neighbours {
+    pub fn with_limit(limit: u32) -> Self {
+        Self {
+            hasher: RandomState::new(),
+            all: Chunks::new(),
+            count: 0,
+            by_address: Index::with_capacity(0, VACANT),
+            idle: Line::new(),
+            busy: Line::new(),
+            limit,
+            epoch: 0,
+        }
+    }
+
+    fn hash(&self, address: IpAddr) -> Hash {
+        Hash::new(self.hasher.hash_one(address))
+    }
+
+    /// The number of the one with this address, of which the kernel is asked if it is new. It is there as long
+    /// as paths go through it, or until the next one is asked for.
+    pub fn at(&mut self, network: &mut impl Network, address: IpAddr) -> u32 {
+        let hash = self.hash(address);
+        if let Some(number) = self.by_address.get(&address, hash) {
+            return number;
+        }
+        let knowledge = network.neighbour(address);
+        let number = match self.idle.first() {
+            Some(idle) if self.count > self.limit => {
+                let old = self.all[idle].address;
+                self.by_address.remove(&old, self.hash(old));
+                self.busy.leave(idle);
+                idle
+            }
+            _ => {
+                let new = self.count;
+                let vacant = |_| Neighbour::new(VACANT, Knowledge::Unresolved, 0);
+                self.all.reach(new, vacant);
+                self.count += 1;
+                new
+            }
+        };
+        self.all[number] = Neighbour::new(address, knowledge, self.epoch);
+        self.by_address.insert(address, hash, number);
+        self.idle.leave(number);
+        self.idle.join(number);
+        number
+    }
+
+    /// One path more goes through it.
+    pub fn acquire(&mut self, number: u32) {
+        self.all[number].paths += 1;
+        self.idle.leave(number);
+    }
+
+    /// One path less goes through it.
+    pub fn release(&mut self, number: u32) {
+        let paths = &mut self.all[number].paths;
+        debug_assert!(*paths > 0, "released more often than acquired");
+        *paths = paths.saturating_sub(1);
+        if *paths == 0 {
+            self.idle.join(number);
+        }
+    }
+
+    /// Where frames to it go. Asks the kernel to resolve it where that is needed.
+    #[inline]
+    pub fn reach(
+        &mut self,
+        network: &mut impl Network,
+        number: u32,
+        questions: &mut Questions,
+    ) -> Reach {
+        let neighbour = &mut self.all[number];
+        if neighbour.epoch != self.epoch && questions.take() {
+            neighbour.knowledge = network.neighbour(neighbour.address);
+            neighbour.asked = false;
+            neighbour.epoch = self.epoch;
+        }
+        if !neighbour.used {
+            neighbour.used = true;
+            self.busy.join(number);
+        }
+        match neighbour.knowledge {
+            Knowledge::Resolved { mac, .. } => Reach::At(mac),
+            Knowledge::Unresolved => {
+                if !neighbour.asked {
+                    neighbour.asked = true;
+                    network.probe(neighbour.address);
+                }
+                Reach::Resolving(number)
+            }
+            Knowledge::Failed => Reach::Unreachable,
+        }
+    }
+
+    /// Acknowledgements arrive through it: it is there.
+    #[inline]
+    pub fn progress(&mut self, number: u32) {
+        self.all[number].progress = true;
+    }
+
+    /// One has changed; its number, if it is here.
+    pub fn changed(&mut self, address: IpAddr, knowledge: Knowledge) -> Option<u32> {
+        let number = self.by_address.get(&address, self.hash(address))?;
+        let neighbour = &mut self.all[number];
+        neighbour.knowledge = knowledge;
+        neighbour.asked &= knowledge == Knowledge::Unresolved;
+        Some(number)
+    }
+
+    /// Some have changed, and it is not known which: each is asked for again before it is next used.
+    pub fn all_changed(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    /// Confirms the stale ones through which acknowledgements came, and has the others in use probed.
+    pub fn tick(&mut self, network: &mut impl Network) {
+        let mut left = OF_NEIGHBOURS;
+        for _ in 0..LOOKS {
+            let Some(number) = self.busy.first() else {
+                break;
+            };
+            let neighbour = &mut self.all[number];
+            match neighbour.knowledge {
+                Knowledge::Resolved { stale: false, .. } => {}
+                Knowledge::Unresolved => neighbour.asked = false,
+                // It is the first at the next tick.
+                _ if left == 0 => break,
+                Knowledge::Resolved { mac, .. } if neighbour.progress => {
+                    left -= 1;
+                    network.confirm(neighbour.address, mac);
+                }
+                Knowledge::Resolved { .. } | Knowledge::Failed => {
+                    left -= 1;
+                    network.probe(neighbour.address);
+                }
+            }
+            neighbour.used = false;
+            neighbour.progress = false;
+            self.busy.leave(number);
+        }
+    }
+
+    /// Whether frames were sent to any since a tick looked at it.
+    pub fn any_busy(&self) -> bool {
+        !self.busy.is_empty()
+    }
+
+    #[cfg(test)]
+    pub fn iter(&self) -> impl Iterator<Item = &Neighbour> {
+        self.all.iter().take(self.count as usize)
+    }
+}
