@@ -70,7 +70,7 @@ impl Everything {
         let mut sets: Vec<Arc<SetCore>> = Vec::new();
         for source in sources {
             source.0.with_watches(|watches| {
-                for watch in watches {
+                for watch in watches.watches() {
                     if !sets.iter().any(|set| Arc::ptr_eq(set, &watch.set)) {
                         sets.push(Arc::clone(&watch.set));
                     }

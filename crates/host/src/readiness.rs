@@ -115,17 +115,63 @@ pub(crate) struct Source {
     told: Mutex<Told>,
 }
 
-/// Who wants to hear of a source.
+/// Who wants to hear of a source. Most are in one set, and there may be a million of them.
 #[derive(Default)]
-struct Told {
-    watches: Vec<Watch>,
-    /// Most connections never have any, and each has room for this.
-    threads: Option<Box<Threads>>,
+pub(crate) struct Told {
+    /// If there is one at all.
+    first: Option<Watch>,
+    more: Option<Box<More>>,
 }
 
-/// Threads that wait for a source and for others.
+/// Who else does.
 #[derive(Default)]
-struct Threads(Vec<Arc<Nudge>>);
+struct More {
+    watches: Vec<Watch>,
+    /// Threads that wait for it and for others.
+    threads: Vec<Arc<Nudge>>,
+}
+
+impl Told {
+    fn others(&self) -> &[Watch] {
+        self.more
+            .as_ref()
+            .map_or(&[], |more| more.watches.as_slice())
+    }
+
+    fn threads(&self) -> &[Arc<Nudge>] {
+        self.more
+            .as_ref()
+            .map_or(&[], |more| more.threads.as_slice())
+    }
+
+    /// All watches, in the order in which they came.
+    pub(crate) fn watches(&self) -> impl Iterator<Item = &Watch> {
+        self.first.iter().chain(self.others())
+    }
+
+    /// One more.
+    pub(crate) fn add(&mut self, watch: Watch) {
+        if self.first.is_none() {
+            self.first = Some(watch);
+        } else {
+            self.more.get_or_insert_default().watches.push(watch);
+        }
+    }
+
+    /// Those stay of which that is said.
+    pub(crate) fn retain(&mut self, mut stays: impl FnMut(&Watch) -> bool) {
+        let first = self.first.as_ref().is_some_and(&mut stays);
+        if let Some(more) = &mut self.more {
+            more.watches.retain(stays);
+        }
+        if !first {
+            let more = self.more.as_mut();
+            let others = more.map(|more| &mut more.watches);
+            let next = others.filter(|others| !others.is_empty());
+            self.first = next.map(|others| others.remove(0));
+        }
+    }
+}
 
 impl Source {
     /// The present readiness.
@@ -142,30 +188,29 @@ impl Source {
     /// end. This is what an edge-triggered interest sees. Wakes threads that wait. Whether any set watches.
     pub(crate) fn happened(&self, what: Readiness) -> bool {
         let told = lock(&self.told);
-        for watch in &told.watches {
+        for watch in told.watches() {
             watch.set.happened(watch.slot, what);
         }
-        if let Some(threads) = &told.threads
-            && !threads.0.is_empty()
-        {
+        let threads = told.threads();
+        if !threads.is_empty() {
             // Partner: the fence in `Nudges::sleep`.
             fence(Ordering::SeqCst);
-            threads.0.iter().for_each(|it| it.ring_if_asleep());
+            threads.iter().for_each(|it| it.ring_if_asleep());
         }
-        !told.watches.is_empty()
+        told.first.is_some()
     }
 
     /// The thread that this nudge wakes wants to hear of it. It must look once more before it sleeps.
     pub(crate) fn tell(&self, thread: &Arc<Nudge>) {
         let mut told = lock(&self.told);
-        let threads = told.threads.get_or_insert_default();
-        threads.0.push(Arc::clone(thread));
+        let more = told.more.get_or_insert_default();
+        more.threads.push(Arc::clone(thread));
     }
 
     /// The inverse of [`tell`](Self::tell).
     pub(crate) fn tell_no_more(&self, thread: &Arc<Nudge>) {
         let mut told = lock(&self.told);
-        let Some(Threads(threads)) = told.threads.as_deref_mut() else {
+        let Some(More { threads, .. }) = told.more.as_deref_mut() else {
             return;
         };
         if let Some(at) = threads.iter().position(|one| Arc::ptr_eq(one, thread)) {
@@ -178,15 +223,16 @@ impl Source {
         locks.take(&self.told);
     }
 
-    /// Runs `change` on the list of watches.
-    pub(crate) fn with_watches<R>(&self, change: impl FnOnce(&mut Vec<Watch>) -> R) -> R {
-        change(&mut lock(&self.told).watches)
+    /// Runs `change` on the watches.
+    pub(crate) fn with_watches<R>(&self, change: impl FnOnce(&mut Told) -> R) -> R {
+        change(&mut lock(&self.told))
     }
 
     /// Takes the source out of every set: it is closed.
     pub(crate) fn forget_watches(&self) {
-        for watch in lock(&self.told).watches.drain(..) {
+        lock(&self.told).retain(|watch| {
             watch.set.forget(watch.slot);
-        }
+            false
+        });
     }
 }

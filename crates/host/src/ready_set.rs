@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use crate::lock::lock;
 use crate::nudge::Nudges;
 use crate::quiet::Locks;
-use crate::readiness::{Readiness, Source, Watch};
+use crate::readiness::{Readiness, Source, Told, Watch};
 
 /// Something of which a ready set can tell when it is ready: a socket or a listener.
 pub trait Watchable {
@@ -230,11 +230,7 @@ impl ReadySet {
                 exclusive: wanted.intersects(Readiness::EXCLUSIVE),
                 listed: false,
             });
-            if watches.is_empty() {
-                // Hardly any source is in a second set, and there may be a million of them.
-                watches.reserve_exact(1);
-            }
-            watches.push(Watch {
+            watches.add(Watch {
                 set: Arc::clone(&self.core),
                 slot,
                 key,
@@ -264,8 +260,7 @@ impl ReadySet {
         }
         let source = &what.readiness_source().0;
         let ready = source.with_watches(|watches| {
-            let at = self.find(watches, key).ok_or(Errno::NOENT)?;
-            let slot = watches[at].slot;
+            let slot = self.find(watches, key).ok_or(Errno::NOENT)?;
             let mut members = lock(&self.core.members);
             let interest = members.interests[slot as usize]
                 .as_mut()
@@ -291,9 +286,9 @@ impl ReadySet {
     /// `ENOENT`: there is no such interest.
     pub fn remove(&self, what: &impl Watchable, key: u64) -> Result<(), Errno> {
         what.readiness_source().0.with_watches(|watches| {
-            let at = self.find(watches, key).ok_or(Errno::NOENT)?;
-            let watch = watches.swap_remove(at);
-            self.core.forget(watch.slot);
+            let slot = self.find(watches, key).ok_or(Errno::NOENT)?;
+            watches.retain(|watch| watch.slot != slot || !Arc::ptr_eq(&watch.set, &self.core));
+            self.core.forget(slot);
             Ok(())
         })
     }
@@ -388,13 +383,15 @@ impl ReadySet {
     /// Whether it has an interest in a source.
     pub(crate) fn watches(&self, source: &SourceHandle) -> bool {
         let of_this = |watch: &Watch| Arc::ptr_eq(&watch.set, &self.core);
-        source.0.with_watches(|watches| watches.iter().any(of_this))
+        source
+            .0
+            .with_watches(|watches| watches.watches().any(of_this))
     }
 
-    fn find(&self, watches: &[Watch], key: u64) -> Option<usize> {
-        watches
-            .iter()
-            .position(|watch| watch.key == key && Arc::ptr_eq(&watch.set, &self.core))
+    /// The slot of the interest under this key.
+    fn find(&self, watches: &Told, key: u64) -> Option<u32> {
+        let of_this = |watch: &&Watch| watch.key == key && Arc::ptr_eq(&watch.set, &self.core);
+        watches.watches().find(of_this).map(|watch| watch.slot)
     }
 
     fn list_if_ready(&self, members: &mut Members, source: &Source, slot: u32) -> bool {

@@ -26,11 +26,18 @@ pub(crate) struct ReceiveQueue {
     consumed: u64,
     /// What the engine was last told of `consumed`.
     announced: u64,
-    /// What is lent to the program, in the order of the stream and without a gap: the first piece
-    /// begins at `consumed`.
-    lent: VecDeque<Lent>,
+    /// What is lent to the program, if anything is.
+    lent: Option<Box<Loan>>,
+}
+
+/// What is lent of a connection's stream.
+#[derive(Debug, Default)]
+struct Loan {
+    /// In the order of the stream and without a gap: the first piece begins at the first byte that is
+    /// not consumed.
+    pieces: VecDeque<Lent>,
     /// The sum of their lengths.
-    lent_bytes: u64,
+    bytes: u64,
 }
 
 /// A piece of the stream that the program looks at where it is.
@@ -139,7 +146,8 @@ impl ReceiveQueue {
     /// Lends the next piece of one stretch that is not lent yet, at most `limit` bytes of it: its
     /// address, its length and where in the stream it begins.
     pub(crate) fn lend(&mut self, limit: u64) -> Option<(u64, u32, u64)> {
-        let mut skip = self.lent_bytes;
+        let lent = self.lent();
+        let mut skip = lent;
         let stretch = self.stretches.iter().find(|stretch| {
             let whole = skip >= u64::from(stretch.len);
             if whole {
@@ -151,9 +159,10 @@ impl ReceiveQueue {
         if len == 0 {
             return None;
         }
-        let place = (stretch.addr + skip, len, self.consumed + self.lent_bytes);
-        self.lent_bytes += u64::from(len);
-        self.lent.push_back(Lent {
+        let place = (stretch.addr + skip, len, self.consumed + lent);
+        let loan = self.lent.get_or_insert_default();
+        loan.bytes += u64::from(len);
+        loan.pieces.push_back(Lent {
             len,
             is_back: false,
         });
@@ -164,34 +173,34 @@ impl ReceiveQueue {
     /// [`consumed`](Self::consumed) on are to be [taken](Self::take) for it; `None`: it is not lent.
     pub(crate) fn take_back(&mut self, at: u64, len: u32) -> Option<u64> {
         let mut begin = self.consumed;
-        let piece = self.lent.iter_mut().find(|piece| {
+        let loan = self.lent.as_deref_mut()?;
+        let piece = loan.pieces.iter_mut().find(|piece| {
             let found = begin == at && piece.len == len && !piece.is_back;
             begin += u64::from(piece.len);
             found
         })?;
         piece.is_back = true;
         let mut free = 0;
-        while let Some(piece) = self.lent.front()
+        while let Some(piece) = loan.pieces.front()
             && piece.is_back
         {
             free += u64::from(piece.len);
-            self.lent.pop_front();
+            loan.pieces.pop_front();
         }
-        self.lent_bytes -= free;
+        loan.bytes -= free;
         Some(free)
     }
 
     /// Bytes that are lent.
     pub(crate) fn lent(&self) -> u64 {
-        self.lent_bytes
+        self.lent.as_ref().map_or(0, |loan| loan.bytes)
     }
 
     /// Nobody will read what waits: the connection is closed here.
     pub(crate) fn abandon(&mut self) {
         self.stretches.clear();
         self.waiting = 0;
-        self.lent.clear();
-        self.lent_bytes = 0;
+        self.lent = None;
     }
 
     /// What waits is another process's to read, and the engine knows how far this one has come.

@@ -40,7 +40,7 @@ impl Queue {
             setting.on_engine(&mut checked)?;
         }
         let (stream, admitted) = self.next_admitted(listener)?;
-        let mut connection = Connection::new(stream, Life::Open, cookie, None);
+        let mut connection = Connection::new(stream, Life::Open, cookie);
         connection.admitted = admitted.map(Box::new);
         let handle = self.add(connection)?;
         for setting in settings {
@@ -119,7 +119,7 @@ impl Queue {
         loop {
             let stream = match listening.listener.accept()? {
                 Accepted::Offloaded(socket) => Stream::Engine(socket),
-                Accepted::Kernel(fd) => Stream::Kernel(kernel::Stream::new(fd)),
+                Accepted::Kernel(fd) => Stream::Kernel(Box::new(kernel::Stream::new(fd))),
             };
             let kept = matches!(stream, Stream::Engine(_)) && listening.listener.keeps_admission();
             let Some(gate) = listening.gate.as_mut().filter(|_| !kept) else {

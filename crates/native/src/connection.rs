@@ -1,6 +1,5 @@
 //! One connection of a queue, and what its readiness means to the program.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -8,10 +7,11 @@ use host::{Errno, Readiness};
 use queue_pair::Area;
 
 use crate::event::{Event, Handle, Kind};
-use crate::post::Posts;
+use crate::post::Post;
+use crate::seldom::Seldom;
 use crate::stream::Stream;
 
-/// A connection.
+/// A connection. There may be a million.
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) cookie: u64,
@@ -21,17 +21,15 @@ pub(crate) struct Connection {
     /// A send found no room.
     pub(crate) wants_room: bool,
     /// Asynchronous sends that have not come back.
-    sends: VecDeque<Send>,
+    sends: Seldom<Send>,
     /// It stands in the queue's list of those whose kernel is asked for acknowledgements.
     pub(crate) is_awaited: bool,
     /// Views that are not released.
-    pub(crate) views: u64,
+    pub(crate) views: u32,
     /// Posted buffers that the library fills; the engine's are the socket's.
-    pub(crate) posts: Posts,
+    pub(crate) posts: Seldom<Post>,
     /// So many bytes are told of at once in a posted buffer; 0: what has come between two looks.
     pub(crate) unit: u32,
-    /// Why the kernel has it.
-    pub(crate) why_not: Option<&'static str>,
     /// What it was admitted by, if the library has.
     pub(crate) admitted: Option<Box<Ticket>>,
 }
@@ -67,24 +65,18 @@ struct Send {
 }
 
 impl Connection {
-    pub(crate) fn new(
-        stream: Stream,
-        life: Life,
-        cookie: u64,
-        why_not: Option<&'static str>,
-    ) -> Self {
+    pub(crate) fn new(stream: Stream, life: Life, cookie: u64) -> Self {
         Self {
             stream,
             cookie,
             life,
             failed: None,
             wants_room: false,
-            sends: VecDeque::new(),
+            sends: Seldom::new(),
             is_awaited: false,
             views: 0,
-            posts: Posts::new(),
+            posts: Seldom::new(),
             unit: 0,
-            why_not,
             admitted: None,
         }
     }
@@ -238,5 +230,16 @@ impl Connection {
             Stream::Engine(_) => true,
             Stream::Kernel(stream) => stream.flush() != Err(Errno::AGAIN),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Connection;
+
+    #[test]
+    fn a_connection_is_small() {
+        // With its length it takes 80 bytes of the allocator's.
+        assert!(size_of::<Connection>() <= 72, "{}", size_of::<Connection>());
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Stream {
     rest: Vec<u8>,
     /// `rest` is given from here on.
     rest_from: usize,
+    /// Why the kernel has it, if it was to be the engine's.
+    pub(crate) why_not: Option<&'static str>,
 }
 
 impl Stream {
@@ -40,6 +42,7 @@ impl Stream {
             asks_for_acks: false,
             rest: Vec::new(),
             rest_from: 0,
+            why_not: None,
         }
     }
 

@@ -52,6 +52,7 @@ mod memory;
 mod options;
 mod post;
 mod queue;
+mod seldom;
 mod stream;
 mod transfer;
 mod view;

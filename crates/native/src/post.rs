@@ -3,7 +3,6 @@
 //! On the engine it is the engine that places what comes. On the kernel, and into memory that is not this
 //! engine's, the library reads what has come when the queue is asked, straight from the socket.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use host::Errno;
@@ -19,10 +18,7 @@ const MOST: usize = 64;
 /// What is read in one go into memory that the kernel cannot be given, in bytes.
 const PIECE: usize = 16 * 1024;
 
-/// Buffers that the library fills.
-pub(crate) type Posts = VecDeque<Post>;
-
-/// A buffer.
+/// A buffer that the library fills.
 pub(crate) struct Post {
     memory: Memory,
     offset: usize,
@@ -155,7 +151,7 @@ impl Connection {
 
     /// Reads what has come into the buffers. Returns why nothing more comes, if that is so.
     fn fill_posts(&mut self) -> Option<Option<Errno>> {
-        for post in &mut self.posts {
+        for post in self.posts.iter_mut() {
             while post.filled < post.len {
                 let read = post.rest().and_then(|to| match &self.stream {
                     Stream::Kernel(stream) => queue_pair::read_in(to, stream.fd(), None),

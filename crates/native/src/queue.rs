@@ -166,22 +166,23 @@ impl Queue {
             )),
             Mode::Any | Mode::Engine => self.context.session.connect(remote, options),
         };
-        let (stream, why_not) = match opened {
-            Ok(socket) => (Stream::Engine(socket), None),
+        let stream = match opened {
+            Ok(socket) => Stream::Engine(socket),
             Err(ConnectError::Failed(errno)) => return Err(errno),
             Err(ConnectError::KernelsJob(_)) if self.context.mode == Mode::Engine => {
                 return Err(Errno::OPNOTSUPP);
             }
             Err(ConnectError::KernelsJob(why)) => {
-                let stream = kernel::Stream::connect(local, remote, |fd| {
+                let mut stream = kernel::Stream::connect(local, remote, |fd| {
                     settings
                         .iter()
                         .try_for_each(|setting| setting.on_kernel(fd))
                 })?;
-                (Stream::Kernel(stream), Some(why))
+                stream.why_not = Some(why);
+                Stream::Kernel(Box::new(stream))
             }
         };
-        let mut connection = Connection::new(stream, Life::Opening, cookie, why_not);
+        let mut connection = Connection::new(stream, Life::Opening, cookie);
         for setting in settings {
             if let Setting::ReceiveUnit(bytes) = setting {
                 connection.unit = *bytes;
@@ -287,13 +288,13 @@ impl Queue {
         let connection = self.connection(handle)?;
         let unacknowledged = connection.unacknowledged();
         let unread = connection.stream.available();
-        let (is_offloaded, tcp) = match &connection.stream {
-            Stream::Engine(socket) => (true, socket.info().ok()),
-            Stream::Kernel(_) => (false, None),
+        let (is_offloaded, why_not, tcp) = match &connection.stream {
+            Stream::Engine(socket) => (true, None, socket.info().ok()),
+            Stream::Kernel(stream) => (false, stream.why_not, None),
         };
         Ok(Facts {
             is_offloaded,
-            why_not: connection.why_not,
+            why_not,
             unacknowledged,
             unread,
             tcp,

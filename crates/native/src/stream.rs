@@ -12,7 +12,7 @@ use crate::options::Setting;
 /// Who has a connection.
 pub(crate) enum Stream {
     Engine(Socket),
-    Kernel(kernel::Stream),
+    Kernel(Box<kernel::Stream>),
 }
 
 /// What is known of a connection.

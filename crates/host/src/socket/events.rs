@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard};
 use queue_pair::{ConnRef, Submission, Violation};
 use rustix::io::Errno;
 
-use super::{Link, Phase, SocketCore, State, Syn};
+use super::{Ends, Link, Phase, SocketCore, State, Syn};
 use crate::attachment::Attachment;
 use crate::lock::lock;
 use crate::readiness::Readiness;
@@ -140,7 +140,7 @@ impl SocketCore {
         state.syn = Syn::Ordinary;
         // What was asked of it under that name the engine knows.
         let named = state.link.is_some();
-        state.local = local;
+        state.ends = Ends::new(local, state.ends.peer());
         state.grant = grant;
         state.link = Some(Link {
             attachment: Arc::clone(attachment),

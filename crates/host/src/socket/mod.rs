@@ -17,6 +17,7 @@
 //! - `options`: what `setsockopt` sets
 
 mod end;
+mod ends;
 mod events;
 mod file;
 mod options;
@@ -50,6 +51,7 @@ use crate::send_queue::SendQueue;
 use crate::session::SessionCore;
 
 pub use end::Shutdown;
+use ends::Ends;
 pub use place::{Registered, Room};
 use sharing::Elsewhere;
 use syn::Syn;
@@ -76,6 +78,9 @@ pub(crate) struct SocketCore {
 
 /// What acknowledgements bring, which the engine reports in its own time.
 const FOR_ROOM: Readiness = Readiness(Readiness::OUT.0 | Readiness::WRNORM.0 | Readiness::ACKED.0);
+
+/// More bytes than are ever sent.
+const NEVER: u64 = u64::MAX;
 
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,11 +142,10 @@ struct State {
     /// Something other than an error waits in the error queue that whoever stands in for the kernel
     /// keeps.
     notices: bool,
-    /// The program wants to know when the peer has acknowledged so many bytes.
-    acknowledged_from: Option<u64>,
+    /// The program wants to know when the peer has acknowledged so many bytes; [`NEVER`] if it does not.
+    acknowledged_from: u64,
     options: Options,
-    local: SocketAddr,
-    peer: SocketAddr,
+    ends: Ends,
     /// The block of the send area in which the engine reads whom to connect to.
     connect_block: Option<u64>,
     syn: Syn,
@@ -179,10 +183,9 @@ impl State {
             listed_as_starved: false,
             owes_announcement: false,
             notices: false,
-            acknowledged_from: None,
+            acknowledged_from: NEVER,
             options: Options::default(),
-            local,
-            peer,
+            ends: Ends::new(local, peer),
             connect_block: None,
             syn: Syn::Ordinary,
         }
@@ -202,10 +205,7 @@ impl State {
             ready |= Readiness::IN | Readiness::RDNORM | Readiness::RDHUP;
         }
         let acked = self.send.acknowledged();
-        if self
-            .acknowledged_from
-            .is_some_and(|from| over || acked >= from)
-        {
+        if self.acknowledged_from != NEVER && (over || acked >= self.acknowledged_from) {
             ready |= Readiness::ACKED;
         }
         if self.phase == Phase::Connecting {
@@ -413,12 +413,12 @@ impl Socket {
 
     /// This end's address.
     pub fn local(&self) -> SocketAddr {
-        lock(&self.core.state).local
+        lock(&self.core.state).ends.local()
     }
 
     /// The other end's address.
     pub fn peer(&self) -> SocketAddr {
-        lock(&self.core.state).peer
+        lock(&self.core.state).ends.peer()
     }
 
     /// Whether there is, or was, a connection: false while it is being opened.
@@ -477,5 +477,20 @@ impl Socket {
 impl Watchable for Socket {
     fn readiness_source(&self) -> &SourceHandle {
         &self.core.source
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SocketCore;
+
+    #[test]
+    fn a_socket_is_small() {
+        // There may be a million; with the counts of its references and its length it takes 24 bytes more.
+        assert!(
+            size_of::<SocketCore>() <= 304,
+            "{}",
+            size_of::<SocketCore>()
+        );
     }
 }

@@ -24,26 +24,28 @@ const MOST_LOW: u64 = 64 * 1024;
 
 const _: () = assert!(OptionKind::ALL.len() <= u16::BITS as usize);
 
-/// The options of a socket.
+/// The options of a socket. There may be a million sockets, and most programs set few of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// What the program has set, by option, and which: bit by bit, as there are many sockets.
-    values: [u32; OptionKind::ALL.len()],
+    /// Which ones the program has set, bit by bit.
     set: u16,
-    /// What the program has chosen.
-    chosen_send_buffer: Option<u64>,
-    /// What the engine has said.
-    advised_send_buffer: u64,
-    receive_low: u64,
+    /// The values of those, in the order of the options.
+    values: Box<[u32]>,
+    /// What the program has chosen, in bytes; 0 if it has not.
+    chosen_send_buffer: u32,
+    /// What the engine has said, in bytes.
+    advised_send_buffer: u32,
+    /// In bytes.
+    receive_low: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
-            values: [0; OptionKind::ALL.len()],
             set: 0,
-            chosen_send_buffer: None,
-            advised_send_buffer: DEFAULT_SEND_BUFFER,
+            values: Box::default(),
+            chosen_send_buffer: 0,
+            advised_send_buffer: Completion::SEND_BUFFER,
             receive_low: 1,
         }
     }
@@ -66,7 +68,8 @@ impl Options {
     }
 
     pub(super) fn send_buffer(&self) -> u64 {
-        self.chosen_send_buffer.unwrap_or(self.advised_send_buffer)
+        let advised = self.advised_send_buffer();
+        self.chosen_send_buffer().unwrap_or(advised)
     }
 
     pub(super) fn receive_buffer(&self) -> u64 {
@@ -86,8 +89,13 @@ impl Options {
     }
 
     pub(crate) fn value(&self, option: OptionKind) -> Option<u32> {
-        let at = option as usize - 1;
-        (self.set & 1 << at != 0).then_some(self.values[at])
+        let bit = bit(option);
+        (self.set & bit != 0).then(|| self.values[self.before(bit)])
+    }
+
+    /// How many are set that come before this one.
+    fn before(&self, bit: u16) -> usize {
+        (self.set & (bit - 1)).count_ones() as usize
     }
 
     /// Takes a value as the kernel would.
@@ -115,43 +123,58 @@ impl Options {
             | OptionKind::FinWait2
             | OptionKind::NotSentLow => value,
         };
-        let at = option as usize - 1;
-        self.values[at] = value;
-        self.set |= 1 << at;
+        let bit = bit(option);
+        let at = self.before(bit);
+        if self.set & bit == 0 {
+            let (before, after) = self.values.split_at(at);
+            self.values = [before, &[value], after].concat().into();
+            self.set |= bit;
+        } else {
+            self.values[at] = value;
+        }
         Ok(value)
     }
 
     pub(crate) fn set_send_buffer(&mut self, bytes: u64) {
-        self.chosen_send_buffer = Some(bytes.max(MIN_SEND_BUFFER));
+        self.chosen_send_buffer = saturated(bytes.max(MIN_SEND_BUFFER));
     }
 
     pub(super) fn chosen_send_buffer(&self) -> Option<u64> {
-        self.chosen_send_buffer
+        (self.chosen_send_buffer != 0).then_some(self.chosen_send_buffer.into())
     }
 
     pub(super) fn receive_low(&self) -> u64 {
-        self.receive_low
+        self.receive_low.into()
     }
 
     pub(super) fn advised_send_buffer(&self) -> u64 {
-        self.advised_send_buffer
+        self.advised_send_buffer.into()
     }
 
     pub(super) fn advise_send_buffer(&mut self, bytes: u64) {
-        self.advised_send_buffer = bytes.max(MIN_SEND_BUFFER);
+        self.advised_send_buffer = saturated(bytes.max(MIN_SEND_BUFFER));
     }
 
     pub(crate) fn set_receive_low(&mut self, bytes: u64) {
-        self.receive_low = bytes.max(1);
+        self.receive_low = saturated(bytes.max(1));
     }
 
     /// Bytes that have to wait for the socket to be readable: what was set, but no more than half of
     /// the receive buffer, as in the kernel, nor [`MOST_LOW`].
     pub(super) fn readable_from(&self) -> u64 {
-        self.receive_low
+        self.receive_low()
             .min(self.receive_buffer() / 2)
             .clamp(1, MOST_LOW)
     }
+}
+
+/// The bit of an option among those that are set.
+fn bit(option: OptionKind) -> u16 {
+    1 << (option as usize - 1)
+}
+
+fn saturated(bytes: u64) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 impl Socket {
@@ -196,7 +219,7 @@ impl Socket {
 
     /// What was set by [`set_receive_low`](Self::set_receive_low).
     pub fn receive_low(&self) -> u64 {
-        lock(&self.core.state).options.receive_low
+        lock(&self.core.state).options.receive_low()
     }
 
     /// So many bytes make it readable.

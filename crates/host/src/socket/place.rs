@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 
 use rustix::io::Errno;
 
-use super::{Socket, SocketCore};
+use super::{NEVER, Socket, SocketCore};
 use crate::attachment::Attachment;
 use crate::lock::lock;
 use crate::send_pool::{Block, Run};
@@ -318,7 +318,7 @@ impl Socket {
     /// acknowledged `count` bytes, or the connection is over. `None`: never.
     pub fn tell_when_acknowledged(&self, count: Option<u64>) {
         let mut state = lock(&self.core.state);
-        state.acknowledged_from = count;
+        state.acknowledged_from = count.unwrap_or(NEVER);
         self.core.changed_here(state);
     }
 }

@@ -5,6 +5,7 @@
 //! has become the reader, what was copied is thrown away, and the engine is asked for the grant. What
 //! is written says when, so that the engine can take it in the order of time.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,9 +26,12 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// No number of forks: the connection came through one.
 pub(super) const NEVER_ALONE: u32 = u32::MAX;
 
-/// What is known of a connection that another process may read.
+/// What is known of a connection that another process may read, which of most there is nothing.
 #[derive(Debug, Default)]
-pub(super) struct Elsewhere {
+pub(super) struct Elsewhere(Option<Box<AtOthers>>);
+
+#[derive(Debug, Default)]
+pub(super) struct AtOthers {
     /// Bytes that wait at the engine for whoever asks.
     pub(super) unread: u64,
     /// Bytes received since the connection began.
@@ -38,6 +42,28 @@ pub(super) struct Elsewhere {
     answers: u32,
     /// The last answer, if it was no.
     refused: Option<Errno>,
+}
+
+const NOTHING: &AtOthers = &AtOthers {
+    unread: 0,
+    received: 0,
+    asked: false,
+    answers: 0,
+    refused: None,
+};
+
+impl Deref for Elsewhere {
+    type Target = AtOthers;
+
+    fn deref(&self) -> &AtOthers {
+        self.0.as_deref().unwrap_or(NOTHING)
+    }
+}
+
+impl DerefMut for Elsewhere {
+    fn deref_mut(&mut self) -> &mut AtOthers {
+        self.0.get_or_insert_default()
+    }
 }
 
 /// CLOCK_MONOTONIC in nanoseconds: the same for every process of the machine.
