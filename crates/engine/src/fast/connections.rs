@@ -85,7 +85,21 @@ pub struct Flags {
     pub reset_at_end: bool,
 }
 
-/// One connection.
+/// How much of what a process writes has left, for one that minds (TCP_NOTSENT_LOWAT).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Departures {
+    /// Bytes of the owner's that have left, those that are acknowledged among them.
+    pub departed: u64,
+    /// What of that the owner knows.
+    pub told: u64,
+    /// The owner writes more when fewer bytes than this have not left: never 0.
+    pub low: u32,
+}
+
+/// No time at which anything waits.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
+/// One connection. There may be a million.
 #[derive(Debug)]
 pub struct Conn {
     /// Its name in the stack.
@@ -105,9 +119,8 @@ pub struct Conn {
     pub path: Option<PathId>,
     /// When the engine first had to do with it.
     pub since: Instant,
-    /// Since when it waits to be accepted: when its handshake was complete. `None` once it has been, or if
-    /// a process opened it.
-    pub waits: Option<Instant>,
+    /// Since when it [waits](Self::waits); [`NEVER`] if it does not.
+    waits: Instant,
     /// Number of the listener that it came from.
     pub listener: u32,
     /// The member of that listener to which it was offered.
@@ -134,13 +147,8 @@ pub struct Conn {
     pub send_buffer: u32,
     /// What of that the owner knows.
     pub told_send_buffer: u32,
-    /// Bytes of the owner's that have left, those that are acknowledged among them; counted only where
-    /// there is a bound.
-    pub departed: u64,
-    /// What of that the owner knows.
-    pub told_departed: u64,
-    /// The owner writes more when fewer bytes than this have not left; 0: it does not mind.
-    pub not_sent_low: u32,
+    /// What has left, if its owner minds.
+    pub departures: Option<Box<Departures>>,
     /// Pieces of send memory that it held when that was last charged.
     pub extents: u16,
     /// The session that is charged for them: the owner when the first was sent.
@@ -149,6 +157,8 @@ pub struct Conn {
     pub failure: u16,
     /// What its packets carry: the differentiated services codepoint, six bits.
     pub dscp: u8,
+    /// It is there, and not what is left in a place that nobody has.
+    live: bool,
     /// The rest.
     pub flags: Flags,
 }
@@ -164,7 +174,7 @@ impl Conn {
             pool: PoolId::ENGINE,
             stream: Stream::default(),
             path: None,
-            waits: None,
+            waits: NEVER,
             listener: u32::MAX,
             member: u32::MAX,
             token: 0,
@@ -178,15 +188,25 @@ impl Conn {
             told_acked: 0,
             send_buffer: queue_pair::Completion::SEND_BUFFER,
             told_send_buffer: queue_pair::Completion::SEND_BUFFER,
-            departed: 0,
-            told_departed: 0,
-            not_sent_low: 0,
+            departures: None,
             extents: 0,
             payer: None,
             failure: 0,
             dscp: 0,
+            live: false,
             flags: Flags::default(),
         }
+    }
+
+    /// Since when it waits to be accepted: when its handshake was complete. `None` once it has been, or if
+    /// a process opened it.
+    pub fn waits(&self) -> Option<Instant> {
+        (self.waits != NEVER).then_some(self.waits)
+    }
+
+    /// It waits since then, or no longer.
+    pub fn set_waits(&mut self, since: Option<Instant>) {
+        self.waits = since.unwrap_or(NEVER);
     }
 
     /// Whether its owner has not been told everything.
@@ -198,37 +218,34 @@ impl Conn {
             || self.told_acked != self.acked
             || (flags.peer_closed && !flags.told_closed)
             || (self.failure != 0 && !flags.told_failed)
-            || self.has_departures()
+            || self.departed_news().is_some()
     }
 
-    /// Whether the owner waits, as far as it knows, until more has left, and more has.
-    pub fn has_departures(&self) -> bool {
-        let known = self.told_departed.max(self.told_acked);
-        self.departed > known && self.is_held_back(known)
+    /// How much has left, if the owner waits, as far as it knows, until more has, and more has.
+    pub fn departed_news(&self) -> Option<u64> {
+        let departures = self.departures.as_ref()?;
+        let known = departures.told.max(self.told_acked);
+        let news = departures.departed > known && self.is_held_back(known);
+        news.then_some(departures.departed)
     }
 
     /// Whether the owner, which knows that so much has left, writes no more until more has: it does when half
     /// of its bound or more has not, as the kernel's programs do.
     pub fn is_held_back(&self, departed: u64) -> bool {
         let waits = self.sent.saturating_sub(departed);
-        self.not_sent_low != 0 && waits * 2 >= self.not_sent_low.into()
+        let departures = self.departures.as_ref();
+        departures.is_some_and(|departures| waits * 2 >= departures.low.into())
     }
 }
 
 /// All connections, by slot.
 #[derive(Debug, Default)]
 pub struct Connections {
-    slots: Chunks<Slot>,
+    slots: Chunks<Conn>,
     /// Those that processes are opening.
     opening: BTreeSet<ConnId>,
     live: usize,
     now: Instant,
-}
-
-#[derive(Debug)]
-struct Slot {
-    conn: Conn,
-    live: bool,
 }
 
 impl Connections {
@@ -241,15 +258,15 @@ impl Connections {
     /// The connection `id`, if it is still that one.
     #[inline]
     pub fn get(&self, id: ConnId) -> Option<&Conn> {
-        let slot = self.slots.get(id.index)?;
-        (slot.live && slot.conn.id == id).then_some(&slot.conn)
+        let conn = self.slots.get(id.index)?;
+        (conn.live && conn.id == id).then_some(conn)
     }
 
     /// The connection `id`, if it is still that one.
     #[inline]
     pub fn get_mut(&mut self, id: ConnId) -> Option<&mut Conn> {
-        let slot = self.slots.get_mut(id.index)?;
-        (slot.live && slot.conn.id == id).then_some(&mut slot.conn)
+        let conn = self.slots.get_mut(id.index)?;
+        (conn.live && conn.id == id).then_some(conn)
     }
 
     /// The connection `id`, which the stack vouches for: a new one begins when it is first named.
@@ -258,31 +275,25 @@ impl Connections {
     pub fn enter(&mut self, id: ConnId) -> (&mut Conn, bool) {
         let now = self.now;
         // The stack's slots are dense, so this grows by a chunk at a time.
-        self.slots.reach(id.index, |index| Slot {
-            conn: Conn::new(
-                ConnId {
-                    index,
-                    generation: 0,
-                },
-                now,
-            ),
-            live: false,
+        self.slots.reach(id.index, |index| {
+            let generation = 0;
+            Conn::new(ConnId { index, generation }, now)
         });
-        let slot = &mut self.slots[id.index];
-        let new = !slot.live || slot.conn.id != id;
+        let conn = &mut self.slots[id.index];
+        let new = !conn.live || conn.id != id;
         if new {
-            debug_assert!(!slot.live, "the stack releases a slot before it reuses it");
+            debug_assert!(!conn.live, "the stack releases a slot before it reuses it");
             // The list of chunks keeps its memory from one tenant of the slot to the next.
-            let mut stream = core::mem::take(&mut slot.conn.stream);
+            let mut stream = core::mem::take(&mut conn.stream);
             stream.reset();
-            slot.conn = Conn {
+            *conn = Conn {
                 stream,
+                live: true,
                 ..Conn::new(id, self.now)
             };
-            slot.live = true;
             self.live += 1;
         }
-        (&mut slot.conn, new)
+        (conn, new)
     }
 
     /// A process opens a connection, which has just been entered.
@@ -306,10 +317,10 @@ impl Connections {
     /// The connection is over; its chunks must have been given back.
     pub fn leave(&mut self, id: ConnId) {
         if self.get(id).is_some() {
-            let slot = &mut self.slots[id.index];
-            slot.live = false;
-            slot.conn.family = None;
-            if slot.conn.flags.active && !slot.conn.flags.connected {
+            let conn = &mut self.slots[id.index];
+            conn.live = false;
+            (conn.family, conn.departures) = (None, None);
+            if conn.flags.active && !conn.flags.connected {
                 self.opening.remove(&id);
             }
             self.live -= 1;
@@ -323,8 +334,7 @@ impl Connections {
 
     /// The connection in a slot.
     pub fn at(&self, slot: u32) -> Option<&Conn> {
-        let slot = self.slots.get(slot)?;
-        slot.live.then_some(&slot.conn)
+        self.slots.get(slot).filter(|conn| conn.live)
     }
 
     /// How many there are.
@@ -344,6 +354,11 @@ mod tests {
 
     fn id(index: u32, generation: u32) -> ConnId {
         ConnId { index, generation }
+    }
+
+    #[test]
+    fn a_connection_is_small() {
+        assert!(size_of::<Conn>() <= 232, "{}", size_of::<Conn>());
     }
 
     #[test]

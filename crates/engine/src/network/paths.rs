@@ -16,6 +16,7 @@ mod neighbours;
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU32;
 
 use tables::{Chunks, Hash, Index, Line};
 use wire::ethernet::MacAddr;
@@ -27,7 +28,19 @@ use crate::slow::kernel::neighbours::Knowledge;
 
 /// Names a path; valid while it is [used](Paths::acquire), or until the next one is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PathId(u32);
+pub struct PathId(NonZeroU32);
+
+impl PathId {
+    fn at(index: u32) -> Self {
+        // There are never so many.
+        Self(NonZeroU32::MIN.saturating_add(index))
+    }
+
+    #[inline]
+    fn index(self) -> u32 {
+        self.0.get() - 1
+    }
+}
 
 /// Whether frames can be sent along a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,7 +168,7 @@ impl Paths {
         }
         if !self.questions.take() {
             let leads = |path: &PathId| {
-                let course = self.paths[path.0].course;
+                let course = self.paths[path.index()].course;
                 course.neighbour.is_some() || course.here
             };
             return own.into_iter().chain(known).find(leads).ok_or(Later);
@@ -188,7 +201,7 @@ impl Paths {
     fn path_of(&mut self, course: Course) -> PathId {
         let hash = self.hash(course);
         if let Some(index) = self.by_course.get(&course, hash) {
-            return PathId(index);
+            return PathId::at(index);
         }
         let path = Path { course, users: 0 };
         let index = match self.unused.first() {
@@ -211,7 +224,7 @@ impl Paths {
         if let Some(neighbour) = course.neighbour {
             self.neighbours.acquire(neighbour);
         }
-        PathId(index)
+        PathId::at(index)
     }
 
     fn hash(&self, course: Course) -> Hash {
@@ -221,17 +234,17 @@ impl Paths {
     /// Whether no route has changed since a path was found.
     #[inline]
     pub fn is_current(&self, path: PathId) -> bool {
-        self.paths[path.0].course.epoch == self.epoch
+        self.paths[path.index()].course.epoch == self.epoch
     }
 
     /// A connection uses this path from now on: it stays.
     pub fn acquire(&mut self, path: PathId) {
-        self.paths[path.0].users += 1;
+        self.paths[path.index()].users += 1;
     }
 
     /// A connection no longer uses this path.
     pub fn release(&mut self, path: PathId) {
-        let Path { course, users } = &mut self.paths[path.0];
+        let Path { course, users } = &mut self.paths[path.index()];
         debug_assert!(*users > 0, "released more often than acquired");
         *users = users.saturating_sub(1);
         if *users > 0 {
@@ -239,7 +252,7 @@ impl Paths {
         }
         let course = *course;
         self.by_course.remove(&course, self.hash(course));
-        self.unused.join(path.0);
+        self.unused.join(path.index());
         if let Some(neighbour) = course.neighbour {
             self.neighbours.release(neighbour);
         }
@@ -250,7 +263,7 @@ impl Paths {
     pub fn reach(&mut self, network: &mut impl Network, path: PathId) -> Reach {
         let Course {
             neighbour, here, ..
-        } = self.paths[path.0].course;
+        } = self.paths[path.index()].course;
         match neighbour {
             Some(number) => self.neighbours.reach(network, number, &mut self.questions),
             None if here => Reach::Here,
@@ -260,23 +273,23 @@ impl Paths {
 
     /// Bytes of the largest packet on a path, if its route states it.
     pub fn mtu(&self, path: PathId) -> Option<u16> {
-        self.paths[path.0].course.mtu
+        self.paths[path.index()].course.mtu
     }
 
     /// Whether a path leads to this machine.
     pub fn is_here(&self, path: PathId) -> bool {
-        self.paths[path.0].course.here
+        self.paths[path.index()].course.here
     }
 
     /// Whether a path's next hop is the neighbour of this number.
     pub fn goes_through(&self, path: PathId, neighbour: u32) -> bool {
-        self.paths[path.0].course.neighbour == Some(neighbour)
+        self.paths[path.index()].course.neighbour == Some(neighbour)
     }
 
     /// Acknowledgements arrive through this path: its next hop is there.
     #[inline]
     pub fn progress(&mut self, path: PathId) {
-        if let Some(number) = self.paths[path.0].course.neighbour {
+        if let Some(number) = self.paths[path.index()].course.neighbour {
             self.neighbours.progress(number);
         }
     }

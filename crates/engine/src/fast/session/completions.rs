@@ -113,12 +113,13 @@ impl Session {
         if !all? || !self.tell_send_buffer(name, conn.send_buffer, &mut conn.told_send_buffer)? {
             return Ok(false);
         }
-        if conn.has_departures() {
-            let total = conn.departed;
+        if let Some(total) = conn.departed_news() {
             if !self.post(&Completion::Departed { conn: name, total })? {
                 return Ok(false);
             }
-            conn.told_departed = total;
+            if let Some(departures) = &mut conn.departures {
+                departures.told = total;
+            }
             self.wants_ring(Some(conn.id.index), !conn.is_held_back(total));
         }
         if conn.failure != 0 && !conn.flags.told_failed {

@@ -15,6 +15,7 @@ use wire::flow::FlowKey;
 use super::Worker;
 use super::handover::reads_along;
 use crate::exchange::WorkerId;
+use crate::fast::connections::Conn;
 use crate::fast::handoff::{Begun, Handed, Handoff, NoRoom, Waiting};
 use crate::network::Network;
 use crate::stats::Drop;
@@ -186,7 +187,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let since = self
             .connections
             .get(conn)
-            .and_then(|conn| conn.waits)
+            .and_then(Conn::waits)
             .unwrap_or(since);
         let received = self.take_out(conn, connection.receive.received);
         self.give_flow(connection.local, connection.remote, to);
@@ -281,7 +282,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let whole = self.place_received(id, &waiting.received);
         if let Some(conn) = self.connections.get_mut(id) {
             // This turn may have begun before that of the worker that it comes from.
-            conn.waits = Some(waiting.since.min(self.now));
+            conn.set_waits(Some(waiting.since.min(self.now)));
         }
         let listener = self
             .listeners

@@ -25,7 +25,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             let departed = departed
                 .saturating_sub(conn.acked_for_others)
                 .min(conn.sent);
-            conn.departed = conn.departed.max(departed);
+            let Some(departures) = &mut conn.departures else {
+                continue;
+            };
+            departures.departed = departures.departed.max(departed);
             Self::queue(&mut self.sessions, conn);
         }
     }

@@ -16,7 +16,7 @@ use tcp::{ConnId, Instant, Request};
 
 use super::Worker;
 use super::submissions::Whose;
-use crate::fast::connections::{PoolId, SessionId};
+use crate::fast::connections::{Conn, PoolId, SessionId};
 use crate::fast::listeners::{Member, Offer};
 use crate::fast::session::{EndReason, Session};
 use crate::network::Network;
@@ -183,7 +183,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         } = taker;
         let (conn, new) = self.connections.enter(id);
         // One that comes again has waited from its beginning on.
-        let since = *conn.waits.get_or_insert(since.unwrap_or(self.now));
+        let since = conn.waits().or(since).unwrap_or(self.now);
+        conn.set_waits(Some(since));
         debug_assert!(since <= self.now);
         if new {
             self.memory.expect_stream(conn.pool);
@@ -304,7 +305,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// When a connection that is not accepted came into its listener's queue.
     fn came(&self, conn: ConnId) -> Instant {
         let conn = self.connections.get(conn);
-        conn.and_then(|conn| conn.waits).unwrap_or(self.now)
+        conn.and_then(Conn::waits).unwrap_or(self.now)
     }
 
     /// Takes back the oldest offer of a listener that somebody other than `except` has not accepted and

@@ -429,7 +429,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         conn.sent = holder.sent;
         conn.acked = holder.acked;
         conn.acked_for_others = acked - holder.acked;
-        (conn.departed, conn.told_departed) = (0, 0);
+        if let Some(departures) = &mut conn.departures {
+            (departures.departed, departures.told) = (0, 0);
+        }
         conn.told_acked = holder.told_acked;
         conn.told_send_buffer = holder.told_send_buffer;
         conn.flags.told_closed = holder.told_closed;

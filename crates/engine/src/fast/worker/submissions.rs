@@ -330,7 +330,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             Ok(()) => {
                 if let Some(conn) = self.connections.get_mut(conn_id) {
                     conn.sent += u64::from(extent.len);
-                    if conn.not_sent_low != 0 {
+                    if conn.departures.is_some() {
                         self.leaving.push(conn_id);
                     }
                 }
@@ -501,8 +501,13 @@ impl<D: Device, N: Network> Worker<D, N> {
             OptionKind::NotSentLow => {
                 if let Some(conn) = self.connections.get_mut(conn) {
                     // Hosts say 32 bits.
-                    conn.not_sent_low = u32::try_from(value).unwrap_or(u32::MAX);
-                    self.leaving.push(conn.id);
+                    let low = u32::try_from(value).unwrap_or(u32::MAX);
+                    if low == 0 {
+                        conn.departures = None;
+                    } else {
+                        conn.departures.get_or_insert_default().low = low;
+                        self.leaving.push(conn.id);
+                    }
                 }
                 return;
             }

@@ -387,7 +387,7 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
         let conn = out.conn.and_then(|id| self.connections.get(id));
         let dscp = conn.map_or(0, |conn| conn.dscp);
         if let Some(conn) = conn
-            && conn.not_sent_low != 0
+            && conn.departures.is_some()
             && out.payload_len > 0
             && self.leaving.last() != Some(&conn.id)
         {

@@ -43,7 +43,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             };
             let conn = self.connections.get(id);
             // One that has no owner was taken back, and will be offered again.
-            if conn.is_none_or(|conn| conn.waits.is_none() || conn.owner.is_none()) {
+            if conn.is_none_or(|conn| conn.waits().is_none() || conn.owner.is_none()) {
                 continue;
             }
             if self.is_accepted(id) {
@@ -59,9 +59,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some(conn) = self.connections.get_mut(id) else {
             return;
         };
-        let Some(since) = conn.waits.take() else {
+        let Some(since) = conn.waits() else {
             return;
         };
+        conn.set_waits(None);
         let owner = conn.owner.and_then(|owner| self.sessions.get(owner));
         let said = owner.and_then(|owner| owner.region.accepted.last_ns());
         let began = self.common.clock.began_ns();
