@@ -26,6 +26,8 @@ pub enum Mode {
 pub struct Context {
     pub(crate) session: Session,
     pub(crate) mode: Mode,
+    /// Why no engine took it when it was made.
+    refused: Option<Errno>,
 }
 
 impl Context {
@@ -44,14 +46,27 @@ impl Context {
     /// # Errors
     /// As for `attach`.
     pub fn attach_at(path: &Path, program: &str, mode: Mode) -> Result<Self, Errno> {
+        let mut refused = None;
         let session = match mode {
             Mode::Engine => Session::attach_at(path, program)?,
-            Mode::Any => Session::attach_at(path, program)
-                .unwrap_or_else(|_| Session::unattached(path, program)),
+            Mode::Any => Session::attach_at(path, program).unwrap_or_else(|errno| {
+                refused = Some(errno);
+                Session::unattached(path, program)
+            }),
             // No engine listens at no path.
             Mode::Kernel => Session::unattached(Path::new(""), program),
         };
-        Ok(Self { session, mode })
+        Ok(Self {
+            session,
+            mode,
+            refused,
+        })
+    }
+
+    /// Why no engine took the program when this was made, with [`Mode::Any`]: the errors of
+    /// [`attach`](Self::attach). One that comes later is found nevertheless.
+    pub fn refused(&self) -> Option<Errno> {
+        self.refused
     }
 
     /// Whether an engine is there now.

@@ -280,6 +280,18 @@ impl Queue {
         self.connection(handle)?.stream.peer()
     }
 
+    /// Whether the engine has a connection, or listens for a listener besides the kernel. Asks nobody.
+    ///
+    /// # Errors
+    /// `EBADF`: there is no such thing.
+    pub fn is_offloaded(&mut self, handle: Handle) -> Result<bool, Errno> {
+        if let Some(Object::Listener(listening)) = self.objects.get(handle) {
+            return Ok(listening.listener.is_offloaded());
+        }
+        let stream = &self.connection(handle)?.stream;
+        Ok(matches!(stream, Stream::Engine(_)))
+    }
+
     /// Who has a connection, and what is known of it. Asks the engine, which costs some microseconds.
     ///
     /// # Errors

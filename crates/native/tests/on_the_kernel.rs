@@ -335,6 +335,44 @@ fn files_descriptors_wakers_and_facts() {
 }
 
 #[test]
+fn a_file_is_sent_from_when_it_is_needed_and_only_if_it_is_one() {
+    let mut pair = Pair::new();
+    let (client, server) = (pair.client, pair.server);
+    let path = std::env::temp_dir().join(format!("outboard-native-file-{}", std::process::id()));
+    std::fs::write(&path, b"from a file").unwrap();
+    let file = pair
+        .context
+        .file(std::fs::File::open(&path).unwrap().into());
+    std::fs::remove_file(&path).unwrap();
+    let mut send = |file, offset| {
+        pair.queue
+            .send_registered_file(client, file, offset, 100, false, None)
+    };
+    assert_eq!((send(&file, 5), send(&file, 11)), (Ok(6), Ok(0)));
+    let (pipe, _other) = std::io::pipe().unwrap();
+    let no_file = pair.context.file(pipe.into());
+    assert_eq!(send(&no_file, 0), Err(Errno::INVAL));
+    assert!(!file.is_offloaded() && !no_file.is_offloaded());
+    pair.expect(server, SERVER, b"a file");
+    assert_eq!(pair.queue.is_offloaded(server), Ok(false));
+    assert_eq!(pair.queue.is_offloaded(pair.listener), Ok(false));
+    pair.queue.close(server).unwrap();
+    assert_eq!(pair.queue.is_offloaded(server), Err(Errno::BADF));
+}
+
+#[test]
+fn why_there_is_no_engine_is_known() {
+    let nowhere = std::path::Path::new("/nonexistent/engine.sock");
+    let attach = |mode| Context::attach_at(nowhere, "test", mode);
+    let any = attach(Mode::Any).unwrap();
+    assert_eq!(any.refused(), Some(Errno::NOENT));
+    assert!(!any.is_attached());
+    // Who wants the kernel has not been refused anything.
+    assert_eq!(attach(Mode::Kernel).unwrap().refused(), None);
+    assert_eq!(attach(Mode::Engine).err(), Some(Errno::NOENT));
+}
+
+#[test]
 fn another_loop_waits_by_the_queues_descriptor() {
     let mut pair = Pair::new();
     let (client, server) = (pair.client, pair.server);

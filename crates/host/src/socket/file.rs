@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use queue_pair::Submission;
 use rustix::fd::BorrowedFd;
-use rustix::fs::fstat;
+use rustix::fs::{Stat, fstat};
 use rustix::io::Errno;
 
 use super::{Link, Phase, Socket, State};
@@ -27,16 +27,20 @@ const MUCH: u64 = 512 << 10;
 const BUFFERS: u64 = 8;
 
 impl Session {
-    /// Shows the engine a regular file, open for reading, to send from. Showing the same file again costs
-    /// next to nothing while the engine has it, through whichever descriptor. It is let go of some seconds
-    /// after it was last sent from or held.
+    /// Shows the engine a regular file, open for reading, to send from; `facts` are what the kernel has just
+    /// said of it. Showing the same file again costs next to nothing while the engine has it, through whichever
+    /// descriptor. It is let go of some seconds after it was last sent from or held.
     ///
     /// # Errors
     /// `ENOTCONN`: there is no engine. `EINVAL`: it is no regular file. `EOPNOTSUPP`: the engine does not
     /// send from this one. `EACCES`: it may not read it. `EMFILE`: there are as many as may be.
-    pub fn register_file(&self, file: BorrowedFd<'_>) -> Result<RegisteredFile, Errno> {
+    pub fn register_file(
+        &self,
+        file: BorrowedFd<'_>,
+        facts: &Stat,
+    ) -> Result<RegisteredFile, Errno> {
         let attachment = self.core().attachment().ok_or(Errno::NOTCONN)?;
-        attachment.file(file, &fstat(file)?, Worth::Shown)
+        attachment.file(file, facts, Worth::Shown)
     }
 }
 
