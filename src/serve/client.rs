@@ -1,18 +1,20 @@
-//! One client: its transport, its exchange, and what is still to be sent to it.
+//! One client: its connection, its exchange, and what is still to be sent to it.
 
-use super::directory::Directory;
 use super::exchange::{Exchange, Stored, refuse};
+use super::offered::Offered;
 use super::response::{Part, Response};
-use super::transport::Transport;
 use super::uploads::{Upload, Uploads};
-use rustix::io::Errno;
+use native::{Errno, File, Handle, Queue, Shutdown};
 use std::collections::VecDeque;
 use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Files up to this size are copied behind their head, so that they leave in one call.
+/// Files up to this size are copied behind their head where the kernel sends both: one call that sends both costs
+/// less than sendfile(2) behind another. The engine reads them itself, however short.
 const INLINE: u64 = 32 * 1024;
+/// So much of an upload is received at once.
+const UPLOAD_CHUNK: usize = 64 * 1024;
 /// So much is sent to one client before the others have their turn.
 const TURN: usize = 1 << 20;
 /// So many requests are answered to one client before the others have their turn.
@@ -51,9 +53,9 @@ pub struct Rules {
 
 /// One connection of the server.
 pub struct Client {
-    transport: Transport,
+    connection: Handle,
     exchange: Exchange,
-    output: VecDeque<Part<OwnedFd>>,
+    output: VecDeque<Part<File>>,
     /// Bytes of the first part of the output that are sent.
     sent: usize,
     /// What is being stored.
@@ -72,9 +74,9 @@ pub struct Client {
 
 impl Client {
     /// A client that has just connected.
-    pub fn new(transport: Transport, rules: &Rules, now: Instant) -> Self {
+    pub fn new(connection: Handle, rules: &Rules, now: Instant) -> Self {
         Self {
-            transport,
+            connection,
             exchange: Exchange::new(rules.uploads.as_ref().map(Uploads::limit)),
             output: VecDeque::new(),
             sent: 0,
@@ -87,14 +89,9 @@ impl Client {
         }
     }
 
-    /// What a poller waits for.
-    pub fn source(&self) -> host::Source<'_> {
-        self.transport.source()
-    }
-
     /// Tells the client that the server is full. Follow with [`Self::advance`].
     pub fn turn_away(&mut self) {
-        self.queue(refuse(503, SystemTime::now()));
+        self.put_out(refuse(503, SystemTime::now()), false);
     }
 
     /// The server is stopping: what has been asked is still answered, and nothing after it. Follow
@@ -106,8 +103,14 @@ impl Client {
     }
 
     /// Does all that can be done now.
-    pub fn advance(&mut self, site: &Directory, rules: &Rules, now: Instant) -> Waits {
-        self.step(site, rules, now).unwrap_or(Waits::Over)
+    pub fn advance(
+        &mut self,
+        queue: &mut Queue,
+        site: &Offered,
+        rules: &Rules,
+        now: Instant,
+    ) -> Waits {
+        self.step(queue, site, rules, now).unwrap_or(Waits::Over)
     }
 
     /// Acts on the client's silence, if it has lasted too long.
@@ -117,7 +120,7 @@ impl Client {
         }
         if self.exchange.is_waiting_for_rest() && self.output.is_empty() && !self.last {
             let response = self.exchange.time_out(SystemTime::now());
-            self.queue(response);
+            self.put_out(response, false);
         } else {
             // Whoever is silent between requests, or takes nothing, is not owed a word.
             self.output.clear();
@@ -127,11 +130,17 @@ impl Client {
         true
     }
 
-    fn step(&mut self, site: &Directory, rules: &Rules, now: Instant) -> Result<Waits, Errno> {
+    fn step(
+        &mut self,
+        queue: &mut Queue,
+        site: &Offered,
+        rules: &Rules,
+        now: Instant,
+    ) -> Result<Waits, Errno> {
         let mut budget = TURN;
         for _ in 0..TURN_REQUESTS {
             while !self.output.is_empty() {
-                match self.send_some() {
+                match self.send_some(queue) {
                     Ok(sent) => {
                         self.deadline = now + rules.idle;
                         budget = budget.saturating_sub(sent);
@@ -144,14 +153,14 @@ impl Client {
                 }
             }
             if self.last {
-                return self.linger(now);
+                return self.linger(queue, now);
             }
             if let Some(response) = self.exchange.respond(site, SystemTime::now()) {
-                self.answer(response, rules);
+                self.answer(queue, response, rules);
                 continue;
             }
             if let (Some(_), Some(uploads)) = (self.exchange.upload(), &rules.uploads) {
-                match self.store(uploads, rules, now) {
+                match self.store(queue, uploads, rules, now) {
                     Ok(()) => continue,
                     Err(Errno::AGAIN) => return Ok(Waits::ForInput),
                     Err(error) => return Err(error),
@@ -159,7 +168,7 @@ impl Client {
             }
             let mut buffer = [0; 16 * 1024];
             let room = self.exchange.room().min(buffer.len());
-            match self.transport.receive(&mut buffer[..room]) {
+            match queue.recv(self.connection, &mut buffer[..room]) {
                 Ok(0) => return Ok(Waits::Over),
                 Ok(received) => {
                     self.exchange.receive(&buffer[..received]);
@@ -177,18 +186,25 @@ impl Client {
     }
 
     /// Takes the response to a request into the output.
-    fn answer(&mut self, response: Response<OwnedFd>, rules: &Rules) {
+    fn answer(&mut self, queue: &mut Queue, response: Response<File>, rules: &Rules) {
         self.head_begun = false;
         self.answered = true;
         if rules.log {
-            self.log(response.status);
+            self.log(queue, response.status);
         }
-        self.queue(response);
+        let by_kernel = queue.is_offloaded(self.connection) == Ok(false);
+        self.put_out(response, by_kernel);
     }
 
     /// Does what can be done now of an upload: its begin, a piece of its body, or its end. `EPIPE`: the
     /// client ended before its body was complete, and nothing is stored.
-    fn store(&mut self, uploads: &Uploads, rules: &Rules, now: Instant) -> Result<(), Errno> {
+    fn store(
+        &mut self,
+        queue: &mut Queue,
+        uploads: &Uploads,
+        rules: &Rules,
+        now: Instant,
+    ) -> Result<(), Errno> {
         let Some(upload) = &mut self.upload else {
             self.deadline = now + rules.idle;
             let Some(request) = self.exchange.upload() else {
@@ -205,28 +221,26 @@ impl Client {
                     upload.write(&arrived);
                     self.upload = Some(upload);
                 }
-                Err(status) => self.end_upload(&Stored::Refused(status), rules),
+                Err(status) => self.end_upload(queue, &Stored::Refused(status), rules),
             }
             return Ok(());
         };
         if upload.left() > 0 && !upload.has_failed() {
-            if self.transport.receive_into(upload)? == 0 {
-                return Err(Errno::PIPE);
-            }
+            receive_into(queue, self.connection, upload)?;
             self.deadline = now + rules.idle;
         } else if let Some(upload) = self.upload.take() {
-            self.end_upload(&upload.finish(), rules);
+            self.end_upload(queue, &upload.finish(), rules);
         }
         Ok(())
     }
 
-    fn end_upload(&mut self, stored: &Stored, rules: &Rules) {
+    fn end_upload(&mut self, queue: &mut Queue, stored: &Stored, rules: &Rules) {
         let response = self.exchange.stored(stored, SystemTime::now());
-        self.answer(response, rules);
+        self.answer(queue, response, rules);
     }
 
-    /// Takes a response into the output.
-    fn queue(&mut self, response: Response<OwnedFd>) {
+    /// Takes a response into the output; of short files the bytes, if they are to be `copied`.
+    fn put_out(&mut self, response: Response<File>, copied: bool) {
         self.last |= response.close;
         for part in response.parts {
             let part = match part {
@@ -234,7 +248,7 @@ impl Client {
                     file,
                     offset,
                     length,
-                } if length <= INLINE => match read_whole(&file, offset, length) {
+                } if copied && length <= INLINE => match read_whole(&*file, offset, length) {
                     Some(bytes) => Part::Bytes(bytes),
                     // Shorter than it was when its length was promised: sending will notice.
                     None => Part::File {
@@ -253,14 +267,14 @@ impl Client {
     }
 
     /// Sends of the first part what fits; `EPIPE` stands for every reason to give up.
-    fn send_some(&mut self) -> Result<usize, Errno> {
-        let more = self.output.len() > 1;
+    fn send_some(&mut self, queue: &mut Queue) -> Result<usize, Errno> {
+        let follows = self.output.len() > 1;
         let Some(part) = self.output.front_mut() else {
             return Ok(0);
         };
         let (sent, done) = match part {
             Part::Bytes(bytes) => {
-                let sent = self.transport.send(&bytes[self.sent..], more)?;
+                let sent = queue.send(self.connection, &bytes[self.sent..], follows)?;
                 self.sent += sent;
                 (sent, self.sent == bytes.len())
             }
@@ -269,9 +283,16 @@ impl Client {
                 offset,
                 length,
             } => {
-                let sent = self
-                    .transport
-                    .send_file(file, *offset, (*length).min(TURN as u64))?;
+                let piece = usize::try_from(*length).map_or(TURN, |length| length.min(TURN));
+                let more = follows || *length > TURN as u64;
+                let sent = queue.send_registered_file(
+                    self.connection,
+                    file,
+                    *offset,
+                    piece,
+                    more,
+                    None,
+                )?;
                 if sent == 0 {
                     // The file has become shorter. Its length is promised, so the only honest
                     // end is one that the client notices.
@@ -290,11 +311,11 @@ impl Client {
     }
 
     /// Ends our side, then waits for the client to end its own.
-    fn linger(&mut self, now: Instant) -> Result<Waits, Errno> {
+    fn linger(&mut self, queue: &mut Queue, now: Instant) -> Result<Waits, Errno> {
         let mut heard = match self.lingering {
             Some(heard) => heard,
             None => {
-                self.transport.finish()?;
+                queue.shutdown(self.connection, Shutdown::Write)?;
                 self.deadline = now + LINGER;
                 0
             }
@@ -302,7 +323,7 @@ impl Client {
         let mut buffer = [0; 16 * 1024];
         while heard < LINGER_BYTES {
             self.lingering = Some(heard);
-            match self.transport.receive(&mut buffer) {
+            match queue.recv(self.connection, &mut buffer) {
                 Ok(0) => return Ok(Waits::Over),
                 Ok(received) => heard += received,
                 Err(Errno::AGAIN) => return Ok(Waits::ForInput),
@@ -313,14 +334,14 @@ impl Client {
         Ok(Waits::Over)
     }
 
-    fn log(&self, status: u16) {
+    fn log(&self, queue: &mut Queue, status: u16) {
         let target = String::from_utf8_lossy(self.exchange.last_target());
         let time = httpdate::fmt_http_date(SystemTime::now());
-        let peer = self.transport.peer();
-        let peer = peer.map_or_else(|| "-".to_string(), |address| address.to_string());
-        let by = match self.transport {
-            Transport::Kernel(_) => "kernel",
-            Transport::Engine(_) => "engine",
+        let peer = queue.peer(self.connection);
+        let peer = peer.map_or_else(|_| "-".to_string(), |address| address.to_string());
+        let by = match queue.is_offloaded(self.connection) {
+            Ok(true) => "engine",
+            _ => "kernel",
         };
         // Clients are served also where nobody reads of them.
         let _ = writeln!(
@@ -331,12 +352,21 @@ impl Client {
     }
 }
 
+/// Receives what is there into an upload, at most what that still misses, from where it has arrived straight
+/// into the page cache. `EPIPE`: the client has ended its side. The upload notes what goes wrong with its file.
+fn receive_into(queue: &mut Queue, connection: Handle, upload: &mut Upload) -> Result<(), Errno> {
+    let limit = usize::try_from(upload.left()).map_or(UPLOAD_CHUNK, |left| left.min(UPLOAD_CHUNK));
+    let view = queue.view(connection, limit)?.ok_or(Errno::PIPE)?;
+    upload.write_shared(view.bytes()?);
+    queue.release(view)
+}
+
 /// `length` bytes of `file` from `offset` on, if it has them.
-fn read_whole(file: &OwnedFd, offset: u64, length: u64) -> Option<Vec<u8>> {
+fn read_whole(file: impl AsFd, offset: u64, length: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).ok()?];
     let mut filled = 0;
     while filled < bytes.len() {
-        match rustix::io::pread(file, &mut bytes[filled..], offset + filled as u64) {
+        match rustix::io::pread(&file, &mut bytes[filled..], offset + filled as u64) {
             Ok(0) => return None,
             Ok(count) => filled += count,
             Err(Errno::INTR) => {}

@@ -4,20 +4,20 @@ mod client;
 mod condition;
 mod directory;
 mod exchange;
+mod offered;
 mod path;
 mod range;
 mod request;
 mod response;
 mod server;
-mod transport;
 mod uploads;
 
 use anyhow::{Result, bail};
 use client::Rules;
 use directory::Directory;
-use host::Session;
+use native::{Context, Errno, Mode};
+use offered::Offered;
 use queue_pair::control::{DEFAULT_NAME, socket_path};
-use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use server::Server;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -101,28 +101,27 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let stop = crate::stop::signals()?;
     raise_descriptor_limit();
     let socket = socket_path(&args.engine);
-    let session = match Session::attach_at(&socket, "outboard serve") {
-        Ok(session) => session,
-        Err(error) if args.strict => {
-            bail!(
-                "{}; start one with: outboard engine -i IFACE",
-                no_engine(&socket, error)
-            );
-        }
-        Err(error) => {
-            crate::closed_pipe::remark(format_args!(
-                "outboard: {}: the kernel serves until there is one",
-                no_engine(&socket, error)
-            ));
-            Session::unattached(&socket, "outboard serve")
-        }
+    let mode = if args.strict { Mode::Engine } else { Mode::Any };
+    let context = match Context::attach_at(&socket, "outboard serve", mode) {
+        Ok(context) => context,
+        Err(error) => bail!(
+            "{}; start one with: outboard engine -i IFACE",
+            no_engine(&socket, error)
+        ),
     };
+    if let Some(error) = context.refused() {
+        crate::closed_pipe::remark(format_args!(
+            "outboard: {}: the kernel serves until there is one",
+            no_engine(&socket, error)
+        ));
+    }
+    let mut queue = context.queue()?;
     let everywhere = (Ipv6Addr::UNSPECIFIED, args.port.unwrap_or_default());
     let address = args.listen.unwrap_or(everywhere.into());
-    let listener = session
-        .listen(address, BACKLOG)
+    let listener = queue
+        .listen(address, BACKLOG, 0)
         .map_err(|error| crate::advice::listening(address, &error.into()))?;
-    let by = if listener.is_offloaded() {
+    let by = if queue.is_offloaded(listener)? {
         "engine"
     } else {
         "kernel"
@@ -130,11 +129,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let what = format!(
         "serving {} on http://{}",
         args.directory.display(),
-        listener.local()
+        queue.local(listener)?
     );
     crate::closed_pipe::remark(format_args!("{what} by the {by}"));
     crate::supervisor::is_ready(&what);
-    Server::new(site, rules, &session, listener, args.max_connections, stop)?.run()?;
+    let site = Offered::new(site, context);
+    Server::new(site, rules, queue, listener, args.max_connections, stop)?.run()?;
     Ok(ExitCode::SUCCESS)
 }
 
