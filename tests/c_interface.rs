@@ -3,6 +3,7 @@
 
 mod native_programs;
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -114,6 +115,36 @@ fn every_call_does_the_same_on_the_engine_and_on_the_kernel() {
         converse(how, "kernel", false);
     }
     engine.stop(HANG).expect("an end");
+}
+
+/// What has a name of the header's and a bracket behind it, outside of comments.
+fn calls(file: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(capi().join(file)).expect("a file");
+    let code: String = text
+        .split("*/")
+        .filter_map(|piece| piece.split("/*").next())
+        .collect();
+    let names = code.match_indices('(').map(|(at, _)| {
+        let before = &code[..at];
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        &before[before.trim_end_matches(is_part).len()..]
+    });
+    let ours = names.filter(|name| name.starts_with("ob_"));
+    ours.map(str::to_owned).collect()
+}
+
+#[test]
+fn no_call_of_the_header_is_left_out() {
+    let declared = calls("include/outboard.h");
+    assert!(
+        declared.len() > 45 && declared.contains("ob_queue_fd"),
+        "{declared:?}"
+    );
+    let left_out: Vec<_> = declared
+        .difference(&calls("tests/conformance.c"))
+        .cloned()
+        .collect();
+    assert!(left_out.is_empty(), "{left_out:?}");
 }
 
 #[test]

@@ -589,13 +589,37 @@ int main(int count, char **words)
     EXPECT(words[5][0] == '1' && mode != OB_KERNEL, attached);
     EXPECT(0, ob_queue_new(context, &queue));
     if (!strcmp(words[1], "listen")) {
+        ob_setting own = { OB_NODELAY, 1 };
+        ob_span first = { 0 };
+        ob_admission policy;
+        ob_admitted admitted;
+        int result;
         EXPECT(0, ob_listen(queue, (struct sockaddr *)&address, address_len, 16, LISTENER,
                             &listener));
         EXPECT(0, ob_set(queue, listener, OB_NODELAY, 1));
+        memset(&policy, 0, sizeof policy);
+        policy.all.in_flight = 4;
+        EXPECT(0, ob_set_admission(queue, listener, &policy));
         EXPECT(1, until(OB_ACCEPT, LISTENER).handle == listener);
-        while (ob_accept(queue, listener, CONNECTION, &connection) == -EAGAIN)
+        for (;;) {
+            result = mode == OB_ANY
+                         ? ob_accept_with(queue, listener, &own, 1, CONNECTION, &connection, 100,
+                                          &first)
+                         : ob_accept(queue, listener, CONNECTION, &connection);
+            if (result != -EAGAIN)
+                break;
             until(OB_ACCEPT, LISTENER);
+        }
+        EXPECT(0, result);
+        /* The other end only answers. */
+        EXPECT(0, first.len);
         EXPECT(-EAGAIN, ob_accept(queue, listener, CONNECTION, &none));
+        EXPECT(-EINVAL, ob_get_admitted(queue, listener, NULL));
+        EXPECT(0, ob_get_admitted(queue, listener, &admitted));
+        EXPECT(words[5][0] == '1', admitted.by_engine);
+        /* It may have come before the policy. */
+        EXPECT(1, admitted.accepts <= 1);
+        EXPECT(1, admitted.in_flight <= admitted.accepts);
     } else {
         ob_setting settings[2] = { { OB_NODELAY, 1 }, { OB_KEEPALIVE, 1 } };
         ob_event open;
