@@ -316,7 +316,7 @@ impl ReadySet {
         what.readiness_source().0.with_watches(|watches| {
             let members = lock(&self.core.members);
             let of_this = |watch: &&Watch| Arc::ptr_eq(&watch.set, &self.core);
-            let slots = watches.iter().filter(of_this).map(|watch| watch.slot);
+            let slots = watches.watches().filter(of_this).map(|watch| watch.slot);
             let interests = slots.filter_map(|slot| members.interests.get(slot as usize)?.as_ref());
             interests.map(Interest::taken).collect()
         })
