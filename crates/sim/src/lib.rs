@@ -13,7 +13,7 @@ mod host;
 mod link;
 mod memory;
 mod network;
-mod offers;
+pub mod offers;
 mod pair;
 pub mod pattern;
 mod rng;

@@ -15,7 +15,7 @@ use wire::tcp::{Flags, Repr};
 
 /// All that a host has promised, by flow as the host names it.
 #[derive(Debug, Default)]
-pub(crate) struct Offers {
+pub struct Offers {
     flows: HashMap<FlowKey, Offer>,
 }
 
@@ -43,7 +43,7 @@ struct Offer {
 
 impl Offers {
     /// A segment arrives, and will be passed to the stack.
-    pub(crate) fn on_arrival(&mut self, segment: &Segment<'_>) {
+    pub fn on_arrival(&mut self, segment: &Segment<'_>) {
         let tcp = &segment.tcp;
         let Some(offer) = self.flows.get_mut(&segment.flow()) else {
             return;
@@ -68,7 +68,7 @@ impl Offers {
     ///
     /// # Panics
     /// If it takes back what an earlier one has said.
-    pub(crate) fn on_sent(&mut self, out: &Outgoing<'_>) {
+    pub fn on_sent(&mut self, out: &Outgoing<'_>) {
         let tcp = &out.tcp;
         // A RST offers nothing, whatever its window says.
         if tcp.flags.contains(Flags::RST) {
@@ -143,7 +143,7 @@ impl Offers {
     }
 
     /// A connection has moved, and its stack calls it by another name.
-    pub(crate) fn rename(&mut self, flow: &FlowKey, new: ConnId) {
+    pub fn rename(&mut self, flow: &FlowKey, new: ConnId) {
         if let Some(Offer {
             conn: Some(conn), ..
         }) = self.flows.get_mut(flow)

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
+use sim::offers::Offers;
 use sim::pattern;
 use tcp::{
     Config, ConnId, ConnUpdate, Event, Extent, FrameSink, Instant, ListenSpec, ListenerId,
@@ -65,6 +66,9 @@ impl Memory {
 #[derive(Default)]
 pub struct Device {
     pub frames: VecDeque<Vec<u8>>,
+    /// What the peer was promised, where that is a stack as well: of one that obeys no convention nobody knows
+    /// which promises it had.
+    pub offers: Option<Offers>,
 }
 
 impl FrameSink for Device {
@@ -80,6 +84,9 @@ impl FrameSink for Device {
             pattern::fill(extent.addr, &mut payload[start..]);
         }
         assert_eq!(payload.len(), out.payload_len);
+        if let Some(offers) = &mut self.offers {
+            offers.on_sent(out);
+        }
         let headers = Headers {
             link: Link::default(),
             src: out.src,
@@ -150,6 +157,9 @@ impl Node {
 
     pub fn receive(&mut self, now: Instant, frame: &[u8]) {
         if let Ok(segment) = segment::parse(frame, ChecksumPolicy::Verify) {
+            if let Some(offers) = &mut self.device.offers {
+                offers.on_arrival(&segment);
+            }
             let _ = self.stack.on_segment(now, &segment, &mut self.memory);
         }
     }

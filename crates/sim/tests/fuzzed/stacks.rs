@@ -5,6 +5,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use sim::offers::Offers;
 use tcp::{Config, ConnOption, ConnOptions, Instant, KeepAlive, ListenSpec, Request, Stack};
 use wire::ethernet;
 use wire::icmp::{Reason, TcpError};
@@ -86,6 +87,9 @@ impl Scene {
         };
         let mut client = Node::new(addresses[0], config(script), 1);
         let mut server = Node::new(addresses[1], config(script), 2);
+        for node in [&mut client, &mut server] {
+            node.device.offers = Some(Offers::default());
+        }
         let local = (addresses[0], 40_000).into();
         let remote = (addresses[1], 80).into();
         client.conn = client
