@@ -145,7 +145,7 @@ pub struct ConnInfo {
     /// Timeouts and zero-window probes that the peer has not answered.
     pub unanswered: u8,
     /// Keepalive probes that the peer has not answered.
-    pub probes: u8,
+    pub keep_alive_probes: u8,
     /// What was lost is being repaired.
     pub recovering: bool,
     /// Bytes in flight that are lost and not yet sent again.

@@ -138,7 +138,7 @@ pub struct SendSide {
     /// Where Fast Open (RFC 7413) stands.
     pub fast_open: FastOpen,
     /// A zero-window probe or a keepalive probe is to be sent.
-    pub probe_due: bool,
+    pub window_or_keep_alive_probe_due: bool,
 }
 
 /// The peer's stream.

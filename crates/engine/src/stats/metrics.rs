@@ -535,7 +535,7 @@ pub fn conn_info(info: &tcp::ConnInfo, age: core::time::Duration) -> ConnInfo {
         window_scales: info.window_scales,
         backoff: info.backoff,
         unanswered: info.unanswered,
-        probes: info.probes,
+        probes: info.keep_alive_probes,
         recovering: info.recovering,
         lost: info.lost,
         reported: info.sacked,

@@ -69,7 +69,7 @@ fn fields(info: &ConnInfo) -> Info {
         ("tcpi_bytes_received", info.bytes_received as i64),
         ("tcpi_snd_wnd", info.send_window.into()),
         ("tcpi_retransmits", info.unanswered.into()),
-        ("tcpi_probes", info.probes.into()),
+        ("tcpi_probes", info.keep_alive_probes.into()),
         ("tcpi_lost", info.lost.div_ceil(mss).into()),
         ("tcpi_sacked", info.sacked.div_ceil(mss).into()),
         ("tcpi_retrans", info.retransmitted.div_ceil(mss).into()),

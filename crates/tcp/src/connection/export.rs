@@ -173,7 +173,7 @@ impl Connection {
                     FastOpen::Held => FastOpen::Wanted,
                     other => *other,
                 },
-                probe_due: *window_or_keep_alive_probe_due,
+                window_or_keep_alive_probe_due: *window_or_keep_alive_probe_due,
             },
             receive: ReceiveSide {
                 nxt: rcv_nxt.0,

@@ -127,7 +127,7 @@ impl Connection {
         self.syn_data = send.syn_data;
         self.fast_open = send.fast_open;
         self.let_syn_go();
-        self.window_or_keep_alive_probe_due = send.probe_due;
+        self.window_or_keep_alive_probe_due = send.window_or_keep_alive_probe_due;
         self.tuning.rtt_ms = from.receive.sender_rtt_ms;
         self.tuning.from = from.receive.consumed as u32;
         for &(start, end) in &from.receive.held {

@@ -79,7 +79,7 @@ impl Connection {
             bytes_received: self.rcv.received,
             retransmits: self.retransmits,
             unanswered: self.unanswered,
-            probes: self.keep_alive_probes,
+            keep_alive_probes: self.keep_alive_probes,
             recovering: self.recovery.phase() != Phase::Open,
             lost: self.recovery.lost(),
             sacked: self.recovery.sacked(),
