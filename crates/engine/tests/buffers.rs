@@ -5,6 +5,7 @@ mod world;
 use std::time::Duration;
 
 use engine::config::Config;
+use engine::slow::control::Control;
 use netdev::sim::LinkConfig;
 use queue_pair::{Completion, ConnRef, OptionKind, Submission};
 use tcp::ConnId;
@@ -44,6 +45,24 @@ fn a_peer_is_offered_more_as_a_program_reads_more() {
     let grown = offered(&world, peer);
     // A quarter of the area, which the world makes small.
     assert!((512 << 10..=(1 << 20) + 1024).contains(&grown), "{grown}");
+}
+
+#[test]
+fn a_larger_area_lets_one_connection_have_a_window_beyond_16_mib() {
+    let mut config = Config::default();
+    config.limits.receive_area = 128 << 20;
+    let control = Control::without_socket(&config.limits).expect("descriptors");
+    // A wire that holds what one window has under way.
+    let wire = LinkConfig {
+        capacity: 1 << 16,
+        ..LinkConfig::default()
+    };
+    let mut world = World::with_control(config, wire, control);
+    let (mut host, conn, peer) = world.connected();
+    receive(&mut world, &mut host, conn, peer, 80 << 20);
+    let grown = offered(&world, peer);
+    // Its own limit, which is a quarter of the area.
+    assert!(((16 << 20) + 1..=32 << 20).contains(&grown), "{grown}");
 }
 
 #[test]
