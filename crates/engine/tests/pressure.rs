@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use engine::config::Config;
 use netdev::sim::LinkConfig;
-use queue_pair::Submission;
+use queue_pair::{Completion, ConnRef, Submission};
+use tcp::ConnId;
 use world::{Host, World};
 
 /// Bytes of the session's receive area: sixteen chunks.
@@ -174,4 +175,187 @@ fn receive_memory_in_use_is_bounded_and_nothing_is_lost() {
         }
     }
     assert_eq!(consumed, vec![EACH; conns.len()]);
+}
+
+/// What one of several equal readers has got.
+struct Reader {
+    conn: ConnRef,
+    peer: ConnId,
+    /// Bytes that have come, and those of them that were read.
+    came: u64,
+    read: u64,
+}
+
+/// A process whose connections are all alike.
+struct Readers {
+    host: Host,
+    all: Vec<Reader>,
+}
+
+impl Readers {
+    /// A process with so many.
+    fn new(world: &mut World, mut host: Host, count: usize) -> Self {
+        let first = world.serving(&mut host);
+        let port = host.kernel[0].local_addr().expect("bound").port();
+        let more = (1..count).map(|_| world.connect(&mut host, port));
+        let conns: Vec<_> = [first].into_iter().chain(more).collect();
+        let reader = |(conn, peer)| Reader {
+            conn,
+            peer,
+            came: 0,
+            read: 0,
+        };
+        let all = conns.into_iter().map(reader).collect();
+        Self { host, all }
+    }
+
+    /// Each one's peer sends so much.
+    fn begin(&self, world: &mut World, bytes: u64) {
+        let bytes = vec![7; bytes as usize];
+        for reader in &self.all {
+            world.peer.send(world.now, reader.peer, &bytes);
+        }
+    }
+
+    /// Counts what has come.
+    fn hear(&mut self) {
+        self.host.collect();
+        for completion in self.host.completions.drain(..) {
+            if let Completion::Update { conn, len, .. } = completion
+                && let Some(reader) = self.all.iter_mut().find(|it| it.conn == conn)
+            {
+                reader.came += u64::from(len);
+            }
+        }
+    }
+
+    /// Each reads so much of what has come, at most.
+    fn read(&mut self, most: u64) {
+        self.hear();
+        for reader in &mut self.all {
+            let total = reader.came.min(reader.read + most);
+            if total > reader.read {
+                reader.read = total;
+                let conn = reader.conn;
+                self.host.submit(Submission::Consumed { conn, total });
+            }
+        }
+    }
+
+    /// Bytes that have come to each of them.
+    fn came(&self) -> Vec<u64> {
+        self.all.iter().map(|reader| reader.came).collect()
+    }
+
+    /// Bytes that have come to all of them.
+    fn sum(&self) -> u64 {
+        self.came().iter().sum()
+    }
+}
+
+/// Asserts that nobody has more than so many times what another has.
+fn alike(of: &[u64], factor: u64) {
+    let (least, most) = (of.iter().min(), of.iter().max());
+    let (least, most) = (least.expect("some"), most.expect("some"));
+    assert!(*most <= factor * least, "{of:?}");
+}
+
+#[test]
+fn equal_readers_of_one_session_get_equally_much() {
+    const EACH: u64 = 4 << 20;
+    // From four chunks for each of the eight to all that each is offered at its beginning.
+    for area in [1 << 17, 1 << 18, 1 << 19, 1 << 20] {
+        let mut config = Config::default();
+        config.limits.receive_area = area;
+        let mut world = World::with(config, LinkConfig::default());
+        let host = world.attach(None);
+        let mut readers = Readers::new(&mut world, host, 8);
+        readers.begin(&mut world, EACH);
+        // Nobody reads.
+        world.pass(Duration::from_secs(2));
+        readers.hear();
+        assert!(readers.sum() > u64::from(area) * 7 / 8, "{area}");
+        alike(&readers.came(), 4);
+        // All read slowly, each as fast as the others.
+        let mut ends = vec![0; readers.all.len()];
+        for turn in 1..4_000 {
+            readers.read(8 << 10);
+            world.pass(Duration::from_millis(5));
+            for (end, reader) in ends.iter_mut().zip(&readers.all) {
+                if *end == 0 && reader.read == EACH {
+                    *end = turn;
+                }
+            }
+            if !ends.contains(&0) {
+                break;
+            }
+        }
+        println!("{area}: {ends:?}");
+        alike(&ends, 2);
+    }
+}
+
+#[test]
+fn equal_sessions_of_two_users_get_equally_much_and_one_that_comes_late_some() {
+    const EACH: u64 = 1 << 20;
+    const COUNT: usize = 24;
+    const FREE: u64 = 1 << 20;
+    if !rustix::process::geteuid().is_root() {
+        println!("left out: it takes root to be several users");
+        return;
+    }
+    let mut config = Config::default();
+    config.limits.receive_memory = 4 << 20;
+    let mut world = World::with(config, LinkConfig::default());
+    let attach = |world: &mut World, uid| {
+        let host = world.attach_as(uid);
+        Readers::new(world, host, COUNT)
+    };
+    let mut sessions = vec![attach(&mut world, 1), attach(&mut world, 2)];
+    let wait = |world: &mut World, sessions: &mut [Readers]| -> Vec<u64> {
+        // Not for longer: a peer whose bytes found no memory waits twice as long each time.
+        world.pass(Duration::from_millis(300));
+        sessions.iter_mut().for_each(Readers::hear);
+        let sums = sessions.iter().map(Readers::sum);
+        sums.map(|sum| sum.saturating_sub(FREE)).collect()
+    };
+    for session in &sessions {
+        session.begin(&mut world, EACH);
+    }
+    // Each may have a third of seven eighths, and what is free.
+    let beyond = wait(&mut world, &mut sessions);
+    println!("{beyond:?}");
+    alike(&beyond, 2);
+    // Who comes late may have half of what they have left.
+    sessions.push(attach(&mut world, 3));
+    sessions[2].begin(&mut world, EACH);
+    let beyond = wait(&mut world, &mut sessions);
+    println!("{beyond:?}");
+    alike(&beyond, 4);
+    for session in &sessions {
+        let came = session.came();
+        assert!(came.iter().all(|came| *came >= 4096), "{came:?}");
+    }
+    // All are served when they read: most of them as soon as others are, and the last when its peer, for
+    // whose bytes there was no memory again and again, sends them once more.
+    let all = COUNT as u64 * EACH;
+    let mut ends = vec![0; sessions.len()];
+    for turn in 1..8_000 {
+        for (end, readers) in ends.iter_mut().zip(&mut sessions) {
+            readers.read(16 << 10);
+            if *end == 0 && readers.sum() > all * 7 / 8 {
+                *end = turn;
+            }
+        }
+        world.pass(Duration::from_millis(5));
+        world.attend();
+        if sessions.iter().all(|readers| readers.sum() == all) {
+            break;
+        }
+    }
+    println!("{ends:?}");
+    alike(&ends, 3);
+    for session in &sessions {
+        assert_eq!(session.came(), [EACH; COUNT]);
+    }
 }

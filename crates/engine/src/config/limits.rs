@@ -42,9 +42,9 @@ pub struct Limits {
     /// Bytes of a session's receive area. Memory is used only as far as it is filled.
     pub receive_area: u32,
     /// Bytes of all receive areas together that may be in use, beside 1 MiB of each; what a send area
-    /// holds beyond 1 MiB counts, too, as far as there is something left of its user's. One user but root
-    /// has at most half of them, and an eighth is for root alone. 0: half of what the machine has, or of
-    /// what the engine's cgroup may have.
+    /// holds beyond 1 MiB counts, too, as far as there is something left of its user's. An eighth is for
+    /// root alone; of the rest a user takes no more once it holds as much as is left. 0: half of what the
+    /// machine has, or of what the engine's cgroup may have.
     pub receive_memory: u64,
     /// Entries of a session's rings, a power of two.
     pub ring_entries: u32,

@@ -28,6 +28,8 @@ use netdev::syscalls::netns_cookie;
 use queue_pair::control::{Channel, Fds, Reply, Request, VERSION};
 use queue_pair::{ConnRef, Submission, Versions};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
 use tcp::{ConnId, ConnUpdate, Event, Extent, FrameSink, Instant, Outgoing, SinkFull, Stack};
 use wire::checksum::Sum;
 use wire::ethernet::{MacAddr, Vlan};
@@ -278,6 +280,12 @@ impl KernelSockets for Kernel {
     }
 }
 
+/// Both ends of a control connection.
+fn pair_of_sockets() -> (OwnedFd, OwnedFd) {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("descriptors")
+}
+
 /// The whole of it.
 pub struct World {
     pub worker: Worker<SimDevice, FixedNetwork>,
@@ -450,6 +458,19 @@ impl World {
         self.settle();
     }
 
+    /// A process of another user attaches, which only root can have one do.
+    pub fn attach_as(&mut self, uid: u32) -> Host {
+        // Whose a connection is, the kernel notes as it is made; and user ids are a thread's.
+        let made = std::thread::spawn(move || {
+            let uid = Uid::from_raw(uid);
+            set_thread_res_uid(uid, uid, uid).expect("root may");
+            pair_of_sockets()
+        });
+        let (ours, theirs) = made.join().expect("no panic");
+        self.desk.add_client(theirs).expect("room");
+        self.attach_by(Channel::new(ours), None)
+    }
+
     /// A control connection to the engine.
     pub fn dial(&mut self) -> Channel {
         Channel::new(self.dial_bare())
@@ -457,9 +478,7 @@ impl World {
 
     /// The same as a socket.
     pub fn dial_bare(&mut self) -> OwnedFd {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-            .expect("descriptors");
+        let (ours, theirs) = pair_of_sockets();
         self.desk.add_client(theirs).expect("room");
         ours
     }
@@ -480,7 +499,11 @@ impl World {
 
     /// A process attaches.
     pub fn attach(&mut self, fork_token: Option<u64>) -> Host {
-        let mut channel = self.dial();
+        let channel = self.dial();
+        self.attach_by(channel, fork_token)
+    }
+
+    fn attach_by(&mut self, mut channel: Channel, fork_token: Option<u64>) -> Host {
         let request = Request::Attach {
             version: VERSION,
             oldest: None,
@@ -550,14 +573,19 @@ impl World {
     /// A host with a listener and `credit`, and an open connection that it was handed.
     pub fn connected(&mut self) -> (Host, ConnRef, ConnId) {
         let mut host = self.attach(None);
-        let (port, listener) = self.listen(&mut host);
+        let (conn, peer) = self.serving(&mut host);
+        (host, conn, peer)
+    }
+
+    /// A host gets a listener, `credit` and an open connection.
+    pub fn serving(&mut self, host: &mut Host) -> (ConnRef, ConnId) {
+        let (port, listener) = self.listen(host);
         host.submit(Submission::Credit {
             listener,
             total: 64,
             waits: false,
         });
-        let (conn, peer) = self.connect(&mut host, port);
-        (host, conn, peer)
+        self.connect(host, port)
     }
 
     /// The peer opens one more connection to a host, which does not accept it.

@@ -359,7 +359,7 @@ mod tests {
             let pool = memory.pool(PoolId::of(SessionId(session)));
             pool.expect("just added").available()
         };
-        assert_eq!(available(0, 1_000), 256 + 500);
+        assert_eq!(available(0, 1_000), 256 + 875 / 2);
         assert_eq!(available(1, ROOT), 256 + 1_000);
     }
 }

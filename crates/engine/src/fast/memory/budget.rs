@@ -3,6 +3,12 @@
 //! A region's pages come when they are first touched, and count as the toucher's: receive memory is the
 //! engine's in the eyes of the kernel. A pool takes chunks that were used before first; what it touches
 //! anew is charged to its session's user, and given back when the session's memory is.
+//!
+//! Nothing of it can be taken away from who holds it, so something has to be left for who comes next. A user
+//! but root may take as long as less is held by it than is left to all of them: the dynamic thresholds of
+//! shared switch buffers (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998). One alone can
+//! have half, two a third each, and `n` an equal share of `1 / (n + 1)`. Who comes late has half of what is
+//! left, and more as others give theirs back.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,6 +50,9 @@ impl Left {
     }
 }
 
+/// How many chunks one user has been charged for; of one worker, as [`Left`] is.
+type Held = AtomicU32;
+
 /// What all users may touch.
 #[derive(Debug)]
 pub struct Budget {
@@ -51,14 +60,17 @@ pub struct Budget {
     all: Arc<Left>,
     /// Of all users but root.
     others: Arc<Left>,
-    users: HashMap<u32, Arc<Left>>,
+    /// What each of them holds.
+    users: HashMap<u32, Arc<Held>>,
 }
 
 /// What one pool may touch.
 #[derive(Debug)]
 pub struct Allowance {
-    /// Whom a chunk is charged to: all, and, unless it is root's, the others and the user.
+    /// What a chunk is taken from: what is left to all, and, unless it is root's, to the others.
     payers: Vec<Arc<Left>>,
+    /// What the user holds, unless it is root.
+    user: Option<Arc<Held>>,
     charged: u32,
     free: u32,
     /// Charged for what the session holds beside the pool.
@@ -66,7 +78,7 @@ pub struct Allowance {
 }
 
 impl Budget {
-    /// Of so many bytes; of half of them one user has at most, and an eighth is root's.
+    /// Of so many bytes, of which an eighth is root's.
     pub fn of_bytes(bytes: u64) -> Self {
         let total = u32::try_from(bytes / u64::from(CHUNK)).unwrap_or(u32::MAX);
         let roots = total / shares::ROOTS_SHARE as u32;
@@ -81,15 +93,15 @@ impl Budget {
     /// That of a pool of a user's session.
     pub fn allow(&mut self, uid: u32) -> Allowance {
         let mut payers = vec![Arc::clone(&self.all)];
-        if uid != shares::ROOT {
-            // Those whose pools are gone have all that they may have.
-            self.users.retain(|_, left| Arc::strong_count(left) > 1);
-            let half = self.total / 2;
-            let of_user = self.users.entry(uid).or_insert_with(|| Left::of(half));
-            payers.extend([Arc::clone(&self.others), Arc::clone(of_user)]);
-        }
+        let user = (uid != shares::ROOT).then(|| {
+            payers.push(Arc::clone(&self.others));
+            // Those whose pools are gone hold nothing.
+            self.users.retain(|_, held| Arc::strong_count(held) > 1);
+            Arc::clone(self.users.entry(uid).or_default())
+        });
         Allowance {
             payers,
+            user,
             charged: 0,
             free: FREE,
             beside: 0,
@@ -99,9 +111,9 @@ impl Budget {
     /// Whether little is left, to all or to some user: a sixteenth.
     pub fn is_short(&self) -> bool {
         let least = self.total / 16;
-        let users = self.users.values();
-        let mut left = users.chain([&self.all, &self.others]);
-        left.any(|left| left.get() < least)
+        let left = self.all.get().min(self.others.get());
+        let mut users = self.users.values();
+        left < least || users.any(|held| to_take(held, left) < least)
     }
 
     /// How often a chunk was wanted that nobody could be charged for.
@@ -113,8 +125,14 @@ impl Budget {
 impl Allowance {
     /// How many chunks may be touched for the first time.
     pub fn left(&self) -> u32 {
+        self.free.saturating_add(self.to_charge())
+    }
+
+    /// How many of them would be charged.
+    fn to_charge(&self) -> u32 {
         let left = self.payers.iter().map(|payer| payer.get()).min();
-        self.free.saturating_add(left.unwrap_or(u32::MAX))
+        let left = left.unwrap_or(u32::MAX);
+        self.user.as_ref().map_or(left, |held| to_take(held, left))
     }
 
     /// One is; false if that is too many.
@@ -143,14 +161,13 @@ impl Allowance {
     }
 
     /// The session holds so many bytes to send from, of which 1 MiB is free. They are there, whatever the
-    /// budget says: what it has not left is not charged, so that one user's are never more than its half.
+    /// budget says: what it has not left is not charged, so that one user's are never more than its share.
     pub fn sends_from(&mut self, bytes: u64) {
         self.refund(self.beside);
         self.beside = 0;
-        let left = self.payers.iter().map(|payer| payer.get()).min();
         let chunks = (bytes / u64::from(CHUNK)).saturating_sub(SENT_FREE);
         let chunks = u32::try_from(chunks).unwrap_or(u32::MAX);
-        self.beside = chunks.min(left.unwrap_or(0));
+        self.beside = chunks.min(self.to_charge());
         self.charge(self.beside);
     }
 
@@ -158,13 +175,25 @@ impl Allowance {
         for payer in &self.payers {
             payer.set(payer.get() - chunks);
         }
+        if let Some(held) = &self.user {
+            held.store(held.load(Ordering::Relaxed) + chunks, Ordering::Relaxed);
+        }
     }
 
     fn refund(&self, chunks: u32) {
         for payer in &self.payers {
             payer.set(payer.get() + chunks);
         }
+        if let Some(held) = &self.user {
+            held.store(held.load(Ordering::Relaxed) - chunks, Ordering::Relaxed);
+        }
     }
+}
+
+/// How many more a user may take that holds so many, while so many are left: until both are equal, and
+/// each that it takes brings them nearer by two.
+fn to_take(held: &Held, left: u32) -> u32 {
+    left.saturating_sub(held.load(Ordering::Relaxed)) / 2
 }
 
 impl Drop for Allowance {
@@ -179,6 +208,8 @@ mod tests {
 
     /// Chunks in the budget of the tests, beside those that are free.
     const TOTAL: u32 = 800;
+    /// Of them, those that are not root's.
+    const USABLE: u32 = TOTAL * 7 / 8;
 
     fn budget() -> Budget {
         Budget::of_bytes(u64::from(TOTAL * CHUNK))
@@ -196,22 +227,64 @@ mod tests {
     }
 
     #[test]
-    fn one_user_has_half_and_root_what_others_leave() {
+    fn who_comes_late_has_half_of_what_is_left_and_root_all_of_it() {
         let mut budget = budget();
         let mut first = budget.allow(1000);
         let mut again = budget.allow(1000);
-        assert_eq!(exhaust(&mut first), TOTAL / 2);
+        assert_eq!(exhaust(&mut first), USABLE / 2);
         assert_eq!(exhaust(&mut again), 0, "the user's, however many pools");
         let mut second = budget.allow(1001);
-        assert_eq!(exhaust(&mut second), TOTAL * 3 / 8);
+        assert_eq!(exhaust(&mut second), USABLE / 4);
         let mut third = budget.allow(1002);
-        assert_eq!(exhaust(&mut third), 0);
+        assert_eq!(exhaust(&mut third), USABLE / 8);
         assert_eq!(budget.refused(), 4);
         let mut roots = budget.allow(shares::ROOT);
-        assert_eq!(exhaust(&mut roots), TOTAL / 8);
+        let left = USABLE - USABLE / 2 - USABLE / 4 - USABLE / 8;
+        assert_eq!(exhaust(&mut roots), left + TOTAL / 8);
+        assert_eq!(exhaust(&mut third), 0);
 
+        drop(roots);
         drop(first);
-        assert_eq!(exhaust(&mut third), TOTAL / 2, "it came back");
+        // Until it holds as much as is left.
+        let until_even = (USABLE - USABLE / 4 - 2 * (USABLE / 8)) / 2;
+        assert_eq!(exhaust(&mut third), until_even, "it came back");
+    }
+
+    #[test]
+    fn users_who_take_in_turn_have_equally_much() {
+        for count in 1..=20 {
+            let mut budget = budget();
+            let mut users: Vec<_> = (0..count).map(|uid| budget.allow(1000 + uid)).collect();
+            while users
+                .iter_mut()
+                .map(Allowance::take)
+                .filter(|taken| *taken)
+                .count()
+                > 0
+            {}
+            for user in &users {
+                let share = USABLE / (count + 1);
+                assert!(user.charged.abs_diff(share) <= 1, "{user:?} of {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_back_is_for_who_has_less_first() {
+        let mut budget = budget();
+        let (mut first, mut second) = (budget.allow(1000), budget.allow(1001));
+        assert_eq!(exhaust(&mut first), USABLE / 2);
+        assert_eq!(exhaust(&mut second), USABLE / 4);
+        // The first gives back what it has a little at a time, and both take what they can.
+        for _ in 0..USABLE {
+            first.give(1);
+            second.take();
+            first.take();
+        }
+        let share = USABLE / 3;
+        for user in [&first, &second] {
+            assert!(user.charged.abs_diff(share) <= 2, "{user:?}");
+        }
     }
 
     #[test]
@@ -220,7 +293,7 @@ mod tests {
         let mut first = budget.allow(1000);
         let mut again = budget.allow(1000);
         assert!(!budget.is_short());
-        assert_eq!(exhaust(&mut first), TOTAL / 2);
+        assert_eq!(exhaust(&mut first), USABLE / 2);
         assert!(budget.is_short(), "for one user");
         first.give(TOTAL / 16);
         assert!(!budget.is_short());
@@ -231,7 +304,7 @@ mod tests {
         first.give(30);
         assert_eq!(exhaust(&mut again), 30, "what was charged is first");
         first.give(first.charged + FREE);
-        assert_eq!(first.left(), FREE + TOTAL / 2 - again.charged);
+        assert_eq!(first.left(), FREE + USABLE / 2 - again.charged);
         drop(first);
         drop(again);
         assert_eq!(budget.allow(shares::ROOT).left(), FREE + TOTAL, "no more");
@@ -243,18 +316,19 @@ mod tests {
         let (mut hoards, same) = (budget.allow(1000), budget.allow(1000));
         let mut other = budget.allow(1001);
         hoards.sends_from(SENT_FREE * u64::from(CHUNK));
-        assert_eq!(same.left(), FREE + TOTAL / 2, "1 MiB is free");
+        assert_eq!(same.left(), FREE + USABLE / 2, "1 MiB is free");
         hoards.sends_from((SENT_FREE + 10) * u64::from(CHUNK));
-        assert_eq!(same.left(), FREE + TOTAL / 2 - 10);
+        assert_eq!(same.left(), FREE + USABLE / 2 - 10);
         hoards.sends_from(u64::MAX);
         assert_eq!(same.left(), FREE);
-        assert_eq!(other.left(), FREE + TOTAL * 3 / 8);
-        assert_eq!(exhaust(&mut other), TOTAL * 3 / 8);
+        assert_eq!(other.left(), FREE + USABLE / 4);
+        assert_eq!(exhaust(&mut other), USABLE / 4);
         hoards.sends_from(0);
-        assert_eq!(same.left(), FREE + TOTAL / 2);
+        let beside_the_other = (USABLE - USABLE / 4) / 2;
+        assert_eq!(same.left(), FREE + beside_the_other);
         hoards.sends_from(u64::MAX);
         drop(hoards);
-        assert_eq!(same.left(), FREE + TOTAL / 2);
+        assert_eq!(same.left(), FREE + beside_the_other);
     }
 
     #[test]
@@ -264,7 +338,7 @@ mod tests {
         assert_eq!(exhaust(&mut roots), TOTAL);
         assert_eq!(exhaust(&mut budget.allow(1000)), 0);
         drop(roots);
-        assert_eq!(exhaust(&mut budget.allow(1000)), TOTAL / 2);
+        assert_eq!(exhaust(&mut budget.allow(1000)), USABLE / 2);
         assert_eq!(budget.users.len(), 1);
         budget.allow(1001);
         budget.allow(1002);
