@@ -11,7 +11,7 @@ const IFLA_LINK_NETNSID: u16 = 37;
 
 /// What is below an interface.
 pub(super) enum Below {
-    /// Nothing, or what stands on it is another one's end.
+    /// No other interface.
     Hardware,
     /// These, by their names.
     Interfaces(Vec<String>),
