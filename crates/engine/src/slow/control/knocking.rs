@@ -35,9 +35,14 @@ impl Control {
 
     /// Leaves what came along to who has time to close it.
     pub(super) fn turn_away(&mut self, sender: Option<PeerCredentials>, fds: Vec<OwnedFd>) {
-        let uid = sender.map_or(0, |sender| sender.uid);
+        let uid = user_of(sender);
         self.turned_away.extend(fds.into_iter().map(|fd| (uid, fd)));
     }
+}
+
+/// Whose share something is of; root's if nobody has said.
+pub(super) fn user_of(sender: Option<PeerCredentials>) -> u32 {
+    sender.map_or(0, |sender| sender.uid)
 }
 
 /// Whether this is a connection as the control socket's are, and made by its sender.

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use knocking::user_of;
 use netdev::syscalls::{
     PeerCredentials, Received, netns_cookie, peer_credentials, receive_with_sender,
 };
@@ -185,8 +186,9 @@ pub enum Heard {
     Ended(u64),
     /// All copies of this ticket are closed.
     TicketEnded(u64),
-    /// It cannot reach the control socket, and has brought a connection of its own. What became of that.
-    Knocked(Result<Accepted, Errno>),
+    /// A process of this user cannot reach the control socket, and has brought a connection of its own. What
+    /// became of that.
+    Knocked(u32, Result<Accepted, Errno>),
 }
 
 impl Client {
@@ -621,7 +623,8 @@ impl Control {
             Ok(received @ Received { bytes: 1.., .. }) => {
                 let message = &message[..received.bytes];
                 if *message == KNOCK {
-                    return Heard::Knocked(self.let_in(received));
+                    let uid = user_of(received.sender);
+                    return Heard::Knocked(uid, self.let_in(received));
                 }
                 self.turn_away(received.sender, received.fds);
                 match Farewell::decode(message) {

@@ -30,7 +30,7 @@ impl Desk {
         for _ in 0..FAREWELLS {
             match self.control.hear_lifeline(slot) {
                 Heard::Said(what) => self.child_closed((slot, token), home, what),
-                Heard::Knocked(outcome) => self.child_knocked(outcome),
+                Heard::Knocked(uid, outcome) => self.child_knocked(uid, outcome),
                 Heard::Quiet | Heard::Ended(_) | Heard::TicketEnded(_) => return,
             }
         }
@@ -50,7 +50,7 @@ impl Desk {
             let unclaimed = self.control.unclaimed(slot);
             match self.control.hear_lifeline(slot) {
                 Heard::Said(what) => self.child_closed((slot, token), home, what),
-                Heard::Knocked(outcome) => self.child_knocked(outcome),
+                Heard::Knocked(uid, outcome) => self.child_knocked(uid, outcome),
                 Heard::Quiet => return,
                 Heard::Ended(token) => {
                     self.crew.order(home, Order::ChildEnded(token));
@@ -74,14 +74,14 @@ impl Desk {
         self.crew.order(home, Order::ChildClosed { token, what });
     }
 
-    /// A child that cannot reach the control socket has brought a connection.
-    fn child_knocked(&mut self, outcome: Result<Accepted, Errno>) {
+    /// A child of this user's that cannot reach the control socket has brought a connection. It is charged for it
+    /// as for one that comes by the socket, whatever became of it.
+    fn child_knocked(&mut self, uid: u32, outcome: Result<Accepted, Errno>) {
+        self.rates.charge(uid, cost::CONNECTION, Instant::now());
         match outcome {
-            Ok(Accepted::Client(uid)) => {
-                self.rates.charge(uid, cost::CONNECTION, Instant::now());
-            }
+            Ok(Accepted::Client(_)) => {}
             Ok(_) => self.counters.drop(Drop::ControlFull),
-            Err(error) => tracing::warn!(%error, "a child's own connection is not taken on"),
+            Err(error) => tracing::warn!(%error, uid, "a child's own connection is not taken on"),
         }
     }
 
