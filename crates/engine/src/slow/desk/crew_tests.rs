@@ -105,16 +105,29 @@ impl Two {
         self.desk.attend();
     }
 
+    /// A process at a worker forks a child that inherits these listeners. Returns the child's token and its end
+    /// of the lifeline.
+    fn fork(
+        &mut self,
+        parent: &mut Channel,
+        worker: usize,
+        inherits: Option<Vec<Inherited>>,
+    ) -> (u64, OwnedFd) {
+        self.asks(parent, &Request::Fork);
+        let (client, _) = self.words(worker).pop().expect("asked");
+        self.answers(worker, client, Ok(Told::Forked(inherits)));
+        let received = parent.try_receive::<Reply>().expect("open");
+        let (reply, mut lifeline) = received.expect("answered");
+        let Reply::Forked { token } = reply else {
+            panic!("{reply:?}");
+        };
+        (token, lifeline.pop().expect("a lifeline"))
+    }
+
     /// A process that has attached, and the worker that it was given, with its session.
     fn attach(&mut self, fork_token: Option<u64>) -> (Channel, usize, Box<Session>) {
         let mut channel = self.dial();
-        let attach = Request::Attach {
-            version: VERSION,
-            oldest: None,
-            program: "test".to_owned(),
-            fork_token,
-        };
-        self.asks(&mut channel, &attach);
+        self.asks(&mut channel, &to_attach(fork_token));
         let (worker, (client, ask)) = (0..2)
             .find_map(|worker| Some((worker, self.asked(worker).pop()?)))
             .expect("one of them is asked");
@@ -171,14 +184,7 @@ fn the_child_of_a_fork_is_where_its_parent_is() {
     let (_first, _, _session) = two.attach(None);
     let (mut parent, home, _session) = two.attach(None);
     assert_eq!(home, 1);
-    two.asks(&mut parent, &Request::Fork);
-    let (client, _) = two.words(1).pop().expect("asked");
-    two.answers(1, client, Ok(Told::Forked(None)));
-    let received = parent.try_receive::<Reply>().expect("open");
-    let (reply, lifeline) = received.expect("answered");
-    let Reply::Forked { token } = reply else {
-        panic!("{reply:?}");
-    };
+    let (token, lifeline) = two.fork(&mut parent, 1, None);
     let (_child, at, _session) = two.attach(Some(token));
     assert_eq!(at, 1, "though the other has fewer");
     drop(lifeline);
@@ -189,13 +195,20 @@ fn the_end_of_a_child_is_told_where_its_parent_is() {
     let mut two = Two::new();
     let (_first, _, _session) = two.attach(None);
     let (mut parent, home, _session) = two.attach(None);
-    two.asks(&mut parent, &Request::Fork);
-    let (client, _) = two.words(home).pop().expect("asked");
-    two.answers(home, client, Ok(Told::Forked(None)));
-    drop(parent.try_receive::<Reply>().expect("open"));
+    drop(two.fork(&mut parent, home, None));
     two.desk.attend();
     assert!(matches!(two.workers[1].order(), Some(Order::ChildEnded(_))));
     assert!(two.words(0).is_empty());
+}
+
+/// What a program asks first.
+fn to_attach(fork_token: Option<u64>) -> Request {
+    Request::Attach {
+        version: VERSION,
+        oldest: None,
+        program: "test".to_owned(),
+        fork_token,
+    }
 }
 
 /// Brings these descriptors along with a knock.
@@ -211,15 +224,7 @@ fn knock(lifeline: &OwnedFd, along: &[BorrowedFd<'_>]) {
 fn a_child_that_cannot_reach_the_control_socket_knocks_on_its_lifeline() {
     let mut two = Two::new();
     let (mut parent, home, _session) = two.attach(None);
-    two.asks(&mut parent, &Request::Fork);
-    let (client, _) = two.words(home).pop().expect("asked");
-    two.answers(home, client, Ok(Told::Forked(None)));
-    let received = parent.try_receive::<Reply>().expect("open");
-    let (reply, mut lifeline) = received.expect("answered");
-    let Reply::Forked { token } = reply else {
-        panic!("{reply:?}");
-    };
-    let lifeline = lifeline.pop().expect("a lifeline");
+    let (token, lifeline) = two.fork(&mut parent, home, None);
     let pair = || {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("descriptors")
@@ -241,13 +246,7 @@ fn a_child_that_cannot_reach_the_control_socket_knocks_on_its_lifeline() {
     drop(theirs);
     two.desk.attend();
     let mut child = Channel::new(ours);
-    let attach = Request::Attach {
-        version: VERSION,
-        oldest: None,
-        program: "test".to_owned(),
-        fork_token: Some(token),
-    };
-    two.asks(&mut child, &attach);
+    two.asks(&mut child, &to_attach(Some(token)));
     let (_, ask) = two.asked(home).pop().expect("its parent's worker is asked");
     let Ask::Attach { fork_token, .. } = ask else {
         panic!("{ask:?}");
@@ -272,27 +271,13 @@ fn a_child_with_listeners_alone_goes_to_the_worker_that_has_fewer() {
         },
         backlog: 8,
     };
-    two.asks(&mut parent, &Request::Fork);
-    let (client, _) = two.words(0).pop().expect("asked");
-    let inherits = Some(vec![listener(1), listener(2)]);
-    two.answers(0, client, Ok(Told::Forked(inherits)));
-    let received = parent.try_receive::<Reply>().expect("open");
-    let (reply, mut lifeline) = received.expect("answered");
-    let Reply::Forked { token } = reply else {
-        panic!("{reply:?}");
-    };
+    let inherits = vec![listener(1), listener(2)];
+    let (token, lifeline) = two.fork(&mut parent, 0, Some(inherits));
     // What it has closed before it attaches it does not bring along.
-    let lifeline = lifeline.pop().expect("a lifeline");
     let closed = Farewell::Listener(2).encode();
     rustix::net::send(&lifeline, &closed, SendFlags::empty()).expect("room");
     let mut child = two.dial();
-    let attach = Request::Attach {
-        version: VERSION,
-        oldest: None,
-        program: "test".to_owned(),
-        fork_token: Some(token),
-    };
-    two.asks(&mut child, &attach);
+    two.asks(&mut child, &to_attach(Some(token)));
     let (client, ask) = two.asked(1).pop().expect("the other one is asked");
     let Ask::Attach {
         session,
