@@ -63,7 +63,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.note_departures();
         }
         if sending.made != 0 {
-            self.let_leave(&mut sending);
+            self.let_leave();
         }
         if self.captures.is_on() {
             self.captures.flush();
@@ -78,7 +78,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             sending.sent += step;
             sending.made += step;
             if sending.is_dear && sending.made >= PORTION {
-                self.let_leave(sending);
+                let began = sending.clock.now();
+                self.let_leave();
+                let took = sending.clock.now().saturating_duration_since(began);
+                sending.is_dear = took.as_nanos() as u64 >= CHEAP_NS;
+                sending.made = 0;
             }
             if step < STEP {
                 break;
@@ -87,16 +91,12 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// What was made leaves.
-    fn let_leave(&mut self, sending: &mut Sending) {
-        let began = sending.clock.now();
+    fn let_leave(&mut self) {
         self.core_time.count();
         self.device.flush();
         if let Some(spent) = self.core_time.count() {
             self.counters.flush_core_times.record(spent);
         }
-        let took = sending.clock.now().saturating_duration_since(began);
-        sending.is_dear = took.as_nanos() as u64 >= CHEAP_NS;
-        sending.made = 0;
     }
 
     fn transmit_once(&mut self, budget: usize) -> usize {
