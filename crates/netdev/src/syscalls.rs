@@ -61,6 +61,8 @@ const MOST_RIGHTS: usize = 253;
 
 /// The next message on a UNIX socket, with all that came along. Never waits.
 ///
+/// rustix has it that a process is never 0, which one of another PID namespace is here.
+///
 /// # Errors
 /// `EAGAIN`: there is none yet. Otherwise what the system call said.
 pub fn receive_with_sender(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {

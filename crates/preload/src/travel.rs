@@ -134,19 +134,15 @@ impl Tickets {
 /// The descriptors with which the program was started.
 pub fn inherited() {
     let Some(open) = numbers::open() else {
-        let tickets: Vec<c_int> = (0..INHERITED).filter(|fd| is_ticket(*fd)).collect();
+        // SAFETY: asked for its name, and nothing else; a number that is not open has none.
+        let is_ticket = |fd: &c_int| ticket::is_one(unsafe { BorrowedFd::borrow_raw(*fd) });
+        let tickets: Vec<c_int> = (0..INHERITED).filter(is_ticket).collect();
         epoll::look_blindly(0..INHERITED, &tickets);
         return arrived(0..INHERITED);
     };
     let sets = epoll::look(&open);
     arrived(open.into_iter());
     sets.restore();
-}
-
-fn is_ticket(fd: c_int) -> bool {
-    // SAFETY: the program was handed it, and has not got it yet.
-    kernel_value::<c_int>(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) == Ok(libc::AF_UNIX)
-        && ticket::is_one(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
 fn claim(shown: BorrowedFd<'_>) -> Result<Held, Errno> {

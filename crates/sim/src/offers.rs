@@ -143,7 +143,7 @@ impl Offers {
     }
 
     /// A connection has moved, and its stack calls it by another name.
-    pub fn rename(&mut self, flow: &FlowKey, new: ConnId) {
+    pub(crate) fn rename(&mut self, flow: &FlowKey, new: ConnId) {
         if let Some(Offer {
             conn: Some(conn), ..
         }) = self.flows.get_mut(flow)
