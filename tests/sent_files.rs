@@ -166,3 +166,67 @@ fn what_a_program_sends_by_sendfile_the_engine_reads() {
     engine.stop(PATIENCE).expect("an end");
     std::fs::remove_dir_all(site).expect("there");
 }
+
+/// Fills its connection, then has a file sent that is not in memory; says whether it is afterwards.
+const REFUSED: &str = "
+import ctypes, os, socket, sys
+listener = socket.create_server(('0.0.0.0', int(sys.argv[1])))
+connection, _ = listener.accept()
+connection.setblocking(False)
+file = os.open(sys.argv[2], os.O_RDONLY)
+os.fsync(file)
+# The peer's memory fills, too, and so there is room again and again for a while.
+for _ in range(10000):
+    try:
+        while True:
+            connection.send(bytes(100000))
+    except BlockingIOError:
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    try:
+        os.sendfile(connection.fileno(), file, 1 << 20, 4096)
+    except BlockingIOError:
+        print('refused')
+        break
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+size = os.fstat(file).st_size
+at = libc.mmap(None, size, 1, 1, file, 0)
+pages = (ctypes.c_ubyte * ((size + 4095) // 4096))()
+assert libc.mincore(ctypes.c_void_p(at), ctypes.c_size_t(size), pages) == 0
+print('in memory', sum(page & 1 for page in pages))
+connection.close()
+";
+
+/// The program would wait for the disk otherwise, and its worker with it.
+#[test]
+fn a_sendfile_that_finds_no_room_does_not_read_the_file() {
+    let test = "a_sendfile_that_finds_no_room_does_not_read_the_file";
+    if skip_without(test, &["python3"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let engine = outboard.start_engine(&world, None).expect("an engine");
+    let site = disk("refused");
+    if on_disk(&site, test) {
+        let file = site.join("large");
+        std::fs::write(&file, contents()).expect("written");
+        let mut program = outboard
+            .on_engine(&world, "python3")
+            .args(["-uc", REFUSED, &PORT.to_string()])
+            .arg(&file)
+            .log(world.scratch().join("python.log"))
+            .start()
+            .expect("a program");
+        until_taken(&outboard);
+        let stream = connected(&world);
+        let status = program.wait(PATIENCE).expect("it ends");
+        let printed = program.printed();
+        assert!(status.success(), "{printed}");
+        assert!(printed.contains("refused\nin memory 0\n"), "{printed}");
+        drop(stream);
+    }
+    engine.stop(PATIENCE).expect("an end");
+    std::fs::remove_dir_all(site).expect("there");
+}

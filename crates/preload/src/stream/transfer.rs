@@ -420,8 +420,18 @@ pub(super) fn partial(done: usize, error: Errno) -> Result<usize, Errno> {
     if done > 0 { Ok(done) } else { Err(error) }
 }
 
-/// Whether a file ends at that position or before it.
+/// Whether a file ends at that position or before it. Where the size tells, nothing is read: a read that
+/// finds nothing in memory waits for the disk, and has the kernel read ahead.
 fn has_nothing_at(file: c_int, position: off_t) -> bool {
+    // SAFETY: the program has just named it; whoever closes it meanwhile is told of another file.
+    let facts = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(file) });
+    let is_within = |facts: rustix::fs::Stat| {
+        rustix::fs::FileType::from_raw_mode(facts.st_mode).is_file() && position < facts.st_size
+    };
+    if facts.is_ok_and(is_within) {
+        return false;
+    }
+    // It ends before that, or is one whose size says nothing, as those of /proc.
     let mut byte = 0u8;
     // SAFETY: reads one byte into a variable.
     let read = unsafe { sys!(libc::SYS_pread64, file, &raw mut byte, 1usize, position) };
