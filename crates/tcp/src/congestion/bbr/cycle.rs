@@ -99,6 +99,7 @@ impl Bbr {
         }
         if self.model.full_bw_reached {
             self.state = State::Drain;
+            self.model.is_startups_round = true;
         }
     }
 

@@ -51,6 +51,8 @@ pub(super) struct Model {
     /// since.
     loss_round_from: Losses,
     pub(super) marked_in_round: bool,
+    /// What is lost in it was sent by Startup, whose end has answered for it.
+    pub(super) is_startups_round: bool,
     /// The round trips of that round, in microseconds, and how many they are.
     round_trips: (u64, u32),
     /// The same when this round began.
@@ -90,6 +92,7 @@ impl Model {
             loss_round_start: false,
             loss_round_from: Losses::NONE,
             marked_in_round: false,
+            is_startups_round: false,
             round_trips: (0, 0),
             round_from: Losses::NONE,
             full_bw: 0,
@@ -200,7 +203,8 @@ impl Model {
             self.round_trips.1 += 1;
         }
         if self.loss_round_start {
-            if self.is_round_too_lossy(sampler, mss) && !is_probing {
+            let is_startups = core::mem::take(&mut self.is_startups_round);
+            if self.is_round_too_lossy(sampler, mss) && !is_probing && !is_startups {
                 self.lower_bounds(cwnd);
             }
             self.begin_loss_round(sampler);
