@@ -33,8 +33,8 @@ pub fn forward(
     ready: impl FnOnce(),
 ) -> Result<Report> {
     let open = |interface: &Interface| {
-        RawSocket::open(interface)
-            .with_context(|| format!("cannot receive frames from {}", interface.name))
+        let open = RawSocket::open(interface).and_then(|socket| socket.stamp().map(|()| socket));
+        open.with_context(|| format!("cannot receive frames from {}", interface.name))
     };
     be_punctual();
     let (one, other) = (open(one)?, open(other)?);
@@ -45,8 +45,7 @@ pub fn forward(
     let mut quiet_since = Duration::ZERO;
     ready();
     while !stop.load(Ordering::Relaxed) {
-        let now = start.elapsed();
-        let came = there.receive(now)? + back.receive(now)?;
+        let came = there.receive(start)? + back.receive(start)?;
         let now = start.elapsed();
         let went = there.send(now, now)? + back.send(now, now)?;
         if came > 0 {
@@ -109,11 +108,13 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// Takes in a batch; returns how many frames came.
-    fn receive(&mut self, now: Duration) -> Result<usize> {
+    /// Takes in a batch; returns how many frames came. Each takes its bandwidth from when it came, not
+    /// from when this thread had its turn: a burst that was none would find no room.
+    fn receive(&mut self, start: Instant) -> Result<usize> {
         let received = self.from.receive(&mut self.batch)?;
-        for frame in self.batch.frames() {
-            self.lane.enter(now, frame);
+        let now = start.elapsed();
+        for (frame, age) in self.batch.aged_frames() {
+            self.lane.enter(now.saturating_sub(age), frame);
         }
         Ok(received)
     }

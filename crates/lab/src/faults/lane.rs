@@ -21,6 +21,8 @@ pub(super) struct Lane {
     wire: Wire,
     plan: FaultPlan,
     held: Reorder<Vec<u8>>,
+    /// When the last frame came.
+    entered: Duration,
     /// When the last bit of what came so far is on its way.
     free_at: Duration,
     /// On their way, each with the time at which it arrives.
@@ -35,6 +37,7 @@ impl Lane {
             wire,
             plan: FaultPlan::new(wire.faults, seed),
             held: Reorder::default(),
+            entered: Duration::ZERO,
             free_at: Duration::ZERO,
             travelling: VecDeque::new(),
             spare: Vec::new(),
@@ -42,8 +45,10 @@ impl Lane {
         }
     }
 
-    /// A frame comes.
+    /// A frame comes, at `now` or, if that is earlier, when the one before it came.
     pub(super) fn enter(&mut self, now: Duration, frame: &[u8]) {
+        self.entered = self.entered.max(now);
+        let now = self.entered;
         self.passed.received += 1;
         let exempt = !is_tcp(frame);
         let sent_at = match self.send(now, frame.len()) {
@@ -209,6 +214,27 @@ mod tests {
         lane.enter(MS, &arp);
         assert_eq!(lane.passed.overflowed, 2);
         assert_eq!(lane.travelling.len(), 2);
+    }
+
+    #[test]
+    fn what_is_received_late_takes_its_bandwidth_from_when_it_came() {
+        // A byte a microsecond.
+        let wire = Wire {
+            delay: 25 * MS,
+            bandwidth: Some(8_000_000),
+            queue: 1_000,
+            ..Wire::PERFECT
+        };
+        let mut lane = Lane::new(wire, 1);
+        // All received at once, each has come when the one before it was gone.
+        for came in [1, 2, 3] {
+            lane.enter(came * MS, &segment(0, 1_000));
+        }
+        assert_eq!(lane.passed.overflowed, 0);
+        // What seems to have come before it, by another core's clock, has not.
+        lane.enter(2 * MS, &segment(0, 1_000));
+        let times: Vec<Duration> = lane.travelling.iter().map(|(due, _)| *due).collect();
+        assert_eq!(times, [27 * MS, 28 * MS, 29 * MS, 30 * MS]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use super::options::{bind, new_socket, set_option};
 use crate::interface::Interface;
@@ -28,6 +29,8 @@ pub struct FrameBatch {
     memory: Vec<u8>,
     frame_size: usize,
     lengths: [usize; BATCH],
+    /// How long before the end of the receive each came.
+    ages: [Duration; BATCH],
     /// Of these, how many the last receive filled.
     count: usize,
     /// Frames that did not fit their buffer; they were lost.
@@ -41,6 +44,7 @@ impl FrameBatch {
             memory: vec![0; frame_size * BATCH],
             frame_size,
             lengths: [0; BATCH],
+            ages: [Duration::ZERO; BATCH],
             count: 0,
             truncated: 0,
         }
@@ -48,11 +52,18 @@ impl FrameBatch {
 
     /// The frames of the last receive, without those that did not fit.
     pub fn frames(&self) -> impl Iterator<Item = &[u8]> {
+        self.aged_frames().map(|(frame, _)| frame)
+    }
+
+    /// The same, each with how long it had been there when the receive was over; zero of a socket whose
+    /// frames are not [stamped](RawSocket::stamp).
+    pub fn aged_frames(&self) -> impl Iterator<Item = (&[u8], Duration)> {
         self.memory
             .chunks_exact(self.frame_size.max(1))
             .zip(self.lengths)
+            .zip(self.ages)
             .take(self.count)
-            .filter_map(|(buffer, length)| buffer.get(..length))
+            .filter_map(|((buffer, length), age)| Some((buffer.get(..length)?, age)))
     }
 
     /// How many frames did not fit their buffer since this was made.
@@ -87,6 +98,15 @@ impl RawSocket {
         Ok(Self { fd })
     }
 
+    /// Has the kernel note when each frame comes, so that who receives late knows by how much
+    /// ([`FrameBatch::aged_frames`]).
+    ///
+    /// # Errors
+    /// What the system call said.
+    pub fn stamp(&self) -> io::Result<()> {
+        set_option(&self.fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+    }
+
     /// Receives up to [`BATCH`] frames without waiting, and returns how many; 0 if there is none.
     ///
     /// # Errors
@@ -100,8 +120,13 @@ impl RawSocket {
             piece.iov_len = buffer.len();
         }
         let mut messages = messages(&mut pieces);
-        // SAFETY: each message describes one buffer of the batch, which is ours alone during the
-        // call; the kernel writes within the lengths given.
+        let mut stamps = [NO_STAMP; BATCH];
+        for (message, stamp) in messages.iter_mut().zip(&mut stamps) {
+            message.msg_hdr.msg_control = (&raw mut *stamp).cast();
+            message.msg_hdr.msg_controllen = size_of::<Stamp>() as _;
+        }
+        // SAFETY: each message describes one buffer of the batch and one stamp, which are ours alone
+        // during the call; the kernel writes within the lengths given.
         let received = unsafe {
             libc::recvmmsg(
                 self.fd.as_raw_fd(),
@@ -119,6 +144,10 @@ impl RawSocket {
             };
         }
         let received = received as usize;
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        for (age, stamp) in batch.ages.iter_mut().zip(&stamps).take(received) {
+            *age = stamp.age(now);
+        }
         for (length, message) in batch.lengths.iter_mut().zip(&messages).take(received) {
             // With MSG_TRUNC it is the frame's real length: `frames` leaves out what is longer
             // than its buffer.
@@ -210,6 +239,44 @@ const EMPTY_PIECE: libc::iovec = libc::iovec {
     iov_base: std::ptr::null_mut(),
     iov_len: 0,
 };
+
+/// Room for the one control message that a stamped frame has: `CMSG_SPACE` of a timespec.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Stamp {
+    header: libc::cmsghdr,
+    came: libc::timespec,
+}
+
+const NO_STAMP: Stamp = Stamp {
+    header: libc::cmsghdr {
+        cmsg_len: 0,
+        cmsg_level: 0,
+        cmsg_type: 0,
+    },
+    came: libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    },
+};
+
+impl Stamp {
+    /// How long before `now` that was; zero if nothing was written, or the clock was set back.
+    fn age(&self, now: rustix::time::Timespec) -> Duration {
+        let is_time = (self.header.cmsg_level, self.header.cmsg_type)
+            == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS);
+        if !is_time {
+            return Duration::ZERO;
+        }
+        let since_1970 = |seconds: i64, nanoseconds: i64| {
+            let whole = u64::try_from(seconds).unwrap_or_default();
+            Duration::from_secs(whole)
+                + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default())
+        };
+        since_1970(now.tv_sec, now.tv_nsec)
+            .saturating_sub(since_1970(self.came.tv_sec, self.came.tv_nsec))
+    }
+}
 
 /// One message a piece.
 fn messages(pieces: &mut [libc::iovec; BATCH]) -> [libc::mmsghdr; BATCH] {
