@@ -51,7 +51,7 @@ fn declare(extent: Extent) -> Experiment {
             is fair; what the kernel's own algorithms take says what is usual."
             .into(),
         workload: format!(
-            "Two connections at once, each fetches a file without end from an nginx of its own, over a wire of \
+            "Two connections at once, each fetches a file over and over from an nginx of its own, over a wire of \
              {} Mb/s that loses what it has no room for. The second half of the time counts. The queue is in \
              parts of what is on its way.",
             BANDWIDTH / 1e6

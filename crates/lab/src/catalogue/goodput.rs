@@ -174,7 +174,7 @@ fn common(entry: &Entry, title: &str, question: &str) -> Experiment {
              engine's (BBR is version 3 there), on the same wire with the same seeds."
         ),
         workload: format!(
-            "One connection fetches a file without end from nginx. If nothing else is said: a round trip of \
+            "One connection fetches a file of 32 MiB from nginx, over and over. If nothing else is said: a round trip of \
              {USUAL_ROUND_TRIP_MS} ms, {USUAL_MEGABITS} Mb/s each way. As much may wait as is on its way \
              ({} KB at least), a tenth of it in a short queue; bursts are of up to {BURST} frames. Both ends may \
              keep 32 MiB for a connection, on the kernel too, whose own limits are 4 and 6. From the beginning \

@@ -1,4 +1,4 @@
-//! The clients: each fetches a file without end, and counts what it gets.
+//! The clients: each fetches a file over and over on one connection, and counts what it gets.
 
 use super::subject::FILE;
 use crate::world::{Side, World};
@@ -7,6 +7,9 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::time::{Duration, Instant};
+
+/// Files that are asked for ahead of what has come, so that the server never waits for a request: 256 MiB.
+const AHEAD: u64 = 8;
 
 /// One that is to fetch.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +55,7 @@ impl Fetch {
         let mut stream = self.connect().context("no connection")?;
         stream.set_nodelay(true)?;
         let begin = Instant::now();
-        write!(stream, "GET /{} HTTP/1.1\r\nHost: lab\r\n\r\n", FILE.0)?;
+        let mut asked = 0;
         let mut buffer = vec![0; 256 << 10];
         let (mut bytes, mut late_bytes) = (0_u64, 0_u64);
         let half = window / 2;
@@ -66,6 +69,10 @@ impl Fetch {
                     settled: rate(late_bytes, window - half),
                 });
             };
+            while asked < bytes / FILE.1 as u64 + AHEAD {
+                write!(stream, "GET /{} HTTP/1.1\r\nHost: lab\r\n\r\n", FILE.0)?;
+                asked += 1;
+            }
             stream.set_read_timeout(Some(left))?;
             match stream.read(&mut buffer) {
                 Ok(0) => bail!("the server has closed the connection"),

@@ -8,11 +8,13 @@ use crate::tool;
 use crate::world::{Side, World};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-/// The file that is fetched: more than any measurement takes, and all of it a hole.
-pub(super) const FILE: (&str, u64) = ("large", 1 << 40);
+/// The file that is fetched again and again, and its bytes. It has contents, and stays in memory: a hole
+/// without end has the kernel read ahead all the time, which was seen to hold a core for 18 ms at once.
+pub(super) const FILE: (&str, usize) = ("large", 32 << 20);
 
 /// Where the kernel's CUBIC is that a sender is put beside.
 pub(crate) const HOST_PORT: u16 = 8080;
@@ -80,7 +82,7 @@ impl Sender {
     }
 }
 
-/// A server that sends a file without end, behind a wire.
+/// A server that sends a large file, behind a wire.
 pub(crate) struct Subject {
     _servers: Vec<Nginx>,
     _engine: Option<Process>,
@@ -109,7 +111,10 @@ impl Subject {
         let site = world.scratch().join("site");
         std::fs::create_dir_all(&site)?;
         let (name, length) = FILE;
-        File::create(site.join(name))?.set_len(length)?;
+        let mut file = File::create(site.join(name))?;
+        file.write_all(&vec![b'x'; length])?;
+        // Not while something is measured.
+        file.sync_all()?;
         choose_congestion(&world, Side::Client.ipv4(), sender.congestion)?;
         // Each connection begins without what earlier ones have learnt of the path.
         world.sysctl(Side::Server, "net.ipv4.tcp_no_metrics_save", "1")?;
