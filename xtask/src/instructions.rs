@@ -17,7 +17,7 @@ struct Part {
     goal: u64,
 }
 
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 6] = [
     Part {
         name: "connect",
         segments: 9,
@@ -38,6 +38,17 @@ const PARTS: [Part; 4] = [
         segments: 46,
         // None was set: what is sent in bursts costs little.
         goal: u64::MAX,
+    },
+    Part {
+        // A list of holes would cost thirty times as much for thirty times as many of them.
+        name: "sack_1000",
+        segments: 1,
+        goal: 10_000,
+    },
+    Part {
+        name: "sack_30000",
+        segments: 1,
+        goal: 30_000,
     },
 ];
 /// Rounds of each.
@@ -76,7 +87,7 @@ pub fn check(accept: bool) -> Result<Option<String>> {
     let mut wrong = Vec::new();
     for Part { name, goal, .. } in PARTS {
         let (count, allowed) = (counted[name], baseline.get(name).copied().unwrap_or(0));
-        println!("  {name:8} {count:6} instructions a segment, baseline {allowed}");
+        println!("  {name:10} {count:6} instructions a segment, baseline {allowed}");
         let most = if accept {
             goal
         } else {
