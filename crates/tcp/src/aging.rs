@@ -155,6 +155,22 @@ impl<T> Aging<T> {
             .map(|(index, _, node)| (index, &node.value))
     }
 
+    /// Whether each thing has its turn: the lists hold all of them, in the order of their deadlines.
+    pub(crate) fn is_in_order(&self) -> bool {
+        let mut found = 0;
+        for list in &self.lists {
+            let (mut index, mut last) = (list.head, None);
+            while let Some((_, node)) = self.nodes.at(index) {
+                if found == self.len() || last > Some(node.deadline) {
+                    return false;
+                }
+                found += 1;
+                (index, last) = (node.next, Some(node.deadline));
+            }
+        }
+        found == self.len()
+    }
+
     fn link(&mut self, index: u32, list: u8) {
         let l = &mut self.lists[usize::from(list)];
         let tail = core::mem::replace(&mut l.tail, index);

@@ -43,6 +43,13 @@ impl PathMtus {
         }
     }
 
+    /// Whether it keeps to its limit, and each will be forgotten.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.learned.len() <= self.limit
+            && self.by_remote.len() == self.learned.len() as usize
+            && self.learned.is_in_order()
+    }
+
     pub(crate) fn get(&mut self, now: Instant, remote: IpAddr) -> Option<u16> {
         if self.by_remote.is_empty() {
             return None;

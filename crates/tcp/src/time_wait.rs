@@ -191,6 +191,11 @@ impl TimeWaitTable {
         self.pairs.len()
     }
 
+    /// Whether each pair will be let go.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.pairs.is_in_order()
+    }
+
     pub(crate) fn slots(&self) -> u32 {
         self.pairs.slots()
     }

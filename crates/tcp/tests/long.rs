@@ -140,3 +140,30 @@ fn a_window_of_a_gigabyte_is_offered_and_used() {
     assert_eq!(b.info().bytes_received, 1000 + ahead + (1 << 20));
     assert_eq!(b.info().out_of_order, 0);
 }
+
+//~ RFC 7323 §2.3
+#[test]
+fn a_window_of_a_gigabyte_is_filled() {
+    let mut b = long();
+    b.sink.burst = 64;
+    let window = u64::from(u16::MAX) << 14;
+    let (mut acked, mut most) = (0, 0);
+    // Slow start doubles what is in flight with each round trip, until the window is the limit.
+    for _ in 0..24 {
+        while b.info().send_queue < 1 << 30 {
+            b.send(64 << 20);
+        }
+        while b.stack.wants_transmit() {
+            b.turn();
+        }
+        b.discard();
+        most = u64::from(b.info().in_flight);
+        b.advance(ms(20));
+        acked += most;
+        b.inject(seg(1, 0).ack(acked as i64 + 1));
+        b.discard();
+    }
+    assert!(most > window - 8960 && most <= window, "{most} of {window}");
+    assert!(b.info().send_window >= window as u32);
+    assert_eq!(b.update.acked, acked);
+}

@@ -277,6 +277,8 @@ impl Sockets {
                 self.hear(event);
             }
             if sent == 0 && !heard {
+                let audit = self.stack.as_ref().map_or(Ok(()), Stack::audit);
+                assert_eq!(audit, Ok(()), "after {now:?}");
                 return;
             }
         }

@@ -3,8 +3,8 @@
 //! there is silence. After that the applications close what they have and nobody aborts anything:
 //! then all that the peer has caused must be gone within the time that the RFCs allow.
 //!
-//! Every step is held against the rules of [`Stack::audit`] and of [`Wire`]: what is acknowledged
-//! has been kept, and the edge of an offered window does not retreat.
+//! Every step is held against the rules of [`Stack::audit`] and of [`Promises`], and what is acknowledged
+//! has been kept.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, HashMap};
@@ -21,6 +21,7 @@ use wire::segment::{Link, Segment};
 use wire::seq::SeqNumber;
 use wire::tcp::{FastOpenCookie, Flags, Options, Repr, SackBlock, Timestamps};
 
+use super::promises::Promises;
 use super::{ALGORITHMS, Bytes};
 
 /// Steps of a script, at most.
@@ -112,13 +113,11 @@ impl PayloadStore for Memory {
     }
 }
 
-/// What the stack has said on the wire.
+/// What the stack has sent.
 #[derive(Default)]
 struct Wire {
     sent: Vec<(FlowKey, Repr, usize)>,
-    /// The last acknowledgement of each connection, and the edge of the window that it offered.
-    last: HashMap<ConnId, (SeqNumber, SeqNumber)>,
-    said: Vec<(ConnId, Repr)>,
+    promises: Promises,
     /// The Fast Open cookie that the stack gave last.
     cookie: Option<FastOpenCookie>,
     /// Emissions that there is room for.
@@ -141,9 +140,7 @@ impl FrameSink for Wire {
         };
         self.sent.push((flow, out.tcp, out.payload_len));
         self.cookie = out.tcp.options.fast_open.or(self.cookie);
-        if let Some(conn) = out.conn {
-            self.said.push((conn, out.tcp));
-        }
+        self.promises.on_sent(out.conn, out.tcp);
         Ok(())
     }
 }
@@ -580,7 +577,7 @@ impl Scene {
                     "released before it was closed"
                 );
                 self.memory.streams.remove(&conn);
-                self.wire.last.remove(&conn);
+                self.wire.promises.forget(conn);
             }
         }
     }
@@ -600,29 +597,10 @@ impl Scene {
             }
             foreign.stamp = tcp.options.timestamps.map(|stamp| stamp.value);
         }
-        for (conn, tcp) in self.wire.said.drain(..) {
-            let (Some(ack), Some(info)) = (tcp.ack, self.stack.info(self.now, conn)) else {
-                continue;
-            };
-            if tcp.flags.intersects(Flags::RST | Flags::SYN) {
-                continue;
-            }
-            let scale = info.window_scales.map_or(0, |(_, ours)| ours);
-            let edge = ack + (u32::from(tcp.window) << scale);
-            if let Some((last, old)) = self.wire.last.insert(conn, (ack, edge)) {
-                assert!(
-                    last.at_or_before(ack),
-                    "{conn:?} has taken an acknowledgement back"
-                );
-                // What a scale cannot express may be missing (RFC 7323 §2.4).
-                let back = old.distance_from(edge);
-                assert!(
-                    back < 1 << scale,
-                    "{conn:?} has taken {back} bytes of window back"
-                );
-            }
-            let Some(stream) = self.memory.streams.get(&conn) else {
-                continue;
+        let (streams, apps) = (&self.memory.streams, &self.apps);
+        self.wire.promises.hold(&self.stack, self.now, |conn, ack| {
+            let Some(stream) = streams.get(&conn) else {
+                return;
             };
             // A FIN has a number of its own.
             let kept = stream.base + stream.whole as u32;
@@ -630,11 +608,11 @@ impl Scene {
                 ack.at_or_before(kept + 1),
                 "{conn:?} acknowledges what is lost"
             );
-            let update = self.apps.get(&conn).map(|app| app.update);
+            let update = apps.get(&conn).map(|app| app.update);
             if let Some(update) = update.filter(|update| !update.peer_closed) {
                 assert!(update.received <= stream.whole as u64);
             }
-        }
+        });
     }
 
     /// Nothing comes any more, and the applications close; `reads` says that they read before.

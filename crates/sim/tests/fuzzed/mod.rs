@@ -4,6 +4,7 @@
 pub mod foreign;
 pub mod node;
 pub mod options;
+mod promises;
 pub mod reader;
 pub mod stacks;
 pub mod wire_input;

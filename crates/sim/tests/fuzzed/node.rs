@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
+use super::promises::Promises;
 use sim::offers::Offers;
 use sim::pattern;
 use tcp::{
@@ -66,8 +67,10 @@ impl Memory {
 #[derive(Default)]
 pub struct Device {
     pub frames: VecDeque<Vec<u8>>,
-    /// What the peer was promised, where that is a stack as well: of one that obeys no convention nobody knows
-    /// which promises it had.
+    /// What peers of any kind were told.
+    pub promises: Promises,
+    /// What the peer was promised, where that is a stack as well, which knows its own scale: a promise outlives
+    /// a connection there.
     pub offers: Option<Offers>,
 }
 
@@ -84,6 +87,7 @@ impl FrameSink for Device {
             pattern::fill(extent.addr, &mut payload[start..]);
         }
         assert_eq!(payload.len(), out.payload_len);
+        self.promises.on_sent(out.conn, out.tcp);
         if let Some(offers) = &mut self.offers {
             offers.on_sent(out);
         }
@@ -168,6 +172,7 @@ impl Node {
     pub fn settle(&mut self, now: Instant) {
         for _ in 0..1_000 {
             let mut active = self.stack.poll_transmit(now, &mut self.device, 100) > 0;
+            self.device.promises.hold(&self.stack, now, |_, _| {});
             while let Some(event) = self.stack.poll_event() {
                 active = true;
                 match event {

@@ -47,6 +47,13 @@ impl Remembered {
         }
     }
 
+    /// Whether it keeps to its limit, and each will be forgotten.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.known.len() <= self.limit
+            && self.by_remote.len() == self.known.len() as usize
+            && self.known.is_in_order()
+    }
+
     //= RFC 7413 §4.1.3
     pub(crate) fn ask(&mut self, now: Instant, remote: IpAddr) -> Asked {
         self.forget_old(now);

@@ -183,6 +183,9 @@ impl Outstanding {
         {
             return Err("recovery has other data in flight than the connection");
         }
+        if self.sendings.len() > MAX_SENDINGS {
+            return Err("recovery remembers more sendings than it may");
+        }
         Ok(())
     }
 

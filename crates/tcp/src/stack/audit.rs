@@ -11,7 +11,8 @@ impl Stack {
     /// never does.
     ///
     /// - A connection that is neither closed nor idle by right has a timer that the wheel knows, or
-    ///   stands on the ready list: whatever the peer does or leaves undone, it ends.
+    ///   stands on the ready list: whatever the peer does or leaves undone, it ends. What is half-open
+    ///   or in TIME-WAIT has a deadline.
     /// - What peers can make the stack hold is within the limits of [`Config`](crate::Config), and
     ///   every count of it is right.
     ///
@@ -85,6 +86,15 @@ impl Stack {
                 "more ranges out of order than allowed for all",
             ),
             (flows != self.flows.len(), "flows are miscounted"),
+            (
+                !self.half_opens.is_in_order() || !self.time_wait.is_in_order(),
+                "a half-open connection or a pair in TIME-WAIT has no deadline",
+            ),
+            (
+                !self.common.path_mtus.is_bounded()
+                    || !self.common.fast_opens.remembered.is_bounded(),
+                "more is remembered of paths and servers than allowed",
+            ),
             (
                 self.connections.len() > config.max_connections,
                 "more connections than allowed",
