@@ -38,6 +38,10 @@ pub trait FrameSink {
     /// Whether what was just refused by [`emit`](Self::emit) waits for its payload, which is being
     /// fetched, and not for room: then others may go on, and this connection sends nothing of its stream
     /// until [`payload_is_there`](crate::Stack::payload_is_there).
+    ///
+    /// It waits for that however long it takes, also as an orphan: what was not sent is not unanswered. It
+    /// offers the same again from time to time, at least every two minutes. An owner that will never have
+    /// the payload says so ([`payload_is_lost`](crate::Stack::payload_is_lost)).
     fn awaits_payload(&mut self, conn: ConnId) -> bool {
         let _ = conn;
         false

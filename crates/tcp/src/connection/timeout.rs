@@ -7,6 +7,7 @@ use crate::Instant;
 use crate::congestion::CongestionControl;
 use crate::event::Failure;
 use crate::info::State;
+use crate::recovery::rtt::MAX_RTO;
 use crate::recovery::{Due, Phase};
 
 impl Connection {
@@ -48,9 +49,33 @@ impl Connection {
     fn is_exhausted(&mut self, cx: &Context<'_>, retries: u8) -> bool {
         self.unanswered = self.unanswered.saturating_add(1);
         if self.user_timeout.get() > Duration::ZERO {
-            return cx.now.saturating_duration_since(self.stalled_since) >= self.user_timeout.get();
+            return self.is_user_timeout_over(cx.now);
         }
         self.unanswered > retries
+    }
+
+    fn is_user_timeout_over(&self, now: Instant) -> bool {
+        let stalled = now.saturating_duration_since(self.stalled_since);
+        self.user_timeout.get() > Duration::ZERO && stalled >= self.user_timeout.get()
+    }
+
+    /// Whether it is our owner that keeps us from sending what the peer would have to answer: its payload
+    /// is being fetched ([`FrameSink::awaits_payload`](crate::FrameSink::awaits_payload)). Then the peer's
+    /// silence means nothing. A closed window is another matter: a zero-window probe needs no payload.
+    fn awaits_payload(&self) -> bool {
+        let kept = if self.in_flight() > 0 {
+            // The last timeout's retransmission has not left.
+            self.recovery.phase() == Phase::Loss && self.recovery.must_send()
+        } else {
+            self.snd.wnd > 0
+        };
+        self.payload_away && kept
+    }
+
+    /// Asks for the payload once more: should the word that it is there get lost, nothing hangs for ever.
+    fn ask_for_payload(&mut self) {
+        self.payload_away = false;
+        self.wants_transmit = true;
     }
 
     fn retries(&self, cx: &Context<'_>) -> u8 {
@@ -108,6 +133,12 @@ impl Connection {
     //= RFC 6298 §5
     //= RFC 9293 §3.10.8
     fn on_retransmission_timeout(&mut self, cx: &mut Context<'_>) {
+        if self.awaits_payload() && !self.is_user_timeout_over(cx.now) {
+            // What was not sent again is not unanswered.
+            self.ask_for_payload();
+            self.back_off(cx.now);
+            return;
+        }
         let retries = self.retries(cx);
         if self.is_exhausted(cx, retries) {
             self.give_up(cx);
@@ -178,6 +209,15 @@ impl Connection {
         if !self.has_pending() {
             return;
         }
+        if self.awaits_payload() {
+            // Nothing is in flight and the window is open: nothing was sent that could be unanswered, and
+            // there is nothing to back off from. It waits as long again as it has waited.
+            self.ask_for_payload();
+            let waited = cx.now.since(self.stalled_since);
+            let wait = waited.max(self.rto()).min(MAX_RTO);
+            self.timers.set_after(Timer::Transmit, cx.now, wait);
+            return;
+        }
         let retries = self.retries(cx);
         let waited_enough = self.orphan && self.backoff >= retries;
         if self.is_exhausted(cx, retries) || waited_enough {
@@ -200,8 +240,8 @@ impl Connection {
         }
         let idle = self.keep_alive_idle();
         let silent = self.silence(cx.now);
-        if self.in_flight() > 0 || self.has_pending() {
-            // Retransmissions and window probes find out as well.
+        if (self.in_flight() > 0 || self.has_pending()) && !self.awaits_payload() {
+            // Retransmissions and zero-window probes find out as well.
             self.timers.set(Timer::KeepAlive, cx.now, idle);
         //= RFC 9293 MUST-26
         } else if silent < idle {
