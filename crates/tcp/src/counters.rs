@@ -146,7 +146,7 @@ pub struct Counters {
     /// Responses to loss taken back, because nothing had been lost.
     pub spurious_recoveries: u64,
     /// DSACK: ranges that peers told us they received twice (RFC 2883).
-    pub duplicates_reported: u64,
+    pub dsacks_in: u64,
     /// Segments that arrived marked for congestion (RFC 3168).
     pub congestion_marks: u64,
     /// Windows reduced because a peer echoed such a mark.
@@ -224,7 +224,7 @@ impl Counters {
             path_mtu_black_holes,
             tail_loss_probes,
             spurious_recoveries,
-            duplicates_reported,
+            dsacks_in,
             congestion_marks,
             congestion_echoes,
             syn_acks_retransmitted,
@@ -276,7 +276,7 @@ impl Counters {
             (&mut self.path_mtu_black_holes, path_mtu_black_holes),
             (&mut self.tail_loss_probes, tail_loss_probes),
             (&mut self.spurious_recoveries, spurious_recoveries),
-            (&mut self.duplicates_reported, duplicates_reported),
+            (&mut self.dsacks_in, dsacks_in),
             (&mut self.congestion_marks, congestion_marks),
             (&mut self.congestion_echoes, congestion_echoes),
             (&mut self.syn_acks_retransmitted, syn_acks_retransmitted),

@@ -31,7 +31,8 @@ use crate::congestion::Algorithm;
 use crate::event::Failure;
 use crate::{Extent, KeepAlive, State};
 
-/// Version of [`Snapshot`]: it goes up whenever a field changes its meaning, comes or goes.
+/// Version of [`Snapshot`]: it goes up whenever a field changes its meaning, comes or goes. A better name
+/// for the same value leaves it.
 pub const VERSION: u16 = 3;
 
 /// A connection between two stacks. See [`Stack::export`](crate::Stack::export).
@@ -260,15 +261,16 @@ pub enum Fate {
     Retransmitted,
     /// Thought to be lost, to be sent again.
     Lost,
-    /// Reported by the peer (RFC 2018).
+    /// SACKed by the peer (RFC 2018).
     Sacked,
 }
 
 /// What is waited for, and for how long still; `None` if it is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// RTO, or the persist timer if nothing is in flight.
-    pub retransmit: Option<u64>,
+    /// The retransmission timer (RFC 6298) of a SYN or of data in flight; the persist timer (RFC 9293
+    /// 3.8.6.1) if nothing is in flight. PTO, reordering timer and pace stay behind.
+    pub rto_or_persist: Option<u64>,
     /// Keepalive.
     pub keep_alive: Option<u64>,
     /// The cork's ceiling, or the FIN-WAIT-2 timeout.
@@ -281,9 +283,9 @@ pub struct Waits {
     pub keep_alive_probes: u8,
     /// For how long what was sent has made no progress.
     pub stalled: u64,
-    /// For how many milliseconds nothing was sent.
+    /// Milliseconds since anything was last sent.
     pub silent_ms: u32,
-    /// For how many milliseconds nothing acceptable was received.
+    /// Milliseconds since anything acceptable was last received.
     pub deaf_ms: u32,
 }
 

@@ -282,7 +282,7 @@ fn dsacks_widen_the_reordering_window() {
     // Both arrive: the peer says that it has the first twice.
     b.sack(4001, &[]);
     b.sack(4001, &[(1, 1001)]);
-    assert_eq!(b.stack.counters().duplicates_reported, 1);
+    assert_eq!(b.stack.counters().dsacks_in, 1);
     b.send(4000);
     b.discard();
     b.advance(ms(RTT));

@@ -338,10 +338,7 @@ fn lossy(algorithm: Algorithm, round_trip: u64, seed: u64) -> (u64, u64) {
     pair.link_mut(from, to).loss = Chance::per_million(10_000);
     pair.run_for(Duration::from_secs(20));
     let counters = pair.host(from).stack.counters();
-    (
-        counters.retransmitted_segments,
-        counters.duplicates_reported,
-    )
+    (counters.retransmitted_segments, counters.dsacks_in)
 }
 
 #[test]

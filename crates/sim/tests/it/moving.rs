@@ -466,7 +466,7 @@ fn spoil(snapshot: &mut Snapshot, rng: &mut Rng) {
                 piece.age = any;
             }
         }
-        31 => s.waits.retransmit = rng.pick(&[None, Some(any)]),
+        31 => s.waits.rto_or_persist = rng.pick(&[None, Some(any)]),
         32 => s.waits.backoff = word as u8,
         33 => s.owner.orphan ^= true,
         35 => s.send.syn_data = word as u16 % 600,

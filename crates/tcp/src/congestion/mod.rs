@@ -66,8 +66,8 @@ pub trait CongestionControl {
     /// cwnd and ssthresh.
     fn state(&self) -> &Window;
 
-    /// The same, for recovery to change: it inflates and deflates the window while it repairs a
-    /// loss (RFC 6582 section 3.2).
+    /// The same, for recovery to change: while it repairs a loss, cwnd is what proportional rate reduction
+    /// lets go (RFC 6937); it is never inflated by duplicate acknowledgements as in RFC 6582 section 3.2.
     fn state_mut(&mut self) -> &mut Window;
 
     /// New data was acknowledged, and no loss is being repaired.

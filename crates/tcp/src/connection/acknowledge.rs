@@ -93,7 +93,7 @@ impl Connection {
         let echo = self.take_echo(tcp.flags, ack);
         let mut outcome = self.recovery.on_ack(&arrival, &self.congestion);
         let newly_lost = self.recovery.take_newly_lost();
-        cx.common.counters.duplicates_reported += u64::from(outcome.dsack);
+        cx.common.counters.dsacks_in += u64::from(outcome.dsack);
         self.excuse_mtu_probe(&mut outcome, cx);
         let (mut bytes, mut round, mut rtt) = (0, false, None);
         let cwnd_limited = self.recovery.is_cwnd_limited(&self.congestion);

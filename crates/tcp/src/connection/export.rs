@@ -207,7 +207,7 @@ impl Connection {
             congestion: congestion.export(),
             recovery: recovery.export(now),
             waits: Waits {
-                retransmit: recovery
+                rto_or_persist: recovery
                     .rto_left(now)
                     .filter(|_| !fast_open.is_pending())
                     .map(Nanos::get)

@@ -186,10 +186,10 @@ impl Connection {
         self.stalled_since = now.before(Nanos::new(waits.stalled));
         self.last_sent_ms = super::milliseconds(now).wrapping_sub(waits.silent_ms);
         self.last_received_ms = super::milliseconds(now).wrapping_sub(waits.deaf_ms);
-        let retransmit = waits.retransmit.map(Nanos::new);
+        let rto_or_persist = waits.rto_or_persist.map(Nanos::new);
         if self.state.is_synchronized() || self.fast_open.is_pending() {
             let flight = (self.snd.una, self.snd.nxt);
-            let timeout = retransmit.unwrap_or(self.rto());
+            let timeout = rto_or_persist.unwrap_or(self.rto());
             let pool = &mut common.flights;
             self.recovery = Recovery::import(&from.recovery, flight, now, timeout, pool)?;
             let tlps = common.config.tail_loss_probes;
@@ -197,7 +197,7 @@ impl Connection {
         }
         if self.recovery.rto_left(now).is_some() && !self.fast_open.is_pending() {
             self.watch_flight();
-        } else if let Some(left) = retransmit {
+        } else if let Some(left) = rto_or_persist {
             self.timers.set_after(Timer::Transmit, now, left);
         } else if !self.state.is_synchronized() && !self.syn_due {
             // A SYN that is still to leave starts its timer then.
