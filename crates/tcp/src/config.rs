@@ -66,7 +66,7 @@ pub struct Config {
     /// Send what fits one segment by a path of its own. It saves time and changes nothing else: without it
     /// the same segments leave, which tests compare.
     pub one_segment_path: bool,
-    /// TLP: probe for lost tails (RFC 8985 §7).
+    /// Tail loss probes (TLP, RFC 8985 §7).
     pub tail_loss_probes: bool,
     /// When the SYN queue is full, answer by cookies (RFC 4987 §3.6) instead of not at all.
     pub syn_cookies: bool,
@@ -164,10 +164,10 @@ pub enum EcnPolicy {
     On,
 }
 
-/// Keepalive probing (RFC 9293 3.8.4).
+/// Keep-alives (RFC 9293 3.8.4): SO_KEEPALIVE and its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepAlive {
-    /// Whether to probe at all.
+    /// Whether to send keep-alive probes at all.
     pub enabled: bool,
     /// Idle seconds before the first keepalive probe, 1 to 32,767.
     pub idle: u16,

@@ -99,7 +99,7 @@ fn only_new_data_is_marked_as_capable() {
         (again.seq, again.len, again.ecn),
         (1, 1000, Ecn::NotCapable)
     );
-    // A window probe.
+    // A zero-window probe.
     let mut b = agreed();
     b.inject(seg(1, 0).ack(1).window(0));
     b.send(100);

@@ -357,7 +357,7 @@ fn the_handshake_is_the_first_round_trip_unless_its_answer_left_twice() {
     b.inject(seg(501, 0).ack(1));
     assert_eq!(b.stack.counters().round_trips.count(), 1);
     assert_eq!(b.info().srtt, Some(ms(20)));
-    // A probe for the tail after two round trips.
+    // A tail loss probe after two round trips.
     b.advance(ms(38));
     b.quiet();
     b.advance(ms(4));

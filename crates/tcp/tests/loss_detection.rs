@@ -327,7 +327,7 @@ fn a_tlp_carries_new_data_whatever_cwnd_is() {
     b.advance(ms(2 * RTT + 2));
     b.expect(". 10001:11001 ack 1");
     b.quiet();
-    // One probe; then the timeout.
+    // One TLP; then the RTO.
     b.advance(ms(200));
     b.quiet();
     b.advance(ms(100));
@@ -344,7 +344,7 @@ fn the_pto_allows_for_a_delayed_acknowledgement() {
     b.advance(ms(238));
     b.quiet();
     b.advance(ms(60));
-    // SRTT + 200 ms, and it is the probe that goes.
+    // SRTT + 200 ms, and it is the TLP that goes.
     b.expect("P. 1:101 ack 1");
     assert_eq!(b.stack.counters().timeouts, 0);
     assert_eq!(b.info().cwnd, 10_000);
@@ -363,7 +363,7 @@ fn a_loss_that_a_tlp_repaired_is_still_congestion() {
         b.expect("P. 2001:3001 ack 1");
         b.send(1000);
         b.discard();
-        // The probe is acknowledged together with what followed it.
+        // The TLP is acknowledged together with what followed it.
         let twice: &[_] = if duplicate { &[(2001, 3001)] } else { &[] };
         b.sack(4001, twice);
         b.info().ssthresh
@@ -380,7 +380,7 @@ fn a_timeout_gives_up_what_is_old_and_not_what_has_just_left() {
     b.send(2000);
     b.discard();
     b.advance(ms(230));
-    // The probe has gone; what follows it is young.
+    // The TLP has gone; what follows it is young.
     b.discard();
     b.advance(ms(68));
     b.discard();

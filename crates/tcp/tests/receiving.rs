@@ -506,7 +506,7 @@ fn scarce_memory_shrinks_the_window_before_anything_is_dropped() {
     let sent = b.all_sent().pop().unwrap();
     assert_eq!((sent.ack, sent.window), (Some(64_001), 10_000));
     assert!(b.stack.counters().windows_limited > 0);
-    // Never so small that the peer has to probe.
+    // Never so small that the peer has to send a zero-window probe.
     b.sink.window_limit = 0;
     b.inject(seg(64_001, 10_000).ack(1));
     let sent = b.all_sent().pop().unwrap();

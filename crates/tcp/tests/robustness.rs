@@ -316,8 +316,8 @@ fn keepalive_probes_an_idle_peer() {
     assert_eq!(b.update.failed, None);
 }
 
-/// What is handed over in the moment in which a probe is due fits one segment and nothing is in flight: the
-/// short way out (`connection/one_segment.rs`) is not for it, or the probe would follow the data.
+/// What is handed over in the moment in which a keep-alive probe is due fits one segment and nothing is in
+/// flight: the short way out (`connection/one_segment.rs`) is not for it, or the probe would follow the data.
 #[test]
 fn a_keepalive_probe_that_is_due_leaves_before_data() {
     let mut b = kept_alive();
@@ -342,7 +342,7 @@ fn keepalive_gives_up_on_a_dead_peer() {
 }
 
 #[test]
-fn the_user_timeout_overrides_the_count_of_probes() {
+fn the_user_timeout_overrides_the_count_of_keepalive_probes() {
     let mut b = kept_alive();
     b.request(Request::SetOption(ConnOption::UserTimeout(secs(65))));
     b.advance(secs(71));

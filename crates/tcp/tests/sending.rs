@@ -1,4 +1,4 @@
-//! Sending: segments, windows, Nagle's algorithm, cork, probes, bursts.
+//! Sending: segments, windows, Nagle's algorithm, cork, zero-window probes, bursts.
 
 mod common;
 

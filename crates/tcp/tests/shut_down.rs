@@ -119,7 +119,7 @@ fn data_is_taken_while_we_may_still_send() {
 #[test]
 fn what_brings_nothing_new_is_acknowledged() {
     let mut b = fin_wait_2();
-    // Probes, without a byte and with an old one.
+    // Keep-alive probes, without a byte and with an old one.
     b.inject(seg(0, 0).ack(2));
     b.expect(". 2:2 ack 1");
     b.inject_dropped(seg(0, 1).ack(2), DropReason::OldDuplicate);

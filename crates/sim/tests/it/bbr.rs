@@ -183,7 +183,7 @@ fn a_short_queue_that_startup_overflows_leaves_it_the_path() {
     config.link.delay = ms(50);
     let mut pair = Pair::with(3, config);
     let (_, server) = pair.establish(bulk(), Plan::LISTEN);
-    // From then on until the first probe it cruises.
+    // From then on until the first bandwidth probe it cruises.
     pair.run_for(ms(1_500));
     let got = rate(&mut pair, server, 2);
     assert!(got > 43.0, "{got} Mbit/s");

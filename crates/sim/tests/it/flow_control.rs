@@ -56,7 +56,7 @@ fn a_closed_window_is_probed_for_ever_with_growing_pauses() {
 }
 
 #[test]
-fn a_lost_window_update_is_made_good_by_a_probe() {
+fn a_lost_window_update_is_made_good_by_a_zero_window_probe() {
     let (mut pair, client, server) = filled(3);
     let host = pair.server;
     let client_host = pair.client;

@@ -30,7 +30,7 @@ fn each_timeout_is_twice_the_last() {
     let gaps: Vec<u128> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.len() >= 5, "{}", pair.trace());
     // The first is the timeout of a round trip of 20 ms: 20 + 200, or 4 * RTTVAR more. What goes then
-    // is a probe (RFC 8985 §7.3), and the timeout follows it, the first time not backed off.
+    // is a tail loss probe (RFC 8985 §7.3), and the timeout follows it, the first time not backed off.
     assert!((210_000..300_000).contains(&gaps[0]), "{gaps:?}");
     assert!(gaps[0].abs_diff(gaps[1]) < 2_000, "{gaps:?}");
     for pair in gaps[1..].windows(2) {
@@ -133,7 +133,7 @@ fn keepalive_finds_out_that_a_peer_is_gone() {
     let begin = pair.now();
     pair.run_until(SOON, |world| world.socket(socket).update.failed.is_some());
     assert_eq!(pair.socket(socket).update.failed, Some(Failure::TimedOut));
-    // Ten seconds idle, and three probes that had two seconds each.
+    // Ten seconds idle, and three keep-alive probes that had two seconds each.
     let took = pair.now().saturating_duration_since(begin);
     assert!((ms(15_900)..ms(16_200)).contains(&took), "{took:?}");
 }

@@ -2,7 +2,7 @@
 //! echoes the mark until it hears that the sender has reduced its window.
 //!
 //! What carries ECT(0) is new data alone: no SYN, no acknowledgement without data, no retransmission
-//! and no window probe (RFC 3168 §6.1.4 to §6.1.6), since of these a mark could be forged or lost
+//! and no zero-window probe (RFC 3168 §6.1.4 to §6.1.6), since of these a mark could be forged or lost
 //! without anybody noticing.
 //!
 //! The reduction is that for a loss: RFC 9438 §4.6 has one factor for both, and the gentler one of

@@ -66,7 +66,7 @@ impl Connection {
         result
     }
 
-    /// The length of the probe in flight.
+    /// The length of the path MTU probe in flight.
     fn mtu_probe_len(&self) -> u32 {
         let options = if self.ts.enabled { 12 } else { 0 };
         u32::from(
@@ -76,7 +76,7 @@ impl Connection {
         )
     }
 
-    /// The peer has acknowledged something: perhaps the probe, never sent a second time.
+    /// The peer has acknowledged something: perhaps the path MTU probe, never sent a second time.
     pub(super) fn note_mtu_probe_arrived(&mut self, cx: &mut Context<'_>) {
         if self.path.mtu_probe_size > 0
             && self
@@ -89,7 +89,7 @@ impl Connection {
         }
     }
 
-    /// If nothing but the probe is lost, that says something of its size and nothing of congestion.
+    /// If nothing but the path MTU probe is lost, that says something of its size and nothing of congestion.
     //= RFC 4821 §7.6.2
     pub(super) fn excuse_mtu_probe(&mut self, outcome: &mut Outcome, cx: &mut Context<'_>) {
         if self.path.mtu_probe_size == 0 || !matches!(outcome.loss, Some(Loss::Entered)) {

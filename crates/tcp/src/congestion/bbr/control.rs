@@ -152,7 +152,7 @@ impl Bbr {
     fn bound_for_model(&self, cwnd: u32) -> u32 {
         let cap = match self.state {
             // What Startup has left is no more than was delivered while a queue overflowed, and less
-            // than that would be less than the path carries, until the first probe.
+            // than that would be less than the path carries, until the first bandwidth probe.
             State::Cruise if !self.cycle.has_probed_bw => {
                 let bdp = self.model.bdp(self.model.bw()).unwrap_or(0);
                 self.inflight_with_headroom().max(bdp)

@@ -3,8 +3,8 @@
 //! CUBIC and Reno fill a queue until it overflows and take each loss for congestion. BBR measures what
 //! the path delivers (`rate`) and how long it takes when no queue is in the way, keeps a model of both
 //! (`model`), and sends at that rate with about twice that much in flight (`control`). Every few seconds
-//! it probes for more, and drains what that left behind (`cycle`). Loss counts when there is much of it:
-//! more than two in a hundred say that what is in flight is too much, a few say nothing.
+//! it probes for more bandwidth, and drains what that left behind (`cycle`). Loss counts when there is much
+//! of it: more than two in a hundred say that what is in flight is too much, a few say nothing.
 //!
 //! | draft | here |
 //! | --- | --- |
@@ -15,7 +15,7 @@
 //!
 //! Seven things differ. Losses count when an acknowledgement has told them, not packet by packet. What is
 //! lost by chance does not count (`Losses`). What is sent again takes no sample of its own. Until the first
-//! probe the headroom takes nothing of what fills the pipe. And an echo of a mark (RFC 3168) counts as too
+//! bandwidth probe the headroom takes nothing of what fills the pipe. And an echo of a mark (RFC 3168) counts as too
 //! much loss, since the draft leaves ECN open and RFC 3168 §5 wants a response as to a loss. A round trip that
 //! waited in no queue puts ProbeRTT off. And where round trips are below two milliseconds nothing is paced, the
 //! window alone holds it, and three bursts come on top of it.

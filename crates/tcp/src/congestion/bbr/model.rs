@@ -215,7 +215,7 @@ impl Model {
     /// Whether too much was lost in the round that ends, or anything was marked. In the draft any loss
     /// counts; but then a path that loses one in a hundred at random has a loss in each round, and from
     /// each round to the next the bounds follow the little that this and the pacing margin have taken,
-    /// until a third of the rate is gone before the next probe. Losses in runs count for less while
+    /// until a third of the rate is gone before the next bandwidth probe. Losses in runs count for less while
     /// nothing waits in a queue.
     fn is_round_too_lossy(&self, sampler: &Sampler, mss: u32) -> bool {
         let losses = sampler.losses().since(&self.loss_round_from);
