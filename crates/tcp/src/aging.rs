@@ -84,7 +84,7 @@ impl<T> Aging<T> {
         Some((node.list, node.deadline.since(now)))
     }
 
-    /// Slots there are: whatever there is is at an index below.
+    /// How many slots there are. Every index is below.
     pub(crate) fn slots(&self) -> u32 {
         self.nodes.slots()
     }

@@ -88,9 +88,10 @@ pub struct Config {
     pub orphan_retries: u8,
     /// How long a pair stays in TIME-WAIT.
     pub time_wait: Duration,
-    /// How long an acknowledgement may wait for company (RFC 9293 3.8.6.3: below 0.5 s).
+    /// Delayed ACK: how long an acknowledgement may wait for data that carries it, or for more to acknowledge
+    /// (RFC 9293 3.8.6.3: below 0.5 s).
     pub delayed_ack: Duration,
-    /// The same while a connection is young and its peer may be waiting for it.
+    /// The same while a connection is young and its peer may be waiting for the ACK.
     pub early_delayed_ack: Duration,
     /// How many full segments a young connection acknowledges without waiting for a second.
     pub quick_acks: u8,

@@ -7,7 +7,7 @@ const FIRST: u32 = 10;
 /// Classes with a limit; each limit is twice the one before. The last is 17 seconds.
 const LIMITED: usize = 25;
 
-/// How many spans of time were how long, since the beginning.
+/// A histogram of spans of time: how many there were of each class of length, since the beginning.
 ///
 /// Limits are powers of two, so that to find a span's class is to count zeros: it costs a few
 /// instructions and no memory but the class itself.

@@ -1,5 +1,5 @@
-//! What a connection begins with that must not be guessed: the initial sequence number (RFC 6528) and
-//! the offset of its timestamps (RFC 7323 7.1).
+//! Initial sequence numbers (ISN, RFC 6528) and timestamp offsets (RFC 7323 7.1), which nobody outside may
+//! be able to guess.
 
 use wire::flow::{FlowHasher, FlowKey};
 use wire::seq::SeqNumber;
@@ -14,15 +14,15 @@ pub struct Isn {
 }
 
 impl Isn {
-    /// A choice by the given secret key.
+    /// Chooses with this secret key.
     pub fn new(key: [u8; 16]) -> Isn {
         Isn {
             hasher: FlowHasher::new(key),
         }
     }
 
-    /// The number with which `flow` begins now, ISN = M + F(flow, key), and the offset of its
-    /// timestamps. They are the halves of one hash, of which neither tells anything of the other.
+    /// The initial sequence number of `flow` at this time, ISN = M + F(flow, key), and the offset of its
+    /// timestamps. F and the offset are the halves of one hash; neither reveals anything about the other.
     //= RFC 9293 MUST-8, MUST-9
     //= RFC 6528 §3
     pub fn begin(&self, now: Instant, flow: &FlowKey) -> (SeqNumber, u32) {
@@ -31,7 +31,7 @@ impl Isn {
         (SeqNumber(hash as u32) + clock, (hash >> 32) as u32)
     }
 
-    /// The offset alone: it is the same for ever.
+    /// The timestamp offset alone, which does not depend on the time.
     pub fn ts_offset(&self, flow: &FlowKey) -> u32 {
         (self.hasher.hash(flow) >> 32) as u32
     }

@@ -1,4 +1,4 @@
-//! What one connection has found out of a path, for the next: its MTU.
+//! Path MTUs that connections have found, remembered for later connections to the same peer.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::Instant;
 use crate::aging::Aging;
 use crate::connection::PATH_MTU_LIFETIME_SECONDS as LIFETIME_SECONDS;
 
-/// What has been found out of paths recently, by the peer's address.
+/// The path MTUs that were found recently, by the peer's address.
 pub(crate) struct PathMtus {
     learned: Aging<(IpAddr, u16)>,
     by_remote: HashMap<IpAddr, u32>,
@@ -26,7 +26,7 @@ impl PathMtus {
         }
     }
 
-    /// The oldest makes room.
+    /// Remembers a path MTU. If there are too many, the oldest is forgotten.
     pub(crate) fn learn(&mut self, now: Instant, remote: IpAddr, mtu: u16) {
         self.forget_old(now);
         if let Some(index) = self.by_remote.remove(&remote) {

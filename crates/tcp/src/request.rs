@@ -26,10 +26,10 @@ pub enum Request {
         /// most the cork time.
         more: bool,
     },
-    /// The owner has consumed this many bytes of the peer's stream, in total. Opens the window.
-    /// Never moves back; more than was received is refused.
+    /// The owner has consumed this many bytes of the peer's stream, in total. Opens the window. Fewer
+    /// than before or more than were received are refused.
     Consumed(u64),
-    /// A SYN that [waits for data](crate::ConnOptions::hold_syn) waits no longer.
+    /// Send the SYN now, if it [waits for data](crate::ConnOptions::hold_syn).
     Open,
     /// No more will be sent: FIN after what is pending (SHUT_WR).
     ShutdownWrite,

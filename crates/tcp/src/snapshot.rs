@@ -126,7 +126,8 @@ pub struct SendSide {
     pub acked: u64,
     /// What is to be sent or not acknowledged, in the order of the stream.
     pub extents: Vec<Extent>,
-    /// So many of its bytes wait for no company (RFC 9293 §3.7.4).
+    /// How many of its bytes are pushed: neither Nagle's algorithm (RFC 9293 §3.7.4) nor a cork holds them
+    /// back.
     pub pushed: u32,
     /// The sending side is shut down: FIN follows the last byte.
     pub shutdown: bool,

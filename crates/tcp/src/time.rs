@@ -1,4 +1,4 @@
-//! Time as this TCP knows it: nanoseconds since some beginning that its owner chose.
+//! Points in time and spans: nanoseconds since a beginning that the owner chooses.
 //!
 //! There is no clock here. Every call that can depend on time is told what time it is; so a test
 //! or a simulation runs under a time of its own.
@@ -182,7 +182,7 @@ impl Millis {
     }
 }
 
-/// Rounds up, so that a span that is set is never none; the largest if it is too long.
+/// Rounds up, so that no span but zero becomes zero; saturates.
 impl From<Duration> for Millis {
     fn from(span: Duration) -> Millis {
         let millis = span.as_nanos().div_ceil(1_000_000);

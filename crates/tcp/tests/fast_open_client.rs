@@ -220,7 +220,7 @@ fn a_cookie_that_nobody_asked_for_and_one_without_bytes_are_forgotten() {
     }
 }
 
-/// What was to leave without waiting for company and went with the SYN is no reason for what follows.
+/// A push ends with the data that it was for: what went with the SYN pushes nothing that follows.
 #[test]
 fn data_of_the_syn_is_no_longer_pushed() {
     let (mut b, _) = client(0);

@@ -141,7 +141,7 @@ fn more_to_come_waits_for_it() {
 
 //~ RFC 9293 MUST-40
 #[test]
-fn an_acknowledgement_waits_for_company_but_not_long() {
+fn a_delayed_ack_waits_but_not_long() {
     let (mut pair, client, _) = grown(7, PairConfig::default());
     hand_over(&mut pair, client, 100);
     pair.run_for(ms(200));

@@ -42,8 +42,8 @@ enum Stage {
     Avoidance(Epoch),
 }
 
-/// A moment that is aligned to four bytes, as all else in an epoch: a connection has eight bytes more for
-/// other things.
+/// An [`Instant`] that is aligned to four bytes like everything else in an epoch, which saves eight bytes in
+/// each connection.
 #[derive(Clone, Copy, Debug)]
 #[repr(Rust, packed(4))]
 struct Moment(Instant);
@@ -61,9 +61,9 @@ struct Epoch {
     origin: u32,
     /// W_est in bytes: how far Reno would be.
     estimate: u32,
-    /// Of the last growth of `estimate`, what a byte could not express, in 2^-16 bytes.
+    /// The fraction of a byte that `estimate` has grown beyond its value, in 2^-16 bytes.
     estimate_rest: u16,
-    /// Of the last growth of the window, likewise.
+    /// The same of the window.
     window_rest: u16,
 }
 
@@ -78,7 +78,7 @@ impl Cubic {
         }
     }
 
-    /// Goes on from a window and W_max; growth after congestion begins a new epoch.
+    /// Resumes with a given window and W_max; growth after congestion begins a new epoch.
     pub(super) fn resume(window: Window, w_max: u32) -> Cubic {
         Cubic {
             w_max,
@@ -200,8 +200,8 @@ impl CongestionControl for Cubic {
 
     fn on_ack(&mut self, acked: &Acked) {
         if !acked.cwnd_limited {
-            // Section 5.8: the time in which the window was not the limit does not count; or it
-            // would jump when the sender has more to send again.
+            // Section 5.8: time in which the window was not the limit does not count. Otherwise cwnd would
+            // jump once the sender has more to send again.
             self.on_restart(acked.now);
             return;
         }

@@ -25,9 +25,9 @@ impl Connection {
         Ok(())
     }
 
-    /// One decision for everything that has arrived since the last (RFC 9293 3.8.6.3): now, or
-    /// within the time that an acknowledgement may wait for company. Only a peer that counts
-    /// duplicates gets as many as it would have without batches.
+    /// Acknowledges now, or starts the timer of a delayed ACK (RFC 9293 3.8.6.3): one decision for
+    /// everything that has arrived since the last. Only a peer that counts duplicates gets as many ACKs
+    /// as it would without batches.
     //= RFC 9293 MUST-58, MUST-59
     //= RFC 5681 §4.2
     pub(super) fn send_acknowledgement<F: FrameSink>(
@@ -70,7 +70,7 @@ impl Connection {
         if beyond { end } else { self.snd.nxt }
     }
 
-    /// What is owed may wait for company.
+    /// Delayed ACK: what is owed may wait for data that carries it, until this timer expires.
     #[inline]
     pub(super) fn delay_acknowledgement(&mut self, now: Instant, config: &Config) {
         if !self.timers.is_set(Timer::DelayedAck) {

@@ -3,18 +3,18 @@
 //! A buffer that is smaller than the path holds back the sender; one that is larger is memory that
 //! somebody else could use. So both directions follow what happens.
 //!
-//! *Received* (dynamic right-sizing): in each round trip the owner consumes some amount, and the
-//! sender can only have sent as much as it was offered. Where more than half of the buffer is consumed
-//! in a round trip it grows, by the more the nearer it is to be the limit: a sender in slow start
-//! doubles what it sends each time, and twice that has to be on offer when it comes. An owner that
-//! does not consume, or a sender that sends little, leaves the buffer as it is.
+//! *Receive buffer* (dynamic right-sizing): in each round trip the owner consumes some amount, and the
+//! sender can only have sent as much as the window allowed. If more than half of the buffer is consumed
+//! in a round trip, the buffer grows, and the more the closer it is to being the limit: a sender in slow
+//! start doubles what it sends each round trip, and the window must have room for that when it comes. An
+//! owner that does not consume, or a sender that sends little, leaves the buffer as it is.
 //!
 //! The round trip is the sender's. A receiver that sends nothing itself sees it in timestamps: what a
 //! segment echoes had left before it, so the least difference is a round trip (RFC 7323 §4.1 warns of
 //! the others, in which the sender had waited). It may get longer by an eighth a round, so that a
 //! path that has become longer is learnt.
 //!
-//! *To be sent*: twice the congestion window, one that is in flight and one to go on with when that is
+//! *Send buffer*: twice the congestion window, one that is in flight and one to go on with when that is
 //! acknowledged.
 
 use wire::segment::Segment;

@@ -142,7 +142,7 @@ pub(crate) struct ReceiveVars {
     pub(crate) mss: u16,
     /// How our windows are shifted.
     pub(crate) scale: u8,
-    /// Segments still to be acknowledged without waiting for company.
+    /// Quick ACKs: how many more full segments are acknowledged at once, without delayed ACK.
     pub(crate) quick: u8,
     /// Bytes that may wait for the owner.
     pub(crate) buffer: u32,
@@ -252,8 +252,8 @@ pub(crate) struct Connection {
     keep_alive_probes: u8,
     /// Since when what was sent, or waits for the window, has made no progress.
     stalled_since: Instant,
-    /// So many bytes of what is not acknowledged wait for no company: neither a cork nor Nagle's
-    /// algorithm holds them back.
+    /// How many bytes of what is not acknowledged are pushed: neither a cork nor Nagle's algorithm holds
+    /// them back.
     pushed: u32,
 
     // What only settings, keepalive, path MTU discovery and queries touch.

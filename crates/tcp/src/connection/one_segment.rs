@@ -21,8 +21,8 @@ impl Connection {
             && matches!(self.state, State::Established | State::CloseWait)
             && len <= self.snd.wnd.into()
             && self.queue.extents() <= MAX_PARTS
-            // Nothing waits for company. (In these states no FIN follows, and while nothing is in flight no
-            // TLP is due and no path MTU probe is out.)
+            // No cork holds it back, and no probe goes first. (In these states no FIN follows, and while
+            // nothing is in flight no TLP is due and no path MTU probe is out.)
             && !(self.cork || self.more || self.window_or_keep_alive_probe_due || self.payload_away)
             && self.reassembly.is_empty()
             && !self.has_sack_blocks()

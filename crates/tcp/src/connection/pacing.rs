@@ -9,12 +9,13 @@
 //! is always free. It is what makes this cheap:
 //!
 //! - A sender that is clocked by acknowledgements stays within it, and then pacing is one comparison a send.
-//! - What is held back waits for the stack's timer wheel, whose ticks are a millisecond; a rate at
-//!   which large segments matter fills one (64 KB at 500 Mbit/s) within a tick, so they leave whole.
-//! - Who was held back and is looked at late, since others had the core, sends what should have left
-//!   meanwhile. Otherwise each delay lowered the rate, and BBR would take that for the path's.
-//! - On round trips below [`LEAST_PACED_RTT`] the whole window goes within two ticks anyway, so there is
-//!   nothing to spread and nothing is calculated: that is every local network.
+//! - Large segments leave whole: a connection that is held back waits for the stack's timer wheel, whose
+//!   ticks are a millisecond, and a rate at which large segments matter fills one within a tick (64 KB at
+//!   500 Mbit/s).
+//! - Delays do not lower the rate: a connection that was held back and gets its turn late, since others had
+//!   the core, sends what should have left meanwhile. Otherwise BBR would take the lower rate for the path's.
+//! - Round trips below [`LEAST_PACED_RTT`], those of every local network, are not paced: the whole window
+//!   would leave within two ticks anyway, so there is nothing to spread and nothing is calculated.
 
 use super::Connection;
 use crate::Instant;

@@ -68,8 +68,8 @@ impl Connection {
         }
         self.note_echo_of_data(segment, cx.now);
         let result = self.place_in_order(segment.payload, store, cx);
-        // A batch of segments is answered once, when it is over; but that the answer to less than a full
-        // segment waits for company can be said now.
+        // Delayed ACK: whether a batch is acknowledged at once is decided when it is over. Less than a full
+        // segment never is, and that can be decided now.
         let owed = self.rcv.nxt.distance_from(self.rcv.acked) as u32;
         let waits = owed < u32::from(self.rcv.mss)
             && !self.ack_now

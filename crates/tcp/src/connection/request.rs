@@ -150,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// What has been handed over so far waits for no company any more.
+    /// Pushes what has been handed over so far: neither Nagle's algorithm nor a cork holds it back any more.
     pub(super) fn push(&mut self) {
         self.timers.clear(Timer::CorkOrFinWait2);
         self.pushed = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);

@@ -275,7 +275,7 @@ impl Connection {
         let burst = if tells { mss } else { burst };
         let mut len = remaining.min(usable).min(room).min(burst);
         if len == remaining {
-            // Everything goes, unless its tail had better wait for company.
+            // Everything goes, except a tail that Nagle's algorithm or a cork holds back.
             let tail = len % mss;
             if tail > 0 && !fin && self.holds_tail(tail, cx) {
                 len -= tail;

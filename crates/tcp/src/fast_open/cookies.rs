@@ -10,7 +10,7 @@ use wire::tcp::FastOpenCookie;
 
 use crate::Instant;
 
-/// How long a key makes new cookies, and then how long they are still good.
+/// For how long a key makes new cookies; for as long again these are still accepted.
 const PERIOD: Duration = Duration::from_secs(3600);
 
 /// What a cookie is worth.

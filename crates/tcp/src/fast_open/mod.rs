@@ -1,6 +1,6 @@
 //! TCP Fast Open (RFC 7413): data in the SYN, for a peer that has shown before that it can be reached at
-//! its address. Off unless asked for: a SYN that the network doubles after the connection has ended opens
-//! another one, with its data (RFC 7413 §2.1), and not every program can stand that.
+//! its address. Off by default: a SYN that the network duplicates after the connection has ended opens another
+//! connection and delivers its data again (RFC 7413 §2.1), which not every program can stand.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -23,7 +23,7 @@ pub(crate) use remembered::{Asked, Remembered};
 
 use crate::Instant;
 
-/// What one connection has to do with it.
+/// Where one connection stands with Fast Open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FastOpen {
     /// Nothing.
@@ -36,7 +36,7 @@ pub enum FastOpen {
     Asked,
     /// A SYN with a cookie has opened it, and the handshake is not complete. SND.UNA is after our SYN.
     Pending {
-        /// The SYN-ACK brings a new cookie, for the key of that one is about to go.
+        /// The SYN-ACK carries a new cookie, since the key of the one that came expires next.
         renew: bool,
     },
     /// Data of a SYN was taken.
@@ -51,8 +51,8 @@ impl FastOpen {
     }
 }
 
-/// How long a pending connection that was reset still counts: somebody who spoofs an address could have
-/// the machine there send the reset (RFC 7413 §5.1).
+/// For how long a pending connection that was reset still counts as pending: an attacker who spoofs an
+/// address makes the machine there send the RST (RFC 7413 §5.1).
 const RESET_COUNTS_FOR: Duration = Duration::from_secs(60);
 
 /// What a stack knows of Fast Open.
@@ -61,7 +61,7 @@ pub(crate) struct FastOpens {
     pub(crate) remembered: Remembered,
     /// Connections that are pending.
     pub(crate) pending: u32,
-    /// When pending ones were reset recently.
+    /// When pending connections were reset, within the last minute.
     resets: VecDeque<Instant>,
 }
 

@@ -1,5 +1,5 @@
-//! What the client remembers (RFC 7413 §4.1.3): the cookies that servers have given it with their MSS, and
-//! which of them, or which boxes before them, cannot stand SYNs with data.
+//! The client's cache (RFC 7413 §4.1.3): the cookies that servers have given, with their MSS, and servers
+//! that do not answer SYNs with data, or that stand behind middleboxes which drop them.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use crate::aging::Aging;
 
 /// For how long a cookie is remembered. A server that has changed its key gives another.
 const LIFETIME: Duration = Duration::from_secs(24 * 3600);
-/// For how long it is not tried where a SYN with the option got no answer.
+/// For how long Fast Open is not tried with a server after a SYN with the option got no answer.
 const PAUSE: Duration = Duration::from_secs(3600);
 
-/// On which of the two lists something stands.
+/// The two lists: cookies that servers have given, and servers that are avoided.
 const GIVEN: u8 = 0;
 const AVOIDED: u8 = 1;
 
@@ -77,7 +77,7 @@ impl Remembered {
         self.note(now, AVOIDED, (remote, None));
     }
 
-    /// The oldest makes room.
+    /// Puts an entry on a list. If there are too many, the oldest is forgotten.
     fn note(&mut self, now: Instant, list: u8, entry: (IpAddr, Option<(FastOpenCookie, u16)>)) {
         self.forget_old(now);
         if let Some(&index) = self.by_remote.get(&entry.0) {

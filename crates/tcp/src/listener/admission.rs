@@ -1,9 +1,9 @@
 //! Who may connect to a listener: limits that its program has set, kept before there is a connection.
 //!
 //! A SYN is refused while the listener, or the prefix that it comes from, has as many connections as it
-//! may have, or has had too many lately. It is a completed handshake that is charged, not its SYN: who
-//! forges SYNs uses up nobody's share. Handshakes that are under way when a share is used up are still
-//! completed, and what they take too much is missing afterwards.
+//! may have, or has had too many recently. A completed handshake is charged, not its SYN, so forged SYNs
+//! use up nobody's share. Handshakes that are under way when a share is used up are still completed; what
+//! they take beyond the share is taken from what comes later.
 //!
 //! Prefixes are counted in a table of fixed size under a secret key. Two that meet in it share what one
 //! may have: the limits hold, and nobody can choose whom to meet.
@@ -41,7 +41,7 @@ pub struct AdmissionPolicy {
     pub bits_v4: u8,
     /// Bits of an IPv6 address that make a prefix; more than 128 are 128.
     pub bits_v6: u8,
-    /// Who is refused is told by RST; otherwise he hears nothing, and tries again.
+    /// Answer a SYN that is refused by RST. Otherwise it is dropped, and the client sends it again.
     pub reset: bool,
 }
 

@@ -9,7 +9,7 @@ use wire::seq::SeqNumber;
 
 use crate::time::Nanos;
 
-/// How long a peer may withhold an acknowledgement for company (TLP.max_ack_delay of RFC 8985 §7.2).
+/// TLP.max_ack_delay (RFC 8985 §7.2): for how long the peer may delay an ACK.
 const MAX_ACK_DELAY: Nanos = Nanos::from_millis(200);
 
 /// A tail loss probe that is out.
@@ -53,7 +53,7 @@ impl Tlp {
 }
 
 /// PTO: how long to wait before a TLP (RFC 8985 §7.2): two round trips, and if what is in flight is so
-/// little that the peer need not acknowledge it at once, as long as it may withhold that. The RFC
+/// little that the peer need not acknowledge it at once, the longest delay of a delayed ACK. The RFC
 /// has "one segment" for so little; a receiver that counts bytes waits for two full ones.
 //= RFC 8985 §7.2
 pub(super) fn wait(srtt: Nanos, flight: u32, mss: u16) -> Nanos {

@@ -41,7 +41,7 @@ impl Stack {
         }
         let begins = tcp.flags.contains(Flags::SYN) && tcp.ack.is_none();
         let Some(id) = listener.filter(|_| begins) else {
-            // A listener has no use for what does neither begin nor acknowledge anything.
+            // RFC 9293 3.10.7.2: a segment to LISTEN with neither SYN nor ACK is dropped.
             if listener.is_some() && tcp.ack.is_none() && !tcp.flags.contains(Flags::SYN) {
                 return Err(DropReason::BadFlags);
             }

@@ -11,8 +11,8 @@ impl Stack {
         self.common.config.mtu = mtu;
     }
 
-    /// A connection hears of the link's MTU: if it sends larger packets it begins to send smaller ones with
-    /// its next segment. That more gets through it finds out by itself.
+    /// Tells a connection the link's MTU. If it sends larger packets, it sends smaller ones from its next
+    /// segment on. Whether larger ones get through it finds out itself, by path MTU probes.
     pub fn learn_mtu(&mut self, now: Instant, id: ConnId) {
         let mtu = self.common.config.mtu;
         self.with_connection(now, id, |c, _| c.learn_path_mtu(mtu, now));
@@ -25,9 +25,10 @@ impl Stack {
         self.with_connection(now, id, |c, _| c.learn_path_mtu(mtu, now));
     }
 
-    /// From now on, for what comes: how many connections that nobody has any more are kept
-    /// ([`max_orphans`](crate::Config::max_orphans)), how many segments leave at once, and whether a
-    /// flood of SYNs is answered by cookies.
+    /// Changes settings for what comes from now on: how many orphans are kept
+    /// ([`max_orphans`](crate::Config::max_orphans)), how many segments leave at once
+    /// ([`pacing_burst`](crate::Config::pacing_burst)), and whether a flood of SYNs is answered by cookies
+    /// ([`syn_cookies`](crate::Config::syn_cookies)).
     pub fn retune(&mut self, max_orphans: u32, pacing_burst: u16, syn_cookies: bool) {
         let config = &mut self.common.config;
         config.max_orphans = max_orphans;
@@ -35,8 +36,8 @@ impl Stack {
         config.syn_cookies = syn_cookies;
     }
 
-    /// The connection's own address is this machine's no longer: it ends without a word to the peer,
-    /// whom another machine may be serving from that address by now.
+    /// The connection's own address no longer belongs to this machine: the connection fails, and sends no
+    /// RST, since another machine may be serving the peer from that address by now.
     pub fn on_address_gone(&mut self, now: Instant, id: ConnId) {
         self.with_connection(now, id, |c, cx| {
             c.fail(Failure::NetworkUnreachable, &mut cx.common.counters);

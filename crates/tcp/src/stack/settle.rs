@@ -31,8 +31,8 @@ impl Stack {
         self.settle(id);
     }
 
-    /// A closed connection gives its pair free at once, and its slot when the owner has let go of
-    /// it and the RST that is due has left.
+    /// A closed connection frees its addresses and ports once the RST that is due has left, and its slot
+    /// once the owner has closed it, too.
     fn settle_closed(&mut self, id: ConnId) {
         let Some(c) = self.connections.get_mut(id.index, id.generation) else {
             return;

@@ -17,9 +17,9 @@ use crate::time_wait::{Answer, Pair};
 use crate::{Instant, ListenerId};
 
 impl Stack {
-    /// Takes a handshake out that a peer has begun; `None` if there is none. What arrives for it must
-    /// not come here any more. A SYN that was answered by a cookie is not among them: nothing is known
-    /// of it.
+    /// Takes out a half-open connection, a handshake that a peer has begun; `None` if there is none. What
+    /// arrives for it must not come here any more. A SYN that was answered by a cookie is not among them:
+    /// nothing is known of it.
     pub fn export_half_open(&mut self, now: Instant) -> Option<snapshot::HalfOpen> {
         let index = self.half_opens.first()?;
         self.export_half_open_at(now, index)
@@ -132,8 +132,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Takes the pair out that has been in TIME-WAIT longest; `None` if there is none. What arrives for
-    /// it must not come here any more.
+    /// Takes out the pair that has been in TIME-WAIT longest; `None` if there is none. What arrives for it
+    /// must not come here any more.
     pub fn export_time_wait(&mut self, now: Instant) -> Option<snapshot::TimeWait> {
         let slot = self.time_wait.oldest()?;
         let left = self.time_wait.left(slot, now)?;
@@ -142,8 +142,9 @@ impl Stack {
         Some(value)
     }
 
-    /// Takes the pair out that a SYN takes over; `None` if there is none, or the SYN is not certainly new.
-    /// For a program with several stacks of which another one listens: this one would answer by RST.
+    /// Takes out the pair in TIME-WAIT that a SYN may take over; `None` if there is none, or the SYN is not
+    /// certainly new. For a program with several stacks, where another one listens: this one would answer
+    /// the SYN by RST.
     pub fn export_taken_over(
         &mut self,
         now: Instant,
@@ -163,7 +164,7 @@ impl Stack {
         Some(value)
     }
 
-    /// Puts a pair in that another stack has [exported](Self::export_time_wait), the one that has waited
+    /// Puts in a pair that another stack has [exported](Self::export_time_wait), the one that has waited
     /// longest first. It waits no longer than this stack's own and, if one of those came before it, no
     /// shorter than that.
     ///

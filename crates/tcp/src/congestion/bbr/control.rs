@@ -39,7 +39,7 @@ impl State {
 }
 
 impl Bbr {
-    /// What it makes of the path, for who asks.
+    /// The model of the path and the gains, as `ConnInfo` tells them.
     pub(crate) fn info(&self) -> BbrInfo {
         BbrInfo {
             bandwidth: self.model.bw(),

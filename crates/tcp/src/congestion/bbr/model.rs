@@ -34,10 +34,11 @@ pub(super) struct Model {
     /// BBR.min_rtt, and when it was measured; zero before.
     pub(super) min_rtt: Nanos,
     min_rtt_at: Instant,
-    /// The least since the last ProbeRTT, and when there was last one that had waited as little.
+    /// BBR.probe_rtt_min_delay: the least round trip since the last ProbeRTT; and BBR.probe_rtt_min_stamp:
+    /// when a round trip last met as little queue.
     probe_rtt_min: Nanos,
     pub(super) probe_rtt_min_at: Instant,
-    /// That is old.
+    /// BBR.probe_rtt_expired: that is longer ago than ProbeRTTInterval.
     pub(super) probe_rtt_expired: bool,
     /// A round trip ends when so much is delivered.
     next_round_delivered: u64,

@@ -122,12 +122,12 @@ impl Sampler {
         });
     }
 
-    /// The sender has nothing to send, and `in_flight` bytes are on their way.
+    /// Application-limited from now on: there is nothing to send, and `in_flight` bytes are on their way.
     pub(super) fn on_app_limited(&mut self, in_flight: u32) {
         self.app_limited = (self.delivered + u64::from(in_flight)).max(1);
     }
 
-    /// What was delivered or lost, of that what was lost, and in how many places.
+    /// The losses so far: bytes delivered or lost, bytes lost, and in how many places.
     pub(super) fn losses(&self) -> Losses {
         Losses {
             sent: self.delivered + self.lost,
@@ -136,12 +136,12 @@ impl Sampler {
         }
     }
 
-    /// Nothing limits the sender but its application.
+    /// Application-limited: it was the application, and not the network, that limited what is being measured.
     pub(super) fn is_app_limited(&self) -> bool {
         self.app_limited != 0
     }
 
-    /// What an acknowledgement says. A time below the least round trip is no measurement.
+    /// The rate sample (RS) of an acknowledgement. An interval below the least round trip gives no rate.
     pub(super) fn on_ack(&mut self, ack: &Delivery, min_rtt: Nanos) -> Sample {
         self.delivered += u64::from(ack.bytes);
         self.lost += u64::from(ack.lost);
