@@ -50,7 +50,7 @@ drop_reasons! {
     AdmissionPrefix = "admission_prefix",
     /// The handshake's ACK acknowledges something else than our SYN.
     BadHandshakeAck = "bad_handshake_ack",
-    /// The timestamp is older than one already seen (RFC 7323 5).
+    /// PAWS: the timestamp is older than one already seen (RFC 7323 5).
     Paws = "paws",
     /// A segment without timestamp on a connection that agreed on them (RFC 7323 3.2).
     TimestampMissing = "timestamp_missing",
@@ -155,9 +155,9 @@ pub struct Counters {
     pub syn_acks_retransmitted: u64,
     /// Zero-window probes sent.
     pub window_probes: u64,
-    /// Keepalive probes sent.
+    /// Keep-alive probes sent (RFC 9293 3.8.4).
     pub keep_alive_probes: u64,
-    /// Acknowledgements that waited until their time ran out.
+    /// Delayed ACKs that waited until their timer expired.
     pub delayed_acks: u64,
     /// Acknowledgements without payload sent.
     pub pure_acks: u64,

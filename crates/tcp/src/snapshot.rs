@@ -272,7 +272,7 @@ pub struct Waits {
     /// The retransmission timer (RFC 6298) of a SYN or of data in flight; the persist timer (RFC 9293
     /// 3.8.6.1) if nothing is in flight. PTO, reordering timer and pace stay behind.
     pub rto_or_persist: Option<u64>,
-    /// Keepalive.
+    /// The next keep-alive probe (RFC 9293 3.8.4).
     pub keep_alive: Option<u64>,
     /// The cork's ceiling, or the FIN-WAIT-2 timeout.
     pub cork_or_fin_wait_2: Option<u64>,

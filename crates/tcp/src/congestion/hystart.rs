@@ -7,7 +7,8 @@
 //! stayed for five rounds, slow start is over.
 //!
 //! It is for the first slow start only, in which nothing is known of the path (RFC 9406 §4.3).
-//! There is no limit to what one acknowledgement may add (L is infinite there for whoever paces).
+//! There is no limit to what one acknowledgement may add: L, as in appropriate byte counting (ABC, RFC 3465),
+//! is infinite for a sender that paces.
 
 use core::time::Duration;
 

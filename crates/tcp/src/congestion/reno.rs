@@ -49,8 +49,8 @@ impl CongestionControl for Reno {
         if !acked.cwnd_limited {
             return;
         }
-        // Congestion avoidance: one segment for every window acknowledged, counted in bytes
-        // (RFC 5681 section 3.1, as RFC 3465 recommends).
+        // Congestion avoidance by appropriate byte counting (ABC, RFC 3465 section 2.1; RFC 5681 section
+        // 3.1): one segment for every window of bytes acknowledged.
         self.acked = self
             .acked
             .saturating_add(self.window.slow_start(acked.bytes));

@@ -4,11 +4,11 @@
 /// The largest congestion window, in bytes: no peer can offer more (RFC 7323 section 2.3).
 pub const MAX_WINDOW: u32 = 1 << 30;
 
-/// How many segments' worth one acknowledgement may add in slow start after a timeout. Then one may
-/// cover much that was received long ago, and does not say that as much has left the network now
-/// (RFC 3465 section 2.3). Before, there is no such limit: receivers acknowledge whole batches at
-/// once, and would keep a sender slow that counted them as if they were few segments.
-const SLOW_START_LIMIT: u32 = 8;
+/// L of appropriate byte counting (ABC, RFC 3465 section 2.3): how many segments' worth one acknowledgement
+/// may add in slow start after a timeout. Then one may cover much that was received long ago, and does not
+/// say that as much has left the network now. Before a timeout there is no such limit: receivers
+/// acknowledge whole batches at once, and a limit would keep slow start slow.
+const ABC_LIMIT: u32 = 8;
 
 /// A congestion window, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Window {
         }
         let room = self.ssthresh - self.cwnd;
         let growth = if self.collapsed {
-            acked.min(SLOW_START_LIMIT * u32::from(self.mss))
+            acked.min(ABC_LIMIT * u32::from(self.mss))
         } else {
             acked
         };

@@ -225,7 +225,7 @@ impl Connection {
         possible.then(|| now.as_millis().saturating_sub(age.into()))
     }
 
-    /// The peer's window, already scaled.
+    /// A window update (RFC 9293 3.10.7.4): SND.WND, already scaled, SND.WL1 and SND.WL2.
     pub(super) fn set_window(&mut self, window: u32, seq: SeqNumber, ack: SeqNumber) {
         if window > self.snd.wnd && self.in_flight() == 0 {
             // Zero-window probing ends, or its back-off does.

@@ -1,4 +1,5 @@
-//! Segments without payload: acknowledgements, window and keepalive probes, SYN, RST.
+//! Segments without payload: acknowledgements (delayed ACKs among them), zero-window and keep-alive probes,
+//! SYN, RST.
 
 use wire::ip::Ecn;
 use wire::seq::SeqNumber;

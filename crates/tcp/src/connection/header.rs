@@ -206,8 +206,8 @@ impl Connection {
         gain > 0 && gain + rounded >= (self.rcv.buffer / 2).min(u32::from(self.rcv.mss))
     }
 
-    /// The owner has made room: whether the peer should be told at once. It should when it may be
-    /// running out: what it knows of is at most half of what there is.
+    /// The owner has made room: whether the peer should be sent a window update at once. It should when it
+    /// may be running out of window: when what it was offered is at most half of what there is.
     pub(super) fn update_window(&mut self) {
         let free = self.free_window();
         // Of the three, what is rarely so.

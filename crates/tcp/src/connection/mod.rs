@@ -10,7 +10,7 @@
 //! | `acknowledge` | what an acceptable ACK means: send queue, round trip, congestion, recovery |
 //! | `payload` | payload and FIN: reassembly, the received stream |
 //! | `transmit` | what may be sent now: retransmissions, new data, FIN, acknowledgements |
-//! | `bare` | segments without payload: ACK, window and keepalive probe, SYN, RST |
+//! | `bare` | segments without payload: ACK (delayed ACK), zero-window and keep-alive probe, SYN, RST |
 //! | `ecn` | explicit congestion notification (RFC 3168) |
 //! | `fast_open` | data in the SYN (TCP Fast Open, RFC 7413) |
 //! | `tlp` | tail loss probes (TLP, RFC 8985 §7.3) |

@@ -61,7 +61,7 @@ impl Connection {
                 return Some(Ok(()));
             }
         } else if segment.payload.is_empty() {
-            // It may update the window, or be a duplicate.
+            // It may be a window update or a duplicate ACK.
             return None;
         } else {
             self.note_predicted(segment, cx);

@@ -14,7 +14,7 @@ use crate::info::State;
 /// confused peers do not acknowledge each other for ever.
 const ANSWER_INTERVAL: u32 = 500;
 
-/// How old TS.Recent may be before it says nothing any more: 24 days (RFC 7323 5.5).
+/// PAWS: how old TS.Recent may be before it says nothing any more: 24 days (RFC 7323 5.5).
 const TIMESTAMP_LIFETIME_SECONDS: u32 = 24 * 24 * 3600;
 
 impl Connection {
@@ -45,10 +45,11 @@ impl Connection {
         }
 
         //= RFC 7323 §5.3
-        // RFC 7323 5.3, R1: a timestamp older than one seen marks an old duplicate. RST is exempt.
+        // PAWS, protection against wrapped sequence numbers (RFC 7323 5.3, R1): a TSval older than TS.Recent
+        // marks an old duplicate. RST is exempt.
         if self.ts.enabled && !reset {
             match tcp.options.timestamps {
-                Some(t) if self.is_older(t.value, cx) => {
+                Some(t) if self.fails_paws(t.value, cx) => {
                     self.answer_unacceptable(cx);
                     return Err(DropReason::Paws);
                 }
@@ -168,9 +169,9 @@ impl Connection {
         self.data_segments_in = self.data_segments_in.wrapping_add(data);
     }
 
-    /// Whether a timestamp is older than TS.Recent, and TS.Recent recent enough to tell.
+    /// PAWS: whether a TSval is older than TS.Recent, and TS.Recent recent enough to tell.
     //= RFC 7323 §5.5
-    fn is_older(&self, value: u32, cx: &Context<'_>) -> bool {
+    fn fails_paws(&self, value: u32, cx: &Context<'_>) -> bool {
         let age = (seconds(cx.now)).wrapping_sub(self.ts.recent_at);
         (value.wrapping_sub(self.ts.recent) as i32) < 0 && age < TIMESTAMP_LIFETIME_SECONDS
     }
@@ -218,7 +219,7 @@ impl Connection {
             if ahead < 0 && !segment.tcp.flags.contains(Flags::SYN) {
                 self.note_dsack(seq, seq + len);
             }
-            // Data seen twice: our acknowledgement was lost, or a window or keepalive probe wants an
+            // Data seen twice: our acknowledgement was lost, or a zero-window or keep-alive probe wants an
             // answer.
             self.ack_now = true;
             self.wants_transmit = true;

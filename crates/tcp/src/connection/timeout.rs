@@ -234,6 +234,7 @@ impl Connection {
         self.back_off(cx.now);
     }
 
+    /// Keep-alive (RFC 9293 3.8.4): probes an idle peer, and gives up on one that does not answer.
     fn on_keep_alive_timeout(&mut self, cx: &mut Context<'_>) {
         if !self.keep_alive.enabled || !self.state.is_synchronized() {
             return;

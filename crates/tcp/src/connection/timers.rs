@@ -17,9 +17,9 @@ pub(crate) enum Timer {
     /// of RTO (RFC 6298), PTO (TLP) and reordering timer (RFC 8985), and of its pace. Nothing in flight
     /// and the window closed: the persist timer (RFC 9293 3.8.6.1).
     Transmit,
-    /// An acknowledgement is owed.
+    /// A delayed ACK (RFC 9293 3.8.6.3): an acknowledgement is owed.
     DelayedAck,
-    /// The next keepalive probe.
+    /// Keep-alive (RFC 9293 3.8.4): the next probe.
     KeepAlive,
     /// The cork's ceiling: a segment that is not full is let go. In FIN-WAIT-2, where nothing is left
     /// to send, the FIN-WAIT-2 timeout of an orphan.

@@ -1,4 +1,4 @@
-//! What may be sent now, in this order: RST, SYN, a window or keepalive probe, a TLP, what was lost,
+//! What may be sent now, in this order: RST, SYN, a zero-window or keep-alive probe, a TLP, what was lost,
 //! what is new, FIN; and if none of it carried the acknowledgement that is owed, that by itself.
 
 use wire::ip::Ecn;

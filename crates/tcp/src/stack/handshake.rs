@@ -194,6 +194,7 @@ impl Stack {
             return Err(DropReason::NoAck);
         };
         match (h.timestamp, tcp.options.timestamps) {
+            // PAWS, as for a connection (RFC 7323 5.3, R1).
             (Some(seen), Some(t)) if (t.value.wrapping_sub(seen) as i32) < 0 => {
                 self.challenge_half_open(now, index, segment);
                 return Err(DropReason::Paws);
