@@ -49,6 +49,7 @@ impl Connection {
         }
         if self.ts.enabled {
             let value = tcp.options.timestamps?.value;
+            // PAWS.
             if (value.wrapping_sub(self.ts.recent) as i32) < 0 {
                 return None;
             }

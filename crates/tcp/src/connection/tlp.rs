@@ -1,4 +1,5 @@
-//! Sending a tail loss probe (RFC 8985 §7.3).
+//! Sending a tail loss probe (TLP, RFC 8985 §7.3). Where the rest of TLP is, `recovery/mod.rs`
+//! says.
 
 use super::transmit::Span;
 use super::{Connection, TransmitContext};

@@ -1,6 +1,7 @@
-//! When something is due: the one timer of data in flight, and the pace at which it leaves.
+//! When something is due: the one timer of data in flight (RTO, PTO of TLP, reordering timer), and the pace at
+//! which it leaves.
 
-use super::tlp::{Tlp, wait};
+use super::tlp::{Tlp, pto};
 use super::{Phase, Recovery};
 use crate::Instant;
 use crate::time::Nanos;
@@ -10,7 +11,7 @@ use crate::time::Nanos;
 pub(crate) enum Due {
     /// What is late is lost.
     Reordering,
-    /// A tail loss probe.
+    /// The PTO: a tail loss probe (TLP).
     Tlp,
     /// The retransmission timeout.
     Timeout,
@@ -67,7 +68,7 @@ impl Recovery {
             && flight.outstanding.sacked() == 0;
         if sensible {
             let (una, max) = (flight.outstanding.una(), flight.outstanding.max());
-            let at = now + wait(srtt, max.distance_from(una) as u32, mss);
+            let at = now + pto(srtt, max.distance_from(una) as u32, mss);
             flight.pto_at = at.min(flight.rto_at);
         }
     }

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `outstanding` | the scoreboard: what has been sent and not acknowledged, and what is SACKed or lost of it |
 //! | `rack` | loss told by time: RACK (RFC 8985 §6) |
-//! | `tlp` | tail loss probes: TLP and its PTO (RFC 8985 §7) |
+//! | `tlp` | tail loss probes: TLP and its PTO (RFC 8985 §7); where the rest of it is stands below |
 //! | `prr` | how much may be sent during a recovery (RFC 6937) |
 //! | `undo` | spurious loss: Eifel (RFC 3522), F-RTO (RFC 5682), DSACK (RFC 3708) |
 //! | `delivery` | how fast the peer acknowledges |
@@ -18,6 +18,11 @@
 //! SACK, it is NewReno: three duplicate acknowledgements tell of a loss (fast retransmit, RFC 5681
 //! §3.2), and during fast recovery each partial acknowledgement of the next (RFC 6582). A timeout (RTO)
 //! gives up what is old (RFC 8985 §6.3), or everything without SACK.
+//!
+//! TLP (RFC 8985 §7), from the timer to the answer: `clock` sets the PTO (`restart_pto`; `tlp::pto` says how
+//! long) and says that a tail loss probe is due (`Due::Tlp`); `on_flight_timeout` in `connection/timeout.rs`
+//! asks for it; `connection/tlp.rs` sends it; `clock` notes that it is out (`on_tlp_sent`); and `tlp` says
+//! what an acknowledgement tells of it, which `flight` acts on.
 //!
 //! A connection with nothing in flight holds a few bytes of this and no more. What it needs while
 //! something is in flight is borrowed from a pool of the stack and goes back there.

@@ -1,4 +1,4 @@
-//! Tail loss probes: when nothing is heard of the last of what was sent, send something that makes
+//! Tail loss probes (TLP): when nothing is heard of the last of what was sent, send something that makes
 //! the peer speak (RFC 8985 §7).
 //!
 //! A flight that loses its end gets no acknowledgement from which the loss would follow, and would
@@ -56,7 +56,7 @@ impl Tlp {
 /// little that the peer need not acknowledge it at once, the longest delay of a delayed ACK. The RFC
 /// has "one segment" for so little; a receiver that counts bytes waits for two full ones.
 //= RFC 8985 §7.2
-pub(super) fn wait(srtt: Nanos, flight: u32, mss: u16) -> Nanos {
+pub(super) fn pto(srtt: Nanos, flight: u32, mss: u16) -> Nanos {
     let twice = srtt.times(2);
     if flight < 2 * u32::from(mss) {
         twice + MAX_ACK_DELAY
