@@ -363,8 +363,8 @@ mod tests {
 
     #[test]
     fn a_connection_is_small() {
-        // One struct a connection, and nothing else while it is idle: with the wheel's and the flow
-        // table's entries a hundred thousand fit in 64 MB.
+        // One struct a connection, and nothing else while it is idle; what the tables take on top of it
+        // `tests/memory.rs` holds.
         let size = size_of::<Connection>();
         assert!(size <= 512, "{size} bytes");
     }
