@@ -73,6 +73,20 @@ fn after_a_pause_the_window_leaves_over_half_a_round_trip() {
     assert!(most <= 6, "{most} at once");
 }
 
+/// Where that is more than the segments that are always free.
+#[test]
+fn what_the_rate_sends_in_two_milliseconds_leaves_at_once() {
+    // Two windows a round trip in slow start, so in a quarter of it half a window.
+    let (mut b, _) = opened_over(8, plain());
+    b.send(40_000);
+    let at_once = b.all().len();
+    assert!((17..=21).contains(&at_once), "{at_once} at once");
+    // Of 3 ms, two are more than the whole window takes.
+    let (mut b, _) = opened_over(3, plain());
+    b.send(40_000);
+    assert_eq!(b.all().len(), 40);
+}
+
 //~ RFC 7661 §4.3
 #[test]
 fn data_held_back_by_pacing_does_not_make_cwnd_grow() {

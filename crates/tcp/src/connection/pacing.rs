@@ -5,8 +5,8 @@
 //! times 2 in slow start and 1.2 afterwards, as Linux has it, so that the rate never keeps the window
 //! from growing. RFC 7661 §4.3 wants it, too, where a window outlasts idle times.
 //!
-//! A burst up to [`Config::pacing_burst`] segments, or two milliseconds at the rate if that is more,
-//! is always free. It is what makes this cheap:
+//! A burst of up to [`Config::pacing_burst`] segments, or of what the rate sends in two milliseconds if that
+//! is more, is always free (`FREE` says why it is a time). It is what makes this cheap:
 //!
 //! - A sender that is clocked by acknowledgements stays within it, and then pacing is one comparison a send.
 //! - Large segments leave whole: a connection that is held back waits for the stack's timer wheel, whose
@@ -26,7 +26,15 @@ use crate::time::Nanos;
 /// Segments that are always free, whatever is configured: what is held back waits until half of a burst may
 /// leave, and that has to be a segment.
 const LEAST_BURST: u16 = 2;
-/// How long at the rate a burst may always be.
+/// How long at the rate a burst may always be: two ticks of the timer wheel. What is held back waits until
+/// half of it may leave, and the timer fires up to a tick late: less than two ticks would leave the sender
+/// to what it makes up for being late.
+///
+/// The burst is bounded by time and by the window, but by no number of bytes: at a rate of 10 Gbit/s it is
+/// 2.5 MB. What counts is for how long it stands in the path's queue: that is two milliseconds times the gain
+/// (1.2, in slow start 2, in BBR's Startup 2.77), however fast the path is, since the rate is what the path
+/// carries times that. And a bound in bytes would gain little: a sender that wakes once a tick has a tick's
+/// worth to send, 1.3 MB there (`docs/decisions/a-burst-is-bounded-by-time.md`).
 const FREE: Nanos = Nanos::from_millis(2);
 
 /// How much of a delay is made up for, at most; and no more than a quarter of a round trip.
