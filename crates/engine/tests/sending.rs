@@ -90,6 +90,45 @@ fn a_turn_ends_in_time_and_the_rest_leaves_in_order() {
 }
 
 #[test]
+fn large_sends_end_a_turn_in_time() {
+    const FRAME: u64 = 1_000;
+    // Frames that the largest packet is cut into.
+    const CUT: u64 = 45;
+    let (mut world, clock) = world(FRAME);
+    let (mut host, all) = connected(&mut world, 8);
+    // As much as makes their sends large, and as much again.
+    for _ in 0..2 {
+        world.settle();
+        for _ in 0..8 {
+            for (conn, _) in &all {
+                host.send(*conn, &[7; 32_768], 0);
+            }
+        }
+    }
+    let large = world.worker.counters().large_sends;
+    let (sends, took) = turn(&mut world, clock);
+    assert_eq!(world.worker.counters().large_sends - large, sends);
+    assert!(took >= BUDGET, "{took} ns, {sends} sends");
+    assert!(
+        took < BUDGET + CUT * FRAME + CALL,
+        "{took} ns, {sends} sends"
+    );
+    // Nobody waits until others have sent all that their peers take.
+    for _ in 0..4 {
+        world.peer.turn(world.now);
+        turn(&mut world, clock);
+    }
+    world.peer.turn(world.now);
+    for (_, peer) in &all {
+        assert!(world.peer.conns[peer].bytes.len() > 8 * 32_768);
+    }
+    world.settle();
+    for (_, peer) in &all {
+        assert_eq!(world.peer.conns[peer].bytes.len(), 16 * 32_768);
+    }
+}
+
+#[test]
 fn what_costs_little_leaves_by_few_calls() {
     for (count, frame, calls) in [
         // Few leave by one call, whatever it takes.

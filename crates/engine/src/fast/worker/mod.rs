@@ -86,6 +86,7 @@ use self::payload::Findings;
 use self::placement::Placement;
 use self::rejections::Rejections;
 use self::rota::Rota;
+use self::sending::Stride;
 use self::sessions::Forks;
 use self::sweep::Sweep;
 use self::tickets::Tickets;
@@ -145,6 +146,8 @@ pub struct Worker<D, N> {
     narrow: Vec<(tcp::ConnId, u16)>,
     /// Connections of which something has left, or was submitted, whose programs mind how much.
     leaving: Vec<tcp::ConnId>,
+    /// How much is sent between two looks at the clock.
+    stride: Stride,
     /// What sending has found out about files.
     findings: Findings,
     /// What of files is being brought into memory.
@@ -255,6 +258,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             captures: Captures::default(),
             narrow: Vec::new(),
             leaving: Vec::new(),
+            stride: Stride::default(),
             findings: Findings::default(),
             fetches: Fetches::default(),
             starved: Vec::new(),

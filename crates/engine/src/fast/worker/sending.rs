@@ -12,8 +12,11 @@ use crate::network::Network;
 
 /// Emissions in a turn.
 const BUDGET: usize = 256;
-/// Emissions between two looks at the clock: each may carry 64 KiB.
+/// What is sent between two looks at the clock, in segments: 16 of them, or one large send, which takes the
+/// kernel as long and longer.
 const STEP: usize = 16;
+/// Bytes of payload that weigh as much as one more segment.
+const HEAVY: usize = 4096;
 /// Emissions after which they leave, and others are made only if there is time. The kernel's own call takes as
 /// many by default.
 const PORTION: usize = 32;
@@ -21,10 +24,63 @@ const PORTION: usize = 32;
 /// turn's may leave at once, by one call.
 const CHEAP_NS: u64 = 10_000;
 
+/// How many emissions the next step offers room for, by what the last ones weighed.
+///
+/// The [room](Room) holds a step to its weight whatever is sent. But who is refused for want of room keeps
+/// its place before all others, and who has used up a number of emissions goes behind them: so the number
+/// follows, that many large sends are shared as fairly as small ones.
+#[derive(Debug)]
+pub(super) struct Stride(usize);
+
+impl Default for Stride {
+    fn default() -> Self {
+        Self(STEP)
+    }
+}
+
+impl Stride {
+    /// Follows a step in which `sent` emissions left `room`.
+    fn follow(&mut self, sent: usize, room: &Room) {
+        if room.is_used_up() {
+            self.0 = sent.max(1);
+        } else if sent == self.0 && room.0 >= STEP / 2 {
+            self.0 = (2 * self.0).min(STEP);
+        }
+    }
+}
+
+/// What may still be sent before the clock is looked at, in segments.
+#[derive(Debug)]
+pub(super) struct Room(usize);
+
+impl Room {
+    /// Nothing more is sent in this step.
+    #[inline]
+    pub fn is_used_up(&self) -> bool {
+        self.0 == 0
+    }
+
+    /// What carries so many bytes of payload has been sent.
+    #[inline]
+    pub fn use_for(&mut self, payload: usize) {
+        self.0 = self.0.saturating_sub(1 + payload / HEAVY);
+    }
+
+    /// Something took a time that nobody knows.
+    #[cold]
+    pub fn use_up(&mut self) {
+        self.0 = 0;
+    }
+}
+
 /// What a turn has sent.
 struct Sending {
     /// Began with it.
     clock: Clock,
+    /// A step has been made.
+    begun: bool,
+    /// A step has ended because it was long enough: there may be more to send.
+    more: bool,
     /// Emissions.
     sent: usize,
     /// Those of them that may not have left yet.
@@ -40,6 +96,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.paths.begin_turn();
         let mut sending = Sending {
             clock: self.common.clock.again(),
+            begun: false,
+            more: false,
             sent: 0,
             made: 0,
             is_dear: true,
@@ -68,15 +126,17 @@ impl<D: Device, N: Network> Worker<D, N> {
         if self.captures.is_on() {
             self.captures.flush();
         }
-        found || sending.sent != 0
+        found || sending.more || sending.sent != 0
     }
 
     /// As many emissions as a turn has left, or as many as there is time for; some in any turn.
     fn transmit_for_a_while(&mut self, sending: &mut Sending) {
-        while sending.sent == 0 || sending.sent < BUDGET && !is_over(sending.clock) {
-            let step = self.transmit_once(STEP);
+        while !sending.begun || sending.sent < BUDGET && !is_over(sending.clock) {
+            sending.begun = true;
+            let (step, is_whole) = self.transmit_once();
             sending.sent += step;
             sending.made += step;
+            sending.more |= is_whole;
             if sending.is_dear && sending.made >= PORTION {
                 let began = sending.clock.now();
                 self.let_leave();
@@ -84,7 +144,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 sending.is_dear = took.as_nanos() as u64 >= CHEAP_NS;
                 sending.made = 0;
             }
-            if step < STEP {
+            if !is_whole {
                 break;
             }
         }
@@ -99,7 +159,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    fn transmit_once(&mut self, budget: usize) -> usize {
+    /// Sends what there is for one step: how many emissions, and whether it was all that a step sends.
+    fn transmit_once(&mut self) -> (usize, bool) {
+        let budget = self.stride.0;
         let mut sink = Sink {
             device: &mut self.device,
             local: self.local.as_mut(),
@@ -116,7 +178,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             netfilter: (!self.netfilter.cuts.is_empty()).then_some(&self.netfilter),
             hop_limit: self.config.tcp.hop_limit,
             findings: &mut self.findings,
+            room: Room(STEP),
         };
-        self.stack.poll_transmit(self.now, &mut sink, budget)
+        let sent = self.stack.poll_transmit(self.now, &mut sink, budget);
+        self.stride.follow(sent, &sink.room);
+        (sent, sent == budget || sink.room.is_used_up())
     }
 }

@@ -23,6 +23,7 @@ use crate::stats::{Counters, Drop};
 
 use super::local::came_through_queue;
 use super::payload::{self, Findings, NoPayload};
+use super::sending::Room;
 
 /// Pieces of payload in one large send; more are copied together first.
 const MAX_PIECES: usize = 64;
@@ -79,6 +80,8 @@ pub(super) struct Sink<'a, D, N> {
     pub hop_limit: u8,
     /// What is found out about files.
     pub findings: &'a mut Findings,
+    /// What may be sent before somebody looks at the clock.
+    pub room: Room,
 }
 
 impl<D: Device, N: Network> Sink<'_, D, N> {
@@ -327,41 +330,9 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             }
         }
     }
-}
 
-/// Reads a byte of each page, so that those that are missing are replaced and told of.
-fn touch(pieces: &[&[AtomicU8]]) {
-    for piece in pieces {
-        let ends = piece.iter().step_by(PAGE).chain(piece.last());
-        ends.for_each(|byte| copy_out(core::slice::from_ref(byte), &mut [0]));
-    }
-}
-
-impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
-    fn burst_limit(&mut self, id: ConnId, mss: u16) -> usize {
-        let mss = usize::from(mss.max(1));
-        let large = if self.stays_here(id) {
-            MAX_PACKET
-        } else if self.device.offloads().segmentation {
-            self.device.limits().large.min(MAX_PACKET)
-        } else {
-            return mss;
-        };
-        let largest = large - MAX_HEADERS_LEN;
-        (largest / mss).max(1) * mss
-    }
-
-    fn window_limit(&mut self, id: ConnId) -> u32 {
-        let pool = self.connections.get(id).map(|conn| conn.pool);
-        pool.and_then(|pool| self.memory.pool(pool))
-            .map_or(u32::MAX, |pool| pool.window_limit())
-    }
-
-    fn awaits_payload(&mut self, id: ConnId) -> bool {
-        self.findings.refused.take() == Some(id)
-    }
-
-    fn emit(&mut self, now: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
+    /// Sends what the stack emits.
+    fn send(&mut self, now: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
         let narrow = self.narrow.len();
         let way = match self.way_out(out) {
             // Not before the TCP knows how much fits.
@@ -419,5 +390,52 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
             return Ok(());
         }
         self.large_segment(now, &headers, out)
+    }
+}
+
+/// Reads a byte of each page, so that those that are missing are replaced and told of.
+fn touch(pieces: &[&[AtomicU8]]) {
+    for piece in pieces {
+        let ends = piece.iter().step_by(PAGE).chain(piece.last());
+        ends.for_each(|byte| copy_out(core::slice::from_ref(byte), &mut [0]));
+    }
+}
+
+impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
+    fn burst_limit(&mut self, id: ConnId, mss: u16) -> usize {
+        let mss = usize::from(mss.max(1));
+        let large = if self.stays_here(id) {
+            MAX_PACKET
+        } else if self.device.offloads().segmentation {
+            self.device.limits().large.min(MAX_PACKET)
+        } else {
+            return mss;
+        };
+        let largest = large - MAX_HEADERS_LEN;
+        (largest / mss).max(1) * mss
+    }
+
+    fn window_limit(&mut self, id: ConnId) -> u32 {
+        let pool = self.connections.get(id).map(|conn| conn.pool);
+        pool.and_then(|pool| self.memory.pool(pool))
+            .map_or(u32::MAX, |pool| pool.window_limit())
+    }
+
+    fn awaits_payload(&mut self, id: ConnId) -> bool {
+        self.findings.refused.take() == Some(id)
+    }
+
+    fn emit(&mut self, now: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
+        if self.room.is_used_up() {
+            return Err(SinkFull);
+        }
+        let sent = self.send(now, out);
+        match sent {
+            Ok(()) => self.room.use_for(out.payload_len),
+            // To find out that part of a file is not in memory can take the kernel as long as anything.
+            Err(SinkFull) if self.findings.refused.is_some() => self.room.use_up(),
+            Err(SinkFull) => {}
+        }
+        sent
     }
 }
