@@ -9,6 +9,7 @@
 mod sockets;
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -325,14 +326,10 @@ pub struct Fetch {
     pub uid: u32,
     /// The file.
     pub file: Arc<OpenFile>,
-    /// The first byte that is missing.
-    pub offset: u64,
-}
-
-impl Fetch {
-    /// How many bytes are fetched at a time, if the file has so many: what a disk gives in some
-    /// milliseconds.
-    pub const WINDOW: u64 = 1 << 20;
+    /// The part.
+    pub part: Range<u64>,
+    /// Nobody waits for it: it is enough that the disk begins to read it.
+    pub is_ahead: bool,
 }
 
 /// What came of it.

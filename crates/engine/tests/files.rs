@@ -28,14 +28,25 @@ struct OnDisk(PathBuf, Vec<u8>);
 
 impl OnDisk {
     fn new(name: &str) -> Self {
+        Self::of(name, LEN)
+    }
+
+    fn of(name: &str, len: usize) -> Self {
         let path = std::env::temp_dir().join(format!("outboard-{name}-{}", std::process::id()));
-        let bytes: Vec<u8> = (0..LEN).map(|at| (at * 7 + at / 251) as u8).collect();
+        let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + at / 251) as u8).collect();
         std::fs::write(&path, &bytes).expect("written");
         Self(path, bytes)
     }
 
     fn open(&self) -> File {
         File::open(&self.0).expect("readable")
+    }
+
+    /// Nothing of it is in memory.
+    fn put_away(&self) {
+        let file = self.open();
+        fsync(&file).expect("on the disk");
+        fadvise(&file, 0, None, Advice::DontNeed).expect("out of memory");
     }
 
     fn shorten(&self, len: u64) {
@@ -186,9 +197,7 @@ fn what_is_not_in_memory_is_fetched_while_others_go_on() {
     let Some(mut scene) = Scene::plain("away") else {
         return;
     };
-    let file = scene.disk.open();
-    fsync(&file).expect("on the disk");
-    fadvise(&file, 0, None, Advice::DontNeed).expect("out of memory");
+    scene.disk.put_away();
     scene.send(0, LEN);
     scene.world.settle();
     if scene.world.worker.counters().file_waits == 0 {
@@ -205,6 +214,60 @@ fn what_is_not_in_memory_is_fetched_while_others_go_on() {
         "{} bytes",
         scene.arrived().len()
     );
+}
+
+/// Bytes that this thread has had disks read (proc_pid_io(5)), if the kernel counts them.
+fn had_read() -> Option<u64> {
+    let counts = std::fs::read_to_string("/proc/thread-self/io").ok()?;
+    let line = counts
+        .lines()
+        .find_map(|it| it.strip_prefix("read_bytes: "));
+    line?.parse().ok()
+}
+
+#[test]
+fn what_is_read_ahead_is_read_by_others() {
+    const MIB: usize = 1 << 20;
+    let Some(mut scene) = Scene::plain("ahead") else {
+        return;
+    };
+    scene.disk = OnDisk::of("far-ahead", 8 * MIB);
+    let file = scene.disk.open();
+    scene.file = show(&mut scene.world, &mut scene.host, file).expect("shown");
+    scene.disk.put_away();
+    if had_read().is_none() {
+        skipped("this kernel does not count what a thread reads");
+        return;
+    }
+    let count = || had_read().expect("counted");
+    scene.send(0, 8 * MIB);
+    let (mut by_worker, mut by_others) = (0, 0);
+    for _ in 0..20_000 {
+        let before = count();
+        scene.world.worker.turn(scene.world.now);
+        let after = count();
+        by_worker += after - before;
+        scene.world.peer.turn(scene.world.now);
+        scene.world.desk.attend();
+        scene.world.worker.attend(scene.world.now);
+        by_others += count() - after;
+        let arrived = scene.arrived().len();
+        if arrived == 8 * MIB {
+            break;
+        }
+        let read = by_worker + by_others;
+        if arrived > MIB / 2 && read > 0 {
+            assert!(read >= 2 * MIB as u64, "{read} bytes at {arrived}");
+        }
+        scene.world.now += Duration::from_millis(1);
+    }
+    assert!(scene.arrived() == scene.disk.1);
+    if by_worker + by_others == 0 {
+        skipped("this kernel keeps files in memory");
+        return;
+    }
+    // What it asked for when it found nothing, and a page on either side.
+    assert!(by_worker <= 66_000 + 2 * 4096, "{by_worker} bytes");
 }
 
 #[test]
@@ -248,9 +311,7 @@ fn a_file_that_is_cut_while_it_is_fetched_ends_its_connection_alone() {
     let Some(mut scene) = Scene::plain("cut") else {
         return;
     };
-    let file = scene.disk.open();
-    fsync(&file).expect("on the disk");
-    fadvise(&file, 0, None, Advice::DontNeed).expect("out of memory");
+    scene.disk.put_away();
     scene.send(200_000, 50_000);
     scene.world.worker.turn(scene.world.now);
     scene.disk.shorten(3);

@@ -6,7 +6,7 @@ use queue_pair::{Area, EngineSide};
 use tcp::{ConnId, Extent, Instant, PayloadStore};
 
 use super::budget::Budget;
-use super::files::{Files, OpenFile};
+use super::files::{Files, Held};
 use super::pool::Pool;
 use super::reclaim::{Reclaim, Upkeep};
 use crate::exchange::SessionKey;
@@ -25,7 +25,7 @@ pub enum Place<'a> {
     /// In memory.
     Memory(&'a [AtomicU8]),
     /// In a file, from this offset on.
-    File(&'a OpenFile, u64),
+    File(&'a Held, u64),
 }
 
 /// Receive pools and send areas.

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use queue_pair::read_in_now;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
+use super::ahead::Readers;
+
 /// A file that is open for the engine alone. It is closed where the last reference goes, which is never the
 /// fast half: closing the last opening of a file that was removed gives its blocks back, which takes long.
 #[derive(Debug)]
@@ -80,9 +82,18 @@ fn read_all(len: usize, mut read: impl FnMut(usize) -> Result<usize, Errno>) -> 
     Ok(())
 }
 
+/// A file that a session sends from.
+#[derive(Debug)]
+pub struct Held {
+    /// The file.
+    pub file: Arc<OpenFile>,
+    /// For whom it is read ahead.
+    pub readers: Readers,
+}
+
 /// The files of a session, by the names that it knows.
 #[derive(Debug, Default)]
-pub struct Files(Vec<Option<Arc<OpenFile>>>);
+pub struct Files(Vec<Option<Held>>);
 
 impl Files {
     /// The most files of one session: what an [extent](super::Memory::extent_of_file) can name.
@@ -98,19 +109,25 @@ impl Files {
         if slot == self.0.len() {
             self.0.push(None);
         }
-        self.0[slot] = Some(file);
+        let readers = Readers::default();
+        self.0[slot] = Some(Held { file, readers });
         Some(slot as u16)
     }
 
     /// The file with a name.
     #[inline]
-    pub fn get(&self, name: u16) -> Option<&Arc<OpenFile>> {
+    pub fn get(&self, name: u16) -> Option<&Held> {
         self.0.get(usize::from(name))?.as_ref()
+    }
+
+    /// The same, to note who reads it.
+    pub fn get_mut(&mut self, name: u16) -> Option<&mut Held> {
+        self.0.get_mut(usize::from(name))?.as_mut()
     }
 
     /// Takes one out.
     pub fn take(&mut self, name: u16) -> Option<Arc<OpenFile>> {
-        self.0.get_mut(usize::from(name))?.take()
+        Some(self.0.get_mut(usize::from(name))?.take()?.file)
     }
 }
 

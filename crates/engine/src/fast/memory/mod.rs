@@ -2,6 +2,7 @@
 //! areas and files that sessions send from, the buffers there that they receive into, and how memory goes back to
 //! the machine.
 
+mod ahead;
 mod areas;
 mod budget;
 mod files;
@@ -10,9 +11,10 @@ mod posted;
 mod reclaim;
 mod stream;
 
+pub use ahead::{Readers, WINDOW};
 pub use areas::{Memory, Place, Store};
 pub use budget::Budget;
-pub use files::{Files, Lack, OpenFile};
+pub use files::{Files, Held, Lack, OpenFile};
 pub use pool::{CHUNK, Pool};
 pub use reclaim::Reclaim;
 pub use stream::Stream;

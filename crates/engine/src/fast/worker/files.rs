@@ -1,8 +1,11 @@
 //! Sending from files. The TCP says when bytes leave; they are read then, into what leaves, by calls that
 //! do not wait ([`OpenFile`](crate::fast::memory::OpenFile)). What is not in memory is fetched by a thread
 //! that may wait, for which the slow half sends; until it is back, the connection sends nothing, and all
-//! others go on.
+//! others go on. Whoever sends one part after the other does not come to that twice, if the disk is fast
+//! enough: the same thread has the next part read before it is needed
+//! ([`Readers`](crate::fast::memory::Readers)).
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use netdev::Device;
@@ -12,12 +15,14 @@ use tcp::{ConnId, Extent};
 use super::Worker;
 use crate::exchange::{FETCHES, Fetch, Fetched, SessionKey, Tale};
 use crate::fast::connections::SessionId;
-use crate::fast::memory::{Memory, OpenFile};
+use crate::fast::memory::{Memory, OpenFile, WINDOW};
 use crate::fast::session::EndReason;
 use crate::network::Network;
 
 /// What is being fetched for one session: what others wait for must not be all that there can be.
 const FETCHES_OF_SESSION: usize = 16;
+/// As many of all, and of one session, may be under way when nobody waits for the next one: who waits goes first.
+const AHEAD: (usize, usize) = (FETCHES / 2, FETCHES_OF_SESSION / 2);
 /// Connections that try again when one has what it waited for.
 const AGAIN: usize = 16;
 
@@ -36,11 +41,19 @@ struct UnderWay {
     number: u64,
     session: SessionKey,
     file: u16,
-    offset: u64,
+    part: Range<u64>,
+    /// Nobody waits for it, and who comes to it nevertheless has it fetched once more.
+    is_ahead: bool,
     waiting: Vec<ConnId>,
 }
 
 impl Fetches {
+    /// Whether one more may be sent for while there are fewer than `all`, and `own` of the same session.
+    fn has_room(&self, whose: SessionKey, all: usize, own: usize) -> bool {
+        let of_session = self.under_way.iter().filter(|it| it.session == whose);
+        self.under_way.len() < all && of_session.count() < own
+    }
+
     /// Whether somebody is to try again who is told by nobody that he may.
     pub fn any_later(&self) -> bool {
         !self.later.is_empty()
@@ -89,6 +102,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.counters.file_waits += 1;
             self.fetch(conn, extent);
         }
+        while let Some(extent) = self.findings.marks.pop() {
+            self.fetch_ahead(extent);
+        }
         self.findings.refused = None;
         resets
     }
@@ -104,44 +120,93 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some((id, file, offset)) = Memory::file_of(extent) else {
             return;
         };
-        let session = self.sessions.get(id);
-        let open = self.memory.files_of(id).and_then(|files| files.get(file));
-        let (Some(session), Some(open)) = (session, open) else {
+        let Some(whose) = self.sessions.get(id).map(|session| SessionKey {
+            id,
+            number: session.number,
+        }) else {
             self.end_for_its_file(conn);
             return;
         };
-        let key = SessionKey {
-            id,
-            number: session.number,
-        };
         let fetches = &mut self.fetches;
         let covers = |it: &&mut UnderWay| {
-            let window = it.offset..it.offset.saturating_add(Fetch::WINDOW);
-            it.session == key && it.file == file && window.contains(&offset)
+            let same = it.session == whose && it.file == file && !it.is_ahead;
+            same && it.part.contains(&offset)
         };
         if let Some(under_way) = fetches.under_way.iter_mut().find(covers) {
             under_way.waiting.push(conn);
             return;
         }
-        let own = fetches.under_way.iter().filter(|it| it.session == key);
-        if fetches.under_way.len() >= FETCHES || own.count() >= FETCHES_OF_SESSION {
+        if !fetches.has_room(whose, FETCHES, FETCHES_OF_SESSION) {
             fetches.later.push(conn);
             return;
         }
+        let held = self.memory.files_of(id).and_then(|it| it.get_mut(file));
+        let Some(next) = held.map(|held| held.readers.wait(offset)) else {
+            self.end_for_its_file(conn);
+            return;
+        };
+        let part = offset..offset.saturating_add(WINDOW);
+        self.send_for(id, file, part, Some(conn));
+        // The disk is busy with what was begun before: he who waits need not wait until more is.
+        let (all, own) = AHEAD;
+        if let Some(part) = next.filter(|_| self.fetches.has_room(whose, all, own)) {
+            self.send_for(id, file, part, None);
+        }
+    }
+
+    /// Has the disk go on for whoever reads where this extent is, if others leave room for that.
+    fn fetch_ahead(&mut self, extent: Extent) {
+        let Some((id, file, offset)) = Memory::file_of(extent) else {
+            return;
+        };
+        let held = self.memory.files_of(id).and_then(|it| it.get_mut(file));
+        let whose = self.sessions.get(id).map(|session| SessionKey {
+            id,
+            number: session.number,
+        });
+        let (Some(held), Some(whose)) = (held, whose) else {
+            return;
+        };
+        // It is asked again wherever he reads, until it is passed.
+        let (all, own) = AHEAD;
+        if !self.fetches.has_room(whose, all, own) {
+            return;
+        }
+        if let Some(part) = held.readers.pass(offset) {
+            self.send_for(id, file, part, None);
+        }
+    }
+
+    /// Sends for part of a file, for which a connection waits, or nobody.
+    fn send_for(&mut self, id: SessionId, file: u16, part: Range<u64>, waits: Option<ConnId>) {
+        let session = self.sessions.get(id);
+        let held = self.memory.files_of(id).and_then(|files| files.get(file));
+        let (Some(session), Some(held)) = (session, held) else {
+            if let Some(conn) = waits {
+                self.end_for_its_file(conn);
+            }
+            return;
+        };
+        let fetches = &mut self.fetches;
         fetches.number += 1;
         let number = fetches.number;
         fetches.under_way.push(UnderWay {
             number,
-            session: key,
+            session: SessionKey {
+                id,
+                number: session.number,
+            },
             file,
-            offset,
-            waiting: vec![conn],
+            part: part.clone(),
+            is_ahead: waits.is_none(),
+            waiting: waits.into_iter().collect(),
         });
         let fetch = Fetch {
             number,
             uid: session.process.uid,
-            file: Arc::clone(open),
-            offset,
+            file: Arc::clone(&held.file),
+            part,
+            is_ahead: waits.is_none(),
         };
         self.slow.tell(Tale::Fetch(Box::new(fetch)));
     }

@@ -7,7 +7,7 @@ use queue_pair::{Area, copy_in, copy_out, copy_out_sum};
 use tcp::{ConnId, Extent, Outgoing};
 use wire::checksum::Sum;
 
-use crate::fast::memory::{Lack, Memory, Place};
+use crate::fast::memory::{Held, Lack, Memory, Place};
 
 /// Why there is no payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,14 +39,24 @@ pub(super) struct Findings {
     pub away: Vec<(ConnId, Extent)>,
     /// Connections whose file does not have what they are to send.
     pub gone: Vec<ConnId>,
+    /// Where somebody reads a file for whom more of it is to be asked for.
+    pub marks: Vec<Extent>,
     /// The one that has just been refused for want of its payload.
     pub refused: Option<ConnId>,
 }
 
 impl Findings {
+    /// `held` has been read where an extent of it says.
+    #[inline]
+    fn note_read(&mut self, held: &Held, extent: Extent, offset: u64) {
+        if held.readers.is_at_mark(offset) {
+            self.marks.push(extent);
+        }
+    }
+
     /// Whether there is nothing to be seen to.
     pub fn is_empty(&self) -> bool {
-        self.away.is_empty() && self.gone.is_empty()
+        self.away.is_empty() && self.gone.is_empty() && self.marks.is_empty()
     }
 }
 
@@ -54,6 +64,7 @@ impl Findings {
 #[inline]
 pub(super) fn write(
     memory: &Memory,
+    findings: &mut Findings,
     extent: Extent,
     to: &mut [u8],
     summed: bool,
@@ -67,11 +78,12 @@ pub(super) fn write(
             copy_out(from, to);
             Ok(Sum::ZERO)
         }
-        Some(Place::File(file, offset)) => match file.read(to, offset) {
-            Ok(()) if summed => Ok(Sum::of(to)),
-            Ok(()) => Ok(Sum::ZERO),
-            Err(lack) => Err(NoPayload::of(lack, extent)),
-        },
+        Some(Place::File(held, offset)) => {
+            let read = held.file.read(to, offset);
+            read.map_err(|lack| NoPayload::of(lack, extent))?;
+            findings.note_read(held, extent, offset);
+            Ok(if summed { Sum::of(to) } else { Sum::ZERO })
+        }
         None => Err(nowhere(extent)),
     }
 }
@@ -85,6 +97,7 @@ pub(super) fn is_in_files(out: &Outgoing<'_>) -> bool {
 /// The payload in one piece of scratch memory.
 pub(super) fn put_together<'a>(
     memory: &Memory,
+    findings: &mut Findings,
     scratch: &'a Area,
     out: &Outgoing<'_>,
 ) -> Result<&'a [AtomicU8], NoPayload> {
@@ -104,9 +117,11 @@ pub(super) fn put_together<'a>(
                     copy_in(to, through);
                 }
             }
-            Some(Place::File(file, offset)) => file
-                .read_in(to, offset)
-                .map_err(|lack| NoPayload::of(lack, *extent))?,
+            Some(Place::File(held, offset)) => {
+                let read = held.file.read_in(to, offset);
+                read.map_err(|lack| NoPayload::of(lack, *extent))?;
+                findings.note_read(held, *extent, offset);
+            }
             None => return Err(nowhere(*extent)),
         }
         at = end;

@@ -151,7 +151,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
                 self.counters.drop(Drop::Unsendable);
                 return Ok(());
             };
-            if let Err(why) = payload::write(self.memory, *extent, to, false) {
+            if let Err(why) = payload::write(self.memory, self.findings, *extent, to, false) {
                 return self.lacks_payload(out, why);
             }
             at = end;
@@ -227,7 +227,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
                 self.counters.drop(Drop::Unsendable);
                 return Ok(());
             };
-            match payload::write(self.memory, *extent, to, !partial) {
+            match payload::write(self.memory, self.findings, *extent, to, !partial) {
                 Ok(more) => sum = sum.combine(more),
                 Err(why) => return self.lacks_payload(out, why),
             }
@@ -286,7 +286,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         };
         let limit = MAX_PIECES.min(self.device.limits().pieces);
         let whole = match out.payload.len() > limit || payload::is_in_files(out) {
-            true => match payload::put_together(self.memory, self.scratch, out) {
+            true => match payload::put_together(self.memory, self.findings, self.scratch, out) {
                 Ok(whole) => Some(whole),
                 Err(why) => return self.lacks_payload(out, why),
             },

@@ -10,7 +10,8 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, fcntl_getfl, fstatfs, open, statx,
+    Advice, AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, fadvise, fcntl_getfl, fstatfs,
+    open, statx,
 };
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
@@ -85,6 +86,8 @@ pub fn open_shown(shown: BorrowedFd<'_>) -> Result<OwnedFd, Unfit> {
     let file = open(&*name, how | OFlags::NOATIME, Mode::empty());
     let file = file.or_else(|_| open(&*name, how, Mode::empty()));
     let file = file.map_err(Unfit::Refused)?;
+    // Whoever reads it has no time for what the kernel would read beside that. It is no condition.
+    let _ = fadvise(&file, 0, None, Advice::Random);
     match read_byte(file.as_fd()) {
         Ok(_) | Err(Errno::AGAIN) => Ok(file),
         Err(Errno::OPNOTSUPP) => Err(Unfit::Waits),

@@ -43,6 +43,7 @@ pub(super) struct FetchOf {
     number: u64,
     uid: u32,
     window: FileWindow,
+    is_ahead: bool,
     outcome: Fetched,
 }
 
@@ -52,6 +53,12 @@ impl Errand for FetchOf {
     }
 
     fn run(&mut self) {
+        // The kernel reads no more than this, and marks nothing at which whoever reads is to go on for it.
+        self.window.begin();
+        if self.is_ahead {
+            self.outcome = Fetched::There;
+            return;
+        }
         // A file that has become shorter may still have what is asked for.
         let there = self.window.fetch().or_else(|_| self.window.fetch_page());
         self.outcome = match there {
@@ -90,12 +97,14 @@ impl Desk {
 
     /// Part of a file is to be brought into memory.
     pub(super) fn fetch(&mut self, worker: WorkerId, fetch: &Fetch) {
-        match FileWindow::map(&*fetch.file, fetch.offset, Fetch::WINDOW) {
+        let len = fetch.part.end.saturating_sub(fetch.part.start);
+        match FileWindow::map(&*fetch.file, fetch.part.start, len) {
             Ok(window) => self.fetches.add(FetchOf {
                 worker,
                 number: fetch.number,
                 uid: fetch.uid,
                 window,
+                is_ahead: fetch.is_ahead,
                 outcome: Fetched::NotNow,
             }),
             Err(_) => self

@@ -62,6 +62,7 @@ const FREELY: &[libc::c_long] = &[
     libc::SYS_lseek,
     libc::SYS_pread64,
     libc::SYS_preadv2,
+    libc::SYS_fadvise64,
     libc::SYS_fstatfs,
     libc::SYS_getdents64,
     libc::SYS_readlinkat,
