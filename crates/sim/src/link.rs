@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_in_bursts_keep_company() {
+    fn losses_come_in_bursts() {
         let burst = Burst {
             begin: Chance::percent(1),
             end: Chance::percent(25),
