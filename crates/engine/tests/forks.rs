@@ -364,6 +364,56 @@ fn a_failure_reaches_all() {
     assert_eq!(world.worker.stack().connection_count(), 0);
 }
 
+/// What a host was told of whose the error of a connection is to report.
+fn told_of_error(host: &mut Host, conn: ConnRef) -> Vec<bool> {
+    host.collect();
+    let told = host.completions.iter().filter_map(|it| match it {
+        Completion::ErrorTaken { conn: it, yours } if *it == conn => Some(*yours),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[test]
+fn a_failure_is_reported_by_the_first_who_asks() {
+    let mut world = World::new();
+    let (mut parent, mut child, conn, peer) = family(&mut world);
+    let (token, _lifeline) = fork(&mut world, &mut parent);
+    world.peer.request(world.now, peer, tcp::Request::Abort);
+    world.settle();
+    assert!(
+        told_of_error(&mut child, conn).is_empty(),
+        "nobody has asked"
+    );
+    child.submit(Submission::TakeError { conn });
+    world.settle();
+    assert_eq!(told_of_error(&mut child, conn), [true]);
+    // The others are told without asking, and so is one that comes later.
+    assert_eq!(told_of_error(&mut parent, conn), [false]);
+    let mut late = world.attach(Some(token));
+    world.settle();
+    assert_eq!(told_of_error(&mut late, conn), [false]);
+    for host in [&mut parent, &mut child] {
+        host.submit(Submission::TakeError { conn });
+    }
+    world.settle();
+    assert_eq!(told_of_error(&mut parent, conn), [false, false]);
+    assert_eq!(told_of_error(&mut child, conn), [true, false], "once");
+}
+
+#[test]
+fn a_failure_of_which_its_reporter_has_died_is_reported() {
+    let mut world = World::new();
+    let (mut parent, child, conn, peer) = family(&mut world);
+    world.peer.request(world.now, peer, tcp::Request::Abort);
+    world.settle();
+    kill(&mut world, child);
+    world.settle();
+    parent.submit(Submission::TakeError { conn });
+    world.settle();
+    assert_eq!(told_of_error(&mut parent, conn), [true]);
+}
+
 #[test]
 fn a_connection_that_is_being_opened_is_shared_as_well() {
     let mut world = World::new();

@@ -253,6 +253,92 @@ fn what_another_process_reads_is_not_read_here() {
     scene.grant(0, 10, b"ab", None);
 }
 
+/// The connection is reset, and the engine says whether this process is to report it when it asks.
+fn reset_reported(yours: bool, call: impl FnOnce(&Socket) -> Result<usize, Errno> + Send) -> Scene {
+    let scene = Scene::new();
+    let conn = scene.conn;
+    drop(scene.session.before_fork());
+    let errno = Errno::CONNRESET.raw_os_error() as u16;
+    scene.at(0, |host| host.post(Completion::Failed { conn, errno }));
+    scene.session.pump();
+    assert!(scene.socket.readiness().intersects(Readiness::ERR));
+    let over = std::thread::scope(|scope| {
+        let calls = scope.spawn(|| call(&scene.socket));
+        scene.await_submission(0, |one| *one == Submission::TakeError { conn });
+        scene.at(0, |host| host.post(Completion::ErrorTaken { conn, yours }));
+        calls.join().unwrap()
+    });
+    assert_eq!(over == Err(Errno::CONNRESET), yours);
+    assert!(!scene.socket.readiness().intersects(Readiness::ERR));
+    assert_eq!(scene.at(0, |host| host.submissions()), [], "it asks once");
+    scene
+}
+
+#[test]
+fn an_error_is_reported_by_the_process_of_which_the_engine_says_so() {
+    for yours in [true, false] {
+        reset_reported(yours, |socket| socket.recv(&mut [0; 9]));
+        reset_reported(yours, |socket| socket.discard(9));
+        reset_reported(yours, |socket| socket.view(9).map(|_| 0));
+        let scene = reset_reported(yours, |socket| socket.send(b"x", false));
+        assert_eq!(scene.recv().as_deref(), Ok(&b""[..]), "and never again");
+        let scene = reset_reported(yours, |socket| socket.take_error().map_or(Ok(0), Err));
+        assert_eq!(scene.socket.send(b"x", false), Err(Errno::PIPE));
+        assert_eq!(scene.socket.take_error(), None);
+    }
+}
+
+#[test]
+fn an_error_that_another_process_has_reported_is_none() {
+    for told_before in [true, false] {
+        let scene = Scene::new();
+        let conn = scene.conn;
+        drop(scene.session.before_fork());
+        let errno = Errno::CONNRESET.raw_os_error() as u16;
+        let mut said = [
+            Completion::Failed { conn, errno },
+            Completion::ErrorTaken { conn, yours: false },
+        ];
+        if told_before {
+            said.reverse();
+        }
+        for completion in said {
+            scene.at(0, |host| host.post(completion));
+        }
+        assert_eq!(scene.recv().as_deref(), Ok(&b""[..]));
+        assert!(!scene.socket.readiness().intersects(Readiness::ERR));
+        assert_eq!(scene.socket.send(b"x", false), Err(Errno::PIPE));
+        assert_eq!(scene.at(0, |host| host.submissions()), []);
+    }
+}
+
+#[test]
+fn an_engine_that_goes_before_it_says_whose_an_error_is_holds_nobody_up() {
+    let scene = Scene::new();
+    let conn = scene.conn;
+    drop(scene.session.before_fork());
+    let errno = Errno::CONNRESET.raw_os_error() as u16;
+    scene.at(0, |host| host.post(Completion::Failed { conn, errno }));
+    let Scene {
+        engine,
+        session: _session,
+        socket,
+        ..
+    } = scene;
+    std::thread::scope(|scope| {
+        let reads = scope.spawn(|| socket.recv(&mut [0; 9]));
+        let start = std::time::Instant::now();
+        let asked = |host: &mut Attached| host.submissions();
+        let take = Submission::TakeError { conn };
+        while !asked(&mut engine.lock().attached[0]).contains(&take) {
+            assert!(start.elapsed() < fake_engine::HANG, "it never asked");
+            std::thread::yield_now();
+        }
+        engine.die();
+        assert_eq!(reads.join().unwrap(), Err(Errno::CONNRESET));
+    });
+}
+
 #[test]
 fn peeking_looks_at_nothing_that_is_anothers() {
     let scene = Scene::new();

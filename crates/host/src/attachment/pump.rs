@@ -183,6 +183,12 @@ impl Attachment {
                 }
                 Ok(())
             }
+            Completion::ErrorTaken { conn, yours } => {
+                if let Some(socket) = pump.connections.get(conn) {
+                    socket.error_taken(yours);
+                }
+                Ok(())
+            }
             Completion::NotGranted { conn, errno } => {
                 if let Some(socket) = pump.connections.get(conn) {
                     socket.not_granted(errno_from(errno).unwrap_or(Errno::AGAIN));

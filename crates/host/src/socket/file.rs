@@ -100,11 +100,7 @@ impl Socket {
         if offset.checked_add(len as u64).is_none_or(|end| end > END) {
             return Err(Errno::OPNOTSUPP);
         }
-        let mut guard = self.core.attach_and_lock();
-        if let Err(errno) = guard.may_send() {
-            self.core.refresh(&guard);
-            return Err(errno);
-        }
+        let mut guard = self.core.sendable(self.core.attach_and_lock())?;
         let state = &mut *guard;
         match &state.link {
             None => return Err(Errno::PIPE),

@@ -12,12 +12,14 @@
 //! - `post`: having the engine place it where the program wants it
 //! - `events`: what the engine reports of the connection
 //! - `end`: shutdown and close
+//! - `error`: which of several processes reports an error
 //! - `sharing`: connections that other processes have, too, since a fork
 //! - `travel`: connections that are passed to another program
 //! - `options`: what `setsockopt` sets
 
 mod end;
 mod ends;
+mod error;
 mod events;
 mod file;
 mod options;
@@ -109,7 +111,7 @@ struct State {
     posts: Option<Box<PostQueue<Registered>>>,
     /// What `SO_ERROR` or the next call reports.
     error: Option<Errno>,
-    /// The program that passed it here was told with what error it has ended.
+    /// Another process was told with what error it has ended.
     error_was_reported: bool,
     /// It has ended before there was another end.
     never_opened: bool,
@@ -434,7 +436,7 @@ impl Socket {
     /// `SO_ERROR`: the error that waits, which is thereby taken.
     pub fn take_error(&self) -> Option<Errno> {
         self.core.session.pump();
-        let mut state = self.core.attach_and_lock();
+        let mut state = self.core.settled(self.core.attach_and_lock());
         let error = state.error.take();
         self.core.refresh(&state);
         error

@@ -167,11 +167,7 @@ impl Socket {
     /// # Errors
     /// As for [`send`](Self::send); `EBUSY`: one is lent already.
     pub fn room(&self, want: usize) -> Result<Room, Errno> {
-        let mut guard = self.core.attach_and_lock();
-        if let Err(errno) = guard.may_send() {
-            self.core.refresh(&guard);
-            return Err(errno);
-        }
+        let mut guard = self.core.sendable(self.core.attach_and_lock())?;
         let state = &mut *guard;
         let Some(link) = &state.link else {
             return Err(Errno::PIPE);
@@ -222,13 +218,9 @@ impl Socket {
         if len == 0 {
             return Ok(());
         }
-        let mut guard = self.core.attach_and_lock();
+        let sendable = self.core.sendable(self.core.attach_and_lock());
+        let mut guard = sendable.map_err(|errno| (None, errno))?;
         let state = &mut *guard;
-        if let Err(errno) = state.may_send() {
-            self.core.refresh(state);
-            drop(guard);
-            return Err((None, errno));
-        }
         if !state.post_extent(room.block.addr, len as u32, more) {
             state.starved = true;
             self.core.list_if_starved(state);
@@ -262,11 +254,7 @@ impl Socket {
         let Some(run) = memory.run.as_ref().filter(|_| inside) else {
             return Err(Errno::INVAL);
         };
-        let mut guard = self.core.attach_and_lock();
-        if let Err(errno) = guard.may_send() {
-            self.core.refresh(&guard);
-            return Err(errno);
-        }
+        let mut guard = self.core.sendable(self.core.attach_and_lock())?;
         let state = &mut *guard;
         match &state.link {
             None => return Err(Errno::PIPE),

@@ -21,7 +21,7 @@ impl State {
     }
 
     /// What reading gives when no data waits: the error that waits, the end, or nothing yet.
-    pub(super) fn at_the_end(&mut self) -> Option<Result<usize, Errno>> {
+    fn at_the_end(&mut self) -> Option<Result<usize, Errno>> {
         // What the peer has ended has ended, whatever came of what was written afterwards: that is for the
         // next write to tell, or SO_ERROR.
         if self.peer_closed {
@@ -86,7 +86,7 @@ impl Socket {
                     self.core.await_owed()?;
                     continue;
                 }
-                return state.at_the_end().unwrap_or(Err(Errno::AGAIN));
+                return self.core.end_of(state);
             }
             if state.link.is_none() {
                 return Err(Errno::NOTCONN);
@@ -167,9 +167,7 @@ impl SocketCore {
                     self.await_owed()?;
                     continue;
                 }
-                let end = state.at_the_end().unwrap_or(Err(Errno::AGAIN));
-                self.refresh(&state);
-                return end;
+                return self.end_of(state);
             }
             let Some(link) = &state.link else {
                 return Err(Errno::NOTCONN);
@@ -195,6 +193,19 @@ impl SocketCore {
                 return Ok(read);
             }
         }
+    }
+
+    /// What reading gives when no data waits, of a socket in this state.
+    pub(super) fn end_of<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+    ) -> Result<usize, Errno> {
+        if !state.peer_closed {
+            state = self.settled(state);
+        }
+        let end = state.at_the_end().unwrap_or(Err(Errno::AGAIN));
+        self.refresh(&state);
+        end
     }
 
     /// Something was read: sees to it that the engine learns of it.

@@ -75,7 +75,7 @@ impl State {
         }
     }
 
-    pub(super) fn may_send(&mut self) -> Result<(), Errno> {
+    fn may_send(&mut self) -> Result<(), Errno> {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
@@ -204,17 +204,31 @@ impl SocketCore {
         self.attach_and_lock()
     }
 
+    /// The state of one that may send.
+    ///
+    /// # Errors
+    /// As for [`send`](Socket::send).
+    pub(super) fn sendable<'a>(
+        self: &'a Arc<Self>,
+        state: MutexGuard<'a, State>,
+    ) -> Result<MutexGuard<'a, State>, Errno> {
+        let mut state = self.settled(state);
+        match state.may_send() {
+            Ok(()) => Ok(state),
+            Err(errno) => {
+                self.refresh(&state);
+                Err(errno)
+            }
+        }
+    }
+
     fn send_with(
         self: &Arc<Self>,
         total: usize,
         more: bool,
         mut fill: impl FnMut(&[AtomicU8]) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
-        let mut guard = self.well_informed();
-        if let Err(errno) = guard.may_send() {
-            self.refresh(&guard);
-            return Err(errno);
-        }
+        let mut guard = self.sendable(self.well_informed())?;
         let state = &mut *guard;
         let Some(link) = &state.link else {
             return Err(Errno::PIPE);

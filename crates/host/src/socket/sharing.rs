@@ -13,6 +13,7 @@ use queue_pair::{ConnRef, Submission, Violation};
 use rustix::io::Errno;
 use rustix::time::ClockId;
 
+use super::error::OfError;
 use super::{Link, Phase, SocketCore, State, Syn};
 use crate::attachment::Attachment;
 use crate::lock::lock;
@@ -21,7 +22,7 @@ use crate::receive_queue::ReceiveQueue;
 use crate::send_queue::SendQueue;
 
 /// How long an engine may take to say who reads.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// No number of forks: the connection came through one.
 pub(super) const NEVER_ALONE: u32 = u32::MAX;
@@ -42,6 +43,8 @@ pub(super) struct AtOthers {
     answers: u32,
     /// The last answer, if it was no.
     refused: Option<Errno>,
+    /// Who reports an error.
+    pub(super) error: OfError,
 }
 
 const NOTHING: &AtOthers = &AtOthers {
@@ -50,6 +53,7 @@ const NOTHING: &AtOthers = &AtOthers {
     asked: false,
     answers: 0,
     refused: None,
+    error: OfError::Unknown,
 };
 
 impl Deref for Elsewhere {
@@ -175,7 +179,7 @@ impl State {
     }
 
     /// Whether the engine knows the connection, open or not.
-    fn is_known(&self) -> bool {
+    pub(super) fn is_known(&self) -> bool {
         let link = self.link.as_ref();
         link.is_some_and(|link| link.attachment.is_live() && !link.attachment.is_parents())
     }

@@ -56,7 +56,8 @@ impl Socket {
         state.passed.asked += 1;
         state.alone_since = NEVER_ALONE;
         carried.read_shut = state.read_shut;
-        let reported = state.phase == Phase::Over && state.error.is_none();
+        let reported =
+            state.phase == Phase::Over && state.error.is_none() || state.error_was_reported;
         if reported && carried.kept.len() < Carried::MOST {
             carried.kept.push(ERROR_WAS_REPORTED);
         }

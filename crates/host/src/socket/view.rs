@@ -57,9 +57,7 @@ impl Socket {
         }
         let lent = state.receive.lend(limit as u64);
         let Some((addr, len, at)) = lent else {
-            let end = state.at_the_end().unwrap_or(Err(Errno::AGAIN));
-            self.core.refresh(&state);
-            return end.map(|_| None);
+            return self.core.end_of(state).map(|_| None);
         };
         let Some(link) = &state.link else {
             return Err(Errno::NOTCONN);

@@ -109,6 +109,14 @@ pub enum Completion {
         /// The connection.
         conn: ConnRef,
     },
+    /// Who reports the error with which a connection has ended that several processes have: what was asked
+    /// by [`TakeError`](super::Submission::TakeError), or that another process has asked. Since version 11.
+    ErrorTaken {
+        /// The connection.
+        conn: ConnRef,
+        /// This process does, once. If not, another one does or has, and nobody here is to hear of it.
+        yours: bool,
+    },
     /// A connection was accepted and is offered to this process. Both addresses are of one family.
     Accepted {
         /// The connection.
@@ -175,10 +183,12 @@ const PLACED: u8 = 13;
 const SYN: u8 = 14;
 const READ_SHUT: u8 = 15;
 const DEPARTED: u8 = 16;
+const ERROR_TAKEN: u8 = 17;
 
 const FLAG_PEER_CLOSED: u8 = 1;
 const FLAG_V6: u8 = 1;
 const FLAG_ALONE: u8 = 1;
+const FLAG_YOURS: u8 = 1;
 
 impl Descriptor for Completion {
     fn encode(&self) -> (Entry, Option<Entry>) {
@@ -222,6 +232,10 @@ impl Descriptor for Completion {
             Self::Shut { conn } => ([Head::new(SHUT).to_word(), conn.to_word(), 0, 0], None),
             Self::ReadShut { conn } => {
                 ([Head::new(READ_SHUT).to_word(), conn.to_word(), 0, 0], None)
+            }
+            Self::ErrorTaken { conn, yours } => {
+                let head = Head::new(ERROR_TAKEN).flag(FLAG_YOURS, yours);
+                ([head.to_word(), conn.to_word(), 0, 0], None)
             }
             Self::Granted {
                 conn,
@@ -368,6 +382,12 @@ impl Descriptor for Completion {
                 head.check(0, false, false)?;
                 check_unused(head.kind, entry, &[2, 3])?;
                 Ok(Self::ReadShut { conn })
+            }
+            ERROR_TAKEN => {
+                head.check(FLAG_YOURS, false, false)?;
+                check_unused(head.kind, entry, &[2, 3])?;
+                let yours = head.flags & FLAG_YOURS != 0;
+                Ok(Self::ErrorTaken { conn, yours })
             }
             GRANTED => {
                 let alone = head.flags & FLAG_ALONE != 0;

@@ -139,6 +139,13 @@ pub enum Submission {
         /// The connection.
         conn: ConnRef,
     },
+    /// The program is to report the error with which a connection has ended that other processes have,
+    /// too. One of them all does. The answer is [`Completion::ErrorTaken`](super::Completion::ErrorTaken).
+    /// Since version 11.
+    TakeError {
+        /// The connection.
+        conn: ConnRef,
+    },
     /// Open a connection.
     Connect {
         /// Comes back in the answer.
@@ -177,6 +184,7 @@ impl Submission {
             Self::ShutdownRead { .. } | Self::Post { .. } => 7,
             Self::SendFile { .. } | Self::ForgetFile { .. } => 8,
             Self::LetSynGo { .. } => 9,
+            Self::TakeError { .. } => 11,
             Self::SetOption { option, .. } => option.since(),
         }
     }
@@ -273,6 +281,7 @@ const SHUTDOWN_READ: u8 = 12;
 const SEND_FILE: u8 = 13;
 const FORGET_FILE: u8 = 14;
 const LET_SYN_GO: u8 = 15;
+const TAKE_ERROR: u8 = 16;
 
 const FLAG_MORE: u8 = 1;
 const FLAG_ABORT: u8 = 1;
@@ -365,6 +374,7 @@ impl Descriptor for Submission {
             ],
             Self::ForgetFile { file } => [Head::new(FORGET_FILE).small(file).to_word(), 0, 0, 0],
             Self::LetSynGo { conn } => [Head::new(LET_SYN_GO).to_word(), conn.to_word(), 0, 0],
+            Self::TakeError { conn } => [Head::new(TAKE_ERROR).to_word(), conn.to_word(), 0, 0],
             Self::Connect { token, addr } => [Head::new(CONNECT).to_word(), token, addr, 0],
             Self::Post {
                 conn,
@@ -497,6 +507,11 @@ impl Descriptor for Submission {
                 head.check(0, false, false)?;
                 unused(&[2, 3])?;
                 Ok(Self::LetSynGo { conn })
+            }
+            TAKE_ERROR => {
+                head.check(0, false, false)?;
+                unused(&[2, 3])?;
+                Ok(Self::TakeError { conn })
             }
             CONNECT => {
                 head.check(0, false, false)?;

@@ -55,6 +55,7 @@ impl Session {
             let place = match notice {
                 Completion::Shut { conn }
                 | Completion::ReadShut { conn }
+                | Completion::ErrorTaken { conn, yours: false }
                 | Completion::Released { conn } => Some(conn.index),
                 // The thread that asked does not sleep by the connection's word.
                 _ => None,

@@ -21,6 +21,25 @@ use crate::network::Network;
 /// The first version of the protocol in which a process ends reading for others.
 const READS_END_SINCE: u32 = 7;
 
+/// The first version of the protocol in which one process of several reports an error.
+const ERRORS_ARE_TAKEN_SINCE: u32 = 11;
+
+fn taken_by_another(conn: ConnId) -> Completion {
+    Completion::ErrorTaken {
+        conn: conn_ref(conn),
+        yours: false,
+    }
+}
+
+/// The first version of the protocol that has what a process is told of the others.
+fn since(told: &Completion) -> u32 {
+    match told {
+        Completion::ReadShut { .. } => READS_END_SINCE,
+        Completion::ErrorTaken { .. } => ERRORS_ARE_TAKEN_SINCE,
+        _ => 0,
+    }
+}
+
 impl<D: Device, N: Network> Worker<D, N> {
     /// Somebody who is still to come, known by a token, has a connection from now on, too.
     pub(super) fn share(&mut self, conn_id: ConnId, token: u64) {
@@ -82,12 +101,17 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         let name = conn_ref(conn_id);
         let flags = self.connections.get(conn_id).map(|conn| &conn.flags);
-        let (shut, read_shut) = flags.map_or((false, false), |flags| (flags.shut, flags.read_shut));
-        if shut {
-            self.notice(id, Completion::Shut { conn: name });
-        }
-        if read_shut {
-            self.notice(id, Completion::ReadShut { conn: name });
+        let told = flags.map(|flags| {
+            [
+                (flags.shut, Completion::Shut { conn: name }),
+                (flags.read_shut, Completion::ReadShut { conn: name }),
+                (flags.error_taken, taken_by_another(conn_id)),
+            ]
+        });
+        for (is_so, completion) in told.into_iter().flatten() {
+            if is_so {
+                self.notice(id, completion);
+            }
         }
         // Whoever had it before may have closed it meanwhile: then it reads alone.
         self.settle_reader(conn_id);
@@ -118,11 +142,26 @@ impl<D: Device, N: Network> Worker<D, N> {
     fn notice(&mut self, id: SessionId, told: Completion) {
         if let Some(session) = self.sessions.get_mut(id)
             && session.ended.is_none()
-            && (!matches!(told, Completion::ReadShut { .. })
-                || session.region.layout.version >= READS_END_SINCE)
+            && session.region.layout.version >= since(&told)
         {
             session.notices.push_back(told);
         }
+    }
+
+    /// A process is to report the error with which a connection has ended: it does if no other has asked
+    /// before, as the first of the kernel's callers takes `sk_err`. The others learn it before the answer can
+    /// be there, so that they find nothing to report once the call has returned that does.
+    pub(super) fn take_error(&mut self, id: SessionId, conn_id: ConnId) {
+        let Some(conn) = self.connections.get_mut(conn_id) else {
+            return;
+        };
+        let yours = conn.failure == 0 || !conn.flags.error_taken;
+        if conn.failure != 0 && yours {
+            conn.flags.error_taken = true;
+            self.tell_others(id, conn_id, taken_by_another(conn_id));
+        }
+        let conn = conn_ref(conn_id);
+        self.notice(id, Completion::ErrorTaken { conn, yours });
     }
 
     /// Puts a connection on the list of every holder that is to be told something; or of its owner, who

@@ -1,0 +1,99 @@
+//! Which of several processes reports the error with which a connection has ended.
+//!
+//! The kernel keeps one error for a socket, and the first call takes it, whosever it is: receiving, sending, or
+//! asking for `SO_ERROR`. Here each process that has the connection knows the error. So the first call
+//! of one asks the engine before it reports, and the engine says yes once. It waits for the engine alone: a
+//! process that is stopped or dies has either not asked, and then another one reports, or it was told
+//! that it may, which is as if it were stopped or had died in that call.
+//!
+//! Who has the connection alone asks nobody.
+
+use std::sync::{Arc, MutexGuard};
+
+use queue_pair::Submission;
+use rustix::io::Errno;
+
+use super::sharing::ANSWER_WITHIN;
+use super::{Phase, SocketCore, State};
+use crate::lock::lock;
+
+/// The first version of the protocol in which one asks.
+const SINCE: u32 = 11;
+
+/// Whose an error is to report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum OfError {
+    /// Nobody has asked.
+    #[default]
+    Unknown,
+    /// A thread of this process has.
+    Asked,
+    /// This process's.
+    Ours,
+}
+
+impl State {
+    /// Whether the engine has to say whether the error that waits is this process's to report.
+    fn must_ask_of_error(&self) -> bool {
+        // Before its end it has none but what this process has made up.
+        self.error.is_some()
+            && self.phase == Phase::Over
+            && self.is_shared()
+            && self.elsewhere.error != OfError::Ours
+            && self.is_known()
+            && self
+                .link
+                .as_ref()
+                .is_some_and(|link| link.attachment.speaks(SINCE))
+    }
+}
+
+impl SocketCore {
+    /// The state, in which an error that waits is this process's to report: if another one has it too, that
+    /// costs a question to the engine. An engine that does not answer is given up, and the error is
+    /// reported by each.
+    pub(super) fn settled<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
+        while state.must_ask_of_error() {
+            if state.elsewhere.error == OfError::Unknown
+                && let Some(link) = &state.link
+            {
+                let conn = link.conn;
+                link.attachment.post_surely(Submission::TakeError { conn });
+                state.elsewhere.error = OfError::Asked;
+            }
+            drop(state);
+            let waited = crate::sleep::wait(&self.session, None, None, Some(ANSWER_WITHIN), |_| {
+                (!lock(&self.state).must_ask_of_error()).then_some(())
+            });
+            state = lock(&self.state);
+            match waited {
+                // A signal does not end it: the answer is on its way.
+                Ok(()) | Err(Errno::INTR) => {}
+                Err(Errno::TIMEDOUT) => {
+                    if let Some(link) = &state.link {
+                        link.attachment.condemn();
+                    }
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        state
+    }
+
+    /// The engine says whether this process reports the error. Called by the pumping thread.
+    pub(crate) fn error_taken(&self, yours: bool) {
+        let mut state = lock(&self.state);
+        if yours {
+            state.elsewhere.error = OfError::Ours;
+            return;
+        }
+        // It may come before the error itself.
+        state.error_was_reported = true;
+        state.error = None;
+        self.refresh(&state);
+    }
+}
