@@ -454,7 +454,11 @@ impl SessionCore {
     pub(crate) fn become_child(&self, inheritance: Option<Inheritance>) {
         self.lineage.fetch_add(1, Ordering::Relaxed);
         self.nudges.forget_all();
-        self.inherits(&mut lock(&self.link), inheritance);
+        let mut link = lock(&self.link);
+        self.inherits(&mut link, inheritance);
+        if let Some(attachment) = &link.attachment {
+            attachment.hang_up();
+        }
     }
 
     fn inherits(&self, link: &mut Link, inheritance: Option<Inheritance>) {

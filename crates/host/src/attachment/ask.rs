@@ -35,7 +35,7 @@ impl Attachment {
     ) -> Result<(Reply, Fds), Errno> {
         let answer = self.request_alone(request, fds, limit);
         if self.is_unanswered() {
-            let late = take_late(&mut lock(&self.control));
+            let late = self.with_control(take_late).unwrap_or_default();
             self.undo(late);
         }
         answer
@@ -52,7 +52,9 @@ impl Attachment {
         if !self.is_live() {
             return Err(Errno::CONNRESET);
         }
-        let answer = ask(&mut lock(&self.control), request, fds, limit);
+        let answer = self
+            .with_control(|control| ask(control, request, fds, limit))
+            .unwrap_or(Err(Errno::CONNRESET));
         match answer {
             Err(Errno::PROTO | Errno::CONNRESET) => self.condemn(),
             Err(Errno::TIMEDOUT) => self.unanswered.store(true, Ordering::Relaxed),
@@ -82,10 +84,20 @@ impl Attachment {
         if !self.is_live() {
             return;
         }
-        let told = lock(&self.control).get_mut().send(request, Fds::new());
-        if matches!(told, Err(ChannelError::Closed)) {
+        let told = self.with_control(|control| control.get_mut().send(request, Fds::new()));
+        if matches!(told, Some(Err(ChannelError::Closed))) {
             self.condemn();
         }
+    }
+
+    fn with_control<T>(&self, act: impl FnOnce(&mut Control) -> T) -> Option<T> {
+        lock(&self.control).as_mut().map(act)
+    }
+
+    /// In the child of a fork: its copy of the parent's control socket is closed. Or the engine would not
+    /// notice that the parent has become another program, and what that closes would stay open.
+    pub(crate) fn hang_up(&self) {
+        *lock(&self.control) = None;
     }
 
     /// Whether the engine has not answered in time, and [`catch_up`](Self::catch_up) has something to do
@@ -103,8 +115,11 @@ impl Attachment {
         let Some(mut control) = try_lock(&self.control) else {
             return;
         };
-        let late = take_late(&mut control);
-        let owed = control.get_mut().is_owed();
+        let Some(asked) = control.as_mut() else {
+            return;
+        };
+        let late = take_late(asked);
+        let owed = asked.get_mut().is_owed();
         drop(control);
         self.undo(late);
         if owed {
@@ -122,8 +137,8 @@ impl Attachment {
             match reply {
                 Reply::Listening { listener } => {
                     let request = Request::Unlisten { listener };
-                    let told = lock(&self.control).get_mut().request_blindly(&request);
-                    if told.is_err() {
+                    let told = self.with_control(|it| it.get_mut().request_blindly(&request));
+                    if told.is_some_and(|told| told.is_err()) {
                         self.condemn();
                     }
                 }

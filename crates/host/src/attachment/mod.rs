@@ -77,7 +77,8 @@ pub(crate) struct Attachment {
     version: u32,
     /// What stays on this machine may be the engine's, too: it is asked for each address.
     local: bool,
-    control: Mutex<Control>,
+    /// `None` in the child of a fork, whose parent's it was.
+    control: Mutex<Option<Control>>,
     pump: Mutex<Pump>,
     submissions: Mutex<Submissions>,
     pub(crate) pool: Mutex<SendPool>,
@@ -201,7 +202,7 @@ impl Attachment {
             interface,
             version: layout.version,
             local,
-            control: Mutex::new(control),
+            control: Mutex::new(Some(control)),
             pump: Mutex::new(Pump::new(completions)),
             submissions: Mutex::new(Submissions::new(submissions)),
             pool: Mutex::new(SendPool::new(send.len())),
