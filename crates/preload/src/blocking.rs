@@ -10,6 +10,7 @@ use core::ffi::c_int;
 
 use crate::raw::{result, sys};
 use crate::stream::kernel_value;
+use crate::tcp::Tcp;
 
 /// Notes that the program wants the listening socket `fd` to block, or not to.
 pub fn note(fd: c_int, blocks: bool) {
@@ -25,6 +26,16 @@ pub fn note(fd: c_int, blocks: bool) {
             size_of::<c_int>()
         )
     });
+}
+
+/// Takes the wish from where it travels: another process that has the listener may have another one since a
+/// fork, and theirs is one flag.
+pub fn look(fd: c_int, tcp: &Tcp) {
+    if crate::fork::happened()
+        && let Ok(blocks) = kernel_value::<c_int>(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK)
+    {
+        tcp.set_nonblocking(blocks == 0);
+    }
 }
 
 /// Whether the program from which the listening socket `fd` comes wanted it to block.

@@ -42,7 +42,12 @@ pub fn fcntl(
     };
     match command {
         // The number's own flags (close-on-exec) are the kernel's in any case.
-        libc::F_GETFL if tcp.is_offloaded() => Ok(status_flags(tcp)),
+        libc::F_GETFL if tcp.is_offloaded() => {
+            if tcp.listener().is_some() {
+                blocking::look(fd, tcp);
+            }
+            Ok(status_flags(tcp))
+        }
         libc::F_SETFL => {
             let flags = argument as c_int;
             if let Some(stream) = tcp.stream() {

@@ -264,8 +264,11 @@ pub unsafe fn accept(
             Err(error) => return Err(error),
         }
         match kernel() {
-            Err(Errno::AGAIN) if !tcp.is_nonblocking() => {}
+            Err(Errno::AGAIN) => blocking::look(fd, tcp),
             other => return other,
+        }
+        if tcp.is_nonblocking() {
+            return Err(Errno::AGAIN);
         }
         let limit = listening.receive_timeout.load(Ordering::Relaxed);
         let deadline = *deadline.get_or_insert_with(|| Patience::socket_timeout(limit).begin());
