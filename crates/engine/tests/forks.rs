@@ -401,6 +401,39 @@ fn a_failure_is_reported_by_the_first_who_asks() {
     assert_eq!(told_of_error(&mut child, conn), [true, false], "once");
 }
 
+/// What a host was told of O_NONBLOCK.
+fn told_of_mode(host: &mut Host, conn: ConnRef) -> Vec<bool> {
+    host.collect();
+    let told = host.completions.iter().filter_map(|it| match it {
+        Completion::NonBlocking { conn: it, on } if *it == conn => Some(*on),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[test]
+fn a_flag_that_one_has_set_is_told_to_all() {
+    let mut world = World::new();
+    let (mut parent, mut child, conn, _) = family(&mut world);
+    let (token, _lifeline) = fork(&mut world, &mut parent);
+    child.submit(Submission::NonBlocking { conn, on: true });
+    world.settle();
+    assert_eq!(told_of_mode(&mut parent, conn), [true]);
+    assert!(told_of_mode(&mut child, conn).is_empty(), "it knows");
+    let mut late = world.attach(Some(token));
+    world.settle();
+    assert_eq!(told_of_mode(&mut late, conn), [true]);
+    // Alone again, nobody says so any more: what it is then children know from their parent.
+    for host in [&mut child, &mut late] {
+        close(host, conn);
+    }
+    world.settle();
+    let (token, _lifeline) = fork(&mut world, &mut parent);
+    let mut later = world.attach(Some(token));
+    world.settle();
+    assert!(told_of_mode(&mut later, conn).is_empty());
+}
+
 #[test]
 fn a_failure_of_which_its_reporter_has_died_is_reported() {
     let mut world = World::new();

@@ -194,7 +194,7 @@ type Word = fn(ConnRef) -> Submission;
 #[test]
 fn what_came_later_than_the_version_that_was_agreed_on_ends_the_session() {
     for version in Versions::SPOKEN.oldest..=VERSION {
-        let words: [(Word, u32); 4] = [
+        let words: [(Word, u32); 5] = [
             (|conn| Submission::ShutdownRead { conn }, 7),
             (
                 |conn| Submission::Post {
@@ -207,6 +207,7 @@ fn what_came_later_than_the_version_that_was_agreed_on_ends_the_session() {
             ),
             (|conn| Submission::LetSynGo { conn }, 9),
             (|conn| Submission::TakeError { conn }, 11),
+            (|conn| Submission::NonBlocking { conn, on: true }, 11),
         ];
         for (word, since) in words {
             let refused = is_breach(version, |host, conn| host.submit(word(conn)));

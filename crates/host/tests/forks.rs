@@ -289,6 +289,29 @@ fn an_error_is_reported_by_the_process_of_which_the_engine_says_so() {
 }
 
 #[test]
+fn what_another_process_says_of_waiting_is_heard_once() {
+    let scene = Scene::new();
+    let conn = scene.conn;
+    scene.socket.tell_nonblocking(true);
+    assert_eq!(scene.at(0, |host| host.submissions()), [], "it is alone");
+    drop(scene.session.before_fork());
+    for on in [true, false] {
+        scene.at(0, |host| host.post(Completion::NonBlocking { conn, on }));
+        assert_eq!(scene.recv(), Err(Errno::AGAIN));
+        assert_eq!(scene.socket.is_nonblocking_elsewhere(), Some(on));
+        assert_eq!(scene.socket.is_nonblocking_elsewhere(), None);
+    }
+    // What this process says later is what holds.
+    scene.at(0, |host| {
+        host.post(Completion::NonBlocking { conn, on: false });
+    });
+    scene.socket.tell_nonblocking(true);
+    let told = Submission::NonBlocking { conn, on: true };
+    assert_eq!(scene.at(0, |host| host.submissions()), [told]);
+    assert_eq!(scene.socket.is_nonblocking_elsewhere(), None);
+}
+
+#[test]
 fn an_error_that_another_process_has_reported_is_none() {
     for told_before in [true, false] {
         let scene = Scene::new();

@@ -117,6 +117,10 @@ impl Tcp {
 
     /// Whether calls return at once rather than wait.
     pub fn is_nonblocking(&self) -> bool {
+        let stream = self.stream();
+        if let Some(on) = stream.and_then(|stream| stream.socket.is_nonblocking_elsewhere()) {
+            self.nonblocking.store(on, Ordering::Relaxed);
+        }
         self.nonblocking.load(Ordering::Relaxed)
     }
 
@@ -174,6 +178,9 @@ impl Tcp {
 
     /// The program has set or cleared O_NONBLOCK.
     pub fn set_nonblocking(&self, nonblocking: bool) {
+        if let Some(stream) = self.stream() {
+            stream.socket.tell_nonblocking(nonblocking);
+        }
         self.nonblocking.store(nonblocking, Ordering::Relaxed);
     }
 }

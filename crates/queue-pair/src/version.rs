@@ -22,7 +22,8 @@ pub struct Versions {
 impl Versions {
     /// Those of this build. Before 6 there was no release; 7 has admission policies and posted buffers,
     /// 8 sends from files, 9 has SYNs that ask for Fast Open and wait for nothing, or no longer, 10 says what
-    /// has left, 11 says who of several processes reports an error.
+    /// has left, 11 says who of several processes reports an error,
+    /// and what O_NONBLOCK is for all of them.
     pub const SPOKEN: Self = Self {
         oldest: 6,
         newest: 11,

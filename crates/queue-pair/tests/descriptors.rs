@@ -75,6 +75,7 @@ fn submission() -> impl Strategy<Value = Submission> {
         any::<u16>().prop_map(|file| Submission::ForgetFile { file }),
         conn().prop_map(|conn| Submission::LetSynGo { conn }),
         conn().prop_map(|conn| Submission::TakeError { conn }),
+        (conn(), any::<bool>()).prop_map(|(conn, on)| Submission::NonBlocking { conn, on }),
         (conn(), any::<(bool, u64)>()).prop_map(|(conn, (abort, at))| Submission::Close {
             conn,
             abort,
@@ -129,6 +130,7 @@ fn completion() -> impl Strategy<Value = Completion> {
         conn().prop_map(|conn| Completion::Shut { conn }),
         conn().prop_map(|conn| Completion::ReadShut { conn }),
         (conn(), any::<bool>()).prop_map(|(conn, yours)| Completion::ErrorTaken { conn, yours }),
+        (conn(), any::<bool>()).prop_map(|(conn, on)| Completion::NonBlocking { conn, on }),
         (conn(), any::<(u16, u64, Option<u32>)>()).prop_map(
             |(conn, (grant, consumed, alone_since))| Completion::Granted {
                 conn,

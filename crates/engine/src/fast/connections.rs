@@ -71,6 +71,8 @@ pub struct Flags {
     pub told_closed: bool,
     /// The owner knows of the failure.
     pub told_failed: bool,
+    /// What O_NONBLOCK is, if one of several processes has said so.
+    pub nonblocking: Option<bool>,
     /// A process of several has been told that it is to report the failure: nobody else does.
     pub error_taken: bool,
     /// The owner has closed it, and waits only until nothing of it is read any more.

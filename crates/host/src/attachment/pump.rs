@@ -183,6 +183,12 @@ impl Attachment {
                 }
                 Ok(())
             }
+            Completion::NonBlocking { conn, on } => {
+                if let Some(socket) = pump.connections.get(conn) {
+                    socket.nonblocking_elsewhere(on);
+                }
+                Ok(())
+            }
             Completion::ErrorTaken { conn, yours } => {
                 if let Some(socket) = pump.connections.get(conn) {
                     socket.error_taken(yours);

@@ -13,6 +13,7 @@
 //! - `events`: what the engine reports of the connection
 //! - `end`: shutdown and close
 //! - `error`: which of several processes reports an error
+//! - `mode`: O_NONBLOCK of several processes
 //! - `sharing`: connections that other processes have, too, since a fork
 //! - `travel`: connections that are passed to another program
 //! - `options`: what `setsockopt` sets
@@ -22,6 +23,7 @@ mod ends;
 mod error;
 mod events;
 mod file;
+mod mode;
 mod options;
 mod place;
 mod post;
@@ -76,6 +78,8 @@ pub(crate) struct SocketCore {
     state: Mutex<State>,
     /// Threads have slept on it alone: then the engine wakes them for its news, and nobody else.
     parks: AtomicBool,
+    /// What another process has said of O_NONBLOCK.
+    mode: mode::Said,
 }
 
 /// What acknowledgements bring, which the engine reports in its own time.
@@ -241,6 +245,7 @@ impl SocketCore {
             source: SourceHandle(Arc::new(Source::default())),
             state: Mutex::new(state),
             parks: AtomicBool::new(false),
+            mode: mode::Said::default(),
         })
     }
 

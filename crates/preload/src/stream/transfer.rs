@@ -129,7 +129,8 @@ impl StreamRef {
                         return Ok(read);
                     }
                 }
-                Err(Errno::AGAIN) if !at_once => {
+                // Another process may have changed it, which was heard just now.
+                Err(Errno::AGAIN) if !self.returns_at_once(flags) => {
                     if let Err(error) = self.wait_for_more(deadline.get()) {
                         return partial(read, error);
                     }

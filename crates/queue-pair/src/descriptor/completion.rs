@@ -117,6 +117,13 @@ pub enum Completion {
         /// This process does, once. If not, another one does or has, and nobody here is to hear of it.
         yours: bool,
     },
+    /// Another process that has the connection has set or cleared O_NONBLOCK for all. Since version 11.
+    NonBlocking {
+        /// The connection.
+        conn: ConnRef,
+        /// Calls do not wait.
+        on: bool,
+    },
     /// A connection was accepted and is offered to this process. Both addresses are of one family.
     Accepted {
         /// The connection.
@@ -184,11 +191,13 @@ const SYN: u8 = 14;
 const READ_SHUT: u8 = 15;
 const DEPARTED: u8 = 16;
 const ERROR_TAKEN: u8 = 17;
+const NON_BLOCKING: u8 = 18;
 
 const FLAG_PEER_CLOSED: u8 = 1;
 const FLAG_V6: u8 = 1;
 const FLAG_ALONE: u8 = 1;
 const FLAG_YOURS: u8 = 1;
+const FLAG_ON: u8 = 1;
 
 impl Descriptor for Completion {
     fn encode(&self) -> (Entry, Option<Entry>) {
@@ -232,6 +241,10 @@ impl Descriptor for Completion {
             Self::Shut { conn } => ([Head::new(SHUT).to_word(), conn.to_word(), 0, 0], None),
             Self::ReadShut { conn } => {
                 ([Head::new(READ_SHUT).to_word(), conn.to_word(), 0, 0], None)
+            }
+            Self::NonBlocking { conn, on } => {
+                let head = Head::new(NON_BLOCKING).flag(FLAG_ON, on);
+                ([head.to_word(), conn.to_word(), 0, 0], None)
             }
             Self::ErrorTaken { conn, yours } => {
                 let head = Head::new(ERROR_TAKEN).flag(FLAG_YOURS, yours);
@@ -382,6 +395,12 @@ impl Descriptor for Completion {
                 head.check(0, false, false)?;
                 check_unused(head.kind, entry, &[2, 3])?;
                 Ok(Self::ReadShut { conn })
+            }
+            NON_BLOCKING => {
+                head.check(FLAG_ON, false, false)?;
+                check_unused(head.kind, entry, &[2, 3])?;
+                let on = head.flags & FLAG_ON != 0;
+                Ok(Self::NonBlocking { conn, on })
             }
             ERROR_TAKEN => {
                 head.check(FLAG_YOURS, false, false)?;

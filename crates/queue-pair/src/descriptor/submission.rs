@@ -146,6 +146,14 @@ pub enum Submission {
         /// The connection.
         conn: ConnRef,
     },
+    /// The program has set or cleared O_NONBLOCK of a connection that other processes have, too: each
+    /// learns it by [`Completion::NonBlocking`](super::Completion::NonBlocking). Since version 11.
+    NonBlocking {
+        /// The connection.
+        conn: ConnRef,
+        /// Calls do not wait.
+        on: bool,
+    },
     /// Open a connection.
     Connect {
         /// Comes back in the answer.
@@ -184,7 +192,7 @@ impl Submission {
             Self::ShutdownRead { .. } | Self::Post { .. } => 7,
             Self::SendFile { .. } | Self::ForgetFile { .. } => 8,
             Self::LetSynGo { .. } => 9,
-            Self::TakeError { .. } => 11,
+            Self::TakeError { .. } | Self::NonBlocking { .. } => 11,
             Self::SetOption { option, .. } => option.since(),
         }
     }
@@ -282,10 +290,12 @@ const SEND_FILE: u8 = 13;
 const FORGET_FILE: u8 = 14;
 const LET_SYN_GO: u8 = 15;
 const TAKE_ERROR: u8 = 16;
+const NON_BLOCKING: u8 = 17;
 
 const FLAG_MORE: u8 = 1;
 const FLAG_ABORT: u8 = 1;
 const FLAG_WAITS: u8 = 1;
+const FLAG_ON: u8 = 1;
 
 impl Descriptor for Submission {
     fn encode(&self) -> (Entry, Option<Entry>) {
@@ -374,6 +384,12 @@ impl Descriptor for Submission {
             ],
             Self::ForgetFile { file } => [Head::new(FORGET_FILE).small(file).to_word(), 0, 0, 0],
             Self::LetSynGo { conn } => [Head::new(LET_SYN_GO).to_word(), conn.to_word(), 0, 0],
+            Self::NonBlocking { conn, on } => [
+                Head::new(NON_BLOCKING).flag(FLAG_ON, on).to_word(),
+                conn.to_word(),
+                0,
+                0,
+            ],
             Self::TakeError { conn } => [Head::new(TAKE_ERROR).to_word(), conn.to_word(), 0, 0],
             Self::Connect { token, addr } => [Head::new(CONNECT).to_word(), token, addr, 0],
             Self::Post {
@@ -512,6 +528,12 @@ impl Descriptor for Submission {
                 head.check(0, false, false)?;
                 unused(&[2, 3])?;
                 Ok(Self::TakeError { conn })
+            }
+            NON_BLOCKING => {
+                head.check(FLAG_ON, false, false)?;
+                unused(&[2, 3])?;
+                let on = head.flags & FLAG_ON != 0;
+                Ok(Self::NonBlocking { conn, on })
             }
             CONNECT => {
                 head.check(0, false, false)?;

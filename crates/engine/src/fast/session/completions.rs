@@ -56,6 +56,7 @@ impl Session {
                 Completion::Shut { conn }
                 | Completion::ReadShut { conn }
                 | Completion::ErrorTaken { conn, yours: false }
+                | Completion::NonBlocking { conn, .. }
                 | Completion::Released { conn } => Some(conn.index),
                 // The thread that asked does not sleep by the connection's word.
                 _ => None,

@@ -21,7 +21,8 @@ use crate::network::Network;
 /// The first version of the protocol in which a process ends reading for others.
 const READS_END_SINCE: u32 = 7;
 
-/// The first version of the protocol in which one process of several reports an error.
+/// The first version of the protocol in which one process of several reports an error, and O_NONBLOCK is
+/// told to the others.
 const ERRORS_ARE_TAKEN_SINCE: u32 = 11;
 
 fn taken_by_another(conn: ConnId) -> Completion {
@@ -35,7 +36,7 @@ fn taken_by_another(conn: ConnId) -> Completion {
 fn since(told: &Completion) -> u32 {
     match told {
         Completion::ReadShut { .. } => READS_END_SINCE,
-        Completion::ErrorTaken { .. } => ERRORS_ARE_TAKEN_SINCE,
+        Completion::ErrorTaken { .. } | Completion::NonBlocking { .. } => ERRORS_ARE_TAKEN_SINCE,
         _ => 0,
     }
 }
@@ -102,16 +103,18 @@ impl<D: Device, N: Network> Worker<D, N> {
         let name = conn_ref(conn_id);
         let flags = self.connections.get(conn_id).map(|conn| &conn.flags);
         let told = flags.map(|flags| {
+            let nonblocking = |on| Completion::NonBlocking { conn: name, on };
             [
-                (flags.shut, Completion::Shut { conn: name }),
-                (flags.read_shut, Completion::ReadShut { conn: name }),
-                (flags.error_taken, taken_by_another(conn_id)),
+                flags.shut.then_some(Completion::Shut { conn: name }),
+                flags
+                    .read_shut
+                    .then_some(Completion::ReadShut { conn: name }),
+                flags.error_taken.then(|| taken_by_another(conn_id)),
+                flags.nonblocking.map(nonblocking),
             ]
         });
-        for (is_so, completion) in told.into_iter().flatten() {
-            if is_so {
-                self.notice(id, completion);
-            }
+        for completion in told.into_iter().flatten().flatten() {
+            self.notice(id, completion);
         }
         // Whoever had it before may have closed it meanwhile: then it reads alone.
         self.settle_reader(conn_id);
@@ -146,6 +149,17 @@ impl<D: Device, N: Network> Worker<D, N> {
         {
             session.notices.push_back(told);
         }
+    }
+
+    /// A process has set or cleared O_NONBLOCK, which is one flag for all that have the connection. Of one
+    /// that nobody else has this is forgotten: children inherit it, and whom it is passed to is told.
+    pub(super) fn set_nonblocking(&mut self, id: SessionId, conn_id: ConnId, on: bool) {
+        let Some(conn) = self.connections.get_mut(conn_id) else {
+            return;
+        };
+        conn.flags.nonblocking = conn.family.is_some().then_some(on);
+        let conn = conn_ref(conn_id);
+        self.tell_others(id, conn_id, Completion::NonBlocking { conn, on });
     }
 
     /// A process is to report the error with which a connection has ended: it does if no other has asked
@@ -479,6 +493,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         conn.flags.closed = false;
         conn.flags.taken = true;
         conn.flags.tell_opened = false;
+        conn.flags.nonblocking = None;
         let told_alone = conn.flags.told_alone;
         // The pool is its; being the owner is the same now.
         self.shares_less(last);

@@ -203,6 +203,11 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.acquire(id, conn);
                 Ok(())
             }
+            Submission::NonBlocking { conn, on } => {
+                let conn = self.taken(id, conn)?.conn();
+                self.set_nonblocking(id, conn, on);
+                Ok(())
+            }
             Submission::TakeError { conn } => {
                 let conn = self.taken(id, conn)?.conn();
                 self.take_error(id, conn);
