@@ -94,6 +94,8 @@ fn a_word_that_came_later_than_what_is_spoken_is_refused() {
         ),
         (Submission::ForgetFile { file: 1 }, 8),
         (Submission::LetSynGo { conn }, 9),
+        (Submission::TakeError { conn }, 11),
+        (Submission::NonBlocking { conn, on: true }, 11),
         (
             Submission::SetOption {
                 conn,

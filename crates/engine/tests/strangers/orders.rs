@@ -8,7 +8,7 @@ use super::script::Script;
 /// The next submission.
 pub fn submission(known: &Known, script: &mut Script<'_>) -> Submission {
     let conn = known.conn(script);
-    match script.below(20) {
+    match script.below(22) {
         0 | 1 => Submission::Send {
             conn,
             addr: script.number(),
@@ -65,6 +65,11 @@ pub fn submission(known: &Known, script: &mut Script<'_>) -> Submission {
         },
         17 => Submission::ForgetFile { file: file(script) },
         18 => Submission::LetSynGo { conn },
+        19 => Submission::TakeError { conn },
+        20 => Submission::NonBlocking {
+            conn,
+            on: script.bit(),
+        },
         _ => Submission::Connect {
             token: script.number(),
             addr: script.number(),
