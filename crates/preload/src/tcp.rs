@@ -117,11 +117,9 @@ impl Tcp {
 
     /// Whether calls return at once rather than wait.
     pub fn is_nonblocking(&self) -> bool {
-        let stream = self.stream();
-        if let Some(on) = stream.and_then(|stream| stream.socket.is_nonblocking_elsewhere()) {
-            self.nonblocking.store(on, Ordering::Relaxed);
-        }
-        self.nonblocking.load(Ordering::Relaxed)
+        let own = || self.nonblocking.load(Ordering::Relaxed);
+        let said = self.stream().and_then(|it| it.socket.is_nonblocking());
+        said.unwrap_or_else(own)
     }
 
     /// Whether its calls are the engine's, or the engine's too.

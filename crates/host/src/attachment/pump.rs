@@ -185,7 +185,7 @@ impl Attachment {
             }
             Completion::NonBlocking { conn, on } => {
                 if let Some(socket) = pump.connections.get(conn) {
-                    socket.nonblocking_elsewhere(on);
+                    socket.set_nonblocking(on);
                 }
                 Ok(())
             }

@@ -14,7 +14,7 @@ use super::SocketCore;
 /// The first version of the protocol in which others are told.
 const SINCE: u32 = 11;
 
-/// What was said last and nobody has taken note of.
+/// What was said last.
 #[derive(Default)]
 pub(super) struct Said(AtomicU8);
 
@@ -36,17 +36,14 @@ impl Socket {
             // What others have said before is over.
             attachment.pump_surely(&self.core.session);
         }
-        self.core.mode.0.store(0, Ordering::Relaxed);
+        // For other sockets of this process, too, that came by a ticket.
+        self.core.set_nonblocking(on);
     }
 
-    /// Whether calls do not wait, if another process has said so since this was asked last.
+    /// Whether calls do not wait, once any process has said so.
     #[inline]
-    pub fn is_nonblocking_elsewhere(&self) -> Option<bool> {
-        let said = &self.core.mode.0;
-        if said.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        match said.swap(0, Ordering::Relaxed) {
+    pub fn is_nonblocking(&self) -> Option<bool> {
+        match self.core.mode.0.load(Ordering::Relaxed) {
             BLOCKS => Some(false),
             DOES_NOT => Some(true),
             _ => None,
@@ -55,8 +52,8 @@ impl Socket {
 }
 
 impl SocketCore {
-    /// Another process has set or cleared O_NONBLOCK. Called by the pumping thread.
-    pub(crate) fn nonblocking_elsewhere(&self, on: bool) {
+    /// O_NONBLOCK was set or cleared, here or, as the pumping thread has heard, by another process.
+    pub(crate) fn set_nonblocking(&self, on: bool) {
         let said = if on { DOES_NOT } else { BLOCKS };
         self.mode.0.store(said, Ordering::Relaxed);
     }
