@@ -177,7 +177,8 @@ impl Honest {
 
     /// The other one has gone: all arrives, and where no buffer was nothing was written.
     pub fn ends(&mut self, world: &mut World) {
-        assert_eq!(world.worker.sessions(), 1, "it is the only one");
+        // What the other one had sent may still be on its way.
+        assert!(world.worker.sessions() > 0, "it is there");
         let start = world.now;
         // What waits for more is let go.
         self.host.submit(Submission::Send {
