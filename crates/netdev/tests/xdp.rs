@@ -483,55 +483,6 @@ fn without_scatter_gather_the_limit_is_what_one_buffer_takes() {
 }
 
 #[test]
-fn stamped_frames_tell_how_long_they_have_waited() {
-    if lab::skip_without_root("stamped_frames_tell_how_long_they_have_waited") {
-        return;
-    }
-    const WAIT: Duration = Duration::from_millis(50);
-    in_world(|world| {
-        let receiver = netdev::packet::RawSocket::open(&server_interface()).expect("raw socket");
-        let server_mac = server_interface().mac;
-        let send = || {
-            beside(
-                world,
-                move || {
-                    let interface = Interface::find(Side::Client.interface()).expect("interface");
-                    let sender = netdev::packet::RawSocket::open_sender(&interface);
-                    let frame = Frame::new(Side::Client.ipv4(), Side::Server.ipv4(), PORT)
-                        .with(|frame| frame.dst_mac = server_mac)
-                        .build();
-                    sender.expect("raw socket").send(&frame).expect("send");
-                    frame
-                },
-                || {},
-            )
-        };
-        let mut batch = netdev::packet::FrameBatch::new(2_048);
-        let mut wait_of = |frame: &[u8]| {
-            let start = Instant::now();
-            loop {
-                receiver.receive(&mut batch).expect("receive");
-                if let Some((_, age)) = batch.aged_frames().find(|(found, _)| *found == frame) {
-                    return age;
-                }
-                assert!(start.elapsed() < LIMIT, "the frame does not come");
-            }
-        };
-        assert_eq!(
-            wait_of(&send()),
-            Duration::ZERO,
-            "nobody has asked for stamps"
-        );
-        receiver.stamp().expect("stamp");
-        let start = Instant::now();
-        let frame = send();
-        std::thread::sleep(WAIT);
-        let age = wait_of(&frame);
-        assert!(age >= WAIT && age <= start.elapsed(), "{age:?}");
-    });
-}
-
-#[test]
 fn a_full_device_says_so_and_recovers() {
     if lab::skip_without_root("a_full_device_says_so_and_recovers") {
         return;

@@ -99,7 +99,8 @@ impl RawSocket {
     }
 
     /// Has the kernel note when each frame comes, so that who receives late knows by how much
-    /// ([`FrameBatch::aged_frames`]).
+    /// ([`FrameBatch::aged_frames`]). The kernel begins with it a moment after this has returned; frames that
+    /// come before that seem to come as they are received.
     ///
     /// # Errors
     /// What the system call said.
