@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use tcp::{ConnOptions, Failure, KeepAlive, Request, State};
+use tcp::{ConnOptions, Failure, Request, State};
 
 fn bench() -> Bench {
     Bench::established(plain(), ConnOptions::default())
@@ -137,16 +137,7 @@ fn a_closed_window_is_probed_while_payload_is_fetched() {
 /// Neither retransmissions nor zero-window probes find out meanwhile whether the peer is alive.
 #[test]
 fn keepalive_probes_the_peer_while_payload_is_fetched() {
-    let options = ConnOptions {
-        keep_alive: KeepAlive {
-            enabled: true,
-            idle: 60,
-            interval: 10,
-            count: 3,
-        },
-        ..ConnOptions::default()
-    };
-    let mut b = Bench::established(plain(), options);
+    let mut b = kept_alive();
     b.sink.away = true;
     b.send(1000);
     b.advance(secs(85));

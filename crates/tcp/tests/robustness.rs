@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use tcp::{Config, ConnOption, ConnOptions, DropReason, Failure, KeepAlive, Request, State};
+use tcp::{Config, ConnOption, ConnOptions, DropReason, Failure, Request, State};
 use wire::tcp::Flags;
 
 fn bench() -> Bench {
@@ -284,19 +284,6 @@ fn our_timestamps_are_a_clock_of_milliseconds() {
     b.send(10);
     let second = b.next().unwrap().options.timestamps.unwrap();
     assert_eq!(second.value.wrapping_sub(first.value), 1234);
-}
-
-fn kept_alive() -> Bench {
-    let options = ConnOptions {
-        keep_alive: KeepAlive {
-            enabled: true,
-            idle: 60,
-            interval: 10,
-            count: 3,
-        },
-        ..ConnOptions::default()
-    };
-    Bench::established(plain(), options)
 }
 
 //~ RFC 9293 MUST-26

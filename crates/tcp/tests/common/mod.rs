@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tcp::{
     Config, ConnId, ConnOptions, ConnUpdate, DropReason, Event, Extent, FrameSink, Instant,
-    ListenSpec, ListenerId, Outgoing, PayloadStore, Request, SinkFull, Stack,
+    KeepAlive, ListenSpec, ListenerId, Outgoing, PayloadStore, Request, SinkFull, Stack,
 };
 use wire::ip::Ecn;
 use wire::segment::{Link, Segment};
@@ -277,6 +277,20 @@ pub fn plain() -> Config {
         window_scaling: false,
         ..Config::default()
     }
+}
+
+/// A connection with keep-alive: three probes, ten seconds apart, after a minute of silence.
+pub fn kept_alive() -> Bench {
+    let options = ConnOptions {
+        keep_alive: KeepAlive {
+            enabled: true,
+            idle: 60,
+            interval: 10,
+            count: 3,
+        },
+        ..ConnOptions::default()
+    };
+    Bench::established(plain(), options)
 }
 
 impl Bench {
