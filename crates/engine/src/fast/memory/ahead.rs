@@ -32,6 +32,11 @@ struct Reader {
 }
 
 impl Reader {
+    /// Whether he who reads from `offset` is this one, and has come so far that the next part is to be asked for.
+    fn is_at_mark(&self, offset: u64) -> bool {
+        self.mark <= offset && offset < self.end
+    }
+
     /// The next part, for who is at `offset`; it is asked for.
     fn go_on(&mut self, offset: u64) -> Range<u64> {
         let from = self.end.max(offset);
@@ -53,14 +58,13 @@ impl Readers {
     /// Whether he who reads from `offset` is to have more asked for.
     #[inline]
     pub fn is_at_mark(&self, offset: u64) -> bool {
-        let is_at = |it: &Reader| it.mark <= offset && offset < it.end;
-        self.known.iter().any(is_at)
+        self.known.iter().any(|it| it.is_at_mark(offset))
     }
 
     /// What to ask for next for him, if anything.
     pub fn pass(&mut self, offset: u64) -> Option<Range<u64>> {
-        let is_at = |it: &&mut Reader| it.mark <= offset && offset < it.end;
-        let reader = self.known.iter_mut().find(is_at)?;
+        let mut known = self.known.iter_mut();
+        let reader = known.find(|it| it.is_at_mark(offset))?;
         Some(reader.go_on(offset))
     }
 

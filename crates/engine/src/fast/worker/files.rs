@@ -120,10 +120,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some((id, file, offset)) = Memory::file_of(extent) else {
             return;
         };
-        let Some(whose) = self.sessions.get(id).map(|session| SessionKey {
-            id,
-            number: session.number,
-        }) else {
+        let Some(whose) = self.key_of(id) else {
             self.end_for_its_file(conn);
             return;
         };
@@ -146,11 +143,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             return;
         };
         let part = offset..offset.saturating_add(WINDOW);
-        self.send_for(id, file, part, Some(conn));
+        self.send_for(whose, file, part, Some(conn));
         // The disk is busy with what was begun before: he who waits need not wait until more is.
         let (all, own) = AHEAD;
         if let Some(part) = next.filter(|_| self.fetches.has_room(whose, all, own)) {
-            self.send_for(id, file, part, None);
+            self.send_for(whose, file, part, None);
         }
     }
 
@@ -159,11 +156,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some((id, file, offset)) = Memory::file_of(extent) else {
             return;
         };
+        let whose = self.key_of(id);
         let held = self.memory.files_of(id).and_then(|it| it.get_mut(file));
-        let whose = self.sessions.get(id).map(|session| SessionKey {
-            id,
-            number: session.number,
-        });
         let (Some(held), Some(whose)) = (held, whose) else {
             return;
         };
@@ -173,14 +167,21 @@ impl<D: Device, N: Network> Worker<D, N> {
             return;
         }
         if let Some(part) = held.readers.pass(offset) {
-            self.send_for(id, file, part, None);
+            self.send_for(whose, file, part, None);
         }
     }
 
+    /// What a session is called where it may be gone by the time of an answer.
+    fn key_of(&self, id: SessionId) -> Option<SessionKey> {
+        let number = self.sessions.get(id)?.number;
+        Some(SessionKey { id, number })
+    }
+
     /// Sends for part of a file, for which a connection waits, or nobody.
-    fn send_for(&mut self, id: SessionId, file: u16, part: Range<u64>, waits: Option<ConnId>) {
-        let session = self.sessions.get(id);
-        let held = self.memory.files_of(id).and_then(|files| files.get(file));
+    fn send_for(&mut self, whose: SessionKey, file: u16, part: Range<u64>, waits: Option<ConnId>) {
+        let session = self.sessions.get(whose.id);
+        let files = self.memory.files_of(whose.id);
+        let held = files.and_then(|files| files.get(file));
         let (Some(session), Some(held)) = (session, held) else {
             if let Some(conn) = waits {
                 self.end_for_its_file(conn);
@@ -192,10 +193,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let number = fetches.number;
         fetches.under_way.push(UnderWay {
             number,
-            session: SessionKey {
-                id,
-                number: session.number,
-            },
+            session: whose,
             file,
             part: part.clone(),
             is_ahead: waits.is_none(),
