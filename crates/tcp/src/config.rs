@@ -61,8 +61,8 @@ pub struct Config {
     /// Explicit congestion notification (RFC 3168).
     pub ecn: EcnPolicy,
     /// Segments that may leave at once before their pace is held to the window a round trip, at least two;
-    /// on fast paths as much as the pace sends in two milliseconds. 0 to send as fast as the window allows,
-    /// which BBR never does.
+    /// on fast paths as much as the pace sends in a quarter of a round trip, and two milliseconds at most. 0 to
+    /// send as fast as the window allows, which BBR never does.
     pub pacing_burst: u16,
     /// Send what fits one segment by a path of its own. It saves time and changes nothing else: without it
     /// the same segments leave, which tests compare.

@@ -1,6 +1,7 @@
 //! Deadlines of many connections: a hierarchical timing wheel.
 //!
-//! Time is cut into ticks of 2^20 ns (1.05 ms), rounded up, so that nothing fires early. A deadline
+//! Time is cut into ticks of 2^17 ns (0.13 ms), rounded up, so that nothing fires early. They are as
+//! fine as pacing needs them (`connection/pacing.rs`); no other timer asks for so much. A deadline
 //! is filed by the highest six-bit digit in which its tick differs from the present one: level 0
 //! holds those within the same 64 ticks, level 1 those within the same 4,096, and so on; eight
 //! levels cover all of time, so no deadline needs special treatment. When time reaches a slot of a
@@ -10,14 +11,16 @@
 
 use tables::Chunks;
 
-use crate::time::Instant;
+use crate::time::{Instant, Nanos};
 
 /// log2 of a tick in nanoseconds.
-const TICK_BITS: u32 = 20;
+const TICK_BITS: u32 = 17;
+/// How late a deadline may fire.
+pub const TICK: Nanos = Nanos::new(1 << TICK_BITS);
 /// log2 of the slots a level.
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// 8 * 6 bits hold every tick: 2^64 ns is 2^44 ticks.
+/// 8 * 6 bits hold every tick: 2^64 ns is 2^47 ticks.
 const LEVELS: usize = 8;
 /// The list of deadlines that have passed, after the lists of the slots.
 const EXPIRED: u16 = (LEVELS * SLOTS) as u16;

@@ -11,10 +11,10 @@ const RTT: u64 = 100;
 
 /// A connection over a path of 100 ms that has opened its window to 40 segments and is idle.
 fn opened(config: Config) -> (Bench, i64) {
-    opened_over(RTT, config)
+    opened_over(ms(RTT), config)
 }
 
-fn opened_over(rtt: u64, config: Config) -> (Bench, i64) {
+fn opened_over(rtt: Duration, config: Config) -> (Bench, i64) {
     let options = ConnOptions {
         congestion: Algorithm::Reno,
         ..ConnOptions::default()
@@ -22,14 +22,14 @@ fn opened_over(rtt: u64, config: Config) -> (Bench, i64) {
     let mut b = Bench::listening(config, options);
     b.inject(b.offer);
     b.expect("S. 0:0 ack 1");
-    b.advance(ms(rtt));
+    b.advance(rtt);
     b.inject(seg(1, 0).ack(1));
     b.conn = b.stack.accept(b.listener.unwrap());
     b.events();
     let mut acked = 1;
     for len in [10_000, 20_000] {
         b.send(len);
-        b.advance(ms(rtt));
+        b.advance(rtt);
         acked += i64::from(len);
         b.inject(seg(1, 0).ack(acked));
     }
@@ -73,18 +73,42 @@ fn after_a_pause_the_window_leaves_over_half_a_round_trip() {
     assert!(most <= 6, "{most} at once");
 }
 
-/// Where that is more than the segments that are always free.
+/// Where that is more than the segments that are always free. In slow start two windows of 40 segments leave in a
+/// round trip.
 #[test]
-fn what_the_rate_sends_in_two_milliseconds_leaves_at_once() {
-    // Two windows a round trip in slow start, so in a quarter of it half a window.
-    let (mut b, _) = opened_over(8, plain());
+fn what_a_quarter_of_the_least_round_trip_carries_leaves_at_once() {
+    let at_once = |rtt| {
+        let (mut b, _) = opened_over(rtt, plain());
+        b.send(40_000);
+        b.all().len()
+    };
+    for rtt in [ms(3), ms(8)] {
+        let sent = at_once(rtt);
+        assert!((14..=21).contains(&sent), "{sent} at once of {rtt:?}");
+    }
+    // But never more than two milliseconds,
+    assert_eq!(at_once(ms(20)), 10);
+    let sent = at_once(ms(12));
+    assert!((12..=14).contains(&sent), "{sent} at once");
+    // nor less than two ticks of the timer wheel, 0.26 ms.
+    let sent = at_once(Duration::from_micros(600));
+    assert!((33..=38).contains(&sent), "{sent} at once");
+    assert_eq!(at_once(Duration::from_micros(500)), 40);
+}
+
+/// Nor does a short path wait for a later tick than it must: 40 segments in half a millisecond.
+#[test]
+fn on_a_short_path_the_window_leaves_over_half_a_round_trip() {
+    let (mut b, _) = opened_over(ms(1), plain());
     b.send(40_000);
-    let at_once = b.all().len();
-    assert!((17..=21).contains(&at_once), "{at_once} at once");
-    // Of 3 ms, two are more than the whole window takes.
-    let (mut b, _) = opened_over(3, plain());
-    b.send(40_000);
-    assert_eq!(b.all().len(), 40);
+    let mut left = 40;
+    for _ in 0..7 {
+        let sent = b.all().len();
+        assert!(sent <= 22, "{sent} at once");
+        left -= sent;
+        b.advance(Duration::from_micros(100));
+    }
+    assert_eq!(left, 0);
 }
 
 //~ RFC 7661 §4.3
@@ -146,7 +170,7 @@ fn pacing_can_be_switched_off_and_does_not_touch_short_paths() {
     assert_eq!(b.all().len(), 20);
 }
 
-/// On a slow path what two milliseconds carry is less than a segment. One leaves all the same, in its time.
+/// On a slow path what is free is less than a segment. One leaves all the same, in its time.
 #[test]
 fn a_small_burst_holds_nothing_back_for_ever() {
     let all = [
@@ -191,7 +215,7 @@ fn in_small_bursts(rtt: u64) -> (Bench, i64) {
         pacing_burst: 2,
         ..plain()
     };
-    opened_over(rtt, config)
+    opened_over(ms(rtt), config)
 }
 
 /// Others have the core for so long; then what was due meanwhile is seen to at once.
@@ -230,6 +254,13 @@ fn of_a_long_delay_little_is_made_up_for() {
     assert_eq!(b.all().len(), 8);
     be_late(&mut b, ms(15));
     assert_eq!(b.all().len(), 28);
+    // On a very short one it is the window, as if nothing were paced.
+    let (mut b, _) = in_small_bursts(1);
+    b.send(40_000);
+    let at_once = b.all().len();
+    assert!(at_once < 25, "{at_once} at once");
+    be_late(&mut b, ms(3));
+    assert_eq!(b.all().len(), 40 - at_once);
 }
 
 #[test]

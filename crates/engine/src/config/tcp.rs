@@ -12,7 +12,7 @@ pub struct Tcp {
     pub congestion: Congestion,
     /// Explicit congestion notification.
     pub ecn: Ecn,
-    /// Segments that may leave at once on paths of more than two milliseconds, before they are paced
+    /// Segments that may leave at once on paths of more than half a millisecond, before they are paced
     /// to the window a round trip, at least two; 0 to send as fast as the window allows, which BBR never
     /// does.
     pub pacing_burst: u16,

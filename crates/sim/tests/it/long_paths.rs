@@ -81,6 +81,33 @@ fn fills_a_long_fast_path(algorithm: Algorithm, least: f64) {
     assert!((12_500_000..=32 << 20).contains(&credit), "{credit}");
 }
 
+/// What is in flight on a short fast path is as much as its queue holds: a window that leaves in one piece would
+/// lose its end in each probe.
+#[test]
+fn a_short_fast_path_is_filled_and_loses_little() {
+    for (micros, queue) in [
+        (500, 62_500),
+        (1_000, 125_000),
+        (1_000, 62_500),
+        (1_900, 125_000),
+    ] {
+        for algorithm in [Algorithm::Cubic, Algorithm::Bbr] {
+            let mut config = long(1_000);
+            config.link.delay = Duration::from_micros(micros / 2);
+            config.link.queue = queue;
+            config.options.congestion = algorithm;
+            let mut pair = Pair::with(1, config);
+            let (_, server) = pair.establish(bulk(), Plan::LISTEN);
+            let got = rate(&mut pair, server, 4);
+            let counters = pair.host(pair.client).stack.counters();
+            let lost = counters.retransmitted_segments as f64 / counters.segments_out as f64;
+            let place = format!("{micros} µs, {queue} bytes, {algorithm:?}");
+            assert!(got > 940.0, "{place}: {got} Mbit/s");
+            assert!(lost < 0.006, "{place}: {lost} sent again");
+        }
+    }
+}
+
 #[test]
 fn a_fixed_receive_buffer_is_what_a_path_gets() {
     let mut config = long(1_000);

@@ -38,9 +38,11 @@ use core::time::Duration;
 
 use crate::info::BbrInfo;
 use crate::time::{Instant, Nanos};
+use crate::timer_wheel::TICK;
 
-/// Round trips below this are not worth spreading a window over: it is two ticks of the timer wheel.
-pub(crate) const LEAST_PACED_RTT: Nanos = Nanos::from_millis(2);
+/// Round trips below this, 0.52 ms, are not worth spreading a window over: the timer wheel ticks four times
+/// meanwhile, and what two ticks carry leaves at once.
+pub(crate) const LEAST_PACED_RTT: Nanos = TICK.times(4);
 
 /// An acknowledgement of new data.
 #[derive(Clone, Copy, Debug)]

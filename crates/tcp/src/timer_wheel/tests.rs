@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const TICK: u64 = 1 << TICK_BITS;
+const TICK: u64 = super::TICK.get();
 
 fn drain(wheel: &mut TimerWheel, now: Instant) -> Vec<u32> {
     std::iter::from_fn(|| wheel.pop_expired(now)).collect()

@@ -3,7 +3,6 @@
 
 use super::model::NONE;
 use super::{Bbr, Delivery, Sample, State};
-use crate::congestion::LEAST_PACED_RTT;
 use crate::info::BbrInfo;
 use crate::time::Nanos;
 
@@ -13,6 +12,8 @@ const MIN_PIPE: u32 = 4;
 const PACING_MARGIN: u64 = 1;
 /// BBR.Headroom, in percent: what is left to others while nothing is probed for.
 const HEADROOM: u64 = 15;
+/// On round trips below this the window is a few bursts, which are a millisecond long each.
+const SHORT_RTT: Nanos = Nanos::from_millis(2);
 /// The largest burst at once (BBR.send_quantum).
 const LARGEST_QUANTUM: u64 = 64 << 10;
 
@@ -116,10 +117,10 @@ impl Bbr {
         bdp.unwrap_or(0).max(self.min_pipe())
     }
 
-    /// What a window needs on top where nothing is paced: what leaves in bursts is acknowledged in bursts, and
+    /// What a window needs on top where it is a few bursts: what leaves in bursts is acknowledged in bursts, and
     /// a window that is one burst is lost as one. Version 1 has it on every path.
-    fn unpaced(&self) -> u32 {
-        if self.model.min_rtt < LEAST_PACED_RTT {
+    fn for_bursts(&self) -> u32 {
+        if self.model.min_rtt < SHORT_RTT {
             self.budget()
         } else {
             0
@@ -130,7 +131,7 @@ impl Bbr {
     pub(super) fn set_window(&mut self, ack: &Delivery, _: &Sample) {
         let gain = self.state.cwnd_gain();
         let bdp = self.model.bdp(self.model.bw() / 100 * gain);
-        let extra = self.model.extra_acked().saturating_add(self.unpaced());
+        let extra = self.model.extra_acked().saturating_add(self.for_bursts());
         let cap = bdp.map(|bdp| self.with_quantum(bdp.saturating_add(extra)));
         let grown = self.window.cwnd().saturating_add(ack.bytes);
         let cwnd = match cap {
