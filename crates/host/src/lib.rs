@@ -37,6 +37,7 @@
 
 mod around;
 mod attachment;
+mod change_log;
 mod connect;
 mod connections;
 mod fork;
@@ -61,6 +62,7 @@ mod socket;
 
 pub use around::{Sleeps, sleep_by};
 pub use attachment::{Engine, RegisteredFile, Waiting};
+pub use change_log::{Change, ChangeLog, LogReader};
 pub use connect::{ConnectError, ConnectOptions};
 pub use fork::ForkToken;
 pub use line::interrupted;

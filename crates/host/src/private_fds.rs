@@ -43,7 +43,7 @@ pub fn iter() -> impl Iterator<Item = RawFd> {
 }
 
 /// Moves a descriptor up to the floor, if there is one.
-pub(crate) fn lift(fd: OwnedFd) -> OwnedFd {
+pub fn lift(fd: OwnedFd) -> OwnedFd {
     let floor = FLOOR.load(Ordering::Relaxed);
     if floor <= fd.as_raw_fd() {
         return fd;
@@ -53,14 +53,14 @@ pub(crate) fn lift(fd: OwnedFd) -> OwnedFd {
 
 /// Something that holds a descriptor, listed here for as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Private<T: AsFd> {
+pub struct Private<T: AsFd> {
     held: T,
     slot: Option<usize>,
 }
 
 impl<T: AsFd> Private<T> {
     /// Lists the descriptor of `held`, which was [lifted](lift) before.
-    pub(crate) fn new(held: T) -> Self {
+    pub fn new(held: T) -> Self {
         let fd = held.as_fd().as_raw_fd();
         LOWEST.fetch_min(fd, Ordering::Relaxed);
         let slot = HELD.iter().position(|slot| {

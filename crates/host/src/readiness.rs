@@ -47,7 +47,7 @@ impl Readiness {
     pub const EDGE: Readiness = Readiness(1 << 31);
 
     /// What is reported whether asked for or not.
-    pub(crate) const ALWAYS: Readiness = Readiness(0x018);
+    pub const ALWAYS: Readiness = Readiness(0x018);
 
     /// Whether an interest in this can be added: with `EXCLUSIVE` only few others go (epoll_ctl(2)).
     pub(crate) fn can_be_wanted(self) -> bool {

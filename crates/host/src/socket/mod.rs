@@ -463,6 +463,11 @@ impl Socket {
         link.map_or(0, |link| link.conn.to_word() | 1 << 63)
     }
 
+    /// Whether another process may have the connection, too.
+    pub fn is_shared(&self) -> bool {
+        lock(&self.core.state).is_shared()
+    }
+
     /// The facts that TCP_INFO tells of. Asks the engine, so it costs some microseconds.
     ///
     /// # Errors
