@@ -99,7 +99,7 @@ impl Description {
             Some(Content::Epoll(set)) => {
                 // What comes into the set while the kernel alone is asked must end its wait.
                 set.show_by_number();
-                set.has_ours()
+                set.has_ours() || set.is_familys()
             }
             None => false,
         }

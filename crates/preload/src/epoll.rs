@@ -7,6 +7,8 @@
 //! A listener is in both: the kernel's socket for the clients that the kernel serves, and the ready
 //! set for those of the engine. A TCP socket that has not yet connected or listened is the
 //! kernel's, and noted, so that it can move.
+//!
+//! After a fork several processes have a set: see [`family`].
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -23,12 +25,14 @@ use crate::table::{self, Held};
 use crate::tcp::Tcp;
 use crate::{numbers, pool};
 
+pub mod family;
 mod inherited;
 mod leaving;
 mod sleep;
 mod unaware;
 mod wait;
 
+use family::InKernel;
 pub use inherited::{look, look_blindly};
 pub use leaving::{note, show, unshow};
 pub use sleep::next_generation;
@@ -46,6 +50,10 @@ pub struct Set {
     nested: AtomicBool,
     /// It comes from another program, and what is in it is not known.
     unknown: AtomicBool,
+    /// Its number in the family of processes that have it since a fork; 0 if it is this one's alone.
+    family: AtomicU32,
+    /// Threads that sleep where they do not hear what others of the family do.
+    in_kernel: InKernel,
 }
 
 /// What a set has once a socket of the engine's is, or was, in it.
@@ -85,6 +93,28 @@ pub struct Watch {
 }
 
 impl Set {
+    /// A set of the program's.
+    fn new() -> Arc<Self> {
+        let set = Arc::default();
+        family::know(&set);
+        set
+    }
+
+    /// Whether other processes may have it, too.
+    pub fn is_familys(&self) -> bool {
+        self.family_number() != 0
+    }
+
+    /// See [`Set::family`].
+    fn family_number(&self) -> u32 {
+        // With the count of those who sleep in the kernel: see `InKernel`.
+        self.family.load(Ordering::SeqCst)
+    }
+
+    fn join_family(&self, number: u32) {
+        self.family.store(number, Ordering::SeqCst);
+    }
+
     /// The part of ours, made now if need be; `number` is the set's.
     fn ours(&self, number: c_int) -> Result<&Ours, Errno> {
         if let Some(ours) = self.ours.get() {
@@ -111,7 +141,7 @@ impl Set {
     /// our part too.
     fn call_unaware(&self, ours: &Ours, number: c_int) -> Result<(), Errno> {
         if self.unaware.any() {
-            ours.sleep.call(number)?;
+            ours.sleep.call(self, number)?;
         }
         Ok(())
     }
@@ -190,8 +220,28 @@ pub unsafe fn control(
     change(set, number, operation, fd, tcp, events, data)
 }
 
-/// epoll_ctl on a socket of the engine's.
+/// epoll_ctl on a socket of the engine's, of which others that have the set learn.
 fn change(
+    set: &Set,
+    number: c_int,
+    operation: c_int,
+    fd: c_int,
+    tcp: &Tcp,
+    events: u32,
+    data: u64,
+) -> Result<(), Errno> {
+    if !set.is_familys() {
+        return change_here(set, number, operation, fd, tcp, events, data);
+    }
+    family::catch_up();
+    change_here(set, number, operation, fd, tcp, events, data)?;
+    let wanted = (operation != libc::EPOLL_CTL_DEL).then_some(Readiness(events));
+    family::changed(set, (fd, tcp), wanted, data);
+    Ok(())
+}
+
+/// epoll_ctl on a socket of the engine's, in this process.
+fn change_here(
     set: &Set,
     number: c_int,
     operation: c_int,
@@ -286,7 +336,7 @@ pub fn move_back(held: &Held, fresh: &Tcp) {
 /// its number before anything is in it, and wait through one number for what they add by another.
 pub fn made(number: c_int) {
     numbers::handed_out(number);
-    table::install(number, pool::make(Content::Epoll(Arc::default())));
+    table::install(number, pool::make(Content::Epoll(Set::new())));
 }
 
 /// A number of the set: `before`, if it still is one.
@@ -311,7 +361,7 @@ fn of(number: c_int, fd: c_int) -> Result<Held, Errno> {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(error) => return Err(error),
     }
-    let held = pool::make(Content::Epoll(Arc::default()));
+    let held = pool::make(Content::Epoll(Set::new()));
     table::install(number, held.clone());
     Ok(held)
 }

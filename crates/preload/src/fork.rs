@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use host::ForkToken;
 
+use crate::epoll::{self, family};
 use crate::{inside, next, pool, report, session, spawn, wait};
 
 /// What is carried from before a fork to after it.
@@ -17,6 +18,7 @@ struct Crossing {
     /// Other threads may have made calls that are not made in the child.
     others: bool,
     _programs: spawn::Quiet,
+    _sets: family::Quiet,
     _reports: report::Quiet,
     _pool: pool::Quiet,
     _sleepers: wait::Quiet,
@@ -46,6 +48,8 @@ extern "C" fn before() {
     HAPPENED.store(true, Ordering::Relaxed);
     // First: a program that is being started takes connections along.
     let programs = spawn::quiet();
+    // Before what follows, as where one that has a set with others learns what they have done.
+    let sets = family::before_fork();
     // Before the session's locks, as where something is said.
     let reports = report::quiet();
     let token = session::current().map(|session| session.before_fork());
@@ -53,6 +57,7 @@ extern "C" fn before() {
         token,
         others: next::has_threads(),
         _programs: programs,
+        _sets: sets,
         _reports: reports,
         _pool: pool::quiet(),
         _sleepers: wait::quiet(),
@@ -62,6 +67,7 @@ extern "C" fn before() {
 
 extern "C" fn after_in_parent() {
     drop(CROSSING.take());
+    family::after_in_parent();
     inside::leave();
 }
 
@@ -85,7 +91,8 @@ extern "C" fn after_in_child() {
         session.after_fork_child(token);
     }
     wait::forget_all();
-    crate::epoll::next_generation();
+    epoll::next_generation();
+    family::after_in_child();
     // One that forks in a handler goes on with the call that this has interrupted.
     if others && inside::holds_nothing() {
         pool::forget_other_calls();

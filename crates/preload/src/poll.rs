@@ -1,12 +1,13 @@
 //! poll over descriptors of both kinds.
 
-use core::ffi::c_short;
+use core::ffi::{c_int, c_short};
 
 use host::Readiness;
 use libc::{nfds_t, pollfd, sigset_t};
 use rustix::io::Errno;
 
 use crate::deadline::{Deadline, Patience};
+use crate::epoll::family;
 use crate::inside::sleeping;
 use crate::raw::{result, sys};
 use crate::session;
@@ -127,6 +128,7 @@ fn mixed(
         }
     }
     let deadline = patience.begin();
+    let news = attend(ours);
     session::pump();
     let mut sleep: Option<Sleep> = None;
     loop {
@@ -136,7 +138,7 @@ fn mixed(
             // Arm, say what for, then look once more.
             let one = Sleep::begin_again(&mut sleep)?;
             ours.iter().for_each(|it| it.ends(one, true));
-            asked.extend(one.fds().map(|fd| pollfd {
+            asked.extend(news.into_iter().chain(one.fds()).map(|fd| pollfd {
                 fd,
                 events: libc::POLLIN,
                 revents: 0,
@@ -152,6 +154,9 @@ fn mixed(
             let rung = asked[entries.len()..].iter().any(|bell| bell.revents != 0);
             armed.rest(rung || slept.is_err());
             slept?;
+            if news.is_some() && asked[entries.len()].revents != 0 {
+                family::heard();
+            }
             session::pump();
             look(entries, ours);
         } else {
@@ -163,6 +168,19 @@ fn mixed(
             return Ok(found);
         }
     }
+}
+
+/// What is to be done before one waits for epoll sets that other processes have, too: what these have done comes
+/// first. A descriptor that tells of more comes back.
+fn attend(ours: &[Ours]) -> Option<c_int> {
+    let sets = ours.iter().filter_map(|it| it.held.epoll());
+    let mut news = None;
+    for set in sets.filter(|set| set.is_familys()) {
+        session::begin();
+        news = family::news();
+        family::attend(set);
+    }
+    news
 }
 
 /// Asks our side; true if any of ours has something to say that is asked for.

@@ -3,8 +3,8 @@
 //! The kernel's part of such a set is as it was, and says what is in it (`/proc/self/fdinfo`). What of that is
 //! the engine's, or may come to be, gets into our part: connections, of which the program before has left
 //! [notes]; listeners; and sockets that have not decided yet. An edge that was told of there is told of once
-//! more. A set that another process has as well is this one's from now on as after a fork: what either
-//! puts in the other does not see.
+//! more. A set that another process has as well is this one's from now on: what either puts in the other does
+//! not see.
 //!
 //! The notes go with the tickets. So they are read before tickets are claimed, and followed after.
 
@@ -63,9 +63,9 @@ pub fn look_blindly(open: impl Iterator<Item = c_int>, tickets: &[c_int]) {
     for number in open {
         let forget = |fd| kernel_control(number, libc::EPOLL_CTL_DEL, fd, core::ptr::null_mut());
         if tickets.iter().any(|fd| forget(*fd).is_ok()) {
-            let set = Set::default();
+            let set = Set::new();
             set.unknown.store(true, Ordering::Relaxed);
-            table::install(number, pool::make(Content::Epoll(Arc::new(set))));
+            table::install(number, pool::make(Content::Epoll(set)));
             report::remark(UNKNOWN);
         }
     }
@@ -93,7 +93,7 @@ impl Inherited {
             if held.is_none() {
                 distinct.push(found);
             }
-            let held = held.unwrap_or_else(|| pool::make(Content::Epoll(Default::default())));
+            let held = held.unwrap_or_else(|| pool::make(Content::Epoll(Set::new())));
             table::install(found.number, held);
         }
         for Found { number, members } in distinct {

@@ -4,24 +4,34 @@
 //! long as anyone sleeps: the last to wake disarms it, any other arms it anew, because what woke it
 //! may have been meant for those who sleep on. Who leaves something behind wakes the next, as the
 //! kernel does.
+//!
+//! If other processes have the set, they would be woken by these descriptors, and could not silence them.
+//! So its threads sleep *beside* it, in a set of this process's own: the program's is in there, the sleeper's
+//! descriptors, and the [news](family::news) of what the others do.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Mutex;
 
+use host::private_fds::Private;
 use host::{Sleeper, Waiting};
-use libc::epoll_event;
 use rustix::io::Errno;
 
+use super::{Set, family, kernel_control};
 use crate::deadline::Deadline;
 use crate::lock::lock;
-use crate::raw::{result, sys};
 use crate::session;
 
 /// What marks sleepers' events among the program's: no address, and nothing that a program would choose. It
 /// is the same in every program, because one that has a set from another may see the other's.
 pub const MARK: u64 = u64::from_be_bytes(*b"outboard");
+
+/// What marks the program's set in the one beside it.
+pub const PROGRAMS: u64 = MARK + 1;
+
+/// What marks the news there.
+pub const NEWS: u64 = MARK + 2;
 
 /// How many forks lie behind this process: a sleeper from before one is the parent's.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -50,6 +60,26 @@ struct State {
     registered: Option<u64>,
     /// The set is inside another set: whoever waits there cannot arm this one.
     always: bool,
+    /// What is slept in if others have the set.
+    beside: Option<Beside>,
+}
+
+/// A set beside the program's.
+struct Beside {
+    own: Private<OwnedFd>,
+    /// As [`State::registered`], of this one.
+    registered: Option<u64>,
+}
+
+/// How a thread is to sleep.
+#[derive(Clone, Copy)]
+pub struct Bed {
+    /// Until when.
+    pub until: Deadline,
+    /// The number of the set beside the program's, if it is to sleep in that one.
+    pub beside: Option<c_int>,
+    /// It is counted among those in the kernel's part.
+    counted: bool,
 }
 
 impl Sleep {
@@ -60,6 +90,7 @@ impl Sleep {
                 generation: generation(),
                 registered: None,
                 always: false,
+                beside: None,
             }),
             asleep: AtomicUsize::new(0),
         })
@@ -75,31 +106,66 @@ impl Sleep {
 
     /// The caller is about to sleep, at most until `deadline` or what comes back, if that is
     /// earlier; it must look once more before.
-    pub fn arm(&self, set: c_int, deadline: Deadline) -> Result<Deadline, Errno> {
+    pub fn arm(&self, set: &Set, number: c_int, deadline: Deadline) -> Result<Bed, Errno> {
+        set.in_kernel.enter();
+        let counted = !set.is_familys();
+        let news = if counted {
+            None
+        } else {
+            set.in_kernel.leave();
+            family::news()
+        };
+        let armed = self.arm_by(set, number, deadline, news);
+        if counted && armed.is_err() {
+            set.in_kernel.leave();
+        }
+        let (until, beside) = armed?;
+        Ok(Bed {
+            until,
+            beside,
+            counted,
+        })
+    }
+
+    fn arm_by(
+        &self,
+        set: &Set,
+        number: c_int,
+        deadline: Deadline,
+        news: Option<c_int>,
+    ) -> Result<(Deadline, Option<c_int>), Errno> {
         let mut state = lock(&self.state);
         self.renew(&mut state)?;
         state.sleeper.arm();
-        state.register(set)?;
+        let beside = news.and_then(|news| state.register_beside(number, news));
+        if beside.is_none() || state.always {
+            state.register(number)?;
+        } else if !set.in_kernel.any() {
+            state.withdraw(number);
+        }
         self.asleep.fetch_add(1, Ordering::Relaxed);
-        Ok(deadline.or_after(state.sleeper.limit()))
+        Ok((deadline.or_after(state.sleeper.limit()), beside))
     }
 
     /// The caller is awake; `rung` if an event with the mark was among those reported.
-    pub fn disarm(&self, rung: bool) {
+    pub fn disarm(&self, set: &Set, bed: &Bed, rung: bool) {
+        if bed.counted {
+            set.in_kernel.leave();
+        }
         let mut state = lock(&self.state);
         let left = self.asleep.load(Ordering::Relaxed).saturating_sub(1);
         self.asleep.store(left, Ordering::Relaxed);
-        self.rest(&mut state, rung);
+        self.rest(set, &mut state, rung);
     }
 
     /// `rung`: an event with the mark was reported to one who did not sleep. The bell is silenced,
     /// or the set's number would stay readable; who sleeps on is to look for itself.
-    pub fn quieten(&self, rung: bool) {
+    pub fn quieten(&self, set: &Set, rung: bool) {
         if !rung {
             return;
         }
         let mut state = lock(&self.state);
-        self.rest(&mut state, true);
+        self.rest(set, &mut state, true);
     }
 
     /// From now on the set's own number is readable whenever it has something to report.
@@ -110,13 +176,33 @@ impl Sleep {
         state.register(set)
     }
 
-    /// Wakes one that waits in the kernel's part of the set and does not know of this sleeper.
-    pub fn call(&self, set: c_int) -> Result<(), Errno> {
+    /// Wakes one that waits for the kernel's part of the set, and does not know of this sleeper, or where
+    /// no news are heard.
+    pub fn call(&self, set: &Set, number: c_int) -> Result<(), Errno> {
+        if set.is_familys() {
+            family::ring();
+            if !set.in_kernel.any() {
+                return Ok(());
+            }
+        }
         let mut state = lock(&self.state);
         self.renew(&mut state)?;
-        state.register(set)?;
+        state.register(number)?;
         state.sleeper.ring();
         Ok(())
+    }
+
+    /// Whether the sleeper's descriptors are in the program's set.
+    pub fn is_in_set(&self) -> bool {
+        lock(&self.state).registered.is_some()
+    }
+
+    /// Takes them out, for as long as nobody needs them there.
+    pub fn leave_set(&self, set: c_int) {
+        let mut state = lock(&self.state);
+        if !state.always {
+            state.withdraw(set);
+        }
     }
 
     /// The caller goes with its events, and `more` tells whether it leaves any behind: then one who
@@ -134,16 +220,21 @@ impl Sleep {
         if state.generation != generation {
             state.sleeper = new_sleeper()?;
             (state.generation, state.registered) = (generation, None);
+            state.beside = None;
             self.asleep.store(0, Ordering::Relaxed);
         }
         Ok(())
     }
 
     /// Disarms, and arms again if someone needs it.
-    fn rest(&self, state: &mut State, rung: bool) {
+    fn rest(&self, set: &Set, state: &mut State, rung: bool) {
         state.sleeper.disarm(rung);
         if self.asleep.load(Ordering::Relaxed) > 0 || state.always {
             state.sleeper.arm();
+        }
+        if set.is_familys() && set.in_kernel.any() {
+            // They are to come out, and what was to wake them may have been silenced just now.
+            state.sleeper.ring();
         }
     }
 }
@@ -156,27 +247,47 @@ impl State {
         if self.registered == Some(epoch) {
             return Ok(());
         }
+        self.put_into(set)?;
+        self.registered = Some(epoch);
+        Ok(())
+    }
+
+    /// Takes them out again. Children may have copies, so that closing them would not.
+    fn withdraw(&mut self, set: c_int) {
+        if self.registered.take().is_some() {
+            for fd in self.sleeper.fds() {
+                let fd = fd.as_raw_fd();
+                let _ = kernel_control(set, libc::EPOLL_CTL_DEL, fd, core::ptr::null_mut());
+            }
+        }
+    }
+
+    /// The set beside the program's, with the sleeper's descriptors in it. `None`: it cannot be had.
+    fn register_beside(&mut self, set: c_int, news: c_int) -> Option<c_int> {
+        let epoch = self.sleeper.epoch();
+        if self.beside.is_none() {
+            let own = family::new_set()?;
+            let level = libc::EPOLLIN as u32;
+            family::watch(own.as_raw_fd(), set, level, PROGRAMS).ok()?;
+            family::watch(own.as_raw_fd(), news, level, NEWS).ok()?;
+            let registered = None;
+            self.beside = Some(Beside { own, registered });
+        }
+        let beside = self.beside.as_mut()?;
+        let own = beside.own.as_raw_fd();
+        if beside.registered.replace(epoch) != Some(epoch) {
+            self.put_into(own).ok()?;
+        }
+        Some(own)
+    }
+
+    fn put_into(&self, set: c_int) -> Result<(), Errno> {
         for fd in self.sleeper.fds() {
-            let mut event = epoll_event {
-                events: libc::EPOLLIN as u32,
-                u64: MARK,
-            };
-            // SAFETY: the event lives through the call.
-            let added = result(unsafe {
-                sys!(
-                    libc::SYS_epoll_ctl,
-                    set,
-                    libc::EPOLL_CTL_ADD,
-                    fd.as_raw_fd(),
-                    &raw mut event
-                )
-            });
-            match added {
-                Ok(_) | Err(Errno::EXIST) => {}
+            match family::watch(set, fd.as_raw_fd(), libc::EPOLLIN as u32, MARK) {
+                Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),
             }
         }
-        self.registered = Some(epoch);
         Ok(())
     }
 }

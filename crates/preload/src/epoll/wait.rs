@@ -5,15 +5,17 @@
 //!    arrive there.
 //! 2. An engine that is awake is given the core for a moment: it may be about to answer.
 //! 3. To sleep: arm, look once more, make the real call with the program's mask and time.
+//!
+//! In a set that other processes have, too, what they have done comes first ([`family`]).
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use libc::{epoll_event, sigset_t};
+use libc::{epoll_event, pollfd, sigset_t};
 use rustix::io::Errno;
 
-use super::sleep::MARK;
-use super::{Ours, Set};
+use super::sleep::{Bed, MARK, NEWS, PROGRAMS};
+use super::{Ours, Set, family};
 use crate::deadline::{Deadline, Patience};
 use crate::inside::sleeping;
 use crate::raw::{result, sys};
@@ -46,13 +48,22 @@ pub unsafe fn wait(
         filled: 0,
     };
     let deadline = patience.begin();
-    let ours = match set.ours.get() {
-        Some(ours) => ours,
-        // SAFETY: the mask is the program's.
-        None => match unsafe { room.kernel_alone(set, patience, mask)? } {
-            Some(ours) if room.filled == 0 && !deadline.passed() => ours,
-            _ => return Ok(room.filled),
-        },
+    let ours = loop {
+        if set.is_familys() {
+            family::attend(set);
+        }
+        if let Some(ours) = set.ours.get() {
+            break ours;
+        }
+        if set.is_familys() {
+            room.beside_others(set, deadline, mask)?;
+        } else {
+            // SAFETY: the mask is the program's.
+            unsafe { room.kernel_alone(set, patience, mask)? };
+        }
+        if room.filled > 0 || deadline.passed() {
+            return Ok(room.filled);
+        }
     };
     ours.entered();
     room.collect(ours);
@@ -69,7 +80,7 @@ pub unsafe fn wait(
     if room.filled > 0 {
         if due && room.filled < room.most {
             let rung = room.kernel(Deadline::NOW, core::ptr::null())?;
-            ours.sleep.quieten(rung);
+            ours.sleep.quieten(set, rung);
             set.call_unaware(ours, number)?;
         }
         return Ok(room.leave(ours));
@@ -77,18 +88,24 @@ pub unsafe fn wait(
     loop {
         if patience.is_zero() {
             let rung = room.kernel(Deadline::NOW, mask)?;
-            ours.sleep.quieten(rung);
+            ours.sleep.quieten(set, rung);
             set.call_unaware(ours, number)?;
             room.collect(ours);
             return Ok(room.leave(ours));
         }
-        let until = ours.sleep.arm(number, deadline)?;
+        let mut bed = ours.sleep.arm(set, number, deadline)?;
         room.collect(ours);
         // Collected twice, what is level-triggered would be reported twice.
         let collected = room.filled > 0;
-        let until = if collected { Deadline::NOW } else { until };
-        let slept = room.kernel(until, mask);
-        ours.sleep.disarm(slept.unwrap_or(true));
+        if collected {
+            bed.until = Deadline::NOW;
+        }
+        let slept = room.sleep(&bed, mask);
+        ours.sleep.disarm(set, &bed, slept.unwrap_or(true));
+        if set.is_familys() {
+            // By the fork of another thread it may be one only now.
+            family::attend(set);
+        }
         set.call_unaware(ours, number)?;
         if !collected {
             room.collect(ours);
@@ -129,32 +146,99 @@ impl Room {
     }
 
     /// Waits for what the kernel's part has to report, as long as there is no part of ours. That part
-    /// comes back if there is one by now, or another process that has the set has one.
+    /// is there afterwards if another process that has the set has one.
     ///
     /// # Safety
     /// `mask` is null or points to a signal set.
-    unsafe fn kernel_alone<'a>(
+    unsafe fn kernel_alone(
         &mut self,
-        set: &'a Set,
+        set: &Set,
         patience: Patience,
         mask: *const sigset_t,
-    ) -> Result<Option<&'a Ours>, Errno> {
+    ) -> Result<(), Errno> {
         let Room { events, most, .. } = *self;
         set.unaware.enter();
-        let reported = match set.ours.get() {
-            Some(_) => Ok(0),
+        set.in_kernel.enter();
+        let reported = match set.has_ours() || set.is_familys() {
+            true => Ok(0),
             // SAFETY: the program's own array and mask.
-            None => unsafe { kernel_wait(self.number, events, most, patience, mask) },
+            false => unsafe { kernel_wait(self.number, events, most, patience, mask) },
+        };
+        set.in_kernel.leave();
+        set.unaware.leave();
+        if self.keep(reported?) {
+            session::begin();
+            let ours = set.ours(self.number)?;
+            ours.sleep.quieten(set, true);
+            set.call_unaware(ours, self.number)?;
+        }
+        Ok(())
+    }
+
+    /// The same in a set that other processes have, too: until one of them has put something there that
+    /// makes a part of ours, or the set has something to report.
+    fn beside_others(
+        &mut self,
+        set: &Set,
+        deadline: Deadline,
+        mask: *const sigset_t,
+    ) -> Result<(), Errno> {
+        let Some(news) = family::news() else {
+            return self.kernel(deadline, mask).map(drop);
+        };
+        let ask = |fd| pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut asked = [ask(self.number), ask(news)];
+        set.unaware.enter();
+        let slept = match set.has_ours() {
+            true => Ok(0),
+            false => {
+                let left = deadline.left();
+                let left = left.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+                let (at, count) = (asked.as_mut_ptr(), asked.len());
+                // SAFETY: the array is whole; the mask is the program's; the time is a copy.
+                unsafe { sleeping!(libc::SYS_ppoll, at, count, left, mask, 8usize) }
+            }
         };
         set.unaware.leave();
-        if !self.keep(reported?) {
-            return Ok(set.ours.get());
+        slept?;
+        let [programs, news] = asked.map(|it| it.revents != 0);
+        if news {
+            family::heard();
         }
-        session::begin();
-        let ours = set.ours(self.number)?;
-        ours.sleep.quieten(true);
-        set.call_unaware(ours, self.number)?;
-        Ok(Some(ours))
+        if programs {
+            self.kernel(Deadline::NOW, core::ptr::null())?;
+        }
+        Ok(())
+    }
+
+    /// Sleeps as was made ready, and adds what the kernel's part has to report. True if there were events of a
+    /// sleeper's.
+    fn sleep(&mut self, bed: &Bed, mask: *const sigset_t) -> Result<bool, Errno> {
+        let Some(beside) = bed.beside else {
+            return self.kernel(bed.until, mask);
+        };
+        let mut found = [epoll_event { events: 0, u64: 0 }; 8];
+        let (call, at, most) = (libc::SYS_epoll_pwait, found.as_mut_ptr(), found.len());
+        let span = bed.until.milliseconds();
+        // SAFETY: the array is whole; the mask is the program's.
+        let reported = unsafe {
+            if bed.until.is_now() {
+                result(sys!(call, beside, at, most, span, mask, 8usize))
+            } else {
+                sleeping!(call, beside, at, most, span, mask, 8usize)
+            }
+        }?;
+        let found = &found[..reported.min(most)];
+        let any = |mark| found.iter().any(|event| event.u64 == mark);
+        if any(NEWS) {
+            family::heard();
+        }
+        let rung = any(PROGRAMS) && self.kernel(Deadline::NOW, core::ptr::null())?;
+        Ok(any(MARK) || rung)
     }
 
     /// Adds what the kernel's part has to report, waiting for it until `deadline`. Events of a

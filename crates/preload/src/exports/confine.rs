@@ -13,6 +13,7 @@ use libc::{gid_t, size_t, uid_t};
 use rustix::fs::Mode;
 
 use super::{exports, kernel};
+use crate::epoll::family;
 use crate::next::next;
 use crate::{report, session, start, stream};
 
@@ -24,6 +25,7 @@ const NEW_ROOT: &str = "it has changed its root directory: processes that it sta
 pub(super) fn before_filter() {
     before();
     stream::calls_are_filtered();
+    family::calls_are_filtered();
     if let Some(session) = session::current() {
         // It may not let the call pass by which memory goes back.
         session.keep_memory();

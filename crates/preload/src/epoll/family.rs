@@ -1,0 +1,418 @@
+//! Sets that several processes have since a fork.
+//!
+//! The kernel's part of such a set is one. Of our part each process has its own, made alike by the fork. What
+//! a process changes in it from then on it writes into a [log](ChangeLog) in memory that the family shares,
+//! if others have the socket, too; and everyone does the same in his own part before he waits in the set, or
+//! changes it.
+//!
+//! Who sleeps is woken by the family's *bell*: an eventfd that is written to and never read. Each process
+//! watches it by a descriptor of its own, the *news*, which tells each time that it was rung, edge-triggered.
+//! So nobody has to know who is there, and nobody's wake-up depends on another.
+//!
+//! A bell that only one process may hear is not in the set itself, where others would be woken by it and could
+//! do nothing about it. Who waits in a set of a family's sleeps *beside* it: in a set of its own, with that
+//! one, the news and the sleeper's bells in it ([`sleep`](super::sleep)).
+//!
+//! A connection that others do not have is not told of: they have nothing that they could be told of. On the
+//! kernel they would be. That is said, if they wait in the set.
+
+use core::ffi::c_int;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::HashSet;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+
+use host::private_fds::{Private, lift};
+use host::{Change, ChangeLog, LogReader, Readiness, Taken};
+use libc::epoll_event;
+use rustix::io::Errno;
+
+use super::{Set, kernel_control, number_of};
+use crate::lock::lock;
+use crate::raw::{result, sys};
+use crate::stream::kernel_value;
+use crate::table::{self, Held};
+use crate::tcp::Tcp;
+use crate::{inside, report, session, start};
+
+/// Why another process is not told of a connection.
+const NOT_TOLD: &str = "connections that other processes have not got were put into an epoll set in which these wait, too: they are not told of them";
+
+/// Why a process may not know what is in a set.
+const LOST: &str = "other processes have changed an epoll set more often than is remembered: this one may not know of all that is in it";
+
+/// What the members of a family have in common.
+struct Family {
+    log: &'static ChangeLog,
+    bell: Private<OwnedFd>,
+}
+
+/// From the first fork of a process that has a set.
+static FAMILY: OnceLock<Family> = OnceLock::new();
+
+/// What a process knows for itself.
+struct Local {
+    sets: Vec<Weak<Set>>,
+    /// How many are kept before those that are gone are looked for.
+    room: usize,
+    reader: LogReader,
+    /// Its number in the family; 0 if it has none yet.
+    process: u32,
+    /// See the [module](self).
+    news: Option<Private<OwnedFd>>,
+}
+
+static LOCAL: Mutex<Local> = Mutex::new(Local {
+    sets: Vec::new(),
+    room: 0,
+    reader: LogReader::new(),
+    process: 0,
+    news: None,
+});
+
+/// System calls are filtered: to make a descriptor might end the process. So none is made, and what it waits in is
+/// as before.
+static FILTERED: AtomicBool = AtomicBool::new(false);
+
+/// It has said that others are not told.
+static SAID: AtomicBool = AtomicBool::new(false);
+
+/// Threads that sleep in the kernel's part of a set, where they do not hear the news. They are counted
+/// before they look whether the set is a family's, so that either they see that, or a fork sees them.
+#[derive(Default)]
+pub struct InKernel(AtomicUsize);
+
+impl InKernel {
+    /// The caller is about to sleep there.
+    pub fn enter(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// It does not any more.
+    pub fn leave(&self) {
+        let less = |count: usize| Some(count.saturating_sub(1));
+        let _ = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+    }
+
+    /// Whether any do.
+    pub fn any(&self) -> bool {
+        self.0.load(Ordering::SeqCst) > 0
+    }
+}
+
+/// A set of the program's, which children will have as well.
+pub fn know(set: &Arc<Set>) {
+    // A handler would wait for the lock.
+    inside::enter();
+    let mut local = lock(&LOCAL);
+    if local.sets.len() >= local.room {
+        local.sets.retain(|set| set.strong_count() > 0);
+        local.room = (2 * local.sets.len()).max(16);
+    }
+    local.sets.push(Arc::downgrade(set));
+    drop(local);
+    inside::leave();
+}
+
+/// The process puts itself under a filter of system calls.
+pub fn calls_are_filtered() {
+    FILTERED.store(true, Ordering::Relaxed);
+}
+
+/// A thread is about to wait in a set that is a family's: others may have changed it, and are to say so
+/// from now on.
+pub fn attend(set: &Set) {
+    let Some(family) = FAMILY.get() else { return };
+    let mut local = lock(&LOCAL);
+    let process = local.process(family);
+    family.log.attend(set.family_number(), process);
+    local.catch_up(family);
+}
+
+/// Does what other members of the family have done, before a set of theirs is changed here.
+pub fn catch_up() {
+    if let Some(family) = FAMILY.get() {
+        lock(&LOCAL).catch_up(family);
+    }
+}
+
+/// As [`catch_up`], after [`news`] were found readable.
+pub fn heard() {
+    let Some(family) = FAMILY.get() else { return };
+    let mut local = lock(&LOCAL);
+    if let Some(news) = &local.news {
+        // Before the log is read: what comes then rings anew.
+        consume(news.as_raw_fd());
+    }
+    local.catch_up(family);
+    // Who was to hear it and does not know our part yet may have missed it by what was consumed here.
+    let unaware = |set: Arc<Set>| set.has_ours() && set.unaware.any();
+    if local.living().any(unaware) {
+        family.ring();
+    }
+}
+
+/// A descriptor that is readable when the family's bell has been rung. `None`: there is none to be had.
+pub fn news() -> Option<c_int> {
+    let family = FAMILY.get().filter(|_| !FILTERED.load(Ordering::Relaxed))?;
+    let mut local = lock(&LOCAL);
+    if local.news.is_none() {
+        let news = new_set()?;
+        let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
+        watch(news.as_raw_fd(), family.bell.as_raw_fd(), edge, 0).ok()?;
+        local.news = Some(news);
+    }
+    local.news.as_ref().map(|news| news.as_raw_fd())
+}
+
+/// Wakes every thread of the family that sleeps in a set of it.
+pub fn ring() {
+    if let Some(family) = FAMILY.get() {
+        family.ring();
+    }
+}
+
+/// This process has changed an interest in a set of its family's. `wanted` is `None` if it was taken out.
+pub fn changed(set: &Set, (fd, tcp): (c_int, &Tcp), wanted: Option<Readiness>, data: u64) {
+    let Some(family) = FAMILY.get() else { return };
+    let number = set.family_number();
+    let process = lock(&LOCAL).process(family);
+    let socket = match identity(fd, tcp) {
+        Some(socket) if others_have(tcp) => socket,
+        _ => {
+            if wanted.is_some()
+                && family.log.others_attend(number, process) == Some(true)
+                && !SAID.swap(true, Ordering::Relaxed)
+            {
+                report::remark(NOT_TOLD);
+            }
+            return;
+        }
+    };
+    family.log.append(&Change {
+        set: number,
+        author: process,
+        socket,
+        key: fd as u64,
+        // As in the part of ours that the process itself has.
+        wanted: wanted.map(|wanted| wanted | Readiness::ALWAYS),
+        data,
+    });
+    if family.log.others_attend(number, process) != Some(false) {
+        family.ring();
+    }
+}
+
+/// Whether other processes may have the socket as well.
+fn others_have(tcp: &Tcp) -> bool {
+    // A listener may be older than a fork, which is not known of it.
+    tcp.stream().is_none_or(|stream| stream.socket.is_shared())
+}
+
+/// The number that a socket has in every process.
+fn identity(fd: c_int, tcp: &Tcp) -> Option<u64> {
+    let number = match tcp.stream() {
+        Some(stream) => stream.socket.cookie(),
+        None => kernel_value::<u64>(fd, libc::SOL_SOCKET, libc::SO_COOKIE).ok()?,
+    };
+    // One that is being opened has none yet.
+    (number != 0).then_some(number)
+}
+
+impl Family {
+    fn new() -> Option<Self> {
+        let length = size_of::<ChangeLog>();
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let how = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        // SAFETY: makes new memory, which is never given back.
+        let log = result(unsafe { sys!(libc::SYS_mmap, 0usize, length, access, how, -1, 0usize) })
+            .ok()? as *const ChangeLog;
+        let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
+        // SAFETY: makes a descriptor, which is nobody else's.
+        let bell = unsafe {
+            let fd = result(sys!(libc::SYS_eventfd2, 0usize, flags)).ok()?;
+            OwnedFd::from_raw_fd(fd as c_int)
+        };
+        Some(Self {
+            // SAFETY: so much memory is there for good, aligned to a page. It consists of atomics alone, of
+            // which zeros are some.
+            log: unsafe { &*log },
+            bell: Private::new(lift(bell)),
+        })
+    }
+
+    fn ring(&self) {
+        let one = 1u64;
+        // It fails only when the counter is full, which takes longer than any family lives.
+        // SAFETY: a word of the caller's.
+        unsafe {
+            sys!(
+                libc::SYS_write,
+                self.bell.as_raw_fd(),
+                &raw const one,
+                8usize
+            )
+        };
+    }
+}
+
+impl Local {
+    fn process(&mut self, family: &Family) -> u32 {
+        if self.process == 0 {
+            self.process = family.log.new_process();
+        }
+        self.process
+    }
+
+    fn living(&self) -> impl Iterator<Item = Arc<Set>> {
+        self.sets.iter().filter_map(Weak::upgrade)
+    }
+
+    fn catch_up(&mut self, family: &Family) {
+        if self.reader.is_up_to_date(family.log) {
+            return;
+        }
+        let mut changes = Vec::new();
+        if !self.reader.read(family.log, |change| changes.push(change)) {
+            report::remark(LOST);
+        }
+        // Of what was done to one interest, the last is what holds.
+        let mut decided = HashSet::new();
+        changes.reverse();
+        changes.retain(|it: &Change| decided.insert((it.set, it.socket, it.key)));
+        changes.retain(|it| it.author != self.process);
+        for change in changes.iter().rev() {
+            let of_family = |set: &Arc<Set>| set.family_number() == change.set;
+            if let Some(set) = self.living().find(of_family) {
+                // Whom this process has not got it cannot be told of.
+                let _ = follow(&set, change);
+            }
+        }
+    }
+}
+
+/// Does in this process what another has done.
+fn follow(set: &Arc<Set>, change: &Change) -> Option<()> {
+    let held = find(change.socket)?;
+    let number = number_of(set, -1)?;
+    session::begin()?;
+    let ready = &set.ours(number).ok()?.ready;
+    let taken = |wanted| Taken {
+        key: change.key,
+        wanted,
+        data: change.data,
+    };
+    if let Some(stream) = held.stream() {
+        let _ = ready.remove(&stream.socket, change.key);
+        if let Some(wanted) = change.wanted {
+            ready.put_back(&stream.socket, taken(wanted)).ok()?;
+        }
+    } else if let Some(listening) = held.listener() {
+        let _ = ready.remove(&listening.listener, change.key);
+        if let Some(wanted) = change.wanted {
+            ready.put_back(&listening.listener, taken(wanted)).ok()?;
+        }
+    }
+    Some(())
+}
+
+/// The socket of this number, if this process has it.
+fn find(socket: u64) -> Option<Held> {
+    table::used(0, u32::MAX).find_map(|fd| {
+        let held = table::get(fd)?;
+        let tcp = held.tcp().filter(|tcp| tcp.is_offloaded())?;
+        (identity(fd, tcp) == Some(socket)).then_some(held)
+    })
+}
+
+/// Keeps other threads from what is known here, for the time of a fork.
+pub struct Quiet(#[expect(dead_code, reason = "held, not used")] MutexGuard<'static, Local>);
+
+/// Before a fork. The sets that there are the child has, too.
+pub fn before_fork() -> Quiet {
+    let mut local = lock(&LOCAL);
+    local.sets.retain(|set| set.strong_count() > 0);
+    if !local.sets.is_empty() && start::settings().is_some() {
+        if FAMILY.get().is_none()
+            && !FILTERED.load(Ordering::Relaxed)
+            && let Some(family) = Family::new()
+        {
+            let _ = FAMILY.set(family);
+        }
+        if let Some(family) = FAMILY.get() {
+            // What was done by now, the child has done.
+            local.catch_up(family);
+            for set in local.living().filter(|set| !set.is_familys()) {
+                set.join_family(family.log.new_set());
+            }
+        }
+    }
+    Quiet(local)
+}
+
+/// After a fork, in the parent: threads that sleep where they do not hear the news come out, and what wakes
+/// this process alone does so beside its sets.
+pub fn after_in_parent() {
+    if FAMILY.get().is_none() {
+        return;
+    }
+    let sets: Vec<Arc<Set>> = lock(&LOCAL).living().collect();
+    for set in sets {
+        let asleep = set.in_kernel.any();
+        let in_it = || set.ours.get().is_some_and(|ours| ours.sleep.is_in_set());
+        if (asleep || in_it())
+            && let Some(number) = number_of(&set, -1)
+        {
+            let _ = come_out(&set, number, asleep);
+        }
+    }
+}
+
+fn come_out(set: &Set, number: c_int, asleep: bool) -> Result<(), Errno> {
+    session::begin().ok_or(Errno::NOMEM)?;
+    let ours = set.ours(number)?;
+    match asleep {
+        true => ours.sleep.call(set, number),
+        false => {
+            ours.sleep.leave_set(number);
+            Ok(())
+        }
+    }
+}
+
+/// After a fork, in the child, of which the other threads are no part.
+pub fn after_in_child() {
+    let mut local = lock(&LOCAL);
+    local.process = 0;
+    local.news = None;
+    for set in local.living() {
+        set.in_kernel.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A set of the kernel's for this library's own use.
+pub fn new_set() -> Option<Private<OwnedFd>> {
+    // SAFETY: makes a descriptor, which is nobody else's.
+    let set = unsafe {
+        let fd = result(sys!(libc::SYS_epoll_create1, libc::EPOLL_CLOEXEC)).ok()?;
+        OwnedFd::from_raw_fd(fd as c_int)
+    };
+    Some(Private::new(lift(set)))
+}
+
+/// Puts a descriptor into a set of the kernel's.
+pub fn watch(set: c_int, fd: c_int, events: u32, data: u64) -> Result<(), Errno> {
+    let mut event = epoll_event { events, u64: data };
+    kernel_control(set, libc::EPOLL_CTL_ADD, fd, &raw mut event)
+}
+
+/// Takes what the news say.
+fn consume(news: c_int) {
+    let mut event = epoll_event { events: 0, u64: 0 };
+    let (at, mask) = (&raw mut event, null_mut::<libc::sigset_t>());
+    // SAFETY: room for one event; does not wait.
+    unsafe { sys!(libc::SYS_epoll_pwait, news, at, 1, 0, mask, 8usize) };
+}

@@ -1,0 +1,149 @@
+//! Epoll sets that several processes have since a fork: what one of them puts in there, changes or takes
+//! out, the others find, asleep or not.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use lab::outboard::Outboard;
+use lab::{Process, Side, World};
+
+/// A case that fails is one in which somebody waits for ever.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// What explain says of connections that are told of to none of the others.
+const SAID: &str = "they are not told of them";
+
+/// A server that does what its client names.
+struct Scene {
+    world: World,
+    outboard: Outboard,
+    _engine: Process,
+    server: Process,
+}
+
+impl Scene {
+    fn start() -> Self {
+        let world = World::new().expect("a private network");
+        let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+        let engine = outboard
+            .start_engine(&world, None)
+            .expect("the engine starts");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/families/shared_set.py");
+        let mut server = outboard
+            .on_engine(&world, "python3")
+            .arg(script)
+            .log(world.scratch().join("server.log"))
+            .start()
+            .expect("python starts");
+        // Until the engine has it: a connection to the kernel's socket shows nothing.
+        server
+            .wait_until(LIMIT, || {
+                let rows = outboard.sockets().unwrap_or_default();
+                rows.iter().filter(|row| row["state"] == "LISTEN").count() == 3
+            })
+            .expect("the server listens");
+        Self {
+            world,
+            outboard,
+            _engine: engine,
+            server,
+        }
+    }
+
+    fn explained(&self) -> String {
+        let explain = self.outboard.command(&self.world, "explain");
+        let pid = self.server.id().to_string();
+        explain.arg(&pid).output().expect("the engine answers")
+    }
+
+    fn connect(&self, port: u16) -> TcpStream {
+        let address: SocketAddr = (Side::Server.ipv4(), port).into();
+        self.world
+            .on(Side::Client, || {
+                let stream = TcpStream::connect_timeout(&address, LIMIT)?;
+                stream.set_read_timeout(Some(LIMIT))?;
+                Ok(stream)
+            })
+            .expect("connects")
+    }
+
+    /// What comes of a case. The bytes are also sent on a new connection to `port`, if the case has one.
+    fn outcome(&self, case: &str, port: Option<u16>) -> std::io::Result<String> {
+        let mut stream = self.connect(7000);
+        // One that says nothing.
+        let _idle = port.is_none().then(|| self.connect(7002));
+        stream.write_all(case.as_bytes())?;
+        stream.read_exact(&mut [0; 2])?;
+        let mut further = port.map(|port| self.connect(port));
+        for stream in further.iter_mut().chain([&mut stream]) {
+            stream.write_all(b"something")?;
+        }
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+#[test]
+fn what_a_process_changes_in_a_shared_set_the_others_find() {
+    if lab::skip_without(
+        "what_a_process_changes_in_a_shared_set_the_others_find",
+        &["python3"],
+    ) {
+        return;
+    }
+    let mut wrong = Vec::new();
+    for (case, port) in [
+        ("added", None),
+        ("added_at_the_edge", None),
+        ("added_by_the_child", None),
+        ("added_beside_another", None),
+        ("modified", None),
+        ("polled", None),
+        ("selected", None),
+        ("in_another_set", None),
+        ("thread_of_the_parent", None),
+        ("thread_beside_another", None),
+        ("two_threads", None),
+        ("removed", None),
+        ("listens", Some(7001)),
+    ] {
+        // One that hangs would keep the next from being tried.
+        let scene = Scene::start();
+        for _ in 0..2 {
+            match scene.outcome(case, port) {
+                Ok(answer) if answer == "told something" => continue,
+                other => wrong.push(format!("{case}: {other:?}")),
+            }
+            break;
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn who_has_not_got_a_connection_of_a_shared_set_is_not_told_and_explain_says_so() {
+    if lab::skip_without(
+        "who_has_not_got_a_connection_of_a_shared_set_is_not_told_and_explain_says_so",
+        &["python3"],
+    ) {
+        return;
+    }
+    let mut scene = Scene::start();
+    let answer = scene.outcome("added_beside_another", None).expect("told");
+    assert_eq!(answer, "told something");
+    assert!(!scene.explained().contains(SAID), "the child has it");
+    let answer = scene.outcome("not_had", Some(7002)).expect("told");
+    assert_eq!(answer, "told something");
+    let (outboard, world) = (&scene.outboard, &scene.world);
+    let pid = scene.server.id().to_string();
+    scene
+        .server
+        .wait_until(LIMIT, || {
+            let explain = outboard.command(world, "explain").arg(&pid);
+            explain.output().is_ok_and(|said| said.contains(SAID))
+        })
+        .expect("explain says so");
+}
