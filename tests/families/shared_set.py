@@ -137,7 +137,16 @@ def selected(conn, ready):
 def in_another_set(conn, ready):
     outer = select.epoll()
     outer.register(ready, IN)
-    child_is_told(conn, lambda: outer.poll() and ready.poll(0), lambda: ready.register(conn, IN))
+
+    def wait():
+        told = []
+        # The outer one may be told of a set that has nothing to report.
+        while not told:
+            outer.poll()
+            told = ready.poll(0)
+        return told
+
+    child_is_told(conn, wait, lambda: ready.register(conn, IN))
 
 
 def thread_of_the_parent(conn, ready):
