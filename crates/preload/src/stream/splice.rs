@@ -292,7 +292,6 @@ impl StreamRef {
                 return Err(Errno::AGAIN);
             }
             let wanted = pipe.holds().min(length - moved);
-            let more = more || wanted < pipe.holds();
             let sent = self.socket.send_with(wanted, more, |room| pipe.read(room));
             match sent {
                 Ok(sent) => moved += sent,
