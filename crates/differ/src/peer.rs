@@ -48,6 +48,8 @@ struct Line {
     /// Bytes of the peer's text that are to be sent, and how many have been.
     wanted: u64,
     sent: u64,
+    /// It has said that no more comes.
+    has_ended: bool,
     /// What to do when all has been sent.
     then: Option<fn(&mut Line)>,
 }
@@ -107,8 +109,13 @@ impl Peer {
             return Ok(());
         }
         match act {
+            // To write after that would fail, and what has come by then would be a matter of time.
+            Act::Send(..) if line.has_ended => {}
             Act::Send(_, length) => line.wanted += u64::from(*length),
-            Act::Shutdown(_) => line.then = Some(Line::shutdown),
+            Act::Shutdown(_) => {
+                line.has_ended = true;
+                line.then = Some(Line::shutdown);
+            }
             Act::Close(_) => line.then = Some(Line::close),
             Act::Reset(_) => line.then = Some(Line::reset),
             Act::Connect { .. } => {}
@@ -197,6 +204,7 @@ impl Line {
             stream,
             wanted: 0,
             sent: 0,
+            has_ended: false,
             then: None,
         }
     }
