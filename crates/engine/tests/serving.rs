@@ -641,3 +641,30 @@ fn what_a_stopped_process_was_offered_goes_to_one_that_sleeps() {
     assert_eq!(sleeping.accepted(), stopped.accepted());
     assert_eq!(world.worker.counters().offers_retracted, 1);
 }
+
+/// One sleeps, for whatever else; the other asks without waiting, and says once that it has found nothing.
+#[test]
+fn what_one_that_sleeps_leaves_lying_goes_to_one_that_has_asked() {
+    let mut world = World::new();
+    let (mut sleeping, mut asking) = (world.attach(None), world.attach(None));
+    let (port, listener) = world.listen(&mut sleeping);
+    let other = world.join(&mut asking, &sleeping);
+    for (host, listener, waits) in [(&mut sleeping, listener, false), (&mut asking, other, true)] {
+        host.submit(Submission::Credit {
+            listener,
+            total: 32,
+            waits,
+        });
+        world.settle();
+    }
+    sleeping.region.armed.arm(0);
+    world.peer.connect(world.now, port);
+    world.settle();
+    sleeping.collect();
+    assert_eq!(sleeping.accepted().len(), 1, "it might have waited for it");
+    world.now += Duration::from_millis(5);
+    world.attend();
+    asking.collect_and_accept();
+    assert_eq!(asking.accepted(), sleeping.accepted());
+    assert_eq!(world.worker.counters().offers_retracted, 1);
+}

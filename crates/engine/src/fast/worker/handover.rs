@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use netdev::Device;
 use queue_pair::{ConnRef, position};
-use tcp::{ConnId, Instant, Request};
+use tcp::{ConnId, Instant, ListenerId, Request};
 
 use super::Worker;
 use super::submissions::Whose;
@@ -371,13 +371,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             let found = self.retract_oldest(number, name, untouched)
                 || self.stack.waiting(stack_id) > 0
                 || self.retract_oldest(number, name, self.now);
-            let since = self.stack.waiting_since(stack_id);
-            if found && let Some(conn) = self.stack.accept(stack_id) {
-                let taker = Taker::waiting((name, id));
-                if !self.offer(taker, conn, number, since) {
-                    self.stack.give_back(self.now, stack_id, conn);
-                }
-            } else if let Some(listener) = self.listeners.get_mut(number) {
+            let taker = Taker::waiting((name, id));
+            let gets = found && self.offer_first_to(taker, number, stack_id);
+            if !gets && let Some(listener) = self.listeners.get_mut(number) {
                 listener.wait(name);
             }
         }
@@ -385,7 +381,20 @@ impl<D: Device, N: Network> Worker<D, N> {
         Ok(())
     }
 
-    /// Offers what was not accepted for a moment to processes that sleep instead.
+    /// Offers the first connection of a listener's queue to a process; false if there is none.
+    fn offer_first_to(&mut self, taker: Taker, number: u32, stack_id: ListenerId) -> bool {
+        let since = self.stack.waiting_since(stack_id);
+        let Some(conn) = self.stack.accept(stack_id) else {
+            return false;
+        };
+        if !self.offer(taker, conn, number, since) {
+            self.stack.give_back(self.now, stack_id, conn);
+        }
+        true
+    }
+
+    /// Offers what was not accepted for a moment to processes that sleep instead, or have found nothing when
+    /// they last asked.
     pub(super) fn renew_offers(&mut self, now: Instant) {
         self.now = now;
         let numbers: Vec<u32> = self
@@ -432,6 +441,17 @@ impl<D: Device, N: Network> Worker<D, N> {
                 listener.wait_first(name);
                 if self.retract(&offer) {
                     self.hand_over(number);
+                }
+                continue;
+            }
+            // One that asks now and then without sleeping has said so once.
+            let asks = listener.next_waiting(LOOKS, |session| {
+                Some(session) != holder && sessions.get(session).is_some_and(reads_along)
+            });
+            if let Some(asks) = asks {
+                let stack_id = listener.id;
+                if self.retract(&offer) {
+                    self.offer_first_to(Taker::waiting(asks), number, stack_id);
                 }
             } else if !self.retract_for_others(number, &offer) {
                 // Everybody works. It is looked at again in a while.
