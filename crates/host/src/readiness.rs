@@ -37,6 +37,8 @@ impl Readiness {
     /// The peer has acknowledged as much as [`Socket::tell_when_acknowledged`](crate::Socket::tell_when_acknowledged)
     /// was told. Not one of the kernel's bits.
     pub const ACKED: Readiness = Readiness(1 << 26);
+    /// Among what has happened: nothing has, and somebody is told of what is there. Not one of the kernel's bits.
+    pub(crate) const NO_ARRIVAL: Readiness = Readiness(1 << 27);
     /// Interest flag: of the sets that watch, wake not all (`EPOLLEXCLUSIVE`).
     pub const EXCLUSIVE: Readiness = Readiness(1 << 28);
     /// Interest flag: `EPOLLWAKEUP`, which is the kernel's alone.

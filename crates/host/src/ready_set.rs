@@ -59,6 +59,8 @@ struct Interest {
     exclusive: bool,
     /// It stands in the list of those that may be ready.
     listed: bool,
+    /// What was reported since it was set.
+    reported: Readiness,
 }
 
 impl Interest {
@@ -67,6 +69,15 @@ impl Interest {
         for (is, flag) in [
             (self.edge, Readiness::EDGE),
             (self.one_shot, Readiness::ONESHOT),
+    /// Whether something of `what` is news to it. One that sees edges has seen what it was told of.
+    fn is_reached_by(&self, what: Readiness) -> bool {
+        let news = match self.edge && what.intersects(Readiness::NO_ARRIVAL) {
+            true => what & !self.reported,
+            false => what,
+        };
+        self.wanted.intersects(news)
+    }
+
             (self.exclusive, Readiness::EXCLUSIVE),
         ] {
             if is {
@@ -123,7 +134,7 @@ impl SetCore {
     pub(crate) fn happened(&self, slot: u32, what: Readiness) {
         let mut members = lock(&self.members);
         if let Some(Some(interest)) = members.interests.get(slot as usize)
-            && interest.wanted.intersects(what)
+            && interest.is_reached_by(what)
         {
             members.list(slot);
             self.listed.store(members.ready.len(), Ordering::Relaxed);
@@ -231,6 +242,7 @@ impl ReadySet {
                 listed: false,
             });
             watches.add(Watch {
+                reported: Readiness::NONE,
                 set: Arc::clone(&self.core),
                 slot,
                 key,
@@ -276,6 +288,7 @@ impl ReadySet {
         })?;
         if ready {
             self.core.nudges.nudge_all();
+            interest.reported = Readiness::NONE;
         }
         Ok(())
     }
@@ -352,6 +365,7 @@ impl ReadySet {
                 data: interest.data,
                 key: interest.key,
             };
+            interest.reported |= readiness;
             if interest.one_shot {
                 interest.wanted = Readiness::NONE;
             } else if !interest.edge {

@@ -133,6 +133,53 @@ fn a_child_attaches_at_its_first_touch_and_reads_what_it_asks_for() {
     assert_eq!(scene.at(0, |parent| parent.submissions()), []);
 }
 
+/// What came before the fork the parent was told of, with the same set as the kernel has it.
+#[test]
+fn what_came_before_a_fork_is_no_edge_to_a_child_that_was_told_of_it() {
+    let scene = Scene::new();
+    let conn = scene.conn;
+    let edges = Readiness::IN | Readiness::OUT | Readiness::EDGE;
+    let [told, untold, level] = [0; 3].map(|_| scene.session.ready_set());
+    told.add(&scene.socket, 5, edges, 0).unwrap();
+    level.add(&scene.socket, 5, Readiness::IN, 0).unwrap();
+    scene.at(0, |parent| parent.deliver(conn, b"before"));
+    scene.session.pump();
+    assert_eq!(told.collect(9, |_| ()), 1);
+    untold.add(&scene.socket, 5, edges, 0).unwrap();
+    scene.fork();
+    scene.session.pump();
+    // Whatever else they report until the engine has said what there is.
+    untold.collect(9, |event| assert_eq!(event.readiness, Readiness::OUT));
+    level.collect(9, |_| panic!("nothing is known to be there"));
+    scene.at(1, |child| {
+        child.know(conn);
+        child.post(elsewhere(conn, 6, 6));
+    });
+    scene.session.pump();
+    let both = Readiness::IN | Readiness::OUT;
+    told.collect(9, |_| panic!("an edge that was reported"));
+    assert_eq!(
+        untold.collect(9, |event| assert_eq!(event.readiness, both)),
+        1
+    );
+    assert_eq!(level.collect(9, |_| ()), 1);
+    // Nor is it one when the child becomes the reader, as of a parent that ends. What follows is.
+    scene.at(1, |child| {
+        child.post(Completion::Granted {
+            conn,
+            grant: GRANT,
+            consumed: 0,
+            alone_since: None,
+        });
+        child.deliver(conn, b"before");
+    });
+    scene.session.pump();
+    told.collect(9, |_| panic!("an edge that was reported"));
+    scene.at(1, |child| child.deliver(conn, b"!"));
+    scene.session.pump();
+    assert_eq!(told.collect(9, |_| ()), 1);
+}
+
 #[test]
 fn what_a_child_knows_of_its_sockets_it_needs_no_engine_for() {
     let scene = Scene::new();

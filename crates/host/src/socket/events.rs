@@ -28,8 +28,11 @@ impl SocketCore {
         // Without a grant it is what was on its way when the engine gave it to another.
         if len > 0 && !state.closed && state.grant.is_some() {
             state.receive.push(&attachment.receive, addr, len)?;
-            // Also if data waited before: an edge-triggered interest sees every arrival.
-            if state.receive.waiting() >= state.options.readable_from() {
+            // Also if data waited before: an edge-triggered interest sees every arrival. What another process
+            // left to this one has not come now.
+            let here = state.receive.consumed() + state.receive.waiting();
+            let arrives = here > state.elsewhere.received;
+            if arrives && state.receive.waiting() >= state.options.readable_from() {
                 news = Readiness::IN | Readiness::RDNORM;
             }
         }
@@ -50,6 +53,7 @@ impl SocketCore {
             // An end is an arrival, also if data waits before it.
             news = news | Readiness::IN | Readiness::RDNORM;
         }
+        let arrives = !news.is_empty();
         state.peer_closed |= peer_closed;
         if state.closed {
             return Ok(());
@@ -64,10 +68,23 @@ impl SocketCore {
             news |= self.refresh(&state);
             drop(state);
         }
-        if !news.is_empty() {
-            self.happened(news);
-        }
+        self.turned_out(news, arrives);
         Ok(())
+    }
+
+    /// Tells of news. If there is something to be read that has not arrived just now, it was there before.
+    pub(super) fn turned_out(&self, news: Readiness, arrives: bool) {
+        let to_read = Readiness::IN | Readiness::RDNORM;
+        let (there, rest) = match arrives {
+            true => (Readiness::NONE, news),
+            false => (news & to_read, news & !to_read),
+        };
+        if !rest.is_empty() {
+            self.happened(rest);
+        }
+        if !there.is_empty() {
+            self.happened(there | Readiness::NO_ARRIVAL);
+        }
     }
 
     /// So many bytes are worth writing before they are acknowledged.

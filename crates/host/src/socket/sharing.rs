@@ -36,7 +36,7 @@ pub(super) struct AtOthers {
     /// Bytes that wait at the engine for whoever asks.
     pub(super) unread: u64,
     /// Bytes received since the connection began.
-    received: u64,
+    pub(super) received: u64,
     /// A thread of this process has asked for the grant and has no answer yet.
     asked: bool,
     /// Answers so far.
@@ -88,6 +88,12 @@ impl State {
     /// When what is posted now was posted, for a connection that others have, too; otherwise 0.
     pub(super) fn posting_time(&self) -> u64 {
         if self.is_shared() { monotonic_ns() } else { 0 }
+    }
+
+    /// Bytes that have come since the connection began, as far as this process knows.
+    fn received(&self) -> u64 {
+        let here = self.receive.consumed() + self.receive.waiting();
+        here.max(self.elsewhere.received)
     }
 
     /// Another process reads: what was pushed here is not ours any more.
@@ -322,13 +328,12 @@ impl SocketCore {
         }
         let mut news = self.refresh(&state);
         // An edge-triggered interest sees every arrival.
-        if ends || (arrived && unread >= state.options.readable_from()) {
-            news = news | Readiness::IN | Readiness::RDNORM;
+        let arrives = ends || (arrived && unread >= state.options.readable_from());
+        if arrives {
+            news |= Readiness::IN | Readiness::RDNORM;
         }
         drop(state);
-        if !news.is_empty() {
-            self.happened(news);
-        }
+        self.turned_out(news, arrives);
         Ok(())
     }
 
@@ -336,12 +341,17 @@ impl SocketCore {
     /// here. Of one that is being opened the name comes later.
     pub(crate) fn inherit(&self, attachment: &Arc<Attachment>, conn: Option<ConnRef>) -> bool {
         let mut state = lock(&self.state);
+        let received = state.received();
         // What the parent has written, and has not read, is the parent's.
         state.send = SendQueue::default();
         state.receive.forget();
         state.posts = None;
         state.grant = None;
         state.elsewhere = Elsewhere::default();
+        if received > 0 {
+            // What was there before the fork arrives no more.
+            state.elsewhere.received = received;
+        }
         state.alone_since = NEVER_ALONE;
         state.connect_block = None;
         state.starved = false;
