@@ -122,3 +122,39 @@ fn whoever_jumps_out_of_a_call_holds_up_nobody() {
     ask(&mut first, "who has jumped");
     ask(&mut second, "the other");
 }
+
+#[test]
+fn whoever_jumps_out_of_read_hears_by_poll() {
+    let test = "whoever_jumps_out_of_read_hears_by_poll";
+    if lab::skip_without(test, &["cc"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let mut server = outboard
+        .on_engine(&world, build(&world, "jumps_out_of_read"))
+        .log(world.scratch().join("server.log"))
+        .start()
+        .expect("it starts");
+    outboard
+        .wait_until_taken(&mut server, LIMIT, 7000, || true)
+        .expect("it listens");
+    let address: SocketAddr = (Side::Server.ipv4(), 7000).into();
+    let connected = world.on(Side::Client, || {
+        let stream = TcpStream::connect_timeout(&address, LIMIT)?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        Ok(stream)
+    });
+    let mut stream = connected.expect("connects");
+    let mut byte = [0];
+    stream.read_exact(&mut byte).expect("it has jumped");
+    for _ in 0..20 {
+        // It sleeps.
+        std::thread::sleep(Duration::from_millis(10));
+        stream.write_all(b"x").expect("taken");
+        stream.read_exact(&mut byte).expect("it hears");
+    }
+}

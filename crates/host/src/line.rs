@@ -9,13 +9,13 @@
 //! Threads in `poll` want different things. The one that watches takes in what the engine says, and that
 //! rings whom it concerns ([`Source`](crate::readiness::Source)).
 
-use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use crate::lock::lock;
 use crate::nudge::Nudge;
 use crate::quiet::Locks;
+use crate::stand::Stand;
 
 /// See the [module](self).
 #[derive(Default)]
@@ -37,24 +37,6 @@ pub(crate) struct Place {
     nudge: Arc<Nudge>,
 }
 
-thread_local! {
-    /// Whether this thread has a place: a handler may look at this whenever it runs.
-    static STANDS: Cell<bool> = const { Cell::new(false) };
-    /// The place of this thread.
-    static PLACE: RefCell<Option<(Arc<Line>, Arc<Nudge>)>> = const { RefCell::new(None) };
-}
-
-/// A signal handler of the program's runs now in this thread, which may be asleep, as long as it likes, and
-/// may never return there (siglongjmp): the thread has no place in a line meanwhile. For a moment at which
-/// the thread is in no call of this crate but one that sleeps.
-pub fn interrupted() {
-    if STANDS.replace(false)
-        && let Ok(Some((line, nudge))) = PLACE.try_with(RefCell::take)
-    {
-        line.leave(&nudge);
-    }
-}
-
 impl Line {
     /// A thread is about to wait, which that nudge wakes.
     pub(crate) fn enter(self: &Arc<Self>, lineage: u32, nudge: &Arc<Nudge>) -> Place {
@@ -72,7 +54,8 @@ impl Line {
         }
     }
 
-    fn leave(&self, nudge: &Arc<Nudge>) {
+    /// The thread that this nudge wakes has no place there any more.
+    pub(crate) fn leave(&self, nudge: &Arc<Nudge>) {
         let mut state = lock(&self.0);
         state.waiting.retain(|one| !Arc::ptr_eq(one, nudge));
         if state.is_watched_by(nudge) {
@@ -122,19 +105,14 @@ impl Place {
             state.waiting.push_back(Arc::clone(&self.nudge));
         }
         drop(state);
-        let place = (Arc::clone(&self.line), Arc::clone(&self.nudge));
-        // A process that ends has none of these any more.
-        let noted = PLACE.try_with(|of_thread| of_thread.replace(Some(place)));
-        STANDS.set(noted.is_ok());
+        Stand::InLine(Arc::clone(&self.line), Arc::clone(&self.nudge)).take();
         watches
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if STANDS.replace(false) {
-            let _ = PLACE.try_with(RefCell::take);
-        }
+        drop(Stand::given_up());
         if lock(&self.line.0).lineage == self.lineage {
             self.line.leave(&self.nudge);
         }
@@ -145,6 +123,7 @@ impl Drop for Place {
 mod tests {
     use super::*;
     use crate::nudge::Nudges;
+    use crate::stand::interrupted;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     fn is_rung(nudge: &Nudge) -> bool {

@@ -27,6 +27,7 @@ use crate::private_fds::{Private, lift};
 use crate::readiness::{Readiness, Source};
 use crate::ready_set::{SourceHandle, Watchable};
 use crate::session::SessionCore;
+use crate::sleep::Awaited;
 use crate::socket::Socket;
 
 use shared::State;
@@ -149,8 +150,7 @@ impl Listener {
         self.want();
         crate::sleep::wait(
             &self.core.session,
-            Some(self.kernel_socket()),
-            Some(&self.core.line),
+            Awaited::ToAccept(self.kernel_socket(), &self.core.line),
             limit,
             |kernel| (kernel || self.readiness().intersects(Readiness::IN)).then_some(()),
         )

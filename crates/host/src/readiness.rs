@@ -209,6 +209,12 @@ impl Source {
         more.threads.push(Arc::clone(thread));
     }
 
+    /// Whether anybody hears of it, threads or sets.
+    pub(crate) fn is_told(&self) -> bool {
+        let told = lock(&self.told);
+        told.first.is_some() || !told.threads().is_empty()
+    }
+
     /// The inverse of [`tell`](Self::tell).
     pub(crate) fn tell_no_more(&self, thread: &Arc<Nudge>) {
         let mut told = lock(&self.told);

@@ -17,7 +17,12 @@ pub trait Watchable {
     fn readiness_source(&self) -> &SourceHandle;
 
     /// It was added to a set: someone waits for it.
-    fn watched(&self) {}
+    fn watched(&self) {
+        self.is_waited_for();
+    }
+
+    /// Someone is told of it from now on, and looks once more after this.
+    fn is_waited_for(&self) {}
 }
 
 /// The readiness of one socket or listener, shared with the sets that watch it.
@@ -54,21 +59,16 @@ struct Interest {
     /// Zero once a one-shot interest has been reported.
     wanted: Readiness,
     edge: bool,
+    /// What was reported since it was set.
+    reported: Readiness,
     one_shot: bool,
     /// It cannot be changed.
     exclusive: bool,
     /// It stands in the list of those that may be ready.
     listed: bool,
-    /// What was reported since it was set.
-    reported: Readiness,
 }
 
 impl Interest {
-    fn taken(&self) -> Taken {
-        let mut wanted = self.wanted;
-        for (is, flag) in [
-            (self.edge, Readiness::EDGE),
-            (self.one_shot, Readiness::ONESHOT),
     /// Whether something of `what` is news to it. One that sees edges has seen what it was told of.
     fn is_reached_by(&self, what: Readiness) -> bool {
         let news = match self.edge && what.intersects(Readiness::NO_ARRIVAL) {
@@ -78,6 +78,11 @@ impl Interest {
         self.wanted.intersects(news)
     }
 
+    fn taken(&self) -> Taken {
+        let mut wanted = self.wanted;
+        for (is, flag) in [
+            (self.edge, Readiness::EDGE),
+            (self.one_shot, Readiness::ONESHOT),
             (self.exclusive, Readiness::EXCLUSIVE),
         ] {
             if is {
@@ -237,12 +242,12 @@ impl ReadySet {
                 data,
                 wanted: wanted.without_flags(),
                 edge: wanted.intersects(Readiness::EDGE),
+                reported: Readiness::NONE,
                 one_shot: wanted.intersects(Readiness::ONESHOT),
                 exclusive: wanted.intersects(Readiness::EXCLUSIVE),
                 listed: false,
             });
             watches.add(Watch {
-                reported: Readiness::NONE,
                 set: Arc::clone(&self.core),
                 slot,
                 key,
@@ -283,12 +288,12 @@ impl ReadySet {
             interest.data = data;
             interest.wanted = wanted.without_flags() | Readiness::ALWAYS;
             interest.edge = wanted.intersects(Readiness::EDGE);
+            interest.reported = Readiness::NONE;
             interest.one_shot = wanted.intersects(Readiness::ONESHOT);
             Ok(self.list_if_ready(&mut members, source, slot))
         })?;
         if ready {
             self.core.nudges.nudge_all();
-            interest.reported = Readiness::NONE;
         }
         Ok(())
     }
@@ -360,12 +365,12 @@ impl ReadySet {
             if readiness.is_empty() {
                 continue;
             }
+            interest.reported |= readiness;
             let event = Event {
                 readiness,
                 data: interest.data,
                 key: interest.key,
             };
-            interest.reported |= readiness;
             if interest.one_shot {
                 interest.wanted = Readiness::NONE;
             } else if !interest.edge {

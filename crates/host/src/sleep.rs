@@ -90,12 +90,13 @@ impl Sleeper {
 
     /// It is woken by what happens to this, while it is armed. To be said after arming, and before looking
     /// once more.
-    pub fn hears_of(&self, one: &impl Watchable) {
+    pub fn hears_of(&self, one: &(impl Watchable + ?Sized)) {
         one.readiness_source().0.tell(&self.nudge);
+        one.is_waited_for();
     }
 
     /// The inverse of [`hears_of`](Self::hears_of), before it is armed again.
-    pub fn hears_no_more_of(&self, one: &impl Watchable) {
+    pub fn hears_no_more_of(&self, one: &(impl Watchable + ?Sized)) {
         one.readiness_source().0.tell_no_more(&self.nudge);
     }
 
@@ -256,16 +257,47 @@ impl Drop for Sleeper {
     }
 }
 
-/// Sleeps until `look` finds something. It is asked again whenever the engine had news and when `fd`,
-/// if there is one, is readable, which it is told. Of threads that wait in one `line` one at a time is told
-/// of such.
+/// What a thread waits for.
+#[derive(Clone, Copy)]
+pub(crate) enum Awaited<'a> {
+    /// Something to accept, which may be the kernel's and make this descriptor readable. Of those who wait in
+    /// one line one at a time is told.
+    ToAccept(BorrowedFd<'a>, &'a Arc<Line>),
+    /// News of a connection, whoever takes them in: the engine may wake another thread for them.
+    NewsOf(&'a dyn Watchable),
+}
+
+impl<'a> Awaited<'a> {
+    fn fd(self) -> Option<BorrowedFd<'a>> {
+        match self {
+            Self::ToAccept(fd, _) => Some(fd),
+            Self::NewsOf(_) => None,
+        }
+    }
+
+    /// Wakes the sleeper by news, if they are of a connection. Then one looks once more.
+    fn wakes(self, sleeper: &Sleeper) {
+        if let Self::NewsOf(one) = self {
+            sleeper.hears_of(one);
+        }
+    }
+
+    /// The inverse of [`wakes`](Self::wakes).
+    fn wakes_no_more(self, sleeper: &Sleeper) {
+        if let Self::NewsOf(one) = self {
+            sleeper.hears_no_more_of(one);
+        }
+    }
+}
+
+/// Sleeps until `look` finds something. It is asked again whenever the engine had news and when the awaited
+/// descriptor, if there is one, is readable, which it is told.
 ///
 /// # Errors
 /// `EINTR`: a signal was handled. `ETIMEDOUT`: the time is over.
 pub(crate) fn wait<T>(
     session: &Arc<SessionCore>,
-    fd: Option<BorrowedFd<'_>>,
-    line: Option<&Arc<Line>>,
+    awaited: Awaited<'_>,
     limit: Option<Duration>,
     mut look: impl FnMut(bool) -> Option<T>,
 ) -> Result<T, Errno> {
@@ -275,7 +307,7 @@ pub(crate) fn wait<T>(
     }
     let start = Instant::now();
     let mut sleeper = session.borrow_sleeper()?;
-    if let Some(line) = line {
+    if let Awaited::ToAccept(_, line) = awaited {
         sleeper.line_up(line);
     }
     let mut watch = None;
@@ -285,20 +317,23 @@ pub(crate) fn wait<T>(
         if watch.is_none() {
             watch = sleeper.watch();
         }
-        if let Some(found) = look(false) {
-            sleeper.disarm(false);
-            break Ok(found);
-        }
+        awaited.wakes(&sleeper);
         let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
-        if left == Some(Duration::ZERO) {
+        let over = match look(false) {
+            Some(found) => Some(Ok(found)),
+            None => (left == Some(Duration::ZERO)).then_some(Err(Errno::TIMEDOUT)),
+        };
+        if let Some(over) = over {
+            awaited.wakes_no_more(&sleeper);
             sleeper.disarm(false);
-            break Err(Errno::TIMEDOUT);
+            break over;
         }
         let sleep = match (left, sleeper.limit()) {
             (Some(left), Some(limit)) => Some(left.min(limit)),
             (left, limit) => left.or(limit),
         };
-        let polled = poll(&sleeper, fd.filter(|_| !sleeper.aside), sleep);
+        let polled = poll(&sleeper, awaited.fd().filter(|_| !sleeper.aside), sleep);
+        awaited.wakes_no_more(&sleeper);
         sleeper.disarm(!matches!(polled, Ok(Polled { rung: false, .. })));
         match polled {
             Ok(polled) => {
@@ -320,6 +355,7 @@ pub(crate) fn wait<T>(
 /// tells if it has any: the engine wakes this thread and no other for it.
 pub(crate) fn wait_at<T>(
     session: &Arc<SessionCore>,
+    one: &dyn Watchable,
     at: impl Fn() -> Option<(Arc<Attachment>, u32)>,
     wants: Wants,
     limit: Option<Duration>,
@@ -333,14 +369,17 @@ pub(crate) fn wait_at<T>(
     loop {
         let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
         let Some((attachment, place)) = at() else {
-            return wait(session, None, None, left, |_| look());
+            return wait(session, Awaited::NewsOf(one), left, |_| look());
         };
         let _waiting = attachment.hesitate();
-        if !attachment.park(place, wants, session) {
-            return wait(session, None, None, left, |_| look());
+        let Some(parking) = attachment.park(place, wants, session) else {
+            return wait(session, Awaited::NewsOf(one), left, |_| look());
+        };
+        if one.readiness_source().0.is_told() {
+            attachment.park_for_all(place, session);
         }
         if let Some(found) = look() {
-            attachment.unpark(place, wants, session);
+            attachment.unpark(&parking, session);
             attachment.pass_watch_on();
             return Ok(found);
         }
@@ -356,12 +395,12 @@ pub(crate) fn wait_at<T>(
         let slept = if left == Some(Duration::ZERO) {
             Err(Errno::TIMEDOUT)
         } else {
-            attachment.sleep_parked(place, sleep)
+            attachment.sleep_parked(&parking, sleep)
         };
         if looks_in.is_some() {
             attachment.rests_no_longer();
         }
-        attachment.unpark(place, wants, session);
+        attachment.unpark(&parking, session);
         let over = match (look(), slept) {
             (Some(found), _) => Some(Ok(found)),
             (None, Err(Errno::TIMEDOUT)) if left.is_some_and(|left| sleep == Some(left)) => {

@@ -13,6 +13,10 @@
 //! that its thread is on its way to S5, where it looks for what was published meanwhile: so the other
 //! side has nothing to do. If it says `NOBODY`, others may have to be woken, by the armed word.
 //!
+//! Several threads may sleep by one word. Once it says `WOKEN` it says so until the last of them is at S5:
+//! one that was between S3 and S4 would sleep if another, which has taken the news in, made it `PARKED`
+//! again ([`set_beside_others`]).
+//!
 //! A hostile side can lose the other's wake-ups, or wake it for nothing: that hurts its own connection
 //! alone.
 
@@ -54,6 +58,15 @@ impl Wants {
 pub fn set(word: &AtomicU32, wants: Wants) {
     word.store(wants.word(), Ordering::Relaxed);
     fence(Ordering::SeqCst);
+}
+
+/// As [`set`], where others sleep by this word, or are about to. False: they were woken, and as long as one of
+/// them has not gone that is what the word says.
+pub fn set_beside_others(word: &AtomicU32, wants: Wants) -> bool {
+    let asleep = |now| (now != WOKEN).then_some(wants.word());
+    let set = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, asleep);
+    fence(Ordering::SeqCst);
+    set.is_ok()
 }
 
 /// Sleeps until [`wake`], at most `limit`.
@@ -145,5 +158,21 @@ mod tests {
         assert_eq!(sleep(&word, limit), Err(Errno::TIMEDOUT));
         assert_eq!(wake(&word, true), Found::Parked);
         assert_eq!(sleep(&word, limit), Ok(()), "it was woken before it slept");
+    }
+
+    #[test]
+    fn who_comes_or_goes_takes_no_wake_up_from_others() {
+        let word = AtomicU32::new(NOBODY);
+        set(&word, Wants::Urgent);
+        assert!(set_beside_others(&word, Wants::All));
+        assert_eq!(wake(&word, false), Found::Parked);
+        // One goes, and one comes, before another has slept.
+        assert!(!set_beside_others(&word, Wants::Urgent));
+        assert!(!set_beside_others(&word, Wants::All));
+        let limit = Some(Duration::from_millis(1));
+        assert_eq!(sleep(&word, limit), Ok(()));
+        // The last goes.
+        set(&word, Wants::Nothing);
+        assert_eq!(wake(&word, true), Found::Nobody);
     }
 }

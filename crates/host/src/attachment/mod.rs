@@ -54,7 +54,7 @@ pub(crate) use files::Worth;
 use hesitate::Hesitation;
 pub use hesitate::Waiting;
 use park::Parked;
-pub(crate) use park::Watch;
+pub(crate) use park::{Spot, Watch};
 use pump::Pump;
 use submit::Submissions;
 

@@ -19,6 +19,7 @@ use crate::around::sleeps;
 use crate::lock::lock;
 use crate::quiet::Locks;
 use crate::session::SessionCore;
+use crate::stand::Stand;
 
 /// Who is parked, and who keeps watch.
 #[derive(Default)]
@@ -35,6 +36,8 @@ struct Threads {
     all: u32,
     /// For urgent ones alone.
     urgent: u32,
+    /// Others wait for news of it, who sleep by bells: whoever is woken here tells them.
+    for_others: bool,
 }
 
 impl Threads {
@@ -47,9 +50,15 @@ impl Threads {
 
     fn want(self) -> Wants {
         match self {
-            Self { all: 1.., .. } => Wants::All,
-            Self { urgent: 1.., .. } => Wants::Urgent,
-            _ => Wants::Nothing,
+            Self {
+                all: 0, urgent: 0, ..
+            } => Wants::Nothing,
+            Self {
+                all: 0,
+                for_others: false,
+                ..
+            } => Wants::Urgent,
+            _ => Wants::All,
         }
     }
 }
@@ -59,6 +68,28 @@ impl Parked {
     pub(super) fn lock_all<'a>(&'a self, locks: &mut Locks<'a>) {
         locks.take(&self.places);
     }
+}
+
+/// A thread's place among those who sleep by a word.
+pub(crate) struct Spot {
+    attachment: Arc<Attachment>,
+    place: u32,
+    wants: Wants,
+}
+
+impl Spot {
+    /// It does not sleep there any more.
+    pub(crate) fn leave(&self) {
+        self.attachment.leave_spot(self.place, self.wants);
+    }
+}
+
+/// A thread that is parked.
+pub(crate) struct Parking {
+    place: u32,
+    wants: Wants,
+    /// A handler that interrupts its sleep gives the place up.
+    is_noted: bool,
 }
 
 /// A thread that keeps watch, until this is dropped.
@@ -84,42 +115,84 @@ impl Drop for Watch {
 
 impl Attachment {
     /// The thread is about to sleep on the connection at `place`: tells the engine what it still has to
-    /// know, asks to be woken, and takes in what the engine has said. False: it must sleep by a bell,
-    /// because nobody keeps watch.
+    /// know, asks to be woken, and takes in what the engine has said. `None`: it must sleep by a bell,
+    /// because nobody keeps watch, or others were woken there who are not awake yet.
     pub(crate) fn park(
         self: &Arc<Self>,
         place: u32,
         wants: Wants,
         session: &Arc<SessionCore>,
-    ) -> bool {
+    ) -> Option<Parking> {
         if self.is_parents() {
-            return false;
+            return None;
         }
-        let Some(word) = self.positions.sleeper(place) else {
-            return false;
-        };
+        let word = self.positions.sleeper(place)?;
         self.tell_core();
         self.announce_owed();
         {
             let mut places = lock(&self.parked.places);
             let threads = places.entry(place).or_default();
+            let is_first = threads.want() == Wants::Nothing;
             *threads.count(wants) += 1;
             // Partners: the fence of the engine, and that in `Watch::drop`.
-            parked::set(word, threads.want());
+            if is_first {
+                parked::set(word, wants);
+            } else if !parked::set_beside_others(word, threads.want()) {
+                *threads.count(wants) -= 1;
+                return None;
+            }
         }
+        let attachment = Arc::clone(self);
+        let spot = Stand::Parked(Spot {
+            attachment,
+            place,
+            wants,
+        });
+        let parking = Parking {
+            place,
+            wants,
+            is_noted: spot.take(),
+        };
         if self.parked.watching.load(Ordering::SeqCst) > 0 && self.take_in(session) {
-            return true;
+            return Some(parking);
         }
-        self.unpark(place, wants, session);
-        false
+        self.unpark(&parking, session);
+        None
+    }
+
+    /// Whoever is parked there is woken for all news from now on: others wait for some, and the engine wakes
+    /// those who are parked alone. What it has said before is taken in.
+    pub(crate) fn park_for_all(self: &Arc<Self>, place: u32, session: &Arc<SessionCore>) {
+        if self.is_parents() {
+            return;
+        }
+        {
+            let mut places = lock(&self.parked.places);
+            let Some(threads) = places.get_mut(&place) else {
+                return;
+            };
+            if threads.want() == Wants::All {
+                return;
+            }
+            threads.for_others = true;
+            if let Some(word) = self.positions.sleeper(place) {
+                // Where they were woken, they tell.
+                let _ = parked::set_beside_others(word, Wants::All);
+            }
+        }
+        self.take_in(session);
     }
 
     /// Sleeps, at most `limit`.
     ///
     /// # Errors
     /// `EINTR`: a signal was handled. `ETIMEDOUT`: the time is over.
-    pub(crate) fn sleep_parked(&self, place: u32, limit: Option<Duration>) -> Result<(), Errno> {
-        match self.positions.sleeper(place) {
+    pub(crate) fn sleep_parked(
+        &self,
+        parking: &Parking,
+        limit: Option<Duration>,
+    ) -> Result<(), Errno> {
+        match self.positions.sleeper(parking.place) {
             Some(word) if !self.is_parents() => parked::sleep_by(word, limit, sleeps().wait),
             _ => Ok(()),
         }
@@ -127,25 +200,37 @@ impl Attachment {
 
     /// The thread is awake. It takes in what the engine has said, since the engine may have told nobody
     /// else.
-    pub(crate) fn unpark(self: &Arc<Self>, place: u32, wants: Wants, session: &Arc<SessionCore>) {
+    pub(crate) fn unpark(self: &Arc<Self>, parking: &Parking, session: &Arc<SessionCore>) {
+        if Stand::given_up().is_some() || !parking.is_noted {
+            self.leave_spot(parking.place, parking.wants);
+        }
+        if !self.is_parents() {
+            self.take_in(session);
+        }
+    }
+
+    fn leave_spot(&self, place: u32, wants: Wants) {
         if self.is_parents() {
             return;
         }
-        {
-            let mut places = lock(&self.parked.places);
-            let mut threads = places.get(&place).copied().unwrap_or_default();
-            let count = threads.count(wants);
-            *count = count.saturating_sub(1);
-            if threads.want() == Wants::Nothing {
-                places.remove(&place);
-            } else {
-                places.insert(place, threads);
-            }
-            if let Some(word) = self.positions.sleeper(place) {
-                parked::set(word, threads.want());
-            }
+        let mut places = lock(&self.parked.places);
+        let Some(threads) = places.get_mut(&place) else {
+            return;
+        };
+        let count = threads.count(wants);
+        *count = count.saturating_sub(1);
+        let left = threads.want();
+        if left == Wants::Nothing {
+            places.remove(&place);
         }
-        self.take_in(session);
+        match self.positions.sleeper(place) {
+            Some(word) if left == Wants::Nothing => parked::set(word, left),
+            // Where they were woken, they have to see it.
+            Some(word) => {
+                let _ = parked::set_beside_others(word, left);
+            }
+            None => {}
+        }
     }
 
     /// Wakes those who sleep on one connection.

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use super::sharing::ANSWER_WITHIN;
 use super::{Phase, SocketCore, State};
 use crate::lock::lock;
+use crate::readiness::Readiness;
 
 /// The first version of the protocol in which one asks.
 const SINCE: u32 = 11;
@@ -65,7 +66,7 @@ impl SocketCore {
                 state.elsewhere.error = OfError::Asked;
             }
             drop(state);
-            let waited = crate::sleep::wait(&self.session, None, None, Some(ANSWER_WITHIN), |_| {
+            let waited = self.wait_for_engine(ANSWER_WITHIN, || {
                 (!lock(&self.state).must_ask_of_error()).then_some(())
             });
             state = lock(&self.state);
@@ -95,5 +96,8 @@ impl SocketCore {
         state.error_was_reported = true;
         state.error = None;
         self.refresh(&state);
+        drop(state);
+        // Who has asked is told, too, if he waits.
+        self.happened(Readiness::NONE);
     }
 }

@@ -53,6 +53,7 @@ use crate::ready_set::{SourceHandle, Watchable};
 use crate::receive_queue::ReceiveQueue;
 use crate::send_queue::SendQueue;
 use crate::session::SessionCore;
+use crate::sleep::Awaited;
 
 pub use end::Shutdown;
 use ends::Ends;
@@ -260,6 +261,20 @@ impl SocketCore {
         })
     }
 
+    /// Sleeps until the engine has said what `look` looks for, at most so long.
+    ///
+    /// # Errors
+    /// `EINTR`: a signal was handled. `ETIMEDOUT`: the time is over.
+    fn wait_for_engine<T>(
+        &self,
+        limit: Duration,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Result<T, Errno> {
+        crate::sleep::wait(&self.session, Awaited::NewsOf(self), Some(limit), |_| {
+            look()
+        })
+    }
+
     /// Tells those who want to hear of news. Where the engine has woken only who sleeps on the connection,
     /// those who wait in sets are woken here.
     fn happened(&self, news: Readiness) {
@@ -412,7 +427,8 @@ impl Socket {
         } else {
             Wants::Urgent
         };
-        crate::sleep::wait_at(&self.core.session, at, wants, limit, || {
+        let core = &self.core;
+        crate::sleep::wait_at(&core.session, &**core, at, wants, limit, || {
             let ready = self.readiness() & wanted;
             (!ready.is_empty()).then_some(ready)
         })
@@ -486,9 +502,28 @@ impl Socket {
     }
 }
 
+impl Watchable for SocketCore {
+    fn readiness_source(&self) -> &SourceHandle {
+        &self.source
+    }
+
+    /// Threads that sleep on it alone take in what others want, too.
+    fn is_waited_for(&self) {
+        if self.parks.load(Ordering::SeqCst)
+            && let Some((attachment, place)) = self.place_to_park()
+        {
+            attachment.park_for_all(place, &self.session);
+        }
+    }
+}
+
 impl Watchable for Socket {
     fn readiness_source(&self) -> &SourceHandle {
-        &self.core.source
+        self.core.readiness_source()
+    }
+
+    fn is_waited_for(&self) {
+        self.core.is_waited_for();
     }
 }
 

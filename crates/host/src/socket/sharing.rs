@@ -211,7 +211,7 @@ impl SocketCore {
             before
         };
         loop {
-            let waited = crate::sleep::wait(&self.session, None, None, Some(ANSWER_WITHIN), |_| {
+            let waited = self.wait_for_engine(ANSWER_WITHIN, || {
                 let state = lock(&self.state);
                 let answered = state.elsewhere.answers != before;
                 (answered || !state.is_known()).then_some(state.elsewhere.refused)
@@ -236,7 +236,7 @@ impl SocketCore {
     /// Waits until what the engine has given to this process is here.
     pub(super) fn await_owed(self: &Arc<Self>) -> Result<(), Errno> {
         loop {
-            let waited = crate::sleep::wait(&self.session, None, None, Some(ANSWER_WITHIN), |_| {
+            let waited = self.wait_for_engine(ANSWER_WITHIN, || {
                 (!lock(&self.state).is_owed()).then_some(())
             });
             match waited {

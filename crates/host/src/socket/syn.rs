@@ -93,7 +93,7 @@ impl Socket {
         let state = || lock(&self.core.state).syn;
         loop {
             let told = || (state() != Syn::Asked).then_some(());
-            match crate::sleep::wait(&self.core.session, None, None, Some(limit), |_| told()) {
+            match self.core.wait_for_engine(limit, told) {
                 // The answer is on its way: a signal does not end it.
                 Err(Errno::INTR) => {}
                 _ => return self.holds_syn(),

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use host::Session;
 use queue_pair::control::{Channel, Fds, Reply, Request};
 use queue_pair::doorbell::{self, Bell, Ringer};
+use queue_pair::parked::Found;
 use queue_pair::region::{self, EngineSide};
 use queue_pair::{Completion, ConnRef, Layout, Sizes, Submission, parked, position};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
@@ -281,15 +282,39 @@ pub const GRANT: u16 = 3;
 pub const PEER: &str = "192.0.2.9:40000";
 pub const LOCAL: &str = "192.0.2.1:80";
 
+/// The connection that it is about, and whether it is urgent; `None`: whoever has asked hears of it.
+fn concerns(completion: &Completion) -> Option<(ConnRef, bool)> {
+    match *completion {
+        // The acknowledgement of a few bytes can wait for more.
+        Completion::Update {
+            conn,
+            len: 0,
+            peer_closed,
+            ..
+        } => Some((conn, peer_closed)),
+        Completion::Update { conn, .. }
+        | Completion::Placed { conn, .. }
+        | Completion::Elsewhere { conn, .. }
+        | Completion::Failed { conn, .. }
+        | Completion::Shut { conn }
+        | Completion::ReadShut { conn }
+        | Completion::ErrorTaken { conn, yours: false } => Some((conn, true)),
+        Completion::Released { conn } => Some((conn, false)),
+        _ => None,
+    }
+}
+
 impl Attached {
-    /// Posts a completion, and wakes who sleeps.
+    /// Posts a completion, and wakes who sleeps: on its connection, or else by a bell.
     pub fn post(&mut self, completion: Completion) {
+        let concerns = concerns(&completion);
         self.post_quietly(completion);
         fence(Ordering::SeqCst);
-        if let Completion::Update { conn, .. } = completion
+        if let Some((conn, urgent)) = concerns
             && let Some(word) = self.side.positions.sleeper(conn.index)
+            && parked::wake(word, urgent) != Found::Nobody
         {
-            parked::wake(word, true);
+            return;
         }
         let sleepers = self.side.sleepers.take();
         for (at, ringer) in self.ringers.iter().enumerate() {
