@@ -90,11 +90,7 @@ impl Peer {
 
     /// Begins what a step asks for. Connections that are not there are passed over.
     pub fn act(&mut self, act: &Act) -> Result<()> {
-        let (Act::Send(connection, _)
-        | Act::Shutdown(connection)
-        | Act::Close(connection)
-        | Act::Reset(connection)
-        | Act::Connect { connection, .. }) = act;
+        let connection = &act.connection();
         if let Act::Connect { port, family, .. } = act {
             if !self.lines.contains_key(connection) {
                 let line = self.connect(*connection, *port, *family)?;
@@ -176,6 +172,12 @@ impl Peer {
     pub fn views(&self) -> BTreeMap<Connection, View> {
         let view = |(connection, line): (&Connection, &Line)| (*connection, line.view.clone());
         self.lines.iter().map(view).collect()
+    }
+
+    /// How many bytes have come on a connection.
+    pub fn arrived(&self, connection: Connection) -> usize {
+        let line = self.lines.get(&connection);
+        line.map_or(0, |line| line.view.received.len())
     }
 
     /// How a connection stands.

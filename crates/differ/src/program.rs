@@ -63,6 +63,19 @@ pub enum Peer {
     Reset(Connection),
 }
 
+impl Peer {
+    /// The connection that it concerns.
+    pub fn connection(&self) -> Connection {
+        match self {
+            Self::Send(connection, _)
+            | Self::Shutdown(connection)
+            | Self::Close(connection)
+            | Self::Reset(connection)
+            | Self::Connect { connection, .. } => *connection,
+        }
+    }
+}
+
 /// A signal to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Signal {

@@ -9,7 +9,9 @@ use crate::contest::{is_contest, is_other_order};
 use crate::judge::{self, Condition, Difference, Differences};
 use crate::outcome::Outcome;
 use crate::peer::{Peer, State, View};
-use crate::program::{Actor, Call, Connection, Peer as Act, Program, Signal, Step, Wait};
+use crate::program::{
+    Actor, CONNECTIONS, Call, Connection, Peer as Act, Program, Signal, Step, Wait,
+};
 use crate::setting::Setting;
 use crate::stage::{Activity, News, Stage};
 use anyhow::{Result, bail};
@@ -31,7 +33,22 @@ pub struct Happened {
     pub connected: Option<State>,
     /// What the peer has, if the step looks.
     pub views: Option<BTreeMap<Connection, View>>,
+    /// What had come to it by then.
+    pub arrived: Arrived,
 }
+
+/// How many bytes the peer has of each connection. It is never another: when they come is a matter of time, and
+/// what has come is compared where a step looks.
+#[derive(Clone, Debug, Default)]
+pub struct Arrived(BTreeMap<Connection, usize>);
+
+impl PartialEq for Arrived {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Arrived {}
 
 /// What happened in all steps, two beyond the program's included: a look at what the peer has, and
 /// another after the death of all processes.
@@ -167,6 +184,11 @@ impl<'a> Run<'a> {
             }
             if let Some(Step::Signal(..)) = self.program.steps.get(step) {
                 self.await_sleep();
+            }
+            if let (Some(Step::Peer(act)), Some(before)) =
+                (self.program.steps.get(step), step.checked_sub(1))
+            {
+                self.await_arrival(act.connection(), &transcript[before].arrived);
             }
             let mut happened = self.begin(step)?;
             self.await_same(step, expected, &mut happened, differences)?;
@@ -306,6 +328,18 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Waits until the peer has as much of a connection as it had on the kernel, or for the patience's limit: what
+    /// it closes or resets before takes what is on its way with it.
+    fn await_arrival(&mut self, connection: Connection, arrived: &Arrived) {
+        let wanted = arrived.0.get(&connection).copied().unwrap_or(0);
+        let begin = Instant::now();
+        while self.peer.arrived(connection) < wanted && begin.elapsed() < self.patience.limit {
+            if !self.peer.pump() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
     fn settle(&mut self, step: usize, happened: &mut Happened) -> Result<()> {
         let begin = Instant::now();
         let mut looks = 0;
@@ -387,6 +421,8 @@ impl<'a> Run<'a> {
         if self.is_look(step) {
             happened.views = Some(self.peer.views());
         }
+        let all = (0..CONNECTIONS as Connection).map(|one| (one, self.peer.arrived(one)));
+        happened.arrived = Arrived(all.filter(|(_, bytes)| *bytes > 0).collect());
     }
 
     /// Waits until what is expected has happened, or something else, or for the patience's limit.
