@@ -5,12 +5,13 @@ mod fake_engine;
 use std::cell::RefCell;
 use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fake_engine::{Attached, FakeEngine, HANG};
 use host::{Errno, Listener, Poller, Readiness, Session, Sleeps, Socket, Source};
 use queue_pair::ConnRef;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Pid;
 use rustix::thread::futex;
 
 thread_local! {
@@ -71,7 +72,7 @@ impl Scene {
         socket: &'s Socket,
         wanted: Readiness,
     ) -> ScopedJoinHandle<'s, Result<Readiness, Errno>> {
-        let thread = scope.spawn(move || socket.wait(wanted, Some(HANG)));
+        let thread = scope.spawn(move || wait(socket, wanted));
         self.await_armed();
         thread
     }
@@ -89,6 +90,14 @@ impl Scene {
     }
 }
 
+/// Waits, and is woken: whoever has waited in vain looks once more when the time is over.
+fn wait(socket: &Socket, wanted: Readiness) -> Result<Readiness, Errno> {
+    let begun = Instant::now();
+    let ready = socket.wait(wanted, Some(HANG));
+    assert!(begun.elapsed() < HANG, "nobody has woken it");
+    ready
+}
+
 /// A thread that waits to read, and to which something happens just before it sleeps.
 fn reading<'s>(
     scope: &'s Scope<'s, '_>,
@@ -97,8 +106,15 @@ fn reading<'s>(
 ) -> ScopedJoinHandle<'s, Result<Readiness, Errno>> {
     scope.spawn(move || {
         BEFORE.set(Some(Box::new(before)));
-        socket.wait(Readiness::IN, Some(HANG))
+        wait(socket, Readiness::IN)
     })
+}
+
+/// Whether a thread of this process sleeps.
+fn is_asleep(thread: Pid) -> bool {
+    let path = format!("/proc/self/task/{thread}/stat");
+    let stat = std::fs::read_to_string(path).unwrap();
+    stat.rsplit(") ").next().unwrap().starts_with('S')
 }
 
 /// Fills the send buffer: how many bytes went in.
@@ -205,8 +221,8 @@ fn so_does_who_comes_later_and_waits_for_several_things() {
     });
 }
 
-/// It has looked for news, and not slept yet: what wakes it must not be taken back by another who comes, has
-/// the news, and goes.
+/// It has looked for news, and not slept yet: what wakes it is not taken back by another who comes, takes the
+/// news in, and waits for something else.
 #[test]
 fn one_that_is_about_to_sleep_misses_no_wake_up() {
     let scene = Scene::new();
@@ -221,12 +237,26 @@ fn one_that_is_about_to_sleep_misses_no_wake_up() {
         });
         about_to.recv().unwrap();
         scene.engine.host(|host| host.deliver(one.0, b"news"));
-        let quick = scope.spawn(|| one.1.wait(Readiness::IN, Some(HANG)));
-        assert_eq!(quick.join().unwrap(), Ok(Readiness::IN));
+        let (is_here, here) = mpsc::channel();
+        let socket = &one.1;
+        let patient = scope.spawn(move || {
+            is_here.send(rustix::thread::gettid()).unwrap();
+            wait(socket, Readiness::RDHUP)
+        });
+        let patients = here.recv().unwrap();
+        scene.engine.until(|_| {
+            let has_taken_in = one.1.readiness().intersects(Readiness::IN);
+            (has_taken_in && is_asleep(patients)).then_some(())
+        });
         go.send(()).unwrap();
         assert_eq!(slow.join().unwrap(), Ok(Readiness::IN));
-        scene.engine.host(|host| host.deliver(other.0, b"data"));
-        watcher.join().unwrap().unwrap();
+        scene.engine.host(|host| {
+            host.peer_closes(one.0);
+            host.deliver(other.0, b"data");
+        });
+        for thread in [watcher, patient] {
+            assert!(thread.join().unwrap().is_ok());
+        }
     });
 }
 
