@@ -26,3 +26,4 @@ pub mod run;
 pub mod setting;
 pub mod shrink;
 pub mod stage;
+mod wire;

@@ -14,6 +14,7 @@ use crate::program::{
 };
 use crate::setting::Setting;
 use crate::stage::{Activity, News, Stage};
+use crate::wire;
 use anyhow::{Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -61,6 +62,9 @@ pub struct Patience {
     pub looks: u32,
     /// Milliseconds without anything new before the peer is believed to have all.
     pub quiet: u64,
+    /// Milliseconds without a frame on the wire before the engine is believed to have heard of all that a step
+    /// set off: on the kernel what a segment does is done when the call returns that has sent it.
+    pub calm: u64,
     /// How long the engine may take for what the kernel has done.
     pub limit: Duration,
 }
@@ -70,18 +74,21 @@ impl Patience {
     pub const QUICK: Self = Self {
         looks: 3,
         quiet: 60,
+        calm: 0,
         limit: Duration::from_secs(3),
     };
     /// For the many tries of shrinking, of which the last is made sure of.
     pub const HASTY: Self = Self {
         looks: 3,
         quiet: 60,
+        calm: 0,
         limit: Duration::from_secs(1),
     };
     /// To make sure.
     pub const SURE: Self = Self {
         looks: 20,
         quiet: 150,
+        calm: 20,
         limit: Duration::from_secs(8),
     };
 }
@@ -193,6 +200,7 @@ impl<'a> Run<'a> {
             let mut happened = self.begin(step)?;
             self.await_same(step, expected, &mut happened, differences)?;
             if happened == *expected {
+                self.await_calm();
                 continue;
             }
             if is_contest(self.program, &before, expected, &happened)
@@ -336,6 +344,21 @@ impl<'a> Run<'a> {
         while self.peer.arrived(connection) < wanted && begin.elapsed() < self.patience.limit {
             if !self.peer.pump() {
                 std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// Waits until nothing has crossed the wire for a while, or for the patience's limit. A program that writes once
+    /// more must have heard of the reset that its last write called for, as on the kernel.
+    fn await_calm(&self) {
+        let calm = Duration::from_millis(self.patience.calm);
+        let begin = Instant::now();
+        let mut last = (wire::frames(), begin);
+        while last.1.elapsed() < calm && begin.elapsed() < self.patience.limit {
+            std::thread::sleep(Duration::from_millis(1));
+            let frames = wire::frames();
+            if frames != last.0 {
+                last = (frames, Instant::now());
             }
         }
     }
