@@ -185,6 +185,9 @@ fn counter(fd: &OwnedFd, at: u64, script: &mut Script<'_>) {
     write(fd, at, &u32::from(script.pick(12)).to_ne_bytes());
 }
 
+/// More than there are kinds of submissions or of completions.
+const KINDS: u8 = 20;
+
 /// An entry that is likely to be nearly valid: a low kind, and each word small, huge or random.
 fn entry(fd: &OwnedFd, at: u64, script: &mut Script<'_>) {
     let mut words = [0u64; 4];
@@ -196,7 +199,7 @@ fn entry(fd: &OwnedFd, at: u64, script: &mut Script<'_>) {
             _ => u64::from_ne_bytes(script.array()),
         };
     }
-    words[0] = words[0] & !0xff | u64::from(script.pick(10));
+    words[0] = words[0] & !0xff | u64::from(script.pick(KINDS));
     write(fd, at, words.map(u64::to_ne_bytes).as_flattened());
 }
 
