@@ -4,7 +4,7 @@
 mod fake_engine;
 
 use fake_engine::{Attached, FakeEngine, GRANT};
-use host::{Listener, OptionKind, Readiness, Session, Shutdown, Socket};
+use host::{Listener, OptionKind, PendingError, Readiness, Session, Shutdown, Socket};
 use queue_pair::control::{Farewell, Request};
 use queue_pair::{Completion, ConnRef, Submission};
 use rustix::io::Errno;
@@ -325,7 +325,7 @@ fn reset_reported(yours: bool, call: impl FnOnce(&Socket) -> Result<usize, Errno
 fn an_error_is_reported_by_the_process_of_which_the_engine_says_so() {
     for yours in [true, false] {
         reset_reported(yours, |socket| socket.recv(&mut [0; 9]));
-        reset_reported(yours, |socket| socket.discard(9));
+        reset_reported(yours, |socket| socket.discard(9, PendingError::Take));
         reset_reported(yours, |socket| socket.view(9).map(|_| 0));
         let scene = reset_reported(yours, |socket| socket.send(b"x", false));
         assert_eq!(scene.recv().as_deref(), Ok(&b""[..]), "and never again");
@@ -333,6 +333,22 @@ fn an_error_is_reported_by_the_process_of_which_the_engine_says_so() {
         assert_eq!(scene.socket.send(b"x", false), Err(Errno::PIPE));
         assert_eq!(scene.socket.take_error(), None);
     }
+}
+
+#[test]
+fn who_leaves_an_error_to_the_next_call_does_not_ask_whose_it_is() {
+    let scene = Scene::new();
+    let conn = scene.conn;
+    drop(scene.session.before_fork());
+    let errno = Errno::CONNRESET.raw_os_error() as u16;
+    scene.at(0, |host| host.post(Completion::Failed { conn, errno }));
+    scene.session.pump();
+    scene.at(0, |host| host.submissions());
+    let over = Err(Errno::CONNRESET);
+    assert_eq!(scene.socket.discard(9, PendingError::Keep), over);
+    let part = [std::io::IoSlice::new(b"x")];
+    assert_eq!(scene.socket.sendv(&part, false, PendingError::Keep), over);
+    assert_eq!(scene.at(0, |host| host.submissions()), []);
 }
 
 #[test]
@@ -420,9 +436,10 @@ fn peeking_looks_at_nothing_that_is_anothers() {
     scene.at(0, |host| host.deliver(conn, b"0123456789"));
     let mut out = [0; 4];
     let peek = |out: &mut [u8; 4]| {
-        scene
-            .socket
-            .peekv(&mut [std::io::IoSliceMut::new(&mut out[..])])
+        scene.socket.peekv(
+            &mut [std::io::IoSliceMut::new(&mut out[..])],
+            PendingError::Take,
+        )
     };
     assert_eq!(peek(&mut out), Ok(4));
     assert_eq!(

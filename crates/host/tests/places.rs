@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use fake_engine::FakeEngine;
 use host::send_pool::SLAB;
-use host::{Errno, Listener, Readiness, Session, Socket, View};
+use host::{Errno, Listener, PendingError, Readiness, Session, Socket, View};
 use queue_pair::{ConnRef, Sizes, Submission};
 
 /// An engine, a program, and one connection between them.
@@ -319,7 +319,10 @@ fn views_show_what_arrived_where_it_is_and_come_back_in_any_order() {
     assert_eq!((read(&second), second.len()), (b"sec".to_vec(), 3));
     let mut out = [0; 8];
     assert_eq!(scene.socket.recv(&mut out), Err(Errno::BUSY));
-    assert_eq!(scene.socket.discard(8), Err(Errno::BUSY));
+    assert_eq!(
+        scene.socket.discard(8, PendingError::Take),
+        Err(Errno::BUSY)
+    );
     scene.consumed();
     scene.socket.release(second).unwrap();
     scene.socket.send(b"x", false).unwrap();
@@ -405,7 +408,10 @@ fn what_comes_is_placed_in_buffers_and_what_had_come_is_copied() {
     scene.socket.post(&memory, 1000, 20, 1).unwrap();
     scene.socket.post(&memory, 5000, 10, 2).unwrap();
     assert_eq!(scene.socket.recv(&mut [0; 4]), Err(Errno::BUSY));
-    assert_eq!(scene.socket.discard(4), Err(Errno::BUSY));
+    assert_eq!(
+        scene.socket.discard(4, PendingError::Take),
+        Err(Errno::BUSY)
+    );
     assert!(matches!(scene.socket.view(4), Err(Errno::BUSY)));
     let posted = scene.posted();
     let base = posted[0].0;

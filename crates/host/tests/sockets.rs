@@ -2,8 +2,10 @@
 
 mod fake_engine;
 
+use std::io::{IoSlice, IoSliceMut};
+
 use fake_engine::{FakeEngine, LOCAL, PEER};
-use host::{Errno, Listener, OptionKind, Readiness, Session, Shutdown, Socket};
+use host::{Errno, Listener, OptionKind, PendingError, Readiness, Session, Shutdown, Socket};
 use queue_pair::{Completion, ConnRef, Sizes, Submission};
 
 /// An engine, a program, and one connection between them.
@@ -106,11 +108,11 @@ fn peeking_leaves_what_it_saw_and_discarding_does_not() {
     let world = World::new();
     world.deliver(b"abcdef");
     let mut out = [0; 4];
-    let mut parts = [std::io::IoSliceMut::new(&mut out)];
-    assert_eq!(world.socket.peekv(&mut parts), Ok(4));
+    let mut parts = [IoSliceMut::new(&mut out)];
+    assert_eq!(world.socket.peekv(&mut parts, PendingError::Take), Ok(4));
     assert_eq!(&out, b"abcd");
     assert_eq!(world.socket.available(), 6);
-    assert_eq!(world.socket.discard(4), Ok(4));
+    assert_eq!(world.socket.discard(4, PendingError::Take), Ok(4));
     assert_eq!(world.recv().unwrap(), b"ef");
 }
 
@@ -128,7 +130,7 @@ fn who_peeks_again_sees_what_has_come_since() {
         }
         let count = world
             .socket
-            .peekv(&mut [std::io::IoSliceMut::new(&mut out)])
+            .peekv(&mut [IoSliceMut::new(&mut out)], PendingError::Take)
             .expect("something waits");
         assert_eq!(&out[..count], sees);
     }
@@ -426,6 +428,33 @@ fn a_failed_send_takes_the_error_too() {
     let world = World::new();
     world.socket.shutdown(Shutdown::Write).unwrap();
     assert!(world.socket.refuses_writes());
+}
+
+#[test]
+fn a_call_that_has_moved_bytes_leaves_the_error_to_the_next() {
+    let reset = || {
+        let world = World::new();
+        let conn = world.conn;
+        world.post(Completion::Failed { conn, errno: 104 });
+        world
+    };
+    type Call = fn(&Socket, PendingError) -> Result<usize, Errno>;
+    let calls: [Call; 4] = [
+        |socket, pending| socket.recvv(&mut [IoSliceMut::new(&mut [0])], pending),
+        |socket, pending| socket.peekv(&mut [IoSliceMut::new(&mut [0])], pending),
+        |socket, pending| socket.discard(1, pending),
+        |socket, pending| socket.sendv(&[IoSlice::new(b"x")], false, pending),
+    ];
+    for (case, call) in calls.into_iter().enumerate() {
+        let world = reset();
+        let over = Err(Errno::CONNRESET);
+        assert_eq!(call(&world.socket, PendingError::Keep), over, "{case}");
+        assert!(world.socket.readiness().intersects(Readiness::ERR));
+        assert_eq!(call(&world.socket, PendingError::Take), over, "{case}");
+        assert_eq!(world.socket.take_error(), None, "{case}");
+        let over = call(&world.socket, PendingError::Keep);
+        assert_ne!(over, Err(Errno::CONNRESET), "{case}");
+    }
 }
 
 #[test]

@@ -108,7 +108,10 @@ impl Stream {
 
     pub(crate) fn receive(&self, out: &mut [u8], peek: bool) -> Result<usize, Errno> {
         match self {
-            Stream::Engine(socket) if peek => socket.peekv(&mut [std::io::IoSliceMut::new(out)]),
+            Stream::Engine(socket) if peek => socket.peekv(
+                &mut [std::io::IoSliceMut::new(out)],
+                host::PendingError::Take,
+            ),
             Stream::Engine(socket) => socket.recv(out),
             Stream::Kernel(stream) => stream.receive(out, peek),
         }

@@ -35,6 +35,7 @@ pub use options::{
     Chosen, Settings, Values, calls_are_filtered, inherited, kernel_value, knows_congestion,
 };
 pub use splice::{send_from_stream, splice};
+pub use transfer::Earlier;
 
 /// See the [module](self).
 pub struct Stream {

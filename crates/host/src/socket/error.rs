@@ -21,6 +21,15 @@ use crate::readiness::Readiness;
 /// The first version of the protocol in which one asks.
 const SINCE: u32 = 11;
 
+/// What a call does with an error that waits to be reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PendingError {
+    /// It reports it, and nobody else does.
+    Take,
+    /// It learns of it and leaves it to the next call: one that has moved bytes returns how many.
+    Keep,
+}
+
 /// Whose an error is to report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum OfError {
@@ -34,6 +43,14 @@ pub(super) enum OfError {
 }
 
 impl State {
+    /// The error that waits, for a call that does this with it.
+    pub(super) fn pending_error(&mut self, what: PendingError) -> Option<Errno> {
+        match what {
+            PendingError::Take => self.error.take(),
+            PendingError::Keep => self.error,
+        }
+    }
+
     /// Whether the engine has to say whether the error that waits is this process's to report.
     fn must_ask_of_error(&self) -> bool {
         // Before its end it has none but what this process has made up.
@@ -50,6 +67,19 @@ impl State {
 }
 
 impl SocketCore {
+    /// As [`settled`](Self::settled), where the caller does this with the error. One that keeps it does not
+    /// ask whose it is.
+    pub(super) fn settled_for<'a>(
+        self: &'a Arc<Self>,
+        state: MutexGuard<'a, State>,
+        what: PendingError,
+    ) -> MutexGuard<'a, State> {
+        match what {
+            PendingError::Take => self.settled(state),
+            PendingError::Keep => state,
+        }
+    }
+
     /// The state, in which an error that waits is this process's to report: if another one has it too, that
     /// costs a question to the engine. An engine that does not answer is given up, and the error is
     /// reported by each.

@@ -57,6 +57,7 @@ use crate::sleep::Awaited;
 
 pub use end::Shutdown;
 use ends::Ends;
+pub use error::PendingError;
 pub use place::{Registered, Room};
 use sharing::Elsewhere;
 use syn::Syn;

@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard};
 use queue_pair::Submission;
 use rustix::io::Errno;
 
-use super::{Phase, Socket, SocketCore, State};
+use super::{PendingError, Phase, Socket, SocketCore, State};
 use crate::lock::lock;
 
 /// So many bytes may have been read before the engine is told of it in a descriptor of its own,
@@ -21,13 +21,13 @@ impl State {
     }
 
     /// What reading gives when no data waits: the error that waits, the end, or nothing yet.
-    fn at_the_end(&mut self) -> Option<Result<usize, Errno>> {
+    fn at_the_end(&mut self, pending: PendingError) -> Option<Result<usize, Errno>> {
         // What the peer has ended has ended, whatever came of what was written afterwards: that is for the
         // next write to tell, or SO_ERROR.
         if self.peer_closed {
             return Some(Ok(0));
         }
-        if let Some(error) = self.error.take() {
+        if let Some(error) = self.pending_error(pending) {
             return Some(Err(error));
         }
         let ended = self.peer_closed || self.read_shut || self.phase == Phase::Over;
@@ -42,30 +42,32 @@ impl Socket {
     /// `EAGAIN`: there is nothing yet. `EBUSY`: a [`View`](super::View) is not released, or a
     /// [posted](Self::post) buffer waits for bytes. Otherwise what ended the connection, once.
     pub fn recv(&self, out: &mut [u8]) -> Result<usize, Errno> {
-        self.core.receive(&mut [IoSliceMut::new(out)], false)
+        self.recvv(&mut [IoSliceMut::new(out)], PendingError::Take)
     }
 
-    /// As [`recv`](Self::recv), into several buffers in turn.
+    /// As [`recv`](Self::recv), into several buffers in turn. Who has read before in the same call
+    /// keeps an error for the next.
     ///
     /// # Errors
     /// As for `recv`.
-    pub fn recvv(&self, out: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
-        self.core.receive(out, false)
+    pub fn recvv(&self, out: &mut [IoSliceMut<'_>], pending: PendingError) -> Result<usize, Errno> {
+        self.core.receive(out, false, pending)
     }
 
     /// As [`recvv`](Self::recvv), but what is read stays to be read again (MSG_PEEK).
     ///
     /// # Errors
     /// As for `recv`.
-    pub fn peekv(&self, out: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
-        self.core.receive(out, true)
+    pub fn peekv(&self, out: &mut [IoSliceMut<'_>], pending: PendingError) -> Result<usize, Errno> {
+        self.core.receive(out, true, pending)
     }
 
-    /// Throws away up to `limit` bytes that wait (MSG_TRUNC); returns how many there were.
+    /// Throws away up to `limit` bytes that wait (MSG_TRUNC); returns how many there were. An error is
+    /// treated as by [`recvv`](Self::recvv).
     ///
     /// # Errors
     /// As for `recv`.
-    pub fn discard(&self, limit: usize) -> Result<usize, Errno> {
+    pub fn discard(&self, limit: usize, pending: PendingError) -> Result<usize, Errno> {
         if limit == 0 {
             return Ok(0);
         }
@@ -86,7 +88,7 @@ impl Socket {
                     self.core.await_owed()?;
                     continue;
                 }
-                return self.core.end_of(state);
+                return self.core.end_of(state, pending);
             }
             if state.link.is_none() {
                 return Err(Errno::NOTCONN);
@@ -146,7 +148,12 @@ impl SocketCore {
         Ok(lock(&self.state))
     }
 
-    fn receive(self: &Arc<Self>, out: &mut [IoSliceMut<'_>], peek: bool) -> Result<usize, Errno> {
+    fn receive(
+        self: &Arc<Self>,
+        out: &mut [IoSliceMut<'_>],
+        peek: bool,
+        pending: PendingError,
+    ) -> Result<usize, Errno> {
         loop {
             // What is peeked at stays: who looks again wants what has come since, too.
             let mut state = self.readable(peek)?;
@@ -167,7 +174,7 @@ impl SocketCore {
                     self.await_owed()?;
                     continue;
                 }
-                return self.end_of(state);
+                return self.end_of(state, pending);
             }
             let Some(link) = &state.link else {
                 return Err(Errno::NOTCONN);
@@ -199,11 +206,12 @@ impl SocketCore {
     pub(super) fn end_of<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
+        pending: PendingError,
     ) -> Result<usize, Errno> {
         if !state.peer_closed {
-            state = self.settled(state);
+            state = self.settled_for(state, pending);
         }
-        let end = state.at_the_end().unwrap_or(Err(Errno::AGAIN));
+        let end = state.at_the_end(pending).unwrap_or(Err(Errno::AGAIN));
         self.refresh(&state);
         end
     }

@@ -12,7 +12,7 @@ use queue_pair::{OptionKind, Submission};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 
-use super::{Link, Phase, Socket, SocketCore, State, Syn};
+use super::{Link, PendingError, Phase, Socket, SocketCore, State, Syn};
 use crate::lock::lock;
 
 /// The most that is written at once where there is a bound for what waits to leave.
@@ -75,8 +75,8 @@ impl State {
         }
     }
 
-    fn may_send(&mut self) -> Result<(), Errno> {
-        if let Some(error) = self.error.take() {
+    fn may_send(&mut self, pending: PendingError) -> Result<(), Errno> {
+        if let Some(error) = self.pending_error(pending) {
             return Err(error);
         }
         match self.phase {
@@ -100,18 +100,24 @@ impl Socket {
     /// connection is over (no signal is raised). `EBUSY`: a [`Room`](super::Room) is being filled.
     /// Otherwise what ended the connection, once.
     pub fn send(&self, bytes: &[u8], more: bool) -> Result<usize, Errno> {
-        self.sendv(&[IoSlice::new(bytes)], more)
+        self.sendv(&[IoSlice::new(bytes)], more, PendingError::Take)
     }
 
-    /// As [`send`](Self::send), from several buffers in turn.
+    /// As [`send`](Self::send), from several buffers in turn. Who has written before in the same call
+    /// keeps an error for the next.
     ///
     /// # Errors
     /// As for `send`.
-    pub fn sendv(&self, parts: &[IoSlice<'_>], more: bool) -> Result<usize, Errno> {
+    pub fn sendv(
+        &self,
+        parts: &[IoSlice<'_>],
+        more: bool,
+        pending: PendingError,
+    ) -> Result<usize, Errno> {
         let total = parts.iter().map(|part| part.len()).sum();
         let mut parts = parts.iter().map(|part| &**part);
         let mut part: &[u8] = &[];
-        self.send_with(total, more, |mut room| {
+        self.core.send_with(total, more, pending, |mut room| {
             let mut filled = 0;
             while !room.is_empty() {
                 if part.is_empty() {
@@ -142,7 +148,7 @@ impl Socket {
         more: bool,
         fill: impl FnMut(&[AtomicU8]) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
-        self.core.send_with(total, more, fill)
+        self.core.send_with(total, more, PendingError::Take, fill)
     }
 
     /// Sends up to `total` bytes of `file` from `offset` on, straight from the file into the send
@@ -212,8 +218,17 @@ impl SocketCore {
         self: &'a Arc<Self>,
         state: MutexGuard<'a, State>,
     ) -> Result<MutexGuard<'a, State>, Errno> {
-        let mut state = self.settled(state);
-        match state.may_send() {
+        self.sendable_for(state, PendingError::Take)
+    }
+
+    /// As [`sendable`](Self::sendable), where the caller does this with an error.
+    fn sendable_for<'a>(
+        self: &'a Arc<Self>,
+        state: MutexGuard<'a, State>,
+        pending: PendingError,
+    ) -> Result<MutexGuard<'a, State>, Errno> {
+        let mut state = self.settled_for(state, pending);
+        match state.may_send(pending) {
             Ok(()) => Ok(state),
             Err(errno) => {
                 self.refresh(&state);
@@ -226,9 +241,10 @@ impl SocketCore {
         self: &Arc<Self>,
         total: usize,
         more: bool,
+        pending: PendingError,
         mut fill: impl FnMut(&[AtomicU8]) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
-        let mut guard = self.sendable(self.well_informed())?;
+        let mut guard = self.sendable_for(self.well_informed(), pending)?;
         let state = &mut *guard;
         let Some(link) = &state.link else {
             return Err(Errno::PIPE);

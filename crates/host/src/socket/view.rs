@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use rustix::io::Errno;
 
-use super::{Phase, Socket, SocketCore};
+use super::{PendingError, Phase, Socket, SocketCore};
 use crate::attachment::Attachment;
 use crate::lock::lock;
 
@@ -57,7 +57,7 @@ impl Socket {
         }
         let lent = state.receive.lend(limit as u64);
         let Some((addr, len, at)) = lent else {
-            return self.core.end_of(state).map(|_| None);
+            return self.core.end_of(state, PendingError::Take).map(|_| None);
         };
         let Some(link) = &state.link else {
             return Err(Errno::NOTCONN);

@@ -277,7 +277,7 @@ pub fn set_linger(fd: c_int, linger: libc::linger) -> c_int {
 }
 
 /// Looks again and again until `there` says yes, or until that is a hang.
-fn until(mut there: impl FnMut() -> bool) {
+pub fn until(mut there: impl FnMut() -> bool) {
     let begin = std::time::Instant::now();
     while !there() && begin.elapsed().as_millis() < HANG as u128 {
         std::thread::sleep(std::time::Duration::from_millis(1));

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::{blocking, kernel, points};
 use crate::buffers::{Parts, PartsMut};
 use crate::raw::libc_return;
-use crate::stream::{self, StreamRef};
+use crate::stream::{self, Earlier, StreamRef};
 use crate::{fast_open, numbers, table, travel};
 
 points! {
@@ -81,7 +81,7 @@ points! {
                 received
             }
             // SAFETY: the program's own message header.
-            Some(stream) => libc_return(unsafe { receive_message(&stream, message, flags) }),
+            Some(stream) => libc_return(unsafe { receive_message(&stream, message, flags, Earlier::Nothing) }),
         }
     }
 
@@ -137,7 +137,8 @@ points! {
         libc_return(unsafe {
             each_message(messages, count, |message, first| {
                 let flags = if wait_for_one && !first { flags | libc::MSG_DONTWAIT } else { flags };
-                receive_message(&stream, &raw mut (*message).msg_hdr, flags)
+                let earlier = if first { Earlier::Nothing } else { Earlier::Something };
+                receive_message(&stream, &raw mut (*message).msg_hdr, flags, earlier)
             })
         }) as c_int
     }
@@ -258,6 +259,7 @@ unsafe fn receive_message(
     stream: &StreamRef,
     message: *mut msghdr,
     flags: c_int,
+    earlier: Earlier,
 ) -> Result<usize, Errno> {
     // SAFETY: as the caller promises.
     unsafe {
@@ -266,7 +268,7 @@ unsafe fn receive_message(
             return stream.receive_notice(message);
         }
         let mut parts = PartsMut::list((*message).msg_iov, count).map_err(too_many)?;
-        let received = stream.receive(&mut parts, flags)?;
+        let received = stream.receive_after(&mut parts, flags, earlier)?;
         // No address, no ancillary data: a stream of ours has neither.
         (*message).msg_namelen = 0;
         (*message).msg_controllen = 0;

@@ -12,7 +12,7 @@ use host::Readiness;
 use libc::off_t;
 use rustix::io::Errno;
 
-use super::transfer::{Lazy, partial, signal_broken_pipe};
+use super::transfer::{Earlier, Lazy, partial, signal_broken_pipe};
 use super::{StreamRef, of};
 use crate::buffers::{MOST, PartsMut};
 use crate::inside::sleeping;
@@ -251,11 +251,14 @@ impl StreamRef {
                 Err(error) => return signal_broken_pipe(partial(moved, error), 0),
             };
             // Only the first bytes are waited for.
-            let flags = if moved == 0 { 0 } else { libc::MSG_DONTWAIT };
+            let (flags, earlier) = match moved {
+                0 => (0, Earlier::Nothing),
+                _ => (libc::MSG_DONTWAIT, Earlier::Something),
+            };
             memory.resize(room, 0);
             // SAFETY: the memory is whole.
             let mut parts = unsafe { PartsMut::one(memory.as_mut_ptr().cast(), room) };
-            let read = match self.receive(&mut parts, flags) {
+            let read = match self.receive_after(&mut parts, flags, earlier) {
                 Ok(0) => break,
                 Ok(read) => read,
                 Err(error) => return partial(moved, error),

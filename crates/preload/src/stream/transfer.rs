@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 
-use host::{Readiness, RegisteredFile};
+use host::{PendingError, Readiness, RegisteredFile};
 use libc::off_t;
 use rustix::io::Errno;
 
@@ -33,7 +33,7 @@ impl StreamRef {
     ) -> Result<usize, Errno> {
         if is_thrown_away(flags) {
             // The buffer may be anything.
-            return self.throw_away(length, flags);
+            return self.throw_away(length, flags, Earlier::Nothing);
         }
         if buffer.is_null() && length != 0 {
             return Err(Errno::FAULT);
@@ -61,46 +61,63 @@ impl StreamRef {
 
     /// recv in all its forms.
     pub fn receive(&self, parts: &mut PartsMut<'_>, flags: c_int) -> Result<usize, Errno> {
+        self.receive_after(parts, flags, Earlier::Nothing)
+    }
+
+    /// As [`receive`](Self::receive), for a call that does so repeatedly.
+    pub fn receive_after(
+        &self,
+        parts: &mut PartsMut<'_>,
+        flags: c_int,
+        earlier: Earlier,
+    ) -> Result<usize, Errno> {
         let total = parts.total();
         if is_thrown_away(flags) {
-            return self.throw_away(total, flags);
+            return self.throw_away(total, flags, earlier);
         }
         let mut slices = parts.slices();
         let mut taken = 0;
         let peek = flags & libc::MSG_PEEK != 0;
-        self.receive_with(flags, total, |read| {
+        self.receive_with(flags, total, earlier, |read, pending| {
             if total == 0 {
-                return self.take_nothing();
+                return self.take_nothing(pending);
             }
             if peek {
-                return self.socket.peekv(slices);
+                return self.socket.peekv(slices, pending);
             }
             IoSliceMut::advance_slices(&mut slices, read - taken);
             taken = read;
-            self.socket.recvv(slices)
+            self.socket.recvv(slices, pending)
         })
     }
 
     /// recv of what nobody wants to see.
-    fn throw_away(&self, total: usize, flags: c_int) -> Result<usize, Errno> {
-        self.receive_with(flags, total, |thrown| match total - thrown {
-            0 => self.take_nothing(),
-            left => self.socket.discard(left),
+    fn throw_away(&self, total: usize, flags: c_int, earlier: Earlier) -> Result<usize, Errno> {
+        self.receive_with(flags, total, earlier, |thrown, pending| {
+            match total - thrown {
+                0 => self.take_nothing(pending),
+                left => self.socket.discard(left, pending),
+            }
         })
     }
 
     /// What waits for data is satisfied by its presence, and takes none of it.
-    fn take_nothing(&self) -> Result<usize, Errno> {
-        let present = self.socket.peekv(&mut [IoSliceMut::new(&mut [0])]);
+    fn take_nothing(&self, pending: PendingError) -> Result<usize, Errno> {
+        let mut byte = [0];
+        let present = self
+            .socket
+            .peekv(&mut [IoSliceMut::new(&mut byte)], pending);
         present.map(|_| 0)
     }
 
-    /// The waiting around `step`, which is told how much was read before it.
+    /// The waiting around `step`, which is told how much was read before it, and what it is to do with an
+    /// error: a call that returns bytes leaves it to the next.
     fn receive_with(
         &self,
         flags: c_int,
         total: usize,
-        mut step: impl FnMut(usize) -> Result<usize, Errno>,
+        earlier: Earlier,
+        mut step: impl FnMut(usize, PendingError) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
         if flags & libc::MSG_OOB != 0 {
             // Urgent data is received as ordinary data: there is never any apart.
@@ -121,7 +138,7 @@ impl StreamRef {
         }
         let mut read = 0;
         loop {
-            match step(read) {
+            match step(read, earlier.pending_error(read)) {
                 Ok(0) => return Ok(read),
                 Ok(more) => {
                     read += more;
@@ -189,7 +206,9 @@ impl StreamRef {
         let sent = self.write_out(total, flags, |sent| {
             if sent == 0 {
                 return Ok(Step {
-                    moved: self.socket.sendv(parts.slices(), more)?,
+                    moved: self
+                        .socket
+                        .sendv(parts.slices(), more, PendingError::Take)?,
                     ended: false,
                 });
             }
@@ -198,7 +217,7 @@ impl StreamRef {
             let left: usize = slices.iter().map(|part| part.len()).sum();
             IoSlice::advance_slices(&mut slices, left - (total - sent));
             Ok(Step {
-                moved: self.socket.sendv(slices, more)?,
+                moved: self.socket.sendv(slices, more, PendingError::Keep)?,
                 ended: false,
             })
         });
@@ -240,6 +259,8 @@ impl StreamRef {
             libc::O_RDONLY => self.worth_showing(file, total),
             _ => None,
         };
+        // An error after a part is taken, and nobody is told: the kernel sends a file by one send after the
+        // other, of which the last takes it. So it is where a pipe is spliced.
         let mut outcome = self.write_out(total, 0, |sent| {
             let mut position = start + sent as off_t;
             let mut ended = false;
@@ -386,6 +407,23 @@ impl StreamRef {
 /// Whether what is received goes nowhere: a peek leaves it where it is.
 fn is_thrown_away(flags: c_int) -> bool {
     flags & libc::MSG_TRUNC != 0 && flags & libc::MSG_PEEK == 0
+}
+
+/// Whether a call of the program has received anything before this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Earlier {
+    Nothing,
+    Something,
+}
+
+impl Earlier {
+    /// What one that has received `read` since does with an error.
+    fn pending_error(self, read: usize) -> PendingError {
+        match self {
+            Self::Nothing if read == 0 => PendingError::Take,
+            Self::Nothing | Self::Something => PendingError::Keep,
+        }
+    }
 }
 
 /// What one attempt to write has done.

@@ -9,6 +9,7 @@ mod interruptions;
 mod numbers;
 mod option_values;
 mod options;
+mod parts;
 mod receiving;
 mod reconnecting;
 mod sending;
@@ -156,6 +157,12 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("the peer ends its direction", ending::half_closed),
     ("the peer closes", ending::peer_closes),
     ("the peer resets", ending::reset),
+    ("reset, a part received", parts::received),
+    ("reset, a part thrown away", parts::thrown_away),
+    ("reset, one message received", parts::received_in_messages),
+    ("reset, a part spliced", parts::spliced_into_a_pipe),
+    ("reset, a part sent", parts::sent),
+    ("reset, a part of a file sent", parts::sent_from_a_file),
     ("shut down writing", ending::shutdown_write),
     ("shut down reading", ending::shutdown_read),
     ("shut down both", ending::shutdown_both),

@@ -159,7 +159,7 @@ pub fn until_full(stage: &mut Stage<'_>, fd: c_int) {
 }
 
 /// A file of `length` bytes that has no name.
-fn temporary(length: usize) -> std::fs::File {
+pub fn temporary(length: usize) -> std::fs::File {
     let path = std::env::temp_dir().join(format!("socket_calls.{}", std::process::id()));
     let mut options = std::fs::OpenOptions::new();
     let mut file = options

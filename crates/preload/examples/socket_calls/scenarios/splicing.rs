@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 use super::{Stage, sending};
 use crate::calls::{self, vector};
 
-fn pipe(flags: c_int) -> [c_int; 2] {
+pub fn pipe(flags: c_int) -> [c_int; 2] {
     let mut ends = [0; 2];
     // SAFETY: room for two numbers.
     let made = unsafe { libc::pipe2(ends.as_mut_ptr(), flags) };
@@ -15,14 +15,14 @@ fn pipe(flags: c_int) -> [c_int; 2] {
     ends
 }
 
-fn close(ends: [c_int; 2]) {
+pub fn close(ends: [c_int; 2]) {
     for end in ends {
         // SAFETY: an own descriptor, or one that is closed.
         unsafe { libc::close(end) };
     }
 }
 
-fn splice(
+pub fn splice(
     stage: &mut Stage<'_>,
     what: &str,
     from: c_int,
