@@ -18,10 +18,11 @@ struct Crossing {
     /// Other threads may have made calls that are not made in the child.
     others: bool,
     _programs: spawn::Quiet,
-    _sets: family::Quiet,
     _reports: report::Quiet,
     _pool: pool::Quiet,
     _sleepers: wait::Quiet,
+    /// Let go of last: a set that was closed meanwhile goes with it, for which others of these locks are taken.
+    sets: family::Quiet,
 }
 
 thread_local! {
@@ -57,10 +58,10 @@ extern "C" fn before() {
         token,
         others: next::has_threads(),
         _programs: programs,
-        _sets: sets,
         _reports: reports,
         _pool: pool::quiet(),
         _sleepers: wait::quiet(),
+        sets,
     };
     CROSSING.with_borrow_mut(|slot| *slot = Some(crossing));
 }
@@ -84,12 +85,20 @@ pub fn through(fork: impl FnOnce() -> isize) -> isize {
 }
 
 extern "C" fn after_in_child() {
-    let crossing = CROSSING.take();
-    let others = crossing.as_ref().is_some_and(|crossing| crossing.others);
-    let token = crossing.and_then(|crossing| crossing.token);
+    let (token, others, sets) = match CROSSING.take() {
+        Some(Crossing {
+            token,
+            others,
+            sets,
+            ..
+        }) => (token, others, Some(sets)),
+        None => (None, false, None),
+    };
     if let (Some(session), Some(token)) = (session::current(), token) {
         session.after_fork_child(token);
     }
+    // The session's locks are free by now.
+    drop(sets);
     wait::forget_all();
     epoll::next_generation();
     family::after_in_child();

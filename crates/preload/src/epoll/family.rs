@@ -28,7 +28,7 @@ use host::{Change, ChangeLog, LogReader, Readiness, Taken};
 use libc::epoll_event;
 use rustix::io::Errno;
 
-use super::{Set, kernel_control, number_of};
+use super::{Set, kernel_control, number_of, sleep};
 use crate::lock::lock;
 use crate::raw::{result, sys};
 use crate::stream::kernel_value;
@@ -328,8 +328,12 @@ fn find(socket: u64) -> Option<Held> {
     })
 }
 
-/// Keeps other threads from what is known here, for the time of a fork.
-pub struct Quiet(#[expect(dead_code, reason = "held, not used")] MutexGuard<'static, Local>);
+/// Keeps other threads from what is known here, and from the sleepers of the sets, for the time of a fork.
+#[expect(dead_code, reason = "held, not used")]
+pub struct Quiet {
+    local: MutexGuard<'static, Local>,
+    sleepers: sleep::Quiet,
+}
 
 /// Before a fork. The sets that there are the child has, too.
 pub fn before_fork() -> Quiet {
@@ -350,7 +354,9 @@ pub fn before_fork() -> Quiet {
             }
         }
     }
-    Quiet(local)
+    // After what is known here, and before the session's: so it is where one is about to sleep.
+    let sleepers = sleep::quiet(local.living().collect());
+    Quiet { local, sleepers }
 }
 
 /// After a fork, in the parent: threads that sleep where they do not hear the news come out, and what wakes

@@ -12,11 +12,12 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use host::private_fds::Private;
 use host::{Sleeper, Waiting};
 use rustix::io::Errno;
+use self_cell::self_cell;
 
 use super::{Set, family, kernel_control};
 use crate::deadline::Deadline;
@@ -62,6 +63,27 @@ struct State {
     always: bool,
     /// What is slept in if others have the set.
     beside: Option<Beside>,
+}
+
+/// Locks of sets that are held.
+pub struct Guards<'a>(#[expect(dead_code, reason = "held, not used")] Vec<MutexGuard<'a, State>>);
+
+self_cell!(
+    /// Keeps other threads from the sleepers of sets, for the time of a fork: a child of one that holds such a
+    /// lock would wait for it for ever.
+    pub struct Quiet {
+        owner: Vec<Arc<Set>>,
+        #[covariant]
+        dependent: Guards,
+    }
+);
+
+/// See [`Quiet`].
+pub fn quiet(sets: Vec<Arc<Set>>) -> Quiet {
+    Quiet::new(sets, |sets| {
+        let ours = sets.iter().filter_map(|set| set.ours.get());
+        Guards(ours.map(|ours| lock(&ours.sleep.state)).collect())
+    })
 }
 
 /// A set beside the program's.

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::mem::zeroed;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Stage, agents_listener};
 use crate::calls::{self, HANG};
@@ -176,4 +177,57 @@ pub fn shut_down_elsewhere(stage: &mut Stage<'_>, fd: c_int) {
     stage.transcript.recv(fd, 10, libc::MSG_WAITALL);
     // SAFETY: as it was before.
     unsafe { libc::signal(libc::SIGPIPE, before) };
+}
+
+/// A child waits in a set in which threads of its parent were about to wait, at the moment of the fork.
+pub fn forked_while_threads_wait(stage: &mut Stage<'_>, fd: c_int) {
+    /// Enough that a lock which one of the threads may hold is held at one of the forks.
+    const FORKS: usize = 200;
+    // SAFETY: makes descriptors.
+    let (set, always) = unsafe { (libc::epoll_create1(0), libc::eventfd(1, 0)) };
+    for member in [fd, always] {
+        let mut event = libc::epoll_event {
+            events: libc::EPOLLIN as u32,
+            u64: member as u64,
+        };
+        // SAFETY: own descriptors, and a whole event.
+        unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, member, &raw mut event) };
+    }
+    let wait = || {
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        // SAFETY: room for one event.
+        let found = unsafe { libc::epoll_wait(set, &raw mut event, 1, HANG) };
+        c_int::from(found != 1 || event.u64 != always as u64)
+    };
+    let done = AtomicBool::new(false);
+    let ended = std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    wait();
+                }
+            });
+        }
+        let fork = |_| {
+            let mut status = -1;
+            // SAFETY: the child makes a few calls and ends, if need be by the signal.
+            unsafe {
+                let pid = libc::fork();
+                if pid == 0 {
+                    libc::alarm(20);
+                    libc::_exit(wait());
+                }
+                libc::waitpid(pid, &raw mut status, 0);
+            }
+            status
+        };
+        let bad = (0..FORKS).map(fork).find(|status| *status != 0);
+        done.store(true, Ordering::Relaxed);
+        bad
+    });
+    stage
+        .transcript
+        .note(format_args!("a child that did not end well: {ended:?}"));
+    stage.transcript.close(set);
+    stage.transcript.close(always);
 }

@@ -179,6 +179,7 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("status flags", numbers::flags),
     ("close a range", numbers::close_range),
     ("fork", numbers::fork),
+    ("fork while threads wait", family::forked_while_threads_wait),
     ("shut down in a child", family::shut_down_elsewhere),
     ("end reading in a child", family::end_reading_elsewhere),
     ("cancelled while it waits", interruptions::cancelled),
