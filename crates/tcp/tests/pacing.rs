@@ -96,6 +96,25 @@ fn what_a_quarter_of_the_least_round_trip_carries_leaves_at_once() {
     assert_eq!(at_once(Duration::from_micros(500)), 40);
 }
 
+/// The least round trip is the path's; what waits in a queue is on top of it.
+#[test]
+fn a_queue_that_stands_makes_no_burst_longer() {
+    let (mut b, mut acked) = in_small_bursts(4);
+    for _ in 0..40 {
+        b.send(1_000);
+        b.advance(ms(16));
+        acked += 1_000;
+        b.inject(seg(1, 0).ack(acked));
+        b.discard();
+    }
+    let info = b.info();
+    assert!(info.srtt.unwrap() > ms(14), "{info:?}");
+    // Two windows a round trip: five segments a millisecond.
+    b.send(40_000);
+    let at_once = b.all().len();
+    assert!((3..=6).contains(&at_once), "{at_once} of {info:?}");
+}
+
 /// Nor does a short path wait for a later tick than it must: 40 segments in half a millisecond.
 #[test]
 fn on_a_short_path_the_window_leaves_over_half_a_round_trip() {
