@@ -52,12 +52,6 @@ impl Scene {
         }
     }
 
-    fn explained(&self) -> String {
-        let explain = self.outboard.command(&self.world, "explain");
-        let pid = self.server.id().to_string();
-        explain.arg(&pid).output().expect("the engine answers")
-    }
-
     fn connect(&self, port: u16) -> TcpStream {
         let address: SocketAddr = (Side::Server.ipv4(), port).into();
         self.world
@@ -84,6 +78,12 @@ impl Scene {
         stream.read_to_string(&mut answer)?;
         Ok(answer)
     }
+}
+
+/// Whether explain says of this process that others are not told.
+fn explain_says_so(outboard: &Outboard, world: &World, pid: u32) -> bool {
+    let explain = outboard.command(world, "explain").arg(pid.to_string());
+    explain.output().expect("the engine answers").contains(SAID)
 }
 
 #[test]
@@ -134,16 +134,13 @@ fn who_has_not_got_a_connection_of_a_shared_set_is_not_told_and_explain_says_so(
     let mut scene = Scene::start();
     let answer = scene.outcome("added_beside_another", None).expect("told");
     assert_eq!(answer, "told something");
-    assert!(!scene.explained().contains(SAID), "the child has it");
+    let (outboard, world, pid) = (&scene.outboard, &scene.world, scene.server.id());
+    let too_early = explain_says_so(outboard, world, pid);
+    assert!(!too_early, "the child has it");
     let answer = scene.outcome("not_had", Some(7002)).expect("told");
     assert_eq!(answer, "told something");
-    let (outboard, world) = (&scene.outboard, &scene.world);
-    let pid = scene.server.id().to_string();
     scene
         .server
-        .wait_until(LIMIT, || {
-            let explain = outboard.command(world, "explain").arg(&pid);
-            explain.output().is_ok_and(|said| said.contains(SAID))
-        })
+        .wait_until(LIMIT, || explain_says_so(outboard, world, pid))
         .expect("explain says so");
 }

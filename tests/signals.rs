@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lab::outboard::Outboard;
-use lab::{Side, World};
+use lab::{Process, Side, World};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
@@ -24,6 +24,47 @@ fn build(world: &World, name: &str) -> PathBuf {
     program
 }
 
+/// A server of a C program, on the engine, with the engine and the network.
+struct Scene {
+    world: World,
+    _engine: Process,
+    _server: Process,
+}
+
+impl Scene {
+    fn start(name: &str) -> Self {
+        let world = World::new().expect("a private network");
+        let outboard = Outboard::new(Path::new(BINARY), &world);
+        let engine = outboard
+            .start_engine(&world, None)
+            .expect("the engine starts");
+        let mut server = outboard
+            .on_engine(&world, build(&world, name))
+            .log(world.scratch().join("server.log"))
+            .start()
+            .expect("it starts");
+        outboard
+            .wait_until_taken(&mut server, LIMIT, 7000, || true)
+            .expect("it listens");
+        Self {
+            world,
+            _engine: engine,
+            _server: server,
+        }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let address: SocketAddr = (Side::Server.ipv4(), 7000).into();
+        self.world
+            .on(Side::Client, || {
+                let stream = TcpStream::connect_timeout(&address, LIMIT)?;
+                stream.set_read_timeout(Some(LIMIT))?;
+                Ok(stream)
+            })
+            .expect("connects")
+    }
+}
+
 /// The last moment at which a handler can run and the kernel does not know that the call waits. The tracer
 /// reads the registers of one processor.
 #[test]
@@ -32,28 +73,9 @@ fn a_signal_just_before_the_sleep_ends_the_call() {
     if lab::skip_without(test, &["cc"]) {
         return;
     }
-    let world = World::new().expect("a private network");
-    let outboard = Outboard::new(Path::new(BINARY), &world);
-    let _engine = outboard
-        .start_engine(&world, None)
-        .expect("the engine starts");
-    let mut server = outboard
-        .on_engine(&world, build(&world, "before_a_sleep"))
-        .log(world.scratch().join("server.log"))
-        .start()
-        .expect("it starts");
-    outboard
-        .wait_until_taken(&mut server, LIMIT, 7000, || true)
-        .expect("it listens");
-    let address: SocketAddr = (Side::Server.ipv4(), 7000).into();
+    let scene = Scene::start("before_a_sleep");
     let ask = |what: &str| {
-        let mut stream = world
-            .on(Side::Client, || {
-                let stream = TcpStream::connect_timeout(&address, LIMIT)?;
-                stream.set_read_timeout(Some(LIMIT))?;
-                Ok(stream)
-            })
-            .expect("connects");
+        let mut stream = scene.connect();
         stream.write_all(what.as_bytes()).expect("taken");
         stream
     };
@@ -82,42 +104,21 @@ fn whoever_jumps_out_of_a_call_holds_up_nobody() {
     if lab::skip_without(test, &["cc"]) {
         return;
     }
-    let world = World::new().expect("a private network");
-    let outboard = Outboard::new(Path::new(BINARY), &world);
-    let _engine = outboard
-        .start_engine(&world, None)
-        .expect("the engine starts");
-    let mut server = outboard
-        .on_engine(&world, build(&world, "jumps_out"))
-        .log(world.scratch().join("server.log"))
-        .start()
-        .expect("it starts");
-    server
-        .wait_until(LIMIT, || outboard.takes(7000))
-        .expect("it listens");
-    let address: SocketAddr = (Side::Server.ipv4(), 7000).into();
-    let connect = || {
-        let stream = world.on(Side::Client, || {
-            let stream = TcpStream::connect_timeout(&address, LIMIT)?;
-            stream.set_read_timeout(Some(LIMIT))?;
-            Ok(stream)
-        });
-        stream.expect("connects")
-    };
+    let scene = Scene::start("jumps_out");
     let ask = |stream: &mut TcpStream, who: &str| {
         let mut byte = [b'x'];
         stream.write_all(&byte).expect("taken");
         let heard = stream.read_exact(&mut byte);
         heard.unwrap_or_else(|error| panic!("{who} does not answer: {error}"));
     };
-    let [mut first, mut second] = [connect(), connect()];
+    let [mut first, mut second] = [scene.connect(), scene.connect()];
     // While the first thread jumps out of poll, and does something else.
     for _ in 0..100 {
         ask(&mut second, "the other");
         std::thread::sleep(Duration::from_millis(15));
     }
     // It has jumped out of accept, too.
-    let mut third = connect();
+    let mut third = scene.connect();
     ask(&mut third, "who was accepted");
     ask(&mut first, "who has jumped");
     ask(&mut second, "the other");
@@ -129,26 +130,8 @@ fn whoever_jumps_out_of_read_hears_by_poll() {
     if lab::skip_without(test, &["cc"]) {
         return;
     }
-    let world = World::new().expect("a private network");
-    let outboard = Outboard::new(Path::new(BINARY), &world);
-    let _engine = outboard
-        .start_engine(&world, None)
-        .expect("the engine starts");
-    let mut server = outboard
-        .on_engine(&world, build(&world, "jumps_out_of_read"))
-        .log(world.scratch().join("server.log"))
-        .start()
-        .expect("it starts");
-    outboard
-        .wait_until_taken(&mut server, LIMIT, 7000, || true)
-        .expect("it listens");
-    let address: SocketAddr = (Side::Server.ipv4(), 7000).into();
-    let connected = world.on(Side::Client, || {
-        let stream = TcpStream::connect_timeout(&address, LIMIT)?;
-        stream.set_read_timeout(Some(LIMIT))?;
-        Ok(stream)
-    });
-    let mut stream = connected.expect("connects");
+    let scene = Scene::start("jumps_out_of_read");
+    let mut stream = scene.connect();
     let mut byte = [0];
     stream.read_exact(&mut byte).expect("it has jumped");
     for _ in 0..20 {

@@ -230,13 +230,15 @@ fn change(
     events: u32,
     data: u64,
 ) -> Result<(), Errno> {
-    if !set.is_familys() {
-        return change_here(set, number, operation, fd, tcp, events, data);
+    let others_have_it = set.is_familys();
+    if others_have_it {
+        family::catch_up();
     }
-    family::catch_up();
     change_here(set, number, operation, fd, tcp, events, data)?;
-    let wanted = (operation != libc::EPOLL_CTL_DEL).then_some(Readiness(events));
-    family::changed(set, (fd, tcp), wanted, data);
+    if others_have_it {
+        let wanted = (operation != libc::EPOLL_CTL_DEL).then_some(Readiness(events));
+        family::changed(set, (fd, tcp), wanted, data);
+    }
     Ok(())
 }
 
