@@ -1,75 +1,28 @@
 //! Families of processes on the engine, unmodified: what a fork left to several of them they share as
 //! they do on the kernel.
 
+mod scene;
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use lab::outboard::{Outboard, total};
-use lab::{Process, Side, World};
+use lab::outboard::total;
+use lab::{Side, World};
+use scene::Scene;
 
 const LIMIT: Duration = Duration::from_secs(120);
-const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
-
-fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/families")
-        .join(name)
-}
 
 fn address() -> SocketAddr {
     (Side::Server.ipv4(), 7000).into()
 }
 
-/// A server of a script, on the engine, with the engine and the network.
-struct Scene {
-    world: World,
-    outboard: Outboard,
-    _engine: Process,
-    server: Process,
+fn start(name: &str) -> Scene {
+    Scene::start(&format!("families/{name}"), 1, LIMIT)
 }
 
 impl Scene {
-    fn start(name: &str) -> Self {
-        let world = World::new().expect("a private network");
-        let outboard = Outboard::new(Path::new(BINARY), &world);
-        let engine = outboard
-            .start_engine(&world, None)
-            .expect("the engine starts");
-        let mut server = outboard
-            .on_engine(&world, "python3")
-            .arg(script(name))
-            .log(world.scratch().join("server.log"))
-            .start()
-            .expect("python starts");
-        // Until the engine has it: a connection to the kernel's socket shows nothing.
-        server
-            .wait_until(LIMIT, || {
-                let rows = outboard.sockets().unwrap_or_default();
-                rows.iter().any(|row| row["state"] == "LISTEN")
-            })
-            .expect("the server listens");
-        Self {
-            world,
-            outboard,
-            _engine: engine,
-            server,
-        }
-    }
-
-    fn connect(&self) -> TcpStream {
-        self.world
-            .on(Side::Client, || {
-                let stream = TcpStream::connect_timeout(&address(), LIMIT)?;
-                stream.set_read_timeout(Some(LIMIT))?;
-                stream.set_write_timeout(Some(LIMIT))?;
-                Ok(stream)
-            })
-            .expect("connects")
-    }
-
     fn counted(&self, name: &str) -> f64 {
         total(&self.outboard.stats().expect("the engine answers"), name)
     }
@@ -89,10 +42,10 @@ fn each_byte_is_read_by_one_of_several_processes() {
     ) {
         return;
     }
-    let scene = Scene::start("several_readers.py");
+    let scene = start("several_readers.py");
     const ROUNDS: usize = 4000;
     for round in 0..4 {
-        let mut stream = scene.connect();
+        let mut stream = scene.connect(7000);
         let bytes: Vec<u8> = (0..251 * ROUNDS).map(|i| (i % 251) as u8).collect();
         // In pieces of every size.
         let mut at = 0;
@@ -124,9 +77,9 @@ fn a_parent_reads_on_where_it_was_when_it_forked() {
     ) {
         return;
     }
-    let scene = Scene::start("read_across_a_fork.py");
+    let scene = start("read_across_a_fork.py");
     for length in [20_001, 20_100, 400_000] {
-        let mut stream = scene.connect();
+        let mut stream = scene.connect(7000);
         let bytes: Vec<u8> = (0..length as u32).map(|i| (i * 7 % 253) as u8).collect();
         stream.write_all(&bytes[..20_000]).expect("taken");
         let mut go = [0; 2];
@@ -155,9 +108,9 @@ fn a_child_that_waits_before_it_reads_hears_of_its_data() {
     ) {
         return;
     }
-    let scene = Scene::start("child_that_polls.py");
+    let scene = start("child_that_polls.py");
     // Many children at once, with one session each.
-    let mut streams: Vec<TcpStream> = (0..100).map(|_| scene.connect()).collect();
+    let mut streams: Vec<TcpStream> = (0..100).map(|_| scene.connect(7000)).collect();
     for round in 0..3 {
         for (number, stream) in streams.iter_mut().enumerate() {
             write!(stream, "{round} {number:03}").expect("taken");
@@ -178,9 +131,9 @@ fn writers_that_take_turns_are_heard_in_their_order() {
     ) {
         return;
     }
-    let scene = Scene::start("writers.py");
+    let scene = start("writers.py");
     for _ in 0..2 {
-        let mut stream = scene.connect();
+        let mut stream = scene.connect(7000);
         let heard = rest(&mut stream);
         let wanted: String = (0..300)
             .flat_map(|turn| (0..3).map(move |who| format!("{turn}:{who}\n")))
@@ -195,11 +148,11 @@ fn nobody_waits_behind_a_process_that_works() {
     if lab::skip_without("nobody_waits_behind_a_process_that_works", &["python3"]) {
         return;
     }
-    let scene = Scene::start("prefork.py");
+    let scene = start("prefork.py");
     // Three of four processes are busy, for seconds.
     let mut slow: Vec<TcpStream> = (0..3)
         .map(|_| {
-            let mut stream = scene.connect();
+            let mut stream = scene.connect(7000);
             stream.write_all(b"slow").expect("taken");
             stream
         })
@@ -209,7 +162,7 @@ fn nobody_waits_behind_a_process_that_works() {
     let begin = Instant::now();
     let mut answered = 0;
     while answered < 40 {
-        let mut stream = scene.connect();
+        let mut stream = scene.connect(7000);
         stream.write_all(b"quick").expect("taken");
         assert!(!rest(&mut stream).is_empty());
         answered += 1;
@@ -228,11 +181,11 @@ fn a_child_that_accepts_none_is_offered_none() {
     if lab::skip_without("a_child_that_accepts_none_is_offered_none", &["python3"]) {
         return;
     }
-    let scene = Scene::start("forking.py");
+    let scene = start("forking.py");
     // Each has a child that lives on, and that has told the engine of itself.
     let mut streams: Vec<TcpStream> = Vec::new();
     for _ in 0..40 {
-        let mut stream = scene.connect();
+        let mut stream = scene.connect(7000);
         let mut echo = [0];
         stream.write_all(b"x").expect("taken");
         stream.read_exact(&mut echo).expect("an answer");
@@ -247,9 +200,9 @@ fn children_wait_in_a_set_of_their_parent() {
     if lab::skip_without("children_wait_in_a_set_of_their_parent", &["python3"]) {
         return;
     }
-    let scene = Scene::start("set_of_a_parent.py");
+    let scene = start("set_of_a_parent.py");
     for _ in 0..20 {
-        let mut stream = scene.connect();
+        let mut stream = scene.connect(7000);
         stream.write_all(b"who?").expect("taken");
         assert!(!rest(&mut stream).is_empty());
     }
@@ -264,12 +217,13 @@ fn a_child_without_an_engine_serves_by_the_kernel() {
     ) {
         return;
     }
-    let scene = Scene::start("child_that_polls.py");
+    let scene = start("child_that_polls.py");
     let Scene {
         world,
         outboard,
         _engine: engine,
         mut server,
+        ..
     } = scene;
     engine.kill().expect("it was running");
     // Each connection forks a child whose parent's engine is gone.
@@ -310,11 +264,11 @@ fn a_program_with_threads_may_fork_while_they_work() {
     ) {
         return;
     }
-    let scene = Scene::start("threads_that_fork.py");
+    let scene = start("threads_that_fork.py");
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..6 {
-            let mut stream = scene.connect();
+            let mut stream = scene.connect(7000);
             let done = &done;
             scope.spawn(move || {
                 // Its children may be told of these bytes, and read none of them.
@@ -330,7 +284,7 @@ fn a_program_with_threads_may_fork_while_they_work() {
                 }
             });
         }
-        let mut stream = scene.connect();
+        let mut stream = scene.connect(7000);
         stream.write_all(b"fork").expect("taken");
         let mut answer = [0; 5];
         let read = stream.read_exact(&mut answer);
@@ -346,9 +300,9 @@ fn a_child_is_known_to_the_engine_when_it_uses_a_socket() {
     if lab::skip_without(test, &["python3"]) {
         return;
     }
-    let scene = Scene::start("quiet_children.py");
+    let scene = start("quiet_children.py");
     let told = |what: &str| {
-        let mut stream = scene.connect();
+        let mut stream = scene.connect(7000);
         stream.write_all(what.as_bytes()).expect("taken");
         rest(&mut stream)
     };

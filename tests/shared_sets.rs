@@ -1,13 +1,14 @@
 //! Epoll sets that several processes have since a fork: what one of them puts in there, changes or takes
 //! out, the others find, asleep or not.
 
+mod scene;
+
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::time::Duration;
 
+use lab::World;
 use lab::outboard::Outboard;
-use lab::{Process, Side, World};
+use scene::Scene;
 
 /// A case that fails is one in which somebody waits for ever.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -16,53 +17,11 @@ const LIMIT: Duration = Duration::from_secs(30);
 const SAID: &str = "they are not told of them";
 
 /// A server that does what its client names.
-struct Scene {
-    world: World,
-    outboard: Outboard,
-    _engine: Process,
-    server: Process,
+fn start() -> Scene {
+    Scene::start("families/shared_set.py", 3, LIMIT)
 }
 
 impl Scene {
-    fn start() -> Self {
-        let world = World::new().expect("a private network");
-        let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
-        let engine = outboard
-            .start_engine(&world, None)
-            .expect("the engine starts");
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/families/shared_set.py");
-        let mut server = outboard
-            .on_engine(&world, "python3")
-            .arg(script)
-            .log(world.scratch().join("server.log"))
-            .start()
-            .expect("python starts");
-        // Until the engine has it: a connection to the kernel's socket shows nothing.
-        server
-            .wait_until(LIMIT, || {
-                let rows = outboard.sockets().unwrap_or_default();
-                rows.iter().filter(|row| row["state"] == "LISTEN").count() == 3
-            })
-            .expect("the server listens");
-        Self {
-            world,
-            outboard,
-            _engine: engine,
-            server,
-        }
-    }
-
-    fn connect(&self, port: u16) -> TcpStream {
-        let address: SocketAddr = (Side::Server.ipv4(), port).into();
-        self.world
-            .on(Side::Client, || {
-                let stream = TcpStream::connect_timeout(&address, LIMIT)?;
-                stream.set_read_timeout(Some(LIMIT))?;
-                Ok(stream)
-            })
-            .expect("connects")
-    }
-
     /// What comes of a case. The bytes are also sent on a new connection to `port`, if the case has one.
     fn outcome(&self, case: &str, port: Option<u16>) -> std::io::Result<String> {
         let mut stream = self.connect(7000);
@@ -111,7 +70,7 @@ fn what_a_process_changes_in_a_shared_set_the_others_find() {
         ("listens", Some(7001)),
     ] {
         // One that hangs would keep the next from being tried.
-        let scene = Scene::start();
+        let scene = start();
         for _ in 0..2 {
             match scene.outcome(case, port) {
                 Ok(answer) if answer == "told something" => continue,
@@ -131,7 +90,7 @@ fn who_has_not_got_a_connection_of_a_shared_set_is_not_told_and_explain_says_so(
     ) {
         return;
     }
-    let mut scene = Scene::start();
+    let mut scene = start();
     let answer = scene.outcome("added_beside_another", None).expect("told");
     assert_eq!(answer, "told something");
     let (outboard, world, pid) = (&scene.outboard, &scene.world, scene.server.id());

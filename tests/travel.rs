@@ -1,80 +1,27 @@
 //! Connections that travel to other programs, in messages and through exec, as on the kernel.
 
+mod scene;
+
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use lab::outboard::{Outboard, total};
-use lab::{Process, Side, World};
+use lab::outboard::total;
+use scene::Scene;
 
 const LIMIT: Duration = Duration::from_secs(120);
-const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
 
 /// Bytes of a conversation: more than either side buffers.
 const LONG: usize = 3_000_000;
 
-fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/travel")
-        .join(name)
-}
-
-fn address() -> SocketAddr {
-    (Side::Server.ipv4(), 7000).into()
-}
-
-/// A server of a script, on the engine, with the engine and the network.
-struct Scene {
-    world: World,
-    outboard: Outboard,
-    _engine: Process,
-    server: Process,
+fn start(name: &str) -> Scene {
+    Scene::start(&format!("travel/{name}"), 1, LIMIT)
 }
 
 impl Scene {
-    fn start(name: &str) -> Self {
-        let world = World::new().expect("a private network");
-        let outboard = Outboard::new(Path::new(BINARY), &world);
-        let engine = outboard
-            .start_engine(&world, None)
-            .expect("the engine starts");
-        let mut server = outboard
-            .on_engine(&world, "python3")
-            .arg(script(name))
-            .env("SCRATCH", world.scratch())
-            .log(world.scratch().join("server.log"))
-            .start()
-            .expect("python starts");
-        // Until the engine has it: a connection to the kernel's socket shows nothing.
-        server
-            .wait_until(LIMIT, || {
-                let rows = outboard.sockets().unwrap_or_default();
-                rows.iter().any(|row| row["state"] == "LISTEN")
-            })
-            .expect("the server listens");
-        Self {
-            world,
-            outboard,
-            _engine: engine,
-            server,
-        }
-    }
-
-    fn connect(&self) -> TcpStream {
-        self.world
-            .on(Side::Client, || {
-                let stream = TcpStream::connect_timeout(&address(), LIMIT)?;
-                stream.set_read_timeout(Some(LIMIT))?;
-                stream.set_write_timeout(Some(LIMIT))?;
-                Ok(stream)
-            })
-            .expect("connects")
-    }
-
     /// Sends a line and then much else, while reading: all that comes back.
     fn converse(&self, line: &str, rest: &[u8]) -> Vec<u8> {
-        let mut stream = self.connect();
+        let mut stream = self.connect(7000);
         let mut writer = stream.try_clone().expect("descriptors");
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -148,7 +95,7 @@ fn a_connection_is_passed_in_a_message() {
     if lab::skip_without("a_connection_is_passed_in_a_message", &["python3"]) {
         return;
     }
-    let mut scene = Scene::start("pass.py");
+    let mut scene = start("pass.py");
     for length in [0, 10, LONG] {
         let rest = pattern(length);
         let begin = ends_with(&scene.converse(&format!("with {length}"), &rest), &rest);
@@ -166,8 +113,8 @@ fn many_connections_are_passed_at_once() {
     if lab::skip_without("many_connections_are_passed_at_once", &["python3"]) {
         return;
     }
-    let mut scene = Scene::start("pass.py");
-    let streams: Vec<TcpStream> = (0..200).map(|_| scene.connect()).collect();
+    let mut scene = start("pass.py");
+    let streams: Vec<TcpStream> = (0..200).map(|_| scene.connect(7000)).collect();
     for (index, stream) in streams.iter().enumerate() {
         let mut stream = stream;
         let text = format!("with {index}\nand more of {index}");
@@ -190,7 +137,7 @@ fn what_a_program_without_the_library_was_passed_ends_and_is_told() {
     if lab::skip_without(name, &["python3"]) {
         return;
     }
-    let mut scene = Scene::start("pass.py");
+    let mut scene = start("pass.py");
     // The program finds that its descriptor is not connected, and dies of it. Nothing was left unread.
     let answer = scene.converse("without", b"");
     assert_eq!(answer, b"master ");
@@ -211,7 +158,7 @@ fn a_connection_goes_through_exec() {
     if lab::skip_without("a_connection_goes_through_exec", &["python3"]) {
         return;
     }
-    let mut scene = Scene::start("execute.py");
+    let mut scene = start("execute.py");
     for length in [0, 10, LONG] {
         let rest = pattern(length);
         let begin = ends_with(&scene.converse("cat", &rest), &rest);
@@ -232,7 +179,7 @@ fn a_connection_goes_to_what_libc_starts() {
     if lab::skip_without("a_connection_goes_to_what_libc_starts", &["python3"]) {
         return;
     }
-    let mut scene = Scene::start("execute.py");
+    let mut scene = start("execute.py");
     for (way, end) in [
         ("posix_spawn", "spawned\n"),
         ("posix_spawnp", "spawned\n"),
@@ -260,7 +207,7 @@ fn who_fails_to_execute_goes_on_with_the_connection() {
     ) {
         return;
     }
-    let mut scene = Scene::start("execute.py");
+    let mut scene = start("execute.py");
     let rest = pattern(LONG);
     let begin = ends_with(&scene.converse("fails", &rest), &rest);
     assert_eq!(begin, "errno 8 ");
@@ -277,11 +224,11 @@ fn a_listening_socket_goes_from_program_to_program() {
     ) {
         return;
     }
-    let mut scene = Scene::start("listen.py");
+    let mut scene = start("listen.py");
     // Who has come, or comes while the socket is on its way, is served by whoever has it in the end.
-    let mut streams: Vec<TcpStream> = (0..20).map(|_| scene.connect()).collect();
+    let mut streams: Vec<TcpStream> = (0..20).map(|_| scene.connect(7000)).collect();
     std::fs::write(scene.world.scratch().join("go"), "").expect("a file");
-    streams.extend((0..20).map(|_| scene.connect()));
+    streams.extend((0..20).map(|_| scene.connect(7000)));
     for stream in &streams {
         // They are served one after the other, in any order.
         stream.shutdown(Shutdown::Write).expect("a connection");
