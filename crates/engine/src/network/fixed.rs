@@ -28,6 +28,8 @@ pub struct FixedNetwork {
     pub gateway: Option<IpAddr>,
     /// Bytes of the largest packet on a route of its own, by destination.
     pub narrow: Vec<(IpAddr, u16)>,
+    /// To whom no route leads.
+    pub unrouted: Vec<IpAddr>,
     /// How often it was asked for a next hop.
     pub asked: u64,
 }
@@ -47,6 +49,9 @@ impl Network for FixedNetwork {
 
     fn next_hop(&mut self, _: IpAddr, destination: IpAddr) -> Result<NextHop, Errno> {
         self.asked += 1;
+        if self.unrouted.contains(&destination) {
+            return Err(Errno::NETUNREACH);
+        }
         let narrow = self.narrow.iter().find(|(to, _)| *to == destination);
         Ok(NextHop {
             address: self.gateway.unwrap_or(destination),

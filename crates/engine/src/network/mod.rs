@@ -91,7 +91,8 @@ pub trait Network {
         address.is_loopback() || self.addresses().contains(&address)
     }
 
-    /// Where frames from `source` to `destination` go first. Errors are those of connect(2).
+    /// Where frames from `source` to `destination` go first by this interface. Errors are those of connect(2);
+    /// it is one, too, that the way leads by another interface only.
     fn next_hop(&mut self, source: IpAddr, destination: IpAddr) -> Result<NextHop, Errno>;
 
     /// The source address for a connection to `destination`, `wanted` if that is given: an error if it is this machine, or

@@ -127,6 +127,14 @@ impl<S: Steer> Network for KernelNetwork<S> {
         if route.local {
             return Err(Errno::OPNOTSUPP);
         }
+        // IPv4 takes for a station on the link what it has no route to by it, IPv6 may go by another
+        // interface after all.
+        let on_link = route.next_hop == destination;
+        if route.interface != index
+            || (on_link && !self.routes.has_entry(destination, Some(source), index))
+        {
+            return Err(Errno::NETUNREACH);
+        }
         Ok(NextHop {
             address: route.next_hop,
             mtu: route.mtu.and_then(|mtu| u16::try_from(mtu).ok()),

@@ -13,6 +13,7 @@
 
 mod known;
 mod neighbours;
+mod stations;
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr};
@@ -23,6 +24,7 @@ use wire::ethernet::MacAddr;
 
 use self::known::{Ends, Known};
 use self::neighbours::Neighbours;
+use self::stations::Stations;
 use super::Network;
 use crate::slow::kernel::neighbours::Knowledge;
 
@@ -86,14 +88,24 @@ struct Course {
     mtu: Option<u16>,
     /// It leads to this machine.
     here: bool,
+    /// There is no route: it leads back to where segments come from.
+    station: Option<MacAddr>,
     /// The routes that it was found with.
     epoch: u32,
+}
+
+impl Course {
+    /// Whether it leads anywhere.
+    const fn leads(&self) -> bool {
+        self.neighbour.is_some() || self.here || self.station.is_some()
+    }
 }
 
 const NO_COURSE: Course = Course {
     neighbour: None,
     mtu: None,
     here: false,
+    station: None,
     epoch: 0,
 };
 
@@ -114,8 +126,9 @@ pub struct Paths {
     by_course: Index<Course>,
     /// Those that nobody uses, which are none any more.
     unused: Line,
-    known: Known,
+    known: Known<PathId>,
     neighbours: Neighbours,
+    stations: Stations,
     epoch: u32,
     questions: Questions,
 }
@@ -131,6 +144,7 @@ impl Paths {
             unused: Line::new(),
             known: Known::with_limit(limit),
             neighbours: Neighbours::with_limit(limit),
+            stations: Stations::with_limit(limit),
             epoch: 0,
             questions: Questions(QUESTIONS),
         }
@@ -163,15 +177,15 @@ impl Paths {
             destination,
         };
         let known = self.known.find(ends);
-        if let Some(path) = known.filter(|path| self.is_current(*path)) {
+        if let Some(path) = known
+            && self.is_current(path)
+            && (self.leads(path) || self.stations.find(ends).is_none())
+        {
             return Ok(path);
         }
         if !self.questions.take() {
-            let leads = |path: &PathId| {
-                let course = self.paths[path.index()].course;
-                course.neighbour.is_some() || course.here
-            };
-            return own.into_iter().chain(known).find(leads).ok_or(Later);
+            let mut theirs = own.into_iter().chain(known);
+            return theirs.find(|path| self.leads(*path)).ok_or(Later);
         }
         let path = self.ask(network, ends);
         self.acquire(path);
@@ -188,11 +202,14 @@ impl Paths {
             epoch: self.epoch,
             ..NO_COURSE
         };
-        if !course.here
-            && let Ok(hop) = network.next_hop(ends.source, ends.destination)
-        {
-            course.neighbour = Some(self.neighbours.at(network, hop.address));
-            course.mtu = hop.mtu;
+        if !course.here {
+            match network.next_hop(ends.source, ends.destination) {
+                Ok(hop) => {
+                    course.neighbour = Some(self.neighbours.at(network, hop.address));
+                    course.mtu = hop.mtu;
+                }
+                Err(_) => course.station = self.stations.instead_of_a_route(ends),
+            }
         }
         self.path_of(course)
     }
@@ -237,6 +254,34 @@ impl Paths {
         self.paths[path.index()].course.epoch == self.epoch
     }
 
+    fn leads(&self, path: PathId) -> bool {
+        self.paths[path.index()].course.leads()
+    }
+
+    /// Whether a path is [current](Self::is_current) and leads somewhere: where it does not, there may be a
+    /// [station](Self::heard) meanwhile.
+    #[inline]
+    pub fn is_settled(&self, path: PathId) -> bool {
+        let course = &self.paths[path.index()].course;
+        course.epoch == self.epoch && course.leads()
+    }
+
+    /// Whether it is worth to be told from where segments [come](Self::heard): some had no route back.
+    #[inline]
+    pub const fn listens(&self) -> bool {
+        self.stations.is_needed()
+    }
+
+    /// A segment of a connection between `source`, which is this machine's, and `destination` has come
+    /// from this station. Where no route leads back, what is sent goes there.
+    pub fn heard(&mut self, source: IpAddr, destination: IpAddr, station: MacAddr) {
+        let ends = Ends {
+            source,
+            destination,
+        };
+        self.stations.heard(ends, station);
+    }
+
     /// A connection uses this path from now on: it stays.
     pub fn acquire(&mut self, path: PathId) {
         self.paths[path.index()].users += 1;
@@ -261,13 +306,12 @@ impl Paths {
     /// Where frames along `path` go. Asks the kernel to resolve the next hop where that is needed.
     #[inline]
     pub fn reach(&mut self, network: &mut impl Network, path: PathId) -> Reach {
-        let Course {
-            neighbour, here, ..
-        } = self.paths[path.index()].course;
-        match neighbour {
-            Some(number) => self.neighbours.reach(network, number, &mut self.questions),
-            None if here => Reach::Here,
-            None => Reach::Unreachable,
+        let course = self.paths[path.index()].course;
+        match (course.neighbour, course.station) {
+            (Some(number), _) => self.neighbours.reach(network, number, &mut self.questions),
+            (None, Some(station)) => Reach::At(station),
+            (None, None) if course.here => Reach::Here,
+            (None, None) => Reach::Unreachable,
         }
     }
 
@@ -311,14 +355,18 @@ impl Paths {
     }
 
     /// To be called about once a second: confirms the stale neighbours through which
-    /// acknowledgements came, and has the others in use probed.
+    /// acknowledgements came, and has the others in use probed. What has no route is sent to another
+    /// station if segments come from there.
     pub fn tick(&mut self, network: &mut impl Network) {
         self.neighbours.tick(network);
+        if self.stations.take_moved() {
+            self.routes_changed();
+        }
     }
 
     /// Whether a [`tick`](Self::tick) has something to do.
     pub fn needs_tick(&self) -> bool {
-        self.neighbours.any_busy()
+        self.neighbours.any_busy() || self.stations.have_moved()
     }
 }
 

@@ -362,6 +362,7 @@ impl World {
             ports: Vec::new(),
             gateway: None,
             narrow: Vec::new(),
+            unrouted: Vec::new(),
             asked: 0,
         };
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");

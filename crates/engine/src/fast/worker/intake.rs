@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use netdev::Device;
-use tcp::{Instant, Stack};
+use tcp::{DropReason, Instant, Stack};
 use wire::ethernet::MacAddr;
 use wire::icmp;
 use wire::segment::{ChecksumPolicy, Malformed, Segment, parse};
@@ -19,7 +19,7 @@ use crate::exchange::WorkerId;
 use crate::fast::handoff::{Handed, Handoff, NoRoom};
 use crate::fast::memory::Store;
 use crate::netfilter::{Policy, Way};
-use crate::network::Network;
+use crate::network::{Network, Paths};
 use crate::stats::{Counters, Drop};
 
 /// What becomes of a frame: `Err` if it is not used, or not wholly, and why.
@@ -37,6 +37,7 @@ pub(super) struct Intake<'a, N> {
     /// The other workers, if there are any.
     pub handoff: Option<&'a mut Handoff>,
     pub network: &'a N,
+    pub paths: &'a mut Paths,
     pub checksum: ChecksumPolicy,
     pub now: Instant,
     /// Connections within this machine are the engine's.
@@ -71,6 +72,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             rejections: &mut self.rejections,
             handoff: self.handoff.as_mut(),
             network: &self.network,
+            paths: &mut self.paths,
             checksum: self.checksum,
             now: self.now,
             within: self.local.is_some(),
@@ -187,9 +189,25 @@ impl<N: Network> Intake<'_, N> {
         if self.handoff.is_some() {
             return self.take_or_hand(frame, segment);
         }
-        // What the TCP does not use it counts itself.
+        self.give(segment)
+    }
+
+    /// Gives a segment to the TCP, which counts itself what it does not use.
+    #[inline]
+    fn give(&mut self, segment: &Segment<'_>) -> Fate {
         let used = self.stack.on_segment(self.now, segment, &mut self.store);
-        used.map_err(tcp::DropReason::name)
+        self.used(segment, used)
+    }
+
+    /// The TCP has had a segment. Who has no route back is answered by where his come from, those that are
+    /// of no use among them: while he gets no answer he repeats himself.
+    #[inline]
+    fn used(&mut self, segment: &Segment<'_>, used: Result<(), DropReason>) -> Fate {
+        let station = segment.link.src;
+        if self.paths.listens() && !station.is_multicast() && self.stack.has_flow(&segment.flow()) {
+            self.paths.heard(segment.dst, segment.src, station);
+        }
+        used.map_err(DropReason::name)
     }
 
     fn admits(&self, segment: &Segment<'_>, own: SocketAddr) -> bool {
@@ -221,15 +239,14 @@ impl<N: Network> Intake<'_, N> {
         }
         let (now, store) = (self.now, &mut self.store);
         if let Some(used) = self.stack.on_segment_of_ours(now, segment, store) {
-            return used.map_err(tcp::DropReason::name);
+            return self.used(segment, used);
         }
         match self.whose(segment) {
             Some((_, true)) => return self.keep_early(frame),
             Some((other, false)) => return self.hand(other, frame),
             None => {}
         }
-        let used = self.stack.on_segment(self.now, segment, &mut self.store);
-        used.map_err(tcp::DropReason::name)
+        self.give(segment)
     }
 
     /// A SYN takes over a pair in TIME-WAIT of this worker's, where nobody listens (any more), but elsewhere

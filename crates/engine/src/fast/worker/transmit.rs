@@ -96,7 +96,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             self.memory.expect_stream(conn.pool);
         }
         let own = conn.path;
-        if let Some(path) = own.filter(|path| self.paths.is_current(*path)) {
+        if let Some(path) = own.filter(|path| self.paths.is_settled(*path)) {
             return Ok(path);
         }
         let path = self.paths.find(self.network, out.src, out.dst, own)?;

@@ -10,6 +10,7 @@ fn network() -> FixedNetwork {
         ports: Vec::new(),
         gateway: None,
         narrow: Vec::new(),
+        unrouted: Vec::new(),
         asked: 0,
     }
 }
@@ -232,4 +233,61 @@ fn a_tick_tells_of_so_many_neighbours_and_of_the_others_at_the_next() {
         assert_eq!(used, left);
     }
     assert!(!paths.needs_tick());
+}
+
+#[test]
+fn where_no_route_leads_it_goes_where_segments_come_from() {
+    let mut network = routed();
+    network.unrouted = vec![far(1), far(2)];
+    let mut paths = Paths::with_limit(4);
+    find(&mut paths, &mut network, far(0));
+    assert!(!paths.listens(), "everybody has a route");
+    let nowhere = connect(&mut paths, &mut network, far(1));
+    assert_eq!(paths.reach(&mut network, nowhere), Reach::Unreachable);
+    assert!(paths.listens() && !paths.is_settled(nowhere));
+    let asked = network.asked;
+    find(&mut paths, &mut network, far(1));
+    assert_eq!(network.asked, asked, "the kernel has said what it knows");
+    for number in 0..3 {
+        paths.heard(address(1), far(number), MacAddr([8; 6]));
+    }
+    // Who has a route is sent to along it.
+    let there = find(&mut paths, &mut network, far(0));
+    assert_eq!(paths.reach(&mut network, there), Reach::At(MacAddr([4; 6])));
+    let (first, second) = (
+        connect(&mut paths, &mut network, far(1)),
+        connect(&mut paths, &mut network, far(2)),
+    );
+    assert_eq!(first, second);
+    assert!(paths.is_settled(first));
+    assert_eq!(paths.reach(&mut network, first), Reach::At(MacAddr([8; 6])));
+    // Without questions it stays so.
+    paths.questions = Questions(0);
+    let found = paths.find(&mut network, address(1), far(1), Some(first));
+    assert_eq!(found, Ok(first));
+    paths.release(nowhere);
+}
+
+#[test]
+fn who_comes_from_another_station_is_sent_to_there_after_a_tick() {
+    let mut network = routed();
+    network.unrouted = vec![far(1)];
+    let mut paths = Paths::with_limit(4);
+    find(&mut paths, &mut network, far(1));
+    paths.heard(address(1), far(1), MacAddr([8; 6]));
+    let old = connect(&mut paths, &mut network, far(1));
+    paths.heard(address(1), far(1), MacAddr([8; 6]));
+    assert!(!paths.needs_tick());
+    paths.heard(address(1), far(1), MacAddr([6; 6]));
+    assert!(paths.needs_tick() && paths.is_settled(old));
+    paths.tick(&mut network);
+    assert!(!paths.needs_tick() && !paths.is_settled(old));
+    let new = find(&mut paths, &mut network, far(1));
+    assert_eq!(paths.reach(&mut network, new), Reach::At(MacAddr([6; 6])));
+    // A route that comes is taken.
+    network.unrouted.clear();
+    paths.routes_changed();
+    let routed = find(&mut paths, &mut network, far(1));
+    let reach = paths.reach(&mut network, routed);
+    assert_eq!(reach, Reach::At(MacAddr([4; 6])));
 }

@@ -23,6 +23,8 @@ const RTN_LOCAL: u8 = 2;
 const RTN_UNICAST: u8 = 1;
 /// `RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE`.
 const GROUPS: u32 = 0x40 | 0x400;
+/// The answer is to be of an entry of the tables, and an error if there is none.
+const RTM_F_FIB_MATCH: u32 = 0x2000;
 /// Length of `struct rtmsg`.
 const RTMSG_LEN: usize = 12;
 
@@ -68,17 +70,7 @@ impl Routes {
         source: Option<IpAddr>,
         interface: Option<u32>,
     ) -> rustix::io::Result<Route> {
-        let mut header = [0u8; RTMSG_LEN];
-        header[0] = family(destination);
-        header[1] = if destination.is_ipv4() { 32 } else { 128 };
-        let mut request = Request::new(RTM_GETROUTE, &header);
-        request.address(RTA_DST, destination);
-        if let Some(source) = source {
-            request.address(RTA_SRC, source);
-        }
-        if let Some(index) = interface {
-            request.attribute(RTA_OIF, &index.to_ne_bytes());
-        }
+        let mut request = question(destination, source, interface, 0);
         let mut found = None;
         self.requests.ask(&mut request, 0, |message| {
             if message.kind != RTM_NEWROUTE {
@@ -116,6 +108,22 @@ impl Routes {
         found.ok_or(Errno::HOSTUNREACH)
     }
 
+    /// Whether a table has an entry by which `destination` is reached through `interface`. Without one the
+    /// kernel takes an IPv4 destination for a station on that link.
+    pub fn has_entry(
+        &mut self,
+        destination: IpAddr,
+        source: Option<IpAddr>,
+        interface: u32,
+    ) -> bool {
+        let mut request = question(destination, source, Some(interface), RTM_F_FIB_MATCH);
+        let mut found = false;
+        let asked = self.requests.ask(&mut request, 0, |message| {
+            found |= message.kind == RTM_NEWROUTE;
+        });
+        asked.is_ok() && found
+    }
+
     /// Reads what the kernel has announced; true if any route may have changed.
     pub fn update(&mut self) -> rustix::io::Result<bool> {
         let mut changed = false;
@@ -124,6 +132,28 @@ impl Routes {
         })?;
         Ok(changed || notified == Notified::Overrun)
     }
+}
+
+/// Asks for the route to `destination`.
+fn question(
+    destination: IpAddr,
+    source: Option<IpAddr>,
+    interface: Option<u32>,
+    flags: u32,
+) -> Request {
+    let mut header = [0u8; RTMSG_LEN];
+    header[0] = family(destination);
+    header[1] = if destination.is_ipv4() { 32 } else { 128 };
+    header[8..].copy_from_slice(&flags.to_ne_bytes());
+    let mut request = Request::new(RTM_GETROUTE, &header);
+    request.address(RTA_DST, destination);
+    if let Some(source) = source {
+        request.address(RTA_SRC, source);
+    }
+    if let Some(index) = interface {
+        request.attribute(RTA_OIF, &index.to_ne_bytes());
+    }
+    request
 }
 
 impl AsFd for Routes {
