@@ -213,6 +213,52 @@ fn what_has_a_route_of_its_own_by_its_source_is_sent_along_that() {
 }
 
 #[test]
+fn connections_are_opened_from_an_address_that_comes_later() {
+    if lab::skip_without_root("connections_are_opened_from_an_address_that_comes_later") {
+        return;
+    }
+    let world = World::new().expect("namespaces");
+    let engine = Engine::start(&world, |_| ());
+    let mut host = engine.attach(&world);
+    let target = on(&world, Side::Client, || {
+        TcpListener::bind((Side::Client.ipv4(), 0)).expect("a port")
+    });
+    let mut open = |from: Ipv4Addr| {
+        let mut block = ConnectBlock::new(target.local_addr().expect("bound"));
+        block.local = SocketAddr::from((from, 0));
+        host.region
+            .send
+            .copy_in(0, &block.encode())
+            .expect("inside");
+        host.submit(Submission::Connect { token: 1, addr: 0 });
+        host.wait_for(|completion| match completion {
+            Completion::Opened { token: 1, .. } => Some(Ok(())),
+            Completion::OpenFailed { token: 1, errno } => Some(Err(*errno)),
+            _ => None,
+        })
+    };
+    // A port is leased, on the addresses that there are.
+    assert_eq!(open(Side::Server.ipv4()), Ok(()));
+    let (later, interface) = (Ipv4Addr::new(10, 77, 0, 12), Side::Server.interface());
+    let add = format!("address add {later}/24 dev {interface}");
+    ip(&world, Side::Server, &add);
+    let begin = Instant::now();
+    while let Err(errno) = open(later) {
+        assert_eq!(
+            i32::from(errno),
+            libc::EOPNOTSUPP,
+            "until its ports are steered"
+        );
+        assert!(begin.elapsed() < LIMIT, "the engine opens from it");
+    }
+    let (_, from) = on(&world, Side::Client, || {
+        target.accept().expect("the first");
+        target.accept().expect("the second")
+    });
+    assert_eq!(from.ip(), later);
+}
+
+#[test]
 fn segments_fit_a_route_that_carries_less() {
     if lab::skip_without_root("segments_fit_a_route_that_carries_less") {
         return;

@@ -1,6 +1,7 @@
 //! The network that the engine's interface is on: own addresses, next hops, and the steering of
 //! ports. The kernel knows all of it ([`KernelNetwork`]); a test states it ([`FixedNetwork`]).
 
+mod arriving;
 mod fixed;
 mod held;
 mod of_kernel;

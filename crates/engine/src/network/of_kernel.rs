@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use tcp::Instant;
 use wire::ethernet::MacAddr;
 
+use super::arriving::Arriving;
 use super::{Network, NetworkChange, NextHop, Steered};
 use crate::slow::kernel::addresses::Addresses;
 use crate::slow::kernel::link::Link;
@@ -17,7 +18,12 @@ use crate::slow::kernel::ports::Ports;
 use crate::slow::kernel::queues::QueueCount;
 use crate::slow::kernel::routes::Routes;
 use netdev::interface::Interface;
-use netdev::steering::Endpoint;
+use netdev::steering::{Endpoint, MAX_ENDPOINTS};
+
+/// Endpoints that leased ports leave to listeners.
+const FOR_LISTENERS: usize = 8_192;
+/// Leased ports that are steered on an address that has come, or no longer on one that has gone, in a turn.
+const STEPS: usize = 64;
 
 /// What divides the interface's segments between engine and kernel.
 pub trait Steer {
@@ -70,6 +76,7 @@ pub struct KernelNetwork<S> {
     routes: Routes,
     neighbours: Neighbours,
     ports: Ports,
+    arriving: Arriving,
     steering: S,
 }
 
@@ -88,6 +95,7 @@ impl<S: Steer> KernelNetwork<S> {
             neighbours: Neighbours::on_interface(interface.index)?,
             interface,
             ports: Ports::with_limit(leased_ports),
+            arriving: Arriving::default(),
             steering,
         })
     }
@@ -97,8 +105,68 @@ impl<S: Steer> KernelNetwork<S> {
         &self.steering
     }
 
+    /// Whether so many leased ports can be steered on so many addresses.
+    const fn has_room_for(ports: usize, addresses: usize) -> bool {
+        ports.saturating_mul(addresses) <= MAX_ENDPOINTS as usize - FOR_LISTENERS
+    }
+
+    /// The addresses on which leased ports are steered.
+    fn leased_on(&self) -> impl Iterator<Item = IpAddr> {
+        let list = self.addresses.list().iter().copied();
+        list.filter(|address| !self.arriving.goes_without(*address))
+    }
+
+    fn addresses_changed(&mut self, before: &[IpAddr]) {
+        let ports = self.ports.len();
+        for &gone in before.iter().filter(|a| !self.addresses.contains(**a)) {
+            let leased = !self.arriving.goes_without(gone);
+            let ports = self.ports.iter().filter(|_| leased);
+            self.arriving.add(gone, ports, false);
+        }
+        let list = self.addresses.list().iter();
+        let come: Vec<IpAddr> = list.filter(|a| !before.contains(a)).copied().collect();
+        let mut leased = self.leased_on().count() - come.len();
+        for address in come {
+            leased += 1;
+            if Self::has_room_for(ports, leased) {
+                self.arriving.add(address, self.ports.iter(), true);
+                continue;
+            }
+            leased -= 1;
+            self.arriving.go_without(address);
+            tracing::warn!(
+                %address,
+                ports,
+                addresses = leased,
+                "there are too many leased ports for one more address: connections from it are the kernel's \
+                 (limits.leased_ports)"
+            );
+        }
+    }
+
+    /// Goes on with what addresses that have come and gone have left to do.
+    fn settle(&mut self) {
+        for _ in 0..STEPS {
+            let Some(step) = self.arriving.step() else {
+                return;
+            };
+            let (address, port) = (step.address, step.port);
+            let done = match step.come {
+                true => self.steering.steer(address, port, Steered::Engine),
+                false => self.steering.unsteer(address, port),
+            };
+            if let Err(error) = done {
+                tracing::debug!(%address, port, come = step.come, %error, "a leased port");
+            }
+        }
+    }
+
     fn steer_everywhere(&mut self, port: u16) -> Result<(), Errno> {
-        for &address in self.addresses.list() {
+        let addresses: Vec<IpAddr> = self.leased_on().collect();
+        if !Self::has_room_for(self.ports.len(), addresses.len()) {
+            return Err(Errno::ADDRNOTAVAIL);
+        }
+        for address in addresses {
             self.steering
                 .steer(address, port, Steered::Engine)
                 .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOBUFS))?;
@@ -152,8 +220,13 @@ impl<S: Steer> Network for KernelNetwork<S> {
         let source = wanted
             .or(route.source)
             .filter(|source| self.addresses.contains(*source))
-            .or_else(|| self.addresses.list().iter().find(same_family).copied());
-        source.ok_or(Errno::ADDRNOTAVAIL)
+            .or_else(|| self.addresses.list().iter().find(same_family).copied())
+            .ok_or(Errno::ADDRNOTAVAIL)?;
+        // Answers to its ports may still go to the kernel.
+        match self.arriving.is_settled(source) {
+            true => Ok(source),
+            false => Err(Errno::OPNOTSUPP),
+        }
     }
 
     fn neighbour(&mut self, next_hop: IpAddr) -> Knowledge {
@@ -195,19 +268,7 @@ impl<S: Steer> Network for KernelNetwork<S> {
         let before = self.addresses.list().to_vec();
         match self.addresses.update() {
             Ok(true) => {
-                let gone = before.iter().filter(|a| !self.addresses.contains(**a));
-                for (&address, port) in gone.flat_map(|a| self.ports.iter().map(move |p| (a, p))) {
-                    if let Err(error) = self.steering.unsteer(address, port) {
-                        tracing::debug!(%address, port, %error, "was not steered");
-                    }
-                }
-                for port in self.ports.iter() {
-                    for &address in self.addresses.list() {
-                        if let Err(error) = self.steering.steer(address, port, Steered::Engine) {
-                            tracing::warn!(%address, port, %error, "a leased port is not steered");
-                        }
-                    }
-                }
+                self.addresses_changed(&before);
                 each(NetworkChange::Addresses);
             }
             Ok(false) => {}
@@ -275,6 +336,7 @@ impl<S: Steer> Network for KernelNetwork<S> {
 
     fn beat(&mut self) {
         self.steering.beat();
+        self.settle();
     }
 
     fn lease_port(&mut self, now: Instant, wanted: Option<u16>) -> Result<u16, Errno> {

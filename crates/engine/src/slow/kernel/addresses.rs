@@ -97,9 +97,15 @@ fn apply(list: &mut Vec<IpAddr>, interface: u32, message: &super::netlink::Messa
         .find(IFA_FLAGS)
         .and_then(|value| u32_at(value, 0))
         .unwrap_or(u32::from(info[2]));
-    list.retain(|&known| known != address);
-    if message.kind == RTM_NEWADDR && flags & IFA_F_UNUSABLE == 0 {
-        list.push(address);
+    let usable = message.kind == RTM_NEWADDR && flags & IFA_F_UNUSABLE == 0;
+    // The kernel also tells of an address whose lifetime goes on, with each router advertisement: that is no
+    // change.
+    match list.iter().position(|&known| known == address) {
+        Some(place) if !usable => {
+            list.remove(place);
+        }
+        None if usable => list.push(address),
+        _ => {}
     }
 }
 
