@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         for event in events.drain(..) {
             if !goes_on(&mut queue, event, &mut message)? {
-                // One that is closed already has an event left now and then.
+                // One that is closed already may have an event left among those taken with it.
                 let _ = queue.close(event.handle);
             }
         }

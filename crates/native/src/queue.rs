@@ -211,7 +211,8 @@ impl Queue {
     }
 
     /// Closes a connection, a listener or the watch on a descriptor. What was sent on a connection is
-    /// still delivered; asynchronous sends do not come back any more, and views are void.
+    /// still delivered; asynchronous sends do not come back any more, and views are void. From now on no
+    /// event of it is taken out of the queue; among those that were taken before there may be some.
     ///
     /// # Errors
     /// `EBADF`: there is no such thing.
@@ -352,8 +353,13 @@ impl Queue {
                 self.ask_kernel();
                 waited?;
             }
-            let count = most.min(self.happened.len());
-            events.extend(self.happened.drain(..count));
+            while events.len() < most
+                && let Some(event) = self.happened.pop_front()
+            {
+                if self.has(event.handle) {
+                    events.push(event);
+                }
+            }
             left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
             if !events.is_empty() || left == Some(Duration::ZERO) || most == 0 {
                 return Ok(());
@@ -388,6 +394,13 @@ impl Queue {
     /// The inverse of [`arm`](Self::arm).
     pub fn disarm(&mut self) {
         self.poller.disarm();
+        while self
+            .happened
+            .front()
+            .is_some_and(|event| !self.has(event.handle))
+        {
+            self.happened.pop_front();
+        }
     }
 
     /// Tells what has become of posted buffers, now that one more is.
@@ -424,6 +437,16 @@ impl Queue {
                 _ => false,
             });
     }
+    /// Whether the program has something under this handle. Of what it has closed nothing is told any more,
+    /// also if it has happened before.
+    fn has(&self, handle: Handle) -> bool {
+        match self.objects.get(handle) {
+            None => false,
+            Some(Object::Connection(connection)) => connection.life != Life::Closing,
+            Some(_) => true,
+        }
+    }
+
 
     /// What the readiness of one object means.
     fn tell(&mut self, ready: Ready) {

@@ -145,7 +145,7 @@ impl Server {
 
     /// Answers what is there. False: the connection is over.
     fn receive(&mut self, handle: Handle) -> Result<bool> {
-        // A connection that is closed already has an event left now and then.
+        // A connection that is closed already may have an event left among those taken with it.
         while let Some(connection) = self.connections.get_mut(&handle) {
             match self.way {
                 Way::Push => return Ok(true),
