@@ -86,7 +86,8 @@ impl Context {
     /// if there is one, otherwise the program's own.
     ///
     /// # Errors
-    /// `EINVAL`: `len` is 0. `ENOBUFS`: the engine has no free piece of that length.
+    /// `EINVAL`: `len` is 0. `ENOBUFS`: the engine has no free piece of that length, or this process has not so
+    /// much memory.
     pub fn register(&self, len: usize) -> Result<Memory, Errno> {
         Memory::new(self, len)
     }

@@ -25,7 +25,10 @@ impl Memory {
     pub(crate) fn new(context: &Context, len: usize) -> Result<Self, Errno> {
         let place = match context.session.register(len) {
             Ok(registered) => Place::Engine(registered),
-            Err(Errno::NOTCONN) => Place::Own(Arc::new(Area::private("registered", len))),
+            Err(Errno::NOTCONN) => {
+                let area = Area::try_private("registered", len).ok_or(Errno::NOBUFS)?;
+                Place::Own(Arc::new(area))
+            }
             Err(errno) => return Err(errno),
         };
         Ok(Self { place })

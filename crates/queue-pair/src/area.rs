@@ -46,6 +46,16 @@ impl Area {
         }
     }
 
+    /// As [`private`](Self::private), of a length that others choose; `None`: there is not so much memory.
+    pub fn try_private(name: &'static str, len: usize) -> Option<Self> {
+        Some(Self {
+            name,
+            memory: Arc::new(Memory::try_heap(len)?),
+            at: 0,
+            len,
+        })
+    }
+
     /// The size of the area in bytes.
     #[expect(clippy::len_without_is_empty, reason = "an area is never empty")]
     pub fn len(&self) -> u64 {

@@ -107,18 +107,25 @@ impl Memory {
     /// Zeroed heap memory. `len` is not zero.
     pub(crate) fn heap(len: usize) -> Self {
         let layout = AllocLayout::from_size_align(len, PAGE).expect("a size that memory can have");
-        assert!(len != 0, "memory without bytes");
+        Self::of_layout(layout).unwrap_or_else(|| alloc::handle_alloc_error(layout))
+    }
+
+    /// As [`heap`](Self::heap); `None`: there is not so much.
+    pub(crate) fn try_heap(len: usize) -> Option<Self> {
+        let layout = AllocLayout::from_size_align(len, PAGE).ok()?;
+        Self::of_layout(layout)
+    }
+
+    fn of_layout(layout: AllocLayout) -> Option<Self> {
+        assert!(layout.size() != 0, "memory without bytes");
         // SAFETY: the layout's size is not zero, as was just asserted.
         let base = unsafe { alloc::alloc_zeroed(layout) };
-        let Some(base) = NonNull::new(base) else {
-            alloc::handle_alloc_error(layout)
-        };
-        Self {
-            base,
-            len,
+        Some(Self {
+            base: NonNull::new(base)?,
+            len: layout.size(),
             backing: Backing::Heap(layout),
             watched: None,
-        }
+        })
     }
 
     /// Keeps the mapping out of children: after a fork, parent and child would both be the one
