@@ -78,5 +78,6 @@ pub use ready_set::{Event, ReadySet, SourceHandle, Taken, Watchable};
 pub use rustix::io::Errno;
 pub use session::{LastWords, REMARKS, Session};
 pub use sleep::{Company, Sleeper};
-pub use socket::{DEFAULT_SEND_BUFFER, PendingError, Registered, Room, Shutdown, Socket, View};
+pub use socket::{DEFAULT_SEND_BUFFER, PendingError, Shutdown, Socket, View};
+pub use socket::{Piece, Registered, Room};
 pub use stand::interrupted;

@@ -41,6 +41,8 @@ pub(crate) struct SendQueue {
     departed: u64,
     /// The rest of the last block is being filled by the program: it stays where it is.
     reserved: bool,
+    /// Nothing is on its way any more, acknowledged or not.
+    is_over: bool,
 }
 
 impl Filled {
@@ -58,9 +60,12 @@ impl Filled {
 }
 
 impl SendQueue {
-    /// Bytes that are written and not acknowledged.
+    /// Bytes that are written and not acknowledged, and may still be.
     pub(crate) fn in_flight(&self) -> u64 {
-        self.written - self.acked
+        match self.is_over {
+            true => 0,
+            false => self.written - self.acked,
+        }
     }
 
     /// How many more bytes may be sent, of `buffer` bytes of send buffer: none while there are as many pieces
@@ -171,14 +176,22 @@ impl SendQueue {
         self.written
     }
 
-    /// How many of them the peer has acknowledged.
+    /// How many of them the peer has acknowledged, also when the connection is over.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.acked
     }
 
-    /// Bytes written that have not left, as far as is known: of what is acknowledged it is.
+    /// How many of them have left, as far as is known: of what is acknowledged it is.
+    pub(crate) fn departed(&self) -> u64 {
+        self.departed.max(self.acked)
+    }
+
+    /// Bytes written that have not left, as far as is known.
     pub(crate) fn waiting(&self) -> u64 {
-        self.written - self.departed.max(self.acked)
+        match self.is_over {
+            true => 0,
+            false => self.written - self.departed(),
+        }
     }
 
     /// So many bytes have left in all. More than was written is no news from an honest engine: `Err` with the
@@ -217,10 +230,11 @@ impl SendQueue {
     }
 
     /// Gives back every block, but one that the program is filling: the engine no longer reads them.
+    /// What was acknowledged before is still known.
     pub(crate) fn clear(&mut self, pool: &mut SendPool) {
-        self.acked = self.written;
+        self.is_over = true;
         for block in &mut self.blocks {
-            block.end = self.acked;
+            block.end = 0;
         }
         self.give_back(pool);
     }
@@ -307,5 +321,18 @@ mod tests {
         assert_eq!(pool.free_bytes(), u64::from(SLAB) - 2048);
         queue.clear(&mut pool);
         assert_eq!((pool.free_bytes(), queue.in_flight()), (u64::from(SLAB), 0));
+    }
+
+    #[test]
+    fn what_was_acknowledged_before_an_end_is_still_known() {
+        let mut pool = SendPool::new(u64::from(SLAB));
+        let mut queue = SendQueue::default();
+        write(&mut queue, &mut pool, 500);
+        queue.acknowledge(200).unwrap();
+        queue.depart(300).unwrap();
+        queue.clear(&mut pool);
+        assert_eq!((queue.acknowledged(), queue.departed()), (200, 300));
+        assert_eq!((queue.in_flight(), queue.waiting()), (0, 0));
+        assert_eq!(pool.free_bytes(), u64::from(SLAB));
     }
 }

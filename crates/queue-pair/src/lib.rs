@@ -90,7 +90,7 @@ pub use core_word::CoreWord;
 #[cfg(not(loom))]
 pub use crowd::Crowd;
 #[cfg(not(loom))]
-pub use kernel_socket::{send_out, unacknowledged};
+pub use kernel_socket::{send_out, unacknowledged, unsent};
 #[cfg(not(loom))]
 pub use layout::{Layout, LayoutError, MOST_PIECES, RECEIVE_CHUNK, Sizes};
 #[cfg(not(loom))]

@@ -70,6 +70,13 @@ impl Listener {
         state.is_kept && state.link.as_ref().is_some_and(|(at, _)| at.is_live())
     }
 
+    /// Whether there is an engine that counts what it accepts.
+    pub fn counts_admission(&self) -> bool {
+        let state = lock(&self.core.state);
+        let speaks = |(at, _): &(Arc<Attachment>, u32)| at.is_live() && at.speaks(SINCE);
+        state.link.as_ref().is_some_and(speaks)
+    }
+
     /// What the engine has counted; `None` without one that counts.
     pub fn admission_counts(&self) -> Option<AdmissionCounts> {
         let (attachment, listener) = {

@@ -58,7 +58,7 @@ use crate::sleep::Awaited;
 pub use end::Shutdown;
 use ends::Ends;
 pub use error::PendingError;
-pub use place::{Registered, Room};
+pub use place::{Piece, Registered, Room};
 use sharing::Elsewhere;
 use syn::Syn;
 use travel::Passed;
@@ -107,6 +107,30 @@ struct Link {
     conn: ConnRef,
 }
 
+/// When the program wants to be told of what it has written: from so many bytes on, or [`NEVER`].
+struct Marks {
+    acknowledged: u64,
+    departed: u64,
+    /// The engine was asked to tell what has left.
+    asked: bool,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self {
+            acknowledged: NEVER,
+            departed: NEVER,
+            asked: false,
+        }
+    }
+}
+
+impl Marks {
+    fn are_set(&self) -> bool {
+        self.acknowledged.min(self.departed) != NEVER
+    }
+}
+
 struct State {
     phase: Phase,
     /// `None` until the connection is open, or its SYN waits for data.
@@ -150,8 +174,8 @@ struct State {
     /// Something other than an error waits in the error queue that whoever stands in for the kernel
     /// keeps.
     notices: bool,
-    /// The program wants to know when the peer has acknowledged so many bytes; [`NEVER`] if it does not.
-    acknowledged_from: u64,
+    /// What the program wants to be told of what it has written, since it has first asked.
+    marks: Option<Box<Marks>>,
     options: Options,
     ends: Ends,
     /// The block of the send area in which the engine reads whom to connect to.
@@ -191,7 +215,7 @@ impl State {
             listed_as_starved: false,
             owes_announcement: false,
             notices: false,
-            acknowledged_from: NEVER,
+            marks: None,
             options: Options::default(),
             ends: Ends::new(local, peer),
             connect_block: None,
@@ -212,9 +236,12 @@ impl State {
         if over || self.peer_closed || self.read_shut {
             ready |= Readiness::IN | Readiness::RDNORM | Readiness::RDHUP;
         }
-        let acked = self.send.acknowledged();
-        if self.acknowledged_from != NEVER && (over || acked >= self.acknowledged_from) {
-            ready |= Readiness::ACKED;
+        if let Some(marks) = &self.marks {
+            let acked = self.send.acknowledged() >= marks.acknowledged;
+            let departed = self.send.departed() >= marks.departed;
+            if acked || departed || (over && marks.are_set()) {
+                ready |= Readiness::ACKED;
+            }
         }
         if self.phase == Phase::Connecting {
             if matches!(self.syn, Syn::Waits(_)) {
@@ -448,6 +475,16 @@ impl Socket {
     /// Whether there is, or was, a connection: false while it is being opened.
     pub fn is_connected(&self) -> bool {
         lock(&self.core.state).phase == Phase::Open
+    }
+
+    /// Whether it has ended, in whatever way: nothing that was written is on its way any more.
+    pub fn is_over(&self) -> bool {
+        lock(&self.core.state).phase == Phase::Over
+    }
+
+    /// Whether this end has ended its direction.
+    pub fn has_shut_writing(&self) -> bool {
+        lock(&self.core.state).write_shut
     }
 
     /// Whether it was to be opened and has failed: there never was another end.

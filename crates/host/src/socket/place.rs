@@ -10,9 +10,10 @@
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, Weak};
 
+use queue_pair::OptionKind;
 use rustix::io::Errno;
 
-use super::{NEVER, Socket, SocketCore};
+use super::{Link, NEVER, Socket, SocketCore};
 use crate::attachment::Attachment;
 use crate::lock::lock;
 use crate::send_pool::{Block, Run};
@@ -29,6 +30,17 @@ pub struct Registered {
     attachment: Arc<Attachment>,
     run: Option<Arc<Run>>,
     len: u64,
+}
+
+/// A stretch of registered memory that is sent.
+#[derive(Clone, Copy)]
+pub struct Piece<'a> {
+    /// The memory.
+    pub memory: &'a Registered,
+    /// Where it begins there.
+    pub offset: usize,
+    /// How many bytes.
+    pub len: usize,
 }
 
 /// A stretch of the send area, lent to be filled. Dropping it sends nothing.
@@ -248,43 +260,69 @@ impl Socket {
         len: usize,
         more: bool,
     ) -> Result<usize, Errno> {
-        let inside = offset
-            .checked_add(len)
-            .is_some_and(|end| end <= memory.len());
-        let Some(run) = memory.run.as_ref().filter(|_| inside) else {
-            return Err(Errno::INVAL);
+        let piece = Piece {
+            memory,
+            offset,
+            len,
         };
+        self.send_pieces(std::iter::once(piece), more)
+    }
+
+    /// As [`send_registered`](Self::send_registered), from several places in turn.
+    ///
+    /// # Errors
+    /// As for `send_registered`, and nothing was sent.
+    pub fn send_pieces<'a>(
+        &self,
+        pieces: impl Iterator<Item = Piece<'a>> + Clone,
+        more: bool,
+    ) -> Result<usize, Errno> {
+        let is_inside = |piece: Piece<'_>| piece.memory.place(piece.offset, piece.len).is_some();
+        if !pieces.clone().all(is_inside) {
+            return Err(Errno::INVAL);
+        }
         let mut guard = self.core.sendable(self.core.attach_and_lock())?;
         let state = &mut *guard;
-        match &state.link {
-            None => return Err(Errno::PIPE),
-            Some(link) if !Arc::ptr_eq(&link.attachment, &memory.attachment) => {
-                return Err(Errno::STALE);
-            }
-            Some(_) if state.send.is_reserved() => return Err(Errno::BUSY),
-            Some(_) => {}
+        let Some(link) = &state.link else {
+            return Err(Errno::PIPE);
+        };
+        let is_own = |piece: Piece<'_>| piece.memory.is_of(&link.attachment);
+        if !pieces.clone().all(is_own) {
+            return Err(Errno::STALE);
         }
+        if state.send.is_reserved() {
+            return Err(Errno::BUSY);
+        }
+        let total: usize = pieces.clone().map(|piece| piece.len).sum();
         let mut sent = 0;
-        while sent < len {
-            let space = state.space(state.options.send_buffer());
-            let piece = ((len - sent) as u64).min(space).min(LONGEST);
-            if piece == 0 {
+        'all: for piece in pieces {
+            let Some(run) = &piece.memory.run else {
                 break;
+            };
+            let mut done = 0;
+            while done < piece.len {
+                let space = state.space(state.options.send_buffer());
+                let len = ((piece.len - done) as u64).min(space).min(LONGEST);
+                if len == 0 {
+                    break 'all;
+                }
+                let addr = run.addr + (piece.offset + done) as u64;
+                // What has no room does not follow at once.
+                let follows = sent + (len as usize) < total && len < space;
+                if !state.post_extent(addr, len as u32, more || follows) {
+                    state.starved = true;
+                    break 'all;
+                }
+                state
+                    .send
+                    .append_registered(addr, len as u32, Arc::clone(run));
+                done += len as usize;
+                sent += len as usize;
             }
-            let addr = run.addr + (offset + sent) as u64;
-            let more = more || sent + (piece as usize) < len;
-            if !state.post_extent(addr, piece as u32, more) {
-                state.starved = true;
-                break;
-            }
-            state
-                .send
-                .append_registered(addr, piece as u32, Arc::clone(run));
-            sent += piece as usize;
         }
         self.core.list_if_starved(state);
         self.core.refresh(state);
-        if sent == 0 && len > 0 {
+        if sent == 0 && total > 0 {
             return Err(Errno::AGAIN);
         }
         Ok(sent)
@@ -296,8 +334,7 @@ impl Socket {
     }
 
     /// How many of the bytes [written](Self::written) the peer has acknowledged, by what the engine
-    /// has said up to the last pump. Of a connection that is over all count as acknowledged: nothing
-    /// reads them any more.
+    /// has said up to the last pump. Of a connection that is over it is what was acknowledged before.
     pub fn acknowledged(&self) -> u64 {
         lock(&self.core.state).send.acknowledged()
     }
@@ -306,7 +343,38 @@ impl Socket {
     /// acknowledged `count` bytes, or the connection is over. `None`: never.
     pub fn tell_when_acknowledged(&self, count: Option<u64>) {
         let mut state = lock(&self.core.state);
-        state.acknowledged_from = count.unwrap_or(NEVER);
+        if count.is_some() || state.marks.is_some() {
+            state.marks.get_or_insert_default().acknowledged = count.unwrap_or(NEVER);
+        }
+        self.core.changed_here(state);
+    }
+
+    /// How many of the bytes [written](Self::written) have left, as far as the engine has said so up to the
+    /// last pump: of what is acknowledged it is known. Of the rest the engine tells once
+    /// [`tell_when_departed`](Self::tell_when_departed) was used; not of a connection that several processes
+    /// have, and not before version 10 of the protocol.
+    pub fn departed(&self) -> u64 {
+        lock(&self.core.state).send.departed()
+    }
+
+    /// From now on the socket is ready for [`ACKED`](crate::Readiness::ACKED) when `count` bytes have left,
+    /// or the connection is over. `None`: never.
+    pub fn tell_when_departed(&self, count: Option<u64>) {
+        let mut state = lock(&self.core.state);
+        let is_first = state.marks.as_ref().is_none_or(|marks| !marks.asked);
+        if count.is_some() {
+            state.marks.get_or_insert_default().asked = true;
+            // A bound of the program's own has it told already, as far as that goes; this one is told of all.
+            if is_first
+                && let Some(Link { attachment, conn }) = &state.link
+                && attachment.speaks(OptionKind::NotSentLow.since())
+            {
+                attachment.set_option(*conn, OptionKind::NotSentLow, 1);
+            }
+        }
+        if let Some(marks) = &mut state.marks {
+            marks.departed = count.unwrap_or(NEVER);
+        }
         self.core.changed_here(state);
     }
 }
