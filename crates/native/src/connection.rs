@@ -9,6 +9,7 @@ use queue_pair::Area;
 use crate::event::{Event, Handle, Kind};
 use crate::post::Post;
 use crate::seldom::Seldom;
+use crate::sends::{Back, Send, Sends};
 use crate::stream::Stream;
 
 /// A connection. There may be a million.
@@ -21,7 +22,7 @@ pub(crate) struct Connection {
     /// A send found no room.
     pub(crate) wants_room: bool,
     /// Asynchronous sends that have not come back.
-    sends: Seldom<Send>,
+    sends: Sends,
     /// It stands in the queue's list of those whose kernel is asked for acknowledgements.
     pub(crate) is_awaited: bool,
     /// Views that are not released.
@@ -54,16 +55,6 @@ pub(crate) enum Life {
     Closing,
 }
 
-/// An asynchronous send that is under way.
-struct Send {
-    /// Where in the stream it ends.
-    end: u64,
-    cookie: u64,
-    bytes: u64,
-    /// The registered memory that it names, if that is the program's own.
-    _memory: Option<Arc<Area>>,
-}
-
 impl Connection {
     pub(crate) fn new(stream: Stream, life: Life, cookie: u64) -> Self {
         Self {
@@ -72,7 +63,7 @@ impl Connection {
             life,
             failed: None,
             wants_room: false,
-            sends: Seldom::new(),
+            sends: Sends::default(),
             is_awaited: false,
             views: 0,
             posts: Seldom::new(),
@@ -81,14 +72,17 @@ impl Connection {
         }
     }
 
-    /// Takes note of an error that a call met, and passes it on.
+    /// Takes note of an error that a call met, and passes it on. One that has ended the connection is told
+    /// once, and this was it: what else is to be told of the end knows it from here.
     pub(crate) fn note(&mut self, errno: Errno) -> Errno {
-        let of_the_call = matches!(
-            errno,
-            Errno::AGAIN | Errno::BUSY | Errno::INVAL | Errno::STALE | Errno::PIPE | Errno::FAULT
-        );
-        if !of_the_call && matches!(self.stream, Stream::Engine(_)) {
-            // The error is told once, and this was it.
+        let of_the_call = match errno {
+            Errno::AGAIN | Errno::BUSY | Errno::INTR => true,
+            Errno::INVAL | Errno::STALE | Errno::FAULT | Errno::NOBUFS | Errno::NOMEM => true,
+            // Without that it is what a reset is to who could still write after the peer's end.
+            Errno::PIPE => self.stream.has_shut_writing(),
+            _ => false,
+        };
+        if !of_the_call && self.stream.is_over() {
             self.failed.get_or_insert(errno);
         }
         errno
@@ -103,19 +97,26 @@ impl Connection {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// Takes note of `bytes` that were just sent and come back under `cookie`.
-    pub(crate) fn remember(&mut self, cookie: u64, bytes: usize, memory: Option<Arc<Area>>) {
+    /// Takes note of `bytes` that were just sent and come back as `back` says.
+    pub(crate) fn remember(&mut self, back: Back, bytes: usize, memory: Vec<Arc<Area>>) {
+        let (cookie, is_to_leave) = match back {
+            Back::Never => return,
+            Back::Acknowledged(cookie) => (cookie, false),
+            Back::Left(cookie) => (cookie, true),
+        };
         let end = self.stream.written();
-        self.sends.push_back(Send {
+        let send = Send {
             end,
             cookie,
             bytes: bytes as u64,
             _memory: memory,
-        });
-        if self.sends.len() == 1
-            && let Stream::Engine(socket) = &self.stream
-        {
-            socket.tell_when_acknowledged(Some(end));
+        };
+        let is_first = self.sends.push(send, is_to_leave);
+        if let (Stream::Engine(socket), true) = (&self.stream, is_first) {
+            match is_to_leave {
+                true => socket.tell_when_departed(Some(end)),
+                false => socket.tell_when_acknowledged(Some(end)),
+            }
         }
     }
 
@@ -198,14 +199,20 @@ impl Connection {
         if self.sends.is_empty() {
             return;
         }
-        // Of a connection of the engine's that has failed it is not known any more.
-        let known = self.failed.is_none() || matches!(self.stream, Stream::Kernel(_));
-        let acknowledged = if known { self.stream.acknowledged() } else { 0 };
-        while let Some(first) = self.sends.front()
-            && (first.end <= acknowledged || self.failed.is_some())
-            && let Some(send) = self.sends.pop_front()
-        {
-            let error = self.failed.filter(|_| send.end > acknowledged);
+        // In this order: of one that is over nothing more is acknowledged.
+        let is_over = self.stream.is_over();
+        if is_over && self.failed.is_none() {
+            // What was collected of it may be older than its end.
+            self.failed = self.stream.take_error();
+        }
+        let acknowledged = self.stream.acknowledged();
+        let to_leave = self.sends.first_to_leave();
+        let left = to_leave.map_or(0, |_| self.stream.left());
+        while let Some((send, is_back)) = self.sends.next_back(acknowledged, left, is_over) {
+            let error = match is_back {
+                true => None,
+                false => Some(self.failed.unwrap_or(Errno::PIPE)),
+            };
             tell(Event {
                 kind: Kind::Sent,
                 error: error.map_or(0, Errno::raw_os_error),
@@ -215,7 +222,10 @@ impl Connection {
             });
         }
         if let Stream::Engine(socket) = &self.stream {
-            socket.tell_when_acknowledged(self.sends.front().map(|send| send.end));
+            socket.tell_when_acknowledged(self.sends.first_to_acknowledge());
+            if to_leave.is_some() {
+                socket.tell_when_departed(self.sends.first_to_leave());
+            }
         }
     }
 

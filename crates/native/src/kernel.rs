@@ -5,16 +5,30 @@
 //! are switched on with the first asynchronous send, so that who does not need them does not pay. The
 //! kernel drops them while the receive buffer is full, so they are not the only occasion to ask.
 
+use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU8;
+use std::sync::{Arc, Weak};
 
-use host::Errno;
+use host::{Errno, Shutdown};
 use nix::sys::socket::{TimestampingFlag, sockopt};
+use queue_pair::Area;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
+};
+
+use crate::options::Setting;
+use crate::sends::Back;
 
 /// SOF_TIMESTAMPING_TX_ACK: a timestamp when all of a send is acknowledged.
 const TX_ACK: u32 = 1 << 9;
+
+/// SOF_TIMESTAMPING_TX_SCHED: a timestamp when the last of a send leaves the TCP.
+const TX_SCHED: u32 = 1 << 8;
+
+/// The kernel takes so many parts in one call.
+const PARTS: usize = 1024;
 
 /// So many notifications are taken at a look.
 const NOTIFICATIONS: usize = 256;
@@ -24,7 +38,16 @@ pub(crate) struct Stream {
     fd: OwnedFd,
     /// Bytes that the program has sent since the connection began.
     written: u64,
-    asks_for_acks: bool,
+    /// For which timestamps it was asked.
+    asks_for: u32,
+    /// The program has ended its direction.
+    write_shut: bool,
+    /// The program has set TCP_CORK.
+    is_corked: bool,
+    /// TCP_CORK is set because more is to follow a file.
+    awaits_more: bool,
+    /// The room that is lent.
+    lent: Weak<Area>,
     /// What was committed and the kernel has not taken yet.
     rest: Vec<u8>,
     /// `rest` is given from here on.
@@ -39,7 +62,11 @@ impl Stream {
         Self {
             fd,
             written: 0,
-            asks_for_acks: false,
+            asks_for: 0,
+            write_shut: false,
+            is_corked: false,
+            awaits_more: false,
+            lent: Weak::new(),
             rest: Vec::new(),
             rest_from: 0,
             why_not: None,
@@ -87,19 +114,46 @@ impl Stream {
         Ok(())
     }
 
-    pub(crate) fn send(&mut self, bytes: &[u8], more: bool) -> Result<usize, Errno> {
-        self.flush()?;
-        let mut flags = SendFlags::NOSIGNAL;
-        flags.set(SendFlags::MORE, more);
-        let sent = rustix::net::send(&self.fd, bytes, flags)?;
-        self.written += sent as u64;
-        Ok(sent)
+    pub(crate) fn send(&mut self, parts: &[IoSlice<'_>], more: bool) -> Result<usize, Errno> {
+        self.send_in_turns(parts, more, |fd, parts, more| {
+            let mut flags = SendFlags::NOSIGNAL;
+            flags.set(SendFlags::MORE, more);
+            match parts {
+                [part] => rustix::net::send(fd, part, flags),
+                _ => rustix::net::sendmsg(fd, parts, &mut SendAncillaryBuffer::default(), flags),
+            }
+        })
     }
 
-    pub(crate) fn send_from(&mut self, bytes: &[AtomicU8], more: bool) -> Result<usize, Errno> {
-        self.flush()?;
-        let sent = queue_pair::send_out(bytes, &self.fd, more)?;
-        self.written += sent as u64;
+    pub(crate) fn send_from(&mut self, parts: &[&[AtomicU8]], more: bool) -> Result<usize, Errno> {
+        self.send_in_turns(parts, more, |fd, parts, more| {
+            queue_pair::send_out(parts, fd, more)
+        })
+    }
+
+    /// Sends `parts`, as many at a time as the kernel takes.
+    fn send_in_turns<T: AsBytes>(
+        &mut self,
+        parts: &[T],
+        more: bool,
+        send: impl Fn(&OwnedFd, &[T], bool) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        self.may_send()?;
+        let (mut sent, mut turns) = (0, parts.chunks(PARTS).peekable());
+        while let Some(turn) = turns.next() {
+            let more = more || turns.peek().is_some();
+            match send(&self.fd, turn, more) {
+                Ok(taken) => {
+                    sent += taken;
+                    if taken < turn.iter().map(AsBytes::count).sum() {
+                        break;
+                    }
+                }
+                Err(errno) if sent == 0 => return Err(errno),
+                Err(_) => break,
+            }
+        }
+        self.taken(sent, more);
         Ok(sent)
     }
 
@@ -108,22 +162,116 @@ impl Stream {
         file: BorrowedFd<'_>,
         mut offset: u64,
         len: usize,
+        more: bool,
     ) -> Result<usize, Errno> {
-        self.flush()?;
+        self.may_send()?;
+        if more && !self.awaits_more && !self.is_corked {
+            // sendfile(2) has no flags.
+            rustix::net::sockopt::set_tcp_cork(&self.fd, true)?;
+            self.awaits_more = true;
+        }
         let sent = rustix::fs::sendfile(&self.fd, file, Some(&mut offset), len)?;
-        self.written += sent as u64;
+        self.taken(sent, more);
         Ok(sent)
     }
 
-    /// Sends all of `bytes`, now or when there is room.
-    pub(crate) fn commit(&mut self, bytes: &[u8], more: bool) -> Result<(), Errno> {
-        let sent = match self.send(bytes, more) {
+    /// Whether something can be sent now, as on the engine.
+    fn may_send(&mut self) -> Result<(), Errno> {
+        if self.is_lent() {
+            return Err(match self.is_over() {
+                true => self.take_error().unwrap_or(Errno::PIPE),
+                false => Errno::BUSY,
+            });
+        }
+        self.flush()
+    }
+
+    /// So many bytes were taken. Unless more follows, what waited for them leaves with them.
+    fn taken(&mut self, sent: usize, more: bool) {
+        self.written += sent as u64;
+        if self.awaits_more && !more {
+            self.awaits_more = false;
+            let _ = rustix::net::sockopt::set_tcp_cork(&self.fd, false);
+        }
+    }
+
+    /// Whether a room of it is lent.
+    fn is_lent(&self) -> bool {
+        self.lent.strong_count() > 0
+    }
+
+    /// Lends a room of `len` bytes.
+    ///
+    /// # Errors
+    /// As for a send.
+    pub(crate) fn lend(&mut self, len: usize) -> Result<Arc<Area>, Errno> {
+        self.may_send()?;
+        let room = Arc::new(Area::private("room", len));
+        self.lent = Arc::downgrade(&room);
+        Ok(room)
+    }
+
+    /// Sends the first `len` bytes of a room of its own, all of them, now or when the socket takes them. The
+    /// room is not lent any more.
+    ///
+    /// # Errors
+    /// `EINVAL`: it is another connection's, or shorter. Otherwise the kernel's.
+    pub(crate) fn commit(&mut self, room: &Arc<Area>, len: usize, more: bool) -> Result<(), Errno> {
+        let is_own = std::ptr::eq(self.lent.as_ptr(), Arc::as_ptr(room));
+        if !is_own || len as u64 > room.len() {
+            return Err(Errno::INVAL);
+        }
+        self.lent = Weak::new();
+        let bytes = room.slice(0, len).map_err(|_| Errno::FAULT)?;
+        let sent = match self.send_from(&[bytes], more) {
             Err(Errno::AGAIN) => 0,
             other => other?,
         };
-        self.written += (bytes.len() - sent) as u64;
-        self.rest.extend_from_slice(&bytes[sent..]);
+        self.written += (len - sent) as u64;
+        let from = self.rest.len();
+        self.rest.resize(from + len - sent, 0);
+        queue_pair::copy_out(&bytes[sent..], &mut self.rest[from..]);
         Ok(())
+    }
+
+    /// Sets an option.
+    ///
+    /// # Errors
+    /// `EINVAL`: the value cannot be.
+    pub(crate) fn set(&mut self, setting: Setting) -> Result<(), Errno> {
+        setting.on_kernel(self.fd.as_fd())?;
+        if let Setting::Cork(on) = setting {
+            (self.is_corked, self.awaits_more) = (on, false);
+        }
+        Ok(())
+    }
+
+    /// Ends one direction, or both.
+    ///
+    /// # Errors
+    /// `EAGAIN`: what was committed before has not left yet. Otherwise the kernel's.
+    pub(crate) fn shutdown(&mut self, how: Shutdown) -> Result<(), Errno> {
+        if how != Shutdown::Read {
+            self.flush()?;
+        }
+        let how = match how {
+            Shutdown::Read => rustix::net::Shutdown::Read,
+            Shutdown::Write => rustix::net::Shutdown::Write,
+            Shutdown::Both => rustix::net::Shutdown::Both,
+        };
+        rustix::net::shutdown(&self.fd, how)?;
+        self.write_shut |= how != rustix::net::Shutdown::Read;
+        Ok(())
+    }
+
+    /// Whether the program has ended its direction.
+    pub(crate) fn has_shut_writing(&self) -> bool {
+        self.write_shut
+    }
+
+    /// Whether it has ended, in whatever way. The kernel says so by having no other end for it any more.
+    pub(crate) fn is_over(&self) -> bool {
+        rustix::net::getpeername(&self.fd).err() == Some(Errno::NOTCONN)
     }
 
     pub(crate) fn receive(&self, out: &mut [u8], peek: bool) -> Result<usize, Errno> {
@@ -148,19 +296,38 @@ impl Stream {
         self.written
     }
 
-    /// Has the kernel tell of acknowledgements from now on. Called before the bytes are sent.
+    /// Has the kernel tell of acknowledgements from now on, or of what has left. Called before the bytes
+    /// are sent.
     ///
     /// # Errors
     /// The kernel's.
-    pub(crate) fn ask_for_acks(&mut self) -> Result<(), Errno> {
-        if std::mem::replace(&mut self.asks_for_acks, true) {
+    pub(crate) fn ask_for(&mut self, back: Back) -> Result<(), Errno> {
+        let wanted = match back {
+            Back::Never => return Ok(()),
+            Back::Acknowledged(_) => self.asks_for | TX_ACK,
+            Back::Left(_) => self.asks_for | TX_SCHED,
+        };
+        if wanted == self.asks_for {
             return Ok(());
         }
         let flags = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
             | TimestampingFlag::SOF_TIMESTAMPING_OPT_TSONLY
-            | TimestampingFlag::from_bits_retain(TX_ACK);
-        let set = nix::sys::socket::setsockopt(&self.fd, sockopt::Timestamping, &flags);
-        set.map_err(|errno| Errno::from_raw_os_error(errno as i32))
+            | TimestampingFlag::from_bits_retain(wanted);
+        nix::sys::socket::setsockopt(&self.fd, sockopt::Timestamping, &flags)
+            .map_err(|errno| Errno::from_raw_os_error(errno as i32))?;
+        self.asks_for = wanted;
+        Ok(())
+    }
+
+    /// How many bytes have left, those that are acknowledged among them.
+    pub(crate) fn left(&self) -> u64 {
+        let taken = self.given();
+        taken.saturating_sub(queue_pair::unsent(&self.fd).unwrap_or(taken))
+    }
+
+    /// How many bytes the kernel has taken.
+    fn given(&self) -> u64 {
+        self.written - (self.rest.len() - self.rest_from) as u64
     }
 
     /// How many bytes the peer has acknowledged.
@@ -172,8 +339,53 @@ impl Stream {
                 break;
             }
         }
-        let taken = self.written - (self.rest.len() - self.rest_from) as u64;
+        let taken = self.given();
         let waiting = queue_pair::unacknowledged(&self.fd).unwrap_or(taken);
         taken.saturating_sub(waiting)
+    }
+}
+
+/// Something that has a length in bytes.
+trait AsBytes {
+    fn count(&self) -> usize;
+}
+
+impl AsBytes for IoSlice<'_> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+}
+
+impl AsBytes for &[AtomicU8] {
+    fn count(&self) -> usize {
+        self.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn more_that_follows_a_file_is_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut stream = Stream::new(socket.into());
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let waits = |stream: &Stream| rustix::net::sockopt::tcp_cork(stream.fd()).unwrap();
+        let send = |stream: &mut Stream, more| stream.send_file(file.as_fd(), 0, 10, more);
+        assert_eq!(send(&mut stream, true), Ok(10));
+        assert!(waits(&stream));
+        assert_eq!(send(&mut stream, true), Ok(10));
+        assert!(waits(&stream));
+        assert_eq!(stream.send(&[IoSlice::new(b"x")], false), Ok(1));
+        assert!(!waits(&stream));
+        // What the program has set stays.
+        stream.set(Setting::Cork(true)).unwrap();
+        assert_eq!(send(&mut stream, true), Ok(10));
+        assert_eq!(send(&mut stream, false), Ok(10));
+        assert!(waits(&stream));
+        assert_eq!(stream.written(), 41);
     }
 }

@@ -9,8 +9,7 @@ use queue_pair::Area;
 use crate::context::Context;
 
 /// Memory that a program fills and sends from. On the engine nothing of it is copied at the host; on
-/// the kernel it is as good as any. What an asynchronous send names must not change until it has come
-/// back.
+/// the kernel it is as good as any. What a send names must not change until the peer has acknowledged it.
 pub struct Memory {
     pub(crate) place: Place,
 }
@@ -51,6 +50,16 @@ impl Memory {
         match &self.place {
             Place::Engine(registered) => registered.bytes(),
             Place::Own(area) => area.slice(0, self.len()).map_err(|_| Errno::FAULT),
+        }
+    }
+
+    /// Whether a send that names it has not come back, or a buffer of it is posted. Of the engine's memory
+    /// every send counts until the peer has acknowledged it; what is the program's own the kernel copies, so
+    /// that sends that do not come back do not count.
+    pub fn is_under_way(&self) -> bool {
+        match &self.place {
+            Place::Engine(registered) => registered.is_under_way(),
+            Place::Own(area) => Arc::strong_count(area) > 1,
         }
     }
 

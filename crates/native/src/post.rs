@@ -170,7 +170,7 @@ impl Connection {
                     Ok(read) => post.filled += read,
                     Err(Errno::AGAIN) => return None,
                     Err(Errno::INTR) => {}
-                    Err(errno) => return Some(Some(errno)),
+                    Err(errno) => return Some(Some(self.note(errno))),
                 }
             }
         }

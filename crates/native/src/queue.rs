@@ -18,6 +18,7 @@ use crate::context::{Context, Mode};
 use crate::event::{Event, Handle, Kind};
 use crate::kernel;
 use crate::options::Setting;
+use crate::sends::Back;
 use crate::stream::{Facts, Stream};
 
 /// What a connection's interest is: every change of anything.
@@ -411,12 +412,18 @@ impl Queue {
         }
     }
 
-    /// Sees to it that asynchronous sends on a connection of the kernel's come back.
-    pub(crate) fn await_kernel(&mut self, handle: Handle) {
-        if let Ok(connection) = self.connection(handle)
-            && connection.awaits_kernel()
-            && !std::mem::replace(&mut connection.is_awaited, true)
-        {
+    /// Sees to it that asynchronous sends on a connection of the kernel's come back, after one that does as
+    /// `back` says.
+    pub(crate) fn await_kernel(&mut self, handle: Handle, back: Back) {
+        let Some(Object::Connection(connection)) = self.objects.get_mut(handle) else {
+            return;
+        };
+        if let (Back::Left(_), Stream::Kernel(_)) = (back, &connection.stream) {
+            // Most have left by now.
+            let happened = &mut self.happened;
+            connection.tell_sends(handle, |event| happened.push_back(event));
+        }
+        if connection.awaits_kernel() && !std::mem::replace(&mut connection.is_awaited, true) {
             self.awaiting.push(handle);
         }
     }
@@ -432,7 +439,8 @@ impl Queue {
             .retain(|handle| match objects.get_mut(*handle) {
                 Some(Object::Connection(connection)) if connection.life != Life::Closing => {
                     connection.tell_sends(*handle, |event| happened.push_back(event));
-                    connection.awaits_kernel()
+                    connection.is_awaited = connection.awaits_kernel();
+                    connection.is_awaited
                 }
                 _ => false,
             });

@@ -24,10 +24,6 @@ impl<T> Seldom<T> {
         self.len() == 0
     }
 
-    pub fn front(&self) -> Option<&T> {
-        self.0.as_ref()?.front()
-    }
-
     pub fn front_mut(&mut self) -> Option<&mut T> {
         self.0.as_mut()?.front_mut()
     }
@@ -56,13 +52,13 @@ mod tests {
     fn it_is_a_queue_from_the_first_on() {
         let mut queue = Seldom::new();
         assert!(queue.is_empty() && queue.pop_front().is_none());
-        assert!(queue.front().is_none() && queue.front_mut().is_none());
+        assert!(queue.front_mut().is_none());
         assert_eq!(queue.iter_mut().count(), 0);
         for item in 0..3 {
             queue.push_back(item);
         }
         queue.iter_mut().for_each(|item| *item += 1);
-        assert_eq!((queue.len(), queue.front()), (3, Some(&1)));
+        assert_eq!((queue.len(), queue.front_mut()), (3, Some(&mut 1)));
         assert_eq!([(); 3].map(|()| queue.pop_front()), [1, 2, 3].map(Some));
         assert!(queue.is_empty());
     }

@@ -1,5 +1,6 @@
 //! A connection, on either side.
 
+use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU8;
 
@@ -15,12 +16,12 @@ pub(crate) enum Stream {
     Kernel(Box<kernel::Stream>),
 }
 
-/// What is known of a connection.
+/// What is known of a connection or a listener.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// The engine has it.
+    /// The engine has it, or listens there.
     pub is_offloaded: bool,
-    /// Why the kernel has it; `None` if the engine has, or if it came by the kernel.
+    /// Why the kernel has it; `None` if the engine has.
     pub why_not: Option<&'static str>,
     /// Bytes that were sent and are not known to be acknowledged.
     pub unacknowledged: u64,
@@ -31,27 +32,33 @@ pub struct Facts {
 }
 
 impl Stream {
-    pub(crate) fn set(&self, setting: Setting) -> Result<(), Errno> {
+    pub(crate) fn set(&mut self, setting: Setting) -> Result<(), Errno> {
         match self {
-            Stream::Engine(socket) => setting.on_engine(socket),
-            Stream::Kernel(stream) => setting.on_kernel(stream.fd()),
+            Stream::Engine(socket) => setting.on_engine(&*socket),
+            Stream::Kernel(stream) => stream.set(setting),
+        }
+    }
+
+    /// Whether it has ended, in whatever way: nothing more is acknowledged.
+    pub(crate) fn is_over(&self) -> bool {
+        match self {
+            Stream::Engine(socket) => socket.is_over(),
+            Stream::Kernel(stream) => stream.is_over(),
+        }
+    }
+
+    /// Whether the program has ended its direction.
+    pub(crate) fn has_shut_writing(&self) -> bool {
+        match self {
+            Stream::Engine(socket) => socket.has_shut_writing(),
+            Stream::Kernel(stream) => stream.has_shut_writing(),
         }
     }
 
     pub(crate) fn shutdown(&mut self, how: Shutdown) -> Result<(), Errno> {
         match self {
             Stream::Engine(socket) => socket.shutdown(how),
-            Stream::Kernel(stream) => {
-                if how != Shutdown::Read {
-                    stream.flush()?;
-                }
-                let how = match how {
-                    Shutdown::Read => rustix::net::Shutdown::Read,
-                    Shutdown::Write => rustix::net::Shutdown::Write,
-                    Shutdown::Both => rustix::net::Shutdown::Both,
-                };
-                rustix::net::shutdown(stream.fd(), how)
-            }
+            Stream::Kernel(stream) => stream.shutdown(how),
         }
     }
 
@@ -71,25 +78,39 @@ impl Stream {
         }
     }
 
-    pub(crate) fn send(&mut self, bytes: &[u8], more: bool) -> Result<usize, Errno> {
+    pub(crate) fn send(&mut self, parts: &[IoSlice<'_>], more: bool) -> Result<usize, Errno> {
         match self {
-            Stream::Engine(socket) => socket.send(bytes, more),
-            Stream::Kernel(stream) => stream.send(bytes, more),
+            Stream::Engine(socket) => socket.sendv(parts, more, host::PendingError::Take),
+            Stream::Kernel(stream) => stream.send(parts, more),
         }
     }
 
-    pub(crate) fn send_from(&mut self, bytes: &[AtomicU8], more: bool) -> Result<usize, Errno> {
+    pub(crate) fn send_from(&mut self, parts: &[&[AtomicU8]], more: bool) -> Result<usize, Errno> {
         match self {
             Stream::Engine(socket) => {
-                let mut left = bytes;
-                socket.send_with(bytes.len(), more, |to| {
-                    let (piece, rest) = left.split_at(to.len().min(left.len()));
-                    queue_pair::copy_across(to, piece);
-                    left = rest;
-                    Ok(piece.len())
+                let lens = parts.iter().map(|part| part.len());
+                let total = lens.fold(0, usize::saturating_add);
+                let mut parts = parts.iter();
+                let mut part: &[AtomicU8] = &[];
+                socket.send_with(total, more, |mut room| {
+                    let mut filled = 0;
+                    while !room.is_empty() {
+                        if part.is_empty() {
+                            match parts.next() {
+                                Some(next) => part = next,
+                                None => break,
+                            }
+                            continue;
+                        }
+                        let len = part.len().min(room.len());
+                        queue_pair::copy_across(room, &part[..len]);
+                        (part, room) = (&part[len..], &room[len..]);
+                        filled += len;
+                    }
+                    Ok(filled)
                 })
             }
-            Stream::Kernel(stream) => stream.send_from(bytes, more),
+            Stream::Kernel(stream) => stream.send_from(parts, more),
         }
     }
 
@@ -102,7 +123,7 @@ impl Stream {
     ) -> Result<usize, Errno> {
         match self {
             Stream::Engine(socket) => socket.send_file(file, offset, len, more),
-            Stream::Kernel(stream) => stream.send_file(file, offset, len),
+            Stream::Kernel(stream) => stream.send_file(file, offset, len, more),
         }
     }
 
@@ -144,6 +165,14 @@ impl Stream {
         match self {
             Stream::Engine(socket) => socket.acknowledged(),
             Stream::Kernel(stream) => stream.acknowledged(),
+        }
+    }
+
+    /// How many of them have left, as far as is known.
+    pub(crate) fn left(&mut self) -> u64 {
+        match self {
+            Stream::Engine(socket) => socket.departed(),
+            Stream::Kernel(stream) => stream.left(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Sending and receiving.
 
+use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
@@ -12,6 +13,7 @@ use crate::event::Handle;
 use crate::file::File;
 use crate::memory::{Memory, Place};
 use crate::queue::Queue;
+use crate::sends::Back;
 use crate::stream::Stream;
 
 /// The largest room of a connection of the kernel's, in bytes, as on the engine.
@@ -25,7 +27,7 @@ pub struct Room {
 
 enum Kept {
     Engine(host::Room),
-    Own(Area),
+    Own(Arc<Area>),
 }
 
 impl Room {
@@ -41,16 +43,58 @@ impl Room {
     }
 }
 
+/// A stretch of registered memory that is sent.
+#[derive(Clone, Copy)]
+pub struct Piece<'a> {
+    /// The memory.
+    pub memory: &'a Memory,
+    /// Where it begins there.
+    pub offset: usize,
+    /// How many bytes.
+    pub len: usize,
+}
+
+impl<'a> Piece<'a> {
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// `EINVAL`: they are not all inside the memory. `ESTALE`: this process is the child of a fork.
+    pub fn bytes(&self) -> Result<&'a [AtomicU8], Errno> {
+        self.check()?;
+        Ok(&self.memory.bytes()?[self.offset..self.offset + self.len])
+    }
+
+    fn check(&self) -> Result<(), Errno> {
+        let end = self.offset.checked_add(self.len);
+        let is_inside = end.is_some_and(|end| end <= self.memory.len());
+        is_inside.then_some(()).ok_or(Errno::INVAL)
+    }
+
+    /// It as the engine's, if it is.
+    fn at_engine(&self) -> Option<host::Piece<'a>> {
+        match &self.memory.place {
+            Place::Engine(memory) => Some(host::Piece {
+                memory,
+                offset: self.offset,
+                len: self.len,
+            }),
+            Place::Own(_) => None,
+        }
+    }
+}
+
+/// A send: what is asked for of how it goes besides its bytes is said by `more` (more follows at once, so
+/// that a last segment that is not full may wait) and `back` (whether it comes back, and when; a cookie in
+/// an `Option` is [`Back::Acknowledged`]). It never waits.
 impl Queue {
     /// Sends `bytes`, or as many as there is room for: they are copied, and the call returns at once.
-    /// `more` says that more follows at once, so that a last segment that is not full may wait.
     ///
     /// # Errors
     /// `EBADF`: there is no such connection. `EAGAIN`: there is no room; [`Room`](crate::Kind::Room)
     /// tells when there is. `ENOTCONN`: it is still being opened. `EPIPE`: this end is closed or the
-    /// connection over. Otherwise what ended the connection.
+    /// connection over. `EBUSY`: a [`Room`] of it is lent. Otherwise what ended the connection.
     pub fn send(&mut self, handle: Handle, bytes: &[u8], more: bool) -> Result<usize, Errno> {
-        self.transfer(handle, None, None, |stream| stream.send(bytes, more))
+        self.sendv(handle, &[IoSlice::new(bytes)], more, Back::Never)
     }
 
     /// As [`send`](Self::send); what was sent comes back as [`Sent`](crate::Kind::Sent) with `cookie`
@@ -65,13 +109,27 @@ impl Queue {
         more: bool,
         cookie: u64,
     ) -> Result<usize, Errno> {
-        self.transfer(handle, Some(cookie), None, |stream| {
-            stream.send(bytes, more)
-        })
+        let parts = [IoSlice::new(bytes)];
+        self.sendv(handle, &parts, more, Back::Acknowledged(cookie))
+    }
+
+    /// As [`send`](Self::send), from several places in turn: it is one send, and comes back as one.
+    ///
+    /// # Errors
+    /// As for `send`.
+    pub fn sendv(
+        &mut self,
+        handle: Handle,
+        parts: &[IoSlice<'_>],
+        more: bool,
+        back: impl Into<Back>,
+    ) -> Result<usize, Errno> {
+        let none = Vec::new();
+        self.transfer(handle, back.into(), none, |stream| stream.send(parts, more))
     }
 
     /// As [`send`](Self::send), from bytes that others may write meanwhile, such as a [view's]: what a
-    /// proxy does. With a cookie it is as [`send_async`](Self::send_async).
+    /// proxy does.
     ///
     /// # Errors
     /// As for `send`.
@@ -82,14 +140,31 @@ impl Queue {
         handle: Handle,
         bytes: &[AtomicU8],
         more: bool,
-        cookie: Option<u64>,
+        back: impl Into<Back>,
     ) -> Result<usize, Errno> {
-        self.transfer(handle, cookie, None, |stream| stream.send_from(bytes, more))
+        self.sendv_from(handle, &[bytes], more, back)
+    }
+
+    /// As [`sendv`](Self::sendv), from bytes that others may write meanwhile.
+    ///
+    /// # Errors
+    /// As for `send`.
+    pub fn sendv_from(
+        &mut self,
+        handle: Handle,
+        parts: &[&[AtomicU8]],
+        more: bool,
+        back: impl Into<Back>,
+    ) -> Result<usize, Errno> {
+        self.transfer(handle, back.into(), Vec::new(), |stream| {
+            stream.send_from(parts, more)
+        })
     }
 
     /// Sends `len` bytes of `memory` from `offset` on, or as many as there is room for, without a
-    /// copy at the host. With a cookie they come back as with [`send_async`](Self::send_async); until
-    /// then they must not change.
+    /// copy at the host. They must not change until the peer has acknowledged them: that is when they
+    /// come back, if they do by [`Back::Acknowledged`], and otherwise what [`Memory::is_under_way`] says. To
+    /// change them at once send [from](Self::send_from) its [bytes](Memory::bytes), which copies.
     ///
     /// # Errors
     /// As for `send`; `EINVAL`: they are not all inside the memory. `ESTALE`: the memory is of an
@@ -101,28 +176,47 @@ impl Queue {
         offset: usize,
         len: usize,
         more: bool,
-        cookie: Option<u64>,
+        back: impl Into<Back>,
     ) -> Result<usize, Errno> {
-        let inside = offset
-            .checked_add(len)
-            .is_some_and(|end| end <= memory.len());
-        if !inside {
-            return Err(Errno::INVAL);
-        }
-        // What the kernel sends is held back until it has come back; on the engine the send itself
-        // holds it.
-        let held = match &memory.place {
-            Place::Own(area) => Some(Arc::clone(area)),
-            Place::Engine(_) => None,
+        let piece = Piece {
+            memory,
+            offset,
+            len,
         };
-        self.transfer(handle, cookie, held, |stream| {
-            match (stream, &memory.place) {
-                (Stream::Engine(socket), Place::Engine(registered)) => {
-                    socket.send_registered(registered, offset, len, more)
-                }
-                // The kernel's connection, or memory that was made while there was no engine.
-                (stream, _) => stream.send_from(&memory.bytes()?[offset..offset + len], more),
+        self.sendv_registered(handle, &[piece], more, back)
+    }
+
+    /// As [`send_registered`](Self::send_registered), from several places in turn: it is one send, and
+    /// comes back as one.
+    ///
+    /// # Errors
+    /// As for `send_registered`.
+    pub fn sendv_registered(
+        &mut self,
+        handle: Handle,
+        pieces: &[Piece<'_>],
+        more: bool,
+        back: impl Into<Back>,
+    ) -> Result<usize, Errno> {
+        pieces.iter().try_for_each(Piece::check)?;
+        let back = back.into();
+        // What the program's own memory holds the kernel has copied, and the engine's stands in the send
+        // itself. But memory is under way on either side until its sends have come back.
+        let own = pieces.iter().filter_map(|piece| match &piece.memory.place {
+            Place::Own(area) if back != Back::Never => Some(Arc::clone(area)),
+            _ => None,
+        });
+        let held = own.collect();
+        self.transfer(handle, back, held, |stream| {
+            let of_engine = pieces.iter().filter_map(Piece::at_engine);
+            if let Stream::Engine(socket) = &*stream
+                && of_engine.clone().count() == pieces.len()
+            {
+                return socket.send_pieces(of_engine, more);
             }
+            // The kernel's connection, or memory that was made while there was no engine.
+            let parts: Vec<_> = pieces.iter().map(Piece::bytes).collect::<Result<_, _>>()?;
+            stream.send_from(&parts, more)
         })
     }
 
@@ -137,16 +231,16 @@ impl Queue {
         offset: u64,
         len: usize,
         more: bool,
-        cookie: Option<u64>,
+        back: impl Into<Back>,
     ) -> Result<usize, Errno> {
-        self.transfer(handle, cookie, None, |stream| {
+        self.transfer(handle, back.into(), Vec::new(), |stream| {
             stream.send_file(file, offset, len, more)
         })
     }
 
     /// Sends up to `len` bytes of a registered file from `offset` on, or as many as there is room for. On the
-    /// engine they are read when they leave, and again if they have to leave again, as the file is then: with
-    /// a cookie they come back as with [`send_async`](Self::send_async), and until then they should not change.
+    /// engine they are read when they leave, and again if they have to leave again, as the file is then: until
+    /// the peer has acknowledged them they should not change.
     /// A file that has become shorter by then ends the connection. 0 is the end of the file.
     ///
     /// # Errors
@@ -158,15 +252,15 @@ impl Queue {
         offset: u64,
         len: usize,
         more: bool,
-        cookie: Option<u64>,
+        back: impl Into<Back>,
     ) -> Result<usize, Errno> {
-        self.transfer(handle, cookie, None, |stream| {
+        self.transfer(handle, back.into(), Vec::new(), |stream| {
             file.send(stream, offset, len, more)
         })
     }
 
     /// Lends up to `want` bytes (at least one, at most 64 KiB) to be filled in place and
-    /// [committed](Self::commit). Until then nothing else can be sent on a connection of the engine's.
+    /// [committed](Self::commit). Until then nothing else can be sent on the connection.
     ///
     /// # Errors
     /// As for [`send`](Self::send); `EBUSY`: one is lent already.
@@ -174,9 +268,7 @@ impl Queue {
         let connection = self.open_connection(handle)?;
         let kept = match &mut connection.stream {
             Stream::Engine(socket) => socket.room(want).map(Kept::Engine),
-            Stream::Kernel(stream) => stream
-                .flush()
-                .map(|()| Kept::Own(Area::private("room", want.clamp(1, OWN_ROOM)))),
+            Stream::Kernel(stream) => stream.lend(want.clamp(1, OWN_ROOM)).map(Kept::Own),
         };
         match kept {
             Ok(kept) => Ok(Room { handle, kept }),
@@ -194,32 +286,28 @@ impl Queue {
         room: Room,
         len: usize,
         more: bool,
-        cookie: Option<u64>,
+        back: impl Into<Back>,
     ) -> Result<(), (Option<Room>, Errno)> {
-        let handle = room.handle;
+        let (handle, back) = (room.handle, back.into());
         let plain = |errno| (None, errno);
         let connection = self.open_connection(handle).map_err(plain)?;
-        if let (Stream::Kernel(stream), Some(_)) = (&mut connection.stream, cookie) {
-            stream.ask_for_acks().map_err(plain)?;
+        if let Stream::Kernel(stream) = &mut connection.stream {
+            stream.ask_for(back).map_err(plain)?;
         }
         let done = match (&mut connection.stream, room.kept) {
             (Stream::Engine(socket), Kept::Engine(room)) => socket
                 .commit(room, len, more)
                 .map_err(|(room, errno)| (room.map(Kept::Engine), errno)),
-            (Stream::Kernel(stream), Kept::Own(area)) if len as u64 <= area.len() => {
-                let mut bytes = vec![0; len];
-                let copied = area.copy_out(0, &mut bytes).map_err(|_| Errno::FAULT);
-                copied
-                    .and_then(|()| stream.commit(&bytes, more))
-                    .map_err(plain_kept)
-            }
+            (Stream::Kernel(stream), Kept::Own(room)) => stream
+                .commit(&room, len, more)
+                .map_err(|errno| (None, errno)),
             _ => Err((None, Errno::INVAL)),
         };
         match done {
             Ok(()) => {
-                if let (Some(cookie), 1..) = (cookie, len) {
-                    connection.remember(cookie, len, None);
-                    self.await_kernel(handle);
+                if len > 0 {
+                    connection.remember(back, len, Vec::new());
+                    self.await_kernel(handle, back);
                 }
                 Ok(())
             }
@@ -266,19 +354,19 @@ impl Queue {
     fn transfer(
         &mut self,
         handle: Handle,
-        cookie: Option<u64>,
-        held: Option<Arc<Area>>,
+        back: Back,
+        held: Vec<Arc<Area>>,
         send: impl FnOnce(&mut Stream) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
         let connection = self.open_connection(handle)?;
-        if let (Stream::Kernel(stream), Some(_)) = (&mut connection.stream, cookie) {
-            stream.ask_for_acks()?;
+        if let Stream::Kernel(stream) = &mut connection.stream {
+            stream.ask_for(back)?;
         }
         match send(&mut connection.stream) {
             Ok(sent) => {
-                if let (Some(cookie), 1..) = (cookie, sent) {
-                    connection.remember(cookie, sent, held);
-                    self.await_kernel(handle);
+                if sent > 0 {
+                    connection.remember(back, sent, held);
+                    self.await_kernel(handle, back);
                 }
                 Ok(sent)
             }
@@ -299,8 +387,4 @@ impl Queue {
 fn refused(connection: &mut Connection, errno: Errno) -> Errno {
     connection.wants_room |= errno == Errno::AGAIN;
     connection.note(errno)
-}
-
-fn plain_kept(errno: Errno) -> (Option<Kept>, Errno) {
-    (None, errno)
 }

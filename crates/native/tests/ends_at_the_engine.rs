@@ -1,0 +1,181 @@
+//! How connections of the engine's end, as an engine that does what a test tells it says.
+
+#[path = "../../host/tests/fake_engine/mod.rs"]
+mod fake_engine;
+
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::AtomicU8;
+
+use fake_engine::{FakeEngine, HANG};
+use native::{Context, Errno, Event, Handle, Kind, Mode, Queue};
+use queue_pair::{Completion, ConnRef};
+
+const RESET: i32 = 104;
+const LISTENER: u64 = 1;
+const CONNECTION: u64 = 2;
+
+/// A queue with a connection that the engine has handed over.
+struct Scene {
+    engine: FakeEngine,
+    queue: Queue,
+    listener: Handle,
+    handle: Handle,
+    conn: ConnRef,
+    context: Context,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let engine = FakeEngine::start();
+        let context = Context::attach_at(&engine.path, "test", Mode::Engine).unwrap();
+        let mut queue = context.queue().unwrap();
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let listener = queue.listen(any, 16, LISTENER).unwrap();
+        let conn = engine.host(|host| host.hand(1));
+        let mut scene = Self {
+            engine,
+            queue,
+            listener,
+            handle: listener,
+            conn,
+            context,
+        };
+        scene.until(Kind::Accept);
+        scene.handle = scene.queue.accept(listener, CONNECTION).unwrap();
+        scene
+    }
+
+    /// What has happened up to the first event of `kind`, that one last.
+    fn until(&mut self, kind: Kind) -> Vec<Event> {
+        let (mut all, mut events): (Vec<Event>, _) = (Vec::new(), Vec::new());
+        while all.last().is_none_or(|last| last.kind != kind) {
+            self.queue.wait(&mut events, 1, Some(HANG)).unwrap();
+            assert!(!events.is_empty(), "no {kind:?}: {all:?}");
+            all.append(&mut events);
+        }
+        all
+    }
+
+    /// Sends 100 bytes that come back under `cookie`.
+    fn send(&mut self, cookie: u64) {
+        let sent = self.queue.send_async(self.handle, &[1; 100], false, cookie);
+        assert_eq!(sent, Ok(100));
+    }
+
+    fn fails(&self, errno: i32) {
+        let conn = self.conn;
+        self.engine.host(|host| {
+            // What was sent is known there.
+            host.submissions();
+            host.post(Completion::Failed {
+                conn,
+                errno: errno as u16,
+            });
+        });
+    }
+
+    /// The cookies and errors of the sends that come back, and the error of the end.
+    fn end(&mut self) -> (Vec<(u64, i32)>, i32) {
+        let events = self.until(Kind::End);
+        let sent = events.iter().filter(|event| event.kind == Kind::Sent);
+        let sent = sent.map(|event| (event.cookie, event.error)).collect();
+        (sent, events.last().unwrap().error)
+    }
+}
+
+#[test]
+fn what_was_acknowledged_before_a_reset_is_told_apart_from_what_was_not() {
+    let mut scene = Scene::new();
+    scene.send(7);
+    scene.send(8);
+    let conn = scene.conn;
+    scene.engine.host(|host| host.acknowledge(conn, 100));
+    scene.fails(RESET);
+    assert_eq!(scene.end(), (vec![(7, 0), (8, RESET)], RESET));
+}
+
+#[test]
+fn a_reset_that_a_send_has_met_after_the_peers_end_is_told_of_what_was_sent_before() {
+    let mut scene = Scene::new();
+    scene.send(7);
+    let conn = scene.conn;
+    scene.engine.host(|host| host.peer_closes(conn));
+    scene.until(Kind::Receive);
+    scene.fails(RESET);
+    // As Linux in CLOSE-WAIT.
+    let sent = scene.queue.send(scene.handle, b"x", false);
+    assert_eq!(sent, Err(Errno::PIPE));
+    let pipe = Errno::PIPE.raw_os_error();
+    assert_eq!(scene.end(), (vec![(7, pipe)], pipe));
+}
+
+#[test]
+fn a_reset_that_a_receive_has_met_is_told_of_what_was_sent_before() {
+    let mut scene = Scene::new();
+    scene.send(7);
+    scene.fails(RESET);
+    let handle = scene.handle;
+    let mut received = || loop {
+        match scene.queue.recv(handle, &mut [0; 4]) {
+            // It is on its way.
+            Err(Errno::AGAIN) => {}
+            other => return other,
+        }
+    };
+    assert_eq!(received(), Err(Errno::CONNRESET));
+    assert_eq!(received(), Err(Errno::CONNRESET));
+    assert_eq!(scene.end(), (vec![(7, RESET)], RESET));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_no_end_of_the_connection() {
+    let mut scene = Scene::new();
+    let folder = std::fs::File::open("/").unwrap();
+    let sent = scene.queue.send_file(
+        scene.handle,
+        std::os::fd::AsFd::as_fd(&folder),
+        0,
+        9,
+        false,
+        None,
+    );
+    assert_eq!(sent, Err(Errno::ISDIR));
+    scene.engine.host(|host| {
+        let conn = host.hand(1);
+        host.peer_closes(conn);
+    });
+    scene.until(Kind::Accept);
+    assert_eq!(
+        scene.queue.recv(scene.handle, &mut [0; 4]),
+        Err(Errno::AGAIN)
+    );
+    assert_eq!(scene.queue.send(scene.handle, b"x", false), Ok(1));
+}
+
+#[test]
+fn who_wants_the_engine_alone_is_given_nothing_of_the_kernels() {
+    let mut scene = Scene::new();
+    let at = scene.queue.local(scene.listener).unwrap();
+    let mut client = TcpStream::connect(at).unwrap();
+    client.set_read_timeout(Some(HANG)).unwrap();
+    scene.until(Kind::Accept);
+    let accepted = scene.queue.accept(scene.listener, 0);
+    assert_eq!(accepted, Err(Errno::AGAIN));
+    let read = client.read(&mut [0]).map_err(|error| error.raw_os_error());
+    assert_eq!(read, Err(Some(RESET)));
+}
+
+#[test]
+fn a_second_room_and_a_send_beside_one_are_refused() {
+    let mut scene = Scene::new();
+    let (queue, handle) = (&mut scene.queue, scene.handle);
+    let room = queue.room(handle, 10).unwrap();
+    assert_eq!(queue.room(handle, 10).err(), Some(Errno::BUSY));
+    assert_eq!(queue.send(handle, b"x", false), Err(Errno::BUSY));
+    drop(room);
+    assert_eq!(queue.send(handle, b"x", false), Ok(1));
+    let memory = scene.context.register(10).unwrap();
+    let bytes: &[AtomicU8] = memory.bytes().unwrap();
+    assert_eq!(bytes.len(), 10);
+}

@@ -1,0 +1,250 @@
+//! Sends of many parts, and when they come back, on both sides.
+
+#[path = "../../host/tests/fake_engine/mod.rs"]
+mod fake_engine;
+
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicU8;
+
+use fake_engine::{FakeEngine, HANG};
+use native::{Back, Context, Errno, Event, Handle, Kind, Mode, Piece, Queue};
+use queue_pair::{Completion, ConnRef, OptionKind, Submission};
+
+/// The next event.
+fn next(queue: &mut Queue) -> Event {
+    let mut events = Vec::new();
+    queue.wait(&mut events, 1, Some(HANG)).unwrap();
+    *events.first().expect("an event")
+}
+
+/// The first event of `kind`.
+fn until(queue: &mut Queue, kind: Kind) -> Event {
+    loop {
+        let event = next(queue);
+        if event.kind == kind {
+            return event;
+        }
+    }
+}
+
+/// Both ends of a connection of the kernel's.
+fn at_the_kernel() -> (Context, Queue, Handle, Handle) {
+    let context = Context::attach("nobody", "test", Mode::Kernel).unwrap();
+    let mut queue = context.queue().unwrap();
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let listener = queue.listen(any, 16, 1).unwrap();
+    let at = queue.local(listener).unwrap();
+    let client = queue.connect(at, &[], 2).unwrap();
+    let server = loop {
+        next(&mut queue);
+        if let Ok(server) = queue.accept(listener, 3) {
+            break server;
+        }
+    };
+    // It may be open by now.
+    while queue.send(client, b"", false) == Err(Errno::NOTCONN) {
+        next(&mut queue);
+    }
+    (context, queue, client, server)
+}
+
+/// A connection that the engine has handed over.
+fn at_the_engine() -> (FakeEngine, Context, Queue, Handle, ConnRef) {
+    let engine = FakeEngine::start();
+    let context = Context::attach_at(&engine.path, "test", Mode::Engine).unwrap();
+    let mut queue = context.queue().unwrap();
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let listener = queue.listen(any, 16, 1).unwrap();
+    let conn = engine.host(|host| host.hand(1));
+    until(&mut queue, Kind::Accept);
+    let handle = queue.accept(listener, 2).unwrap();
+    (engine, context, queue, handle, conn)
+}
+
+fn received(queue: &mut Queue, at: Handle, len: usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    while all.len() < len {
+        let mut bytes = vec![0; len - all.len()];
+        match queue.recv(at, &mut bytes) {
+            Ok(read) => all.extend_from_slice(&bytes[..read]),
+            Err(Errno::AGAIN) => drop(next(queue)),
+            Err(errno) => panic!("{errno}"),
+        }
+    }
+    all
+}
+
+/// More parts than the kernel takes at a time, some of them empty.
+fn parts(bytes: &[u8]) -> Vec<IoSlice<'_>> {
+    let parts = bytes.chunks(2).flat_map(|part| [part, &[]]);
+    parts.map(IoSlice::new).collect()
+}
+
+#[test]
+fn many_parts_are_one_send_on_the_kernel() {
+    let (_context, mut queue, client, server) = at_the_kernel();
+    let bytes: Vec<u8> = (0..3000_u32).map(|byte| byte as u8).collect();
+    let sent = queue.sendv(client, &parts(&bytes), false, Some(9));
+    assert_eq!(sent, Ok(3000));
+    assert_eq!(received(&mut queue, server, 3000), bytes);
+    let back = until(&mut queue, Kind::Sent);
+    assert_eq!((back.cookie, back.bytes, back.error), (9, 3000, 0));
+    // What finds no room is not said to have been sent, and what was comes back as one.
+    let large = vec![7; 32 << 20];
+    let halves: Vec<_> = large.chunks(16 << 20).map(IoSlice::new).collect();
+    let sent = queue.sendv(client, &halves, false, Some(10)).unwrap();
+    assert!(sent < 32 << 20);
+    received(&mut queue, server, sent);
+    let back = until(&mut queue, Kind::Sent);
+    assert_eq!((back.cookie, back.bytes), (10, sent as u64));
+}
+
+#[test]
+fn many_parts_are_one_send_on_the_engine() {
+    let (engine, _context, mut queue, handle, conn) = at_the_engine();
+    let bytes: Vec<u8> = (0..3000_u32).map(|byte| byte as u8).collect();
+    let sent = queue.sendv(handle, &parts(&bytes), false, Some(9));
+    assert_eq!(sent, Ok(3000));
+    assert_eq!(engine.host(|host| host.sent(conn)), bytes);
+    engine.host(|host| host.acknowledge(conn, 2999));
+    engine.host(|host| host.acknowledge(conn, 3000));
+    let back = until(&mut queue, Kind::Sent);
+    assert_eq!((back.cookie, back.bytes), (9, 3000));
+}
+
+#[test]
+fn registered_memory_is_gathered() {
+    let (engine, context, mut queue, handle, conn) = at_the_engine();
+    let (first, second) = (
+        context.register(100).unwrap(),
+        context.register(50).unwrap(),
+    );
+    let fill = |place: &[AtomicU8], with: u8| queue_pair::copy_in(place, &vec![with; place.len()]);
+    fill(first.bytes().unwrap(), 1);
+    fill(second.bytes().unwrap(), 2);
+    let piece = |memory, offset, len| Piece {
+        memory,
+        offset,
+        len,
+    };
+    let beyond = [piece(&first, 0, 10), piece(&second, 41, 10)];
+    let sent = queue.sendv_registered(handle, &beyond, false, None);
+    assert_eq!(sent, Err(Errno::INVAL));
+    let pieces = [
+        piece(&first, 90, 10),
+        piece(&second, 0, 0),
+        piece(&second, 0, 50),
+        piece(&first, 0, 3),
+    ];
+    let sent = queue.sendv_registered(handle, &pieces, false, Some(4));
+    assert_eq!(sent, Ok(63));
+    let expected = [vec![1; 10], vec![2; 50], vec![1; 3]].concat();
+    assert_eq!(engine.host(|host| host.sent(conn)), expected);
+    let more: Vec<_> = engine.host(|host| host.submissions());
+    let more: Vec<_> = more
+        .iter()
+        .filter_map(|it| match it {
+            Submission::Send { more, .. } | Submission::SendAt { more, .. } => Some(*more),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(more, [true, true, false], "only the last ends it");
+    assert!(first.is_under_way() && second.is_under_way());
+    engine.host(|host| host.acknowledge(conn, 63));
+    assert_eq!(until(&mut queue, Kind::Sent).bytes, 63);
+    assert!(!first.is_under_way() && !second.is_under_way());
+    // What has no room does not follow at once.
+    let large = context.register(4 << 20).unwrap();
+    let pieces = [piece(&large, 0, 4 << 20); 2];
+    let sent = queue
+        .sendv_registered(handle, &pieces, false, None)
+        .unwrap();
+    assert!(sent < 8 << 20);
+    let last = engine.host(|host| host.submissions().pop());
+    assert!(
+        matches!(last, Some(Submission::Send { more: false, .. })),
+        "{last:?}"
+    );
+
+    let (context, mut queue, client, server) = at_the_kernel();
+    let first = context.register(100).unwrap();
+    fill(first.bytes().unwrap(), 5);
+    let pieces = [piece(&first, 0, 60), piece(&first, 60, 40)];
+    let sent = queue.sendv_registered(client, &pieces, false, Some(4));
+    assert_eq!(sent, Ok(100));
+    assert!(first.is_under_way());
+    assert_eq!(received(&mut queue, server, 100), [5; 100]);
+    assert_eq!(until(&mut queue, Kind::Sent).bytes, 100);
+    assert!(!first.is_under_way());
+}
+
+#[test]
+fn a_send_can_come_back_when_it_has_left_the_engine() {
+    let (engine, _context, mut queue, handle, conn) = at_the_engine();
+    queue.send_async(handle, &[1; 100], false, 1).unwrap();
+    let parts = [IoSlice::new(&[2; 100])];
+    let sent = queue.sendv(handle, &parts, false, Back::Left(2));
+    assert_eq!(sent, Ok(100));
+    let asked = engine.host(|host| host.submissions());
+    let wanted = Submission::SetOption {
+        conn,
+        option: OptionKind::NotSentLow,
+        value: 1,
+    };
+    assert!(asked.contains(&wanted), "{asked:?}");
+    let left = |total| engine.host(|host| host.post(Completion::Departed { conn, total }));
+    left(199);
+    let mut events = Vec::new();
+    queue.poll(&mut events, 8).unwrap();
+    assert_eq!(events, []);
+    left(200);
+    let back = next(&mut queue);
+    assert_eq!((back.kind, back.cookie, back.bytes), (Kind::Sent, 2, 100));
+    // One that has left before it is asked for is told at once, and one whose acknowledgement comes first.
+    queue.sendv(handle, &parts, false, Back::Left(3)).unwrap();
+    engine.host(|host| host.submissions());
+    engine.host(|host| host.acknowledge(conn, 300));
+    let both: Vec<u64> = (0..2).map(|_| next(&mut queue).cookie).collect();
+    assert_eq!(both, [1, 3]);
+    // What has left has left, also if the connection is reset.
+    queue.sendv(handle, &parts, false, Back::Left(4)).unwrap();
+    queue.sendv(handle, &parts, false, Back::Left(5)).unwrap();
+    engine.host(|host| host.submissions());
+    left(400);
+    engine.host(|host| host.post(Completion::Failed { conn, errno: 104 }));
+    let errors = [4, 5].map(|cookie| {
+        let back = until(&mut queue, Kind::Sent);
+        assert_eq!(back.cookie, cookie);
+        back.error
+    });
+    assert_eq!(errors, [0, 104]);
+}
+
+#[test]
+fn a_send_can_come_back_when_it_has_left_the_kernel() {
+    let (_context, mut queue, client, server) = at_the_kernel();
+    let parts = [IoSlice::new(b"at once")];
+    queue.sendv(client, &parts, false, Back::Left(2)).unwrap();
+    assert_eq!(until(&mut queue, Kind::Sent).cookie, 2);
+    // More than the window takes waits until there is room, and no longer.
+    let piece = vec![3; 1 << 20];
+    let parts = [IoSlice::new(&piece)];
+    let (mut all, mut sends) = (7, 0);
+    while let Ok(sent) = queue.sendv(client, &parts, false, Back::Left(100 + sends)) {
+        sends += 1;
+        all += sent;
+    }
+    let mut back = Vec::new();
+    let mut events = Vec::new();
+    let mut out = vec![0; 1 << 16];
+    while back.len() < sends as usize {
+        while let Ok(1..) = queue.recv(server, &mut out) {}
+        queue.wait(&mut events, 64, Some(HANG)).unwrap();
+        assert!(!events.is_empty(), "{back:?} of {sends}");
+        let sent = events.iter().filter(|event| event.kind == Kind::Sent);
+        back.extend(sent.map(|event| (event.cookie, event.error)));
+    }
+    assert!(all > 1 << 20);
+    assert!(back.is_sorted() && back.iter().all(|(_, error)| *error == 0));
+}
