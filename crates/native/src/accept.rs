@@ -4,14 +4,18 @@ use std::time::Instant;
 
 use host::{Accepted, AdmissionPolicy, ConnectOptions, Errno};
 
-use crate::admission::{Admitted, Gate};
+use crate::admission::Admitted;
 use crate::connection::{Connection, Life, Ticket};
+use crate::context::Mode;
 use crate::event::Handle;
 use crate::kernel;
 use crate::options::Setting;
 use crate::queue::Queue;
 use crate::stream::Stream;
 use crate::view::View;
+
+/// Why the kernel has a connection of a listener that is the engine's, too.
+const PAST: &str = "it came past the engine, as what comes from this machine does";
 
 impl Queue {
     /// The next connection of a listener, with `cookie` for its events.
@@ -73,7 +77,7 @@ impl Queue {
     /// connection: it refuses the SYN. What the kernel accepts, and everything while the engine speaks an
     /// earlier version, the library keeps to: it resets what is too much when the program accepts. All
     /// processes that accept there share the engine's; the last word counts. What is connected already
-    /// does not count.
+    /// does not count. A policy without limits is none.
     ///
     /// # Errors
     /// `EBADF`: there is no such listener. Otherwise the engine's.
@@ -84,11 +88,7 @@ impl Queue {
     ) -> Result<(), Errno> {
         let listening = self.listener(listener)?;
         listening.listener.set_admission(policy)?;
-        if policy.is_open() {
-            listening.gate = None;
-        } else {
-            listening.gate.get_or_insert_with(Gate::default).set(policy);
-        }
+        listening.gate.set(policy);
         Ok(())
     }
 
@@ -98,10 +98,7 @@ impl Queue {
     /// `EBADF`: there is no such listener.
     pub fn admitted(&mut self, listener: Handle) -> Result<Admitted, Errno> {
         let listening = self.listener(listener)?;
-        let mut admitted = listening
-            .gate
-            .as_ref()
-            .map_or_else(Admitted::default, |gate| gate.counts);
+        let mut admitted = listening.gate.counts;
         admitted.by_engine = listening.listener.keeps_admission();
         if let Some(counts) = listening.listener.admission_counts() {
             admitted.accepts += counts.accepts;
@@ -113,29 +110,37 @@ impl Queue {
         Ok(admitted)
     }
 
-    /// The next connection that is admitted; those that are not are reset.
+    /// The next connection that is admitted; those that are not are reset, and so is what the kernel accepted
+    /// for a program that wants the engine alone.
     fn next_admitted(&mut self, handle: Handle) -> Result<(Stream, Option<Ticket>), Errno> {
-        let listening = self.listener(handle)?;
+        let (context, listening) = self.listener_in_context(handle)?;
         loop {
-            let stream = match listening.listener.accept()? {
+            let mut stream = match listening.listener.accept()? {
                 Accepted::Offloaded(socket) => Stream::Engine(socket),
-                Accepted::Kernel(fd) => Stream::Kernel(Box::new(kernel::Stream::new(fd))),
+                Accepted::Kernel(fd) => {
+                    let mut stream = kernel::Stream::new(fd);
+                    let why_not = context.why_not_listening(&listening.listener);
+                    stream.why_not = Some(why_not.unwrap_or(PAST));
+                    Stream::Kernel(Box::new(stream))
+                }
             };
-            let kept = matches!(stream, Stream::Engine(_)) && listening.listener.keeps_admission();
-            let Some(gate) = listening.gate.as_mut().filter(|_| !kept) else {
+            let of_kernel = matches!(stream, Stream::Kernel(_));
+            let is_refused = of_kernel && context.mode == Mode::Engine;
+            let counted = !of_kernel && listening.listener.counts_admission();
+            if counted && (listening.listener.keeps_admission() || listening.gate.is_open()) {
                 return Ok((stream, None));
-            };
+            }
             let Ok(peer) = stream.peer() else {
                 // It is over already.
                 continue;
             };
-            if gate.admits(Instant::now(), peer.ip()) {
+            if !is_refused && listening.gate.admits(Instant::now(), peer.ip()) {
                 let ticket = Ticket {
                     listener: handle,
-                    number: gate.number,
+                    number: listening.gate.number,
                     from: peer.ip(),
                 };
-                return Ok((stream, Some(ticket)));
+                return Ok((stream, Some(ticket).filter(|_| !listening.gate.is_open())));
             }
             // It ends at once, with nothing left behind.
             let _ = stream.set(Setting::ResetOnClose(true));

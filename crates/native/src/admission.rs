@@ -15,12 +15,14 @@ const REMEMBERED: usize = 8192;
 pub struct Admitted {
     /// The engine keeps to the policy; otherwise the library does, for what the kernel has accepted.
     pub by_engine: bool,
-    /// Connections made.
+    /// Connections made since the listener began, under any policy or none: at the engine when their
+    /// handshake is complete, here when the program accepts them.
     pub accepts: u64,
-    /// Connections that count now: at the engine until both directions have ended, here until they are
-    /// closed.
+    /// Of those made since the policy was set the ones that count now: at the engine until both directions
+    /// have ended, here until they are closed. Without a policy it is 0.
     pub in_flight: u64,
-    /// Refused because new connections came too fast: SYNs at the engine, connections here.
+    /// Refused because new connections came too fast, since the listener began, as all that is refused:
+    /// SYNs at the engine, connections here.
     pub refused_by_rate: u64,
     /// Refused because there were as many as there may be.
     pub refused_by_count: u64,
@@ -28,7 +30,7 @@ pub struct Admitted {
     pub refused_by_prefix: u64,
 }
 
-/// Keeps to a policy.
+/// Keeps to a policy, or has none, and counts.
 #[derive(Default)]
 pub(crate) struct Gate {
     policy: AdmissionPolicy,
@@ -84,6 +86,10 @@ impl Gate {
 
     /// Whether one more may be had from this address now, which then counts.
     pub(crate) fn admits(&mut self, now: Instant, from: IpAddr) -> bool {
+        if self.is_open() {
+            self.counts.accepts += 1;
+            return true;
+        }
         let AdmissionPolicy { all, each, .. } = self.policy;
         let limits_prefixes = each != AdmissionLimit::default();
         let prefix = self.prefix(from);
@@ -111,6 +117,11 @@ impl Gate {
         self.counts.accepts += 1;
         self.counts.in_flight += 1;
         true
+    }
+
+    /// Whether there is no policy: what is admitted does not count as in flight.
+    pub(crate) fn is_open(&self) -> bool {
+        self.policy.is_open()
     }
 
     /// One that was admitted under the policy of this number is closed.
@@ -203,6 +214,26 @@ mod tests {
         gate.ended(gate.number - 1, ip("10.0.0.200"));
         assert_eq!(gate.counts.in_flight, 0);
         assert!(gate.admits(now, ip("10.0.0.1")));
+    }
+
+    #[test]
+    fn counts_are_of_the_listener_and_what_is_in_flight_of_the_policy() {
+        let now = Instant::now();
+        let mut gate = Gate::default();
+        assert!(gate.is_open() && gate.admits(now, ip("10.0.0.1")));
+        assert_eq!((gate.counts.accepts, gate.counts.in_flight), (1, 0));
+        let policy = AdmissionPolicy {
+            all: limit(0, 0, 1),
+            ..AdmissionPolicy::default()
+        };
+        gate.set(policy);
+        assert!(gate.admits(now, ip("10.0.0.1")) && !gate.admits(now, ip("10.0.0.1")));
+        assert_eq!((gate.counts.accepts, gate.counts.in_flight), (2, 1));
+        gate.set(AdmissionPolicy::default());
+        assert!(gate.admits(now, ip("10.0.0.1")));
+        let counts = gate.counts;
+        assert_eq!((counts.accepts, counts.in_flight), (3, 0));
+        assert_eq!(counts.refused_by_count, 1);
     }
 
     #[test]

@@ -3,10 +3,13 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use host::{ConnectError, ConnectOptions, Engine, Errno, Session, Way};
+use host::{ConnectError, ConnectOptions, Engine, Errno, Listener, Session, Way};
 
 use crate::memory::Memory;
 use crate::queue::Queue;
+
+/// Why nothing is the engine's with [`Mode::Kernel`].
+pub(crate) const CHOSEN: &str = "the program has chosen the kernel";
 
 /// Where connections may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +18,8 @@ pub enum Mode {
     /// it comes.
     #[default]
     Any,
-    /// On the engine: without one, attaching fails.
+    /// On the engine alone: without one, attaching fails; what the kernel would have to open is refused,
+    /// and what comes to a listener by the kernel is reset.
     Engine,
     /// On the kernel, whatever engine there is.
     Kernel,
@@ -67,6 +71,26 @@ impl Context {
     /// [`attach`](Self::attach). One that comes later is found nevertheless.
     pub fn refused(&self) -> Option<Errno> {
         self.refused
+    }
+
+    /// Why no engine is there now; `None` if one is. `EOPNOTSUPP`: the program has chosen the kernel.
+    /// `ENOTCONN`: it has gone. Otherwise why it did not take the program when this was made.
+    pub fn why_not_attached(&self) -> Option<Errno> {
+        if self.mode == Mode::Kernel {
+            return Some(Errno::OPNOTSUPP);
+        }
+        let gone = self.refused.unwrap_or(Errno::NOTCONN);
+        (!self.is_attached()).then_some(gone)
+    }
+
+    /// Why the engine does not listen there, in words.
+    pub(crate) fn why_not_listening(&self, listener: &Listener) -> Option<&'static str> {
+        match listener.is_offloaded() {
+            true => None,
+            false if self.mode == Mode::Kernel => Some(CHOSEN),
+            false if !self.is_attached() => Some("there is no engine"),
+            false => Some("the engine does not listen there"),
+        }
     }
 
     /// Whether an engine is there now.
@@ -122,7 +146,7 @@ impl Context {
     /// There is no way to `remote` at all, such as `ENETUNREACH`.
     pub fn can_offload(&self, remote: SocketAddr) -> Result<Result<(), &'static str>, Errno> {
         if self.mode == Mode::Kernel {
-            return Ok(Err("the program has chosen the kernel"));
+            return Ok(Err(CHOSEN));
         }
         match self.session.can_offload(remote, &ConnectOptions::default()) {
             Ok(()) => Ok(Ok(())),

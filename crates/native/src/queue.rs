@@ -14,7 +14,7 @@ use slotmap::{Key, KeyData, SlotMap};
 
 use crate::admission::Gate;
 use crate::connection::{Connection, Life};
-use crate::context::{Context, Mode};
+use crate::context::{CHOSEN, Context, Mode};
 use crate::event::{Event, Handle, Kind};
 use crate::kernel;
 use crate::options::Setting;
@@ -65,7 +65,7 @@ pub(crate) struct Listening {
     pub(crate) listener: Listener,
     cookie: u64,
     /// Who may connect, where no engine sees to it.
-    pub(crate) gate: Option<Gate>,
+    pub(crate) gate: Gate,
 }
 
 /// Ends a queue's wait, from any thread.
@@ -119,7 +119,7 @@ impl Queue {
         let listening = Box::new(Listening {
             listener,
             cookie,
-            gate: None,
+            gate: Gate::default(),
         });
         let handle = self.objects.insert(Object::Listener(listening));
         let Some(Object::Listener(listening)) = self.objects.get(handle) else {
@@ -162,9 +162,7 @@ impl Queue {
             setting.on_engine(&mut options)?;
         }
         let opened = match self.context.mode {
-            Mode::Kernel => Err(ConnectError::KernelsJob(
-                "the program has chosen the kernel",
-            )),
+            Mode::Kernel => Err(ConnectError::KernelsJob(CHOSEN)),
             Mode::Any | Mode::Engine => self.context.session.connect(remote, options),
         };
         let stream = match opened {
@@ -294,11 +292,22 @@ impl Queue {
         Ok(matches!(stream, Stream::Engine(_)))
     }
 
-    /// Who has a connection, and what is known of it. Asks the engine, which costs some microseconds.
+    /// Who has a connection, and what is known of it; of a listener, whether the engine listens there besides
+    /// the kernel. It asks the engine of a connection, which costs some microseconds.
     ///
     /// # Errors
-    /// `EBADF`: there is no such connection.
+    /// `EBADF`: there is no such thing.
     pub fn facts(&mut self, handle: Handle) -> Result<Facts, Errno> {
+        if let Some(Object::Listener(listening)) = self.objects.get(handle) {
+            let why_not = self.context.why_not_listening(&listening.listener);
+            return Ok(Facts {
+                is_offloaded: why_not.is_none(),
+                why_not,
+                unacknowledged: 0,
+                unread: 0,
+                tcp: None,
+            });
+        }
         let connection = self.connection(handle)?;
         let unacknowledged = connection.unacknowledged();
         let unread = connection.stream.available();
@@ -385,6 +394,13 @@ impl Queue {
         if !self.awaiting.is_empty() {
             limit = Some(limit.map_or(ASK_KERNEL, |limit| limit.min(ASK_KERNEL)));
         }
+        while self
+            .happened
+            .front()
+            .is_some_and(|event| !self.has(event.handle))
+        {
+            self.happened.pop_front();
+        }
         Ok(if self.happened.is_empty() {
             limit
         } else {
@@ -395,13 +411,6 @@ impl Queue {
     /// The inverse of [`arm`](Self::arm).
     pub fn disarm(&mut self) {
         self.poller.disarm();
-        while self
-            .happened
-            .front()
-            .is_some_and(|event| !self.has(event.handle))
-        {
-            self.happened.pop_front();
-        }
     }
 
     /// Tells what has become of posted buffers, now that one more is.
@@ -428,6 +437,16 @@ impl Queue {
         }
     }
 
+    /// Whether the program has something under this handle. Of what it has closed nothing is told any more,
+    /// also if it has happened before.
+    fn has(&self, handle: Handle) -> bool {
+        match self.objects.get(handle) {
+            None => false,
+            Some(Object::Connection(connection)) => connection.life != Life::Closing,
+            Some(_) => true,
+        }
+    }
+
     /// Asks the kernel for acknowledgements of which it may have failed to tell.
     fn ask_kernel(&mut self) {
         if self.awaiting.is_empty() || self.asked.elapsed() < ASK_KERNEL {
@@ -445,16 +464,6 @@ impl Queue {
                 _ => false,
             });
     }
-    /// Whether the program has something under this handle. Of what it has closed nothing is told any more,
-    /// also if it has happened before.
-    fn has(&self, handle: Handle) -> bool {
-        match self.objects.get(handle) {
-            None => false,
-            Some(Object::Connection(connection)) => connection.life != Life::Closing,
-            Some(_) => true,
-        }
-    }
-
 
     /// What the readiness of one object means.
     fn tell(&mut self, ready: Ready) {
@@ -515,9 +524,8 @@ impl Queue {
         if let Some(Object::Connection(connection)) = self.objects.remove(handle)
             && let Some(ticket) = connection.admitted
             && let Some(Object::Listener(listening)) = self.objects.get_mut(ticket.listener)
-            && let Some(gate) = &mut listening.gate
         {
-            gate.ended(ticket.number, ticket.from);
+            listening.gate.ended(ticket.number, ticket.from);
         }
     }
 
@@ -540,8 +548,16 @@ impl Queue {
     }
 
     pub(crate) fn listener(&mut self, handle: Handle) -> Result<&mut Listening, Errno> {
+        self.listener_in_context(handle)
+            .map(|(_, listening)| listening)
+    }
+
+    pub(crate) fn listener_in_context(
+        &mut self,
+        handle: Handle,
+    ) -> Result<(&Context, &mut Listening), Errno> {
         match self.objects.get_mut(handle) {
-            Some(Object::Listener(listening)) => Ok(listening),
+            Some(Object::Listener(listening)) => Ok((&self.context, listening)),
             _ => Err(Errno::BADF),
         }
     }
