@@ -6,9 +6,10 @@ mod fake_engine;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use fake_engine::{FakeEngine, HANG};
-use host::{Accepted, Errno};
+use fake_engine::{FakeEngine, GRANT, HANG};
+use host::{Accepted, Errno, Listener, Readiness, Session, Socket};
 use queue_pair::control::{AdmissionLimit, AdmissionPolicy, Request};
+use queue_pair::{Completion, ConnRef, Submission};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 const ANY_PORT: &str = "127.0.0.1:0";
@@ -161,4 +162,106 @@ fn a_policy_that_was_told_in_vain_holds_later() {
         assert_eq!(slept, Err(Errno::TIMEDOUT));
         assert!(start.elapsed() < HANG);
     }
+}
+
+/// A connection that another process may have, too, of which five bytes wait at the engine.
+fn shared(engine: &FakeEngine, session: &Session) -> (Listener, Socket, ConnRef) {
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 16).unwrap();
+    listener.want();
+    let conn = engine.host(|host| host.hand(1));
+    let socket = listener.accept_offloaded().unwrap();
+    drop(session.before_fork());
+    engine.host(|host| {
+        host.revoke(conn);
+        host.post(Completion::Elsewhere {
+            conn,
+            unread: 5,
+            received: 5,
+            acked: 0,
+            peer_closed: false,
+        });
+    });
+    session.pump();
+    (listener, socket, conn)
+}
+
+#[test]
+fn who_asks_in_vain_to_read_is_told_when_the_engine_runs() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let (_listener, socket, conn) = shared(&engine, &session);
+    assert!(socket.readiness().intersects(Readiness::IN));
+    let begin = Instant::now();
+    assert_eq!(socket.recv(&mut [0; 9]), Err(Errno::AGAIN));
+    assert!(
+        begin.elapsed() < HANG,
+        "an event loop has other things to do"
+    );
+    // Whoever waits does so until it runs, and nothing turns in circles.
+    assert!(!socket.readiness().intersects(Readiness::IN));
+    assert_eq!(socket.available(), 0);
+    assert_eq!(socket.recv(&mut [0; 9]), Err(Errno::AGAIN));
+    let wait = Some(Duration::from_millis(50));
+    assert_eq!(socket.wait(Readiness::IN, wait), Err(Errno::TIMEDOUT));
+    assert!(session.is_attached(), "it is as good as before");
+    let asked = engine.host(|host| host.submissions());
+    let acquire = Submission::Acquire { conn };
+    assert_eq!(asked.iter().filter(|one| **one == acquire).count(), 1);
+    std::thread::scope(|scope| {
+        let reads = scope.spawn(|| {
+            socket.wait(Readiness::IN, Some(HANG))?;
+            let mut bytes = [0; 9];
+            socket.recv(&mut bytes).map(|read| bytes[..read].to_vec())
+        });
+        engine.until(|inner| inner.attached[0].is_armed().then_some(()));
+        engine.host(|host| {
+            host.begin_grant(conn, GRANT + 1, 0);
+            host.post(Completion::Granted {
+                conn,
+                grant: GRANT + 1,
+                consumed: 0,
+                alone_since: None,
+            });
+            host.deliver(conn, b"hello");
+        });
+        assert_eq!(reads.join().unwrap().as_deref(), Ok(&b"hello"[..]));
+    });
+}
+
+#[test]
+fn who_asks_in_vain_to_read_asks_again_after_a_late_no() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let (_listener, socket, conn) = shared(&engine, &session);
+    assert_eq!(socket.recv(&mut [0; 9]), Err(Errno::AGAIN));
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| socket.wait(Readiness::IN, Some(HANG)));
+        engine.until(|inner| inner.attached[0].is_armed().then_some(()));
+        let errno = Errno::AGAIN.raw_os_error() as u16;
+        engine.host(|host| host.post(Completion::NotGranted { conn, errno }));
+        assert!(waits.join().unwrap().is_ok());
+    });
+}
+
+#[test]
+fn an_error_is_reported_while_the_engine_does_not_run() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let (_listener, socket, conn) = shared(&engine, &session);
+    let errno = Errno::CONNRESET.raw_os_error() as u16;
+    engine.host(|host| {
+        host.post(Completion::Elsewhere {
+            conn,
+            unread: 0,
+            received: 5,
+            acked: 0,
+            peer_closed: false,
+        });
+        host.post(Completion::Failed { conn, errno });
+    });
+    session.pump();
+    assert_eq!(socket.recv(&mut [0; 9]), Err(Errno::CONNRESET));
+    assert_eq!(socket.recv(&mut [0; 9]), Ok(0));
+    session.pump();
+    assert!(session.is_attached(), "it is as good as before");
 }

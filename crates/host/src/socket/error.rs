@@ -9,17 +9,19 @@
 //! Who has the connection alone asks nobody.
 
 use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
 
 use queue_pair::Submission;
 use rustix::io::Errno;
 
-use super::sharing::ANSWER_WITHIN;
 use super::{Phase, SocketCore, State};
 use crate::lock::lock;
 use crate::readiness::Readiness;
 
 /// The first version of the protocol in which one asks.
 const SINCE: u32 = 11;
+/// How long an engine may take to say whose an error is. One that does not run holds nobody up for longer.
+const SAYS_WITHIN: Duration = Duration::from_secs(2);
 
 /// What a call does with an error that waits to be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +83,8 @@ impl SocketCore {
     }
 
     /// The state, in which an error that waits is this process's to report: if another one has it too, that
-    /// costs a question to the engine. An engine that does not answer is given up, and the error is
-    /// reported by each.
+    /// costs a question to the engine. If the engine does not run just now, the error is reported by each
+    /// that asks meanwhile.
     pub(super) fn settled<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
@@ -96,19 +98,13 @@ impl SocketCore {
                 state.elsewhere.error = OfError::Asked;
             }
             drop(state);
-            let waited = self.wait_for_engine(ANSWER_WITHIN, || {
+            let waited = self.wait_for_engine(SAYS_WITHIN, || {
                 (!lock(&self.state).must_ask_of_error()).then_some(())
             });
             state = lock(&self.state);
             match waited {
                 // A signal does not end it: the answer is on its way.
                 Ok(()) | Err(Errno::INTR) => {}
-                Err(Errno::TIMEDOUT) => {
-                    if let Some(link) = &state.link {
-                        link.attachment.condemn();
-                    }
-                    break;
-                }
                 Err(_) => break,
             }
         }

@@ -233,7 +233,9 @@ impl State {
         if over || (self.write_shut && (self.peer_closed || self.read_shut)) {
             ready |= Readiness::HUP;
         }
-        if over || self.peer_closed || self.read_shut {
+        // The end is after what waits at an engine that does not answer.
+        let is_late = self.elsewhere.is_late() && self.elsewhere.unread > 0;
+        if over || (self.peer_closed && !is_late) || self.read_shut {
             ready |= Readiness::IN | Readiness::RDNORM | Readiness::RDHUP;
         }
         if let Some(marks) = &self.marks {
@@ -252,7 +254,7 @@ impl State {
         // What is lent has been read, as far as waiting goes.
         let unread = self.receive.waiting() - self.receive.lent();
         let placed = self.posts.as_ref().is_some_and(|posts| posts.has_news());
-        if placed || unread + self.elsewhere.unread >= self.options.readable_from() {
+        if placed || unread + self.elsewhere.to_be_had() >= self.options.readable_from() {
             ready |= Readiness::IN | Readiness::RDNORM;
         }
         // Writable means that a third of the buffer is free, so that a program is not woken for
@@ -282,7 +284,9 @@ impl SocketCore {
     fn place_to_park(&self) -> Option<(Arc<Attachment>, u32)> {
         let state = lock(&self.state);
         let link = state.link.as_ref()?;
-        let parks = state.phase == Phase::Open && link.attachment.is_live();
+        // The answer to who reads is for those who sleep by a bell.
+        let parks =
+            state.phase == Phase::Open && link.attachment.is_live() && !state.elsewhere.is_late();
         parks.then(|| {
             self.parks.store(true, Ordering::SeqCst);
             (Arc::clone(&link.attachment), link.conn.index)

@@ -103,7 +103,7 @@ impl Socket {
     /// Bytes that wait to be read (FIONREAD).
     pub fn available(&self) -> u64 {
         let state = self.core.attach_and_lock();
-        state.receive.waiting() + state.elsewhere.unread
+        state.receive.waiting() + state.elsewhere.to_be_had()
     }
 }
 

@@ -7,7 +7,6 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::time::Duration;
 
 use queue_pair::{ConnRef, Submission, Violation};
 use rustix::io::Errno;
@@ -15,14 +14,11 @@ use rustix::time::ClockId;
 
 use super::error::OfError;
 use super::{Link, Phase, SocketCore, State, Syn};
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, RUNS_WITHIN};
 use crate::lock::lock;
 use crate::readiness::Readiness;
 use crate::receive_queue::ReceiveQueue;
 use crate::send_queue::SendQueue;
-
-/// How long an engine may take to say who reads.
-pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// No number of forks: the connection came through one.
 pub(super) const NEVER_ALONE: u32 = u32::MAX;
@@ -43,6 +39,8 @@ pub(super) struct AtOthers {
     answers: u32,
     /// The last answer, if it was no.
     refused: Option<Errno>,
+    /// The engine, which does not run, has not answered: until it does there is nothing to read here.
+    is_late: bool,
     /// Who reports an error.
     pub(super) error: OfError,
 }
@@ -53,8 +51,29 @@ const NOTHING: &AtOthers = &AtOthers {
     asked: false,
     answers: 0,
     refused: None,
+    is_late: false,
     error: OfError::Unknown,
 };
+
+impl AtOthers {
+    /// Bytes that the engine gives to whoever asks, as far as it answers.
+    pub(super) fn to_be_had(&self) -> u64 {
+        if self.is_late { 0 } else { self.unread }
+    }
+
+    /// Whether the engine has not answered who reads, and does when it runs again.
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late
+    }
+
+    /// The engine has answered.
+    fn answered(&mut self, refused: Option<Errno>) {
+        self.asked = false;
+        self.is_late = false;
+        self.answers = self.answers.wrapping_add(1);
+        self.refused = refused;
+    }
+}
 
 impl Deref for Elsewhere {
     type Target = AtOthers;
@@ -193,13 +212,18 @@ impl State {
 
 impl SocketCore {
     /// Asks the engine to be the reader, and waits for the answer: for the engine, never for another
-    /// process.
+    /// process. One that does not run answers later. Until then there is nothing to read.
     ///
     /// # Errors
-    /// `EAGAIN`: the engine finds no memory of this process for what waits. `ECONNRESET`: it is gone.
+    /// `EAGAIN`: the engine finds no memory of this process for what waits, or does not run just now.
+    /// `ECONNRESET`: it is gone.
     pub(super) fn ask_to_read(self: &Arc<Self>) -> Result<(), Errno> {
         let before = {
             let mut state = lock(&self.state);
+            // Of one that has failed, who waits is not held up by its readiness.
+            if state.elsewhere.is_late && state.phase != Phase::Over {
+                return Err(Errno::AGAIN);
+            }
             let before = state.elsewhere.answers;
             if !state.elsewhere.asked {
                 let Some(Link { attachment, conn }) = &state.link else {
@@ -211,7 +235,7 @@ impl SocketCore {
             before
         };
         loop {
-            let waited = self.wait_for_engine(ANSWER_WITHIN, || {
+            let waited = self.wait_for_engine(RUNS_WITHIN, || {
                 let state = lock(&self.state);
                 let answered = state.elsewhere.answers != before;
                 (answered || !state.is_known()).then_some(state.elsewhere.refused)
@@ -220,11 +244,12 @@ impl SocketCore {
                 // A signal does not end it: the answer is on its way.
                 Err(Errno::INTR) => {}
                 Err(Errno::TIMEDOUT) => {
-                    let state = lock(&self.state);
-                    if let Some(link) = &state.link {
-                        link.attachment.condemn();
+                    let mut state = lock(&self.state);
+                    if state.elsewhere.answers == before && state.is_known() {
+                        state.elsewhere.is_late = true;
+                        self.refresh(&state);
                     }
-                    return Err(Errno::CONNRESET);
+                    return Err(Errno::AGAIN);
                 }
                 Err(errno) => return Err(errno),
                 Ok(None) => return Ok(()),
@@ -234,14 +259,16 @@ impl SocketCore {
     }
 
     /// Waits until what the engine has given to this process is here.
+    ///
+    /// # Errors
+    /// `EAGAIN`: the engine does not run just now.
     pub(super) fn await_owed(self: &Arc<Self>) -> Result<(), Errno> {
         loop {
-            let waited = self.wait_for_engine(ANSWER_WITHIN, || {
-                (!lock(&self.state).is_owed()).then_some(())
-            });
+            let waited =
+                self.wait_for_engine(RUNS_WITHIN, || (!lock(&self.state).is_owed()).then_some(()));
             match waited {
                 Err(Errno::INTR) => {}
-                Err(Errno::TIMEDOUT) => return Err(Errno::CONNRESET),
+                Err(Errno::TIMEDOUT) => return Err(Errno::AGAIN),
                 other => return other,
             }
         }
@@ -260,9 +287,7 @@ impl SocketCore {
         state.grant = Some(grant);
         state.receive = ReceiveQueue::resumed_at(consumed);
         state.elsewhere.unread = 0;
-        state.elsewhere.asked = false;
-        state.elsewhere.answers = state.elsewhere.answers.wrapping_add(1);
-        state.elsewhere.refused = None;
+        state.elsewhere.answered(None);
         // What was said before the last fork says nothing of the child.
         let alone = alone_since.is_some_and(|forks| forks == attachment.forks());
         if alone && state.passed.is_before(grant) {
@@ -298,9 +323,13 @@ impl SocketCore {
     /// The engine cannot make this process the reader now.
     pub(crate) fn not_granted(&self, errno: Errno) {
         let mut state = lock(&self.state);
-        state.elsewhere.asked = false;
-        state.elsewhere.answers = state.elsewhere.answers.wrapping_add(1);
-        state.elsewhere.refused = Some(errno);
+        state.elsewhere.answered(Some(errno));
+        // Who was told that there is nothing, since the answer was late, asks again.
+        let news = self.refresh(&state);
+        drop(state);
+        if !news.is_empty() {
+            self.happened(news);
+        }
     }
 
     /// The state of a connection that this process does not read.
