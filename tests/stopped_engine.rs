@@ -175,6 +175,58 @@ fn a_program_keeps_its_connections_while_its_engine_is_stopped() {
     );
 }
 
+#[test]
+fn a_fork_waits_for_no_stopped_engine_and_its_child_has_what_its_parent_had() {
+    if skip_without_root("a_fork_waits_for_no_stopped_engine") {
+        return;
+    }
+    let world = World::new().unwrap();
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let engine = outboard.start_engine(&world, None).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stopped_engine/forks.py");
+    let mut program = outboard
+        .on_engine(&world, "python3")
+        .arg(script)
+        .args([Side::Server.ipv4().to_string(), "80".to_owned()])
+        .arg(engine.id().to_string())
+        .log(world.scratch().join("program.log"))
+        .start()
+        .unwrap();
+    outboard
+        .wait_until_taken(&mut program, PATIENCE, 80, || true)
+        .unwrap();
+    let mut heard = Vec::new();
+    world
+        .on(Side::Client, || {
+            let (mut first, mut second) = (connect(), connect());
+            first.write_all(b"hello")?;
+            second.write_all(b"hello")?;
+            // To its end: the child has closed it, too.
+            let mut bytes = Vec::new();
+            second.read_to_end(&mut bytes)?;
+            assert_eq!(bytes, b"from the parent");
+            let mut bytes = [0; 14];
+            first.read_exact(&mut bytes)?;
+            assert_eq!(&bytes, b"from the child");
+            first.write_all(b"and on")?;
+            first.read_to_end(&mut heard)?;
+            let mut third = connect();
+            let mut bytes = [0; 9];
+            third.read_exact(&mut bytes)?;
+            assert_eq!(&bytes, b"as before");
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error:#}\n{}", program.printed()));
+    assert_eq!(heard, b"good bye");
+    let ended = program.wait(PATIENCE).unwrap();
+    assert!(ended.success(), "{}", program.printed());
+    assert_eq!(
+        total(&outboard.stats().unwrap(), "tcp_passive_opens"),
+        3.0,
+        "all on the engine"
+    );
+}
+
 struct OnDrop<F: Fn()>(F);
 
 impl<F: Fn()> Drop for OnDrop<F> {

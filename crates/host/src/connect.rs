@@ -116,6 +116,9 @@ pub(crate) fn judge(
     let Some(attachment) = attachment else {
         return Err(ConnectError::KernelsJob("no engine is there"));
     };
+    if attachment.is_unanswered() {
+        return Err(ConnectError::KernelsJob("the engine does not run just now"));
+    }
     if by.is_some_and(|by| attachment.interface != 0 && by != attachment.interface) {
         return Err(ConnectError::KernelsJob(
             "the way there is not by the engine's interface",

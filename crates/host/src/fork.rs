@@ -14,41 +14,40 @@
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
-use queue_pair::control::{Farewell, Fds, KNOCK, Reply, Request};
-use rustix::fd::{AsFd, OwnedFd};
+use queue_pair::control::KNOCK;
+use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
-use crate::attachment::{self, ANSWER_WITHIN, Control, RUNS_WITHIN};
-use crate::private_fds::{Private, lift};
+use crate::attachment::{self, Attachment, Control};
+use crate::inheritance::{Given, Inheritance};
 use crate::quiet::{Quiet, quiet};
-use crate::session::Session;
+use crate::session::{Session, SessionCore};
 
 /// What the child of a fork needs to become its parent's heir. The parent drops it after the fork.
 pub struct ForkToken {
     inheritance: Option<Inheritance>,
     /// Every lock, so that none stays locked in the child by a thread that is not there.
     quiet: Quiet,
+    /// Dropped last, when everything is unlocked.
+    sleepers: Sleepers,
 }
 
-/// The references that the engine holds for a child that has not attached.
-#[derive(Debug)]
-pub(crate) struct Inheritance {
-    pub(crate) token: u64,
-    /// Closed when they are claimed, or nobody will.
-    lifeline: Private<OwnedFd>,
-}
+/// Threads of the parent that may have to see to it that the child has what it was promised.
+struct Sleepers(Option<(Arc<SessionCore>, Arc<Attachment>)>);
 
-impl Inheritance {
-    /// Says that something was closed. False: there is no room to say so.
-    pub(crate) fn say(&self, farewell: Farewell) -> bool {
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let said = rustix::net::send(&self.lifeline, &farewell.encode(), flags);
-        // If the engine is gone, so is what was closed.
-        !matches!(said, Err(Errno::AGAIN | Errno::NOBUFS))
+impl Drop for Sleepers {
+    fn drop(&mut self) {
+        if let Some((session, attachment)) = &self.0 {
+            session.nudges.nudge_all();
+            attachment.wake_all_parked();
+        }
     }
+}
 
+impl Given {
     /// A connection to the engine, for a child whom the path of the control socket leads there no more: it
     /// brings one of its own.
     pub(crate) fn knock(&self) -> Result<Control, Errno> {
@@ -76,30 +75,31 @@ impl Session {
         // First: what another thread accepted or opened while the engine is asked would be the child's
         // in its own eyes, and not in the engine's.
         let mut quiet = quiet(core);
-        let answer = quiet.attachment_with_something().map(|attachment| {
+        let attachment = quiet.attachment_with_something();
+        let inheritance = attachment.as_ref().and_then(|attachment| {
             attachment.forking();
-            // A child without references has the kernel's part of a listener all the same.
-            let limit = match quiet.has_connections() {
-                true => ANSWER_WITHIN,
-                false => RUNS_WITHIN,
-            };
-            attachment.request_alone(&Request::Fork, Fds::new(), limit)
+            attachment.ask_to_fork(quiet.has_connections())
         });
         quiet.complete();
-        let inheritance = match answer {
-            Some(Ok((Reply::Forked { token }, mut fds))) => fds.pop().map(|lifeline| Inheritance {
-                token,
-                lifeline: Private::new(lift(lifeline)),
-            }),
-            _ => None,
-        };
-        ForkToken { inheritance, quiet }
+        let promised = matches!(inheritance, Some(Inheritance::Promised(_)));
+        let sleepers = attachment.filter(|_| promised);
+        ForkToken {
+            inheritance,
+            quiet,
+            sleepers: Sleepers(sleepers.map(|attachment| (Arc::clone(core), attachment))),
+        }
     }
 
     /// After a fork, in the child: leaves the region to the parent. The other threads of the parent
     /// are not here, and hold nothing locked.
     pub fn after_fork_child(&self, token: ForkToken) {
-        drop(token.quiet);
-        self.core().become_child(token.inheritance);
+        let ForkToken {
+            inheritance,
+            quiet,
+            mut sleepers,
+        } = token;
+        sleepers.0 = None;
+        drop(quiet);
+        self.core().become_child(inheritance);
     }
 }

@@ -41,6 +41,7 @@ mod change_log;
 mod connect;
 mod connections;
 mod fork;
+mod inheritance;
 mod line;
 mod listener;
 mod lock;

@@ -18,9 +18,9 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::attachment::{self, ANSWER_WITHIN, Attachment, Engine, RUNS_WITHIN};
+use crate::attachment::{self, ANSWER_WITHIN, Attachment, Engine, RUNS_WITHIN, WHILE_IT_LIVES};
 use crate::connect::{self, ConnectError, ConnectOptions};
-use crate::fork::Inheritance;
+use crate::inheritance::Inheritance;
 use crate::line::Line;
 use crate::listener::{Listener, ListenerCore};
 use crate::lock::lock;
@@ -31,6 +31,9 @@ use crate::sleep::{RETRY, Sleeper};
 use crate::socket::{Socket, monotonic_ns};
 
 pub use reports::{LastWords, REMARKS};
+
+/// How long a child waits for an engine from which it has listeners alone: the kernel has them, too.
+const LISTENS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A process's relation to an engine. Clones are the same session; when the last is dropped, the
 /// engine ends what the session still has as it would for a process that exits.
@@ -289,10 +292,11 @@ impl SessionCore {
         if link.looked.is_some_and(|looked| looked.elapsed() < RETRY) {
             return None;
         }
-        // The connections of a child hang on its parent's engine.
-        let limit = match link.inheritance {
-            Some(_) => ANSWER_WITHIN,
-            None => RUNS_WITHIN,
+        let limit = match (&link.inheritance, &link.attachment) {
+            // The connections of a child hang on its parent's engine: it waits as for a slow kernel.
+            (Some(_), Some(parents)) if !parents.sockets().is_empty() => WHILE_IT_LIVES,
+            (Some(_), _) => LISTENS_WITHIN,
+            (None, _) => RUNS_WITHIN,
         };
         self.link_to_engine(&mut link, limit).ok()
     }
@@ -306,8 +310,8 @@ impl SessionCore {
     ) -> Result<Arc<Attachment>, Errno> {
         self.is_heir.store(false, Ordering::Relaxed);
         // Dropped, and with it the lifeline, only once the references are claimed.
-        let inheritance = link.inheritance.take();
-        let token = inheritance.as_ref().map(|inheritance| inheritance.token);
+        let inheritance = link.inheritance.take().and_then(Inheritance::given);
+        let token = inheritance.as_ref().map(|given| given.token);
         let parents = link
             .attachment
             .take()
@@ -315,7 +319,7 @@ impl SessionCore {
         let control = match (attachment::connect(&self.path, limit), &inheritance) {
             // One that does not run hears nobody knock either.
             (Err(Errno::TIMEDOUT), _) => Err(Errno::TIMEDOUT),
-            (control, Some(inheritance)) => control.or_else(|_| inheritance.knock()),
+            (control, Some(given)) => control.or_else(|_| given.knock()),
             (control, None) => control,
         };
         let attachment =
@@ -375,8 +379,8 @@ impl SessionCore {
     /// The child of a fork that has not attached closes something of its parent's.
     pub(crate) fn say_farewell(self: &Arc<Self>, farewell: Farewell) {
         let said = {
-            let link = lock(&self.link);
-            link.inheritance.as_ref().is_none_or(|it| it.say(farewell))
+            let mut link = lock(&self.link);
+            link.inheritance.as_mut().is_none_or(|it| it.say(farewell))
         };
         if said {
             return;

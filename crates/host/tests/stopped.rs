@@ -116,6 +116,39 @@ fn a_fork_that_the_engine_hears_of_late_leaves_nothing() {
 }
 
 #[test]
+fn what_a_parent_has_stays_as_it_was_at_a_fork_until_the_engine_hears_of_it() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 16).unwrap();
+    listener.want();
+    let [conn, later] = [(); 2].map(|()| engine.host(|host| host.hand(1)));
+    let socket = listener.accept_offloaded().unwrap();
+    engine.host(|host| host.submissions());
+    let took = {
+        let _stopped = engine.lock();
+        let begin = Instant::now();
+        for _ in 0..20 {
+            drop(session.before_fork());
+        }
+        begin.elapsed()
+    };
+    assert!(took < Duration::from_secs(5), "each of them waits");
+    // The engine has answered by now, and this process has not looked.
+    engine.until(|inner| (inner.lifelines.len() == 20).then_some(()));
+    assert_eq!(listener.accept_offloaded().err(), Some(Errno::AGAIN));
+    assert_eq!(socket.send(b"later", false), Err(Errno::AGAIN));
+    drop(socket);
+    assert_eq!(engine.host(|host| host.submissions()), []);
+    session.pump();
+    let told = engine.host(|host| host.submissions());
+    let closes = |one: &&Submission| matches!(one, Submission::Close { .. });
+    assert_eq!(told.iter().filter(closes).count(), 1, "{told:?}");
+    assert!(listener.readiness().intersects(Readiness::IN));
+    assert!(listener.accept_offloaded().is_ok());
+    assert_ne!(conn, later);
+}
+
+#[test]
 fn a_thread_that_asked_for_a_bell_in_vain_has_one_later() {
     let engine = FakeEngine::start();
     let session = engine.attach();

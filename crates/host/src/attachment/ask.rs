@@ -90,14 +90,11 @@ impl Attachment {
         }
     }
 
-    fn with_control<T>(&self, act: impl FnOnce(&mut Control) -> T) -> Option<T> {
-        lock(&self.control).as_mut().map(act)
-    }
-
     /// In the child of a fork: its copy of the parent's control socket is closed. Or the engine would not
     /// notice that the parent has become another program, and what that closes would stay open.
     pub(crate) fn hang_up(&self) {
         *lock(&self.control) = None;
+        self.forget_promises();
     }
 
     /// Whether the engine has not answered in time, and [`catch_up`](Self::catch_up) has something to do
@@ -126,6 +123,7 @@ impl Attachment {
             return;
         }
         self.unanswered.store(false, Ordering::Relaxed);
+        self.keep_still_no_longer(session);
         for listener in session.living_listeners() {
             listener.announce_again(self);
         }
@@ -156,7 +154,8 @@ impl Attachment {
                     abort: false,
                     at: monotonic_ns(),
                 }),
-                // A ticket or a lifeline ends with its descriptor.
+                Reply::Forked { token } => self.keep_promise(token, fds.pop()),
+                // A ticket ends with its descriptor.
                 _ => {}
             }
         }

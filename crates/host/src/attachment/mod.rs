@@ -11,6 +11,7 @@
 //! - `hesitate`: what a thread does before it sleeps
 //! - `memory`: send memory that goes back to the machine
 //! - `park`: threads that sleep each on its own connection
+//! - `promise`: forks of which an engine that does not run has not heard
 
 mod ask;
 mod engine;
@@ -18,6 +19,7 @@ mod files;
 mod hesitate;
 mod memory;
 mod park;
+mod promise;
 mod pump;
 mod submit;
 
@@ -55,6 +57,8 @@ use hesitate::Hesitation;
 pub use hesitate::Waiting;
 use park::Parked;
 pub(crate) use park::{Spot, Watch};
+use promise::Promises;
+pub(crate) use promise::WHILE_IT_LIVES;
 use pump::Pump;
 use submit::Submissions;
 
@@ -117,6 +121,8 @@ pub(crate) struct Attachment {
     owes_many: AtomicBool,
     /// The engine has not answered in time: what follows from its answer is to be done when that comes.
     unanswered: AtomicBool,
+    /// Children that wait for such an answer.
+    promises: Promises,
     /// Forks of this process that the engine was told of, or is about to be: connections that lived
     /// through one are shared until the engine says otherwise.
     forks: AtomicU32,
@@ -230,6 +236,7 @@ impl Attachment {
             unannounced: Mutex::default(),
             owes_many: AtomicBool::new(false),
             unanswered: AtomicBool::new(false),
+            promises: Promises::default(),
             forks: AtomicU32::new(0),
             hesitation: Hesitation::new(),
             state: AtomicU8::new(LIVE),
@@ -273,6 +280,7 @@ impl Attachment {
     /// Takes the lock under which the engine is asked, for a fork.
     pub(crate) fn lock_control<'a>(&'a self, locks: &mut Locks<'a>) {
         locks.take(&self.control);
+        self.lock_promises(locks);
     }
 
     /// Takes the other locks under which no other is taken, for a fork.
@@ -410,6 +418,7 @@ impl Attachment {
         self.unfinished.load(Ordering::Relaxed)
             || self.deferred.load(Ordering::Relaxed)
             || self.starving.load(Ordering::Relaxed)
+            || self.keeps_still()
     }
 }
 

@@ -109,6 +109,10 @@ impl Attachment {
         self.post_deferred();
         self.announce_many();
         self.feed_starved();
+        if self.keeps_still() {
+            // Its answer is for a child.
+            self.catch_up(session);
+        }
         true
     }
 

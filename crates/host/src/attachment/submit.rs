@@ -89,6 +89,9 @@ impl Attachment {
     }
 
     fn try_post(&self, submissions: &mut Submissions, submission: &Submission) -> bool {
+        if self.keeps_still() {
+            return false;
+        }
         submissions
             .ring
             .post(submission)

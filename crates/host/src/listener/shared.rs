@@ -250,6 +250,17 @@ impl ListenerCore {
         }
     }
 
+    /// What the engine has offered may be accepted, as it might not be for a while.
+    pub(crate) fn may_accept_again(&self) {
+        let state = lock(&self.state);
+        if state.closed || state.queue.is_empty() {
+            return;
+        }
+        self.source.0.set(Readiness::IN | Readiness::RDNORM);
+        drop(state);
+        self.source.0.happened(Readiness::IN | Readiness::RDNORM);
+    }
+
     /// The engine is gone, and what it had handed over with it.
     pub(crate) fn lost_engine(&self) {
         let mut state = lock(&self.state);
@@ -293,6 +304,12 @@ impl ListenerCore {
             state = lock(&self.state);
         }
         state.willing = true;
+        let still = |(attachment, _): &(Arc<Attachment>, u32)| attachment.keeps_still();
+        if state.link.as_ref().is_some_and(still) {
+            // What it was offered is not to be its child's, too.
+            self.source.0.set(Readiness::NONE);
+            return Err(Errno::AGAIN);
+        }
         let mut accepted = None;
         while let Some(socket) = state.queue.pop_front() {
             state.taken = state.taken.wrapping_add(1);

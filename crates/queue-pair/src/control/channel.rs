@@ -290,6 +290,17 @@ impl Channel {
         Ok(self.late.pop_front())
     }
 
+    /// As [`is_owed`](Self::is_owed), after a look whether the answers have come. They stay to be
+    /// [taken](Self::take_late).
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub fn owes_still(&mut self) -> Result<bool, ChannelError> {
+        self.flush()?;
+        self.collect_late()?;
+        Ok(self.is_owed())
+    }
+
     fn owe(&mut self, since: Instant) {
         self.owed += 1;
         self.since.get_or_insert(since);

@@ -1,0 +1,146 @@
+//! Forks of which an engine that does not run has not heard yet.
+//!
+//! A fork waits for the engine only for a moment. If there is no answer, the child gets a promise: one end of
+//! a socket pair, on which the parent passes the answer on when it comes. Until then the parent keeps
+//! everything as it was at the fork: it submits nothing, and accepts nothing that the engine has offered.
+//! So the engine, which hears of the fork first, gives the child what its parent had then. What the child
+//! closes meanwhile it says on the promise, and the parent says it on.
+//!
+//! If the parent ends before the engine runs again, its child has none of its connections.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use queue_pair::control::{Farewell, Fds, Reply, Request};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
+    SocketFlags, SocketType,
+};
+
+use super::{Attachment, Control, RUNS_WITHIN, ask};
+use crate::inheritance::{Given, Inheritance, Promise};
+use crate::lock::lock;
+use crate::private_fds::{Private, lift};
+use crate::quiet::Locks;
+use crate::session::SessionCore;
+
+/// What was promised to children, in the order of the forks.
+#[derive(Default)]
+pub(super) struct Promises {
+    /// Whether there are any.
+    keeps: AtomicBool,
+    to: Mutex<VecDeque<Private<OwnedFd>>>,
+}
+
+impl Attachment {
+    /// Asks for references for a child. `None`: it has none of what its parent has.
+    ///
+    /// What answers that come late have changed is left for [`catch_up`](Self::catch_up), since locks are held.
+    pub(crate) fn ask_to_fork(&self, has_connections: bool) -> Option<Inheritance> {
+        let answer = self.with_control(|control| {
+            let owed = control.get_mut().owes_still();
+            if !has_connections || owed.is_ok_and(|owed| !owed) {
+                return ask::ask(control, &Request::Fork, Fds::new(), RUNS_WITHIN);
+            }
+            // It was waited for before, and has not run since.
+            let told = control.get_mut().request_blindly(&Request::Fork);
+            Err(told.map_or(Errno::CONNRESET, |()| Errno::TIMEDOUT))
+        });
+        match answer? {
+            Ok((Reply::Forked { token }, mut fds)) => Some(Inheritance::Given(Given {
+                token,
+                lifeline: Private::new(lift(fds.pop()?)),
+            })),
+            Err(Errno::TIMEDOUT) => {
+                self.unanswered.store(true, Ordering::Relaxed);
+                // A child without references has the kernel's part of a listener all the same.
+                let promise = has_connections.then(|| self.promise()).flatten();
+                promise.map(Inheritance::Promised)
+            }
+            Err(Errno::PROTO | Errno::CONNRESET) => {
+                self.condemn();
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn promise(&self) -> Option<Promise> {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (ours, theirs) =
+            rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).ok()?;
+        lock(&self.promises.to).push_back(Private::new(lift(ours)));
+        self.promises.keeps.store(true, Ordering::Relaxed);
+        Some(Promise::new(theirs))
+    }
+
+    /// Takes the lock, for a fork.
+    pub(super) fn lock_promises<'a>(&'a self, locks: &mut Locks<'a>) {
+        locks.take(&self.promises.to);
+    }
+
+    /// Whether everything is to stay as it was at a fork of which the engine has not heard.
+    pub(crate) fn keeps_still(&self) -> bool {
+        self.promises.keeps.load(Ordering::Relaxed)
+    }
+
+    /// The engine has heard of the first of these forks.
+    pub(super) fn keep_promise(&self, token: u64, lifeline: Option<OwnedFd>) {
+        let promise = lock(&self.promises.to).pop_front();
+        if let (Some(promise), Some(lifeline)) = (promise, lifeline) {
+            // Whom it concerns may have ended.
+            let _ = pass_on(&promise, token, &lifeline);
+        }
+    }
+
+    /// The engine has answered everything that it was asked.
+    pub(super) fn keep_still_no_longer(&self, session: &Arc<SessionCore>) {
+        if !self.promises.keeps.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        // Those of whom it has said nothing it has refused.
+        lock(&self.promises.to).clear();
+        self.post_deferred();
+        for listener in session.living_listeners() {
+            listener.may_accept_again();
+        }
+    }
+
+    /// In the child of a fork: what was promised to others is its parent's to keep.
+    pub(super) fn forget_promises(&self) {
+        lock(&self.promises.to).clear();
+    }
+
+    pub(super) fn with_control<T>(&self, act: impl FnOnce(&mut Control) -> T) -> Option<T> {
+        lock(&self.control).as_mut().map(act)
+    }
+}
+
+/// Tells a child of its references, and the engine what the child has said meanwhile.
+fn pass_on(promise: &Private<OwnedFd>, token: u64, lifeline: &OwnedFd) -> Result<(), Errno> {
+    // What it says from now on it is told that it has to say elsewhere.
+    rustix::net::shutdown(promise, Shutdown::Read)?;
+    let mut said = [0; Farewell::LEN];
+    let now = RecvFlags::DONTWAIT;
+    while let Ok((Farewell::LEN, _)) = rustix::net::recv(promise, &mut said, now) {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        rustix::net::send(lifeline, &said, flags)?;
+    }
+    let along = [lifeline.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&along));
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let token = token.to_ne_bytes();
+    rustix::net::sendmsg(promise, &[IoSlice::new(&token)], &mut control, flags)?;
+    Ok(())
+}
+
+/// As long as the engine lives: longer than anybody waits.
+pub(crate) const WHILE_IT_LIVES: Duration = Duration::from_secs(365 * 24 * 3_600);

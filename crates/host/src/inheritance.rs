@@ -1,0 +1,141 @@
+//! What the child of a fork has of its parent's until it attaches: references that the engine holds for it,
+//! or, if the engine did not run at the fork, its parent's promise of them (see `attachment::promise`).
+
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+
+use queue_pair::control::Farewell;
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+
+use crate::private_fds::{Private, lift};
+
+/// What the child of a fork has of its parent's until it attaches.
+#[derive(Debug)]
+pub(crate) enum Inheritance {
+    Given(Given),
+    Promised(Promise),
+}
+
+/// The references that the engine holds for a child that has not attached.
+#[derive(Debug)]
+pub(crate) struct Given {
+    pub(crate) token: u64,
+    /// Closed when they are claimed, or nobody will.
+    pub(crate) lifeline: Private<OwnedFd>,
+}
+
+impl Inheritance {
+    /// Says that something was closed. False: there is no room to say so.
+    pub(crate) fn say(&mut self, farewell: Farewell) -> bool {
+        loop {
+            let promise = match self {
+                Self::Given(given) => return given.say(farewell),
+                Self::Promised(promise) => promise,
+            };
+            match promise.say(farewell) {
+                Ok(()) => return true,
+                Err(Errno::AGAIN | Errno::NOBUFS) => return false,
+                Err(_) => {}
+            }
+            match promise.look() {
+                Kept::Yes(given) => *self = Self::Given(given),
+                // Its parent is about to say so.
+                Kept::NotYet => {
+                    rustix::thread::sched_yield();
+                }
+                // What it closes it does not have.
+                Kept::Never => return true,
+            }
+        }
+    }
+
+    /// The references. Those that are promised are waited for.
+    pub(crate) fn given(self) -> Option<Given> {
+        match self {
+            Self::Given(given) => Some(given),
+            Self::Promised(promise) => promise.wait(),
+        }
+    }
+}
+
+impl Given {
+    fn say(&self, farewell: Farewell) -> bool {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let said = rustix::net::send(&self.lifeline, &farewell.encode(), flags);
+        // If the engine is gone, so is what was closed.
+        !matches!(said, Err(Errno::AGAIN | Errno::NOBUFS))
+    }
+}
+
+/// A child's end of a promise.
+#[derive(Debug)]
+pub(crate) struct Promise(Private<OwnedFd>);
+
+/// What has become of a promise.
+enum Kept {
+    Yes(Given),
+    /// The engine has not answered yet.
+    NotYet,
+    /// The engine has refused, or it or the parent has ended.
+    Never,
+}
+
+impl Promise {
+    pub(crate) fn new(end: OwnedFd) -> Self {
+        Self(Private::new(lift(end)))
+    }
+
+    /// Says that something was closed.
+    ///
+    /// # Errors
+    /// `EPIPE`: it is kept, or never will be. `EAGAIN`: there is no room to say so.
+    fn say(&self, farewell: Farewell) -> Result<(), Errno> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        rustix::net::send(&self.0, &farewell.encode(), flags).map(drop)
+    }
+
+    /// Whether it is kept by now.
+    fn look(&self) -> Kept {
+        let mut token = [0; 8];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let received = {
+            let mut parts = [IoSliceMut::new(&mut token)];
+            rustix::net::recvmsg(&self.0, &mut parts, &mut control, flags)
+        };
+        match received {
+            Err(Errno::AGAIN | Errno::INTR) => return Kept::NotYet,
+            Ok(received) if received.bytes == token.len() => {}
+            _ => return Kept::Never,
+        }
+        let rights = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
+            _ => None,
+        });
+        rights.map_or(Kept::Never, |lifeline| {
+            Kept::Yes(Given {
+                token: u64::from_ne_bytes(token),
+                lifeline: Private::new(lift(lifeline)),
+            })
+        })
+    }
+
+    /// Waits until it is kept, as whoever uses a connection waits for a slow kernel.
+    fn wait(&self) -> Option<Given> {
+        loop {
+            match self.look() {
+                Kept::Yes(given) => return Some(given),
+                Kept::Never => return None,
+                Kept::NotYet => {
+                    let mut polls = [PollFd::new(&self.0, PollFlags::IN)];
+                    // A signal ends no wait of this kind.
+                    let _ = rustix::event::poll(&mut polls, None);
+                }
+            }
+        }
+    }
+}
