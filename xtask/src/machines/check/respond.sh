@@ -4,7 +4,8 @@ answered() {
 	ip netns exec near "$outboard" respond -i "$near" -L :8100 "$@" > respond.log 2>&1 &
 	local respond=$!
 	local tries
-	for tries in $(seq 20); do
+	# A slow machine takes its time to verify the program.
+	for tries in $(seq 120); do
 		in_far curl -s -m 5 -o /dev/null 'http://10.9.0.1:8100/?s=1k' && break
 		sleep 0.5
 	done
