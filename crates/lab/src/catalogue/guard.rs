@@ -70,6 +70,10 @@ fn declare(extent: Extent) -> Experiment {
         at: vec![(REQUESTS.into(), last_level.clone())],
         ratio,
     };
+    let loses_none = |says: &str, subject: usize| Claim {
+        to: String::new(),
+        ..claim(says, subject, 0, LOST, Bound::AtMost(0.0))
+    };
     let picture = |title: &str, y: &str| Picture::new(title, REQUESTS, y);
     Experiment {
         name: ENTRY.name.into(),
@@ -113,6 +117,8 @@ fn declare(extent: Extent) -> Experiment {
         claims: vec![
             claim("The guard keeps the server below its limit, on the kernel", 2, 0, MOST, Bound::AtMost(0.8)),
             claim("The guard keeps the server below its limit, on the engine", 3, 1, MOST, Bound::AtMost(0.8)),
+            loses_none("The guard loses no request, on the kernel", 2),
+            loses_none("The guard loses no request, on the engine", 3),
         ],
     }
 }
