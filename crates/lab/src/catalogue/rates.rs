@@ -58,6 +58,10 @@ fn declare(extent: Extent) -> Experiment {
         Measure::new(BYTES, "KB/s"),
     ];
     measures.extend(SHARES.map(|name| Measure::new(name, "%")));
+    let of_the_core = ["usr", "sys", "softirq"].map(|share| {
+        let title = format!("The server's core: {share} (000, figure 6.6)");
+        Picture::new(&title, RATE, share).log_x()
+    });
     Experiment {
         name: ENTRY.name.into(),
         title: "Rising rates of connections, by file".into(),
@@ -88,7 +92,10 @@ fn declare(extent: Extent) -> Experiment {
             Picture::new("Bytes on the wire (000, figure 6.7)", RATE, BYTES)
                 .log_x()
                 .log_y(),
-        ],
+        ]
+        .into_iter()
+        .chain(of_the_core)
+        .collect(),
         findings: findings(),
         model: None,
         claims: Vec::new(),
