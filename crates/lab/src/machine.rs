@@ -38,7 +38,12 @@ pub fn settings() -> Value {
         "hypervisor": cpu_info.contains("hypervisor"),
         "clock": read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         "congestion_control": read("/proc/sys/net/ipv4/tcp_congestion_control"),
+        "governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "nginx": version("nginx", "-v"),
         "wrk": version("wrk", "-v"),
+        "httperf": version("httperf", "--version"),
+        "sockperf": version("sockperf", "--version"),
+        "redis": version("redis-server", "--version"),
+        "memcached": version("memcached", "--version"),
     })
 }

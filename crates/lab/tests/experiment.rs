@@ -110,6 +110,11 @@ fn the_report_says_what_the_rounds_say() {
     }
     let lines = std::fs::read_to_string(scratch.path().join("results.csv")).unwrap();
     assert_eq!(lines.lines().count(), 1 + directory.records().len());
+    let settings = std::fs::read_to_string(scratch.path().join("settings.csv")).unwrap();
+    let (head, version) = settings.split_once('\n').unwrap();
+    assert_eq!(head, "setting,value");
+    assert!(version.starts_with(&format!("outboard,{}\n", directory.header().version)));
+    assert_eq!(settings.matches("\noutboard,").count(), 1);
     let json = std::fs::read_to_string(scratch.path().join("results.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(

@@ -1,5 +1,5 @@
-//! The files that a run leaves: `results.json`, `results.csv`, `report.md`, `report.html` and the
-//! plots.
+//! The files that a run leaves: `results.json`, `results.csv`, `settings.csv`, `report.md`, `report.html`
+//! and the plots.
 
 use super::analysis::{Analysis, Interval, Outcome, Verdict, analyse, ratio};
 use super::declaration::{Bound, Claim, Experiment, Finding};
@@ -29,6 +29,7 @@ pub fn write(directory: &Directory) -> Result<(Analysis, PathBuf)> {
     put(directory, "report.md", &document::markdown(&parts))?;
     put(directory, "report.html", &document::html(&parts))?;
     put(directory, "results.csv", &csv(directory))?;
+    put(directory, "settings.csv", &settings_csv(directory))?;
     let all = json!({
         "run": directory.header(),
         "end": directory.end(),
@@ -383,29 +384,47 @@ fn how(directory: &Directory) -> Vec<String> {
             rules.window.as_secs_f64(),
             directory.records().len()
         ),
-        format!("outboard {}", header.version),
     ];
-    if let Some(settings) = header.settings.as_object() {
-        for (name, value) in settings {
-            let value = value
-                .as_str()
-                .map_or_else(|| value.to_string(), String::from);
-            points.push(format!("{}: {value}", name.replace('_', " ")));
-        }
-    }
+    let settings = settings(directory);
+    points.extend(settings.map(|(name, value)| format!("{}: {value}", name.replace('_', " "))));
     points
+}
+
+/// What measured, and on what machine: names and values.
+fn settings(directory: &Directory) -> impl Iterator<Item = (String, String)> + '_ {
+    let header = directory.header();
+    // It has the commit, if that is known, which the machine's list has not.
+    let version = ("outboard".to_owned(), header.version.clone());
+    let settings = header.settings.as_object().into_iter().flatten();
+    let others = settings.filter(|(name, _)| *name != "outboard");
+    let words = |value: &serde_json::Value| match value.as_str() {
+        Some(text) => text.to_owned(),
+        None => value.to_string(),
+    };
+    let others = others.map(move |(name, value)| (name.clone(), words(value)));
+    std::iter::once(version).chain(others)
+}
+
+/// A line for each setting.
+fn settings_csv(directory: &Directory) -> String {
+    let lines = settings(directory).map(|(name, value)| format!("{},{}\n", name, quoted(&value)));
+    std::iter::once("setting,value\n".to_owned())
+        .chain(lines)
+        .collect()
+}
+
+/// A field of a CSV file.
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }
 
 /// A line for each value of each measurement.
 fn csv(directory: &Directory) -> String {
     let experiment = &directory.header().experiment;
-    let quoted = |text: &str| {
-        if text.contains([',', '"', '\n']) {
-            format!("\"{}\"", text.replace('"', "\"\""))
-        } else {
-            text.to_owned()
-        }
-    };
     let mut head: Vec<String> = vec!["round".into(), "subject".into()];
     head.extend(experiment.axes.iter().map(|axis| quoted(&axis.name)));
     head.extend(
