@@ -259,6 +259,52 @@ fn connections_are_opened_from_an_address_that_comes_later() {
 }
 
 #[test]
+fn a_connection_goes_on_by_another_router_when_its_own_is_gone() {
+    if lab::skip_without_root("a_connection_goes_on_by_another_router_when_its_own_is_gone") {
+        return;
+    }
+    let world = World::new().expect("namespaces");
+    let (server, client) = (Side::Server.interface(), Side::Client.interface());
+    let theirs = Ipv4Addr::new(10, 99, 0, 2);
+    let first = Ipv4Addr::new(10, 77, 0, 21);
+    let second = Ipv4Addr::new(10, 77, 0, 22);
+    for what in [
+        format!("address add {theirs}/32 dev lo"),
+        format!("address add {first}/24 dev {client}"),
+        format!("address add {second}/24 dev {client}"),
+        format!(
+            "route replace {} dev {client} src {theirs}",
+            Side::Server.ipv4()
+        ),
+    ] {
+        ip(&world, Side::Client, &what);
+    }
+    let default = |by: Ipv4Addr| format!("route replace default via {by} dev {server}");
+    ip(&world, Side::Server, &default(first));
+    let (_engine, mut host, _, mut client_end, conn) = connected(&world);
+    assert_eq!(client_end.local_addr().expect("a socket").ip(), theirs);
+    exchange(&mut host, conn, &mut client_end);
+    // Nobody answers for the first one any more.
+    ip(
+        &world,
+        Side::Client,
+        &format!("address del {first}/24 dev {client}"),
+    );
+    let neighbour = format!("neigh replace {first} lladdr 02:00:00:00:00:99 dev {server}");
+    ip(&world, Side::Server, &neighbour);
+    host.send(conn, b"later", 10);
+    client_end
+        .set_read_timeout(Some(std::time::Duration::from_millis(300)))
+        .expect("set");
+    let read_now = std::io::Read::read(&mut client_end, &mut [0; 1]);
+    assert!(read_now.is_err(), "it is on its way to nobody");
+    client_end.set_read_timeout(Some(LIMIT)).expect("set");
+    // What stands for a daemon of routes that fail over.
+    ip(&world, Side::Server, &default(second));
+    assert_eq!(read(&mut client_end, 5), b"later");
+}
+
+#[test]
 fn segments_fit_a_route_that_carries_less() {
     if lab::skip_without_root("segments_fit_a_route_that_carries_less") {
         return;
