@@ -435,11 +435,14 @@ __noinline __u32 write_plan(struct work *work, __u32 at, __u32 number, __u32 pad
 {
 	struct plan *plan;
 	struct line *line;
+	__u32 status;
 
 	if (!work)
 		return at;
 	plan = &work->plans[number & 1];
-	line = bpf_map_lookup_elem(&lines, &plan->status);
+	/* Linux before 6.2 takes no key from memory that a function was handed. */
+	status = plan->status;
+	line = bpf_map_lookup_elem(&lines, &status);
 	if (!line)
 		return at;
 	put_words(work, at, line->words, LINE_WORDS);

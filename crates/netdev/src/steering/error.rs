@@ -18,7 +18,7 @@ pub enum SteeringError {
     )]
     NotPermitted,
     /// The kernel does not take the program.
-    #[error("cannot load the steering program (it needs Linux 6.6 with CONFIG_XDP_SOCKETS): {0}")]
+    #[error("cannot load a BPF program (it needs Linux 6.1 or later with CONFIG_XDP_SOCKETS): {0}")]
     Load(String),
     /// The object lacks a program or a map of this name: it is not the one this was built with.
     #[error("the steering program has no {0}: build it again")]
