@@ -76,7 +76,7 @@ impl Connection {
     /// once, and this was it: what else is to be told of the end knows it from here.
     pub(crate) fn note(&mut self, errno: Errno) -> Errno {
         let of_the_call = match errno {
-            Errno::AGAIN | Errno::BUSY | Errno::INTR => true,
+            Errno::AGAIN | Errno::BUSY | Errno::INTR | Errno::NOTCONN => true,
             Errno::INVAL | Errno::STALE | Errno::FAULT | Errno::NOBUFS | Errno::NOMEM => true,
             // Without that it is what a reset is to who could still write after the peer's end.
             Errno::PIPE => self.stream.has_shut_writing(),
@@ -142,7 +142,10 @@ impl Connection {
             if !ready.intersects(Readiness::OUT | Readiness::ERR | Readiness::HUP) {
                 return;
             }
-            self.failed = self.opened().err();
+            if self.failed.is_none() {
+                // Unless a call has met it.
+                self.failed = self.opened().err();
+            }
             self.life = if self.failed.is_some() {
                 Life::Over
             } else {

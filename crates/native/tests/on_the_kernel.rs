@@ -293,6 +293,12 @@ fn a_connection_that_is_refused_says_so() {
     assert_eq!(pair.queue.send(refused, b"x", false), Err(Errno::NOTCONN));
     let open = pair.until(Kind::Open, 40);
     assert_eq!(open.error, Errno::CONNREFUSED.raw_os_error());
+    // Also if a call has met it before.
+    let refused = pair.queue.connect(at, &[], 41).unwrap();
+    let received = pair.queue.recv(refused, &mut [0; 1]);
+    assert_eq!(received, Err(Errno::CONNREFUSED));
+    let open = pair.until(Kind::Open, 41);
+    assert_eq!(open.error, Errno::CONNREFUSED.raw_os_error());
 }
 
 #[test]
@@ -314,6 +320,11 @@ fn files_descriptors_wakers_and_facts() {
     assert!(!facts.is_offloaded && facts.tcp.is_none());
     assert_eq!(facts.why_not, Some("the program has chosen the kernel"));
     assert_eq!((facts.unread, facts.unacknowledged), (0, 0));
+    for other in [server, pair.listener] {
+        let told = pair.queue.facts(other).unwrap();
+        assert!(!told.is_offloaded);
+        assert_eq!(told.why_not, facts.why_not);
+    }
     let (here, there) = (pair.queue.local(client), pair.queue.peer(server));
     assert_eq!(here.unwrap(), there.unwrap());
 
@@ -367,6 +378,9 @@ fn why_there_is_no_engine_is_known() {
     let any = attach(Mode::Any).unwrap();
     assert_eq!(any.refused(), Some(Errno::NOENT));
     assert!(!any.is_attached());
+    assert_eq!(any.why_not_attached(), Some(Errno::NOENT));
+    let kernel = attach(Mode::Kernel).unwrap();
+    assert_eq!(kernel.why_not_attached(), Some(Errno::OPNOTSUPP));
     // Who wants the kernel has not been refused anything.
     assert_eq!(attach(Mode::Kernel).unwrap().refused(), None);
     assert_eq!(attach(Mode::Engine).err(), Some(Errno::NOENT));
