@@ -117,6 +117,66 @@ fn every_call_does_the_same_on_the_engine_and_on_the_kernel() {
     engine.stop(HANG).expect("an end");
 }
 
+/// Takes connections in pairs, and does to the first of each what the second says: see `ends.c`.
+fn misbehave(listener: &TcpListener, pairs: usize) {
+    for _ in 0..pairs {
+        let mut first = Some(listener.accept().expect("a connection").0);
+        let mut control = listener.accept().expect("its control").0;
+        let mut byte = [0];
+        while let Ok(1) = control.read(&mut byte) {
+            match (byte[0], &first) {
+                (b'h', Some(victim)) => victim.shutdown(Shutdown::Write).expect("an end"),
+                (b'r', Some(victim)) => {
+                    let at_once = Some(Duration::ZERO);
+                    rustix::net::sockopt::set_socket_linger(victim, at_once).expect("an option");
+                    first = None;
+                }
+                (b'd', Some(_)) => {
+                    let mut victim = first.take().expect("a connection");
+                    // It ends with the connection.
+                    std::thread::spawn(move || std::io::copy(&mut victim, &mut std::io::sink()));
+                }
+                (b'p', _) => {}
+                _ => continue,
+            }
+            // The other end may be gone by now.
+            let _ = control.write_all(b"k");
+        }
+    }
+}
+
+#[test]
+fn full_buffers_and_resets_are_told_the_same_on_the_engine_and_on_the_kernel() {
+    let test = "full_buffers_and_resets_are_told_the_same_on_the_engine_and_on_the_kernel";
+    let Some(library) = library() else { return };
+    if lab::skip_without(test, &["cc"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let program = compile(&world, &library, "tests/ends.c");
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let at = SocketAddr::from((World::address(Side::Client, BOTH[0]), PORT));
+    let converse = |mode: &str, offloaded: &str| {
+        let listen = || Ok(TcpListener::bind(at)?);
+        let address = at.ip().to_string();
+        let listener = world.on(Side::Client, listen).expect("a port");
+        let peer = std::thread::spawn(move || misbehave(&listener, 8));
+        let said = world
+            .program(Side::Server, &program)
+            .env("OUTBOARD_SOCKET", outboard.socket())
+            .args([mode, &address, &PORT.to_string(), offloaded])
+            .output()
+            .expect("a program that ends well");
+        assert_eq!(said.trim(), "all as outboard.h says");
+        peer.join().expect("a peer");
+    };
+    converse("any", "0");
+    let engine = outboard.start_engine(&world, None).expect("an engine");
+    converse("any", "1");
+    converse("kernel", "0");
+    engine.stop(HANG).expect("an end");
+}
+
 /// What has a name of the header's and a bracket behind it, outside of comments.
 fn calls(file: &str) -> BTreeSet<String> {
     let text = std::fs::read_to_string(capi().join(file)).expect("a file");
@@ -140,11 +200,21 @@ fn no_call_of_the_header_is_left_out() {
         declared.len() > 45 && declared.contains("ob_queue_fd"),
         "{declared:?}"
     );
-    let left_out: Vec<_> = declared
-        .difference(&calls("tests/conformance.c"))
-        .cloned()
-        .collect();
+    let mut made = calls("tests/conformance.c");
+    made.append(&mut calls("tests/ends.c"));
+    let left_out: Vec<_> = declared.difference(&made).cloned().collect();
     assert!(left_out.is_empty(), "{left_out:?}");
+}
+
+#[test]
+fn the_shared_library_gives_what_the_header_declares() {
+    let map = std::fs::read_to_string(capi().join("outboard.map")).expect("a file");
+    let names = map.lines().filter_map(|line| line.trim().strip_suffix(';'));
+    let given: BTreeSet<_> = names
+        .filter(|name| name.starts_with("ob_"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(given, calls("include/outboard.h"));
 }
 
 #[test]

@@ -4,9 +4,12 @@
  * Calls return 0, a count, or a negative error number of <errno.h>; errno itself is not touched.
  * A pointer that must not be NULL and is gives -EINVAL, a handle that is closed -EBADF.
  *
- * Threads: a context may be used from any thread. A queue, and all that was made in it, belongs to
- * one thread at a time; a call that finds another under way in the same queue returns -EBUSY. Only
- * ob_wake may be called at any time. Nothing here may be called from a signal handler.
+ * Threads: calls that take a context may be made from any thread at any time. A queue, and all that was
+ * made in it, belongs to one thread at a time; a call that finds another under way in the same queue
+ * returns -EBUSY. Only ob_wake and ob_queue_fd may be called at any time. Registered memory and files may
+ * be used from any thread, and in several queues at once. What frees something (ob_detach, ob_queue_free,
+ * ob_unregister, ob_unregister_file) comes when no other call will begin that names it. Nothing here may
+ * be called from a signal handler.
  *
  * Forks: the child must not use what its parent made, and makes a context of its own.
  */
@@ -42,7 +45,8 @@ typedef uint64_t ob_handle;
 /* Where connections may be: an argument of ob_attach. */
 enum ob_mode {
     OB_ANY = 0,    /* the engine where it can be, otherwise the kernel */
-    OB_ENGINE = 1, /* the engine; without one ob_attach fails */
+    OB_ENGINE = 1, /* the engine alone: without one ob_attach fails, what the kernel would have to open is
+                      -EOPNOTSUPP, and what comes to a listener by the kernel is reset */
     OB_KERNEL = 2  /* the kernel, whatever engine there is */
 };
 
@@ -53,8 +57,8 @@ enum ob_kind {
     OB_RECEIVE = 3, /* data has come, bytes of it unread, or the stream's end: receive until
                        -EAGAIN or 0 */
     OB_ROOM = 4,    /* there is room again after a send that returned -EAGAIN */
-    OB_SENT = 5,    /* a send of bytes with this cookie was acknowledged by the peer; with error:
-                       the connection ended before that was known */
+    OB_SENT = 5,    /* a send of bytes with this cookie was acknowledged by the peer, or has left
+                       (OB_LEFT); with error: the connection ended before that was known */
     OB_END = 6,     /* both directions have ended, by agreement or by error; what came before can
                        still be received; close it */
     OB_READY = 7,   /* a watched descriptor is ready; bytes are the bits of epoll */
@@ -120,12 +124,14 @@ typedef struct ob_admission {
     uint8_t unused[5]; /* 0 */
 } ob_admission;
 
-/* Who was admitted and refused. The engine counts SYNs that it refused, the library connections. */
+/* Who was admitted and refused, at the engine and by the library together. The engine counts a connection
+ * when its handshake is complete, and each SYN that it refused; the library counts what the kernel accepted
+ * when the program accepts, or is refused. All but in_flight are since ob_listen, whatever the policy. */
 typedef struct ob_admitted {
     uint32_t by_engine;         /* 1: the engine keeps to the policy; 0: the library does */
     uint32_t unused;
     uint64_t accepts;           /* connections made */
-    uint64_t in_flight;         /* connections that count now */
+    uint64_t in_flight;         /* of those made since the policy was set the ones that count now; 0 without */
     uint64_t refused_by_rate;   /* because new ones came too fast */
     uint64_t refused_by_count;  /* because there were as many as there may be */
     uint64_t refused_by_prefix; /* for either reason of their prefix */
@@ -135,12 +141,15 @@ typedef struct ob_admitted {
 enum ob_flags {
     OB_MORE = 1,  /* more follows at once: a last segment that is not full may wait */
     OB_PEEK = 2,  /* what is received stays to be received again */
-    OB_ASYNC = 4  /* the send comes back as OB_SENT with its cookie */
+    OB_ASYNC = 4, /* the send comes back as OB_SENT with its cookie, when the peer has acknowledged it */
+    OB_LEFT = 8   /* with OB_ASYNC: it comes back when all of it has left, once. It may have to leave again,
+                     so that memory which it names may not change yet */
 };
 
-/* What is known of a connection. Of the kernel's the TCP's own facts are 0: ask TCP_INFO there. */
+/* What is known of a connection. Of the kernel's the TCP's own facts are 0: ask TCP_INFO there. Of a listener
+ * only offloaded and why_not are known. */
 typedef struct ob_info {
-    uint32_t offloaded;       /* 1: the engine has it; 0: the kernel */
+    uint32_t offloaded;       /* 1: the engine has it, or listens there besides the kernel; 0: the kernel */
     uint32_t rtt_us;          /* smoothed round-trip time in microseconds */
     uint32_t rttvar_us;       /* its variation in microseconds */
     uint32_t rto_us;          /* retransmission timeout in microseconds */
@@ -151,7 +160,7 @@ typedef struct ob_info {
     uint64_t bytes_acked;     /* all bytes that the peer has acknowledged */
     uint64_t bytes_received;  /* all bytes received in order */
     uint64_t retransmits;     /* all segments sent again */
-    char why_not[96];         /* why the kernel has it, in words; empty if that is not known */
+    char why_not[96];         /* why the kernel has it, in words */
 } ob_info;
 
 /* What is known of the engine. */
@@ -188,6 +197,13 @@ typedef struct ob_way {
     uint8_t hardware[8];              /* its hardware address, 6 bytes; 0 if that is not known */
 } ob_way;
 
+/* A stretch of registered memory that is sent. */
+typedef struct ob_piece {
+    const ob_memory *memory;
+    size_t offset; /* where it begins there */
+    size_t len;
+} ob_piece;
+
 /* What a view or a room shows. */
 typedef struct ob_span {
     void *data;
@@ -209,6 +225,10 @@ void ob_detach(ob_context *context);
 
 /* 1 if an engine is attached now, otherwise 0. */
 int ob_is_attached(const ob_context *context);
+
+/* Why no engine is attached: 0 if one is. -EOPNOTSUPP: the context is OB_KERNEL. -ENOTCONN: it has gone.
+ * Otherwise why it did not take the program, as ob_attach says. */
+int ob_why_detached(const ob_context *context);
 
 /* Whether a connection to this address would be the engine's: 1, or 0 with the reason in `why`
  * (`size` bytes with the final 0; may be NULL). -ENETUNREACH and the like: there is no way. */
@@ -258,7 +278,7 @@ int ob_accept_with(ob_queue *queue, ob_handle listener, const ob_setting *settin
  * accepts. Connections count at the engine until both directions have ended, at the library until they are
  * closed; what is there already does not count. Prefixes are counted in a table of fixed size, so that
  * two may share what one may have. Of the processes that accept from one listener the last word counts.
- * -EINVAL: `unused` is not 0. */
+ * A policy without limits is none. -EINVAL: `unused` is not 0. */
 int ob_set_admission(ob_queue *queue, ob_handle listener, const ob_admission *policy);
 
 /* Who was admitted and refused by a listener. It may ask the engine, which takes some microseconds. */
@@ -280,7 +300,9 @@ int ob_connect_from(ob_queue *queue, const struct sockaddr *local, socklen_t loc
 int ob_shutdown(ob_queue *queue, ob_handle handle, int how);
 
 /* Closes a connection, a listener or a watch. What was sent is still delivered; asynchronous sends
- * do not come back any more, and the connection's views and rooms are void. */
+ * do not come back any more, and the connection's views and rooms are void. No later ob_wait or ob_poll
+ * gives an event of it; the events that the last one gave may have some left, so what their cookies point to
+ * is freed when all of those have been looked at. */
 int ob_close(ob_queue *queue, ob_handle handle);
 
 /* --- options and facts ----------------------------------------------------------------------- */
@@ -289,7 +311,8 @@ int ob_close(ob_queue *queue, ob_handle handle);
  * is no such option, or the value cannot be. */
 int ob_set(ob_queue *queue, ob_handle handle, uint32_t option, uint32_t value);
 
-/* What is known of a connection. It may ask the engine, which takes some microseconds. */
+/* What is known of a connection or a listener. Of a connection it may ask the engine, which takes some
+ * microseconds. */
 int ob_get_info(ob_queue *queue, ob_handle handle, ob_info *out);
 
 /* This end's and the other end's address, as getsockname(2) and getpeername(2) give them. */
@@ -299,15 +322,17 @@ int ob_peer(ob_queue *queue, ob_handle handle, struct sockaddr *address, socklen
 /* --- registered memory ----------------------------------------------------------------------- */
 
 /* Registers `len` bytes of new memory: sends from it are not copied at the host. The engine's if
- * there is one, otherwise the program's own. -ENOBUFS: there is no free piece of that length. */
+ * there is one, otherwise the program's own. From any thread, and so is what is said of it.
+ * -EINVAL: `len` is 0. -ENOBUFS: there is no free piece of that length. */
 int ob_register(const ob_context *context, size_t len, ob_memory **out);
 
-/* Where registered memory is, and how long. */
+/* Where registered memory is, and how long. From any thread. */
 void *ob_memory_data(const ob_memory *memory);
 size_t ob_memory_len(const ob_memory *memory);
 
-/* Gives registered memory back. -EBUSY: a send that names it has not come back, or a buffer of it is posted;
- * nothing changes. */
+/* Gives registered memory back, from any thread; no call that names it may begin afterwards. -EBUSY: a send
+ * that names it has not come back, a buffer of it is posted, or a call that names it is under way in another
+ * thread; nothing changes. */
 int ob_unregister(ob_memory *memory);
 
 /* --- registered files ------------------------------------------------------------------------ */
@@ -315,34 +340,43 @@ int ob_unregister(ob_memory *memory);
 /* Registers a regular file, open for reading, to send from; the descriptor may be closed afterwards. The
  * engine opens it once more for itself: so it takes a file that it may read, too, and that is on a disk of
  * this machine (not on a network or on FUSE). What it does not take the library reads, and the kernel's
- * connections send it by sendfile(2). It takes some microseconds the first time.
+ * connections send it by sendfile(2). It takes some microseconds the first time. From any thread; a file
+ * may be sent from in several queues at once.
  * -EINVAL: it is no regular file. -EMFILE, -ENFILE: there are no more descriptors. */
 int ob_register_file(const ob_context *context, int fd, ob_file **out);
 
-/* Whether the engine reads a registered file: 1, or 0. */
+/* Whether the engine reads a registered file: 1, or 0. From any thread. */
 int ob_file_is_offloaded(const ob_file *file);
 
-/* Gives a registered file back. What was sent from it is still delivered. NULL is nothing. */
+/* Gives a registered file back, from any thread, when no call that names it is under way or will begin.
+ * What was sent from it is still delivered. NULL is nothing. */
 void ob_unregister_file(ob_file *file);
 
 /* --- sending --------------------------------------------------------------------------------- */
 
 /* Sends of any kind return how many bytes were taken, which may be less than asked. With OB_ASYNC
- * what was taken comes back as OB_SENT with `cookie`; without, `cookie` is ignored.
- * -EAGAIN: there is no room; OB_ROOM tells when there is. -ENOTCONN: it is still being opened.
- * -EPIPE: this end is closed, or the connection over. Otherwise what ended the connection, so that
- * the errors of earlier sends are told. */
+ * what was taken comes back as one OB_SENT with `cookie`, when the peer has acknowledged it, or with OB_LEFT
+ * when it has left; without, `cookie` is ignored. No send waits.
+ * -EAGAIN: there is no room; OB_ROOM tells when there is. -EBUSY: a room of the connection is lent.
+ * -ENOTCONN: it is still being opened. -EPIPE: this end is closed, or the connection over. Otherwise what
+ * ended the connection, once, so that the errors of earlier sends are told. */
 
-/* Sends by copying, from one place or from several. */
+/* Sends by copying, from one place or from several: that is one send, too. */
 ssize_t ob_send(ob_queue *queue, ob_handle handle, const void *data, size_t len, unsigned flags,
                 uint64_t cookie);
 ssize_t ob_sendv(ob_queue *queue, ob_handle handle, const struct iovec *parts, int count,
                  unsigned flags, uint64_t cookie);
 
-/* Sends from registered memory, without a copy: what is named must not change until it has come
- * back. -EINVAL: it is not all inside the memory. -ESTALE: the memory is of an engine that is gone. */
+/* Sends from registered memory, from one place or from several in one send. With OB_ASYNC nothing is copied,
+ * and what is named must not change until the peer has acknowledged it, which is when it comes back (with
+ * OB_LEFT it comes back before: then ob_unregister says when nothing names it any more). Without OB_ASYNC the
+ * call is synchronous: it copies, and what is named may change as soon as it returns.
+ * -EINVAL: it is not all inside the memory. -ESTALE: with OB_ASYNC, the memory is of an engine that is
+ * gone. */
 ssize_t ob_send_registered(ob_queue *queue, ob_handle handle, const ob_memory *memory,
                            size_t offset, size_t len, unsigned flags, uint64_t cookie);
+ssize_t ob_sendv_registered(ob_queue *queue, ob_handle handle, const ob_piece *pieces, int count,
+                            unsigned flags, uint64_t cookie);
 
 /* Sends from a registered file, from `offset` on. 0: the end of the file. On the engine none of it passes
  * through the program: the engine reads it when it leaves, and again if it has to leave again, as the file is
@@ -355,12 +389,13 @@ ssize_t ob_send_registered_file(ob_queue *queue, ob_handle handle, const ob_file
 ssize_t ob_send_file(ob_queue *queue, ob_handle handle, int fd, uint64_t offset, size_t len,
                      unsigned flags, uint64_t cookie);
 
-/* Lends up to `want` bytes (at most 64 KiB) to be filled in place. Errors as for ob_send, and -EBUSY:
- * a room of this connection is lent already. */
+/* Lends up to `want` bytes (at most 64 KiB) to be filled in place. Until it is committed or given back
+ * nothing else can be sent on the connection, and no second room is lent: that is -EBUSY. Errors as for
+ * ob_send. */
 int ob_room(ob_queue *queue, ob_handle handle, size_t want, ob_span *out);
 
-/* Sends the first `len` bytes of a room, all of them. Errors as for ob_send, and -EAGAIN: the room stays lent, and is to be
- * committed later; any other result ends it. */
+/* Sends the first `len` bytes of a room, all of them. Errors as for ob_send, and -EAGAIN: the room stays
+ * lent, and is to be committed later; any other result ends it. */
 int ob_commit(ob_queue *queue, uint64_t room, size_t len, unsigned flags, uint64_t cookie);
 
 /* Gives a room back without sending. */
@@ -369,7 +404,8 @@ int ob_abandon(ob_queue *queue, uint64_t room);
 /* --- receiving ------------------------------------------------------------------------------- */
 
 /* Receives by copying into `data`. 0: the end of the stream. -EAGAIN: there is nothing yet. -EBUSY: a
- * view is not released, or a posted buffer waits for bytes. Otherwise what ended the connection. */
+ * view is not released, or a posted buffer waits for bytes. Otherwise what ended the connection, as often as
+ * it is asked. */
 ssize_t ob_recv(ob_queue *queue, ob_handle handle, void *data, size_t len, unsigned flags);
 
 /* Shows the next stretch of what has come, at most `limit` bytes: 1, or 0 at the end of the stream.

@@ -79,6 +79,19 @@ pub unsafe extern "C" fn ob_is_attached(context: *const ObContext) -> c_int {
 /// See outboard.h.
 ///
 /// # Safety
+/// As for [`ob_detach`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_why_detached(context: *const ObContext) -> c_int {
+    // SAFETY: as the caller promises.
+    let Some(context) = (unsafe { context.as_ref() }) else {
+        return number(Errno::INVAL);
+    };
+    context.0.why_not_attached().map_or(0, number)
+}
+
+/// See outboard.h.
+///
+/// # Safety
 /// As for [`ob_detach`]; `address` points to `len` bytes, `why` is NULL or points to `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ob_can_offload(

@@ -83,7 +83,7 @@ pub unsafe extern "C" fn ob_send_registered_file(
             let handle = handle(number);
             inside
                 .queue
-                .send_registered_file(handle, file, offset, len, how.more, how.cookie)
+                .send_registered_file(handle, file, offset, len, how.more, how.back)
         })
     })
 }

@@ -1,7 +1,7 @@
 //! Registered memory.
 
 use std::ptr;
-use std::sync::Mutex;
+use std::sync::{RwLock, RwLockReadGuard};
 
 use libc::{c_int, c_void, size_t};
 use native::{Errno, Memory};
@@ -11,19 +11,27 @@ use crate::{code, number};
 
 /// `ob_memory`. Empty only while it is being given back.
 pub struct ObMemory {
-    memory: Mutex<Option<Memory>>,
+    memory: RwLock<Option<Memory>>,
     data: *mut c_void,
     len: usize,
 }
 
+/// Registered memory while a call uses it: it is not given back meanwhile.
+pub(crate) struct Held<'a>(RwLockReadGuard<'a, Option<Memory>>);
+
 impl ObMemory {
-    /// Does something with it.
-    pub(crate) fn with<R>(
-        &self,
-        act: impl FnOnce(&Memory) -> Result<R, Errno>,
-    ) -> Result<R, Errno> {
-        let memory = self.memory.lock().map_err(|_| Errno::INVAL)?;
-        memory.as_ref().ok_or(Errno::INVAL).and_then(act)
+    /// It, for a call that uses it.
+    ///
+    /// # Errors
+    /// `EINVAL`: it is being given back. Nobody waits for that, so that nobody looks at it afterwards.
+    pub(crate) fn hold(&self) -> Result<Held<'_>, Errno> {
+        self.memory.try_read().map(Held).map_err(|_| Errno::INVAL)
+    }
+}
+
+impl Held<'_> {
+    pub(crate) fn get(&self) -> Result<&Memory, Errno> {
+        self.0.as_ref().ok_or(Errno::INVAL)
     }
 }
 
@@ -44,7 +52,7 @@ pub unsafe extern "C" fn ob_register(
     let registered = context.0.register(len).and_then(|memory| {
         let data = memory.bytes()?.as_ptr().cast_mut().cast::<c_void>();
         let memory = ObMemory {
-            memory: Mutex::new(Some(memory)),
+            memory: RwLock::new(Some(memory)),
             data,
             len,
         };
@@ -86,8 +94,9 @@ pub unsafe extern "C" fn ob_unregister(memory: *mut ObMemory) -> c_int {
         return number(Errno::INVAL);
     };
     {
-        let Ok(mut place) = held.memory.lock() else {
-            return number(Errno::INVAL);
+        // Calls that are under way with it end first.
+        let Ok(mut place) = held.memory.try_write() else {
+            return number(Errno::BUSY);
         };
         if let Some(given) = place.take()
             && let Err((back, errno)) = given.unregister()

@@ -115,12 +115,11 @@ pub unsafe extern "C" fn ob_post(
     code(unsafe {
         let memory = memory.as_ref().ok_or(Errno::INVAL);
         within(queue, |inside| {
-            let post = |memory: &native::Memory| {
-                inside
-                    .queue
-                    .post(handle(number), memory, offset, len, cookie)
-            };
-            memory?.with(post)
+            let memory = memory?.hold()?;
+            let memory = memory.get()?;
+            inside
+                .queue
+                .post(handle(number), memory, offset, len, cookie)
         })
     })
 }

@@ -4,32 +4,63 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicU8;
 
 use libc::{c_int, c_uint, c_void, iovec, size_t, ssize_t};
-use native::Errno;
+use native::{Back, Errno, Handle, Piece};
 
 use crate::memory::ObMemory;
-use crate::queue::{ObQueue, Span, handle, of_span, span, within};
+use crate::queue::{Inside, ObQueue, Span, handle, of_span, span, within};
 use crate::receive::ObSpan;
 use crate::{code, count, number};
 
 const MORE: c_uint = 1;
 const ASYNC: c_uint = 4;
+const LEFT: c_uint = 8;
 
 /// What the flags of a send say.
 pub(crate) struct How {
     pub(crate) more: bool,
-    pub(crate) cookie: Option<u64>,
+    pub(crate) back: Back,
 }
 
 impl How {
     pub(crate) fn new(flags: c_uint, cookie: u64) -> Result<Self, Errno> {
-        if flags & !(MORE | ASYNC) != 0 {
-            return Err(Errno::INVAL);
-        }
-        Ok(Self {
-            more: flags & MORE != 0,
-            cookie: (flags & ASYNC != 0).then_some(cookie),
-        })
+        let back = match flags & !MORE {
+            0 => Back::Never,
+            ASYNC => Back::Acknowledged(cookie),
+            flags if flags == ASYNC | LEFT => Back::Left(cookie),
+            _ => return Err(Errno::INVAL),
+        };
+        let more = flags & MORE != 0;
+        Ok(Self { more, back })
     }
+}
+
+/// `ob_piece`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ObPiece {
+    memory: *const ObMemory,
+    offset: size_t,
+    len: size_t,
+}
+
+/// The parts that C gives, which are no more bytes than one object can have.
+///
+/// # Safety
+/// `parts` is NULL or points to `count` parts.
+unsafe fn read_parts<'a, T>(parts: *const T, count: c_int) -> Result<&'a [T], Errno> {
+    let count = usize::try_from(count).map_err(|_| Errno::INVAL)?;
+    match (parts.is_null(), count) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(Errno::INVAL),
+        // SAFETY: as the caller promises.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(parts, count) }),
+    }
+}
+
+/// Whether so many bytes can be asked for in one call.
+fn check(lens: impl Iterator<Item = usize>) -> Result<(), Errno> {
+    let total = lens.fold(0, usize::saturating_add);
+    isize::try_from(total).map(drop).map_err(|_| Errno::INVAL)
 }
 
 /// The bytes of a program. They may be those of a view or of registered memory, which the engine can
@@ -68,7 +99,7 @@ pub unsafe extern "C" fn ob_send(
             let how = How::new(flags, cookie)?;
             inside
                 .queue
-                .send_from(handle(number), bytes(data, len)?, how.more, how.cookie)
+                .send_from(handle(number), bytes(data, len)?, how.more, how.back)
         })
     })
 }
@@ -90,30 +121,13 @@ pub unsafe extern "C" fn ob_sendv(
     count(unsafe {
         within(queue, |inside| {
             let how = How::new(flags, cookie)?;
-            let part_count = usize::try_from(part_count).map_err(|_| Errno::INVAL)?;
-            if part_count > 0 && parts.is_null() {
-                return Err(Errno::INVAL);
-            }
-            // One cookie for all of them, with the last that is taken.
-            let mut sent = 0;
-            for at in 0..part_count {
-                let part = parts.add(at).read();
-                let piece = bytes(part.iov_base, part.iov_len)?;
-                let last = at + 1 == part_count;
-                let more = how.more || !last;
-                let cookie = how.cookie.filter(|_| last);
-                match inside.queue.send_from(handle(number), piece, more, cookie) {
-                    Ok(taken) => {
-                        sent += taken;
-                        if taken < piece.len() {
-                            break;
-                        }
-                    }
-                    Err(errno) if sent == 0 => return Err(errno),
-                    Err(_) => break,
-                }
-            }
-            Ok(sent)
+            let parts = read_parts(parts, part_count)?;
+            check(parts.iter().map(|part| part.iov_len))?;
+            let pieces = parts.iter().map(|part| bytes(part.iov_base, part.iov_len));
+            let pieces: Vec<_> = pieces.collect::<Result<_, _>>()?;
+            inside
+                .queue
+                .sendv_from(handle(number), &pieces, how.more, how.back)
         })
     })
 }
@@ -136,12 +150,67 @@ pub unsafe extern "C" fn ob_send_registered(
     count(unsafe {
         within(queue, |inside| {
             let how = How::new(flags, cookie)?;
-            memory.as_ref().ok_or(Errno::INVAL)?.with(|memory| {
-                let handle = handle(number);
-                inside
-                    .queue
-                    .send_registered(handle, memory, offset, len, how.more, how.cookie)
-            })
+            let memory = memory.as_ref().ok_or(Errno::INVAL)?.hold()?;
+            let piece = Piece {
+                memory: memory.get()?,
+                offset,
+                len,
+            };
+            send_pieces(inside, handle(number), &[piece], &how)
+        })
+    })
+}
+
+/// Sends from registered memory: without a copy if it comes back, and otherwise by copying, since the
+/// program would not be told when it may change.
+fn send_pieces(
+    inside: &mut Inside,
+    handle: Handle,
+    pieces: &[Piece<'_>],
+    how: &How,
+) -> Result<usize, Errno> {
+    if how.back != Back::Never {
+        return inside
+            .queue
+            .sendv_registered(handle, pieces, how.more, how.back);
+    }
+    let parts: Vec<_> = pieces.iter().map(Piece::bytes).collect::<Result<_, _>>()?;
+    inside.queue.sendv_from(handle, &parts, how.more, how.back)
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// `queue` is NULL or a queue, `pieces` points to `piece_count` pieces, whose memory is NULL or registered.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_sendv_registered(
+    queue: *mut ObQueue,
+    number: u64,
+    pieces: *const ObPiece,
+    piece_count: c_int,
+    flags: c_uint,
+    cookie: u64,
+) -> ssize_t {
+    // SAFETY: as the caller promises.
+    count(unsafe {
+        within(queue, |inside| {
+            let how = How::new(flags, cookie)?;
+            let given = read_parts(pieces, piece_count)?;
+            check(given.iter().map(|piece| piece.len))?;
+            let held = given.iter().map(|piece| {
+                let memory = piece.memory.as_ref().ok_or(Errno::INVAL)?;
+                memory.hold()
+            });
+            let held: Vec<_> = held.collect::<Result<_, _>>()?;
+            let pieces = given.iter().zip(&held).map(|(piece, memory)| {
+                Ok(Piece {
+                    memory: memory.get()?,
+                    offset: piece.offset,
+                    len: piece.len,
+                })
+            });
+            let pieces: Vec<_> = pieces.collect::<Result<_, Errno>>()?;
+            send_pieces(inside, handle(number), &pieces, &how)
         })
     })
 }
@@ -171,7 +240,7 @@ pub unsafe extern "C" fn ob_send_file(
             let file = BorrowedFd::borrow_raw(fd);
             inside
                 .queue
-                .send_file(handle(number), file, offset, len, how.more, how.cookie)
+                .send_file(handle(number), file, offset, len, how.more, how.back)
         })
     })
 }
@@ -228,7 +297,7 @@ pub unsafe extern "C" fn ob_commit(
             let Span::Room(given) = std::mem::replace(place, Span::Void) else {
                 return Err(Errno::INVAL);
             };
-            match inside.queue.commit(given, len, how.more, how.cookie) {
+            match inside.queue.commit(given, len, how.more, how.back) {
                 Err((Some(back), errno)) => {
                     // It stays lent under its number.
                     *place = Span::Room(back);
