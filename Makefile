@@ -72,7 +72,8 @@ install-files: # What was built before, for packagers
 
 uninstall: ## Remove what `make install` with the same PREFIX and DESTDIR put there
 	rm -f $(bin)/outboard $(share)/man/man1/outboard.1 $(share)/man/man1/outboard-*.1 \
-		$(share)/man/man3/ob_*.3 $(share)/man/man3/outboard.h.3 $(share)/man/man5/outboard.toml.5 \
+		$(share)/man/man3/ob_*.3 $(share)/man/man3/tcps_*.3 \
+		$(share)/man/man3/outboard.h.3 $(share)/man/man3/tcps.h.3 $(share)/man/man5/outboard.toml.5 \
 		$(share)/bash-completion/completions/outboard $(share)/zsh/vendor-completions/_outboard \
 		$(share)/fish/vendor_completions.d/outboard.fish $(lib)/systemd/system/outboard@.service \
 		$(lib)/sysusers.d/outboard.conf $(lib)/tmpfiles.d/outboard.conf

@@ -124,6 +124,7 @@ fn everything_is_in_its_place_and_works_there() {
         "usr/share/man/man1/outboard-engine.1",
         "usr/share/man/man1/outboard-service-enable.1",
         "usr/share/man/man3/ob_send.3",
+        "usr/share/man/man3/tcps_send.3",
         "usr/share/bash-completion/completions/outboard",
         "usr/share/zsh/vendor-completions/_outboard",
         "usr/share/fish/vendor_completions.d/outboard.fish",
@@ -171,6 +172,41 @@ fn everything_is_in_its_place_and_works_there() {
         .arg("--dyn-syms")
         .arg(&program));
     assert!(used.contains("ob_attach@OUTBOARD_0.1"), "{used}");
+    // As pkg-config says, which is all that a program's makefile knows, also of what a static one needs.
+    if is_there("pkg-config") {
+        let ask = |what: &[&str]| {
+            let mut asked = Command::new("pkg-config");
+            asked.args(what).arg("outboard");
+            for (name, place) in [("prefix", "usr"), ("libdir", "usr/lib")] {
+                let place = root.path(place);
+                asked.arg(format!("--define-variable={name}={}", place.display()));
+            }
+            asked.env("PKG_CONFIG_PATH", root.path("usr/lib/pkgconfig"));
+            let words: Vec<String> = run(&mut asked)
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect();
+            words
+        };
+        let compile = |flags: Vec<String>| {
+            run(Command::new("cc")
+                .arg("-std=c99")
+                .arg(&source)
+                .args(flags)
+                .arg("-o")
+                .arg(&program));
+            run(Command::new("readelf").arg("-d").arg(&program))
+        };
+        let mut flags = ask(&["--cflags", "--libs"]);
+        flags.push("-lpthread".to_owned());
+        assert!(compile(flags).contains("liboutboard.so.0"));
+        let flags = ask(&["--cflags", "--libs", "--static"]).into_iter();
+        let of_archive = |flag: String| match flag.as_str() {
+            "-loutboard" => "-l:liboutboard.a".to_owned(),
+            _ => flag,
+        };
+        assert!(!compile(flags.map(of_archive).collect()).contains("liboutboard"));
+    }
     let library = root.path("usr/lib/liboutboard.so.0");
     let given = run(Command::new("readelf")
         .args(["-W", "--dyn-syms"])
@@ -217,14 +253,14 @@ fn manual_pages_and_completions_are_of_all_commands_and_well_formed() {
     }
     assert!(!root.path("man1/outboard-generate.1").exists());
     // Of the interface for programs, each function that the header declares.
-    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/capi/include/outboard.h");
-    let header = std::fs::read_to_string(header).expect("the header");
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/capi/include");
+    let header = std::fs::read_to_string(include.join("outboard.h")).expect("the header");
     let code = header
         .split("*/")
         .filter_map(|piece| piece.split("/*").next());
     let words =
         code.flat_map(|piece| piece.split(|c: char| !c.is_alphanumeric() && !"_(".contains(c)));
-    let functions: BTreeSet<&str> = words
+    let mut functions: BTreeSet<&str> = words
         .filter_map(|word| word.split_once('(').map(|(name, _)| name))
         .filter(|name| name.starts_with("ob_"))
         .collect();
@@ -232,6 +268,12 @@ fn manual_pages_and_completions_are_of_all_commands_and_well_formed() {
         functions.len() > 35 && functions.contains("ob_send_file"),
         "{functions:?}"
     );
+    // And of the one with the paper's names those that are not its own.
+    let paper = std::fs::read_to_string(include.join("tcps.h")).expect("the header");
+    let of_paper = paper.split("\nTCPS_WEAK ").skip(1);
+    let of_paper = of_paper.filter_map(|item| item.split_once('(')?.0.rsplit([' ', '*']).next());
+    functions.extend(of_paper.filter(|name| name.starts_with("tcps_") && !name.ends_with('_')));
+    assert!(functions.contains("tcps_io_wait"), "{functions:?}");
     for function in &functions {
         let page = root.path(&format!("man3/{function}.3"));
         let page =
@@ -249,7 +291,7 @@ fn manual_pages_and_completions_are_of_all_commands_and_well_formed() {
         .iter()
         .filter(|file| file.starts_with("man3/"))
         .count();
-    assert_eq!(of_calls, functions.len() + 1, "and one of the header");
+    assert_eq!(of_calls, functions.len() + 2, "and one of each header");
     if is_there("man") {
         let is_page = |file: &&String| {
             [".1", ".3", ".5"]

@@ -1,9 +1,10 @@
-//! Manual pages of section 3, from the comments of `outboard.h`: one for each function, and one of the
-//! header with its types.
+//! Manual pages of section 3, from the comments of `outboard.h` and `tcps.h`: one for each function, and one
+//! of each header with its types.
 
 use std::fmt::Write;
 
-const HEADER: &str = include_str!("../../crates/capi/include/outboard.h");
+const OUTBOARD: &str = include_str!("../../crates/capi/include/outboard.h");
+const TCPS: &str = include_str!("../../crates/capi/include/tcps.h");
 
 /// Functions that have one comment in common.
 struct Calls<'a> {
@@ -14,9 +15,12 @@ struct Calls<'a> {
     part: usize,
 }
 
-/// What the header says.
-#[derive(Default)]
+/// What a header says.
 struct Header<'a> {
+    /// Its name.
+    file: &'a str,
+    /// What its programs are linked with.
+    libraries: &'a str,
     /// The paragraphs at its head.
     about: Vec<String>,
     /// Of the parts, what is said of all that is in them.
@@ -28,20 +32,51 @@ struct Header<'a> {
 
 /// Names and texts of the pages.
 pub fn pages() -> Vec<(String, String)> {
-    let header = read();
-    let mut pages = vec![("outboard.h.3".to_owned(), header.page())];
-    for calls in &header.calls {
-        let text = calls.page(&header);
-        let of = |name: &&str| (format!("{name}.3"), text.clone());
-        pages.extend(calls.names.iter().map(of));
+    let tcps = without_bodies(TCPS);
+    let headers = [
+        read("outboard.h", "\\-loutboard", OUTBOARD),
+        read("tcps.h", "\\-loutboard \\-lpthread", &tcps),
+    ];
+    let mut pages = Vec::new();
+    for header in &headers {
+        pages.push((format!("{}.3", header.file), header.page()));
+        for calls in &header.calls {
+            let text = calls.page(header);
+            let of = |name: &&str| (format!("{name}.3"), text.clone());
+            pages.extend(calls.names.iter().map(of));
+        }
     }
     pages
 }
 
-/// Takes the header apart. Blank lines are between its items.
-fn read() -> Header<'static> {
-    let mut header = Header::default();
-    let mut items = HEADER.split("\n\n").filter(|item| !item.trim().is_empty());
+/// A header whose functions are in it, as if they were declared there. What is its own ends in `_`.
+fn without_bodies(header: &str) -> String {
+    let items = header.split("\n\n").map(|item| {
+        let Some((before, function)) = item.split_once("TCPS_WEAK ") else {
+            return item.to_owned();
+        };
+        let is_own = function
+            .split_once('(')
+            .is_none_or(|(name, _)| name.ends_with('_'));
+        match function.split_once("\n{") {
+            Some((declared, _)) if !is_own => format!("{before}{declared};"),
+            _ => String::new(),
+        }
+    });
+    items.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Takes a header apart. Blank lines are between its items.
+fn read<'a>(file: &'a str, libraries: &'a str, text: &'a str) -> Header<'a> {
+    let mut header = Header {
+        file,
+        libraries,
+        about: Vec::new(),
+        parts: Vec::new(),
+        calls: Vec::new(),
+        types: Vec::new(),
+    };
+    let mut items = text.split("\n\n").filter(|item| !item.trim().is_empty());
     let about = comment(items.next().unwrap_or_default()).0;
     header.about = about.split("\n\n").map(str::to_owned).collect();
     for item in items {
@@ -89,7 +124,8 @@ fn comment(item: &str) -> (String, &str) {
 fn name(line: &str) -> Option<&str> {
     let before = line.split_once('(')?.0;
     let name = before.rsplit([' ', '*']).next()?;
-    (line.starts_with(char::is_alphabetic) && name.starts_with("ob_")).then_some(name)
+    let is_ours = name.starts_with("ob_") || name.starts_with("tcps_");
+    (line.starts_with(char::is_alphabetic) && is_ours).then_some(name)
 }
 
 /// What is said, and the errors: each with its names.
@@ -125,7 +161,11 @@ impl Calls<'_> {
         let short = short.unwrap_or_default().trim().replace('`', "");
         let mut text = head(self.names[0]);
         let _ = writeln!(text, "{} \\- {}", self.names.join(", "), plain(&short));
-        let _ = writeln!(text, ".SH SYNOPSIS\n.nf\n\\fB#include <outboard.h>\\fP\n");
+        let _ = writeln!(
+            text,
+            ".SH SYNOPSIS\n.nf\n\\fB#include <{}>\\fP\n",
+            header.file
+        );
         for declaration in &self.declarations {
             let _ = writeln!(
                 text,
@@ -133,7 +173,11 @@ impl Calls<'_> {
                 plain(declaration).replace('\n', "\\fP\n\\fB")
             );
         }
-        let _ = writeln!(text, ".fi\n.PP\nLink with \\-loutboard.\n.SH DESCRIPTION");
+        let _ = writeln!(
+            text,
+            ".fi\n.PP\nLink with {}.\n.SH DESCRIPTION",
+            header.libraries
+        );
         for paragraph in [said, said_of_all] {
             if !paragraph.is_empty() {
                 let _ = writeln!(text, ".PP\n{}", marked(&paragraph));
@@ -165,22 +209,24 @@ impl Calls<'_> {
         let near = near
             .flat_map(|other| &other.names)
             .filter(|name| !self.names.contains(name));
-        see_also(&mut text, near.copied().chain(["outboard.h"]));
+        see_also(&mut text, near.copied().chain([header.file]));
         text
     }
 }
 
 impl Header<'_> {
     fn page(&self) -> String {
-        let mut text = head("outboard.h");
+        let file = self.file;
+        let mut text = head(file);
         let title = self.about.first().map_or("", String::as_str);
         let title = title
-            .trim_start_matches("outboard.h: ")
+            .trim_start_matches(&format!("{file}: "))
             .trim_end_matches('.');
-        let _ = writeln!(text, "outboard.h \\- {}", plain(&title.replace('\n', " ")));
+        let _ = writeln!(text, "{file} \\- {}", plain(&title.replace('\n', " ")));
         let _ = writeln!(
             text,
-            ".SH SYNOPSIS\n.B #include <outboard.h>\n.PP\nLink with \\-loutboard.\n.SH DESCRIPTION"
+            ".SH SYNOPSIS\n.B #include <{file}>\n.PP\nLink with {}.\n.SH DESCRIPTION",
+            self.libraries
         );
         for paragraph in self.about.iter().skip(1) {
             let _ = writeln!(text, ".PP\n{}", marked(paragraph));
