@@ -3,7 +3,7 @@
 mod native_programs;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -116,6 +116,41 @@ fn expect_echoes(at: SocketAddr) {
             });
         }
     });
+}
+
+/// Echoes, and asks in between how much was echoed, which the same loop answers.
+fn expect_echoes_and_answers(at: SocketAddr) {
+    let asks = UdpSocket::bind((Side::Client.ipv4(), 0)).expect("a port");
+    asks.set_read_timeout(Some(Duration::from_millis(200)))
+        .expect("a limit");
+    let start = std::time::Instant::now();
+    let echoed = || loop {
+        let mut bytes = [0; 64];
+        // A datagram may be lost.
+        asks.send_to(b"?", at).expect("a question");
+        if let Ok(read) = asks.recv(&mut bytes) {
+            let answer = std::str::from_utf8(&bytes[..read]).expect("text");
+            return answer.parse::<usize>().expect("a number");
+        }
+        assert!(start.elapsed() < HANG, "no answer");
+    };
+    assert_eq!(echoed(), 0);
+    expect_echoes(at);
+    while echoed() < 20 * 300_000 {
+        assert!(start.elapsed() < HANG, "it counts less");
+    }
+}
+
+#[test]
+fn a_loop_of_ones_own_waits_for_the_queue_and_for_more() {
+    let Some(world) = world("a_loop_of_ones_own_waits_for_the_queue_and_for_more") else {
+        return;
+    };
+    let others = ["echo_in_a_loop"];
+    let Some(programs) = programs(&world, "examples/loop.c", &others) else {
+        return;
+    };
+    on_both(&programs, &world, "", expect_echoes_and_answers);
 }
 
 #[test]
