@@ -9,11 +9,13 @@ const LIVE: &[&str] = &[
     "drain_seconds",
     "limits.accept_backlog",
     "limits.control_connections",
+    "limits.forks",
     "limits.orphans",
     "limits.reports",
     "limits.requests_per_second",
     "limits.sessions",
     "limits.sessions_per_user",
+    "limits.tickets",
     "moderation_microseconds",
     "placement",
     "placement_rate",
@@ -74,11 +76,13 @@ impl Config {
         self.spin_microseconds = new.spin_microseconds;
         self.limits.accept_backlog = new.limits.accept_backlog;
         self.limits.control_connections = new.limits.control_connections;
+        self.limits.forks = new.limits.forks;
         self.limits.orphans = new.limits.orphans;
         self.limits.reports = new.limits.reports;
         self.limits.requests_per_second = new.limits.requests_per_second;
         self.limits.sessions = new.limits.sessions;
         self.limits.sessions_per_user = new.limits.sessions_per_user;
+        self.limits.tickets = new.limits.tickets;
         self.tcp.congestion = new.tcp.congestion;
         self.tcp.hop_limit = new.tcp.hop_limit;
         self.tcp.pacing_burst = new.tcp.pacing_burst;
@@ -163,7 +167,7 @@ mod tests {
             "placement = \"kernel\"\nplacement_rate = 9\nprofile = \"latency\"\nqueues = [0]\nspin_microseconds = 99\nmoderation_microseconds = 9\ndrain_seconds = 3\n[tcp]\n\
              hop_limit = 7\ncongestion = \"reno\"\npacing_burst = 3\nsyn_cookies = false\n[limits]\n\
              accept_backlog = 9\ncontrol_connections = 99\norphans = 9\nreports = 9\nsessions = 9\n\
-             sessions_per_user = 9\nrequests_per_second = 9\n[placements]\n\"1.2.3.4:5\" = \"kernel\"\n[access]\ndeny = [{ ports = \"81\" }]\n",
+             sessions_per_user = 9\nforks = 9\ntickets = 9\nrequests_per_second = 9\n[placements]\n\"1.2.3.4:5\" = \"kernel\"\n[access]\ndeny = [{ ports = \"81\" }]\n",
         )
         .expect("valid");
         let mut running = Config::default();

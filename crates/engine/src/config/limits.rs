@@ -37,6 +37,11 @@ pub struct Limits {
     pub sessions: u32,
     /// The same of one user, once only a quarter of them is left.
     pub sessions_per_user: u32,
+    /// Children of forks that have neither attached nor ended. An eighth is for root alone; once only a
+    /// quarter is left, a user that has half of them gets no more.
+    pub forks: u32,
+    /// The same of connections on their way from one program to another (SCM_RIGHTS).
+    pub tickets: u32,
     /// Bytes of a session's send area. Memory is used only as far as it is filled.
     pub send_area: u32,
     /// Bytes of a session's receive area. Memory is used only as far as it is filled.
@@ -85,6 +90,8 @@ impl Default for Limits {
             accept_backlog: 4_096,
             sessions: 4_096,
             sessions_per_user: 1_024,
+            forks: 4_096,
+            tickets: 4_096,
             send_area: 64 << 20,
             receive_area: 64 << 20,
             receive_memory: 0,
@@ -132,6 +139,8 @@ impl Limits {
         of("accept_backlog", self.accept_backlog, 1, 65_535)?;
         of("sessions", self.sessions, 1, 4_096)?;
         of("sessions_per_user", self.sessions_per_user, 1, 4_096)?;
+        of("forks", self.forks, 1, 65_536)?;
+        of("tickets", self.tickets, 1, 65_536)?;
         of("send_area", self.send_area, 1 << 16, 1 << 31)?;
         of("receive_area", self.receive_area, 1 << 16, 1 << 31)?;
         in_range("limits", "receive_memory", self.receive_memory, 0, 1 << 50)?;

@@ -22,6 +22,28 @@ pub fn has_room(limit: usize, uid: u32, holders: impl Iterator<Item = u32>) -> b
     uid == ROOT || own < limit / 2 && others < limit - kept
 }
 
+/// The same of what a user alone may have most of: that one user but root can have no more than half binds
+/// only once a quarter is left, when others may need it.
+pub fn has_room_while_scarce(limit: usize, uid: u32, holders: impl Iterator<Item = u32>) -> bool {
+    let (mut roots, mut others, mut own) = (0, 0, 0);
+    for holder in holders {
+        let of_root = holder == ROOT;
+        roots += usize::from(of_root);
+        others += usize::from(!of_root);
+        own += usize::from(holder == uid);
+    }
+    let left = limit.saturating_sub(roots + others);
+    if left == 0 || uid == ROOT {
+        return left > 0;
+    }
+    let kept = (limit / ROOTS_SHARE).max(1);
+    let scarce = left <= limit / SCARCE;
+    others < limit.saturating_sub(kept) && !(scarce && own >= limit / 2)
+}
+
+/// One in so many left, and every user is held to its share.
+pub const SCARCE: usize = 4;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,6 +59,21 @@ mod tests {
         // Half for the first; the second has what is left of all but root's.
         let of = |uid| taken.iter().filter(|taken| **taken == uid).count();
         assert_eq!([1000, 1001, 1002, ROOT].map(of), [8, 6, 0, 2]);
+    }
+
+    #[test]
+    fn one_user_alone_can_have_more_than_half_as_long_as_much_is_left() {
+        let mut taken = Vec::new();
+        for uid in [1000, 1001, ROOT] {
+            while has_room_while_scarce(32, uid, taken.iter().copied()) {
+                taken.push(uid);
+            }
+        }
+        // Who comes later still finds some, and root its own.
+        let of = |uid| taken.iter().filter(|taken| **taken == uid).count();
+        assert_eq!([1000, 1001, ROOT].map(of), [24, 4, 4]);
+        assert!(!has_room_while_scarce(32, 1002, taken.into_iter()));
+        assert!(has_room_while_scarce(1, ROOT, [].into_iter()));
     }
 
     #[test]

@@ -108,6 +108,8 @@ impl Drop {
             Self::SessionsOfUser => Some("raise limits.sessions_per_user"),
             Self::SessionsFull => Some("raise limits.sessions"),
             Self::MemoryFull => Some("raise limits.receive_memory"),
+            Self::ForksFull => Some("raise limits.forks"),
+            Self::TicketsFull => Some("raise limits.tickets"),
             Self::FilesFull => Some("raise limits.files, and LimitNOFILE= of the engine's unit"),
             Self::ListenersFull => Some("raise limits.listeners"),
             Self::RequestsDelayed => Some("raise limits.requests_per_second"),

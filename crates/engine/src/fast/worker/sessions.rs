@@ -21,9 +21,6 @@ use crate::network::Network;
 use crate::poller::Source;
 use crate::stats::Drop;
 
-/// Most forks of which the child has neither attached nor ended.
-const MAX_FORKS: usize = 1024;
-
 /// References that a child which has not attached yet has on what its parent had.
 #[derive(Debug)]
 struct Fork {
@@ -113,14 +110,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         let session = self.sessions.get(id).ok_or(Errno::BADF)?;
         let uid = session.process.uid;
         let holders = self.forks.by_token.values().map(|fork| fork.uid);
-        if !shares::has_room(MAX_FORKS, uid, holders) {
+        if !shares::has_room_while_scarce(self.config.limits.forks as usize, uid, holders) {
             self.counters.drop(Drop::ForksFull);
-            tracing::warn!(
-                pid = session.process.pid,
-                uid,
-                "too many children that have not attached: one that is forked now has none of its \
-                 parent's sockets"
-            );
             return Err(Errno::AGAIN);
         }
         let failed_opens = session.failed_opens.clone();

@@ -21,9 +21,6 @@ use crate::fast::family::Who;
 use crate::network::Network;
 use crate::stats::Drop;
 
-/// Most tickets under way, of all users: see [`shares`].
-const MAX_TICKETS: usize = 1024;
-
 /// A ticket of which there are copies.
 #[derive(Debug)]
 struct Ticket {
@@ -53,16 +50,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Err(Errno::NOTCONN);
         }
         let process = &self.sessions.get(id).ok_or(Errno::BADF)?.process;
-        let (pid, uid) = (process.pid, process.uid);
+        let uid = process.uid;
         let holders = self.tickets.by_token.values().map(|ticket| ticket.uid);
-        if !shares::has_room(MAX_TICKETS, uid, holders) {
+        if !shares::has_room_while_scarce(self.config.limits.tickets as usize, uid, holders) {
             self.counters.drop(Drop::TicketsFull);
-            tracing::warn!(
-                pid,
-                uid,
-                "too many connections are on their way to other programs: one that is passed now \
-                 cannot be used there"
-            );
             return Err(Errno::TOOMANYREFS);
         }
         self.share(conn_id, token);

@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use queue_pair::control::{EngineFacts, Fds, Reply, SocketRow};
+use queue_pair::control::{EngineFacts, Explanation, Fds, Reply, SocketRow};
 use rustix::io::Errno;
 
 use super::Desk;
+use super::attach::NoSession;
 use super::requests::{Refusal, errno_of};
 use crate::capture::CaptureError;
 use crate::exchange::{
@@ -133,6 +134,7 @@ impl Desk {
                 {
                     client.responds = false;
                 }
+                self.explain_refusal(slot, &pending, &refused);
                 return Err(why(&pending, refused));
             }
         };
@@ -231,6 +233,33 @@ impl Desk {
         Ok((reply, fds))
     }
 
+    /// A limit was met that costs a program something that it cannot see: `outboard explain` tells.
+    fn explain_refusal(&mut self, slot: u32, pending: &Pending, refused: &Refused) {
+        if let (Pending::Attach { process, .. }, Refused::Errno(Errno::AGAIN)) = (pending, refused)
+        {
+            let why = NoSession::Full.to_string();
+            self.strangers.remember(process.pid, why);
+            return;
+        }
+        let (kind, reason) = match (pending, refused) {
+            (Pending::Fork { .. }, Refused::Errno(Errno::AGAIN)) => ("fork", FORKS_FULL),
+            (Pending::Ticket { .. }, Refused::Errno(Errno::TOOMANYREFS)) => {
+                ("connection", TICKETS_FULL)
+            }
+            _ => return,
+        };
+        let pid = self.control.client(slot).map(|client| client.pid);
+        if let Some(pid) = pid {
+            let explanation = Explanation {
+                fd: Explanation::NO_DESCRIPTOR,
+                kind: kind.to_owned(),
+                reason: reason.to_owned(),
+                detail: String::new(),
+            };
+            self.control.report(pid, explanation);
+        }
+    }
+
     fn attached(&mut self, slot: u32, session: SessionKey, pending: Pending) -> (Reply, Fds) {
         let Pending::Attach {
             process,
@@ -270,6 +299,13 @@ impl Desk {
         (reply, [region, doorbell, waker].into_iter().collect())
     }
 }
+
+/// Why a child has none of its parent's sockets.
+const FORKS_FULL: &str = "a child has none of this program's connections: too many children have not \
+                          attached (limits.forks)";
+/// Why a connection was not passed.
+const TICKETS_FULL: &str = "not passed: too many connections are on their way to other programs \
+                            (limits.tickets)";
 
 /// Why something was not done.
 fn why(pending: &Pending, refused: Refused) -> Refusal {

@@ -7,14 +7,11 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::Desk;
-use crate::config::shares;
+use crate::config::shares::{self, SCARCE};
 use crate::exchange::{Ask, ClientKey, Inherited, WorkerId};
 use crate::fast::session::{Process, Session};
 use crate::slow::control::Pending;
 use crate::stats::Drop;
-
-/// Of all sessions, the last quarter (one in so many) is for users that have less than their share.
-const SCARCE: usize = 4;
 
 /// Why a process cannot attach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -109,7 +106,7 @@ impl Desk {
     fn has_place(&mut self, uid: u32) -> Result<(), NoSession> {
         let limits = &self.facts.limits;
         let taken: usize = self.sessions.values().sum();
-        // A share binds only when others may need what is left.
+        // A share binds only when others may need what is left: of the last quarter.
         let left = (limits.sessions as usize).saturating_sub(taken);
         let scarce = left <= limits.sessions as usize / SCARCE;
         let of = |uid| self.sessions.get(&uid).copied().unwrap_or(0);

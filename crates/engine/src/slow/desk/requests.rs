@@ -482,6 +482,8 @@ impl Desk {
                 if matches!(error, NoSession::Kernel(_)) {
                     tracing::warn!(pid, %error, "a program is left to the kernel");
                 }
+                // It tries again, and is told of until it succeeds.
+                self.strangers.remember(pid, error.to_string());
                 (error.errno(), error.to_string())
             })
     }

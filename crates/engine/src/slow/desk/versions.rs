@@ -10,17 +10,17 @@ use super::Desk;
 use super::requests::Refusal;
 use crate::stats::Drop;
 
-/// Programs that are remembered because they speak no version of the engine's.
+/// Programs that are remembered because they could not attach.
 const REMEMBERED: usize = 64;
 
-/// Programs that could not attach for their version, by their processes, and why. Such a program keeps
+/// Programs that could not attach, for their version or for want of a place, by their processes, and why. Such a program keeps
 /// no control connection, so what is said of it cannot go by that.
 #[derive(Debug, Default)]
 pub(super) struct Strangers(VecDeque<(u32, String)>);
 
 impl Strangers {
     /// One more; false if it was known.
-    fn remember(&mut self, pid: u32, why: String) -> bool {
+    pub(super) fn remember(&mut self, pid: u32, why: String) -> bool {
         let known = self.forget(pid);
         if self.0.len() == REMEMBERED {
             self.0.pop_front();
