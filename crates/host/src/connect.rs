@@ -116,6 +116,7 @@ pub(crate) fn judge(
     let Some(attachment) = attachment else {
         return Err(ConnectError::KernelsJob("no engine is there"));
     };
+    attachment.catch_up(session);
     if attachment.is_unanswered() {
         return Err(ConnectError::KernelsJob("the engine does not run just now"));
     }

@@ -35,7 +35,8 @@ use crate::session::SessionCore;
 pub(super) struct Promises {
     /// Whether there are any.
     keeps: AtomicBool,
-    to: Mutex<VecDeque<Private<OwnedFd>>>,
+    /// `None` for a fork whose child has been promised nothing.
+    to: Mutex<VecDeque<Option<Private<OwnedFd>>>>,
 }
 
 impl Attachment {
@@ -45,10 +46,13 @@ impl Attachment {
     pub(crate) fn ask_to_fork(&self, has_connections: bool) -> Option<Inheritance> {
         let answer = self.with_control(|control| {
             let owed = control.get_mut().owes_still();
-            if !has_connections || owed.is_ok_and(|owed| !owed) {
+            if owed.is_ok_and(|owed| !owed) {
                 return ask::ask(control, &Request::Fork, Fds::new(), RUNS_WITHIN);
             }
             // It was waited for before, and has not run since.
+            if !has_connections {
+                return Err(Errno::AGAIN);
+            }
             let told = control.get_mut().request_blindly(&Request::Fork);
             Err(told.map_or(Errno::CONNRESET, |()| Errno::TIMEDOUT))
         });
@@ -60,8 +64,13 @@ impl Attachment {
             Err(Errno::TIMEDOUT) => {
                 self.unanswered.store(true, Ordering::Relaxed);
                 // A child without references has the kernel's part of a listener all the same.
-                let promise = has_connections.then(|| self.promise()).flatten();
-                promise.map(Inheritance::Promised)
+                let ends = has_connections.then(pair).flatten();
+                let (ours, theirs) = ends.unzip();
+                if ours.is_some() {
+                    self.promises.keeps.store(true, Ordering::Relaxed);
+                }
+                lock(&self.promises.to).push_back(ours);
+                theirs.map(|end| Inheritance::Promised(Promise::new(end)))
             }
             Err(Errno::PROTO | Errno::CONNRESET) => {
                 self.condemn();
@@ -69,15 +78,6 @@ impl Attachment {
             }
             _ => None,
         }
-    }
-
-    fn promise(&self) -> Option<Promise> {
-        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-        let (ours, theirs) =
-            rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).ok()?;
-        lock(&self.promises.to).push_back(Private::new(lift(ours)));
-        self.promises.keeps.store(true, Ordering::Relaxed);
-        Some(Promise::new(theirs))
     }
 
     /// Takes the lock, for a fork.
@@ -92,7 +92,7 @@ impl Attachment {
 
     /// The engine has heard of the first of these forks.
     pub(super) fn keep_promise(&self, token: u64, lifeline: Option<OwnedFd>) {
-        let promise = lock(&self.promises.to).pop_front();
+        let promise = lock(&self.promises.to).pop_front().flatten();
         if let (Some(promise), Some(lifeline)) = (promise, lifeline) {
             // Whom it concerns may have ended.
             let _ = pass_on(&promise, token, &lifeline);
@@ -112,14 +112,23 @@ impl Attachment {
         }
     }
 
-    /// In the child of a fork: what was promised to others is its parent's to keep.
+    /// Nothing of what was promised can be kept: the engine has ended, or this is the child of a fork, and
+    /// what was promised to others is its parent's to keep.
     pub(super) fn forget_promises(&self) {
+        self.promises.keeps.store(false, Ordering::Relaxed);
         lock(&self.promises.to).clear();
     }
 
     pub(super) fn with_control<T>(&self, act: impl FnOnce(&mut Control) -> T) -> Option<T> {
         lock(&self.control).as_mut().map(act)
     }
+}
+
+/// Both ends of a promise: the parent's and the child's.
+fn pair() -> Option<(Private<OwnedFd>, OwnedFd)> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let (ours, theirs) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).ok()?;
+    Some((Private::new(lift(ours)), theirs))
 }
 
 /// Tells a child of its references, and the engine what the child has said meanwhile.

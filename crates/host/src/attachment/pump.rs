@@ -358,6 +358,7 @@ impl Attachment {
     /// The end: every connection fails, and nobody sleeps on.
     fn end(&self, pump: &mut Pump, session: &Arc<SessionCore>) {
         self.state.store(ENDED, Ordering::Relaxed);
+        self.forget_promises();
         for socket in pump.connections.drain() {
             socket.ended(self, Some(Errno::CONNRESET));
         }
