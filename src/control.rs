@@ -44,9 +44,12 @@ impl Engine {
         let place = path.display();
         Control::at(&path, PATIENCE).map_err(|error| match error.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => anyhow!(
-                "no engine called {} is running (nobody listens at {place}); \
-                 start one with: outboard engine -i IFACE",
-                self.engine
+                "no engine called {} is running (nobody listens at {place}); {}",
+                self.engine,
+                match &running_beside(&path)[..] {
+                    [] => "start one with: outboard engine -i IFACE".to_owned(),
+                    others => format!("running: {}", others.join(", ")),
+                }
             ),
             ErrorKind::PermissionDenied => {
                 anyhow!("not allowed to talk to the engine at {place}; use sudo")
@@ -54,6 +57,21 @@ impl Engine {
             _ => anyhow!("cannot reach the engine at {place}: {error}"),
         })
     }
+}
+
+/// The engines that listen beside where one does not, by their names.
+fn running_beside(path: &Path) -> Vec<String> {
+    let beside = path
+        .parent()
+        .and_then(|place| std::fs::read_dir(place).ok());
+    let sockets = beside.into_iter().flatten().flatten().map(|one| one.path());
+    let mut names: Vec<String> = sockets
+        .filter(|one| one.extension().is_some_and(|kind| kind == "sock"))
+        .filter(|one| Channel::connect(one).is_ok())
+        .filter_map(|one| Some(one.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    names
 }
 
 impl Control {

@@ -1,7 +1,7 @@
 //! What is not offloaded, and why: the lines of `outboard explain`.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard};
 
@@ -10,11 +10,24 @@ use host::Session;
 use crate::lock::lock;
 use crate::session;
 
-/// Lines that a process says at most: one that connects to its own machine a million times says
-/// nothing new.
+/// Lines that a process says at most in so many seconds: one that connects to its own machine a million
+/// times says nothing new.
 const MOST: u32 = 256;
+const SECONDS: u64 = 10;
 
+/// Lines said in these seconds, counted from the machine's start.
 static SAID: AtomicU32 = AtomicU32::new(0);
+static WHEN: AtomicU64 = AtomicU64::new(0);
+
+/// Whether one more line may be said.
+fn has_word() -> bool {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    let now = now.tv_sec as u64 / SECONDS;
+    if WHEN.swap(now, Ordering::Relaxed) != now {
+        SAID.store(0, Ordering::Relaxed);
+    }
+    SAID.fetch_add(1, Ordering::Relaxed) < MOST
+}
 
 /// Calls that were refused while there was no session yet to say so.
 static EARLY: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
@@ -34,7 +47,7 @@ pub fn left_to_kernel(fd: c_int, kind: &str, reason: &str) {
 
 fn say(fd: c_int, kind: &str, reason: &str) {
     if let Some(session) = session::current()
-        && SAID.fetch_add(1, Ordering::Relaxed) < MOST
+        && has_word()
     {
         session.report(fd, kind, reason);
     }
