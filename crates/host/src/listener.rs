@@ -230,4 +230,8 @@ impl Watchable for Listener {
     fn watched(&self) {
         self.want();
     }
+
+    fn unwatched(&self) {
+        self.core.want_no_more();
+    }
 }

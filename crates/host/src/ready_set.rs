@@ -21,6 +21,9 @@ pub trait Watchable {
         self.is_waited_for();
     }
 
+    /// It was taken out of a set, and is in no other: nobody waits for it by one.
+    fn unwatched(&self) {}
+
     /// Someone is told of it from now on, and looks once more after this.
     fn is_waited_for(&self) {}
 }
@@ -303,12 +306,16 @@ impl ReadySet {
     /// # Errors
     /// `ENOENT`: there is no such interest.
     pub fn remove(&self, what: &impl Watchable, key: u64) -> Result<(), Errno> {
-        what.readiness_source().0.with_watches(|watches| {
-            let slot = self.find(watches, key).ok_or(Errno::NOENT)?;
-            watches.retain(|watch| watch.slot != slot || !Arc::ptr_eq(&watch.set, &self.core));
-            self.core.forget(slot);
-            Ok(())
-        })
+        what.readiness_source()
+            .0
+            .with_watches(|watches| {
+                let slot = self.find(watches, key).ok_or(Errno::NOENT)?;
+                watches.retain(|watch| watch.slot != slot || !Arc::ptr_eq(&watch.set, &self.core));
+                self.core.forget(slot);
+                Ok(watches.watches().next().is_none())
+            })?
+            .then(|| what.unwatched());
+        Ok(())
     }
 
     /// Removes every interest in a source; what each was added or last changed with.

@@ -84,6 +84,47 @@ fn credit_is_given_when_the_program_waits_and_renewed_as_it_accepts() {
 }
 
 #[test]
+fn a_listener_in_no_set_any_more_wants_no_connections() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 1000).unwrap();
+    let sets = [session.ready_set(), session.ready_set()];
+    let credit = |total, waits| Submission::Credit {
+        listener: 1,
+        total,
+        waits,
+    };
+    for set in &sets {
+        set.add(&listener, 1, Readiness::IN, 0).unwrap();
+    }
+    assert_eq!(engine.host(|host| host.submissions()), [credit(32, true)]);
+    engine.host(|host| host.hand(1));
+    let _socket = listener.accept_offloaded().unwrap();
+    engine.host(|host| host.submissions());
+    sets[0].remove(&listener, 1).unwrap();
+    assert_eq!(engine.host(|host| host.submissions()), [], "in another yet");
+    sets[1].remove(&listener, 1).unwrap();
+    assert_eq!(engine.host(|host| host.submissions()), [credit(1, false)]);
+    // Until it asks.
+    sets[0].add(&listener, 1, Readiness::IN, 0).unwrap();
+    assert_eq!(engine.host(|host| host.submissions()), [credit(33, true)]);
+}
+
+#[test]
+fn an_engine_that_offers_far_more_than_it_was_asked_for_is_none() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 1000).unwrap();
+    listener.want();
+    for _ in 0..200 {
+        engine.host(|host| host.hand(1));
+        session.pump();
+    }
+    assert!(!session.is_attached());
+    assert!(matches!(listener.accept_offloaded(), Err(Errno::AGAIN)));
+}
+
+#[test]
 fn a_small_backlog_is_a_small_credit() {
     let engine = FakeEngine::start();
     let session = engine.attach();

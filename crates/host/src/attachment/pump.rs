@@ -240,8 +240,7 @@ impl Attachment {
                 };
                 let socket = SocketCore::accepted(session, self, (conn, grant), local, peer);
                 self.admit(pump, conn, Arc::clone(&socket))?;
-                listener.handed(socket);
-                Ok(())
+                listener.handed(socket)
             }
             Completion::Opened {
                 token,

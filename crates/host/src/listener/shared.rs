@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use queue_pair::Submission;
 use queue_pair::control::{AdmissionPolicy, Farewell, Fds, Reply, Request};
+use queue_pair::{Submission, Violation};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
@@ -223,17 +223,32 @@ impl ListenerCore {
     }
 
     /// The engine hands over a connection. Called by the pumping thread.
-    pub(crate) fn handed(&self, socket: Arc<SocketCore>) {
+    ///
+    /// # Errors
+    /// It is more than twice as many as it was given credit for.
+    pub(crate) fn handed(&self, socket: Arc<SocketCore>) -> Result<(), Violation> {
         let mut state = lock(&self.state);
         if state.closed {
             socket.give_back();
-            return;
+            return Ok(());
+        }
+        let most = state
+            .credit
+            .wrapping_sub(state.taken)
+            .max(state.window)
+            .max(WINDOW);
+        if state.queue.len() > 2 * most as usize {
+            return Err(Violation::UndefinedValue {
+                field: "connections offered",
+                value: state.queue.len() as u64,
+            });
         }
         state.queue.push_back(socket);
         state.waits = false;
         self.source.0.set(Readiness::IN | Readiness::RDNORM);
         drop(state);
         self.source.0.happened(Readiness::IN | Readiness::RDNORM);
+        Ok(())
     }
 
     /// The engine has taken offers back that this process did not accept.
@@ -285,6 +300,25 @@ impl ListenerCore {
             // A client that waits already is found by the very next look, as in the kernel.
             attachment.settle();
             attachment.pump_surely(&self.session);
+        }
+    }
+
+    /// The process waits for connections no longer, until it asks for one: those that come are others'. What
+    /// it was offered the engine takes back.
+    pub(super) fn want_no_more(&self) {
+        let mut state = lock(&self.state);
+        if !std::mem::take(&mut state.willing) {
+            return;
+        }
+        state.credit = state.taken;
+        state.waits = false;
+        // An engine of before takes what falls for old, and finds out that nobody accepts.
+        if let Some((attachment, listener)) = &state.link {
+            attachment.post_surely(Submission::Credit {
+                listener: *listener,
+                total: state.credit,
+                waits: false,
+            });
         }
     }
 

@@ -357,10 +357,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some(member) = listener.member_mut(name).filter(|m| m.session == id) else {
             return Err(EndReason::ForeignListener(name));
         };
-        // A total that falls is an old one.
-        if total.wrapping_sub(member.credit) <= u32::MAX / 2 {
-            member.credit = total;
-        }
+        // It falls when a process does not wait for connections any more.
+        member.credit = total;
         let willing = member.willing() > 0;
         // What others leave lying at one that has ended is nobody's.
         let asks = waits && listener.members.len() > 1 && !listener.proofs.is_empty();
