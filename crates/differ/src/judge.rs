@@ -122,6 +122,16 @@ pub enum Kind {
     Engine,
 }
 
+impl Kind {
+    /// Whether it must not be even once in many tries: a hang, a lost byte, a crash.
+    pub fn is_grave(&self) -> bool {
+        match self {
+            Self::Hang(_) | Self::Crash | Self::Peer | Self::Left | Self::Engine => true,
+            Self::Early(_) | Self::Outcome(..) => false,
+        }
+    }
+}
+
 /// Where the engine differs.
 #[derive(Clone, Debug)]
 pub struct Difference {

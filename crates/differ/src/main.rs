@@ -150,6 +150,10 @@ fn endless(options: &Endless) -> Result<bool> {
             Outcome::Unsteady => unsteady += 1,
             Outcome::Once(difference) => {
                 println!("seed {seed} failed once, and not again: {difference}");
+                if difference.kind.is_grave() {
+                    failed += 1;
+                    keep(&options.failures, seed, &program)?;
+                }
             }
             Outcome::Differs(difference) => {
                 failed += 1;
@@ -159,8 +163,7 @@ fn endless(options: &Endless) -> Result<bool> {
                 if !options.no_shrink && *kind <= SHRUNK_OF_A_KIND {
                     let path = options.failures.join(format!("{seed}.json"));
                     let small = small(&mut bench, &program)?;
-                    std::fs::create_dir_all(&options.failures)?;
-                    std::fs::write(&path, small.to_text())?;
+                    keep(&options.failures, seed, &small)?;
                     println!("shrunk, in {}:\n{}", path.display(), small.to_text());
                 }
             }
@@ -185,6 +188,13 @@ fn endless(options: &Endless) -> Result<bool> {
             return Ok(failed == 0);
         }
     }
+}
+
+/// Keeps a program that has failed.
+fn keep(failures: &Path, seed: u64, program: &Program) -> Result<()> {
+    std::fs::create_dir_all(failures)?;
+    std::fs::write(failures.join(format!("{seed}.json")), program.to_text())?;
+    Ok(())
 }
 
 /// Shrinks a program that fails. What it is said to show is where it differs in the end.
