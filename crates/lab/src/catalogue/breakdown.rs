@@ -15,6 +15,7 @@ pub const ENTRY: Entry = Entry {
     about: "what a server's core does: server, engine, TCP/IP and the rest, on kernel and engine",
     needs: &["nginx", "wrk", "taskset"],
     seconds: (10, 2),
+    windows: 1,
     declare,
     open,
 };

@@ -17,6 +17,7 @@ pub const ENTRY: Entry = Entry {
     about: "HTTP/1.1, six requests a connection in bursts of three: throughput and CPU by load",
     needs: &["nginx", "taskset"],
     seconds: (10, 1),
+    windows: 1,
     declare,
     open,
 };

@@ -21,6 +21,7 @@ pub const ENTRY: Entry = Entry {
     about: "what a segment costs, and a connection takes, beside up to a million idle ones",
     needs: &["taskset"],
     seconds: (10, 2),
+    windows: 3,
     declare,
     open,
 };

@@ -31,6 +31,7 @@ pub const ENTRY: Entry = Entry {
         "taskset",
     ],
     seconds: (10, 1),
+    windows: 1,
     declare,
     open,
 };

@@ -15,6 +15,7 @@ pub const ENTRY: Entry = Entry {
     about: "sockperf: the round trip of 64 bytes, on one core and on two",
     needs: &["sockperf", "taskset"],
     seconds: (10, 1),
+    windows: 1,
     declare,
     open,
 };

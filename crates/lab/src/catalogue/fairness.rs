@@ -18,6 +18,7 @@ pub const ENTRY: Entry = Entry {
     about: "how a sender shares a narrow wire with the kernel's CUBIC, by the length of the queue",
     needs: &["nginx", "ethtool"],
     seconds: (30, 3),
+    windows: 1,
     declare,
     open,
 };

@@ -22,6 +22,7 @@ pub const ENTRY: Entry = Entry {
     about: "what clients get during floods of SYNs, connections, slow headers and requests, by rate",
     needs: &["nginx", "taskset"],
     seconds: (10, 1),
+    windows: 1,
     declare,
     open,
 };

@@ -19,6 +19,7 @@ pub const LOSSES: Entry = Entry {
     about: "what a sender gets through a long wire that loses frames: CUBIC and BBR, kernel and engine",
     needs: &["nginx", "ethtool"],
     seconds: (10, 2),
+    windows: 1,
     declare: by_loss,
     open,
 };
@@ -29,6 +30,7 @@ pub const ROUND_TRIPS: Entry = Entry {
     about: "the same by round trip, on wires that lose at random, in bursts or for want of room",
     needs: LOSSES.needs,
     seconds: (10, 2),
+    windows: 1,
     declare: by_round_trip,
     open,
 };
@@ -39,6 +41,7 @@ pub const BANDWIDTHS: Entry = Entry {
     about: "the same by bandwidth and round trip, without loss",
     needs: LOSSES.needs,
     seconds: (20, 3),
+    windows: 1,
     declare: by_bandwidth,
     open,
 };

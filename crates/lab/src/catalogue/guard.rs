@@ -16,6 +16,7 @@ pub const ENTRY: Entry = Entry {
     about: "memory of a server that grows with each request, with and without outboard guard",
     needs: &["nginx", "taskset"],
     seconds: (5, 1),
+    windows: 1,
     declare,
     open,
 };

@@ -19,6 +19,7 @@ pub const ENTRY: Entry = Entry {
     about: "what a user gets who sets nothing: nginx, redis and sockperf",
     needs: &["nginx", "wrk"],
     seconds: (5, 1),
+    windows: 1,
     declare,
     open,
 };

@@ -23,6 +23,7 @@ pub const ENTRY: Entry = Entry {
     about: "WebStone's and SPECweb99's mixes of sizes, arrivals by Poisson: throughput and CPU by load",
     needs: &["nginx", "taskset"],
     seconds: (10, 1),
+    windows: 1,
     declare,
     open,
 };

@@ -26,6 +26,7 @@ pub const ENTRY: Entry = Entry {
     about: "busy share and time of a request by load and class, beside a model fitted to other loads",
     needs: &["nginx", "wrk", "taskset"],
     seconds: (10, 2),
+    windows: 1,
     declare,
     open,
 };

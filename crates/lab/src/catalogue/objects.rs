@@ -17,6 +17,7 @@ pub const ENTRY: Entry = Entry {
     about: "the stateless responder and nginx: requests a second by object size",
     needs: &["nginx", "wrk", "taskset", "iptables-legacy"],
     seconds: (10, 1),
+    windows: 1,
     declare,
     open,
 };

@@ -15,7 +15,8 @@ pub const ENTRY: Entry = Entry {
     source: "000",
     about: "replies, time and errors as the rate of connections rises, by file",
     needs: &["nginx", "httperf", "taskset"],
-    seconds: (10, 2),
+    seconds: (10, 1),
+    windows: 1,
     declare,
     open,
 };

@@ -13,6 +13,7 @@ pub const ENTRY: Entry = Entry {
     about: "the stateless responder and nginx, nothing pinned; the run time of the program",
     needs: &["nginx", "wrk"],
     seconds: (5, 2),
+    windows: 2,
     declare,
     open,
 };

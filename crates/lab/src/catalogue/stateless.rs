@@ -16,6 +16,7 @@ pub const ENTRY: Entry = Entry {
     about: "responder and load client, both stateless, beside the bare rate of the platform",
     needs: &["ethtool", "taskset"],
     seconds: (10, 2),
+    windows: 1,
     declare,
     open,
 };

@@ -19,6 +19,7 @@ pub const ENTRY: Entry = Entry {
     about: "files of 16 KB in sends of 4 KB and 16 KB, many and the same one: throughput and CPU by load",
     needs: &["nginx", "taskset"],
     seconds: (10, 1),
+    windows: 1,
     declare,
     open,
 };

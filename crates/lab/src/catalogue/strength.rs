@@ -16,6 +16,7 @@ pub const ENTRY: Entry = Entry {
     about: "a full server beside an engine whose core is weaker, and stronger, than its own",
     needs: &["nginx", "wrk", "taskset"],
     seconds: (10, 1),
+    windows: 1,
     declare,
     open,
 };

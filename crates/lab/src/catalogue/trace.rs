@@ -23,6 +23,7 @@ pub const ENTRY: Entry = Entry {
     about: "an access log replayed, --log FILE or a small one of our own: throughput and CPU by load",
     needs: &["nginx", "taskset"],
     seconds: (10, 1),
+    windows: 1,
     declare,
     open,
 };

@@ -14,7 +14,8 @@ pub const ENTRY: Entry = Entry {
     source: "",
     about: "nginx: throughput, CPU a request, latency",
     needs: &["nginx", "wrk", "taskset"],
-    seconds: (10, 2),
+    seconds: (10, 1),
+    windows: 2,
     declare,
     open,
 };

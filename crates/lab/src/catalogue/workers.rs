@@ -19,6 +19,7 @@ pub const ENTRY: Entry = Entry {
     about: "nginx with two processes on the kernel, on one worker of an engine, and on two",
     needs: &["nginx", "wrk"],
     seconds: (10, 2),
+    windows: 1,
     declare,
     open,
 };

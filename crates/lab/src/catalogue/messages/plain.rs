@@ -16,6 +16,7 @@ pub const LATENCY: Entry = Entry {
     about: "one-way latency by message size, with offload features off and on",
     needs: &["ethtool", "taskset"],
     seconds: (5, 1),
+    windows: 1,
     declare: latency_declared,
     open: |setup| open(setup, measure_latency),
 };
@@ -26,6 +27,7 @@ pub const THROUGHPUT: Entry = Entry {
     about: "Mb/s and CPU by message size, with offload features off and on",
     needs: &["ethtool", "taskset"],
     seconds: (5, 1),
+    windows: 1,
     declare: throughput_declared,
     open: |setup| open(setup, measure_throughput),
 };

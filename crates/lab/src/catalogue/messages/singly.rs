@@ -2,7 +2,7 @@
 
 use super::super::bed::STACKS;
 use super::super::{Entry, Extent};
-use super::{Beds, CPU, FEATURES, ONE_WAY, RATE, ROLES, SIZE, plain, subject};
+use super::{ALL, Beds, CPU, FEATURES, OFF, ONE_WAY, RATE, ROLES, SIZE, plain, subject};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use anyhow::Result;
@@ -13,6 +13,7 @@ pub const ENTRY: Entry = Entry {
     about: "each offload feature alone, and all together: latency, Mb/s and CPU of some sizes",
     needs: &["ethtool", "taskset"],
     seconds: (5, 1),
+    windows: 2,
     declare,
     open: |setup| Ok(Box::new(Singly(Beds::new(setup)))),
 };
@@ -20,10 +21,14 @@ pub const ENTRY: Entry = Entry {
 const AXIS: &str = "features";
 const SIZES: [f64; 4] = [64.0, 1_024.0, 16_384.0, 65_536.0];
 const MTU: u32 = 1_500;
+/// What a first impression has of them.
+const QUICK: [&str; 4] = [OFF, "checksums", "segmentation", ALL];
 
 fn declare(extent: Extent) -> Experiment {
     let quick = extent == Extent::Quick;
     let sizes = if quick { &SIZES[3..] } else { &SIZES[..] };
+    let names = FEATURES.map(|features| features.name);
+    let levels = if quick { &QUICK[..] } else { &names[..] };
     let mut pictures = Vec::new();
     for size in sizes {
         let size = size.to_string();
@@ -44,7 +49,7 @@ fn declare(extent: Extent) -> Experiment {
         ),
         roles: ROLES.into(),
         axes: vec![
-            Axis::of_words(AXIS, &FEATURES.map(|features| features.name)),
+            Axis::of_words(AXIS, levels),
             Axis::of_numbers(SIZE, "B", sizes),
         ],
         subjects: STACKS.map(String::from).to_vec(),

@@ -21,6 +21,7 @@ pub const LATENCY: Entry = Entry {
     about: "ZeroMQ: one-way latency by message size, with offload features off and on",
     needs: &["cc", "/usr/include/zmq.h", "ethtool", "taskset"],
     seconds: (5, 1),
+    windows: 1,
     declare: latency_declared,
     open: |setup| open(setup, latency),
 };
@@ -31,6 +32,7 @@ pub const THROUGHPUT: Entry = Entry {
     about: "ZeroMQ: messages a second, Mb/s and CPU by size, with offload features off and on",
     needs: &["cc", "/usr/include/zmq.h", "ethtool", "taskset"],
     seconds: (5, 1),
+    windows: 1,
     declare: throughput_declared,
     open: |setup| open(setup, throughput),
 };

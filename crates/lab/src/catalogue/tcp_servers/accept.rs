@@ -15,6 +15,7 @@ pub const ENTRY: Entry = Entry {
     about: "connections of one request: eager accept, set-up and first data with accept",
     needs: &["taskset"],
     seconds: (5, 1),
+    windows: 1,
     declare,
     open,
 };

@@ -14,6 +14,7 @@ pub const ENTRY: Entry = Entry {
     about: "the queue pair by itself: latency, bandwidth, posting; registering memory",
     needs: &["taskset"],
     seconds: (4, 2),
+    windows: 1,
     declare,
     open,
 };

@@ -19,6 +19,7 @@ pub const ENTRY: Entry = Entry {
     about: "the course of one send of 64 bytes: the call, the engine, the peer, and back",
     needs: &["taskset"],
     seconds: (4, 1),
+    windows: 1,
     declare,
     open,
 };

@@ -12,6 +12,7 @@ pub const ENTRY: Entry = Entry {
     about: "what a send costs its program, by size: kernel, interposer and native ways",
     needs: &["taskset"],
     seconds: (5, 1),
+    windows: 1,
     declare,
     open,
 };
