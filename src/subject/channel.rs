@@ -124,7 +124,7 @@ fn registering(size: usize) -> Result<f64> {
 }
 
 /// What posting takes, in nanoseconds: with publishing, and with the look whether the other side sleeps.
-fn posting(size: u32) -> Result<f64> {
+pub fn posting(size: u32) -> Result<f64> {
     let (mut engine, mut host) = sides()?;
     let mut times = Vec::new();
     for _ in 0..POSTINGS {

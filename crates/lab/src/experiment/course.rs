@@ -30,9 +30,44 @@ fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec
         })
     };
     let found = analysis.found.iter().filter(is_here);
-    found
-        .map(|found| line(experiment, found, picture))
-        .collect()
+    let ours = found.map(|found| line(experiment, found, picture));
+    ours.chain(sources(experiment, picture)).collect()
+}
+
+/// The source's figures of these moments: one line for all that have a name.
+fn sources(experiment: &Experiment, picture: &Picture) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for finding in &experiment.findings {
+        let moment = picture.moments.iter().position(|m| *m == finding.measure);
+        let here = picture.at.iter().find(|(axis, _)| *axis == finding.axis);
+        let (Some(moment), Some((axis, level))) = (moment, here) else {
+            continue;
+        };
+        let at = experiment.axis(axis).and_then(|axis| axis.place_of(level));
+        let Some((_, y)) = finding.points.iter().find(|(x, _)| Some(*x) == at) else {
+            continue;
+        };
+        if picture.log_y && *y <= 0.0 {
+            continue;
+        }
+        let point = Point {
+            x: moment as f64,
+            y: *y,
+            low: *y,
+            high: *y,
+        };
+        let name = format!("{} ({})", finding.name, finding.citation.document);
+        match lines.iter_mut().find(|line| line.name == name) {
+            Some(line) => line.points.push(point),
+            None => lines.push(Line {
+                name,
+                points: vec![point],
+                style: Style::Source,
+                number: None,
+            }),
+        }
+    }
+    lines
 }
 
 /// A subject's moments, those that it has.
@@ -60,13 +95,20 @@ fn line(experiment: &Experiment, found: &Found, picture: &Picture) -> Line {
 mod tests {
     use super::lines;
     use crate::experiment::analysis::{Analysis, Found, interval};
-    use crate::experiment::declaration::{Axis, Experiment, Measure, Picture};
+    use crate::experiment::declaration::{Axis, Citation, Experiment, Finding, Measure, Picture};
     use crate::experiment::order::Cell;
 
     /// Each subject's moments stand in their order, at the level that the picture is of, and one that it has not is
-    /// left out.
+    /// left out; so do the source's.
     #[test]
     fn a_line_goes_through_the_moments_of_its_subject() {
+        let finding = |measure: &str, points: &[(f64, f64)]| Finding {
+            name: "there".into(),
+            axis: "place".into(),
+            measure: measure.into(),
+            points: points.to_vec(),
+            citation: Citation::goal(),
+        };
         let experiment = Experiment {
             axes: vec![Axis::of_words("place", &["near", "far"])],
             subjects: vec!["one".into(), "two".into()],
@@ -76,6 +118,10 @@ mod tests {
             pictures: vec![
                 Picture::course("A course", "moment", "since", &["begins", "ends"])
                     .at("place", "far"),
+            ],
+            findings: vec![
+                finding("begins", &[(0.0, 3.0), (1.0, 4.0)]),
+                finding("ends", &[(1.0, 6.0)]),
             ],
             ..Experiment::default()
         };
@@ -109,13 +155,12 @@ mod tests {
         let points = |line: &super::Line| -> Vec<(f64, f64)> {
             line.points.iter().map(|point| (point.x, point.y)).collect()
         };
-        assert_eq!(drawn.len(), 2);
-        assert_eq!(
-            (drawn[0].name.as_str(), drawn[1].name.as_str()),
-            ("one", "two")
-        );
+        let names: Vec<&str> = drawn.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["one", "two", "there (goal)"]);
         assert_eq!(points(&drawn[0]), [(0.0, 1.0), (1.0, 5.0)]);
         assert_eq!(points(&drawn[1]), [(1.0, 7.0)]);
+        // The source's figures at that level, in a line of their own.
+        assert_eq!(points(&drawn[2]), [(0.0, 4.0), (1.0, 6.0)]);
         let mut wrong = experiment.clone();
         wrong.pictures[0].moments.push("never".into());
         assert_eq!(wrong.mistakes(), ["no measure never"]);

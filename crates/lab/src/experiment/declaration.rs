@@ -72,6 +72,22 @@ impl Axis {
     }
 }
 
+impl Axis {
+    /// Where a level stands, by its name: at its number or, on an axis of words, at its place.
+    pub fn place_of(&self, name: &str) -> Option<f64> {
+        let index = self.levels.iter().position(|level| level.name == name)?;
+        self.place(index)
+    }
+
+    /// Where a level stands, by its index.
+    pub fn place(&self, index: usize) -> Option<f64> {
+        if self.levels.iter().all(|level| level.value.is_none()) {
+            return (index < self.levels.len()).then_some(index as f64);
+        }
+        self.levels.get(index)?.value
+    }
+}
+
 /// One value of an axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Level {
@@ -201,7 +217,7 @@ pub struct Finding {
     pub axis: String,
     /// The measure, by name; the figures are in its unit.
     pub measure: String,
-    /// Values of the axis and of the measure.
+    /// Values of the axis, or places of its words, and of the measure.
     pub points: Vec<(f64, f64)>,
     /// Where it stands.
     pub citation: Citation,

@@ -2,7 +2,7 @@
 //! source's own figures are in the same plot, in grey.
 
 use super::analysis::{Analysis, Found};
-use super::declaration::{Axis, Experiment, Level, Picture};
+use super::declaration::{Axis, Experiment, Picture};
 use super::marks::{MARKS, at_axis, dashes, shape};
 use anyhow::{Result, anyhow};
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
@@ -138,16 +138,6 @@ fn range(values: impl Iterator<Item = f64>, log: bool, headroom: f64) -> Range<f
     low..low + (high - low) * headroom.max(1.02)
 }
 
-/// Where a level stands on its axis: at its number or, for words, at its place.
-fn place(axis: &Axis, index: usize, level: &Level) -> Option<f64> {
-    let words = axis.levels.iter().all(|level| level.value.is_none());
-    if words {
-        Some(index as f64)
-    } else {
-        level.value
-    }
-}
-
 fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec<Line> {
     let Some(at) = experiment.axes.iter().position(|a| a.name == picture.x) else {
         return Vec::new();
@@ -167,7 +157,7 @@ fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec
         let (Some(value), Some(&index)) = (values.get(&picture.y), cell.levels.get(at)) else {
             continue;
         };
-        let Some(x) = place(axis, index, &axis.levels[index]) else {
+        let Some(x) = axis.place(index) else {
             continue;
         };
         if !is_shown(x, value.median) || !is_here(&cell.levels) {

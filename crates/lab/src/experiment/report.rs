@@ -325,7 +325,7 @@ fn beside(experiment: &Experiment, analysis: &Analysis, finding: &Finding) -> Pa
         let here = analysis.found.iter().filter(|found| {
             let level = at.and_then(|at| {
                 let index = *found.cell.levels.get(at)?;
-                experiment.axes[at].levels[index].value
+                experiment.axes[at].place(index)
             });
             found.cell.subject == subject && level == Some(x)
         });
@@ -348,10 +348,19 @@ fn beside(experiment: &Experiment, analysis: &Analysis, finding: &Finding) -> Pa
         })
         .collect()
     };
+    // Of an axis of words a source's figure has the place of one.
+    let level_name = |x: f64| {
+        let named = at.and_then(|at| {
+            let axis = &experiment.axes[at];
+            let level = (0..axis.levels.len()).find(|index| axis.place(*index) == Some(x))?;
+            Some(axis.levels[level].name.clone())
+        });
+        named.unwrap_or_else(|| x.to_string())
+    };
     let mut head = vec![finding.axis.clone(), "source".into()];
     head.extend(experiment.subjects.iter().cloned());
     let rows = finding.points.iter().map(|&(x, y)| {
-        let mut row = vec![x.to_string(), figure(Some(y))];
+        let mut row = vec![level_name(x), figure(Some(y))];
         row.extend((0..experiment.subjects.len()).map(|subject| {
             let ours = ours(x, subject);
             if ours.is_empty() {

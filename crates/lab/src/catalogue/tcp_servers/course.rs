@@ -2,9 +2,9 @@
 
 use super::super::bed::Bed;
 use super::super::{Entry, Extent, Setup};
-use super::{Beds, PLACE, PLACES, peer, read, subject};
+use super::{Beds, PLACE, PLACES, cited, peer, read, subject};
 use crate::captured::{self, Segment};
-use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
+use crate::experiment::declaration::{Axis, Bound, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::world::Side;
 use anyhow::{Context, Result, bail};
@@ -30,6 +30,8 @@ const SENT: &str = "the engine sends";
 const PEER: &str = "the peer has it";
 const ACKNOWLEDGED: &str = "acknowledged";
 const KNOWN: &str = "the program knows";
+/// Besides the moments.
+const ENGINE: &str = "CPU of the engine, a send";
 const MOMENTS: [&str; 5] = [RETURNED, SENT, PEER, ACKNOWLEDGED, KNOWN];
 /// What a report calls each, and how the program is told of it.
 const SUBJECTS: [(&str, &str); 5] = [
@@ -48,6 +50,13 @@ const SENDS: u64 = 200;
 const WARM_UP: usize = 20;
 /// Nothing takes longer, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// When calls returned there, and in which figure.
+const FINDINGS: [(&str, &str, f64); 3] = [
+    ("regular there", "figure 6.3", 29.0),
+    ("synchronous there", "figure 6.4", 89.6),
+    ("asynchronous there", "figure 6.5", 7.56),
+];
 
 fn declare(extent: Extent) -> Experiment {
     let places = PLACES.map(|(name, _)| name);
@@ -73,20 +82,31 @@ fn declare(extent: Extent) -> Experiment {
              machine; medians over the sends. When the engine sends, and when it has the acknowledgement, are the \
              times that it gives the frames in a capture of its own: those of the turn that handles them. That the \
              program knows is its cookie's return; over sockets it is not told. The engine captures meanwhile, \
-             which costs it some time."
+             which costs it some time, and is in its CPU, as is the answer. The source's synchronous call returned when its \
+             TCP server had made the call of its own kernel; ours waits for the peer's acknowledgement."
         ),
         roles: "the sender on core 0, its peer on core 1; the engine on either".into(),
         axes: vec![Axis::of_words(PLACE, levels)],
         subjects: SUBJECTS.map(|(name, _)| name.to_owned()).to_vec(),
-        measures: MOMENTS.map(|name| Measure::new(name, "µs")).to_vec(),
+        measures: MOMENTS
+            .into_iter()
+            .chain([ENGINE])
+            .map(|name| Measure::new(name, "µs"))
+            .collect(),
         pictures: levels.iter().map(picture).collect(),
-        findings: Vec::new(),
+        findings: FINDINGS
+            .map(|(name, figure, microseconds)| Finding {
+                name: name.into(),
+                axis: PLACE.into(),
+                measure: RETURNED.into(),
+                // The other processor was a machine of its own.
+                points: vec![((levels.len() - 1) as f64, microseconds)],
+                citation: cited(figure),
+            })
+            .to_vec(),
         claims: vec![Claim {
             says: "A call that does not wait returns before one that does".into(),
-            citation: Citation {
-                document: "001".into(),
-                place: "figures 6.4 and 6.5".into(),
-            },
+            citation: cited("figures 6.4 and 6.5"),
             measure: RETURNED.into(),
             subject: "registered".into(),
             to: SYNCHRONOUS.into(),
@@ -118,11 +138,12 @@ impl Bench for Courses {
         let program = subject(&self.setup, bed, at.subject == INTERPOSER)
             .args(["course", "--way", way, "--size", &SIZE.to_string()])
             .args(["--sends", &sends.to_string()]);
-        let ((arrived, printed), frames) = captured(bed, || {
+        let sending = || {
             peer::with(bed, answer, |address| {
                 program.args(["--to", &address.to_string()]).output()
             })
-        })?;
+        };
+        let (((arrived, printed), cost), frames) = captured(bed, || bed.account(sending))?;
         let found = read(&printed)?;
         let called = moments(&found["called"])?;
         let mut rows = vec![(RETURNED, moments(&found["returned"])?), (PEER, arrived)];
@@ -137,6 +158,9 @@ impl Bench for Courses {
         let mut sample = Sample::default();
         for (moment, times) in rows {
             sample = sample.with(moment, since(&called, &times, moment)?);
+        }
+        if let Some(engine) = cost.spent.engine {
+            sample = sample.with(ENGINE, 1e6 * engine.busy / called.len() as f64);
         }
         Ok(sample)
     }

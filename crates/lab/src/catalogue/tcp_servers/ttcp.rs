@@ -19,7 +19,7 @@ pub const ENTRY: Entry = Entry {
     source: "001",
     about: "throughput, and throughput for CPU, by size of sends, on a fast and a slow link",
     needs: &["taskset", "ethtool"],
-    seconds: (5, 1),
+    seconds: (4, 1),
     windows: 1,
     declare,
     open,
@@ -37,6 +37,7 @@ const SLOW: Wire = Wire {
 const RATE: &str = "throughput";
 const HOST: &str = "throughput for a core of the sender";
 const PEER: &str = "throughput for a core of the receiver";
+const ENGINE: &str = "CPU of the engine, a send";
 const MACHINE: &str = "throughput for a core of the machine";
 /// What a report calls each, and how the program is told of it.
 const SUBJECTS: [(&str, &str); 5] = [
@@ -93,12 +94,14 @@ fn declare(extent: Extent) -> Experiment {
             Measure::new(HOST, "Mb/s"),
             Measure::new(PEER, "Mb/s"),
             Measure::new(MACHINE, "Mb/s"),
+            Measure::new(ENGINE, "ns"),
         ],
         pictures: vec![
             picture("Throughput (001, figures 6.6 and 6.7)", RATE, fast),
             picture("Throughput for a core of the sender (001, figure 6.6)", HOST, fast),
             picture("Throughput for a core of the receiver (001, figure 6.7)", PEER, fast),
             picture("Throughput for a core of the machine", MACHINE, fast),
+            picture("CPU of the engine, a send", ENGINE, fast),
             Picture::new("Throughput on a slow link (001, figure 6.8)", SIZE, RATE)
                 .log_x()
                 .at(LINK, slow),
@@ -188,11 +191,16 @@ impl Bench for Ttcp {
         }
         let megabits = 8.0 * sent / 1e6;
         let per = |seconds: f64| megabits / seconds.max(1e-9);
-        Ok(Sample::default()
+        let mut sample = Sample::default()
             .with(RATE, per(received.passed.as_secs_f64()))
             .with(HOST, per(number(&found, "cpu_seconds")?))
             .with(PEER, per(received.used.as_secs_f64()))
-            .with(MACHINE, per(cost.machine().as_secs_f64())))
+            .with(MACHINE, per(cost.machine().as_secs_f64()));
+        if let Some(engine) = cost.spent.engine {
+            let sends = sent / at.number(SIZE)?;
+            sample = sample.with(ENGINE, 1e9 * engine.busy / sends);
+        }
+        Ok(sample)
     }
 }
 
