@@ -109,9 +109,23 @@ impl Outboard {
     /// client of the other side reaches it: through the engine, if there is one (the kernel takes
     /// clients from the moment that the server listens).
     pub fn start_serve(&self, world: &World, site: &Path, address: SocketAddr) -> Result<Process> {
-        let mut server = self
-            .command(world, "serve")
-            .arg(site)
+        self.start_serve_told(world, site, address, None, &[])
+    }
+
+    /// As [`Self::start_serve`], on this core, with further options.
+    pub fn start_serve_told(
+        &self,
+        world: &World,
+        site: &Path,
+        address: SocketAddr,
+        core: Option<usize>,
+        options: &[&str],
+    ) -> Result<Process> {
+        let mut program = self.command(world, "serve").arg(site).args(options);
+        if let Some(core) = core {
+            program = program.on_core(core);
+        }
+        let mut server = program
             .args(["-L", &address.to_string()])
             // No client is given up because the machine is slow.
             .args(["--idle-timeout", "3600", "--drain", "3600"])

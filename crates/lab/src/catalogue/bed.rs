@@ -28,6 +28,7 @@ pub const STACKS: [&str; 2] = ["kernel", "engine"];
 /// One of the two stacks with a server on it.
 pub struct Bed {
     nginx: Option<Nginx>,
+    serve: Option<Process>,
     engine: Option<(Outboard, Process)>,
     // Last: it must outlive what runs in it.
     world: World,
@@ -66,6 +67,7 @@ impl Bed {
         };
         Ok(Self {
             nginx: None,
+            serve: None,
             engine,
             world,
         })
@@ -104,6 +106,24 @@ impl Bed {
         Ok(self)
     }
 
+    /// The same with `outboard serve`, which knows of its engine, where nginx would be, with these options of its own:
+    /// for what `fill` puts into a directory.
+    pub fn serving_natively(
+        mut self,
+        setup: &Setup,
+        options: &[&str],
+        fill: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<Self> {
+        let site = self.world.site(&[])?;
+        fill(&site)?;
+        // Without an engine there it is on the kernel.
+        let outboard = Outboard::new(&setup.binary, &self.world);
+        let (address, core) = (Nginx::address(), Some(SERVER_CORE));
+        let serve = outboard.start_serve_told(&self.world, &site, address, core, options)?;
+        self.serve = Some(serve);
+        Ok(self)
+    }
+
     /// Both stacks, each with nginx.
     pub fn both(setup: &Setup, fill: impl Fn(&Path) -> Result<()>) -> Result<Vec<Self>> {
         let each = STACKS.iter();
@@ -123,7 +143,8 @@ impl Bed {
 
     /// The process that serves, if there is one.
     pub fn server_process(&self) -> Option<u32> {
-        self.nginx.as_ref().map(Nginx::worker)
+        let nginx = self.nginx.as_ref().map(Nginx::worker);
+        nginx.or_else(|| self.serve.as_ref().map(Process::id))
     }
 
     /// The process of the engine, if there is one.
@@ -144,7 +165,7 @@ impl Bed {
     ) -> Result<(T, Cost)> {
         let mut processes: Vec<(&'static str, u32)> =
             servers.iter().map(|pid| (SERVER, *pid)).collect();
-        processes.extend(self.nginx.as_ref().map(|nginx| (SERVER, nginx.worker())));
+        processes.extend(self.server_process().map(|pid| (SERVER, pid)));
         let engine = self.engine.as_ref();
         processes.extend(engine.map(|(_, process)| (ENGINE, process.id())));
         let watched = Watched {

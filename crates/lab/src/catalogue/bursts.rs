@@ -1,7 +1,7 @@
 //! 001, figures 6.16 and 6.17: HTTP/1.1 with six requests on a connection, in bursts of three.
 
-use super::bed::{Bed, ROLES, STACKS, write_file};
-use super::offered::{self, CONNECTIONS, GRACE, LOAD};
+use super::bed::{Bed, ROLES, write_file};
+use super::offered::{self, CONNECTIONS, GRACE, LOAD, SERVERS};
 use super::static_files::in_pieces;
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::Bound;
@@ -39,21 +39,29 @@ fn declare(extent: Extent) -> Experiment {
         workload: format!(
             "connections at a fixed rate, at most {CONNECTIONS} at once; GET by HTTP/1.1, {} on each \
              connection in {BURSTS} bursts of {BURST}: those of a burst are sent at once, the next when all \
-             answers are there. The load is in requests. {FILES} files of {SIZE} bytes, in sends of 16 KB.",
+             answers are there. The load is in requests. {FILES} files of {SIZE} bytes, in sends of 16 KB. {SERVERS}",
             BURSTS * BURST
         ),
         roles: ROLES.into(),
         axes: vec![loads],
-        subjects: STACKS.map(String::from).to_vec(),
+        subjects: offered::SUBJECTS.map(String::from).to_vec(),
         measures: offered::measures(),
         pictures: offered::pictures("Bursts of three", ["6.16", "6.17"], &[]),
         findings: Vec::new(),
-        claims: vec![offered::claim(
-            "A full server answers 17 % more of the requests that come in bursts",
-            "6.16",
-            &[],
-            Bound::AtLeast(1.17),
-        )],
+        claims: vec![
+            offered::claim(
+                "A full server answers 17 % more of the requests that come in bursts",
+                "6.16",
+                &[],
+                Bound::AtLeast(1.17),
+            ),
+            offered::asynchronous(
+                "By calls that do not wait a full server answers 27 % more of them",
+                "6.16",
+                &[],
+                Bound::AtLeast(1.27),
+            ),
+        ],
         model: None,
     }
 }
@@ -61,21 +69,31 @@ fn declare(extent: Extent) -> Experiment {
 struct Bursts(Vec<Bed>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    Ok(Box::new(Bursts(offered::beds(setup, fill)?)))
+    Ok(Box::new(Bursts(offered::all_beds(setup, fill, write)?)))
 }
 
 fn fill(site: &Path) -> Result<String> {
-    for number in 0..FILES {
-        write_file(&site.join(number.to_string()), SIZE)?;
-    }
+    write(site)?;
     Ok(in_pieces("/16K", site, 16))
+}
+
+fn write(site: &Path) -> Result<()> {
+    let mut numbers = 0..FILES;
+    numbers.try_for_each(|number| write_file(&site.join(number.to_string()), SIZE))
 }
 
 impl Bench for Bursts {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let place = if offered::is_serve(at.subject) {
+            ""
+        } else {
+            "/16K"
+        };
         let sessions = Sessions {
             server: Nginx::address(),
-            paths: (0..FILES).map(|number| format!("/16K/{number}")).collect(),
+            paths: (0..FILES)
+                .map(|number| format!("{place}/{number}"))
+                .collect(),
             bursts: BURSTS,
             burst: BURST,
             rate: at.number(LOAD)? / (BURSTS * BURST) as f64,

@@ -201,6 +201,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::{ALL, Extent, GROUPS, meant};
+    use crate::experiment::order;
 
     #[test]
     fn every_experiment_is_in_order() {
@@ -248,6 +249,19 @@ mod tests {
             let others = ["accept", "flood"];
             let is_there = named.iter().any(|name| name == entry.name);
             assert!(is_there || others.contains(&entry.name), "{}", entry.name);
+        }
+    }
+
+    /// Five rounds in full of each that is about programs that know of their engine: about half an hour at most. What
+    /// they start takes less than half a second.
+    #[test]
+    fn five_rounds_of_programs_that_know_of_their_engine_take_half_an_hour() {
+        for entry in meant("tcp-servers").unwrap() {
+            let (window, experiment) = (entry.seconds.0, entry.declare(Extent::Full));
+            let cells = order::cells(&experiment).len() as f64;
+            let each = window as f64 * f64::from(entry.windows) + 0.5;
+            let minutes = 5.0 * cells * each / 60.0;
+            assert!(minutes < 30.0, "{}: {minutes} minutes", entry.name);
         }
     }
 

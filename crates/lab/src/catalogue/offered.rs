@@ -32,6 +32,15 @@ pub const CONNECTIONS: usize = 256;
 /// How long a server may still answer, after the last request was due.
 pub const GRACE: Duration = Duration::from_secs(1);
 
+/// A server that knows of its engine, on the kernel and on the engine: what it sends it does not wait for.
+pub const SERVE: [&str; 2] = ["serve on the kernel", "serve on the engine"];
+/// Both servers on both stacks.
+pub const SUBJECTS: [&str; 4] = [STACKS[0], STACKS[1], SERVE[0], SERVE[1]];
+/// What a workload says of them.
+pub const SERVERS: &str = "Kernel and engine have an unmodified nginx. `outboard serve` has the native interface on \
+    both: on the engine it names the file, and the engine sends it, while the call is over; there is no piece that \
+    it would send at once.";
+
 /// The axis, in requests a second.
 pub fn loads(extent: Extent) -> Axis {
     let loads = match extent {
@@ -87,6 +96,29 @@ pub fn claim(says: &str, figure: &str, at: &[(&str, &str)], ratio: Bound) -> Cla
     }
 }
 
+/// As [`claim`], about calls that do not wait for the engine: of a server that knows of it, with the engine and without.
+pub fn asynchronous(says: &str, figure: &str, at: &[(&str, &str)], ratio: Bound) -> Claim {
+    Claim {
+        subject: SERVE[1].into(),
+        to: SERVE[0].into(),
+        ..claim(says, figure, at, ratio)
+    }
+}
+
+/// Both stacks, each with nginx, and then each with `outboard serve`: `fill` as for [`beds`], and `write` puts the
+/// same files into the directory of the other.
+pub fn all_beds(
+    setup: &Setup,
+    fill: impl Fn(&Path) -> Result<String>,
+    write: impl Fn(&Path) -> Result<()>,
+) -> Result<Vec<Bed>> {
+    let mut all = beds(setup, fill)?;
+    for stack in STACKS {
+        all.push(Bed::bare(setup, stack)?.serving_natively(setup, &[], &write)?);
+    }
+    Ok(all)
+}
+
 /// Both stacks, each with nginx: `fill` puts files into its directory, and says what else it needs in
 /// its configuration.
 pub fn beds(setup: &Setup, fill: impl Fn(&Path) -> Result<String>) -> Result<Vec<Bed>> {
@@ -97,7 +129,13 @@ pub fn beds(setup: &Setup, fill: impl Fn(&Path) -> Result<String>) -> Result<Vec
 
 /// The bed of a subject.
 pub fn of<'a>(beds: &'a [Bed], subject: &str) -> &'a Bed {
-    &beds[usize::from(subject == STACKS[1])]
+    let index = SUBJECTS.iter().position(|known| *known == subject);
+    &beds[index.unwrap_or(0)]
+}
+
+/// Whether a subject is the server that knows of its engine, which has no places of nginx's.
+pub fn is_serve(subject: &str) -> bool {
+    SERVE.contains(&subject)
 }
 
 /// A request by HTTP/1.0, which the server ends by closing the connection.

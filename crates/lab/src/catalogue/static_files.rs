@@ -1,8 +1,8 @@
 //! 001, figures 6.9 to 6.11, 6.14 and 6.15: files of 16 KB by HTTP/1.0, in sends of 4 KB and of 16 KB,
 //! many of them and the same again and again.
 
-use super::bed::{Bed, ROLES, STACKS};
-use super::offered::{self, CONNECTIONS, LOAD};
+use super::bed::{Bed, ROLES};
+use super::offered::{self, CONNECTIONS, LOAD, SERVERS};
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -42,6 +42,10 @@ const DRAWN: usize = 8_192;
 fn declare(extent: Extent) -> Experiment {
     let (four, sixteen) = (BUFFERS[0].0, BUFFERS[1].0);
     let at = |sends, files| [(SENDS, sends), (FILES, files)];
+    let kinds: &[&str] = match extent {
+        Extent::Full => &[MANY, ONE],
+        Extent::Quick => &[MANY],
+    };
     let mut pictures = Vec::new();
     for (what, figures, sends, files) in [
         ("Sends of 4 KB", ["6.9", "6.10"], four, MANY),
@@ -54,7 +58,44 @@ fn declare(extent: Extent) -> Experiment {
             ONE,
         ),
     ] {
+        if !kinds.contains(&files) {
+            continue;
+        }
         pictures.extend(offered::pictures(what, figures, &at(sends, files)));
+    }
+    let mut claims = vec![
+        offered::claim(
+            "A full server answers 7 % more in sends of 4 KB",
+            "6.9",
+            &at(four, MANY),
+            Bound::AtLeast(1.07),
+        ),
+        offered::claim(
+            "A full server answers 22 % more in sends of 16 KB",
+            "6.14",
+            &at(sixteen, MANY),
+            Bound::AtLeast(1.22),
+        ),
+        offered::asynchronous(
+            "By calls that do not wait a full server answers 17 % more in sends of 4 KB",
+            "6.9",
+            &at(four, MANY),
+            Bound::AtLeast(1.17),
+        ),
+        offered::asynchronous(
+            "By calls that do not wait a full server answers 30 % more in sends of 16 KB",
+            "6.14",
+            &at(sixteen, MANY),
+            Bound::AtLeast(1.30),
+        ),
+    ];
+    if kinds.contains(&ONE) {
+        claims.push(offered::claim(
+            "Nothing is gained for the same file again and again",
+            "6.11",
+            &[(FILES, ONE)],
+            Bound::AtMost(1.05),
+        ));
     }
     Experiment {
         name: ENTRY.name.into(),
@@ -67,39 +108,20 @@ fn declare(extent: Extent) -> Experiment {
         workload: format!(
             "GET by HTTP/1.0, due at a fixed rate, a connection for each, at most {CONNECTIONS} at once; \
              {COUNT} files of {SIZE} bytes in an order drawn at random, or one of them; nginx reads and \
-             writes in pieces of 4 KB or 16 KB (sendfile off). Replies are those of the window and of the \
+             writes in pieces of 4 KB or 16 KB (sendfile off). {SERVERS} Replies are those of the window and of the \
              second after it."
         ),
         roles: ROLES.into(),
         axes: vec![
             offered::loads(extent),
             Axis::of_words(SENDS, &BUFFERS.map(|(name, ..)| name)),
-            Axis::of_words(FILES, &[MANY, ONE]),
+            Axis::of_words(FILES, kinds),
         ],
-        subjects: STACKS.map(String::from).to_vec(),
+        subjects: offered::SUBJECTS.map(String::from).to_vec(),
         measures: offered::measures(),
         pictures,
         findings: Vec::new(),
-        claims: vec![
-            offered::claim(
-                "A full server answers 7 % more in sends of 4 KB",
-                "6.9",
-                &at(four, MANY),
-                Bound::AtLeast(1.07),
-            ),
-            offered::claim(
-                "A full server answers 22 % more in sends of 16 KB",
-                "6.14",
-                &at(sixteen, MANY),
-                Bound::AtLeast(1.22),
-            ),
-            offered::claim(
-                "Nothing is gained for the same file again and again",
-                "6.11",
-                &[(FILES, ONE)],
-                Bound::AtMost(1.05),
-            ),
-        ],
+        claims,
         model: None,
     }
 }
@@ -107,7 +129,7 @@ fn declare(extent: Extent) -> Experiment {
 struct Static(Vec<Bed>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    Ok(Box::new(Static(offered::beds(setup, fill)?)))
+    Ok(Box::new(Static(offered::all_beds(setup, fill, write)?)))
 }
 
 /// The files, and the places of nginx.
@@ -147,6 +169,11 @@ impl Bench for Static {
         let sends = at.word(SENDS)?;
         let buffers = BUFFERS.iter().find(|(name, ..)| *name == sends);
         let (_, place, _) = buffers.with_context(|| format!("no {sends}"))?;
+        let place = if offered::is_serve(at.subject) {
+            ""
+        } else {
+            place
+        };
         let count = if at.word(FILES)? == ONE { 1 } else { COUNT };
         let bed = offered::of(&self.0, at.subject);
         let asked = asked(place, count, at.seed);

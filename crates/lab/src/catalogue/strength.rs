@@ -1,6 +1,7 @@
 //! 001, section 6.4: what an engine is worth whose core is weaker than its host's, and stronger.
 
 use super::bed::{Bed, CLIENT_CORE, STACKS, write_file};
+use super::offered::{SERVE, SUBJECTS, of};
 use super::{Entry, Extent, Setup, wrk};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -8,6 +9,7 @@ use crate::nginx::{Lines, Nginx};
 use crate::slowed::Slowed;
 use crate::world::World;
 use anyhow::{Context, Result};
+use std::path::Path;
 use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
@@ -42,33 +44,40 @@ const ENGINE: &str = "run time of the engine";
 fn declare(extent: Extent) -> Experiment {
     let (strengths, cases) = match extent {
         Extent::Full => (&STRENGTHS[..], &CASES[..]),
-        Extent::Quick => (&STRENGTHS[1..4], &CASES[..1]),
+        Extent::Quick => (&STRENGTHS[1..3], &CASES[..1]),
     };
     let names: Vec<&str> = cases.iter().map(|(name, _)| *name).collect();
     let levels: Vec<&str> = strengths.iter().map(|(name, _)| *name).collect();
-    let claim = |says: &str, strength: &str, ratio| Claim {
+    let claim = |says: &str, [to, subject]: [&str; 2], strength: &str, ratio| Claim {
         says: says.into(),
         citation: Citation {
             document: "001".into(),
             place: "section 6.4.2".into(),
         },
         measure: RATE.into(),
-        subject: STACKS[1].into(),
-        to: STACKS[0].into(),
+        subject: subject.into(),
+        to: to.into(),
         at: vec![
             (STRENGTH.into(), strength.into()),
             (REQUEST.into(), names[0].into()),
         ],
         ratio,
     };
-    let claims = vec![
-        claim(
-            "An engine as strong as its host brings something",
-            ALIKE,
-            Bound::AtLeast(1.0),
+    let mut claims = Vec::new();
+    for (says, stronger, servers) in [
+        ("brings something", "A stronger one does, too", STACKS),
+        (
+            "brings something to a server that knows of it",
+            "A stronger one brings something to it, too",
+            SERVE,
         ),
-        claim("A stronger one does, too", TWICE, Bound::AtLeast(1.0)),
-    ];
+    ] {
+        let says = format!("An engine as strong as its host {says}");
+        claims.push(claim(&says, servers, ALIKE, Bound::AtLeast(1.0)));
+        if levels.contains(&TWICE) {
+            claims.push(claim(stronger, servers, TWICE, Bound::AtLeast(1.0)));
+        }
+    }
     let picture = |measure: &str, case: &str| {
         let title = format!("{case}: {measure}");
         Picture::new(title, STRENGTH, measure).at(REQUEST, case)
@@ -86,14 +95,15 @@ fn declare(extent: Extent) -> Experiment {
             "wrk, one thread, {CONNECTIONS} connections. A core is made weaker by stopping whoever has it, engine or \
              server, for the rest of each millisecond: that is less than a slower core costs where something waits \
              for an answer, and more, as nothing is done meanwhile. Work in softirq is not slowed; it is on the core \
-             of whoever sends. A server on the kernel is slowed as the engine's host is, and has no engine to be slowed."
+             of whoever sends. A server on the kernel is slowed as the engine's host is, and has no engine to be slowed. Kernel and engine have an unmodified nginx; \
+             `outboard serve` knows of its engine."
         ),
         roles: "server on core 0; engine and client on core 1".into(),
         axes: vec![
             Axis::of_words(STRENGTH, &levels),
             Axis::of_words(REQUEST, &names),
         ],
-        subjects: STACKS.map(String::from).to_vec(),
+        subjects: SUBJECTS.map(String::from).to_vec(),
         measures: vec![
             Measure::new(RATE, "1/s"),
             Measure::new(SERVER, "%"),
@@ -109,20 +119,21 @@ fn declare(extent: Extent) -> Experiment {
 struct Strength(Vec<Bed>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let bed = |stack: &&str| {
-        let bed = Bed::with_engine_on(setup, stack, World::new()?, CLIENT_CORE)?;
-        bed.serving(|site| {
-            write_file(&site.join("16K"), 16 << 10)?;
-            Ok(Lines::default())
-        })
-    };
-    let beds: Result<Vec<Bed>> = STACKS.iter().map(bed).collect();
-    Ok(Box::new(Strength(beds?)))
+    let fill = |site: &Path| write_file(&site.join("16K"), 16 << 10);
+    let bare = |stack: &str| Bed::with_engine_on(setup, stack, World::new()?, CLIENT_CORE);
+    let mut beds = Vec::new();
+    for stack in STACKS {
+        beds.push(bare(stack)?.serving(|site| fill(site).map(|()| Lines::default()))?);
+    }
+    for stack in STACKS {
+        beds.push(bare(stack)?.serving_natively(setup, &[], fill)?);
+    }
+    Ok(Box::new(Strength(beds)))
 }
 
 impl Bench for Strength {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let bed = &self.0[usize::from(at.subject == STACKS[1])];
+        let bed = of(&self.0, at.subject);
         let name = at.word(REQUEST)?;
         let case = CASES.iter().find(|(known, _)| *known == name);
         let (_, close) = case.with_context(|| format!("no request {name}"))?;

@@ -1,8 +1,8 @@
 //! 001, figure 6.18 and table 6.6: the requests of an access log, made again at the log's own rhythm,
 //! faster and faster.
 
-use super::bed::{Bed, ROLES, STACKS};
-use super::offered::{self, CONNECTIONS, LOAD};
+use super::bed::{Bed, ROLES};
+use super::offered::{self, CONNECTIONS, LOAD, SERVERS};
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Bound, Citation, Claim};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -36,15 +36,12 @@ const READ: u64 = 256 << 20;
 const SEED: u64 = 18;
 
 fn declare(extent: Extent) -> Experiment {
-    let claim: Claim = offered::claim(
-        "A full server answers 19 % more of a trace",
-        "6.18",
-        &[],
-        Bound::AtLeast(1.19),
-    );
-    let citation = Citation {
-        document: "001".into(),
-        place: "figure 6.18 and table 6.6".into(),
+    let claim = |claim| Claim {
+        citation: Citation {
+            document: "001".into(),
+            place: "figure 6.18 and table 6.6".into(),
+        },
+        ..claim
     };
     Experiment {
         name: ENTRY.name.into(),
@@ -57,15 +54,28 @@ fn declare(extent: Extent) -> Experiment {
             "GET requests of an access log (`--log FILE`; without it a small one of our own), answered with \
              200, 304 or 404, by HTTP/1.0, a connection for each, at most {CONNECTIONS} at once; objects \
              made to the sizes that the log has. Their times are the log's, faster: so that it has the \
-             load on average. Each round begins at a place of the log that is drawn."
+             load on average. Each round begins at a place of the log that is drawn. {SERVERS}"
         ),
         roles: ROLES.into(),
         axes: vec![offered::loads(extent)],
-        subjects: STACKS.map(String::from).to_vec(),
+        subjects: offered::SUBJECTS.map(String::from).to_vec(),
         measures: offered::measures(),
         pictures: offered::pictures("A trace", ["6.18", "6.18"], &[]),
         findings: Vec::new(),
-        claims: vec![Claim { citation, ..claim }],
+        claims: vec![
+            claim(offered::claim(
+                "A full server answers 19 % more of a trace",
+                "6.18",
+                &[],
+                Bound::AtLeast(1.19),
+            )),
+            claim(offered::asynchronous(
+                "By calls that do not wait a full server answers 26 % more of a trace",
+                "6.18",
+                &[],
+                Bound::AtLeast(1.26),
+            )),
+        ],
         model: None,
     }
 }
@@ -86,10 +96,9 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
             "the log has no GET request that was answered with 200, 304 or 404, in Common or Combined Log Format"
         );
     }
-    let beds = offered::beds(setup, |site| {
-        files::write(&replay.files, site, SEED)?;
-        Ok(String::new())
-    })?;
+    let write = |site: &Path| files::write(&replay.files, site, SEED);
+    let fill = |site: &Path| write(site).map(|()| String::new());
+    let beds = offered::all_beds(setup, fill, write)?;
     Ok(Box::new(Trace { beds, replay }))
 }
 

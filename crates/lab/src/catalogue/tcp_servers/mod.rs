@@ -1,6 +1,7 @@
 //! 001, chapter 6, up to its web servers: what offloading is worth to a program that knows of it. The
 //! programs that are measured are ours (`outboard subject`), the same over sockets and over each way of
-//! the native interface; the other end is in the lab, over the kernel's TCP.
+//! the native interface; the other end is in the lab, over the kernel's TCP. Beside them whole servers that know of
+//! their engine, and those that people have instead.
 
 pub mod accept;
 pub mod channel;
@@ -19,7 +20,7 @@ use crate::world::{Side, World};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// The names of this document's first experiments, in its order.
+/// The names of this document's first experiments, in its order, and of the servers.
 pub const NAMES: &[&str] = &[
     channel::ENTRY.name,
     send_cost::ENTRY.name,
