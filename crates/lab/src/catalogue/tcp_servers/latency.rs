@@ -1,11 +1,12 @@
 //! 001, table 6.4: one-way latency by size, of a program that waits and of one that polls.
 
-use super::super::bed::Bed;
+use super::super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
 use super::super::{Entry, Extent, Setup};
+use super::cited;
 use super::server::{self, Words};
-use super::{Beds, PLACES, cited};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::world::World;
 use anyhow::{Context, Result, bail};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ pub const ENTRY: Entry = Entry {
     source: "001",
     about: "one-way latency by size, waiting and polling: kernel, interposer and native ways",
     needs: &["taskset"],
-    seconds: (5, 1),
+    seconds: (1, 1),
     windows: 1,
     declare,
     open,
@@ -36,12 +37,54 @@ const SUBJECTS: [(&str, &str); 6] = [
 const KERNEL: &str = "kernel";
 const INTERPOSER: &str = "interposer";
 const PUSH: &str = "push";
-/// What the program does while nothing has come, whether that is polling, and where the engine is.
-const MANNERS: [(&str, bool, usize); 3] = [
-    ("waits, engine on its core", false, 0),
-    ("waits, engine on the other", false, 1),
-    ("polls, engine on the other", true, 1),
+/// What the program does while nothing has come, whether that is polling, and what the engine does.
+const MANNERS: [(&str, bool, Looks); 3] = [
+    ("waits, engine on its core", false, Looks::OnItsCore),
+    (
+        "waits, engine looks on a core of its own",
+        false,
+        Looks::OnItsOwn,
+    ),
+    (
+        "polls, engine looks on a core of its own",
+        true,
+        Looks::OnItsOwn,
+    ),
 ];
+
+/// Where the engine is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    /// On the core of its program, and sleeps while there is nothing to do.
+    OnItsCore,
+    /// On another core, and looks for work for up to a millisecond before it sleeps: it is told `--profile latency`.
+    OnItsOwn,
+}
+
+/// The core of an engine that looks for work, of a machine with so many: the third, where there is one.
+const fn core_of_looking(cores: usize) -> usize {
+    if cores > 2 { 2 } else { CLIENT_CORE }
+}
+
+/// What is on which core, on a machine with so many.
+fn roles(cores: usize) -> String {
+    let place = match core_of_looking(cores) {
+        CLIENT_CORE => {
+            "on core 1 together with the client, as there are two cores only: nobody has one for himself there, the \
+             engine gives way to the client while that has something to do, and what an engine gains on a core of \
+             its own does not show in full"
+        }
+        _ => "on core 2, its own",
+    };
+    format!(
+        "the program on core 0, the client on core 1; the engine on core 0 or, where it looks for work \
+         (`--profile latency`), {place}"
+    )
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
 const SIZES: [f64; 9] = [
     16.0, 32.0, 64.0, 128.0, 512.0, 1_024.0, 4_096.0, 8_192.0, 16_384.0,
 ];
@@ -52,8 +95,8 @@ fn declare(extent: Extent) -> Experiment {
     let quick = extent == Extent::Quick;
     let sizes = if quick { &[64.0] } else { &SIZES[..] };
     let manners = MANNERS.map(|(name, ..)| name);
-    let [waits, _, polls] = manners;
-    let levels = if quick { &[waits, polls] } else { &manners[..] };
+    let [waits, looks, _] = manners;
+    let levels = if quick { &[waits, looks] } else { &manners[..] };
     let claim = |says: &str, manner: &str, ratio| Claim {
         says: says.into(),
         citation: Citation::goal(),
@@ -83,7 +126,7 @@ fn declare(extent: Extent) -> Experiment {
             memory; pull looks at what has come and answers from there; push receives into posted buffers \
             and answers from them"
             .into(),
-        roles: "the program on core 0, the client on core 1, the engine on either".into(),
+        roles: roles(cores()),
         axes: vec![
             Axis::of_numbers(SIZE, "B", sizes),
             Axis::of_words(MANNER, levels),
@@ -99,8 +142,8 @@ fn declare(extent: Extent) -> Experiment {
                 Bound::AtMost(1.0),
             ),
             claim(
-                "With the engine on another core it takes 0.6 of the time at most",
-                polls,
+                "With an engine that looks for work on a core of its own it takes 0.6 of the time at most",
+                looks,
                 Bound::AtMost(0.6),
             ),
         ],
@@ -110,13 +153,20 @@ fn declare(extent: Extent) -> Experiment {
 
 struct Latency {
     setup: Setup,
-    beds: Beds,
+    kernel: Bed,
+    on_its_core: Bed,
+    on_its_own: Bed,
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    let engine = |core, options: &[&str]| {
+        Bed::with_engine_told(setup, STACKS[1], World::new()?, core, options)
+    };
     Ok(Box::new(Latency {
         setup: setup.clone(),
-        beds: Beds::new(setup)?,
+        kernel: Bed::bare(setup, STACKS[0])?,
+        on_its_core: engine(SERVER_CORE, &[])?,
+        on_its_own: engine(core_of_looking(cores()), &["--profile", "latency"])?,
     }))
 }
 
@@ -127,8 +177,11 @@ impl Bench for Latency {
         let manner = at.word(MANNER)?;
         let known = MANNERS.iter().find(|(name, ..)| *name == manner);
         let (_, polls, place) = known.with_context(|| format!("no program that {manner}"))?;
-        let is_kernel = at.subject == KERNEL;
-        let bed = self.beds.get(is_kernel, PLACES[*place].0)?;
+        let bed = match place {
+            _ if at.subject == KERNEL => &self.kernel,
+            Looks::OnItsCore => &self.on_its_core,
+            Looks::OnItsOwn => &self.on_its_own,
+        };
         let words = Words {
             way: if *polls { &[way, "--poll"] } else { &[way] },
             size: at.number(SIZE)? as usize,
@@ -190,4 +243,16 @@ fn findings() -> Vec<Finding> {
             [10.95, 12.1, 13.0, 15.8, 17.55, 22.6, 51.4, 90.3, 167.35],
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CLIENT_CORE, core_of_looking, roles};
+
+    #[test]
+    fn who_shares_a_core_is_said() {
+        assert_eq!((core_of_looking(2), core_of_looking(8)), (CLIENT_CORE, 2));
+        assert!(roles(2).contains("together with the client"));
+        assert!(roles(3).contains("on core 2, its own"));
+    }
 }
