@@ -90,6 +90,7 @@ pub const ALL: &[Entry] = &[
     tcp_servers::latency::ENTRY,
     tcp_servers::accept::ENTRY,
     tcp_servers::ttcp::ENTRY,
+    tcp_servers::serve::ENTRY,
     messages::plain::LATENCY,
     messages::plain::THROUGHPUT,
     messages::singly::ENTRY,

@@ -21,7 +21,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 /// Connections that clients keep open at once.
-const CONNECTIONS: usize = 32;
+pub(super) const CONNECTIONS: usize = 32;
 
 /// One kind of request.
 struct Case {
@@ -72,12 +72,12 @@ const fn case(
 }
 
 const AXIS: &str = "request";
-const THROUGHPUT: &str = "throughput";
-const SERVER_CPU: &str = "CPU of the server a request";
-const ENGINE_CPU: &str = "CPU of the engine a request";
-const MACHINE_CPU: &str = "CPU of the machine a request";
-const MEDIAN: &str = "latency, median";
-const LATENCIES: [(&str, f64); 3] = [
+pub(super) const THROUGHPUT: &str = "throughput";
+pub(super) const SERVER_CPU: &str = "CPU of the server a request";
+pub(super) const ENGINE_CPU: &str = "CPU of the engine a request";
+pub(super) const MACHINE_CPU: &str = "CPU of the machine a request";
+pub(super) const MEDIAN: &str = "latency, median";
+pub(super) const LATENCIES: [(&str, f64); 3] = [
     (MEDIAN, 0.5),
     ("latency, 99 %", 0.99),
     ("latency, 99.9 %", 0.999),
@@ -173,17 +173,40 @@ impl Bench for Web {
         let case = case.with_context(|| format!("no request {name}"))?;
         let index = usize::from(at.subject == STACKS[1]);
         let bed = &self.0[index];
-        let url = format!("http://{}{}", Nginx::address(), case.path);
-        let (rate, cost) =
-            bed.account(|| wrk::run(bed, &url, CONNECTIONS, case.close, at.window))?;
-        let client = cost.limits(at.window);
-        let sample = Sample::default().with(THROUGHPUT, rate).by(client);
-        at_a_rate(bed, case, at.window, sample)
+        measure(bed, &case.asked(), at.window)
     }
 }
 
-/// A rate that both stacks can bear: what does a request cost, and how long does it take?
-fn at_a_rate(bed: &Bed, case: &Case, window: Duration, mut sample: Sample) -> Result<Sample> {
+/// What a server is asked, for throughput and at a rate that all can bear.
+pub(super) struct Asked {
+    pub name: &'static str,
+    pub path: &'static str,
+    pub close: bool,
+    pub rate: f64,
+}
+
+impl Case {
+    fn asked(&self) -> Asked {
+        Asked {
+            name: self.name,
+            path: self.path,
+            close: self.close,
+            rate: self.rate,
+        }
+    }
+}
+
+/// As many requests as it can answer, and then those of a rate.
+pub(super) fn measure(bed: &Bed, asked: &Asked, window: Duration) -> Result<Sample> {
+    let url = format!("http://{}{}", Nginx::address(), asked.path);
+    let (rate, cost) = bed.account(|| wrk::run(bed, &url, CONNECTIONS, asked.close, window))?;
+    let client = cost.limits(window);
+    let sample = Sample::default().with(THROUGHPUT, rate).by(client);
+    at_a_rate(bed, asked, window, sample)
+}
+
+/// A rate that all can bear: what does a request cost, and how long does it take?
+fn at_a_rate(bed: &Bed, case: &Asked, window: Duration, mut sample: Sample) -> Result<Sample> {
     let load = Load {
         server: Nginx::address(),
         path: case.path.into(),

@@ -9,6 +9,7 @@ pub mod course;
 pub mod latency;
 pub mod peer;
 pub mod send_cost;
+pub mod serve;
 pub mod server;
 pub mod ttcp;
 
@@ -28,6 +29,7 @@ pub const NAMES: &[&str] = &[
     latency::ENTRY.name,
     accept::ENTRY.name,
     ttcp::ENTRY.name,
+    serve::ENTRY.name,
 ];
 
 const PLACE: &str = "engine";
