@@ -8,6 +8,7 @@ mod fast_cgi;
 mod hold;
 mod send;
 mod sender;
+mod store;
 mod stream;
 mod used;
 
@@ -30,6 +31,7 @@ enum Subject {
     FastCgi(fast_cgi::Args),
     Course(course::Args),
     Hold(hold::Args),
+    Store(store::Args),
 }
 
 /// Runs it, and prints a line of JSON if it ends by itself.
@@ -41,6 +43,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Subject::Course(args) => course::run(args)?,
         Subject::FastCgi(args) => {
             fast_cgi::run(args)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Subject::Store(args) => {
+            store::run(args)?;
             return Ok(ExitCode::SUCCESS);
         }
         Subject::Hold(args) => {

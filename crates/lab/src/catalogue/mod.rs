@@ -91,6 +91,7 @@ pub const ALL: &[Entry] = &[
     tcp_servers::accept::ENTRY,
     tcp_servers::ttcp::ENTRY,
     tcp_servers::serve::ENTRY,
+    tcp_servers::key_value::ENTRY,
     messages::plain::LATENCY,
     messages::plain::THROUGHPUT,
     messages::singly::ENTRY,

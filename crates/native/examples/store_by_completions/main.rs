@@ -7,6 +7,7 @@
 mod items;
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 
 use items::{Item, Store, Storing, date, now, number};
 use native::{Context, Errno, Handle, Kind, Mode, Queue, Setting};
@@ -224,9 +225,14 @@ impl Client {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let addr = std::env::args().nth(1).ok_or("usage: store ADDR:PORT")?;
+    serve(addr.parse()?)
+}
+
+/// Serves. It returns only with an error.
+pub fn serve(addr: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
     let context = Context::attach("default", "store", Mode::Any)?;
     let mut queue = context.queue()?;
-    let listener = queue.listen(addr.parse()?, 1024, 0)?;
+    let listener = queue.listen(addr, 1024, 0)?;
     queue.set(listener, Setting::NoDelay(true))?;
     let (mut store, mut clients) = (Store::default(), HashMap::<Handle, Client>::new());
     let mut events = Vec::new();

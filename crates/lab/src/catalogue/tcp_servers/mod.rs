@@ -6,6 +6,7 @@
 pub mod accept;
 pub mod channel;
 pub mod course;
+pub mod key_value;
 pub mod latency;
 pub mod peer;
 pub mod send_cost;
@@ -30,6 +31,7 @@ pub const NAMES: &[&str] = &[
     accept::ENTRY.name,
     ttcp::ENTRY.name,
     serve::ENTRY.name,
+    key_value::ENTRY.name,
 ];
 
 const PLACE: &str = "engine";

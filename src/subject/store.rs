@@ -1,0 +1,22 @@
+//! A key-value store over the native interface, until it is killed: the example of that interface as it is.
+
+use anyhow::{Result, anyhow};
+use std::net::SocketAddr;
+
+// It is a program of its own, too.
+#[allow(dead_code)]
+#[path = "../../crates/native/examples/store_by_completions/main.rs"]
+mod program;
+
+/// Keep values, by memcached's text protocol
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where to listen
+    #[arg(long, value_name = "ADDR:PORT")]
+    at: SocketAddr,
+}
+
+/// Serves. It returns only with an error.
+pub fn run(args: &Args) -> Result<()> {
+    program::serve(args.at).map_err(|error| anyhow!("{error}"))
+}
