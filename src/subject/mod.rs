@@ -8,6 +8,7 @@ mod fast_cgi;
 mod hold;
 mod send;
 mod sender;
+mod sink;
 mod store;
 mod stream;
 mod used;
@@ -31,6 +32,7 @@ enum Subject {
     FastCgi(fast_cgi::Args),
     Course(course::Args),
     Hold(hold::Args),
+    Sink(sink::Args),
     Store(store::Args),
 }
 
@@ -41,6 +43,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Subject::Stream(args) => stream::run(args)?,
         Subject::Channel(args) => channel::run(args)?,
         Subject::Course(args) => course::run(args)?,
+        Subject::Sink(args) => sink::run(args)?,
         Subject::FastCgi(args) => {
             fast_cgi::run(args)?;
             return Ok(ExitCode::SUCCESS);

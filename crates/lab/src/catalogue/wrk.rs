@@ -7,16 +7,26 @@ use std::time::Duration;
 
 /// Requests a second that it reaches, with its only thread on the client's core.
 pub fn run(bed: &Bed, url: &str, connections: usize, close: bool, window: Duration) -> Result<f64> {
-    let mut wrk = bed
+    let further = ["-H", "Connection: close"].map(String::from);
+    let further = if close { &further[..] } else { &[] };
+    run_told(bed, url, connections, further, window)
+}
+
+/// As [`run`], with further arguments.
+pub fn run_told(
+    bed: &Bed,
+    url: &str,
+    connections: usize,
+    further: &[String],
+    window: Duration,
+) -> Result<f64> {
+    let wrk = bed
         .world()
         .program(Side::Client, "wrk")
         .on_core(CLIENT_CORE)
         .args(["-t1", &format!("-c{connections}")])
         .arg(format!("-d{}", window.as_secs().max(1)));
-    if close {
-        wrk = wrk.args(["-H", "Connection: close"]);
-    }
-    let printed = wrk.arg(url).output()?;
+    let printed = wrk.args(further).arg(url).output()?;
     read(&printed).with_context(|| format!("wrk said: {printed}"))
 }
 

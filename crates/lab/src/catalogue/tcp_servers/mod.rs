@@ -9,10 +9,12 @@ pub mod course;
 pub mod key_value;
 pub mod latency;
 pub mod peer;
+pub mod receive;
 pub mod send_cost;
 pub mod serve;
 pub mod server;
 pub mod ttcp;
+pub mod uploads;
 
 use super::Setup;
 use super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
@@ -30,7 +32,9 @@ pub const NAMES: &[&str] = &[
     latency::ENTRY.name,
     accept::ENTRY.name,
     ttcp::ENTRY.name,
+    receive::ENTRY.name,
     serve::ENTRY.name,
+    uploads::ENTRY.name,
     key_value::ENTRY.name,
 ];
 

@@ -5,9 +5,9 @@ use crate::cores;
 use crate::world::Side;
 use anyhow::{Context, Result, bail};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Nothing takes longer, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -82,9 +82,29 @@ pub fn acknowledge(mut stream: TcpStream, length: usize) -> Result<u64> {
     }
 }
 
+/// Bytes that it sends at once.
+const PIECE: usize = 64 << 10;
+
+/// Sends without a pause for a while, and ends the stream. How many bytes that were.
+pub fn pour(mut stream: TcpStream, window: Duration) -> Result<u64> {
+    let bytes: Vec<u8> = (0..PIECE).map(|index| (index % 251) as u8).collect();
+    let (began, mut sent) = (Instant::now(), 0);
+    while began.elapsed() < window {
+        stream.write_all(&bytes)?;
+        sent += PIECE as u64;
+    }
+    stream.shutdown(Shutdown::Write)?;
+    // The other end closes when it has all of it.
+    let left = stream.read(&mut [0])?;
+    if left > 0 {
+        bail!("the other end has something to say");
+    }
+    Ok(sent)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{accept, acknowledge};
+    use super::{accept, acknowledge, pour};
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::sync::atomic::AtomicBool;
@@ -111,6 +131,17 @@ mod tests {
         one.write_all(&[7; 6]).unwrap();
         drop(one);
         assert!(acknowledge(other, 10).is_err());
+    }
+
+    #[test]
+    fn what_is_poured_arrives_to_the_end() {
+        let (mut one, other) = pair();
+        let pouring = std::thread::spawn(move || pour(other, std::time::Duration::from_millis(20)));
+        let mut all = Vec::new();
+        one.read_to_end(&mut all).unwrap();
+        drop(one);
+        assert_eq!(pouring.join().unwrap().unwrap(), all.len() as u64);
+        assert!(all.len() >= super::PIECE);
     }
 
     #[test]
