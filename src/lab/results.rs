@@ -1,5 +1,6 @@
 //! `outboard lab report` and `lab compare`: what runs left.
 
+use ::lab::experiment::group::Group;
 use ::lab::experiment::{Directory, comparison, report};
 use anyhow::Result;
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use std::process::ExitCode;
 /// Write the report of a run anew, from what it measured
 #[derive(clap::Args)]
 pub struct Report {
-    /// The directory of the run
+    /// The directory of the run, or of a group of them
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
@@ -31,6 +32,17 @@ pub struct Compare {
 
 /// Writes the report.
 pub fn report(args: &Report) -> Result<ExitCode> {
+    if let Some(group) = Group::open(&args.directory)? {
+        for name in &group.experiments {
+            let path = args.directory.join(name);
+            if path.is_dir() {
+                report::write(&Directory::open(&path)?)?;
+            }
+        }
+        let page = group.write(&args.directory)?;
+        println!("Report: {}", page.with_extension("html").display());
+        return Ok(ExitCode::SUCCESS);
+    }
     let directory = Directory::open(&args.directory)?;
     let (analysis, file) = report::write(&directory)?;
     print!("{}", report::summary(&directory, &analysis));

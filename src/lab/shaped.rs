@@ -1,13 +1,14 @@
 //! `outboard lab list` and `lab run`: the experiments that have the one shape.
 
-use super::watch::Watch;
+use super::watch::{Place, Watch};
 use ::lab::catalogue::{self, Entry, Extent, Setup};
 use ::lab::experiment::directory::Header;
+use ::lab::experiment::group::Group;
 use ::lab::experiment::surroundings::Here;
 use ::lab::experiment::{Directory, End, Experiment, Rules, Runner, report};
 use ::lab::machine;
 use ::lab::table::Table;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ pub struct List {}
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudo outboard lab run web --quick\n  \
+    sudo outboard lab run tcp-servers --quick\n  \
     sudo outboard lab run all --quick --into first-impressions\n  \
     sudo outboard lab run rates --only file=missing --only subject=kernel\n  \
     sudo outboard lab run trace --log /var/log/nginx/access.log\n  \
@@ -45,7 +47,7 @@ pub struct Run {
     /// A first impression: fewer levels, rounds and seconds
     #[arg(long)]
     quick: bool,
-    /// Where directories of runs are made: NAME-1, NAME-2 and so on
+    /// Where directories of runs are made: NAME-1, NAME-2 and so on; those of a group are in that of the group
     #[arg(long, value_name = "DIR", default_value = "outboard-lab")]
     into: PathBuf,
     /// Go on with the run in this directory
@@ -108,45 +110,135 @@ pub fn run(args: &Run) -> Result<ExitCode> {
     if let Some(path) = &args.resume {
         let mut directory = Directory::open(path)?;
         let entry = catalogue::find(&directory.header().experiment.name)?;
-        let is_good = go(entry, &mut directory, args.limit, &stop)?;
+        let is_good = go(entry, &mut directory, args.limit, &stop, Place::ALONE)?;
+        // The page of its group, if it is of one, says what it says.
+        if let Some(above) = path.parent()
+            && let Some(group) = Group::open(above)?
+        {
+            group.write(above)?;
+        }
         return Ok(code(is_good));
     }
-    let all = args.names.iter().any(|name| name == "all");
-    let mut entries: Vec<&Entry> = Vec::new();
-    for name in &args.names {
-        for entry in catalogue::meant(name)? {
-            // Whoever names a group and one of it means it once.
-            if entries.iter().all(|known| known.name != entry.name) {
-                entries.push(entry);
-            }
-        }
-    }
-    if args.log.is_some() && entries.iter().all(|entry| entry.name != REPLAYS) {
+    let planned = plan(args)?;
+    let replays = planned.iter().any(|part| part.entry.name == REPLAYS);
+    if args.log.is_some() && !replays {
         bail!("--log is of {REPLAYS}: outboard lab run {REPLAYS} --log FILE");
     }
+    let mut groups: Vec<(PathBuf, Group)> = Vec::new();
     let mut are_good = true;
-    for entry in entries {
+    for (index, part) in planned.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        if let Some(missing) = entry.missing().filter(|_| all) {
-            println!("{} is left out: {missing} is not installed\n", entry.name);
-            are_good = false;
-            continue;
+        let entry = part.entry;
+        // The first of a group makes its directory.
+        let mut group = None;
+        if let Some(name) = &part.group {
+            let known = groups.iter().position(|(_, group)| group.name == *name);
+            group = Some(match known {
+                Some(known) => known,
+                None => {
+                    let members = planned
+                        .iter()
+                        .filter(|part| part.group.as_ref() == Some(name));
+                    let made = Group {
+                        name: name.clone(),
+                        experiments: members.map(|part| part.entry.name.to_owned()).collect(),
+                        left_out: Vec::new(),
+                    };
+                    groups.push((free(&args.into, name)?, made));
+                    groups.len() - 1
+                }
+            });
         }
-        let mut directory =
-            Directory::create(&free(&args.into, entry.name)?, header(args, entry)?)?;
-        match go(entry, &mut directory, args.limit, &stop) {
-            Ok(is_good) => are_good &= is_good,
-            // Of several, one that cannot be run does not take the others with it.
-            Err(error) if all => {
+        let path = match group {
+            Some(group) => groups[group].0.join(entry.name),
+            None => free(&args.into, entry.name)?,
+        };
+        let all = part.group.as_deref() == Some(ALL);
+        let made = match entry.missing().filter(|_| all) {
+            Some(missing) => Err(anyhow!("left out: {missing} is not installed")),
+            None => Directory::create(&path, part.header.clone()).and_then(|mut directory| {
+                let place = Place {
+                    number: index + 1,
+                    of: planned.len(),
+                    later: planned[index + 1..].iter().map(Planned::takes).sum(),
+                };
+                go(entry, &mut directory, args.limit, &stop, place)
+            }),
+        };
+        let error = match made {
+            Ok(is_good) => {
+                are_good &= is_good;
+                None
+            }
+            Err(error) => Some(error),
+        };
+        if let Some((path, group)) = group.map(|group| &mut groups[group]) {
+            if let Some(error) = &error {
+                group
+                    .left_out
+                    .push((entry.name.to_owned(), format!("{error:#}")));
+            }
+            group.write(path)?;
+        }
+        match error {
+            // Of all there are, one that cannot be run does not take the others with it.
+            Some(error) if all => {
                 println!("{}: {error:#}\n", entry.name);
                 are_good = false;
             }
-            Err(error) => return Err(error),
+            Some(error) => return Err(error),
+            None => {}
         }
     }
+    for (path, group) in &groups {
+        let page = group.write(path)?;
+        let page = page.with_extension("html");
+        println!("All of {}: {}\n", group.name, page.display());
+    }
     Ok(code(are_good))
+}
+
+/// The group of everything.
+const ALL: &str = "all";
+
+/// One that is to be run.
+struct Planned {
+    entry: &'static Entry,
+    /// The group by whose name it was meant, if it was by one.
+    group: Option<String>,
+    header: Header,
+}
+
+impl Planned {
+    /// How long it takes at least, as a rule.
+    fn takes(&self) -> Duration {
+        let (experiment, rules) = (&self.header.experiment, &self.header.rules);
+        match self.entry.missing() {
+            Some(_) => Duration::ZERO,
+            None => self.entry.takes(experiment, rules, rules.least_rounds),
+        }
+    }
+}
+
+/// What is to be run, each once: whoever names a group and one of it means it once.
+fn plan(args: &Run) -> Result<Vec<Planned>> {
+    let mut planned: Vec<Planned> = Vec::new();
+    for name in &args.names {
+        let meant = catalogue::meant(name)?;
+        let group = catalogue::is_group(name).then(|| name.clone());
+        for entry in meant {
+            if planned.iter().all(|known| known.entry.name != entry.name) {
+                planned.push(Planned {
+                    entry,
+                    group: group.clone(),
+                    header: header(args, entry)?,
+                });
+            }
+        }
+    }
+    Ok(planned)
 }
 
 fn code(is_good: bool) -> ExitCode {
@@ -163,12 +255,13 @@ fn go(
     directory: &mut Directory,
     limit: Option<u64>,
     stop: &AtomicBool,
+    place: Place,
 ) -> Result<bool> {
     let setup = Setup {
         binary: std::env::current_exe()?,
         log: directory.header().settings[LOG].as_str().map(PathBuf::from),
     };
-    let mut watch = Watch::new(entry.name);
+    let mut watch = Watch::new(entry.name, place);
     watch.say("starting what is measured");
     let mut bench = entry.open(&setup)?;
     let mut here = Here::new();
@@ -299,8 +392,51 @@ fn stop_by_signals() -> Result<Arc<AtomicBool>> {
 
 #[cfg(test)]
 mod tests {
-    use super::keep;
-    use ::lab::catalogue::{Extent, find};
+    use super::{Run, keep, plan};
+    use ::lab::catalogue::{self, Extent, find};
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Words {
+        #[command(flatten)]
+        run: Run,
+    }
+
+    fn planned(names: &str) -> Vec<(Option<String>, &'static str)> {
+        let words = ["run", "--quick"].into_iter().chain(names.split(' '));
+        let planned = plan(&Words::parse_from(words).run).unwrap();
+        let each = planned.into_iter();
+        each.map(|part| (part.group, part.entry.name)).collect()
+    }
+
+    #[test]
+    fn what_is_named_twice_is_run_once_where_it_was_named_first() {
+        let [one, both] = ["ttcp", "tcp-servers"];
+        let group = |name: &Option<String>| name.as_deref() == Some(both);
+        let found = planned(&format!("{one} {both} web"));
+        assert_eq!(found[0], (None, one));
+        assert_eq!(found.last().unwrap(), &(None, "web"));
+        let all = catalogue::meant(both).unwrap().len();
+        assert_eq!(
+            found.iter().filter(|(name, _)| group(name)).count(),
+            all - 1
+        );
+        assert!(planned(both).iter().all(|(name, _)| group(name)));
+    }
+
+    /// The time of those to come is told: of more it is longer, and of none nothing.
+    #[test]
+    fn what_is_to_come_takes_its_time() {
+        let run = Words::parse_from(["run", "web", "echo", "--quick"]).run;
+        let planned = plan(&run).unwrap();
+        let entry = planned[1].entry;
+        let (experiment, rules) = (&planned[1].header.experiment, &planned[1].header.rules);
+        // Two cores, kernel and engine, a second and two around it, three rounds.
+        assert_eq!(
+            entry.takes(experiment, rules, rules.least_rounds).as_secs(),
+            36
+        );
+    }
 
     #[test]
     fn only_what_is_asked_for_is_kept_and_claimed() {

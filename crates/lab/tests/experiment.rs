@@ -3,6 +3,8 @@
 
 #[path = "experiment/fake.rs"]
 mod fake;
+#[path = "experiment/group.rs"]
+mod group;
 #[path = "experiment/model.rs"]
 mod model;
 

@@ -138,6 +138,11 @@ pub fn meant(name: &str) -> Result<Vec<&'static Entry>> {
     }
 }
 
+/// Whether `name` means several, which are told of together.
+pub fn is_group(name: &str) -> bool {
+    name == "all" || GROUPS.iter().any(|(group, _)| *group == name)
+}
+
 /// The experiment called `name`.
 ///
 /// # Errors

@@ -31,6 +31,8 @@ fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec
     };
     let found = analysis.found.iter().filter(is_here);
     let ours = found.map(|found| line(experiment, found, picture));
+    // Who has none of them has no line, and no name beside it.
+    let ours = ours.filter(|line| !line.points.is_empty());
     ours.chain(sources(experiment, picture)).collect()
 }
 

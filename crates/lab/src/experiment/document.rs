@@ -15,6 +15,8 @@ pub enum Part {
     Warnings(Vec<String>),
     /// Points of a list.
     List(Vec<String>),
+    /// A list of words, each with what it leads to.
+    Links(Vec<(String, String)>),
     /// A table; the first column holds words, the others figures.
     Table {
         /// Column headings.
@@ -50,6 +52,10 @@ pub fn markdown(parts: &[Part]) -> String {
                 })
             }
             Part::List(points) => points.iter().map(|point| format!("- {point}\n")).collect(),
+            Part::Links(points) => points
+                .iter()
+                .map(|(words, to)| format!("- [{words}]({to})\n"))
+                .collect(),
             Part::Table { head, rows } => {
                 let line = |cells: &[String]| {
                     let cells: Vec<String> = cells.iter().map(|c| c.replace('|', "\\|")).collect();
@@ -109,6 +115,13 @@ pub fn html(parts: &[Part]) -> String {
                     .collect();
                 format!("<ul>{points}</ul>")
             }
+            Part::Links(points) => {
+                let link = |(words, to): &(String, String)| {
+                    format!("<li><a href=\"{}\">{}</a></li>", escape(to), escape(words))
+                };
+                let points: String = points.iter().map(link).collect();
+                format!("<ul>{points}</ul>")
+            }
             Part::Table { head, rows } => {
                 let row = |cells: &[String], tag: &str| -> String {
                     let cells: String = cells
@@ -146,6 +159,7 @@ mod tests {
         let parts = [
             Part::Title("a < b".into()),
             Part::Warnings(vec!["the client was the limit".into()]),
+            Part::Links(vec![("all of it".into(), "a&b/report".into())]),
             Part::Table {
                 head: vec!["size".into(), "kernel".into()],
                 rows: vec![vec!["1".into(), "2|3".into()]],
@@ -154,11 +168,16 @@ mod tests {
         let text = markdown(&parts);
         assert_eq!(
             text,
-            "# a < b\n\n> **Doubtful.** the client was the limit\n>\n\n\
+            "# a < b\n\n> **Doubtful.** the client was the limit\n>\n\n- [all of it](a&b/report)\n\n\
              | size | kernel |\n| --- | ---: |\n| 1 | 2\\|3 |\n"
         );
         let page = html(&parts);
-        for piece in ["<h1>a &lt; b</h1>", "the client was", "<td>2|3</td>"] {
+        for piece in [
+            "<h1>a &lt; b</h1>",
+            "the client was",
+            "<a href=\"a&amp;b/report\">all of it</a>",
+            "<td>2|3</td>",
+        ] {
             assert!(page.contains(piece), "{piece} in {page}");
         }
     }

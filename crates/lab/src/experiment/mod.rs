@@ -15,6 +15,7 @@
 //! | `picture` | plots |
 //! | `beside` | model and measurement in a report |
 //! | `report` | the files that a run leaves |
+//! | `group` | the page of several runs that were made by one command |
 //! | `comparison` | two runs of the same experiment |
 //!
 //! A [`Bench`] knows nothing of rounds, and the runner nothing of networks: it is tested with a
@@ -29,6 +30,7 @@ pub mod declaration;
 pub mod directory;
 pub mod document;
 pub mod fitted;
+pub mod group;
 mod marks;
 pub mod order;
 pub mod picture;

@@ -141,7 +141,7 @@ const MEANING: &str = "Medians over the rounds with their 95 % bootstrap interva
 
 /// A paragraph: what holds, what does not, was the client the limit. What is claimed at many places in the
 /// same words is one statement.
-fn words(experiment: &Experiment, analysis: &Analysis) -> String {
+pub(super) fn words(experiment: &Experiment, analysis: &Analysis) -> String {
     let statement = |claim: &Claim| format!("“{}” ({})", claim.says, claim.citation.document);
     let statements = experiment.claims.iter().map(statement).unique();
     let mut sentences: Vec<String> = statements
@@ -196,6 +196,17 @@ fn sentence(says: &str, experiment: &Experiment, verdicts: &[&Verdict]) -> Strin
 }
 
 fn claims(experiment: &Experiment, analysis: &Analysis) -> Part {
+    Part::Table {
+        head: CLAIMS.map(String::from).to_vec(),
+        rows: claimed(experiment, analysis),
+    }
+}
+
+/// What stands above [`claimed`].
+pub(super) const CLAIMS: [&str; 6] = ["", "at", "of", "ratio or figure", "to be", ""];
+
+/// What was to hold, and what came of it, a row each.
+pub(super) fn claimed(experiment: &Experiment, analysis: &Analysis) -> Vec<Vec<String>> {
     let rows = analysis.verdicts.iter().map(|verdict| {
         let claim = &experiment.claims[verdict.claim];
         let unit = match (claim.below(), experiment.measure(&claim.measure)) {
@@ -223,11 +234,7 @@ fn claims(experiment: &Experiment, analysis: &Analysis) -> Part {
             .into(),
         ]
     });
-    let head = ["", "at", "of", "ratio or figure", "to be", ""];
-    Part::Table {
-        head: head.map(String::from).to_vec(),
-        rows: rows.collect(),
-    }
+    rows.collect()
 }
 
 /// The name of a combination of levels.

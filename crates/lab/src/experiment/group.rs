@@ -1,0 +1,138 @@
+//! Several experiments that one command runs: a directory with those of each, and one page about all of them, with
+//! everything that was to hold and a link to each report.
+
+use super::analysis::{Analysis, analyse};
+use super::directory::Directory;
+use super::document::{self, Part};
+use super::report::{CLAIMS, claimed, words};
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+const GROUP: &str = "group.json";
+const PAGE: &str = "index";
+
+/// What is run together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// What commands call it.
+    pub name: String,
+    /// Its experiments, by name, in their order. Each has a directory of that name.
+    pub experiments: Vec<String>,
+    /// Those that could not be run, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<(String, String)>,
+}
+
+impl Group {
+    /// The group that has this directory, if it is one of a group.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn open(path: &Path) -> Result<Option<Self>> {
+        let file = path.join(GROUP);
+        if !file.exists() {
+            return Ok(None);
+        }
+        let shown = file.display();
+        let text =
+            std::fs::read_to_string(&file).with_context(|| format!("cannot read {shown}"))?;
+        let group = serde_json::from_str(&text).with_context(|| format!("in {shown}"))?;
+        Ok(Some(group))
+    }
+
+    /// Writes the page of what has been run by now, and returns where it is, but for what its name ends in.
+    ///
+    /// # Errors
+    /// It cannot be written, or a run cannot be read.
+    pub fn write(&self, path: &Path) -> Result<PathBuf> {
+        std::fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
+        put(path, GROUP, &serde_json::to_string_pretty(self)?)?;
+        let mut runs = Vec::new();
+        for name in &self.experiments {
+            let directory = path.join(name);
+            let is_there = directory.is_dir();
+            let run = is_there.then(|| Directory::open(&directory)).transpose()?;
+            runs.push(run.map(|run| (analyse(&run), run)));
+        }
+        let parts = self.parts(&runs);
+        put(
+            path,
+            &format!("{PAGE}.md"),
+            &document::markdown(&linked(&parts, "md")),
+        )?;
+        put(
+            path,
+            &format!("{PAGE}.html"),
+            &document::html(&linked(&parts, "html")),
+        )?;
+        Ok(path.join(PAGE))
+    }
+
+    fn parts(&self, runs: &[Option<(Analysis, Directory)>]) -> Vec<Part> {
+        let each = || self.experiments.iter().zip(runs);
+        let made = || each().filter_map(|(name, run)| Some((name, run.as_ref()?)));
+        let warnings = made().flat_map(|(name, (analysis, _))| {
+            let warnings = analysis.warnings.iter();
+            warnings.map(move |warning| format!("{name}: {warning}"))
+        });
+        let mut parts = vec![
+            Part::Title(format!("{}, all of it", self.name)),
+            Part::Warnings(warnings.collect()),
+        ];
+        let rows: Vec<Vec<String>> = made()
+            .flat_map(|(name, (analysis, run))| {
+                let rows = claimed(&run.header().experiment, analysis);
+                rows.into_iter().map(move |mut row| {
+                    row.insert(1, name.clone());
+                    row
+                })
+            })
+            .collect();
+        if !rows.is_empty() {
+            let mut head = CLAIMS.map(String::from).to_vec();
+            head.insert(1, "experiment".into());
+            parts.push(Part::Heading("What was to hold".into()));
+            parts.push(Part::Table { head, rows });
+        }
+        parts.push(Part::Heading("Each by itself".into()));
+        for (name, (analysis, run)) in made() {
+            let experiment = &run.header().experiment;
+            let title = format!("{name}: {}", experiment.title);
+            parts.push(Part::Links(vec![(title, format!("{name}/report"))]));
+            parts.push(Part::Text(words(experiment, analysis)));
+        }
+        let out = |name: &String| {
+            let why = self.left_out.iter().find(|(known, _)| known == name);
+            why.map_or("not run", |(_, why)| why)
+        };
+        let missing: Vec<String> = each()
+            .filter(|(_, run)| run.is_none())
+            .map(|(name, _)| format!("{name}: {}", out(name)))
+            .collect();
+        if !missing.is_empty() {
+            parts.push(Part::Heading("Not there".into()));
+            parts.push(Part::List(missing));
+        }
+        parts
+    }
+}
+
+/// The same with links to files that end in this.
+fn linked(parts: &[Part], end: &str) -> Vec<Part> {
+    let with_end = |part: &Part| match part {
+        Part::Links(points) => Part::Links(
+            points
+                .iter()
+                .map(|(words, to)| (words.clone(), format!("{to}.{end}")))
+                .collect(),
+        ),
+        other => other.clone(),
+    };
+    parts.iter().map(with_end).collect()
+}
+
+fn put(path: &Path, file: &str, text: &str) -> Result<()> {
+    let path = path.join(file);
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}

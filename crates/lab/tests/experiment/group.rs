@@ -1,0 +1,45 @@
+//! The page of several runs.
+
+use crate::fake::{Fixed, header, rules, scratch};
+use crate::{run, steady};
+use lab::experiment::Directory;
+use lab::experiment::group::Group;
+
+/// What was to hold in each stands on one page, with a link to its report; what was not run is named, and why.
+#[test]
+fn one_page_has_what_was_to_hold_in_all_of_them() {
+    let scratch = scratch();
+    let mut group = Group {
+        name: "both".into(),
+        experiments: ["one", "two", "three"].map(String::from).to_vec(),
+        left_out: vec![("three".into(), "needs a program".into())],
+    };
+    assert_eq!(Group::open(scratch.path()).unwrap(), None);
+    let page = group.write(scratch.path()).unwrap();
+    let text = |end: &str| std::fs::read_to_string(page.with_extension(end)).unwrap();
+    assert!(text("md").contains("- one: not run\n"), "{}", text("md"));
+    for name in ["one", "two"] {
+        let path = scratch.path().join(name);
+        let mut directory = Directory::create(&path, header(rules())).unwrap();
+        run(&mut directory, &mut steady(), &mut Fixed::default());
+    }
+    group.write(scratch.path()).unwrap();
+    let (markdown, html) = (text("md"), text("html"));
+    for name in ["one", "two"] {
+        let row = format!("| The engine is faster (000, section 6) | {name} | 1 B |");
+        assert!(markdown.contains(&row), "{row} in {markdown}");
+        let link = format!("- [{name}: Requests by size]({name}/report.md)");
+        assert!(markdown.contains(&link), "{link} in {markdown}");
+        let link = format!("<a href=\"{name}/report.html\">");
+        assert!(html.contains(&link), "{link} in {html}");
+    }
+    assert!(
+        markdown.contains("- three: needs a program\n"),
+        "{markdown}"
+    );
+    // It is known again by whoever comes later.
+    let again = Group::open(scratch.path()).unwrap().unwrap();
+    assert_eq!(again, group);
+    group.experiments.clear();
+    assert_ne!(again, group);
+}
