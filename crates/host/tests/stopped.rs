@@ -127,14 +127,14 @@ fn what_a_parent_has_stays_as_it_was_at_a_fork_until_the_engine_hears_of_it() {
     let took = {
         let _stopped = engine.lock();
         let begin = Instant::now();
-        for _ in 0..20 {
+        for _ in 0..6 {
             drop(session.before_fork());
         }
         begin.elapsed()
     };
     assert!(took < Duration::from_secs(5), "each of them waits");
     // The engine has answered by now, and this process has not looked.
-    engine.until(|inner| (inner.lifelines.len() == 20).then_some(()));
+    engine.until(|inner| (inner.lifelines.len() == 6).then_some(()));
     assert_eq!(listener.accept_offloaded().err(), Some(Errno::AGAIN));
     assert_eq!(socket.send(b"later", false), Err(Errno::AGAIN));
     drop(socket);

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use queue_pair::control::{Farewell, Fds, Reply, Request};
+use queue_pair::control::{ChannelError, Farewell, Fds, Reply, Request};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
@@ -54,7 +54,12 @@ impl Attachment {
                 return Err(Errno::AGAIN);
             }
             let told = control.get_mut().request_blindly(&Request::Fork);
-            Err(told.map_or(Errno::CONNRESET, |()| Errno::TIMEDOUT))
+            Err(match told {
+                Ok(()) => Errno::TIMEDOUT,
+                Err(ChannelError::Closed) => Errno::CONNRESET,
+                // So many wait already that there is no room for one more.
+                Err(_) => Errno::NOBUFS,
+            })
         });
         match answer? {
             Ok((Reply::Forked { token }, mut fds)) => Some(Inheritance::Given(Given {
@@ -101,11 +106,11 @@ impl Attachment {
 
     /// The engine has answered everything that it was asked.
     pub(super) fn keep_still_no_longer(&self, session: &Arc<SessionCore>) {
+        // Those of whom it has said nothing it has refused.
+        lock(&self.promises.to).clear();
         if !self.promises.keeps.swap(false, Ordering::Relaxed) {
             return;
         }
-        // Those of whom it has said nothing it has refused.
-        lock(&self.promises.to).clear();
         self.post_deferred();
         for listener in session.living_listeners() {
             listener.may_accept_again();
