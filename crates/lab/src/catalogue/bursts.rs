@@ -28,7 +28,10 @@ const SIZE: usize = 16 << 10;
 const FILES: usize = 64;
 
 fn declare(extent: Extent) -> Experiment {
-    let loads = offered::loads(extent);
+    let loads = offered::loads_of(extent, BURST as f64);
+    let full =
+        loads.levels[loads.levels.len() - if extent == Extent::Full { 2 } else { 1 }].clone();
+    let at = [(LOAD, full.name.as_str())];
     Experiment {
         name: ENTRY.name.into(),
         title: "Connections that stay, by load".into(),
@@ -52,13 +55,13 @@ fn declare(extent: Extent) -> Experiment {
             offered::claim(
                 "A full server answers 17 % more of the requests that come in bursts",
                 "6.16",
-                &[],
+                &at,
                 Bound::AtLeast(1.17),
             ),
             offered::asynchronous(
                 "By calls that do not wait a full server answers 27 % more of them",
                 "6.16",
-                &[],
+                &at,
                 Bound::AtLeast(1.27),
             ),
         ],

@@ -72,10 +72,18 @@ impl Group {
     fn parts(&self, runs: &[Option<(Analysis, Directory)>]) -> Vec<Part> {
         let each = || self.experiments.iter().zip(runs);
         let made = || each().filter_map(|(name, run)| Some((name, run.as_ref()?)));
-        let warnings = made().flat_map(|(name, (analysis, _))| {
-            let warnings = analysis.warnings.iter();
-            warnings.map(move |warning| format!("{name}: {warning}"))
-        });
+        // What is said of several in the same words is said once.
+        let mut warnings: Vec<(&String, Vec<&str>)> = Vec::new();
+        for (name, (analysis, _)) in made() {
+            for warning in &analysis.warnings {
+                match warnings.iter_mut().find(|(known, _)| *known == warning) {
+                    Some((_, names)) => names.push(name),
+                    None => warnings.push((warning, vec![name])),
+                }
+            }
+        }
+        let warnings = warnings.into_iter();
+        let warnings = warnings.map(|(words, names)| format!("{}: {words}", names.join(", ")));
         let mut parts = vec![
             Part::Title(format!("{}, all of it", self.name)),
             Part::Warnings(warnings.collect()),

@@ -21,7 +21,10 @@ fn one_page_has_what_was_to_hold_in_all_of_them() {
     for name in ["one", "two"] {
         let path = scratch.path().join(name);
         let mut directory = Directory::create(&path, header(rules())).unwrap();
-        run(&mut directory, &mut steady(), &mut Fixed::default());
+        let mut clock = Fixed::default();
+        // A machine that stands still makes both doubtful, in the same words.
+        clock.conditions.stood_still = 2.0;
+        run(&mut directory, &mut steady(), &mut clock);
     }
     group.write(scratch.path()).unwrap();
     let (markdown, html) = (text("md"), text("html"));

@@ -159,6 +159,7 @@ impl Bench for Courses {
         for (moment, times) in rows {
             sample = sample.with(moment, since(&called, &times, moment)?);
         }
+        are_in_order(&sample)?;
         if let Some(engine) = cost.spent.engine {
             sample = sample.with(ENGINE, 1e6 * engine.busy / called.len() as f64);
         }
@@ -220,6 +221,20 @@ fn since(called: &[u64], times: &[u64], moment: &str) -> Result<f64> {
     Ok(*passed.select_nth_unstable(middle).1 as f64 / 1e3)
 }
 
+/// A frame that a capture lacks and one that it has twice make as many as there should be: no time is its send's then.
+///
+/// # Errors
+/// The peer has what the engine has not sent.
+fn are_in_order(sample: &Sample) -> Result<()> {
+    let [sent, there] = [SENT, PEER].map(|moment| sample.values.get(moment));
+    if let (Some(sent), Some(there)) = (sent, there)
+        && sent > there
+    {
+        bail!("the engine sends {sent} µs after the call, and the peer has it after {there} µs");
+    }
+    Ok(())
+}
+
 /// Answers each send with a byte, to the end of the stream. When each was there, in nanoseconds since 1970.
 fn answer(mut stream: TcpStream) -> Result<Vec<u64>> {
     let (mut message, mut arrived) = ([0; SIZE], Vec::new());
@@ -237,8 +252,9 @@ fn answer(mut stream: TcpStream) -> Result<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SENT, WARM_UP, since, times};
+    use super::{PEER, SENT, WARM_UP, are_in_order, since, times};
     use crate::captured::Segment;
+    use crate::experiment::Sample;
 
     #[test]
     fn moments_are_since_their_own_calls() {
@@ -254,6 +270,14 @@ mod tests {
         let error = since(&called, &sent, SENT).unwrap_err().to_string();
         assert!(error.contains(SENT), "{error}");
         assert!(since(&called[..WARM_UP], &sent[..WARM_UP], SENT).is_err());
+    }
+
+    #[test]
+    fn what_is_there_before_it_was_sent_is_an_error() {
+        let sample = Sample::default().with(PEER, 300.0);
+        assert!(are_in_order(&sample).is_ok(), "the kernel does not say");
+        assert!(are_in_order(&sample.clone().with(SENT, 200.0)).is_ok());
+        assert!(are_in_order(&sample.with(SENT, 6_000.0)).is_err());
     }
 
     #[test]

@@ -119,12 +119,19 @@ fn places(store: &Path) -> Lines {
     }
 }
 
-/// What wrk puts: a body of one size, under one name after another.
+/// What wrk puts: a body of one size, under one name after another. The requests are made before any is sent.
 fn script(place: &str, size: &str) -> String {
     format!(
-        "local body, number = string.rep(\"x\", {size}), 0\n\
-         request = function()\n  number = (number + 1) % {FILES}\n  \
-         return wrk.format(\"PUT\", \"{place}/\" .. number, nil, body)\nend\n"
+        "local requests, number = {{}}, 0
+init = function()
+  local body = string.rep(\"x\", {size})
+  for at = 1, {FILES} do requests[at] = wrk.format(\"PUT\", \"{place}/\" .. at, nil, body) end
+end
+request = function()
+  number = number % {FILES} + 1
+  return requests[number]
+end
+"
     )
 }
 
