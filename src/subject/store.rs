@@ -3,8 +3,7 @@
 use anyhow::{Result, anyhow};
 use std::net::SocketAddr;
 
-// It is a program of its own, too.
-#[allow(dead_code)]
+#[allow(dead_code, reason = "it is a program of its own, too")]
 #[path = "../../crates/native/examples/store_by_completions/main.rs"]
 mod program;
 
