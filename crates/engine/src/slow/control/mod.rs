@@ -2,6 +2,7 @@
 
 mod file;
 mod knocking;
+mod open;
 mod proof;
 mod tickets;
 
@@ -655,7 +656,7 @@ impl Control {
             return true;
         }
         if reports.len() >= self.max_reports {
-            reports.retain(|known| is_open(pid, known.fd));
+            reports.retain(|known| open::is_open(pid, known.fd));
         }
         if reports.len() >= self.max_reports {
             return false;
@@ -667,7 +668,7 @@ impl Control {
     /// What a process has said of its sockets.
     pub fn explanations(&self, pid: u32) -> Vec<Explanation> {
         let mut told = self.reports.get(&pid).cloned().unwrap_or_default();
-        told.retain(|told| is_open(pid, told.fd));
+        told.retain(|told| open::is_open(pid, told.fd));
         told
     }
 
@@ -676,17 +677,6 @@ impl Control {
         let client = self.clients.get(slot as usize)?.as_ref()?;
         Some(client.channel.as_fd())
     }
-}
-
-/// Whether a process still has a descriptor, as far as the engine may look.
-fn is_open(pid: u32, fd: i32) -> bool {
-    if fd < 0 {
-        return true;
-    }
-    let at = |what: &str| std::fs::symlink_metadata(format!("/proc/{pid}/fd{what}"));
-    let gone =
-        at(&format!("/{fd}")).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
-    !(gone && at("").is_ok())
 }
 
 fn errno(error: std::io::Error) -> Errno {
