@@ -6,7 +6,9 @@
 
 mod behind;
 mod exchange;
+mod place;
 mod report;
+mod subject;
 mod subjects;
 mod trial;
 
@@ -41,17 +43,20 @@ struct Line {
 pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Report> {
     let chosen = subjects::chosen(&plan.only);
     if chosen.is_empty() {
-        let all: Vec<&str> = subjects::SUBJECTS.iter().map(|one| one.name).collect();
+        let all: Vec<&str> = subjects::all().map(|one| one.name).collect();
         bail!("no program is called so; there are: {}", all.join("; "));
     }
     let (mut lines, mut missing) = (Vec::new(), Vec::new());
     for subject in chosen {
-        if subjects::executable(subject).is_none() && plan.install {
-            say(&format!("installing {}", subject.package));
-            install(subject.package)?;
+        if !subject.missing().is_empty() && plan.install {
+            say(&format!("installing {}", subject.packages));
+            // What could not be installed is missed below.
+            if let Err(error) = install(subject.packages) {
+                say(&format!("{error:#}"));
+            }
         }
-        if subjects::executable(subject).is_none() {
-            missing.push((subject.name, subject.package));
+        if !subject.missing().is_empty() {
+            missing.push((subject.name, subject.packages));
             continue;
         }
         say(&format!("{} on the kernel", subject.name));
@@ -67,11 +72,25 @@ pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Report> {
     Ok(Report::new(&lines, &missing))
 }
 
-/// By the distribution's own means.
-fn install(package: &str) -> Result<()> {
-    let mut command = Command::new("apt-get");
+/// By the distribution's own means. No service is started: what a server's package would start would
+/// serve the machine.
+fn install(packages: &str) -> Result<()> {
+    let mut command = Command::new("sh");
     command
-        .args(["install", "-y", "--no-install-recommends", package])
+        .args(["-euc", INSTALL, "sh"])
+        .args(packages.split_whitespace())
         .env("DEBIAN_FRONTEND", "noninteractive");
-    crate::tool::output(&mut command, &format!("apt-get install {package}")).map(drop)
+    crate::tool::output(&mut command, &format!("apt-get install {packages}")).map(drop)
 }
+
+/// Packages ask policy-rc.d whether they may start what they bring; 101 is no.
+const INSTALL: &str = r#"
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    trap 'exit 1' HUP INT TERM
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+fi
+apt-get install -y --no-install-recommends "$@"
+"#;

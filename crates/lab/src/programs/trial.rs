@@ -3,7 +3,8 @@
 
 use super::behind::Behind;
 use super::exchange::{LARGE, SMALL, answer, ask, connect, content, once};
-use super::subjects::{BEHIND, PORT, Place, Subject, executable};
+use super::place::{BEHIND, PORT, Place};
+use super::subject::Subject;
 use crate::outboard::{Outboard, total};
 use crate::process::Process;
 use crate::world::{Side, World};
@@ -71,6 +72,7 @@ pub fn run(subject: &Subject, binary: Option<&Path>) -> Result<Trial> {
         false => None,
     };
     let place = Place {
+        program: subject.executable()?,
         directory,
         site,
         behind: behind.as_ref().map_or(client, Behind::ip).to_string(),
@@ -147,14 +149,13 @@ impl Stage<'_> {
     }
 
     fn start(&self, place: &Place) -> Result<Process> {
-        let program = executable(self.subject)
-            .with_context(|| format!("apt-get install {}", self.subject.package))?;
-        let arguments = (self.subject.arguments)(place)?;
-        let command = match self.outboard {
-            Some(outboard) => outboard.on_engine(self.world, &program),
-            None => self.world.program(Side::Server, &program),
+        let command = (self.subject.command)(place)?;
+        let (program, arguments) = command.split_first().context("no command")?;
+        let started = match self.outboard {
+            Some(outboard) => outboard.on_engine(self.world, program),
+            None => self.world.program(Side::Server, program),
         };
-        let mut process = command
+        let mut process = started
             .args(arguments)
             .log(self.world.scratch().join("program.log"))
             .start()?;

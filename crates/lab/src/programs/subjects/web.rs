@@ -1,0 +1,172 @@
+//! Web servers.
+
+use super::super::place::{PORT, Place};
+use super::super::subject::Subject;
+use anyhow::Result;
+use rustix::process::Signal;
+
+/// Lines of an nginx's own, by where they belong in its configuration.
+#[derive(Default)]
+pub struct Nginx<'a> {
+    /// At the beginning.
+    pub main: &'a str,
+    /// Among the events.
+    pub events: &'a str,
+    /// Behind the address that it listens at.
+    pub listen: &'a str,
+    /// In the server.
+    pub server: &'a str,
+    /// In the one location.
+    pub location: &'a str,
+}
+
+impl Nginx<'_> {
+    /// So many workers.
+    pub fn workers(main: &str) -> Nginx<'_> {
+        Nginx {
+            main,
+            ..Nginx::default()
+        }
+    }
+
+    /// Writes the configuration, and returns the command.
+    pub fn command(&self, place: &Place) -> Result<Vec<String>> {
+        let (directory, site) = (place.directory.display(), place.site.display());
+        let Nginx {
+            main,
+            events,
+            listen,
+            server,
+            location,
+        } = self;
+        let configuration = place.write(
+            "nginx.conf",
+            &format!(
+                "daemon off; user root; pid {directory}/nginx.pid; {main}
+error_log {directory}/error.log;
+events {{ worker_connections 1000; {events} }}
+http {{ access_log off; sendfile on;
+    client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy;
+    fastcgi_temp_path {directory}/fastcgi; uwsgi_temp_path {directory}/uwsgi;
+    scgi_temp_path {directory}/scgi;
+    server {{ listen {PORT} {listen}; listen [::]:{PORT} ipv6only=on {listen}; root {site};
+        {server} location / {{ {location} }} }} }}
+"
+            ),
+        )?;
+        Ok(place.command(&format!(
+            "-e {directory}/error.log -p {directory}/ -c {configuration}"
+        )))
+    }
+}
+
+/// An nginx that serves files.
+pub const NGINX: Subject = Subject {
+    packages: "nginx-light",
+    program: "nginx",
+    reload: Some(Signal::HUP),
+    ..Subject::WEB
+};
+
+/// Writes the configuration of an Apache with this model of processes, and with further lines.
+pub fn apache(place: &Place, mpm: &str, further: &str) -> Result<Vec<String>> {
+    let (directory, site) = (place.directory.display(), place.site.display());
+    let modules = "/usr/lib/apache2/modules";
+    let configuration = place.write(
+        "apache.conf",
+        &format!(
+            "ServerRoot {directory}
+ServerName lab
+PidFile {directory}/apache.pid
+DefaultRuntimeDir {directory}
+ErrorLog {directory}/error.log
+LoadModule mpm_{mpm}_module {modules}/mod_mpm_{mpm}.so
+LoadModule authz_core_module {modules}/mod_authz_core.so
+Listen {PORT}
+User www-data
+Group www-data
+DocumentRoot {site}
+<Directory {site}>
+Require all granted
+</Directory>
+{further}"
+        ),
+    )?;
+    Ok(place.command(&format!("-D FOREGROUND -f {configuration}")))
+}
+
+/// An Apache that serves files.
+pub const APACHE: Subject = Subject {
+    packages: "apache2",
+    program: "apache2",
+    reload: Some(Signal::USR1),
+    ..Subject::WEB
+};
+
+/// The subjects of this family.
+pub const SUBJECTS: &[Subject] = &[
+    Subject {
+        name: "nginx, 1 worker",
+        command: |place| Nginx::workers("worker_processes 1;").command(place),
+        ..NGINX
+    },
+    Subject {
+        name: "nginx, 4 workers",
+        command: |place| Nginx::workers("worker_processes 4;").command(place),
+        ..NGINX
+    },
+    Subject {
+        name: "nginx, 4 workers, reuseport",
+        command: |place| {
+            let nginx = Nginx {
+                main: "worker_processes 4;",
+                listen: "reuseport",
+                ..Nginx::default()
+            };
+            nginx.command(place)
+        },
+        ..NGINX
+    },
+    Subject {
+        name: "nginx, 4 workers, accept_mutex",
+        command: |place| {
+            let nginx = Nginx {
+                main: "worker_processes 4;",
+                events: "accept_mutex on;",
+                ..Nginx::default()
+            };
+            nginx.command(place)
+        },
+        ..NGINX
+    },
+    Subject {
+        name: "Apache, prefork",
+        command: |place| apache(place, "prefork", ""),
+        ..APACHE
+    },
+    Subject {
+        name: "Apache, worker",
+        command: |place| apache(place, "worker", ""),
+        ..APACHE
+    },
+    Subject {
+        name: "Apache, event",
+        command: |place| apache(place, "event", ""),
+        ..APACHE
+    },
+    Subject {
+        name: "lighttpd",
+        packages: "lighttpd",
+        program: "lighttpd",
+        command: |place| {
+            let text = format!(
+                "server.document-root = \"{}\"\nserver.port = {PORT}\n",
+                place.site.display()
+            );
+            let configuration = place.write("lighttpd.conf", &text)?;
+            Ok(place.command(&format!("-D -f {configuration}")))
+        },
+        reload: Some(Signal::USR1),
+        ..Subject::WEB
+    },
+];
