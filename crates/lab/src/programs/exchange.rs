@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// No answer may take longer, on however busy a machine.
-const LIMIT: Duration = Duration::from_secs(30);
+pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// How a program is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,12 @@ pub const LARGE: (&str, usize) = ("large", 5_000_000);
 pub fn content(length: usize) -> Vec<u8> {
     let numbers = (0u32..).flat_map(|number| (number.wrapping_mul(2_654_435_761)).to_le_bytes());
     numbers.take(length).collect()
+}
+
+/// How many bytes are as they have to be before the first that is not, or is missing, or too many.
+pub fn differs(found: &[u8], expected: &[u8]) -> Option<usize> {
+    let same = found.iter().zip(expected).take_while(|(a, b)| a == b);
+    (found != expected).then(|| same.count())
 }
 
 /// Connects, asks once, and holds the answer against what it has to be.
@@ -119,10 +125,8 @@ pub fn answer(protocol: Protocol, stream: TcpStream, what: (&str, usize)) -> Res
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).context("answer")?;
-    let expected = content(length);
-    if body != expected {
-        let place = body.iter().zip(&expected).take_while(|(a, b)| a == b);
-        bail!("wrong bytes after {}", place.count());
+    if let Some(at) = differs(&body, &content(length)) {
+        bail!("wrong bytes after {at}");
     }
     if matches!(protocol, Protocol::Http | Protocol::Echo) {
         let rest = reader.read(&mut [0; 1]).context("end")?;

@@ -5,6 +5,8 @@
 //! connections were on the engine is counted, not believed.
 
 mod behind;
+mod clients;
+mod crowd;
 mod exchange;
 mod place;
 mod report;

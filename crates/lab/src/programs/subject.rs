@@ -1,10 +1,20 @@
 //! What a program is to the table: what it needs, how it is started, told to reload, and spoken to.
 
+use super::clients::Client;
 use super::exchange::Protocol;
 use super::place::Place;
 use anyhow::{Context, Result};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
+
+/// Who speaks to a program.
+#[derive(Clone, Copy, Debug)]
+pub enum Clients {
+    /// The lab itself.
+    Speak(Protocol),
+    /// Other programs.
+    Run(&'static Client),
+}
 
 /// A program in one of the ways in which people run it.
 pub struct Subject {
@@ -18,8 +28,8 @@ pub struct Subject {
     pub also: &'static [&'static str],
     /// Prepares it, and returns its command, the executable first.
     pub command: fn(&Place) -> Result<Vec<String>>,
-    /// How it is spoken to.
-    pub protocol: Protocol,
+    /// Who speaks to it.
+    pub clients: Clients,
     /// The signal by which it takes a new configuration while it serves.
     pub reload: Option<Signal>,
     /// Whether it passes on to [`BEHIND`](super::place::BEHIND).
@@ -36,7 +46,7 @@ impl Subject {
         program: "",
         also: &[],
         command: |place| Ok(place.command("")),
-        protocol: Protocol::Http,
+        clients: Clients::Speak(Protocol::Http),
         reload: None,
         passes_on: false,
         most: None,

@@ -2,9 +2,11 @@
 //! leave nothing.
 
 use super::behind::Behind;
-use super::exchange::{LARGE, SMALL, answer, ask, connect, content, once};
+use super::clients::{self, Client};
+use super::crowd;
+use super::exchange::{LARGE, LIMIT, SMALL, content, once};
 use super::place::{BEHIND, PORT, Place};
-use super::subject::Subject;
+use super::subject::{Clients, Subject};
 use crate::outboard::{Outboard, total};
 use crate::process::Process;
 use crate::world::{Side, World};
@@ -14,12 +16,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a program may take to begin, and to end.
-const LIMIT: Duration = Duration::from_secs(30);
 /// How long the engine may take to have its listener, or to let go of it.
 const TAKING: Duration = Duration::from_secs(10);
-/// Clients at once, each with a connection of its own.
-const AT_ONCE: usize = 200;
 /// Threads of clients under load.
 const LOADERS: usize = 4;
 /// How long the load goes on without a reload, to count.
@@ -77,13 +75,13 @@ pub fn run(subject: &Subject, binary: Option<&Path>) -> Result<Trial> {
         site,
         behind: behind.as_ref().map_or(client, Behind::ip).to_string(),
     };
-    let mut stage = Stage {
+    let stage = Stage {
         subject,
         world: &world,
         outboard: outboard.as_ref(),
-        made: AtomicU64::new(0),
+        place: &place,
     };
-    let trial = stage.play(&place);
+    let trial = stage.play();
     drop(engine);
     trial
 }
@@ -98,11 +96,11 @@ struct Stage<'a> {
     subject: &'a Subject,
     world: &'a World,
     outboard: Option<&'a Outboard>,
-    made: AtomicU64,
+    place: &'a Place,
 }
 
 impl Stage<'_> {
-    fn play(&mut self, place: &Place) -> Result<Trial> {
+    fn play(&self) -> Result<Trial> {
         let nothing = || Err("not tried".to_owned());
         let mut trial = Trial {
             starts: nothing(),
@@ -114,7 +112,7 @@ impl Stage<'_> {
             rate: 0.0,
             explained: String::new(),
         };
-        let mut process = match self.start(place) {
+        let mut process = match self.start() {
             Ok(process) => process,
             Err(error) => {
                 trial.starts = Err(format!("{error:#}"));
@@ -122,8 +120,7 @@ impl Stage<'_> {
             }
         };
         trial.starts = Ok("yes".into());
-        let before = self.accepted();
-        self.made.store(0, Ordering::Relaxed);
+        let before = (self.made()?, self.accepted());
         let large = (LARGE.0, self.subject.most.unwrap_or(LARGE.1));
         trial.bytes = self.check(|| {
             for _ in 0..20 {
@@ -135,12 +132,12 @@ impl Stage<'_> {
             Ok("right".into())
         });
         trial.at_once = self.check(|| self.burst());
-        trial.rate = self.rate();
+        trial.rate = self.rate(&mut trial.at_once);
         if self.subject.reload.is_some() {
             trial.reload = Some(self.reloads(&process));
         }
-        let made = self.made.load(Ordering::Relaxed);
-        trial.connections = (made, self.accepted() - before);
+        let made = self.made()? - before.0;
+        trial.connections = (made, self.accepted() - before.1);
         if self.outboard.is_some() && trial.connections.1 < made {
             trial.explained = self.explain(&process);
         }
@@ -148,8 +145,8 @@ impl Stage<'_> {
         Ok(trial)
     }
 
-    fn start(&self, place: &Place) -> Result<Process> {
-        let command = (self.subject.command)(place)?;
+    fn start(&self) -> Result<Process> {
+        let command = (self.subject.command)(self.place)?;
         let (program, arguments) = command.split_first().context("no command")?;
         let started = match self.outboard {
             Some(outboard) => outboard.on_engine(self.world, program),
@@ -168,6 +165,14 @@ impl Stage<'_> {
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(process)
+    }
+
+    /// Connections that clients have opened, whatever program they are: the kernel at their side counts.
+    fn made(&self) -> Result<u64> {
+        self.world.on(Side::Client, || {
+            let text = std::fs::read_to_string("/proc/thread-self/net/snmp")?;
+            counted(&text, "Tcp:", "ActiveOpens").context("the kernel counts no connections")
+        })
     }
 
     /// Connections that the engine has accepted for its hosts.
@@ -195,33 +200,19 @@ impl Stage<'_> {
     }
 
     fn once(&self, what: (&str, usize)) -> Result<()> {
-        self.made.fetch_add(1, Ordering::Relaxed);
-        once(self.subject.protocol, address(), what)
+        match self.subject.clients {
+            Clients::Speak(protocol) => once(protocol, address(), what),
+            Clients::Run(client) => client.once(self.place, what, LIMIT),
+        }
     }
 
     fn burst(&self) -> Result<String> {
-        let protocol = self.subject.protocol;
-        let mut streams = Vec::new();
-        for _ in 0..AT_ONCE {
-            self.made.fetch_add(1, Ordering::Relaxed);
-            streams.push(connect(address())?);
-        }
-        for stream in &mut streams {
-            ask(protocol, stream, SMALL)?;
-        }
-        let mut wrong = Vec::new();
-        let begin = Instant::now();
-        for stream in streams {
-            // Together they have as long as each would have alone.
-            let left = LIMIT.saturating_sub(begin.elapsed());
-            stream.set_read_timeout(Some(left.max(Duration::from_millis(10))))?;
-            if let Err(error) = answer(protocol, stream, SMALL) {
-                wrong.push(format!("{error:#}"));
-            }
-        }
-        match wrong.first() {
-            None => Ok("all".into()),
-            Some(first) => anyhow::bail!("{} fail: {first}", wrong.len()),
+        match self.subject.clients {
+            Clients::Speak(protocol) => crowd::speak(protocol, address()),
+            Clients::Run(client) => match client.at_once {
+                Some(line) => clients::said(line, self.place),
+                None => crowd::run(client, self.place),
+            },
         }
     }
 
@@ -260,7 +251,24 @@ impl Stage<'_> {
         (served.load(Ordering::Relaxed), wrong.len() as u64, first)
     }
 
-    fn rate(&self) -> f64 {
+    /// Exchanges a second, or what a client's own measurement says. What goes wrong with that is told
+    /// where its clients at once are.
+    fn rate(&self, at_once: &mut Check) -> f64 {
+        if let Clients::Run(Client {
+            rate: Some(line), ..
+        }) = self.subject.clients
+        {
+            let said = self.check(|| clients::said(line, self.place));
+            return match said
+                .and_then(|said| said.parse().map_err(|_| format!("no number: {said}")))
+            {
+                Ok(rate) => rate,
+                Err(wrong) => {
+                    *at_once = Err(format!("a measurement: {wrong}"));
+                    0.0
+                }
+            };
+        }
         let begin = Instant::now();
         let (served, _, _) = self.load(|| std::thread::sleep(COUNTING));
         served as f64 / begin.elapsed().as_secs_f64()
@@ -315,4 +323,25 @@ impl Stage<'_> {
 
 fn address() -> SocketAddr {
     (Side::Server.ipv4(), PORT).into()
+}
+
+/// A counter of a protocol in what the kernel says in /proc/net/snmp: a line of names, then one of numbers.
+fn counted(text: &str, protocol: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.starts_with(protocol));
+    let (names, numbers) = (lines.next()?, lines.next()?);
+    let place = names.split_whitespace().position(|one| one == name)?;
+    numbers.split_whitespace().nth(place)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_is_found_by_its_name() {
+        let text = "Ip: Forwarding\nIp: 1\nTcp: MaxConn ActiveOpens PassiveOpens\nTcp: -1 17 4\n";
+        assert_eq!(counted(text, "Tcp:", "ActiveOpens"), Some(17));
+        assert_eq!(counted(text, "Tcp:", "OutRsts"), None);
+        assert_eq!(counted(text, "Udp:", "ActiveOpens"), None);
+    }
 }

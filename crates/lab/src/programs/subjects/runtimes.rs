@@ -2,7 +2,7 @@
 
 use super::super::exchange::Protocol;
 use super::super::place::{PORT, Place};
-use super::super::subject::Subject;
+use super::super::subject::{Clients, Subject};
 use anyhow::Result;
 
 /// A script, and what it is told.
@@ -44,7 +44,7 @@ pub const SUBJECTS: &[Subject] = &[
             let text = include_str!("sources/asyncio_echo.py");
             script(place, "echo.py", text, &PORT.to_string())
         },
-        protocol: Protocol::Echo,
+        clients: Clients::Speak(Protocol::Echo),
         ..PYTHON
     },
     Subject {
@@ -53,7 +53,7 @@ pub const SUBJECTS: &[Subject] = &[
             let text = include_str!("sources/forking_echo.py");
             script(place, "echo.py", text, &PORT.to_string())
         },
-        protocol: Protocol::Echo,
+        clients: Clients::Speak(Protocol::Echo),
         ..PYTHON
     },
     Subject {

@@ -2,7 +2,7 @@
 
 use super::super::exchange::Protocol;
 use super::super::place::{PORT, Place};
-use super::super::subject::Subject;
+use super::super::subject::{Clients, Subject};
 
 fn socat(place: &Place, program: &str) -> Vec<String> {
     let listen = format!("TCP4-LISTEN:{PORT},fork,reuseaddr,backlog=512");
@@ -12,7 +12,7 @@ fn socat(place: &Place, program: &str) -> Vec<String> {
 const SOCAT: Subject = Subject {
     packages: "socat",
     program: "socat",
-    protocol: Protocol::Echo,
+    clients: Clients::Speak(Protocol::Echo),
     ..Subject::WEB
 };
 

@@ -2,7 +2,7 @@
 
 use super::super::exchange::Protocol;
 use super::super::place::{PORT, Place};
-use super::super::subject::Subject;
+use super::super::subject::{Clients, Subject};
 
 fn redis(place: &Place, further: &str) -> Vec<String> {
     place.command(&format!(
@@ -14,7 +14,7 @@ fn redis(place: &Place, further: &str) -> Vec<String> {
 const REDIS: Subject = Subject {
     packages: "redis-server",
     program: "redis-server",
-    protocol: Protocol::Redis,
+    clients: Clients::Speak(Protocol::Redis),
     ..Subject::WEB
 };
 
@@ -35,7 +35,7 @@ pub const SUBJECTS: &[Subject] = &[
         packages: "memcached",
         program: "memcached",
         command: |place| Ok(place.command(&format!("-u root -p {PORT} -U 0 -t 4 -l 0.0.0.0"))),
-        protocol: Protocol::Memcached,
+        clients: Clients::Speak(Protocol::Memcached),
         most: Some(500_000),
         ..Subject::WEB
     },

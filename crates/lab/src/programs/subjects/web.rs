@@ -1,7 +1,10 @@
 //! Web servers.
 
+use super::super::clients::Client;
 use super::super::place::{PORT, Place};
-use super::super::subject::Subject;
+use super::super::subject::{Clients, Subject};
+use crate::tool;
+use crate::world::Side;
 use anyhow::Result;
 use rustix::process::Signal;
 
@@ -66,6 +69,29 @@ pub const NGINX: Subject = Subject {
     program: "nginx",
     reload: Some(Signal::HUP),
     ..Subject::WEB
+};
+
+/// An nginx with TLS, with these words behind the address that it listens at.
+fn tls(place: &Place, listen: &str) -> Result<Vec<String>> {
+    let (key, certificate) = (place.path("key"), place.path("certificate"));
+    let host = Side::Server.ipv4();
+    tool::run(&format!(
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=lab \
+         -addext subjectAltName=IP:{host} -keyout {key} -out {certificate}"
+    ))?;
+    let nginx = Nginx {
+        main: "worker_processes 4;",
+        listen,
+        server: &format!("ssl_certificate {certificate}; ssl_certificate_key {key};"),
+        ..Nginx::default()
+    };
+    nginx.command(place)
+}
+
+const TLS: Subject = Subject {
+    packages: "nginx-light openssl curl",
+    also: &["openssl", "curl"],
+    ..NGINX
 };
 
 /// Writes the configuration of an Apache with this model of processes, and with further lines.
@@ -138,6 +164,24 @@ pub const SUBJECTS: &[Subject] = &[
             nginx.command(place)
         },
         ..NGINX
+    },
+    Subject {
+        name: "nginx, TLS",
+        command: |place| tls(place, "ssl"),
+        clients: Clients::Run(&Client::of(
+            "curl -sS --cacert $DIR/certificate https://$HOST:$PORT/$NAME",
+        )),
+        ..TLS
+    },
+    Subject {
+        name: "nginx, TLS and HTTP/2",
+        command: |place| tls(place, "ssl http2"),
+        clients: Clients::Run(&Client::of(
+            "curl -sS --cacert $DIR/certificate -o got -w '%{http_version}' https://$HOST:$PORT/$NAME |
+             grep -qx 2
+             cat got",
+        )),
+        ..TLS
     },
     Subject {
         name: "Apache, prefork",
