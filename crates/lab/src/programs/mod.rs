@@ -10,6 +10,7 @@ mod crowd;
 mod exchange;
 mod place;
 mod report;
+mod serving;
 mod subject;
 mod subjects;
 mod trial;

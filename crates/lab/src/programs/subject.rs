@@ -3,8 +3,8 @@
 use super::clients::Client;
 use super::exchange::Protocol;
 use super::place::Place;
+use super::serving::Reload;
 use anyhow::{Context, Result};
-use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 
 /// Who speaks to a program.
@@ -30,8 +30,8 @@ pub struct Subject {
     pub command: fn(&Place) -> Result<Vec<String>>,
     /// Who speaks to it.
     pub clients: Clients,
-    /// The signal by which it takes a new configuration while it serves.
-    pub reload: Option<Signal>,
+    /// How it takes a new configuration while it serves.
+    pub reload: Option<Reload>,
     /// Whether it passes on to [`BEHIND`](super::place::BEHIND).
     pub passes_on: bool,
     /// The most bytes that it takes or gives at once, if fewer than the large file has.

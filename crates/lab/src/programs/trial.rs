@@ -6,9 +6,9 @@ use super::clients::{self, Client};
 use super::crowd;
 use super::exchange::{LARGE, LIMIT, SMALL, content, once};
 use super::place::{BEHIND, PORT, Place};
+use super::serving::{Reload, Serving};
 use super::subject::{Clients, Subject};
 use crate::outboard::{Outboard, total};
-use crate::process::Process;
 use crate::world::{Side, World};
 use anyhow::{Context, Result};
 use std::net::{IpAddr, SocketAddr};
@@ -112,8 +112,8 @@ impl Stage<'_> {
             rate: 0.0,
             explained: String::new(),
         };
-        let mut process = match self.start() {
-            Ok(process) => process,
+        let mut serving = match self.start() {
+            Ok(serving) => serving,
             Err(error) => {
                 trial.starts = Err(format!("{error:#}"));
                 return Ok(trial);
@@ -133,19 +133,19 @@ impl Stage<'_> {
         });
         trial.at_once = self.check(|| self.burst());
         trial.rate = self.rate(&mut trial.at_once);
-        if self.subject.reload.is_some() {
-            trial.reload = Some(self.reloads(&process));
+        if let Some(reload) = self.subject.reload {
+            trial.reload = Some(self.reloads(&mut serving, reload));
         }
         let made = self.made()? - before.0;
         trial.connections = (made, self.accepted() - before.1);
         if self.outboard.is_some() && trial.connections.1 < made {
-            trial.explained = self.explain(&process);
+            trial.explained = self.explain(&serving);
         }
-        trial.stop = self.stop(&mut process);
+        trial.stop = self.stop(&mut serving);
         Ok(trial)
     }
 
-    fn start(&self) -> Result<Process> {
+    fn start(&self) -> Result<Serving> {
         let command = (self.subject.command)(self.place)?;
         let (program, arguments) = command.split_first().context("no command")?;
         let started = match self.outboard {
@@ -156,7 +156,15 @@ impl Stage<'_> {
             .args(arguments)
             .log(self.world.scratch().join("program.log"))
             .start()?;
-        process.wait_until(LIMIT, || self.world.is_reached(address()))?;
+        let serving = match self.subject.reload {
+            Some(Reload::Upgrade(file)) => {
+                Serving::daemon(process, &self.place.directory.join(file))?
+            }
+            _ => {
+                process.wait_until(LIMIT, || self.world.is_reached(address()))?;
+                Serving::new(process)
+            }
+        };
         // Where the engine never takes it, that is what the table is to say.
         let begin = Instant::now();
         while self.outboard.is_some_and(|outboard| !outboard.takes(PORT))
@@ -164,7 +172,7 @@ impl Stage<'_> {
         {
             std::thread::sleep(Duration::from_millis(10));
         }
-        Ok(process)
+        Ok(serving)
     }
 
     /// Connections that clients have opened, whatever program they are: the kernel at their side counts.
@@ -181,13 +189,13 @@ impl Stage<'_> {
         counters.map_or(0, |counters| total(&counters, "handed_over") as u64)
     }
 
-    fn explain(&self, process: &Process) -> String {
+    fn explain(&self, serving: &Serving) -> String {
         let Some(outboard) = self.outboard else {
             return String::new();
         };
         let said = outboard
             .command(self.world, "explain")
-            .arg(process.id().to_string())
+            .arg(serving.id().to_string())
             .output();
         said.unwrap_or_else(|error| format!("{error:#}"))
     }
@@ -274,18 +282,18 @@ impl Stage<'_> {
         served as f64 / begin.elapsed().as_secs_f64()
     }
 
-    fn reloads(&self, process: &Process) -> Check {
-        let Some(signal) = self.subject.reload else {
-            return Err("cannot".into());
-        };
+    fn reloads(&self, serving: &mut Serving, reload: Reload) -> Check {
+        let mut reloaded = Ok(());
         let (served, failed, first) = self.load(|| {
             for _ in 0..3 {
                 std::thread::sleep(Duration::from_millis(700));
-                // A program that has ended shows in what its clients get.
-                let _ = process.signal(signal);
+                if reloaded.is_ok() {
+                    reloaded = serving.reload(reload, self.place);
+                }
             }
             std::thread::sleep(Duration::from_millis(700));
         });
+        reloaded.map_err(|error| format!("{error:#}"))?;
         // Nobody is left with a process that does not serve any more.
         let after = self.check(|| {
             for _ in 0..10 {
@@ -300,13 +308,8 @@ impl Stage<'_> {
         }
     }
 
-    fn stop(&self, process: &mut Process) -> Check {
-        let ended = process
-            .signal(rustix::process::Signal::TERM)
-            .and_then(|()| process.wait(LIMIT));
-        if let Err(error) = ended {
-            return Err(format!("{error:#}"));
-        }
+    fn stop(&self, serving: &mut Serving) -> Check {
+        serving.stop().map_err(|error| format!("{error:#}"))?;
         let Some(outboard) = self.outboard else {
             return Ok("ends".into());
         };

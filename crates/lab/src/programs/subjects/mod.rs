@@ -1,5 +1,6 @@
 //! The programs, by family: how each is configured and started.
 
+mod databases;
 mod proxies;
 mod runtimes;
 mod shells;
@@ -14,6 +15,7 @@ pub fn all() -> impl Iterator<Item = &'static Subject> {
         web::SUBJECTS,
         proxies::SUBJECTS,
         stores::SUBJECTS,
+        databases::SUBJECTS,
         shells::SUBJECTS,
         runtimes::SUBJECTS,
     ];

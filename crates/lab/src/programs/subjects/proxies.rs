@@ -1,6 +1,7 @@
 //! Servers that pass requests on.
 
 use super::super::place::{BEHIND, PORT, Place};
+use super::super::serving::Reload;
 use super::super::subject::Subject;
 use super::web::{NGINX, Nginx};
 use anyhow::Result;
@@ -53,7 +54,7 @@ pub const SUBJECTS: &[Subject] = &[
         packages: "haproxy",
         program: "haproxy",
         command: |place| haproxy(place, 4, ""),
-        reload: Some(Signal::USR2),
+        reload: Some(Reload::Signal(Signal::USR2)),
         passes_on: true,
         ..Subject::WEB
     },

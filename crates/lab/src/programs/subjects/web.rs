@@ -2,6 +2,7 @@
 
 use super::super::clients::Client;
 use super::super::place::{PORT, Place};
+use super::super::serving::Reload;
 use super::super::subject::{Clients, Subject};
 use crate::tool;
 use crate::world::Side;
@@ -11,6 +12,8 @@ use rustix::process::Signal;
 /// Lines of an nginx's own, by where they belong in its configuration.
 #[derive(Default)]
 pub struct Nginx<'a> {
+    /// Whether it becomes a daemon: only a daemon can be upgraded.
+    pub daemon: bool,
     /// At the beginning.
     pub main: &'a str,
     /// Among the events.
@@ -35,17 +38,19 @@ impl Nginx<'_> {
     /// Writes the configuration, and returns the command.
     pub fn command(&self, place: &Place) -> Result<Vec<String>> {
         let (directory, site) = (place.directory.display(), place.site.display());
+        let daemon = if self.daemon { "on" } else { "off" };
         let Nginx {
             main,
             events,
             listen,
             server,
             location,
+            ..
         } = self;
         let configuration = place.write(
             "nginx.conf",
             &format!(
-                "daemon off; user root; pid {directory}/nginx.pid; {main}
+                "daemon {daemon}; user root; pid {directory}/nginx.pid; {main}
 error_log {directory}/error.log;
 events {{ worker_connections 1000; {events} }}
 http {{ access_log off; sendfile on;
@@ -67,7 +72,7 @@ http {{ access_log off; sendfile on;
 pub const NGINX: Subject = Subject {
     packages: "nginx-light",
     program: "nginx",
-    reload: Some(Signal::HUP),
+    reload: Some(Reload::Signal(Signal::HUP)),
     ..Subject::WEB
 };
 
@@ -125,7 +130,7 @@ Require all granted
 pub const APACHE: Subject = Subject {
     packages: "apache2",
     program: "apache2",
-    reload: Some(Signal::USR1),
+    reload: Some(Reload::Signal(Signal::USR1)),
     ..Subject::WEB
 };
 
@@ -163,6 +168,19 @@ pub const SUBJECTS: &[Subject] = &[
             };
             nginx.command(place)
         },
+        ..NGINX
+    },
+    Subject {
+        name: "nginx, 4 workers, upgrade",
+        command: |place| {
+            let nginx = Nginx {
+                daemon: true,
+                main: "worker_processes 4;",
+                ..Nginx::default()
+            };
+            nginx.command(place)
+        },
+        reload: Some(Reload::Upgrade("nginx.pid")),
         ..NGINX
     },
     Subject {
@@ -210,7 +228,7 @@ pub const SUBJECTS: &[Subject] = &[
             let configuration = place.write("lighttpd.conf", &text)?;
             Ok(place.command(&format!("-D -f {configuration}")))
         },
-        reload: Some(Signal::USR1),
+        reload: Some(Reload::Signal(Signal::USR1)),
         ..Subject::WEB
     },
 ];
