@@ -1,5 +1,6 @@
 //! Where a program finds what it needs.
 
+use crate::tool;
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 
@@ -41,6 +42,14 @@ impl Place {
         let path = self.path(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {path}"))?;
         Ok(path)
+    }
+
+    /// Writes a program into its directory, and returns the file's path. Another process writes the file:
+    /// what is open for writing here at the moment of a fork cannot be executed (ETXTBSY).
+    pub fn script(&self, name: &str, text: &str) -> Result<String> {
+        let (text, script) = (self.write(&format!("{name}.text"), text)?, self.path(name));
+        tool::run(&format!("install -m 755 {text} {script}"))?;
+        Ok(script)
     }
 
     /// The path of a file in its directory.

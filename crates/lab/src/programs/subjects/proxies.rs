@@ -3,7 +3,7 @@
 use super::super::place::{BEHIND, PORT, Place};
 use super::super::serving::Reload;
 use super::super::subject::Subject;
-use super::web::{NGINX, Nginx};
+use super::web::{APACHE, NGINX, Nginx, apache};
 use anyhow::Result;
 use rustix::process::Signal;
 
@@ -34,6 +34,15 @@ backend behind
     Ok(place.command(&format!("-W -db -f {configuration}")))
 }
 
+/// HAProxy with a master: USR2 starts new workers, which take the listening sockets over.
+const HAPROXY: Subject = Subject {
+    packages: "haproxy",
+    program: "haproxy",
+    reload: Some(Reload::Signal(Signal::USR2)),
+    passes_on: true,
+    ..Subject::WEB
+};
+
 /// The subjects of this family.
 pub const SUBJECTS: &[Subject] = &[
     Subject {
@@ -50,11 +59,48 @@ pub const SUBJECTS: &[Subject] = &[
         ..NGINX
     },
     Subject {
+        name: "Apache, event, proxy",
+        command: |place| {
+            let modules = "/usr/lib/apache2/modules";
+            let further = format!(
+                "LoadModule proxy_module {modules}/mod_proxy.so
+LoadModule proxy_http_module {modules}/mod_proxy_http.so
+ProxyPass / http://{}:{BEHIND}/
+",
+                place.behind
+            );
+            apache(place, "event", &further)
+        },
+        passes_on: true,
+        ..APACHE
+    },
+    Subject {
         name: "HAProxy, 4 threads",
-        packages: "haproxy",
-        program: "haproxy",
         command: |place| haproxy(place, 4, ""),
-        reload: Some(Reload::Signal(Signal::USR2)),
+        ..HAPROXY
+    },
+    Subject {
+        name: "HAProxy, 4 threads, splice",
+        command: |place| {
+            haproxy(
+                place,
+                4,
+                "option splice-request\n    option splice-response",
+            )
+        },
+        ..HAPROXY
+    },
+    Subject {
+        name: "varnish",
+        packages: "varnish",
+        program: "varnishd",
+        command: |place| {
+            Ok(place.command(&format!(
+                "-F -a 0.0.0.0:{PORT} -b {}:{BEHIND} -n {} -s malloc,64m",
+                place.behind,
+                place.path("varnish")
+            )))
+        },
         passes_on: true,
         ..Subject::WEB
     },

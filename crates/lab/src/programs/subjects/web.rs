@@ -126,6 +126,42 @@ Require all granted
     Ok(place.command(&format!("-D FOREGROUND -f {configuration}")))
 }
 
+/// An Apache with a program for each request, which sends back what was posted.
+fn cgi(place: &Place, mpm: &str, module: &str) -> Result<Vec<String>> {
+    let script = place.script("echo", ECHO)?;
+    let directory = place.directory.display();
+    let modules = "/usr/lib/apache2/modules";
+    let further = format!(
+        "LoadModule alias_module {modules}/mod_alias.so
+LoadModule {module}_module {modules}/mod_{module}.so
+ScriptAlias /echo {script}
+<Directory {directory}>
+Require all granted
+</Directory>
+"
+    );
+    apache(place, mpm, &further)
+}
+
+/// It takes all before it answers: a server may wait until all was taken.
+const ECHO: &str = r#"#!/bin/sh
+all=$(mktemp)
+cat >"$all"
+printf 'Content-Type: application/octet-stream\r\n\r\n'
+cat "$all"
+rm "$all"
+"#;
+
+/// An Apache that runs programs.
+const CGI: Subject = Subject {
+    packages: "apache2 curl",
+    also: &["curl"],
+    clients: Clients::Run(&Client::of(
+        "curl -sS --data-binary @$FILE http://$HOST:$PORT/echo",
+    )),
+    ..APACHE
+};
+
 /// An Apache that serves files.
 pub const APACHE: Subject = Subject {
     packages: "apache2",
@@ -215,6 +251,16 @@ pub const SUBJECTS: &[Subject] = &[
         name: "Apache, event",
         command: |place| apache(place, "event", ""),
         ..APACHE
+    },
+    Subject {
+        name: "Apache, prefork, CGI",
+        command: |place| cgi(place, "prefork", "cgi"),
+        ..CGI
+    },
+    Subject {
+        name: "Apache, event, CGI",
+        command: |place| cgi(place, "event", "cgid"),
+        ..CGI
     },
     Subject {
         name: "lighttpd",
