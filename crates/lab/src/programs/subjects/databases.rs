@@ -21,9 +21,10 @@ fn postgresql(place: &Place) -> Result<Vec<String>> {
         "{AS_POSTGRES} {} -D {data} -A trust -E UTF8 --locale=C.UTF-8 --no-sync",
         initdb.display()
     ))?;
-    tool::run(&format!(
-        "{AS_POSTGRES} sed -i $ahost\\tall\\tall\\tall\\ttrust {data}/pg_hba.conf"
-    ))?;
+    let mut rules = OpenOptions::new()
+        .append(true)
+        .open(format!("{data}/pg_hba.conf"))?;
+    writeln!(rules, "host all all all trust")?;
     let server = place.program.display();
     let line = format!(
         "{AS_POSTGRES} {server} -D {data} -p {PORT} -c listen_addresses=0.0.0.0 -c max_connections=300 \
