@@ -33,6 +33,7 @@ pub mod tool;
 
 pub mod workload;
 pub mod world;
+pub mod zeromq;
 
 pub use process::{Process, Program};
 pub use world::{Side, World};

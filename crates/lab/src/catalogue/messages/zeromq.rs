@@ -10,7 +10,8 @@ use crate::experiment::declaration::{Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::process::{Process, Program};
 use crate::world::Side;
-use anyhow::{Context, Result};
+use crate::zeromq::compile;
+use anyhow::Result;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -42,8 +43,6 @@ const MTU: u32 = 1_500;
 const PORT: u16 = 7_010;
 /// Nothing takes longer, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The programs that use it, compiled where they are run: libzmq is no part of outboard.
-const SOURCE: &str = include_str!("zeromq.c");
 
 const QUESTION: &str = "What do the features of the interface bring to programs that do not send by themselves, \
     but by a library for messages? 002 found up to 29 % less latency and 39 % more throughput for large \
@@ -143,19 +142,6 @@ fn open(setup: &Setup, measured: Measured) -> Result<Box<dyn Bench>> {
         measured,
         beds,
     }))
-}
-
-fn compile(directory: &Path) -> Result<PathBuf> {
-    let (text, program) = (directory.join("zeromq.c"), directory.join("zeromq"));
-    std::fs::write(&text, SOURCE)?;
-    Program::new("cc")
-        .args(["-O2", "-o"])
-        .arg(&program)
-        .arg(&text)
-        .arg("-lzmq")
-        .output()
-        .context("a program that uses ZeroMQ")?;
-    Ok(program)
 }
 
 impl Bench for ZeroMq {

@@ -1,6 +1,7 @@
 //! The programs, by family: how each is configured and started.
 
 mod databases;
+mod messages;
 mod proxies;
 mod runtimes;
 mod shells;
@@ -16,6 +17,7 @@ pub fn all() -> impl Iterator<Item = &'static Subject> {
         proxies::SUBJECTS,
         stores::SUBJECTS,
         databases::SUBJECTS,
+        messages::SUBJECTS,
         shells::SUBJECTS,
         runtimes::SUBJECTS,
     ];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * What ZeroMQ's own local_lat, remote_lat, local_thr and remote_thr measure, for a time instead of a number of
- * messages: answer and ask, take and push.
+ * messages: answer and ask, take and push. And bring, a client of answer's that shows what it gets.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +78,29 @@ static void ask(const char *at, size_t size, double seconds)
 	zmq_close(socket);
 }
 
+/* Sends what standard input has, and prints what comes back. */
+static void bring(const char *at)
+{
+	void *socket = opened(ZMQ_REQ, NULL, at);
+	size_t room = 1 << 20, length = 0, read;
+	char *bytes = malloc(room);
+	zmq_msg_t message;
+
+	while (bytes && (read = fread(bytes + length, 1, room - length, stdin)) > 0) {
+		length += read;
+		if (length == room)
+			bytes = realloc(bytes, room *= 2);
+	}
+	good(bytes ? 0 : -1, "memory");
+	good(zmq_send(socket, bytes, length, 0), "send");
+	good(zmq_msg_init(&message), "message");
+	good(zmq_msg_recv(&message, socket, 0), "receive");
+	fwrite(zmq_msg_data(&message), 1, zmq_msg_size(&message), stdout);
+	zmq_msg_close(&message);
+	zmq_close(socket);
+	free(bytes);
+}
+
 /* local_thr: what comes between the first message and an empty one. */
 static void take(const char *at, size_t size)
 {
@@ -132,6 +155,8 @@ int main(int count, char **words)
 		answer(words[2]);
 	else if (!strcmp(what, "ask"))
 		ask(words[2], size, seconds);
+	else if (!strcmp(what, "bring"))
+		bring(words[2]);
 	else if (!strcmp(what, "take"))
 		take(words[2], size);
 	else if (!strcmp(what, "push"))
