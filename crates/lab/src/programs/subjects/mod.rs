@@ -1,5 +1,6 @@
 //! The programs, by family: how each is configured and started.
 
+mod copies;
 mod databases;
 mod messages;
 mod proxies;
@@ -18,6 +19,7 @@ pub fn all() -> impl Iterator<Item = &'static Subject> {
         stores::SUBJECTS,
         databases::SUBJECTS,
         messages::SUBJECTS,
+        copies::SUBJECTS,
         shells::SUBJECTS,
         runtimes::SUBJECTS,
     ];
