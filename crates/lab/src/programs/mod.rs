@@ -51,7 +51,7 @@ pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Report> {
     }
     let (mut lines, mut missing) = (Vec::new(), Vec::new());
     for subject in chosen {
-        if !subject.missing().is_empty() && plan.install {
+        if !subject.missing().is_empty() && !subject.packages.is_empty() && plan.install {
             say(&format!("installing {}", subject.packages));
             // What could not be installed is missed below.
             if let Err(error) = install(subject.packages) {
@@ -59,7 +59,7 @@ pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Report> {
             }
         }
         if !subject.missing().is_empty() {
-            missing.push((subject.name, subject.packages));
+            missing.push((subject.name, subject.brought_by()));
             continue;
         }
         say(&format!("{} on the kernel", subject.name));

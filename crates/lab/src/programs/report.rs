@@ -22,12 +22,12 @@ const HEADINGS: [&str; 7] = [
 ];
 
 impl Report {
-    pub(super) fn new(lines: &[Line], missing: &[(&str, &str)]) -> Self {
+    pub(super) fn new(lines: &[Line], missing: &[(&str, String)]) -> Self {
         let mut notes = Vec::new();
         let rows = lines.iter().map(|line| row(line, &mut notes)).collect();
         let missing = missing
             .iter()
-            .map(|(name, package)| format!("{name} (`apt-get install {package}`)"))
+            .map(|(name, brought_by)| format!("{name} (`{brought_by}`)"))
             .collect();
         Self {
             rows,
@@ -116,7 +116,7 @@ impl fmt::Display for Report {
             }
         }
         if !self.missing.is_empty() {
-            writeln!(f, "\nNot installed: {}", self.missing.join(", "))?;
+            writeln!(f, "\nNot there: {}", self.missing.join(", "))?;
         }
         Ok(())
     }
@@ -146,13 +146,13 @@ mod tests {
             kernel: trial(0, Ok("right".into())),
             engine: trial(4, Err("wrong bytes after 17\nand more".into())),
         };
-        let text = Report::new(&[line], &[("b", "b-package")]).to_string();
+        let text = Report::new(&[line], &[("b", "apt-get install b-package".into())]).to_string();
         let row = "| a server | **4** of 10 | **no** | all | – | ends | 1.00 |";
         assert!(text.contains(row), "{text}");
         assert!(
             text.contains("- a server, bytes: wrong bytes after 17\n"),
             "{text}"
         );
-        assert!(text.contains("Not installed: b (`apt-get install b-package`)"));
+        assert!(text.contains("Not there: b (`apt-get install b-package`)"));
     }
 }

@@ -20,7 +20,8 @@ pub enum Clients {
 pub struct Subject {
     /// As the table calls it.
     pub name: &'static str,
-    /// The Debian packages that bring all that it needs, with blanks between.
+    /// The Debian packages that bring all that it needs, with blanks between; none for an example of
+    /// outboard's own.
     pub packages: &'static str,
     /// Its executable, as [`find`] looks for it.
     pub program: &'static str,
@@ -60,6 +61,14 @@ impl Subject {
         find(self.program).with_context(|| format!("there is no {}", self.program))
     }
 
+    /// How one comes by what it needs.
+    pub fn brought_by(&self) -> String {
+        match self.packages {
+            "" => "cargo build --workspace --examples".into(),
+            packages => format!("apt-get install {packages}"),
+        }
+    }
+
     /// What is not there of what it needs.
     pub fn missing(&self) -> Vec<&'static str> {
         let all = std::iter::once(&self.program).chain(self.also);
@@ -67,10 +76,14 @@ impl Subject {
     }
 }
 
-/// A program, looked for in PATH and where administrators' tools are, or a file by its whole path. A
-/// star in the path stands for a version: the last one is meant.
+/// A program, looked for in PATH and where administrators' tools are, or a file by its whole path, or by
+/// its path from where this program is. A star in a whole path stands for a version: the last one is meant.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = Path::new(name);
+    if path.is_relative() && name.contains('/') {
+        let own = std::env::current_exe().ok()?;
+        return Some(own.with_file_name(name)).filter(|path| path.exists());
+    }
     if path.is_relative() {
         return crate::tool::find(name);
     }

@@ -1,4 +1,4 @@
-//! Servers in languages that bring a runtime: python, node, PHP and Java.
+//! Servers in languages that bring a runtime: python, node, PHP, Java and Rust's tokio.
 
 use super::super::clients::Client;
 use super::super::exchange::Protocol;
@@ -177,5 +177,13 @@ pub const SUBJECTS: &[Subject] = &[
             )
         },
         ..JAVA
+    },
+    Subject {
+        name: "tokio, 4 threads",
+        packages: "",
+        program: "examples/tokio_echo",
+        command: |place| Ok(place.command(&format!("0.0.0.0:{PORT} 4"))),
+        clients: Clients::Speak(Protocol::Echo),
+        ..Subject::WEB
     },
 ];
