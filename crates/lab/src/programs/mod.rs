@@ -4,6 +4,7 @@
 //! the other side, and what they get is held against what it has to be, byte by byte. That its
 //! connections were on the engine is counted, not believed.
 
+mod apart;
 mod behind;
 mod clients;
 mod crowd;

@@ -73,7 +73,10 @@ fn row(line: &Line, notes: &mut Vec<String>) -> Vec<String> {
             ));
         }
     }
-    if !engine.explained.is_empty() {
+    if let Some(Err(wrong)) = &engine.apart {
+        notes.push(format!("{} is not told apart: {wrong}", line.name));
+    }
+    if !engine.explained.is_empty() && !matches!(engine.apart, Some(Ok(_))) {
         let said = engine.explained.trim().replace('\n', "\n      ");
         notes.push(format!(
             "{}, `outboard explain`:\n\n      {said}\n",
@@ -92,6 +95,7 @@ fn row(line: &Line, notes: &mut Vec<String>) -> Vec<String> {
 fn placed(trial: &Trial) -> String {
     match trial.connections {
         _ if trial.starts.is_err() => "–".into(),
+        _ if matches!(trial.apart, Some(Ok(_))) => "none, and is told apart".into(),
         (made, accepted) if accepted >= made => format!("all of {made}"),
         (made, 0) => format!("**none** of {made}"),
         (made, accepted) => format!("**{accepted}** of {made}"),
@@ -136,6 +140,7 @@ mod tests {
             stop: Ok("ends".into()),
             rate: 50.0,
             explained: String::new(),
+            apart: None,
         }
     }
 
@@ -154,5 +159,30 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("Not there: b (`apt-get install b-package`)"));
+    }
+
+    #[test]
+    fn who_is_told_apart_is_as_it_should_be() {
+        let mut engine = trial(0, Ok("right".into()));
+        engine.apart = Some(Ok("told apart".into()));
+        engine.explained = "it is a Go program".into();
+        let line = |engine| Line {
+            name: "a server",
+            kernel: trial(0, Ok("right".into())),
+            engine,
+        };
+        let text = Report::new(&[line(engine.clone())], &[]).to_string();
+        assert!(
+            text.contains("| a server | none, and is told apart | right |"),
+            "{text}"
+        );
+        assert!(!text.contains("not as it should be"), "{text}");
+        engine.apart = Some(Err("it is not refused".into()));
+        let text = Report::new(&[line(engine)], &[]).to_string();
+        assert!(text.contains("| a server | **none** of 10 |"), "{text}");
+        assert!(
+            text.contains("- a server is not told apart: it is not refused"),
+            "{text}"
+        );
     }
 }

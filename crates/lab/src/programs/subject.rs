@@ -37,6 +37,8 @@ pub struct Subject {
     pub passes_on: bool,
     /// The most bytes that it takes or gives at once, if fewer than the large file has.
     pub most: Option<usize>,
+    /// Whether nothing can take the place of its calls.
+    pub apart: bool,
 }
 
 impl Subject {
@@ -51,6 +53,7 @@ impl Subject {
         reload: None,
         passes_on: false,
         most: None,
+        apart: false,
     };
 
     /// The executable.

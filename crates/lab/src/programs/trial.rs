@@ -1,6 +1,7 @@
 //! One program on one stack: does it serve, rightly, many at once, while it reloads, and does it
 //! leave nothing.
 
+use super::apart;
 use super::behind::Behind;
 use super::clients::{self, Client};
 use super::crowd;
@@ -45,6 +46,8 @@ pub struct Trial {
     pub rate: f64,
     /// What `outboard explain` says where not all was on the engine.
     pub explained: String,
+    /// Whether a program that cannot be on the engine is told apart; none if it can.
+    pub apart: Option<Check>,
 }
 
 /// Tries a program, on the engine of `binary` or, without one, on the kernel.
@@ -111,9 +114,12 @@ impl Stage<'_> {
             stop: nothing(),
             rate: 0.0,
             explained: String::new(),
+            apart: None,
         };
-        let mut serving = match self.start() {
-            Ok(serving) => serving,
+        let started = (self.subject.command)(self.place)
+            .and_then(|command| Ok((self.start(&command)?, command)));
+        let (mut serving, command) = match started {
+            Ok(started) => started,
             Err(error) => {
                 trial.starts = Err(format!("{error:#}"));
                 return Ok(trial);
@@ -142,11 +148,21 @@ impl Stage<'_> {
             trial.explained = self.explain(&serving);
         }
         trial.stop = self.stop(&mut serving);
+        if let Some(outboard) = self.outboard.filter(|_| self.subject.apart) {
+            // It is told once its port is free: what is not refused would begin to serve.
+            let told = apart::told(outboard, self.world, &command, &trial.explained);
+            trial.apart = Some(told.map_err(|error| format!("{error:#}")));
+        }
         Ok(trial)
     }
 
-    fn start(&self) -> Result<Serving> {
-        let command = (self.subject.command)(self.place)?;
+    fn start(&self, command: &[String]) -> Result<Serving> {
+        let wrapped = apart::wrapped(command);
+        let command = if self.subject.apart {
+            &wrapped
+        } else {
+            command
+        };
         let (program, arguments) = command.split_first().context("no command")?;
         let started = match self.outboard {
             Some(outboard) => outboard.on_engine(self.world, program),
@@ -167,7 +183,8 @@ impl Stage<'_> {
         };
         // Where the engine never takes it, that is what the table is to say.
         let begin = Instant::now();
-        while self.outboard.is_some_and(|outboard| !outboard.takes(PORT))
+        while !self.subject.apart
+            && self.outboard.is_some_and(|outboard| !outboard.takes(PORT))
             && begin.elapsed() < TAKING
         {
             std::thread::sleep(Duration::from_millis(10));

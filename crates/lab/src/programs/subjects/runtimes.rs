@@ -1,10 +1,11 @@
-//! Servers in languages that bring a runtime: python, node, PHP, Java and Rust's tokio.
+//! Servers in languages that bring a runtime: python, node, PHP, Java, Rust's tokio and Go.
 
 use super::super::clients::Client;
 use super::super::exchange::Protocol;
 use super::super::place::{PORT, Place};
 use super::super::serving::Reload;
 use super::super::subject::{Clients, Subject};
+use crate::process::Program;
 use anyhow::Result;
 use rustix::process::Signal;
 
@@ -186,4 +187,27 @@ pub const SUBJECTS: &[Subject] = &[
         clients: Clients::Speak(Protocol::Echo),
         ..Subject::WEB
     },
+    Subject {
+        name: "Go",
+        packages: "golang-go",
+        program: "go",
+        command: |place| {
+            let (text, program) = (place.write("echo.go", ECHO_IN_GO)?, place.path("echo"));
+            Program::new(&place.program)
+                .args(["build", "-o", &program, &text])
+                .env("CGO_ENABLED", "0")
+                .env("GO111MODULE", "off")
+                .env("GOFLAGS", "")
+                .env("GOTOOLCHAIN", "local")
+                .env("GOCACHE", place.path("cache"))
+                .env("GOPATH", place.path("path"))
+                .output()?;
+            Ok(vec![program, format!("0.0.0.0:{PORT}")])
+        },
+        clients: Clients::Speak(Protocol::Echo),
+        apart: true,
+        ..Subject::WEB
+    },
 ];
+
+const ECHO_IN_GO: &str = include_str!("sources/echo.go");
