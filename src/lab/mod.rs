@@ -199,18 +199,18 @@ struct Flood {
 
 /// Unmodified programs on the kernel and on the engine: do they serve as they should
 ///
-/// Each is started as people start it and serves clients on the kernel's TCP; what they get is held
-/// against what it has to be, byte by byte, also two hundred at once and while the program reloads.
-/// Whether its connections were on the engine is counted. The last column is the rate of short
-/// connections, engine / kernel, from two seconds each: an impression, not a measurement. Needs
-/// root.
+/// Each is started as people start it and serves clients on the kernel's TCP, the lab itself or the
+/// programs that people use (curl, psql, rsync, ssh, git and so on); what they get is held against what
+/// it has to be, byte by byte, also two hundred at once and while the program reloads. Whether its
+/// connections were on the engine is counted. The last column is the rate of short connections, engine /
+/// kernel, from two seconds each: an impression, not a measurement. Needs root.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  sudo outboard lab programs --only nginx --only redis")]
 struct Programs {
     /// Only programs whose names contain one of these words
     #[arg(long, value_name = "WORDS")]
     only: Vec<String>,
-    /// Install the Debian packages that are missing (apt-get)
+    /// Install the Debian packages that are missing (apt-get); services that they bring are not started
     #[arg(long)]
     install: bool,
     /// Write the table into this file, too, below its own first lines (as docs/programs.md)
