@@ -48,6 +48,19 @@ impl Random {
     }
 }
 
+/// Another master that a master has started (SIGUSR2), which is its child.
+fn upgraded(master: u32) -> Option<u32> {
+    let children = format!("/proc/{master}/task/{master}/children");
+    let children = std::fs::read_to_string(children).unwrap_or_default();
+    let mut children = children
+        .split_whitespace()
+        .filter_map(|pid| pid.parse().ok());
+    children.find(|pid: &u32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        name.contains("nginx: master")
+    })
+}
+
 fn reloads(test: &str, port: u16, lines: &Lines) {
     if lab::skip_without(test, &["nginx", "kill"]) {
         return;
@@ -64,6 +77,11 @@ fn reloads(test: &str, port: u16, lines: &Lines) {
         AtomicUsize::new(0),
         AtomicUsize::new(0),
     );
+    let send = |signal: &str, pid: u32| {
+        let kill = world.program(Side::Server, "kill");
+        // It may have ended.
+        let _ = kill.args([signal, &pid.to_string()]).output();
+    };
     let serves = |what: &str| {
         let (begin, from) = (Instant::now(), served.load(Ordering::Relaxed));
         while served.load(Ordering::Relaxed) < from + 5 {
@@ -102,6 +120,20 @@ fn reloads(test: &str, port: u16, lines: &Lines) {
                     }
                 }
                 serves(signal);
+                if signal == "-USR2" {
+                    // Back to the one that was there.
+                    let begin = Instant::now();
+                    while upgraded(master).is_none() {
+                        assert!(begin.elapsed() < PATIENCE, "no new one starts");
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
+                    while let Some(new) = upgraded(master) {
+                        send("-TERM", new);
+                        assert!(begin.elapsed() < PATIENCE, "the new one does not end");
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
+                    serves("back");
+                }
                 assert!(
                     nginx.master().ended().expect("known").is_none(),
                     "nginx ended"
