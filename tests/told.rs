@@ -292,7 +292,7 @@ fn a_program_that_has_confined_itself_is_on_the_engine() {
     let own = Side::Server.ipv4();
     let directory = world.scratch().join("root");
     std::fs::create_dir(&directory).expect("a directory");
-    for how in ["chroot", "fork", "filter"] {
+    for how in ["chroot", "fork", "filter", "killed"] {
         let mut program = outboard
             .on_engine(&world, "python3")
             .arg(script("confined.py"))
@@ -305,7 +305,7 @@ fn a_program_that_has_confined_itself_is_on_the_engine() {
         await_line(&outboard, &world, &mut program, |line| {
             line.contains(&format!("listener {own}:7000")) && line.contains("engine")
         });
-        if how != "filter" {
+        if !["filter", "killed"].contains(&how) {
             await_line(&outboard, &world, &mut program, |line| {
                 line.contains("it has changed its root directory")
             });
@@ -315,7 +315,15 @@ fn a_program_that_has_confined_itself_is_on_the_engine() {
             use std::io::Read;
             let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
             stream.set_read_timeout(Some(LIMIT))?;
-            stream.write_all(b"hello")?;
+            if how == "killed" {
+                // Who serves it waits for the first byte, and then for more.
+                std::thread::sleep(Duration::from_millis(200));
+                stream.write_all(b"h")?;
+                std::thread::sleep(Duration::from_millis(200));
+                stream.write_all(b"ello")?;
+            } else {
+                stream.write_all(b"hello")?;
+            }
             let mut answer = String::new();
             stream.read_to_string(&mut answer)?;
             Ok(answer)
@@ -328,5 +336,5 @@ fn a_program_that_has_confined_itself_is_on_the_engine() {
         );
     }
     let stats = outboard.stats().expect("the engine counts");
-    assert_eq!(lab::outboard::total(&stats, "handed_over"), 3.0);
+    assert_eq!(lab::outboard::total(&stats, "handed_over"), 4.0);
 }

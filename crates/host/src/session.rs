@@ -154,6 +154,17 @@ impl Session {
         }
     }
 
+    /// Has ready what a thread needs to sleep, for a process that may not be able to make it later. Those that
+    /// sleep beside the first one still make their own.
+    pub fn have_sleeper(&self) {
+        let Ok(mut sleeper) = self.core().borrow_sleeper() else {
+            return;
+        };
+        sleeper.arm();
+        sleeper.disarm(false);
+        self.core().return_sleeper(sleeper);
+    }
+
     /// Whether an engine is attached.
     pub fn is_attached(&self) -> bool {
         lock(&self.core().link)

@@ -23,6 +23,9 @@ pub(crate) const RETRY: Duration = Duration::from_millis(500);
 /// or a thread beyond those that the engine can wake.
 const SLICE: Duration = Duration::from_millis(1);
 
+/// How long anyone sleeps who may wait for one descriptor only: that by which the engine rings.
+const HEARS_ENGINE_ALONE: Duration = Duration::from_millis(20);
+
 /// The means of one thread that blocks, or of one ready set, to sleep until the engine has news.
 ///
 /// Whoever sleeps
@@ -211,7 +214,7 @@ impl Sleeper {
         }
         if let Some((attachment, Some(waker))) = &self.bed {
             attachment.disarm(waker.index);
-            if rung && waker.bell.drain() == Rung::Closed {
+            if rung && waker.bell.drain_by_read() == Rung::Closed {
                 attachment.condemn();
                 attachment.pump(&self.session);
             }
@@ -433,8 +436,19 @@ fn poll(
         .chain(fd)
         .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
         .collect();
-    let timeout = limit.and_then(|limit| Timespec::try_from(limit).ok());
-    (sleeps().poll)(&mut polls, timeout.as_ref())?;
+    let timeout = |limit: Option<Duration>| limit.and_then(|limit| Timespec::try_from(limit).ok());
+    match (sleeps().poll)(&mut polls, timeout(limit).as_ref()) {
+        // They are more than the process may still open (RLIMIT_NOFILE), as sshd's sandbox has it. The engine
+        // is heard all the same; other threads are, if there are any, at the end of a slice.
+        Err(Errno::INVAL) if fd.is_none() && polls.len() > 1 => {
+            polls.remove(0);
+            let slice = limit.map_or(HEARS_ENGINE_ALONE, |limit| limit.min(HEARS_ENGINE_ALONE));
+            (sleeps().poll)(&mut polls, timeout(Some(slice)).as_ref())?;
+        }
+        polled => {
+            polled?;
+        }
+    }
     let ready = |poll: &PollFd<'_>| !poll.revents().is_empty();
     let own = polls.len() - usize::from(fd.is_some());
     Ok(Polled {

@@ -1,9 +1,14 @@
 //! Doorbells: how a side that is awake ends the other's sleep.
 //!
-//! A doorbell is a pair of UNIX stream sockets: one side [rings](Ringer::ring), the other sleeps in
-//! a poll on its [`Bell`] and [drains](Bell::drain) it when it wakes. It is not an eventfd, since
-//! `O_NONBLOCK` belongs to the open file: whoever shares an eventfd can clear it, fill the counter
-//! and so block the writer for good. On a socket each call says for itself that it must not wait.
+//! A doorbell is a pair of UNIX sockets: one side [rings](Ringer::ring), the other sleeps in a poll on
+//! its [`Bell`] and [drains](Bell::drain) it when it wakes. It is not an eventfd, since `O_NONBLOCK`
+//! belongs to the open file: whoever shares an eventfd can clear it, fill the counter and so block the
+//! writer for good. On a socket each call says for itself that it must not wait.
+//!
+//! A host does both by write and read. The program may have put itself under a filter of system calls
+//! (seccomp) that kills it for any that it does not make itself, and send and recv are often among those; it
+//! can block nobody but itself. Rings are messages (SEQPACKET): to write to a socket of a stream whose other
+//! end is gone would raise SIGPIPE.
 //!
 //! There is one for the engine in each session, and one for each waker of the host. Whether to ring
 //! is decided by the [armed word](crate::armed).
@@ -39,7 +44,7 @@ pub enum Rung {
 pub fn pair() -> io::Result<(Ringer, Bell)> {
     let (a, b) = rustix::net::socketpair(
         AddressFamily::UNIX,
-        SocketType::STREAM,
+        SocketType::SEQPACKET,
         SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
         None,
     )?;
@@ -53,23 +58,40 @@ impl Ringer {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         while let Err(Errno::INTR) = rustix::net::send(&self.0, &[1], flags) {}
     }
+
+    /// As [`ring`](Self::ring), by a system call that every filter lets pass. Waits only if this side has
+    /// cleared the descriptor's `O_NONBLOCK`.
+    pub fn ring_by_write(&self) {
+        while let Err(Errno::INTR) = rustix::io::write(&self.0, &[1]) {}
+    }
 }
 
 impl Bell {
-    /// Takes back all rings so far, or so many that one more drain is due; never waits.
+    /// Takes one ring back: the bell stays readable if there are more, which costs a turn. Never waits.
     pub fn drain(&self) -> Rung {
-        // One honest side rings once a sleep. A hostile one that floods leaves the bell readable,
-        // and costs one call a turn.
-        let mut rings = [0u8; 256];
-        loop {
-            return match rustix::net::recv(&self.0, &mut rings, RecvFlags::DONTWAIT) {
-                Ok((0, _)) => Rung::Closed,
-                Ok(_) => Rung::Yes,
-                Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) => Rung::No,
-                Err(_) => Rung::Closed,
-            };
-        }
+        let take = |ring: &mut [u8]| {
+            let flags = RecvFlags::DONTWAIT;
+            rustix::net::recv(&self.0, ring, flags).map(|(length, _)| length)
+        };
+        drain(take)
+    }
+
+    /// As [`drain`](Self::drain), by a system call that every filter lets pass. Waits only if this side has
+    /// cleared the descriptor's `O_NONBLOCK`.
+    pub fn drain_by_read(&self) -> Rung {
+        drain(|ring| rustix::io::read(&self.0, ring))
+    }
+}
+
+fn drain(take: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Rung {
+    loop {
+        return match take(&mut [0]) {
+            Ok(0) => Rung::Closed,
+            Ok(_) => Rung::Yes,
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => Rung::No,
+            Err(_) => Rung::Closed,
+        };
     }
 }
 

@@ -22,17 +22,23 @@ fn readable(fd: impl AsFd) -> bool {
 }
 
 #[test]
-fn rings_are_heard_and_coalesce() {
+fn rings_are_heard() {
     let (ringer, bell) = doorbell::pair().unwrap();
     assert_eq!(bell.drain(), Rung::No);
-    ringer.ring();
     ringer.ring();
     assert!(readable(&bell));
     assert_eq!(bell.drain(), Rung::Yes);
     assert_eq!(bell.drain(), Rung::No);
     assert!(!readable(&bell));
+    ringer.ring();
+    ringer.ring_by_write();
+    assert_eq!(bell.drain_by_read(), Rung::Yes);
+    assert!(readable(&bell), "there is another ring");
+    assert_eq!(bell.drain(), Rung::Yes);
+    assert_eq!(bell.drain_by_read(), Rung::No);
     drop(ringer);
     assert_eq!(bell.drain(), Rung::Closed);
+    assert_eq!(bell.drain_by_read(), Rung::Closed);
 }
 
 #[test]
@@ -52,6 +58,46 @@ fn ringing_never_waits() {
     // Nor does a bell that is gone raise SIGPIPE.
     drop(bell);
     ringer.ring();
+}
+
+#[test]
+fn ringing_by_write_does_not_wait_either() {
+    let (ringer, bell) = doorbell::pair().unwrap();
+    for _ in 0..20_000 {
+        ringer.ring_by_write();
+    }
+    assert_eq!(bell.drain_by_read(), Rung::Yes);
+    drop(bell);
+    ringer.ring_by_write();
+}
+
+/// A program of another language than Rust does not ignore SIGPIPE.
+#[test]
+fn a_bell_that_is_gone_raises_no_signal() {
+    let (ringer, bell) = doorbell::pair().unwrap();
+    drop(bell);
+    // A signal that is ignored is kept all the same where it is blocked.
+    let pending = || {
+        // SAFETY: both sets are this thread's own, and are filled by the calls.
+        unsafe {
+            let mut set = MaybeUninit::uninit();
+            assert_eq!(libc::sigpending(set.as_mut_ptr()), 0);
+            libc::sigismember(set.as_ptr(), libc::SIGPIPE) == 1
+        }
+    };
+    // SAFETY: as above; the mask is that of a thread which ends with the test.
+    unsafe {
+        let mut set = MaybeUninit::uninit();
+        assert_eq!(libc::sigemptyset(set.as_mut_ptr()), 0);
+        assert_eq!(libc::sigaddset(set.as_mut_ptr(), libc::SIGPIPE), 0);
+        assert_eq!(
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut()),
+            0
+        );
+    }
+    ringer.ring();
+    ringer.ring_by_write();
+    assert!(!pending());
 }
 
 #[test]

@@ -122,7 +122,7 @@ impl Attachment {
     pub(super) fn ring_if_asleep(&self) {
         if self.engine.take() != 0 {
             self.tell_core();
-            self.doorbell.ring();
+            self.doorbell.ring_by_write();
         }
     }
 

@@ -15,6 +15,7 @@ use rustix::fs::Mode;
 use super::{exports, kernel};
 use crate::epoll::family;
 use crate::next::next;
+use crate::wait::Sleep;
 use crate::{report, session, start, stream};
 
 /// What `outboard explain` says of processes to come.
@@ -37,6 +38,10 @@ fn before() {
     if let Some(session) = session::begin() {
         // Without an engine there is nothing to reach.
         session.attach_now();
+        // What a thread sleeps by: for one call, and for several descriptors. Both are kept for whoever sleeps
+        // next. More threads than one that sleep at once still make theirs when they do.
+        session.have_sleeper();
+        drop(Sleep::begin());
     }
 }
 
