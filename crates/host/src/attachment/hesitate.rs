@@ -4,6 +4,7 @@
 //! [`Profile`] that the process was given.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use queue_pair::{Crowd, Odds, Profile, Regularity};
 
@@ -31,6 +32,8 @@ pub(super) struct Hesitation {
     answers: Odds,
     /// Whether news comes within a long look.
     soon: Regularity,
+    /// It may not yield: a filter of system calls may not let that pass.
+    pub(super) never: AtomicBool,
 }
 
 impl Hesitation {
@@ -40,6 +43,7 @@ impl Hesitation {
             crowd: Crowd::default(),
             answers: Odds::default(),
             soon: Regularity::default(),
+            never: AtomicBool::new(false),
         }
     }
 }
@@ -74,8 +78,12 @@ impl Attachment {
             answers,
             soon,
             wanted,
+            never,
             ..
         } = &self.hesitation;
+        if never.load(Ordering::Relaxed) {
+            return Waiting::NOT;
+        }
         match wanted {
             Some(Profile::Efficient) => return Waiting::NOT,
             Some(Profile::Latency) => {

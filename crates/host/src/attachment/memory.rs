@@ -1,5 +1,6 @@
 //! Send memory that goes back to the machine, and files that go back to the engine.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Attachment;
@@ -55,8 +56,10 @@ impl Attachment {
         }
     }
 
-    /// The program may not make the call any more by which memory is given back: it stays.
+    /// The program may not make the calls any more by which memory is given back, which stays, and by which a
+    /// thread leaves its core to others before it sleeps.
     pub(crate) fn keep_memory(&self) {
+        self.hesitation.never.store(true, Ordering::Relaxed);
         lock(&self.pool).keep_all();
     }
 }
