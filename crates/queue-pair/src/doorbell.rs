@@ -20,7 +20,11 @@ use std::io;
 
 /// The end of a doorbell that is rung.
 #[derive(Debug)]
-pub struct Ringer(OwnedFd);
+pub struct Ringer {
+    fd: OwnedFd,
+    /// It is of an engine that made streams.
+    is_stream: bool,
+}
 
 /// The end of a doorbell that is heard: readable when it has been rung.
 #[derive(Debug)]
@@ -48,7 +52,7 @@ pub fn pair() -> io::Result<(Ringer, Bell)> {
         SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
         None,
     )?;
-    Ok((Ringer(a), Bell(b)))
+    Ok((a.into(), b.into()))
 }
 
 impl Ringer {
@@ -56,13 +60,16 @@ impl Ringer {
     /// bell that is gone is nobody to wake, which the session notices elsewhere.
     pub fn ring(&self) {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        while let Err(Errno::INTR) = rustix::net::send(&self.0, &[1], flags) {}
+        while let Err(Errno::INTR) = rustix::net::send(&self.fd, &[1], flags) {}
     }
 
     /// As [`ring`](Self::ring), by a system call that every filter lets pass. Waits only if this side has
-    /// cleared the descriptor's `O_NONBLOCK`.
+    /// cleared the descriptor's `O_NONBLOCK`. A doorbell of an earlier engine is a stream, and is rung as ever.
     pub fn ring_by_write(&self) {
-        while let Err(Errno::INTR) = rustix::io::write(&self.0, &[1]) {}
+        if self.is_stream {
+            return self.ring();
+        }
+        while let Err(Errno::INTR) = rustix::io::write(&self.fd, &[1]) {}
     }
 }
 
@@ -98,7 +105,9 @@ fn drain(take: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Rung {
 impl From<OwnedFd> for Ringer {
     /// The ringing end, received from the other side.
     fn from(fd: OwnedFd) -> Self {
-        Self(fd)
+        let kind = rustix::net::sockopt::socket_type(&fd);
+        let is_stream = kind == Ok(SocketType::STREAM);
+        Self { fd, is_stream }
     }
 }
 
@@ -111,7 +120,7 @@ impl From<OwnedFd> for Bell {
 
 impl From<Ringer> for OwnedFd {
     fn from(ringer: Ringer) -> Self {
-        ringer.0
+        ringer.fd
     }
 }
 
@@ -123,7 +132,7 @@ impl From<Bell> for OwnedFd {
 
 impl AsFd for Ringer {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 

@@ -14,6 +14,7 @@ use rustix::net::{
 };
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 fn readable(fd: impl AsFd) -> bool {
@@ -76,6 +77,9 @@ fn ringing_by_write_does_not_wait_either() {
 fn a_bell_that_is_gone_raises_no_signal() {
     let (ringer, bell) = doorbell::pair().unwrap();
     drop(bell);
+    // As an earlier engine made them.
+    let (stream, _) = UnixStream::pair().unwrap();
+    let earlier = doorbell::Ringer::from(OwnedFd::from(stream));
     // A signal that is ignored is kept all the same where it is blocked.
     let pending = || {
         // SAFETY: both sets are this thread's own, and are filled by the calls.
@@ -95,9 +99,11 @@ fn a_bell_that_is_gone_raises_no_signal() {
             0
         );
     }
-    ringer.ring();
-    ringer.ring_by_write();
-    assert!(!pending());
+    for ringer in [ringer, earlier] {
+        ringer.ring();
+        ringer.ring_by_write();
+        assert!(!pending());
+    }
 }
 
 #[test]
