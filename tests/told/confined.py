@@ -25,11 +25,12 @@ def serve_killed(connection):
     """Its parent has the connection, too, and only waits. It gives up opening files first: not even poll may
     be asked about more of them then."""
     SOCKET, CONNECT, SENDTO, RECVFROM, SENDMSG, RECVMSG, SOCKETPAIR = 41, 42, 44, 45, 46, 47, 53
-    EVENTFD, EPOLL_CREATE, EPOLL_CTL, EPOLL_WAIT, MADVISE, KILL_PROCESS = 290, 291, 233, 232, 28, 0x80000000
+    EVENTFD, EPOLL_CREATE, EPOLL_CTL, EPOLL_WAIT, MADVISE, YIELD = 290, 291, 233, 232, 28, 24
+    KILL_PROCESS = 0x80000000
     sockets = [SOCKET, CONNECT, SENDTO, RECVFROM, SENDMSG, RECVMSG, SOCKETPAIR]
     os.chroot(directory)
     resource.setrlimit(resource.RLIMIT_NOFILE, (1, 1))
-    refuse(sockets + [EVENTFD, EPOLL_CREATE, EPOLL_CTL, EPOLL_WAIT, MADVISE], KILL_PROCESS)
+    refuse(sockets + [EVENTFD, EPOLL_CREATE, EPOLL_CTL, EPOLL_WAIT, MADVISE, YIELD], KILL_PROCESS)
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     poll.poll()
