@@ -91,28 +91,6 @@ fn set_state(state: c_int, before: &mut c_int) {
     next_unwinding!(pthread_setcancelstate(state => c_int, before => *mut c_int) -> c_int, 0);
 }
 
-/// The calling thread is not cancelled while this is there.
-pub struct Off(Option<c_int>);
-
-impl Off {
-    pub fn new() -> Self {
-        let several = crate::next::has_threads();
-        Self(several.then(|| {
-            let mut before = ENABLE;
-            set_state(DISABLE, &mut before);
-            before
-        }))
-    }
-}
-
-impl Drop for Off {
-    fn drop(&mut self) {
-        if let Some(before) = self.0 {
-            set_state(before, &mut 0);
-        }
-    }
-}
-
 fn forget_this_thread() {
     let this = this_thread();
     // Or a handler that makes a call would wait for the lock.
@@ -140,10 +118,6 @@ pub fn call_ends() {
 #[cold]
 #[inline(never)]
 fn begin() {
-    if !inside::is_outside() {
-        // The library itself makes the call.
-        return;
-    }
     if ANYWHERE.get() {
         set_type(DEFERRED);
     }
@@ -154,9 +128,6 @@ fn begin() {
 #[cold]
 #[inline(never)]
 fn end() {
-    if !inside::is_outside() {
-        return;
-    }
     if INTERRUPTED.replace(false) {
         forget_this_thread();
         test();

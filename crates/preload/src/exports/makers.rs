@@ -7,8 +7,7 @@
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use libc::{sigset_t, termios, winsize};
 
-use super::{blocking, exports, kernel, points};
-use crate::inside;
+use super::{exports, kernel};
 use crate::next::next;
 use crate::numbers::handed_out;
 
@@ -18,92 +17,39 @@ const SIGSET_BYTES: usize = 8;
 /// What creat opens with.
 const CREATE: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 
-/// Opens by libc's function if a thread may be cancelled in it; not where this library itself opens something.
-macro_rules! opened {
-    ($path:expr, $flags:expr, $mode:expr) => {
-        if inside::is_outside() {
-            blocking!(
-                open($path => *const c_char, $flags => c_int, $mode => c_uint) -> c_int,
-                kernel!(SYS_openat, libc::AT_FDCWD, $path, $flags, $mode)
-            )
-        } else {
-            kernel!(SYS_openat, libc::AT_FDCWD, $path, $flags, $mode) as c_int
-        }
-    };
-}
-
-macro_rules! opened_at {
-    ($directory:expr, $path:expr, $flags:expr, $mode:expr) => {
-        if inside::is_outside() {
-            blocking!(
-                openat(
-                    $directory => c_int, $path => *const c_char, $flags => c_int, $mode => c_uint
-                ) -> c_int,
-                kernel!(SYS_openat, $directory, $path, $flags, $mode)
-            )
-        } else {
-            kernel!(SYS_openat, $directory, $path, $flags, $mode) as c_int
-        }
-    };
-}
-
-// To open a FIFO waits for its other end: a thread may be cancelled in it.
-points! {
+exports! {
     fn open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-        handed_out(opened!(path, flags, mode))
+        handed_out(kernel!(SYS_openat, libc::AT_FDCWD, path, flags, mode) as c_int)
     }
 
     fn open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-        handed_out(opened!(path, flags, mode))
+        handed_out(kernel!(SYS_openat, libc::AT_FDCWD, path, flags, mode) as c_int)
     }
 
     fn __open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-        handed_out(opened!(path, flags, mode))
+        handed_out(kernel!(SYS_openat, libc::AT_FDCWD, path, flags, mode) as c_int)
     }
 
     fn __open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-        handed_out(opened!(path, flags, mode))
+        handed_out(kernel!(SYS_openat, libc::AT_FDCWD, path, flags, mode) as c_int)
     }
 
     fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-        handed_out(opened_at!(directory, path, flags, mode))
+        handed_out(kernel!(SYS_openat, directory, path, flags, mode) as c_int)
     }
 
     fn openat64(directory: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-        handed_out(opened_at!(directory, path, flags, mode))
+        handed_out(kernel!(SYS_openat, directory, path, flags, mode) as c_int)
     }
 
     fn creat(path: *const c_char, mode: c_uint) -> c_int {
-        handed_out(opened!(path, CREATE, mode))
+        handed_out(kernel!(SYS_openat, libc::AT_FDCWD, path, CREATE, mode) as c_int)
     }
 
     fn creat64(path: *const c_char, mode: c_uint) -> c_int {
-        handed_out(opened!(path, CREATE, mode))
+        handed_out(kernel!(SYS_openat, libc::AT_FDCWD, path, CREATE, mode) as c_int)
     }
 
-    fn __open_2(path: *const c_char, flags: c_int) -> c_int {
-        refuse_without_mode(flags);
-        // Without a file to create, the mode is not looked at.
-        handed_out(opened!(path, flags, 0))
-    }
-
-    fn __open64_2(path: *const c_char, flags: c_int) -> c_int {
-        refuse_without_mode(flags);
-        handed_out(opened!(path, flags, 0))
-    }
-
-    fn __openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
-        refuse_without_mode(flags);
-        handed_out(opened_at!(directory, path, flags, 0))
-    }
-
-    fn __openat64_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
-        refuse_without_mode(flags);
-        handed_out(opened_at!(directory, path, flags, 0))
-    }
-}
-
-exports! {
     fn open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int {
         handed_out(kernel!(SYS_open_by_handle_at, mount, handle, flags) as c_int)
     }
@@ -142,6 +88,30 @@ exports! {
 
     fn pidfd_getfd(process: c_int, fd: c_int, flags: c_uint) -> c_int {
         handed_out(kernel!(SYS_pidfd_getfd, process, fd, flags) as c_int)
+    }
+
+    fn __open_2(path: *const c_char, flags: c_int) -> c_int {
+        refuse_without_mode(flags);
+        // SAFETY: as `open`; without a file to create, the mode is not looked at.
+        unsafe { open(path, flags, 0) }
+    }
+
+    fn __open64_2(path: *const c_char, flags: c_int) -> c_int {
+        refuse_without_mode(flags);
+        // SAFETY: as `open64`; without a file to create, the mode is not looked at.
+        unsafe { open64(path, flags, 0) }
+    }
+
+    fn __openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+        refuse_without_mode(flags);
+        // SAFETY: as `openat`; without a file to create, the mode is not looked at.
+        unsafe { openat(directory, path, flags, 0) }
+    }
+
+    fn __openat64_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+        refuse_without_mode(flags);
+        // SAFETY: as `openat64`; without a file to create, the mode is not looked at.
+        unsafe { openat64(directory, path, flags, 0) }
     }
 
     fn pipe(pair: *mut c_int) -> c_int {

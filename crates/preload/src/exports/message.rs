@@ -1,9 +1,6 @@
 //! recvfrom, sendto, and the calls with message headers.
 
 use core::ffi::{c_int, c_uint, c_void};
-use core::time::Duration;
-use std::time::Instant;
-
 use libc::{mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use rustix::io::Errno;
 
@@ -120,23 +117,12 @@ points! {
         fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec,
     ) -> c_int {
         let Some(stream) = stream::of(fd) else {
-            let received = blocking!(
-                recvmmsg(
-                    fd => c_int, messages => *mut mmsghdr, count => c_uint, flags => c_int,
-                    timeout => *mut timespec
-                ) -> c_int,
-                kernel!(SYS_recvmmsg, fd, messages, count, flags, timeout)
-            );
+            let received = kernel!(SYS_recvmmsg, fd, messages, count, flags, timeout) as c_int;
             for index in 0..usize::try_from(received).unwrap_or(0) {
                 // SAFETY: the kernel has just filled so many of the program's headers.
                 unsafe { numbers_came(&raw mut (*messages.add(index)).msg_hdr) };
             }
             return received;
-        };
-        // SAFETY: null or the program's own.
-        let mut limit = match TimeOfAll::new(unsafe { timeout.as_mut() }) {
-            Ok(limit) => limit,
-            Err(error) => return libc_return(Err(error)) as c_int,
         };
         // This call alone looks for an error before it looks for data.
         if flags & libc::MSG_ERRQUEUE == 0
@@ -149,7 +135,7 @@ points! {
         flags &= !libc::MSG_WAITFORONE;
         // SAFETY: the program gives `count` message headers.
         libc_return(unsafe {
-            each_message(messages, count, || limit.is_over(), |message, first| {
+            each_message(messages, count, |message, first| {
                 let flags = if wait_for_one && !first { flags | libc::MSG_DONTWAIT } else { flags };
                 let earlier = if first { Earlier::Nothing } else { Earlier::Something };
                 receive_message(&stream, &raw mut (*message).msg_hdr, flags, earlier)
@@ -172,20 +158,11 @@ points! {
         }
         let Some(stream) = stream::of(fd) else {
             // SAFETY: the program gives `count` message headers.
-            if unsafe { carry(messages, count) } {
-                // SAFETY: as above.
-                return unsafe { send_several(fd, messages, count, flags) };
-            }
-            return blocking!(
-                sendmmsg(
-                    fd => c_int, messages => *mut mmsghdr, count => c_uint, flags => c_int
-                ) -> c_int,
-                kernel!(SYS_sendmmsg, fd, messages, count, flags)
-            );
+            return unsafe { send_several(fd, messages, count, flags) };
         };
         // SAFETY: the program gives `count` message headers.
         libc_return(unsafe {
-            each_message(messages, count, || false, |message, _| {
+            each_message(messages, count, |message, _| {
                 send_message(&stream, &raw const (*message).msg_hdr, flags)
             })
         }) as c_int
@@ -223,18 +200,7 @@ fn first_flight(
     unsafe { fast_open::before_send(fd, to, total, flags) }
 }
 
-/// Whether connections are passed by these messages.
-///
-/// # Safety
-/// `messages` points to `count` headers.
-unsafe fn carry(messages: *const mmsghdr, count: c_uint) -> bool {
-    (0..count.min(MOST_MESSAGES) as usize).any(|index| {
-        // SAFETY: within the array that the caller promises.
-        unsafe { travel::carries(&raw const (*messages.add(index)).msg_hdr) }
-    })
-}
-
-/// Messages to whom the kernel delivers them, of which some pass connections: the list is copied.
+/// Messages to whom the kernel delivers them. The list is copied if connections are passed.
 ///
 /// # Safety
 /// `messages` points to `count` headers.
@@ -242,6 +208,11 @@ unsafe fn send_several(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: 
     let count = count.min(MOST_MESSAGES);
     // SAFETY: within the array that the caller promises.
     let header = |index| unsafe { &raw const (*messages.add(index)).msg_hdr };
+    let mut indices = 0..count as usize;
+    // SAFETY: as the caller promises.
+    if !indices.any(|index| unsafe { travel::carries(header(index)) }) {
+        return kernel!(SYS_sendmmsg, fd, messages, count, flags) as c_int;
+    }
     // SAFETY: as the caller promises.
     let outgoing = |index| unsafe { travel::outgoing(header(index)) };
     let passed: Vec<Option<travel::Outgoing>> = (0..count as usize).map(outgoing).collect();
@@ -327,43 +298,13 @@ unsafe fn send_message(
     }
 }
 
-/// The time of recvmmsg, at which the kernel looks after every message, and at no other moment.
-struct TimeOfAll<'a>(Option<(&'a mut timespec, Instant, Duration)>);
-
-impl<'a> TimeOfAll<'a> {
-    fn new(timeout: Option<&'a mut timespec>) -> Result<Self, Errno> {
-        let Some(timeout) = timeout else {
-            return Ok(Self(None));
-        };
-        let seconds = u64::try_from(timeout.tv_sec).map_err(|_| Errno::INVAL)?;
-        let nanoseconds = u32::try_from(timeout.tv_nsec).map_err(|_| Errno::INVAL)?;
-        if nanoseconds >= 1_000_000_000 {
-            return Err(Errno::INVAL);
-        }
-        let limit = Duration::new(seconds, nanoseconds);
-        Ok(Self(Some((timeout, Instant::now(), limit))))
-    }
-
-    /// Whether it is over. The program is told what is left.
-    fn is_over(&mut self) -> bool {
-        let Some((timeout, begin, limit)) = &mut self.0 else {
-            return false;
-        };
-        let left = limit.saturating_sub(begin.elapsed());
-        timeout.tv_sec = left.as_secs() as libc::time_t;
-        timeout.tv_nsec = left.subsec_nanos().into();
-        left.is_zero()
-    }
-}
-
-/// Runs one call a message until one fails, or it is over after one; what came before it counts.
+/// Runs one call a message until one fails; what came before it counts.
 ///
 /// # Safety
 /// `messages` points to `count` headers.
 unsafe fn each_message(
     messages: *mut mmsghdr,
     count: c_uint,
-    mut is_over: impl FnMut() -> bool,
     mut one: impl FnMut(*mut mmsghdr, bool) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     for index in 0..count.min(MOST_MESSAGES) as usize {
@@ -374,9 +315,6 @@ unsafe fn each_message(
             Ok(length) => unsafe { (*message).msg_len = length as c_uint },
             Err(error) if index == 0 => return Err(error),
             Err(_) => return Ok(index),
-        }
-        if is_over() {
-            return Ok(index + 1);
         }
     }
     Ok(count.min(MOST_MESSAGES) as usize)

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_ulong, c_void};
 use libc::socklen_t;
 
-use super::{blocking, exports, kernel, points};
+use super::{exports, kernel};
 use crate::raw::libc_return;
 use crate::{connect, control, listener, stream, table};
 
@@ -43,23 +43,8 @@ exports! {
         }
     }
 
-    fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
-        match table::get(fd) {
-            None => kernel!(SYS_ioctl, fd, request, argument) as c_int,
-            // SAFETY: the program gives the argument that the request takes.
-            Some(held) => libc_return(unsafe { control::ioctl(fd, &held, request, argument) }) as c_int,
-        }
-    }
-}
-
-// To wait for a lock is a point at which a thread may be cancelled.
-points! {
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         match table::get(fd) {
-            None if matches!(command, libc::F_SETLKW | libc::F_OFD_SETLKW) => blocking!(
-                fcntl(fd => c_int, command => c_int, argument => usize) -> c_int,
-                kernel!(SYS_fcntl, fd, command, argument)
-            ),
             None if !control::duplicates(command) => kernel!(SYS_fcntl, fd, command, argument) as c_int,
             held => libc_return(control::fcntl(fd, held.as_ref(), command, argument)) as c_int,
         }
@@ -73,5 +58,13 @@ points! {
     fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         // SAFETY: as `fcntl`.
         unsafe { fcntl(fd, command, argument) }
+    }
+
+    fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+        match table::get(fd) {
+            None => kernel!(SYS_ioctl, fd, request, argument) as c_int,
+            // SAFETY: the program gives the argument that the request takes.
+            Some(held) => libc_return(unsafe { control::ioctl(fd, &held, request, argument) }) as c_int,
+        }
     }
 }

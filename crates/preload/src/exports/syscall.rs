@@ -172,12 +172,6 @@ unsafe extern "C-unwind" fn by_number(
             libc::SYS_poll => events::poll(a as _, b as _, c as c_int) as c_long,
             libc::SYS_ppoll => events::ppoll(a as _, b as _, c as _, d as _) as c_long,
             libc::SYS_select => events::select(fd, b as _, c as _, d as _, e as _) as c_long,
-            libc::SYS_pselect6 => {
-                // The mask is behind one more pointer, with its size.
-                let mask = (f as *const *const libc::sigset_t).as_ref();
-                let mask = mask.map_or(core::ptr::null(), |mask| *mask);
-                events::pselect(fd, b as _, c as _, d as _, e as _, mask) as c_long
-            }
             libc::SYS_pipe => makers::pipe(a as _) as c_long,
             libc::SYS_pipe2 => makers::pipe2(a as _, second) as c_long,
             libc::SYS_socketpair => socket::socketpair(fd, second, c as c_int, d as _) as c_long,

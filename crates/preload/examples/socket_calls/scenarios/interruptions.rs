@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use super::Stage;
 use crate::calls;
 
-pub type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 // A thread that is cancelled in these unwinds.
 unsafe extern "C-unwind" {
@@ -40,12 +40,12 @@ static THREAD: AtomicI32 = AtomicI32::new(0);
 
 /// What a thread works with.
 #[repr(C)]
-pub struct Work {
-    pub fd: c_int,
-    pub set: c_int,
+struct Work {
+    fd: c_int,
+    set: c_int,
 }
 
-pub fn started() {
+fn started() {
     // SAFETY: asks for a number.
     THREAD.store(unsafe { libc::gettid() }, Ordering::SeqCst);
 }
@@ -165,7 +165,7 @@ fn until_it_sleeps() {
     }
 }
 
-pub fn cancel(stage: &mut Stage<'_>, name: &str, thread: Start, work: &mut Work, asleep: bool) {
+fn cancel(stage: &mut Stage<'_>, name: &str, thread: Start, work: &mut Work, asleep: bool) {
     let id = start(thread, work);
     if asleep {
         until_it_sleeps();
@@ -261,13 +261,13 @@ pub fn cancelled_anywhere(stage: &mut Stage<'_>, fd: c_int) {
 }
 
 static HANDLED: AtomicU32 = AtomicU32::new(0);
-pub static CONNECTION: AtomicI32 = AtomicI32::new(-1);
+static CONNECTION: AtomicI32 = AtomicI32::new(-1);
 
-pub extern "C" fn counts(_signal: c_int) {
+extern "C" fn counts(_signal: c_int) {
     HANDLED.fetch_add(1, Ordering::SeqCst);
 }
 
-pub extern "C" fn makes_calls(_signal: c_int) {
+extern "C" fn makes_calls(_signal: c_int) {
     let fd = CONNECTION.load(Ordering::SeqCst);
     let mut byte = 0u8;
     // SAFETY: an own descriptor; one byte.
@@ -290,7 +290,7 @@ fn handle(signal: c_int, handler: extern "C" fn(c_int), flags: c_int) {
     }
 }
 
-pub fn every(microseconds: i64) {
+fn every(microseconds: i64) {
     // SAFETY: a whole time.
     unsafe {
         let mut time: libc::itimerval = zeroed();

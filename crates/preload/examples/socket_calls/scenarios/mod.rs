@@ -9,7 +9,6 @@ mod interruptions;
 mod numbers;
 mod option_values;
 mod options;
-mod others;
 mod parts;
 mod receiving;
 mod reconnecting;
@@ -185,10 +184,6 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("end reading in a child", family::end_reading_elsewhere),
     ("cancelled while it waits", interruptions::cancelled),
     ("cancelled anywhere", interruptions::cancelled_anywhere),
-    ("messages with a time limit", others::messages_in_time),
-    ("pselect by its number", others::pselect_by_number),
-    ("handlers by sigset", others::handler_by_sigset),
-    ("handlers that interrupt", others::interrupting_or_not),
     ("calls in a handler", interruptions::calls_in_a_handler),
     ("handlers of two kinds", interruptions::two_kinds),
     ("handlers, as they are asked for", interruptions::asked_for),
@@ -232,8 +227,6 @@ const ALONE: &[(&str, Alone)] = &[
         "cancelled while it accepts",
         interruptions::cancelled_in_accept,
     ),
-    ("cancelled in what is the kernel's", others::cancelled),
-    ("connect to where it cannot", others::cannot_connect),
     (
         "refused before a child looks",
         family::refused_before_a_look,
