@@ -119,6 +119,8 @@ fn every_call_does_the_same_on_the_engine_and_on_the_kernel() {
 
 /// Takes connections in pairs, and does to the first of each what the second says: see `ends.c`.
 fn misbehave(listener: &TcpListener, pairs: usize) {
+    // What is sent to who does not read is not all acknowledged.
+    rustix::net::sockopt::set_socket_recv_buffer_size(listener, 8192).expect("an option");
     for _ in 0..pairs {
         let mut first = Some(listener.accept().expect("a connection").0);
         let mut control = listener.accept().expect("its control").0;
