@@ -135,6 +135,8 @@ fn misbehave(listener: &TcpListener, pairs: usize) {
                 }
                 (b'd', Some(_)) => {
                     let mut victim = first.take().expect("a connection");
+                    let large = rustix::net::sockopt::set_socket_recv_buffer_size(&victim, 1 << 20);
+                    large.expect("an option");
                     // It ends with the connection.
                     std::thread::spawn(move || std::io::copy(&mut victim, &mut std::io::sink()));
                 }

@@ -30,6 +30,9 @@ static unsigned char piece[1 << 16];
 /* Of the victim: sends that came back without an error, then with which, and how it ended. */
 static int done, failed, sent_error, ended, end_error;
 
+/* What is tried. */
+static const char *stage;
+
 static void fresh(void)
 {
     done = failed = sent_error = ended = 0;
@@ -39,7 +42,10 @@ static void fresh(void)
 /* Takes one event of the queue and remembers what it says of the victim; its kind. */
 static uint32_t next(ob_event *event)
 {
-    EXPECT(1, ob_wait(queue, event, 1, HANG_MS));
+    int taken = ob_wait(queue, event, 1, HANG_MS);
+    if (taken != 1)
+        fprintf(stderr, "at %s: %d came back, %d with an error, %d ends\n", stage, done, failed, ended);
+    EXPECT(1, taken);
     if (event->cookie == VICTIM && event->kind == OB_END) {
         ended++;
         end_error = event->error;
@@ -110,11 +116,14 @@ static void expect_end(int sends, int error)
 
 static void resets(int offloaded)
 {
+    static const char *const turns[] = { "a reset", "a reset and a send", "a reset and a receive",
+                                         "a reset after the peer's end" };
     char byte = '.';
     int turn;
     for (turn = 0; turn < 4; turn++) {
         ob_handle victim = reach(VICTIM, offloaded), control = reach(CONTROL, offloaded);
         int sends, error = turn == 3 ? EPIPE : ECONNRESET;
+        stage = turns[turn];
         fresh();
         if (turn == 3) {
             command(control, "h");
@@ -189,7 +198,7 @@ static void parts(int offloaded)
     }
     taken = ob_sendv(queue, victim, many, 1024, OB_ASYNC, 7);
     EXPECT(1, taken > 0 && taken < 1024 * (ssize_t)sizeof piece);
-    command(control, "d");
+    EXPECT(1, ob_send(queue, control, "d", 1, 0, 0));
     EXPECT(taken, until(OB_SENT, 7).bytes);
     many[1].iov_len = 0;
     many[0].iov_len = 3;
@@ -297,9 +306,13 @@ int main(int count, char **words)
     EXPECT(offloaded, !info.why_not[0]);
     EXPECT(0, info.unread);
     resets(offloaded);
+    stage = "what is closed";
     closes(offloaded);
+    stage = "many parts";
     parts(offloaded);
+    stage = "registered memory";
     pieces(context, offloaded);
+    stage = "rooms";
     rooms(offloaded);
     ob_queue_free(queue);
     ob_detach(context);
