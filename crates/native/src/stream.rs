@@ -90,25 +90,8 @@ impl Stream {
             Stream::Engine(socket) => {
                 let lens = parts.iter().map(|part| part.len());
                 let total = lens.fold(0, usize::saturating_add);
-                let mut parts = parts.iter();
-                let mut part: &[AtomicU8] = &[];
-                socket.send_with(total, more, |mut room| {
-                    let mut filled = 0;
-                    while !room.is_empty() {
-                        if part.is_empty() {
-                            match parts.next() {
-                                Some(next) => part = next,
-                                None => break,
-                            }
-                            continue;
-                        }
-                        let len = part.len().min(room.len());
-                        queue_pair::copy_across(room, &part[..len]);
-                        (part, room) = (&part[len..], &room[len..]);
-                        filled += len;
-                    }
-                    Ok(filled)
-                })
+                let fill = host::gather(parts.iter().copied(), queue_pair::copy_across);
+                socket.send_with(total, more, fill)
             }
             Stream::Kernel(stream) => stream.send_from(parts, more),
         }

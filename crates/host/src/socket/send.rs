@@ -13,6 +13,7 @@ use rustix::fd::AsFd;
 use rustix::io::Errno;
 
 use super::{Link, PendingError, Phase, Socket, SocketCore, State, Syn};
+use crate::gather::gather;
 use crate::lock::lock;
 
 /// The most that is written at once where there is a bound for what waits to leave.
@@ -115,25 +116,8 @@ impl Socket {
         pending: PendingError,
     ) -> Result<usize, Errno> {
         let total = parts.iter().map(|part| part.len()).sum();
-        let mut parts = parts.iter().map(|part| &**part);
-        let mut part: &[u8] = &[];
-        self.core.send_with(total, more, pending, |mut room| {
-            let mut filled = 0;
-            while !room.is_empty() {
-                if part.is_empty() {
-                    match parts.next() {
-                        Some(next) => part = next,
-                        None => break,
-                    }
-                    continue;
-                }
-                let len = part.len().min(room.len());
-                queue_pair::copy_in(room, &part[..len]);
-                (part, room) = (&part[len..], &room[len..]);
-                filled += len;
-            }
-            Ok(filled)
-        })
+        let fill = gather(parts.iter().map(|part| &**part), queue_pair::copy_in);
+        self.core.send_with(total, more, pending, fill)
     }
 
     /// Writes up to `total` bytes that `fill` puts into the send area itself, a stretch at a time:
