@@ -5,40 +5,49 @@ pub const ROOTS_SHARE: usize = 8;
 /// The user who may have anything that is there.
 pub const ROOT: u32 = 0;
 
+/// How many of something root has, all others have, and one user.
+struct Held {
+    roots: usize,
+    others: usize,
+    own: usize,
+}
+
+impl Held {
+    fn of(uid: u32, holders: impl Iterator<Item = u32>) -> Self {
+        let (mut roots, mut others, mut own) = (0, 0, 0);
+        for holder in holders {
+            let of_root = holder == ROOT;
+            roots += usize::from(of_root);
+            others += usize::from(!of_root);
+            own += usize::from(holder == uid);
+        }
+        Self { roots, others, own }
+    }
+
+    /// Whether there is one more, which is not kept for root alone.
+    fn leaves_one(&self, limit: usize, uid: u32) -> bool {
+        let kept = (limit / ROOTS_SHARE).max(1);
+        self.left(limit) > 0 && (uid == ROOT || self.others < limit.saturating_sub(kept))
+    }
+
+    fn left(&self, limit: usize) -> usize {
+        limit.saturating_sub(self.roots + self.others)
+    }
+}
+
 /// Whether `uid` may have one more of something of which there are `limit`, and which these users have.
 /// One user but root can have half of all; so can two, but for root's share.
 pub fn has_room(limit: usize, uid: u32, holders: impl Iterator<Item = u32>) -> bool {
-    let (mut roots, mut others, mut own) = (0, 0, 0);
-    for holder in holders {
-        let of_root = holder == ROOT;
-        roots += usize::from(of_root);
-        others += usize::from(!of_root);
-        own += usize::from(holder == uid);
-    }
-    if roots + others >= limit {
-        return false;
-    }
-    let kept = (limit / ROOTS_SHARE).max(1);
-    uid == ROOT || own < limit / 2 && others < limit - kept
+    let held = Held::of(uid, holders);
+    held.leaves_one(limit, uid) && (uid == ROOT || held.own < limit / 2)
 }
 
 /// The same of what a user alone may have most of: that one user but root can have no more than half binds
 /// only once a quarter is left, when others may need it.
 pub fn has_room_while_scarce(limit: usize, uid: u32, holders: impl Iterator<Item = u32>) -> bool {
-    let (mut roots, mut others, mut own) = (0, 0, 0);
-    for holder in holders {
-        let of_root = holder == ROOT;
-        roots += usize::from(of_root);
-        others += usize::from(!of_root);
-        own += usize::from(holder == uid);
-    }
-    let left = limit.saturating_sub(roots + others);
-    if left == 0 || uid == ROOT {
-        return left > 0;
-    }
-    let kept = (limit / ROOTS_SHARE).max(1);
-    let scarce = left <= limit / SCARCE;
-    others < limit.saturating_sub(kept) && !(scarce && own >= limit / 2)
+    let held = Held::of(uid, holders);
+    let is_scarce = held.left(limit) <= limit / SCARCE;
+    held.leaves_one(limit, uid) && (uid == ROOT || !is_scarce || held.own < limit / 2)
 }
 
 /// One in so many left, and every user is held to its share.

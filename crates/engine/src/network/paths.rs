@@ -254,6 +254,7 @@ impl Paths {
         self.paths[path.index()].course.epoch == self.epoch
     }
 
+    #[inline]
     fn leads(&self, path: PathId) -> bool {
         self.paths[path.index()].course.leads()
     }
@@ -262,8 +263,7 @@ impl Paths {
     /// [station](Self::heard) meanwhile.
     #[inline]
     pub fn is_settled(&self, path: PathId) -> bool {
-        let course = &self.paths[path.index()].course;
-        course.epoch == self.epoch && course.leads()
+        self.is_current(path) && self.leads(path)
     }
 
     /// Whether it is worth to be told from where segments [come](Self::heard): some had no route back.
