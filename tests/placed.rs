@@ -2,8 +2,11 @@
 //! program serves them: nobody is lost at a change.
 #![forbid(unsafe_code)]
 
+mod on_drop;
+
 use lab::outboard::{Outboard, total};
 use lab::{Process, Side, World};
+use on_drop::OnDrop;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -241,12 +244,4 @@ fn a_quiet_listener_is_the_kernels_until_its_rate_rises() {
     drop((first, second, third));
     stage.server.stop(PATIENCE).expect("an end");
     stage.engine.stop(PATIENCE).expect("an end");
-}
-
-struct OnDrop<F: Fn()>(F);
-
-impl<F: Fn()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
 }

@@ -4,6 +4,8 @@
 //! `OUTBOARD_TEST_RELOADS` says how many reloads of each kind; `OUTBOARD_TEST_SEED` at which moments.
 #![forbid(unsafe_code)]
 
+mod on_drop;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 use lab::nginx::{BODY_64, Lines, Nginx};
 use lab::outboard::{Outboard, total};
 use lab::{Side, World};
+use on_drop::OnDrop;
 
 /// Nothing may hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -148,12 +151,4 @@ fn four_workers_with_a_queue_each_reload_while_engines_come_and_go() {
         ..Lines::default()
     };
     reloads(test, 8080, &lines);
-}
-
-struct OnDrop<F: Fn()>(F);
-
-impl<F: Fn()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
 }

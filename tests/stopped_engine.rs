@@ -2,8 +2,11 @@
 //! none of them is lost, during it or after.
 #![forbid(unsafe_code)]
 
+mod on_drop;
+
 use lab::outboard::{Outboard, total};
-use lab::{Side, World, skip_without_root};
+use lab::{Process, Side, World, skip_without_root};
+use on_drop::OnDrop;
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -38,6 +41,23 @@ fn ask(stream: &mut TcpStream) {
         assert_ne!(length, 0, "it ends early");
         answer.extend_from_slice(&some[..length]);
     }
+}
+
+/// A script on the engine, which it is to stop.
+fn start(world: &World, outboard: &Outboard, engine: &Process, script: &str) -> Process {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stopped_engine");
+    let mut program = outboard
+        .on_engine(world, "python3")
+        .arg(scripts.join(script))
+        .args([Side::Server.ipv4().to_string(), "80".to_owned()])
+        .arg(engine.id().to_string())
+        .log(world.scratch().join("program.log"))
+        .start()
+        .unwrap();
+    outboard
+        .wait_until_taken(&mut program, PATIENCE, 80, || true)
+        .unwrap();
+    program
 }
 
 #[test]
@@ -135,19 +155,7 @@ fn a_program_keeps_its_connections_while_its_engine_is_stopped() {
     let world = World::new().unwrap();
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let engine = outboard.start_engine(&world, None).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stopped_engine/holds.py");
-    let log = world.scratch().join("program.log");
-    let mut program = outboard
-        .on_engine(&world, "python3")
-        .arg(script)
-        .args([Side::Server.ipv4().to_string(), "80".to_owned()])
-        .arg(engine.id().to_string())
-        .log(&log)
-        .start()
-        .unwrap();
-    outboard
-        .wait_until_taken(&mut program, PATIENCE, 80, || true)
-        .unwrap();
+    let mut program = start(&world, &outboard, &engine, "holds.py");
     let mut heard = Vec::new();
     world
         .on(Side::Client, || {
@@ -183,18 +191,7 @@ fn a_fork_waits_for_no_stopped_engine_and_its_child_has_what_its_parent_had() {
     let world = World::new().unwrap();
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let engine = outboard.start_engine(&world, None).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stopped_engine/forks.py");
-    let mut program = outboard
-        .on_engine(&world, "python3")
-        .arg(script)
-        .args([Side::Server.ipv4().to_string(), "80".to_owned()])
-        .arg(engine.id().to_string())
-        .log(world.scratch().join("program.log"))
-        .start()
-        .unwrap();
-    outboard
-        .wait_until_taken(&mut program, PATIENCE, 80, || true)
-        .unwrap();
+    let mut program = start(&world, &outboard, &engine, "forks.py");
     let mut heard = Vec::new();
     world
         .on(Side::Client, || {
@@ -225,12 +222,4 @@ fn a_fork_waits_for_no_stopped_engine_and_its_child_has_what_its_parent_had() {
         3.0,
         "all on the engine"
     );
-}
-
-struct OnDrop<F: Fn()>(F);
-
-impl<F: Fn()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
 }

@@ -160,32 +160,16 @@ fn a_next_hop_is_resolved_by_the_kernel_and_a_missing_one_is_said() {
     });
     let remote = target.local_addr().expect("bound");
     // Nothing has crossed the link yet: the SYN waits until the kernel has asked who that is.
-    host.region
-        .send
-        .copy_in(0, &ConnectBlock::new(remote).encode())
-        .expect("inside");
-    host.submit(Submission::Connect { token: 1, addr: 0 });
-    let conn = host.wait_for(|completion| match completion {
-        Completion::Opened { token: 1, conn, .. } => Some(*conn),
-        _ => None,
-    });
+    let conn = host.open(&ConnectBlock::new(remote), 1).expect("it opens");
     let (mut accepted, peer) = target.accept().expect("accepted");
     assert_eq!(peer.ip(), Side::Server.ipv4());
     host.send(conn, b"hello", 0);
     assert_eq!(read(&mut accepted, 5), b"hello");
 
     let nobody = SocketAddr::from((Ipv4Addr::new(10, 77, 0, 99), 80));
-    host.region
-        .send
-        .copy_in(64, &ConnectBlock::new(nobody).encode())
-        .expect("inside");
-    host.submit(Submission::Connect { token: 2, addr: 64 });
-    let errno = host.wait_for(|completion| match completion {
-        Completion::OpenFailed { token: 2, errno } => Some(*errno),
-        _ => None,
-    });
+    let errno = host.open(&ConnectBlock::new(nobody), 2);
     let unreachable = rustix::io::Errno::HOSTUNREACH.raw_os_error();
-    assert_eq!(i32::from(errno), unreachable);
+    assert_eq!(errno, Err(unreachable));
 }
 
 #[test]

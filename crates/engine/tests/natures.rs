@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-use beside::{Engine, connect, listener, on, read};
+use beside::{Engine, connect, ip as ip_at, listener, on, read};
 use engine::config::Config;
 use lab::{Side, World};
 use std::os::fd::AsFd;
@@ -15,15 +15,6 @@ use std::os::fd::AsFd;
 /// An `ip` command in the server's network.
 fn ip(world: &World, what: &str) {
     ip_at(world, Side::Server, what);
-}
-
-/// The same in that of one side.
-fn ip_at(world: &World, side: Side, what: &str) {
-    let status = Command::new("ip")
-        .args(["-n", world.name(side)])
-        .args(what.split(' '))
-        .status();
-    assert!(status.expect("iproute2 is there").success(), "ip {what}");
 }
 
 /// Has the tags of VLANs travel in the frames, as on a wire to a device that leaves them on.

@@ -4,25 +4,15 @@ mod beside;
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
 use std::time::Instant;
 
-use beside::{Engine, Host, LIMIT, connect, listener, on, read};
+use beside::{Engine, Host, LIMIT, connect, ip, listener, on, read};
 use lab::{Side, World};
 use queue_pair::control::{Fds, Reply, Request};
-use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
+use queue_pair::{Completion, ConnRef, ConnectBlock};
 
 /// Bytes of a transfer: some hundred segments.
 const MUCH: usize = 200_000;
-
-/// An `ip` command in the network of one side.
-fn ip(world: &World, side: Side, what: &str) {
-    let status = Command::new("ip")
-        .args(["-n", world.name(side)])
-        .args(what.split(' '))
-        .status();
-    assert!(status.expect("iproute2 is there").success(), "ip {what}");
-}
 
 /// An engine, a host on it, and a connection from the kernel at the other end.
 fn connected(world: &World) -> (Engine, Host, TcpListener, TcpStream, ConnRef) {
@@ -201,15 +191,7 @@ fn what_has_a_route_of_its_own_by_its_source_is_sent_along_that() {
     });
     let mut block = ConnectBlock::new(target.local_addr().expect("bound"));
     block.local = SocketAddr::from((ours, 0));
-    host.region
-        .send
-        .copy_in(0, &block.encode())
-        .expect("inside");
-    host.submit(Submission::Connect { token: 1, addr: 0 });
-    host.wait_for(|completion| match completion {
-        Completion::Opened { token: 1, .. } => Some(()),
-        _ => None,
-    });
+    host.open(&block, 1).expect("it opens");
 }
 
 #[test]
@@ -226,16 +208,7 @@ fn connections_are_opened_from_an_address_that_comes_later() {
     let mut open = |from: Ipv4Addr| {
         let mut block = ConnectBlock::new(target.local_addr().expect("bound"));
         block.local = SocketAddr::from((from, 0));
-        host.region
-            .send
-            .copy_in(0, &block.encode())
-            .expect("inside");
-        host.submit(Submission::Connect { token: 1, addr: 0 });
-        host.wait_for(|completion| match completion {
-            Completion::Opened { token: 1, .. } => Some(Ok(())),
-            Completion::OpenFailed { token: 1, errno } => Some(Err(*errno)),
-            _ => None,
-        })
+        host.open(&block, 1).map(drop)
     };
     // A port is leased, on the addresses that there are.
     assert_eq!(open(Side::Server.ipv4()), Ok(()));
@@ -244,11 +217,7 @@ fn connections_are_opened_from_an_address_that_comes_later() {
     ip(&world, Side::Server, &add);
     let begin = Instant::now();
     while let Err(errno) = open(later) {
-        assert_eq!(
-            i32::from(errno),
-            libc::EOPNOTSUPP,
-            "until its ports are steered"
-        );
+        assert_eq!(errno, libc::EOPNOTSUPP, "until its ports are steered");
         assert!(begin.elapsed() < LIMIT, "the engine opens from it");
     }
     let (_, from) = on(&world, Side::Client, || {

@@ -4,19 +4,9 @@ mod beside;
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::process::Command;
 
-use beside::{Engine, connect, on, read};
+use beside::{Engine, connect, ip, on, read};
 use lab::{Side, World};
-
-/// Runs a command in the network of one side.
-fn run(world: &World, side: Side, line: &str) {
-    let mut words = line.split(' ');
-    let mut command = Command::new(words.next().expect("a program"));
-    command.args(words);
-    let status = on(world, side, || command.status());
-    assert!(status.expect("it is installed").success(), "{line}");
-}
 
 /// Segments that went nowhere.
 fn unreachable(engine: &Engine) -> f64 {
@@ -37,14 +27,14 @@ fn they_are_answered_by_the_router_that_they_came_by() {
     let theirs = ["10.99.0.2", "fd99::2"].map(|own| own.parse::<IpAddr>().expect("an address"));
     let client = Side::Client.interface();
     // The server's default route is by another interface.
-    for line in [
-        "ip link add name other type veth peer name beyond",
-        "ip link set dev beyond up",
-        "ip link set dev other up",
-        "ip route add default dev other",
-        "ip -6 route add default dev other",
+    for what in [
+        "link add name other type veth peer name beyond",
+        "link set dev beyond up",
+        "link set dev other up",
+        "route add default dev other",
+        "-6 route add default dev other",
     ] {
-        run(&world, Side::Server, line);
+        ip(&world, Side::Server, what);
     }
     // The client is beyond a router, which answers for nobody but itself.
     on(&world, Side::Client, || {
@@ -57,13 +47,9 @@ fn they_are_answered_by_the_router_that_they_came_by() {
             IpAddr::V4(_) => ("-4", Side::Server.ipv4().into()),
             IpAddr::V6(_) => ("-6", Side::Server.ipv6().into()),
         };
-        run(
-            &world,
-            Side::Client,
-            &format!("ip address add {own} dev lo"),
-        );
-        let route = format!("ip {family} route replace {to} dev {client} src {own}");
-        run(&world, Side::Client, &route);
+        ip(&world, Side::Client, &format!("address add {own} dev lo"));
+        let route = format!("{family} route replace {to} dev {client} src {own}");
+        ip(&world, Side::Client, &route);
         let listener = on(&world, Side::Server, || {
             TcpListener::bind((to, 0)).expect("a port")
         });

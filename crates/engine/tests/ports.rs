@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use beside::{Engine, LIMIT, on};
 use lab::{Side, World};
-use queue_pair::{Completion, ConnectBlock, Opening, Submission};
+use queue_pair::{ConnectBlock, Opening};
 
 #[test]
 fn programs_are_told_before_there_is_no_port_left_and_when_there_is_one_again() {
@@ -20,16 +20,11 @@ fn programs_are_told_before_there_is_no_port_left_and_when_there_is_one_again() 
     let server = on(&world, Side::Client, || {
         TcpListener::bind((Side::Client.ipv4(), 0)).expect("a port")
     });
-    let block = ConnectBlock::new(server.local_addr().expect("bound")).encode();
+    let block = ConnectBlock::new(server.local_addr().expect("bound"));
     let begin = Instant::now();
     for token in 1..=3 {
         assert_eq!(host.region.opening.get(), Opening::Engine);
-        host.region.send.copy_in(0, &block).expect("inside");
-        host.submit(Submission::Connect { token, addr: 0 });
-        host.wait_for(|completion| match completion {
-            Completion::Opened { token: t, .. } if *t == token => Some(()),
-            _ => None,
-        });
+        host.open(&block, token).expect("it opens");
     }
     // Unless this machine stood still meanwhile, and they have rested by now.
     if begin.elapsed().as_secs() == 0 {

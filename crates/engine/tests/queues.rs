@@ -11,7 +11,7 @@ use std::time::Instant;
 use beside::{Engine, Host, LIMIT, connect, listener, on, read};
 use engine::config::Queues;
 use lab::{Side, World};
-use queue_pair::{Completion, ConnRef, ConnectBlock, Opening, Submission};
+use queue_pair::{ConnRef, ConnectBlock, Opening, Submission};
 
 /// So many connections leave none of four queues without one, but for one time in thousands; which
 /// queue is the choice of the sender, and he is asked again until all have had a frame.
@@ -105,15 +105,7 @@ impl Program {
         self.opened += 1;
         let token = self.opened;
         let remote = server.local_addr().expect("bound");
-        let block = ConnectBlock::new(remote).encode();
-        self.host.region.send.copy_in(0, &block).expect("inside");
-        self.host.completions.clear();
-        self.host.submit(Submission::Connect { token, addr: 0 });
-        let conn = self.host.wait_for(|completion| match completion {
-            Completion::Opened { token: t, conn, .. } if *t == token => Some(Ok(*conn)),
-            Completion::OpenFailed { token: t, errno } if *t == token => Some(Err(*errno)),
-            _ => None,
-        });
+        let conn = self.host.open(&ConnectBlock::new(remote), token);
         let (kernel, _) = server.accept().expect("accepted");
         let conn = conn.expect("it opens");
         Pair::new(conn, kernel)
@@ -121,14 +113,8 @@ impl Program {
 
     /// Why the engine does not open a connection.
     fn refused(&mut self, remote: SocketAddr) -> i32 {
-        let block = ConnectBlock::new(remote).encode();
-        self.host.region.send.copy_in(0, &block).expect("inside");
-        self.host.submit(Submission::Connect { token: 1, addr: 0 });
-        let errno = self.host.wait_for(|completion| match completion {
-            Completion::OpenFailed { token: 1, errno } => Some(*errno),
-            _ => None,
-        });
-        i32::from(errno)
+        let opened = self.host.open(&ConnectBlock::new(remote), 1);
+        opened.expect_err("it is not opened")
     }
 }
 

@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use engine::config::Config;
 use lab::{Side, World};
 use queue_pair::control::{Channel, Fds, Metric, Reply, Request, VERSION};
-use queue_pair::{Completion, ConnRef, HostSide, Submission, region};
+use queue_pair::{Completion, ConnRef, ConnectBlock, HostSide, Submission, region};
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// After so long it hangs.
@@ -252,6 +253,19 @@ impl Host {
         })
     }
 
+    /// Asks for a connection, and waits until it is open; or why it is not.
+    pub fn open(&mut self, block: &ConnectBlock, token: u64) -> Result<ConnRef, i32> {
+        let bytes = block.encode();
+        self.region.send.copy_in(0, &bytes).expect("inside");
+        self.completions.clear();
+        self.submit(Submission::Connect { token, addr: 0 });
+        self.wait_for(|completion| match completion {
+            Completion::Opened { token: t, conn, .. } if *t == token => Some(Ok(*conn)),
+            Completion::OpenFailed { token: t, errno } if *t == token => Some(Err((*errno).into())),
+            _ => None,
+        })
+    }
+
     pub fn receive(&mut self, conn: ConnRef) -> Vec<u8> {
         let (addr, len) = self.wait_for(|completion| match completion {
             Completion::Update {
@@ -285,6 +299,15 @@ impl Host {
             consumed,
         });
     }
+}
+
+/// An `ip` command in the network of one side.
+pub fn ip(world: &World, side: Side, what: &str) {
+    let status = Command::new("ip")
+        .args(["-n", world.name(side)])
+        .args(what.split(' '))
+        .status();
+    assert!(status.expect("iproute2 is there").success(), "ip {what}");
 }
 
 /// Does something in the network of one side.
