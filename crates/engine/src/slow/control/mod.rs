@@ -2,9 +2,9 @@
 
 mod file;
 mod knocking;
-mod open;
 mod proof;
 mod tickets;
+mod told;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -38,6 +38,7 @@ use crate::sockets::SocketFilter;
 pub use file::{Unfit, open_shown};
 pub use proof::{Chosen, Proof, Refusal, prove_bound, prove_listener};
 pub use tickets::Issued;
+use told::Told;
 
 /// Connections that the kernel may hold until they are accepted.
 const BACKLOG: i32 = 128;
@@ -211,7 +212,7 @@ pub struct Control {
     clients: Vec<Option<Client>>,
     serials: u32,
     lifelines: Vec<Option<Lifeline>>,
-    reports: HashMap<u32, Vec<Explanation>>,
+    reports: HashMap<u32, Told>,
     max_clients: usize,
     max_reports: usize,
     /// Connections that are not taken on, and their users: to be closed by who has time.
@@ -645,31 +646,15 @@ impl Control {
 
     /// Keeps what a process says of one of its sockets; false if there is no room.
     pub fn report(&mut self, pid: u32, explanation: Explanation) -> bool {
-        let reports = self.reports.entry(pid).or_default();
-        // A descriptor is one thing at a time; what has none is known by what is said of it.
-        let same = |known: &&mut Explanation| {
-            known.fd == explanation.fd
-                && (known.fd != Explanation::NO_DESCRIPTOR || **known == explanation)
-        };
-        if let Some(known) = reports.iter_mut().find(same) {
-            *known = explanation;
-            return true;
-        }
-        if reports.len() >= self.max_reports {
-            reports.retain(|known| open::is_open(pid, known.fd));
-        }
-        if reports.len() >= self.max_reports {
-            return false;
-        }
-        reports.push(explanation);
-        true
+        let told = self.reports.entry(pid).or_default();
+        told.say(pid, explanation, self.max_reports)
     }
 
     /// What a process has said of its sockets.
     pub fn explanations(&self, pid: u32) -> Vec<Explanation> {
-        let mut told = self.reports.get(&pid).cloned().unwrap_or_default();
-        told.retain(|told| open::is_open(pid, told.fd));
-        told
+        self.reports
+            .get(&pid)
+            .map_or_else(Vec::new, |told| told.lines(pid))
     }
 
     /// The descriptor of a connection.
