@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fake_engine::{Attached, FakeEngine, HANG};
 use host::{Errno, Listener, Poller, Readiness, Session, Sleeps, Socket, Source};
-use queue_pair::ConnRef;
+use queue_pair::{Completion, ConnRef};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 use rustix::thread::futex;
@@ -159,6 +159,105 @@ fn news_wake_who_sleeps_by_the_word_and_who_sleeps_by_a_bell() {
             }
         });
     }
+}
+
+/// Whether the poller, which is armed, is woken.
+fn is_woken(poller: &Poller) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(poller.fd(), PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+}
+
+/// A poller of everything that happens to a socket, which has told of all that is.
+fn poller_of(scene: &Scene, socket: &Socket) -> Poller {
+    let mut poller = Poller::new(&scene.session).unwrap();
+    let everything = Readiness::IN | Readiness::OUT | Readiness::EDGE;
+    poller.add(Source::Socket(socket), KEY, everything).unwrap();
+    let mut events = Vec::new();
+    poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
+    poller
+}
+
+#[test]
+fn who_has_room_is_not_woken_for_more_and_who_has_none_is() {
+    let scene = Scene::new();
+    let (conn, socket) = scene.connection();
+    let mut poller = poller_of(&scene, &socket);
+    socket.send(b"some", false).unwrap();
+    scene.engine.host(|host| host.submissions());
+    assert_ne!(poller.arm().unwrap(), Some(Duration::ZERO));
+    scene.engine.host(|host| host.acknowledge(conn, 4));
+    assert!(!is_woken(&poller), "there was room before");
+    scene.engine.host(|host| host.deliver(conn, b"news"));
+    assert!(is_woken(&poller));
+    poller.disarm();
+    let mut events = Vec::new();
+    poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
+    let len = fill(&scene, &socket);
+    wakes(&scene, &mut poller, |host| host.acknowledge(conn, 4 + len));
+}
+
+#[test]
+fn who_says_when_he_waits_for_room_hears_of_it_then_alone() {
+    let scene = Scene::new();
+    let (conn, socket) = scene.connection();
+    socket.waits_for_room(false);
+    let mut poller = poller_of(&scene, &socket);
+    let len = fill(&scene, &socket);
+    assert_ne!(poller.arm().unwrap(), Some(Duration::ZERO));
+    scene.engine.host(|host| host.acknowledge(conn, len));
+    assert!(!is_woken(&poller));
+    // Another thread begins to wait: what was acknowledged before is found.
+    socket.waits_for_room(true);
+    assert!(is_woken(&poller));
+    poller.disarm();
+    let mut events = Vec::new();
+    poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
+    assert_eq!(events.len(), 1);
+    let more = fill(&scene, &socket);
+    wakes(&scene, &mut poller, |host| {
+        host.acknowledge(conn, len + more)
+    });
+}
+
+/// The next connection in a place is not the one of which something was said.
+#[test]
+fn a_connection_begins_with_nothing_said_of_it() {
+    let scene = Scene::new();
+    let (conn, socket) = scene.connection();
+    socket.waits_for_room(false);
+    drop(socket);
+    let again = ConnRef {
+        generation: conn.generation + 1,
+        ..conn
+    };
+    scene.engine.host(|host| {
+        host.submissions();
+        host.post(Completion::Released { conn });
+        host.forget(conn);
+        host.offer(1, again);
+    });
+    let socket = scene.listener.accept_offloaded().unwrap();
+    // In one call, so that there is no room after the first that could be said of it.
+    let len = socket.send(&[0; 1 << 20], false).unwrap() as u64;
+    assert!(len < 1 << 20);
+    scene.engine.host(|host| host.submissions());
+    let mut poller = poller_of(&scene, &socket);
+    wakes(&scene, &mut poller, |host| host.acknowledge(again, len));
+}
+
+#[test]
+fn who_asks_what_was_acknowledged_hears_of_it_while_there_is_room() {
+    let scene = Scene::new();
+    let (conn, socket) = scene.connection();
+    socket.waits_for_room(false);
+    let mut poller = Poller::new(&scene.session).unwrap();
+    let wanted = Readiness::ACKED | Readiness::EDGE;
+    let source = Source::Socket(&socket);
+    poller.add(source, KEY, wanted).unwrap();
+    socket.send(b"some", false).unwrap();
+    scene.engine.host(|host| host.submissions());
+    socket.tell_when_acknowledged(Some(4));
+    wakes(&scene, &mut poller, |host| host.acknowledge(conn, 4));
 }
 
 /// The acknowledgement of a few bytes wakes nobody who waits to read.

@@ -57,7 +57,7 @@ pub(crate) enum Life {
 
 impl Connection {
     pub(crate) fn new(stream: Stream, life: Life, cookie: u64) -> Self {
-        Self {
+        let mut connection = Self {
             stream,
             cookie,
             life,
@@ -69,7 +69,9 @@ impl Connection {
             posts: Seldom::new(),
             unit: 0,
             admitted: None,
-        }
+        };
+        connection.want_room(false);
+        connection
     }
 
     /// Takes note of an error that a call met, and passes it on. One that has ended the connection is told
@@ -117,6 +119,14 @@ impl Connection {
                 true => socket.tell_when_departed(Some(end)),
                 false => socket.tell_when_acknowledged(Some(end)),
             }
+        }
+    }
+
+    /// Says whether the program is to be told of room to send into.
+    pub(crate) fn want_room(&mut self, wanted: bool) {
+        self.wants_room = wanted;
+        if let Stream::Engine(socket) = &self.stream {
+            socket.waits_for_room(wanted);
         }
     }
 
@@ -180,7 +190,7 @@ impl Connection {
             self.life = Life::Over;
             tell(event(Kind::End, self.failed, 0));
         } else if self.wants_room && ready.intersects(Readiness::OUT) {
-            self.wants_room = false;
+            self.want_room(false);
             tell(event(Kind::Room, None, 0));
         }
     }

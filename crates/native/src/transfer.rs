@@ -385,6 +385,8 @@ impl Queue {
 
 /// A send found no room, or met an error.
 fn refused(connection: &mut Connection, errno: Errno) -> Errno {
-    connection.wants_room |= errno == Errno::AGAIN;
+    if errno == Errno::AGAIN {
+        connection.want_room(true);
+    }
     connection.note(errno)
 }

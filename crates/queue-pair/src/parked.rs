@@ -17,6 +17,11 @@
 //! one that was between S3 and S4 would sleep if another, which has taken the news in, made it `PARKED`
 //! again ([`set_beside_others`]).
 //!
+//! Where nobody sleeps, the word may also say that nobody waits for room either, by whatever means
+//! ([`calm_down`]): most connections can take more than their programs have, and a program is not woken
+//! for each acknowledgement of what it has sent. Who begins to wait for room says so first
+//! ([`mind_room`]), which is like S1 and S2, and looks for news once more.
+//!
 //! A hostile side can lose the other's wake-ups, or wake it for nothing: that hurts its own connection
 //! alone.
 
@@ -31,6 +36,18 @@ const NOBODY: u32 = 0;
 const PARKED: u32 = 1;
 const WOKEN: u32 = 2;
 const PARKED_FOR_URGENT: u32 = 3;
+const CALM: u32 = 4;
+
+/// News of a connection, by who has to be woken for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum News {
+    /// Some room to send into, which can wait for more.
+    Room,
+    /// Room that is worth waking for whoever waits for it.
+    MuchRoom,
+    /// Everything else: data, an end, an answer.
+    Urgent,
+}
 
 /// What those who sleep by a word are to be woken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,6 +84,11 @@ pub fn set_beside_others(word: &AtomicU32, wants: Wants) -> bool {
     let set = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, asleep);
     fence(Ordering::SeqCst);
     set.is_ok()
+}
+
+/// Whether somebody sleeps by this word, or is about to: a hint.
+pub fn is_asleep(word: &AtomicU32) -> bool {
+    matches!(word.load(Ordering::Relaxed), PARKED | PARKED_FOR_URGENT)
 }
 
 /// Sleeps until [`wake`], at most `limit`.
@@ -112,12 +134,26 @@ pub enum Found {
     NothingToDo,
 }
 
-/// Wakes who sleeps by this word, if he wants to be for news that are `urgent` or not. A `fence(SeqCst)`
-/// stands between what it is woken for and this.
-pub fn wake(word: &AtomicU32, urgent: bool) -> Found {
+/// Says that nobody waits for room, if nobody sleeps by this word. Whoever sleeps by it says otherwise by that.
+pub fn calm_down(word: &AtomicU32) {
+    let _ = word.compare_exchange(NOBODY, CALM, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// Takes back what [`calm_down`] has said. The caller then looks for news once more: those that were published
+/// before this may have woken nobody.
+pub fn mind_room(word: &AtomicU32) {
+    let _ = word.compare_exchange(CALM, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
+    // Partner: the fence before `wake`.
+    fence(Ordering::SeqCst);
+}
+
+/// Wakes who sleeps by this word, if he wants to be for such news. A `fence(SeqCst)` stands between what it is
+/// woken for and this.
+pub fn wake(word: &AtomicU32, news: News) -> Found {
     match word.load(Ordering::Relaxed) {
         WOKEN => Found::NothingToDo,
-        PARKED_FOR_URGENT if !urgent => Found::NothingToDo,
+        PARKED_FOR_URGENT if news == News::Room => Found::NothingToDo,
+        CALM if news != News::Urgent => Found::NothingToDo,
         // Who has changed it since is awake, and looks.
         PARKED | PARKED_FOR_URGENT => match word.swap(WOKEN, Ordering::Relaxed) {
             PARKED | PARKED_FOR_URGENT => {
@@ -142,21 +178,21 @@ mod tests {
     #[test]
     fn whoever_sleeps_is_woken_once_and_whoever_is_on_his_way_is_left_alone() {
         let word = AtomicU32::new(NOBODY);
-        assert_eq!(wake(&word, true), Found::Nobody);
+        assert_eq!(wake(&word, News::Urgent), Found::Nobody);
         set(&word, Wants::All);
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| sleep(&word, None));
-            assert_eq!(wake(&word, false), Found::Parked);
+            assert_eq!(wake(&word, News::Room), Found::Parked);
             assert_eq!(sleeper.join().unwrap(), Ok(()));
         });
-        assert_eq!(wake(&word, true), Found::NothingToDo);
+        assert_eq!(wake(&word, News::Urgent), Found::NothingToDo);
         set(&word, Wants::Nothing);
-        assert_eq!(wake(&word, true), Found::Nobody);
+        assert_eq!(wake(&word, News::Urgent), Found::Nobody);
         set(&word, Wants::Urgent);
-        assert_eq!(wake(&word, false), Found::NothingToDo);
+        assert_eq!(wake(&word, News::Room), Found::NothingToDo);
         let limit = Some(Duration::from_millis(1));
         assert_eq!(sleep(&word, limit), Err(Errno::TIMEDOUT));
-        assert_eq!(wake(&word, true), Found::Parked);
+        assert_eq!(wake(&word, News::Urgent), Found::Parked);
         assert_eq!(sleep(&word, limit), Ok(()), "it was woken before it slept");
     }
 
@@ -165,7 +201,7 @@ mod tests {
         let word = AtomicU32::new(NOBODY);
         set(&word, Wants::Urgent);
         assert!(set_beside_others(&word, Wants::All));
-        assert_eq!(wake(&word, false), Found::Parked);
+        assert_eq!(wake(&word, News::Room), Found::Parked);
         // One goes, and one comes, before another has slept.
         assert!(!set_beside_others(&word, Wants::Urgent));
         assert!(!set_beside_others(&word, Wants::All));
@@ -173,6 +209,26 @@ mod tests {
         assert_eq!(sleep(&word, limit), Ok(()));
         // The last goes.
         set(&word, Wants::Nothing);
-        assert_eq!(wake(&word, true), Found::Nobody);
+        assert_eq!(wake(&word, News::Urgent), Found::Nobody);
+    }
+
+    #[test]
+    fn where_nobody_waits_for_room_it_concerns_nobody() {
+        let word = AtomicU32::new(NOBODY);
+        calm_down(&word);
+        assert_eq!(wake(&word, News::Room), Found::NothingToDo);
+        assert_eq!(wake(&word, News::MuchRoom), Found::NothingToDo);
+        assert_eq!(wake(&word, News::Urgent), Found::Nobody);
+        mind_room(&word);
+        assert_eq!(wake(&word, News::Room), Found::Nobody);
+        // Who sleeps says what he waits for, whatever was said before, and nobody speaks for him.
+        calm_down(&word);
+        set(&word, Wants::Urgent);
+        calm_down(&word);
+        assert_eq!(wake(&word, News::Room), Found::NothingToDo);
+        mind_room(&word);
+        assert_eq!(wake(&word, News::MuchRoom), Found::Parked);
+        calm_down(&word);
+        assert_eq!(wake(&word, News::Urgent), Found::NothingToDo);
     }
 }

@@ -375,6 +375,12 @@ impl Attachment {
         pump.is_some_and(|mut pump| !matches!(pump.completions.is_empty(), Ok(true)))
     }
 
+    /// Whether nobody is taking in what the engine has said, and there is nothing.
+    fn is_known_to_have_no_news(&self) -> bool {
+        let pump = try_lock(&self.pump);
+        pump.is_some_and(|mut pump| matches!(pump.completions.is_empty(), Ok(true)))
+    }
+
     /// The thread with this waker is about to sleep: tells the engine what it still has to know,
     /// asks to be woken, and looks once more. Whether the attachment still works.
     pub(crate) fn arm(self: &Arc<Self>, waker: Option<u32>, session: &Arc<SessionCore>) -> bool {

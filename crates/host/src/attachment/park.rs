@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use queue_pair::parked::{self, Wants};
+use queue_pair::parked::{self, News, Wants};
 use rustix::io::Errno;
 
 use super::Attachment;
@@ -233,6 +233,26 @@ impl Attachment {
         }
     }
 
+    /// Nobody waits for room of the connection at `place`: the engine wakes nobody for that alone.
+    pub(crate) fn calm_down(&self, place: u32) {
+        if let Some(word) = self.positions.sleeper(place)
+            && !self.is_parents()
+        {
+            parked::calm_down(word);
+        }
+    }
+
+    /// Takes [`calm_down`](Self::calm_down) back. True: there may be room that the engine has told nobody of.
+    #[must_use = "somebody has to look for it"]
+    pub(crate) fn mind_room(&self, place: u32) -> bool {
+        let Some(word) = self.positions.sleeper(place).filter(|_| !self.is_parents()) else {
+            return false;
+        };
+        parked::mind_room(word);
+        // Whoever takes news in may have done with it before the last were published.
+        !self.is_known_to_have_no_news()
+    }
+
     /// Wakes those who sleep on one connection.
     pub(crate) fn wake_parked(&self, place: u32) {
         if self.is_parents() {
@@ -240,7 +260,7 @@ impl Attachment {
         }
         fence(Ordering::SeqCst);
         if let Some(word) = self.positions.sleeper(place) {
-            parked::wake(word, true);
+            parked::wake(word, News::Urgent);
         }
     }
 

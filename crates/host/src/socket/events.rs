@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard};
 use queue_pair::{ConnRef, Submission, Violation};
 use rustix::io::Errno;
 
-use super::{Ends, Link, Phase, SocketCore, State, Syn};
+use super::{Ends, Phase, SocketCore, State, Syn};
 use crate::attachment::Attachment;
 use crate::lock::lock;
 use crate::readiness::Readiness;
@@ -159,10 +159,7 @@ impl SocketCore {
         let named = state.link.is_some();
         state.ends = Ends::new(local, state.ends.peer());
         state.grant = grant;
-        state.link = Some(Link {
-            attachment: Arc::clone(attachment),
-            conn,
-        });
+        self.link_to(&mut state, attachment, conn);
         if state.closed {
             if !named {
                 let at = state.posting_time();

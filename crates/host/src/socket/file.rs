@@ -25,6 +25,9 @@ const MUCH: u64 = 512 << 10;
 /// no memory, and each is a wake-up that is saved. Programs that watch how far their peers get see some
 /// round trips less of it.
 const BUFFERS: u64 = 8;
+/// So much may be under way in any case: what a send buffer of Linux grows to (tcp_wmem), so that a page with its
+/// pictures is one call.
+const AT_LEAST: u64 = 4 << 20;
 
 impl Session {
     /// Shows the engine a regular file, open for reading, to send from; `facts` are what the kernel has just
@@ -112,7 +115,7 @@ impl Socket {
         }
         let buffer = match state.options.chosen_send_buffer() {
             Some(chosen) => chosen,
-            None => BUFFERS * state.options.send_buffer(),
+            None => (BUFFERS * state.options.send_buffer()).max(AT_LEAST),
         };
         let mut sent = 0;
         while sent < len {

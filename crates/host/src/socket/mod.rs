@@ -28,6 +28,7 @@ mod options;
 mod place;
 mod post;
 mod receive;
+mod room;
 mod send;
 mod sharing;
 mod syn;
@@ -80,6 +81,8 @@ pub(crate) struct SocketCore {
     state: Mutex<State>,
     /// Threads have slept on it alone: then the engine wakes them for its news, and nobody else.
     parks: AtomicBool,
+    /// Who waits for room to send into.
+    room: room::Room,
     /// What another process has said of O_NONBLOCK.
     mode: mode::Said,
 }
@@ -276,6 +279,7 @@ impl SocketCore {
             source: SourceHandle(Arc::new(Source::default())),
             state: Mutex::new(state),
             parks: AtomicBool::new(false),
+            room: room::Room::default(),
             mode: mode::Said::default(),
         })
     }
@@ -336,10 +340,7 @@ impl SocketCore {
         peer: SocketAddr,
     ) -> Arc<Self> {
         let mut state = State::new(Phase::Open, local, peer);
-        state.link = Some(Link {
-            attachment: Arc::clone(attachment),
-            conn,
-        });
+        state.link_to(attachment, conn);
         state.grant = Some(grant);
         state.accepted = false;
         state.alone_since = attachment.forks();
@@ -414,6 +415,7 @@ impl SocketCore {
         if ready != before {
             self.source.0.set(ready);
         }
+        self.tell_who_waits(state, ready);
         ready & !before
     }
 

@@ -390,10 +390,10 @@ impl SocketCore {
             state.link = None;
             return false;
         }
-        state.link = conn.map(|conn| Link {
-            attachment: Arc::clone(attachment),
-            conn,
-        });
+        match conn {
+            Some(conn) => self.link_to(&mut state, attachment, conn),
+            None => state.link = None,
+        }
         // The fork has let it go.
         state.syn = Syn::Ordinary;
         self.refresh(&state);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use queue_pair::{ConnRef, Submission};
 use rustix::io::Errno;
 
-use super::{Link, Phase, Socket, SocketCore};
+use super::{Phase, Socket, SocketCore};
 use crate::attachment::Attachment;
 use crate::lock::lock;
 
@@ -45,10 +45,7 @@ impl SocketCore {
         } else {
             state.syn = Syn::Waits(room);
         }
-        state.link = Some(Link {
-            attachment: Arc::clone(attachment),
-            conn,
-        });
+        self.link_to(&mut state, attachment, conn);
         let news = self.refresh(&state);
         drop(state);
         self.happened(news);

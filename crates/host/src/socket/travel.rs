@@ -109,10 +109,7 @@ impl SocketCore {
         carried: &Carried,
     ) -> Arc<Self> {
         let mut state = State::new(Phase::Open, local, peer);
-        state.link = Some(Link {
-            attachment: Arc::clone(attachment),
-            conn,
-        });
+        state.link_to(attachment, conn);
         state.alone_since = NEVER_ALONE;
         state.elsewhere = Elsewhere::default();
         state.read_shut = carried.read_shut;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use host::Session;
 use queue_pair::control::{Channel, Fds, Reply, Request};
 use queue_pair::doorbell::{self, Bell, Ringer};
-use queue_pair::parked::Found;
+use queue_pair::parked::{Found, News};
 use queue_pair::region::{self, EngineSide};
 use queue_pair::{Completion, ConnRef, Layout, Sizes, Submission, parked, position};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
@@ -282,8 +282,8 @@ pub const GRANT: u16 = 3;
 pub const PEER: &str = "192.0.2.9:40000";
 pub const LOCAL: &str = "192.0.2.1:80";
 
-/// The connection that it is about, and whether it is urgent; `None`: whoever has asked hears of it.
-fn concerns(completion: &Completion) -> Option<(ConnRef, bool)> {
+/// The connection that it is about, and what news it is; `None`: whoever has asked hears of it.
+fn concerns(completion: &Completion) -> Option<(ConnRef, News)> {
     match *completion {
         // The acknowledgement of a few bytes can wait for more.
         Completion::Update {
@@ -291,15 +291,22 @@ fn concerns(completion: &Completion) -> Option<(ConnRef, bool)> {
             len: 0,
             peer_closed,
             ..
-        } => Some((conn, peer_closed)),
+        } => Some((
+            conn,
+            if peer_closed {
+                News::Urgent
+            } else {
+                News::Room
+            },
+        )),
         Completion::Update { conn, .. }
         | Completion::Placed { conn, .. }
         | Completion::Elsewhere { conn, .. }
         | Completion::Failed { conn, .. }
         | Completion::Shut { conn }
         | Completion::ReadShut { conn }
-        | Completion::ErrorTaken { conn, yours: false } => Some((conn, true)),
-        Completion::Released { conn } => Some((conn, false)),
+        | Completion::ErrorTaken { conn, yours: false } => Some((conn, News::Urgent)),
+        Completion::Released { conn } => Some((conn, News::Room)),
         _ => None,
     }
 }
@@ -310,9 +317,9 @@ impl Attached {
         let concerns = concerns(&completion);
         self.post_quietly(completion);
         fence(Ordering::SeqCst);
-        if let Some((conn, urgent)) = concerns
+        if let Some((conn, news)) = concerns
             && let Some(word) = self.side.positions.sleeper(conn.index)
-            && parked::wake(word, urgent) != Found::Nobody
+            && parked::wake(word, news) != Found::Nobody
         {
             return;
         }
@@ -348,7 +355,7 @@ impl Attached {
     /// Whether a thread of the host sleeps by the word of this connection.
     pub fn is_parked(&self, conn: ConnRef) -> bool {
         let word = self.side.positions.sleeper(conn.index).unwrap();
-        word.load(Ordering::SeqCst) != 0
+        parked::is_asleep(word)
     }
 
     /// Whether a thread of the host sleeps by a bell.

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use queue_pair::parked::{self, Found};
+use queue_pair::parked::{self, Found, News};
 use queue_pair::{Completion, ConnRef, Violation};
 use tcp::ConnId;
 
@@ -23,11 +23,40 @@ pub fn conn_ref(id: ConnId) -> ConnRef {
 /// waits for company, since a host that is woken for nothing else goes back to sleep.
 const WORTH_WAKING: u64 = 16 << 10;
 
+/// How much room an acknowledgement makes.
+struct Room {
+    sent: u64,
+    acked: u64,
+    /// What the host knows of that.
+    told_acked: u64,
+    buffer: u32,
+}
+
+impl Room {
+    /// What news it is, if there are others that are `urgent` or not. A host takes a third of its buffer for
+    /// room, as Linux does. Before that it is not woken; a smaller one may have that long before.
+    fn news(&self, urgent: bool) -> News {
+        let in_flight = self.sent.saturating_sub(self.acked);
+        let is_room = |in_flight: u64| in_flight + in_flight / 2 <= self.buffer.into();
+        let before = self.sent.saturating_sub(self.told_acked);
+        let worth = self.acked - self.told_acked >= WORTH_WAKING || !is_room(before);
+        match (urgent, is_room(in_flight) && worth) {
+            (true, _) => News::Urgent,
+            (false, true) => News::MuchRoom,
+            (false, false) => News::Room,
+        }
+    }
+}
+
 /// Connections of which something was posted that can wait, at most: then nobody waits any longer.
 const TOLD_AT_MOST: usize = 1024;
 
 /// What a process that reads knows of a connection.
 struct Told {
+    /// Bytes that it has submitted.
+    sent: u64,
+    /// How much is worth submitting, as it knows.
+    send_buffer: u32,
     /// How many of its bytes are acknowledged.
     acked: u64,
     /// How many of those it knows of.
@@ -43,6 +72,10 @@ impl Session {
     fn post(&mut self, completion: &Completion) -> Result<bool, Violation> {
         let posted = self.region.completions.post(completion)?;
         self.counters.completions += u64::from(posted);
+        if !posted {
+            // Whoever sleeps through what concerns nobody has to make room for the rest.
+            (self.urgent, self.unhurried) = (true, true);
+        }
         Ok(posted)
     }
 
@@ -61,7 +94,11 @@ impl Session {
                 // The thread that asked does not sleep by the connection's word.
                 _ => None,
             };
-            self.wants_ring(place, !matches!(notice, Completion::Released { .. }));
+            let news = match notice {
+                Completion::Released { .. } => News::Room,
+                _ => News::Urgent,
+            };
+            self.wants_ring(place, news);
             self.notices.pop_front();
         }
         Ok(true)
@@ -102,9 +139,11 @@ impl Session {
             }
             conn.flags.tell_accepted = false;
             conn.flags.tell_opened = false;
-            self.wants_ring(Some(conn.id.index), true);
+            self.wants_ring(Some(conn.id.index), News::Urgent);
         }
         let mut told = Told {
+            sent: conn.sent,
+            send_buffer: conn.told_send_buffer,
             acked: conn.acked,
             told_acked: conn.told_acked,
             told_closed: conn.flags.told_closed,
@@ -122,7 +161,11 @@ impl Session {
             if let Some(departures) = &mut conn.departures {
                 departures.told = total;
             }
-            self.wants_ring(Some(conn.id.index), !conn.is_held_back(total));
+            let news = match conn.is_held_back(total) {
+                true => News::Room,
+                false => News::Urgent,
+            };
+            self.wants_ring(Some(conn.id.index), news);
         }
         if conn.failure != 0 && !conn.flags.told_failed {
             let failed = Completion::Failed {
@@ -133,7 +176,7 @@ impl Session {
                 return Ok(false);
             }
             conn.flags.told_failed = true;
-            self.wants_ring(Some(conn.id.index), true);
+            self.wants_ring(Some(conn.id.index), News::Urgent);
         }
         Ok(true)
     }
@@ -194,10 +237,12 @@ impl Session {
                 return Ok(false);
             }
             holder.tell_opened = false;
-            self.wants_ring(Some(conn.id.index), true);
+            self.wants_ring(Some(conn.id.index), News::Urgent);
         }
         if reads {
             let mut told = Told {
+                sent: holder.sent,
+                send_buffer: holder.told_send_buffer,
                 acked: holder.acked,
                 told_acked: holder.told_acked,
                 told_closed: holder.told_closed,
@@ -224,11 +269,13 @@ impl Session {
                 if !self.post(&elsewhere)? {
                     return Ok(false);
                 }
-                let acked = holder.acked - holder.told_acked;
-                self.wants_ring(
-                    Some(conn.id.index),
-                    news || close_news || acked >= WORTH_WAKING,
-                );
+                let room = Room {
+                    sent: holder.sent,
+                    acked: holder.acked,
+                    told_acked: holder.told_acked,
+                    buffer: holder.told_send_buffer,
+                };
+                self.wants_ring(Some(conn.id.index), room.news(news || close_news));
                 holder.told_elsewhere = Some(now);
                 holder.told_acked = holder.acked;
                 holder.told_closed = conn.flags.peer_closed;
@@ -246,7 +293,7 @@ impl Session {
                 return Ok(false);
             }
             holder.told_failed = true;
-            self.wants_ring(Some(conn.id.index), true);
+            self.wants_ring(Some(conn.id.index), News::Urgent);
         }
         Ok(true)
     }
@@ -284,7 +331,7 @@ impl Session {
             if !self.post(&update)? {
                 return Ok(false);
             }
-            self.wants_ring(Some(conn.id.index), true);
+            self.wants_ring(Some(conn.id.index), News::Urgent);
             conn.announced = announced;
             told.told_acked = told.acked;
             told.told_closed |= peer_closed;
@@ -301,10 +348,13 @@ impl Session {
             if !self.post(&update)? {
                 return Ok(false);
             }
-            self.wants_ring(
-                Some(conn.id.index),
-                close_news || told.acked - told.told_acked >= WORTH_WAKING,
-            );
+            let room = Room {
+                sent: told.sent,
+                acked: told.acked,
+                told_acked: told.told_acked,
+                buffer: told.send_buffer,
+            };
+            self.wants_ring(Some(conn.id.index), room.news(close_news));
             told.told_acked = told.acked;
             told.told_closed = conn.flags.peer_closed;
         }
@@ -328,17 +378,17 @@ impl Session {
         }
         *told = bytes;
         // Who waits to send has less than that in flight, and hears of its acknowledgements.
-        self.wants_ring(Some(conn.index), false);
+        self.wants_ring(Some(conn.index), News::Room);
         Ok(true)
     }
 
     /// Something was posted that concerns the connection at `place`, or nobody in particular.
-    fn wants_ring(&mut self, place: Option<u32>, urgent: bool) {
-        self.asked |= urgent;
+    fn wants_ring(&mut self, place: Option<u32>, news: News) {
+        self.asked |= news != News::Room;
         match place {
-            Some(place) => self.told.push((place, urgent)),
+            Some(place) => self.told.push((place, news)),
             None => {
-                self.urgent |= urgent;
+                self.urgent |= news != News::Room;
                 self.unhurried = true;
             }
         }
@@ -369,26 +419,27 @@ impl Session {
     /// told by his bell.
     fn wake_parked(&mut self, urgent_alone: bool) -> u64 {
         let all = !urgent_alone || self.told.len() >= TOLD_AT_MOST;
-        if self.told.is_empty() || !(all || self.told.iter().any(|(_, urgent)| *urgent)) {
+        let hurries = |news: News| all || news != News::Room;
+        if !self.told.iter().any(|(_, news)| hurries(*news)) {
             return 0;
         }
         // Partner: the fence in `parked::park`.
         core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
         let mut told = core::mem::take(&mut self.told);
         // The urgent ones first, of which the first is kept.
-        told.sort_unstable_by_key(|(place, urgent)| (*place, !*urgent));
+        told.sort_unstable_by_key(|(place, news)| (*place, core::cmp::Reverse(*news)));
         told.dedup_by_key(|(place, _)| *place);
         let mut woken = 0;
-        told.retain(|&(place, urgent)| {
-            if !(all || urgent) {
+        told.retain(|&(place, news)| {
+            if !hurries(news) {
                 return true;
             }
             let sleeper = self.region.positions.sleeper(place);
-            match sleeper.map(|word| parked::wake(word, urgent)) {
+            match sleeper.map(|word| parked::wake(word, news)) {
                 Some(Found::Parked) => woken += 1,
                 Some(Found::NothingToDo) => {}
                 Some(Found::Nobody) | None => {
-                    self.urgent |= urgent;
+                    self.urgent |= news != News::Room;
                     self.unhurried = true;
                 }
             }
@@ -418,5 +469,41 @@ impl Session {
         }
         self.counters.doorbells += rung;
         rung
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUFFER: u32 = 90_000;
+
+    /// What it is when of so many bytes under way so many are acknowledged.
+    fn news(in_flight: u64, acked: u64) -> News {
+        let room = Room {
+            sent: in_flight,
+            acked,
+            told_acked: 0,
+            buffer: BUFFER,
+        };
+        assert_eq!(room.news(true), News::Urgent);
+        room.news(false)
+    }
+
+    #[test]
+    fn a_third_of_the_buffer_is_room_and_less_is_not() {
+        assert_eq!(news(90_000, 29_999), News::Room, "not yet a third");
+        assert_eq!(news(90_000, 30_000), News::MuchRoom);
+        assert_eq!(news(60_001, 1), News::MuchRoom, "it is now");
+        assert_eq!(news(60_000, 1), News::Room, "it was before");
+        assert_eq!(news(400_000, 300_000), News::Room, "of a file");
+        assert_eq!(news(400_000, 340_000), News::MuchRoom);
+    }
+
+    #[test]
+    fn where_there_was_room_much_more_of_it_is_worth_waking_for() {
+        // The host may have chosen a smaller buffer.
+        assert_eq!(news(60_000, WORTH_WAKING - 1), News::Room);
+        assert_eq!(news(60_000, WORTH_WAKING), News::MuchRoom);
     }
 }

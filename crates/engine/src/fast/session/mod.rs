@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use queue_pair::doorbell::{Bell, Ringer};
+use queue_pair::parked::News;
 use queue_pair::{Completion, EngineSide, Submission, Violation};
 use tables::Queue;
 use tcp::ConnId;
@@ -130,9 +131,8 @@ pub struct Session {
     /// Listeners that came through a fork and were not adopted: their names in the session from which
     /// they came, and the listeners.
     pub inherited_listeners: Vec<(u32, u32)>,
-    /// The places of connections of which something was posted since the last ring, and whether
-    /// somebody waits for it.
-    pub told: Vec<(u32, bool)>,
+    /// The places of connections of which something was posted since the last ring, and what.
+    pub told: Vec<(u32, News)>,
     /// Something was posted that the host waits for, and may answer.
     pub asked: bool,
     /// Something else was posted since the last ring that the host waits for.

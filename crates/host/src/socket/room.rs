@@ -1,0 +1,80 @@
+//! Whether anybody waits for room to send into. Where nobody does, the engine wakes no thread of this process
+//! for what the peer has acknowledged ([`queue_pair::parked`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use queue_pair::ConnRef;
+
+use super::{Link, Socket, SocketCore, State};
+use crate::attachment::Attachment;
+use crate::lock::lock;
+use crate::readiness::Readiness;
+
+/// Who waits for room, and what the engine was told of that. Changed under the lock on the state.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    /// The program says whether it waits: [`Socket::waits_for_room`]. Otherwise whoever finds none waits for it,
+    /// and hears of it as programs hear of sockets.
+    is_said: AtomicBool,
+    /// It has said that it does.
+    is_awaited: AtomicBool,
+    /// The engine was told that nobody does.
+    is_calm: AtomicBool,
+}
+
+impl State {
+    /// The connection has this name now. What was said of the one that had it before is past.
+    pub(super) fn link_to(&mut self, attachment: &Arc<Attachment>, conn: ConnRef) {
+        // Nobody waits for anything of it yet.
+        let _ = attachment.mind_room(conn.index);
+        self.link = Some(Link {
+            attachment: Arc::clone(attachment),
+            conn,
+        });
+    }
+}
+
+impl SocketCore {
+    /// As [`State::link_to`], for a socket that may have had another name.
+    pub(super) fn link_to(&self, state: &mut State, attachment: &Arc<Attachment>, conn: ConnRef) {
+        state.link_to(attachment, conn);
+        self.room.is_calm.store(false, Ordering::Relaxed);
+    }
+
+    /// Tells the engine whether anybody waits for room, if that has changed.
+    pub(super) fn tell_who_waits(&self, state: &State, ready: Readiness) {
+        let Some(link) = &state.link else {
+            return;
+        };
+        let for_room = match self.room.is_said.load(Ordering::Relaxed) {
+            false => !ready.intersects(Readiness::OUT),
+            true => self.room.is_awaited.load(Ordering::Relaxed),
+        };
+        let marked = state.marks.as_ref().is_some_and(|marks| marks.are_set());
+        let calm = !for_room && !marked;
+        if self.room.is_calm.swap(calm, Ordering::Relaxed) == calm {
+            return;
+        }
+        if calm {
+            link.attachment.calm_down(link.conn.index);
+        } else if link.attachment.mind_room(link.conn.index) {
+            // There may be a thread that sleeps already.
+            self.session.nudges.nudge_all();
+        }
+    }
+}
+
+impl Socket {
+    /// Says whether the program waits for room to send into, and from then on only what it says counts: while it
+    /// does not, nobody is told when there is room again. Look for room after having said that it does.
+    pub fn waits_for_room(&self, waits: bool) {
+        let state = lock(&self.core.state);
+        let room = &self.core.room;
+        let said = room.is_said.swap(true, Ordering::Relaxed);
+        let before = room.is_awaited.swap(waits, Ordering::Relaxed);
+        if !said || before != waits {
+            self.core.refresh(&state);
+        }
+    }
+}
