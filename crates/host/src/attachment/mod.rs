@@ -119,6 +119,8 @@ pub(crate) struct Attachment {
     unannounced: Mutex<Vec<Arc<SocketCore>>>,
     /// The list has grown long.
     owes_many: AtomicBool,
+    /// Something was posted for which the engine was not rung.
+    owes_ring: AtomicBool,
     /// The engine has not answered in time: what follows from its answer is to be done when that comes.
     unanswered: AtomicBool,
     /// Children that wait for such an answer.
@@ -235,6 +237,7 @@ impl Attachment {
             freed: AtomicBool::new(false),
             unannounced: Mutex::default(),
             owes_many: AtomicBool::new(false),
+            owes_ring: AtomicBool::new(false),
             unanswered: AtomicBool::new(false),
             promises: Promises::default(),
             forks: AtomicU32::new(0),

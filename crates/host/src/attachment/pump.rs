@@ -108,6 +108,7 @@ impl Attachment {
         drop(pump);
         self.post_deferred();
         self.announce_many();
+        self.ring_owed();
         self.feed_starved();
         if self.keeps_still() {
             // Its answer is for a child.

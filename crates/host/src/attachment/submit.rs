@@ -39,8 +39,10 @@ impl Submissions {
 }
 
 impl Attachment {
-    /// Posts a submission, publishes it and rings if the engine sleeps. `false`: the ring is full.
-    pub(crate) fn post(&self, submission: &Submission) -> bool {
+    /// Posts a submission, publishes it and rings if the engine sleeps. `false`: the ring is full. If it is
+    /// `followed` by another, of a program that comes by here before it sleeps, that one rings for both: an
+    /// engine on the same core would begin with half of what there is to do.
+    pub(crate) fn post(&self, submission: &Submission, followed: bool) -> bool {
         if self.is_parents() {
             // The ring is not mapped here.
             return false;
@@ -51,7 +53,11 @@ impl Attachment {
         submissions.ring.publish();
         drop(submissions);
         // Also when it did not fit: the engine must make room.
-        self.ring_if_asleep();
+        if followed && posted {
+            self.owes_ring.store(true, Ordering::Relaxed);
+        } else {
+            self.ring_if_asleep();
+        }
         posted
     }
 
@@ -119,6 +125,14 @@ impl Attachment {
         self.ring_if_asleep();
     }
 
+    /// Rings for what was posted without.
+    pub(super) fn ring_owed(&self) {
+        if self.owes_ring.load(Ordering::Relaxed) {
+            self.owes_ring.store(false, Ordering::Relaxed);
+            self.ring_if_asleep();
+        }
+    }
+
     pub(super) fn ring_if_asleep(&self) {
         if self.engine.take() != 0 {
             self.tell_core();
@@ -143,6 +157,7 @@ impl Attachment {
         }
     }
 
+    /// Tells the engine what it has to know before anyone sleeps.
     pub(super) fn announce_owed(&self) {
         self.owes_many.store(false, Ordering::Relaxed);
         let mut owed = std::mem::take(&mut *lock(&self.unannounced));
@@ -154,6 +169,8 @@ impl Attachment {
         if list.capacity() == 0 {
             *list = owed;
         }
+        drop(list);
+        self.ring_owed();
     }
 
     /// Notes that `socket` found no send memory or no room in the ring.

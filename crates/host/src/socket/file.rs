@@ -49,19 +49,26 @@ impl Session {
 
 impl State {
     /// Posts `len` bytes of a file. False: the ring is full.
-    fn post_file(&mut self, file: u16, offset: u64, len: u32, more: bool) -> bool {
+    fn post_file(
+        &mut self,
+        file: u16,
+        (offset, len): (u64, u32),
+        more: bool,
+        followed: bool,
+    ) -> bool {
         let at = self.posting_time();
         let Some(Link { attachment, conn }) = &self.link else {
             return false;
         };
-        attachment.post(&Submission::SendFile {
+        let send = Submission::SendFile {
             conn: *conn,
             file,
             offset,
             len,
             more,
             at,
-        })
+        };
+        attachment.post(&send, followed)
     }
 }
 
@@ -118,6 +125,7 @@ impl Socket {
             None => (BUFFERS * state.options.send_buffer()).max(AT_LEAST),
         };
         let mut sent = 0;
+        let followed = self.core.is_followed(more);
         while sent < len {
             let space = state.space(buffer);
             let piece = ((len - sent) as u64).min(space).min(LONGEST);
@@ -125,7 +133,8 @@ impl Socket {
                 break;
             }
             let more = more || sent + (piece as usize) < len;
-            if !state.post_file(file.name, offset + sent as u64, piece as u32, more) {
+            let what = (offset + sent as u64, piece as u32);
+            if !state.post_file(file.name, what, more, followed) {
                 state.starved = true;
                 break;
             }

@@ -233,7 +233,8 @@ impl Socket {
         let sendable = self.core.sendable(self.core.attach_and_lock());
         let mut guard = sendable.map_err(|errno| (None, errno))?;
         let state = &mut *guard;
-        if !state.post_extent(room.block.addr, len as u32, more) {
+        let followed = self.core.is_followed(more);
+        if !state.post_extent(room.block.addr, len as u32, more, followed) {
             state.starved = true;
             self.core.list_if_starved(state);
             self.core.refresh(state);
@@ -294,6 +295,7 @@ impl Socket {
             return Err(Errno::BUSY);
         }
         let total: usize = pieces.clone().map(|piece| piece.len).sum();
+        let followed = self.core.is_followed(more);
         let mut sent = 0;
         'all: for piece in pieces {
             let Some(run) = &piece.memory.run else {
@@ -309,7 +311,7 @@ impl Socket {
                 let addr = run.addr + (piece.offset + done) as u64;
                 // What has no room does not follow at once.
                 let follows = sent + (len as usize) < total && len < space;
-                if !state.post_extent(addr, len as u32, more || follows) {
+                if !state.post_extent(addr, len as u32, more || follows, followed) {
                     state.starved = true;
                     break 'all;
                 }

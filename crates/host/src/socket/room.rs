@@ -65,9 +65,19 @@ impl SocketCore {
     }
 }
 
+impl SocketCore {
+    /// Whether the engine need not be rung for what is sent with `more` to follow: a program that says when it
+    /// waits for room comes by before it sleeps. Others may do whatever they like between two calls.
+    pub(super) fn is_followed(&self, more: bool) -> bool {
+        more && self.room.is_said.load(Ordering::Relaxed)
+    }
+}
+
 impl Socket {
     /// Says whether the program waits for room to send into, and from then on only what it says counts: while it
     /// does not, nobody is told when there is room again. Look for room after having said that it does.
+    /// Such a program waits by a [`Poller`](crate::Poller) before it sleeps otherwise: what it sends with more to
+    /// follow leaves with that, or then.
     pub fn waits_for_room(&self, waits: bool) {
         let state = lock(&self.core.state);
         let room = &self.core.room;

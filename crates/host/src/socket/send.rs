@@ -21,29 +21,31 @@ const PIECE: u64 = 64 << 10;
 
 impl State {
     /// Posts `len` bytes at `addr` of the send area, without taking note of them. False: the ring is
-    /// full.
-    pub(super) fn post_extent(&mut self, addr: u64, len: u32, more: bool) -> bool {
+    /// full. `followed`: [`Attachment::post`](crate::attachment::Attachment::post).
+    pub(super) fn post_extent(&mut self, addr: u64, len: u32, more: bool, followed: bool) -> bool {
         let Some(Link { attachment, conn }) = &self.link else {
             return false;
         };
         let (attachment, conn) = (Arc::clone(attachment), *conn);
         let at = self.posting_time();
         if at != 0 {
-            return attachment.post(&Submission::SendAt {
+            let send = Submission::SendAt {
                 conn,
                 addr,
                 len,
                 more,
                 at,
-            });
+            };
+            return attachment.post(&send, followed);
         }
-        let posted = attachment.post(&Submission::Send {
+        let send = Submission::Send {
             conn,
             addr,
             len,
             more,
             consumed: self.receive.consumed(),
-        });
+        };
+        let posted = attachment.post(&send, followed);
         if posted {
             self.receive.announce();
         }
@@ -239,6 +241,7 @@ impl SocketCore {
         }
         let mut sent = 0;
         let mut stop = None;
+        let followed = self.is_followed(more);
         state.starved = false;
         let total = match state.syn {
             Syn::Waits(room) => total.min(room.into()),
@@ -271,7 +274,7 @@ impl SocketCore {
                 }
                 Ok(filled) => {
                     let more = more || (filled == block.len as usize && filled < want);
-                    if state.post_extent(block.addr, filled as u32, more) {
+                    if state.post_extent(block.addr, filled as u32, more, followed) {
                         state.send.append(filled as u32);
                         sent += filled;
                     } else {

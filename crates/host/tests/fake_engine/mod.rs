@@ -530,6 +530,12 @@ impl Attached {
         self.bell.drain();
     }
 
+    /// It sleeps from now on: the host has to ring.
+    pub fn falls_asleep(&mut self) {
+        self.bell.drain();
+        self.side.armed.arm(0);
+    }
+
     /// Whether the host has rung since it was last asked.
     pub fn was_rung(&mut self) -> bool {
         self.bell.drain() == doorbell::Rung::Yes
