@@ -8,11 +8,14 @@ use native::{Errno, File, Handle, Queue, Shutdown};
 use std::collections::VecDeque;
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Files up to this size are copied behind their head where the kernel sends both: one call that sends both costs
 /// less than sendfile(2) behind another. The engine reads them itself, however short.
 const INLINE: u64 = 32 * 1024;
+/// So much is received at once of what clients ask.
+pub const INPUT: usize = 16 * 1024;
 /// So much of an upload is received at once.
 const UPLOAD_CHUNK: usize = 64 * 1024;
 /// So much is sent to one client before the others have their turn.
@@ -55,7 +58,7 @@ pub struct Rules {
 pub struct Client {
     connection: Handle,
     exchange: Exchange,
-    output: VecDeque<Part<File>>,
+    output: VecDeque<Part<Rc<File>>>,
     /// Bytes of the first part of the output that are sent.
     sent: usize,
     /// What is being stored.
@@ -102,15 +105,17 @@ impl Client {
         self.last |= self.answered && self.exchange.is_idle();
     }
 
-    /// Does all that can be done now.
+    /// Does all that can be done now. `input` is room for what has come.
     pub fn advance(
         &mut self,
         queue: &mut Queue,
         site: &Offered,
         rules: &Rules,
         now: Instant,
+        input: &mut [u8; INPUT],
     ) -> Waits {
-        self.step(queue, site, rules, now).unwrap_or(Waits::Over)
+        self.step(queue, site, rules, now, input)
+            .unwrap_or(Waits::Over)
     }
 
     /// Acts on the client's silence, if it has lasted too long.
@@ -136,6 +141,7 @@ impl Client {
         site: &Offered,
         rules: &Rules,
         now: Instant,
+        input: &mut [u8; INPUT],
     ) -> Result<Waits, Errno> {
         let mut budget = TURN;
         for _ in 0..TURN_REQUESTS {
@@ -148,7 +154,7 @@ impl Client {
                     Err(Errno::AGAIN) => return Ok(Waits::ForRoom),
                     Err(error) => return Err(error),
                 }
-                if budget == 0 {
+                if budget == 0 && !self.output.is_empty() {
                     return Ok(Waits::ForItsTurn);
                 }
             }
@@ -166,12 +172,11 @@ impl Client {
                     Err(error) => return Err(error),
                 }
             }
-            let mut buffer = [0; 16 * 1024];
-            let room = self.exchange.room().min(buffer.len());
-            match queue.recv(self.connection, &mut buffer[..room]) {
+            let room = self.exchange.room().min(input.len());
+            match queue.recv(self.connection, &mut input[..room]) {
                 Ok(0) => return Ok(Waits::Over),
                 Ok(received) => {
-                    self.exchange.receive(&buffer[..received]);
+                    self.exchange.receive(&input[..received]);
                     if !self.head_begun {
                         self.head_begun = true;
                         self.deadline = now + rules.head;
@@ -186,7 +191,7 @@ impl Client {
     }
 
     /// Takes the response to a request into the output.
-    fn answer(&mut self, queue: &mut Queue, response: Response<File>, rules: &Rules) {
+    fn answer(&mut self, queue: &mut Queue, response: Response<Rc<File>>, rules: &Rules) {
         self.head_begun = false;
         self.answered = true;
         if rules.log {
@@ -240,7 +245,7 @@ impl Client {
     }
 
     /// Takes a response into the output; of short files the bytes, if they are to be `copied`.
-    fn put_out(&mut self, response: Response<File>, copied: bool) {
+    fn put_out(&mut self, response: Response<Rc<File>>, copied: bool) {
         self.last |= response.close;
         for part in response.parts {
             let part = match part {

@@ -4,7 +4,9 @@
 use super::condition::{Validators, whole_seconds};
 use super::exchange::{FileInfo, Found, Site};
 use anyhow::Context;
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, statat,
+};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -17,8 +19,36 @@ pub struct Directory {
     list: bool,
 }
 
+/// Which file it is, and in which state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileState {
+    file: (u64, u64),
+    size: i64,
+    modified: (i64, u64),
+    changed: (i64, u64),
+}
+
+impl FileState {
+    fn of(facts: &Stat) -> Self {
+        Self {
+            file: (facts.st_dev, facts.st_ino),
+            size: facts.st_size,
+            modified: (facts.st_mtime, facts.st_mtime_nsec),
+            changed: (facts.st_ctime, facts.st_ctime_nsec),
+        }
+    }
+}
+
+/// A file that was opened, and its state then.
+pub struct Opened {
+    /// The file.
+    pub file: OwnedFd,
+    /// Its state.
+    pub state: FileState,
+}
+
 /// The page that stands for its directory.
-const INDEX: &[u8] = b"index.html";
+pub const INDEX: &[u8] = b"index.html";
 
 impl Directory {
     /// Opens `path`.
@@ -43,16 +73,23 @@ impl Directory {
         }
     }
 
-    fn look(&self, path: &[u8]) -> Result<Found<OwnedFd>, Errno> {
+    /// What tells whether the file at `path` is still the one that was found there.
+    pub fn state(&self, path: &[u8]) -> Option<FileState> {
+        let facts = statat(&self.root, path, AtFlags::empty()).ok()?;
+        Some(FileState::of(&facts))
+    }
+
+    fn look(&self, path: &[u8]) -> Result<Found<Opened>, Errno> {
         let file = self.open_below(path)?;
         let facts = fstat(&file)?;
         match FileType::from_raw_mode(facts.st_mode) {
-            FileType::RegularFile => Ok(Found::File(FileInfo {
-                file,
-                length: u64::try_from(facts.st_size).unwrap_or(0),
-                validators: validators(&facts),
-                content_type: content_type(path),
-            })),
+            FileType::RegularFile => {
+                let length = u64::try_from(facts.st_size).unwrap_or(0);
+                let state = FileState::of(&facts);
+                let file = Opened { file, state };
+                let (validators, kind) = (validators(&facts), content_type(path));
+                Ok(Found::File(FileInfo::new(file, length, validators, kind)))
+            }
             FileType::Directory if !path.is_empty() && !path.ends_with(b"/") => {
                 Ok(Found::Directory)
             }
@@ -70,9 +107,9 @@ impl Directory {
 }
 
 impl Site for Directory {
-    type File = OwnedFd;
+    type File = Opened;
 
-    fn find(&self, path: &[u8]) -> Found<OwnedFd> {
+    fn find(&self, path: &[u8]) -> Found<Opened> {
         self.look(path).unwrap_or_else(|error| {
             Found::Refused(match error {
                 Errno::ACCESS | Errno::PERM => 403,
@@ -134,7 +171,7 @@ fn list(directory: &OwnedFd) -> Result<Vec<String>, Errno> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Directory, Found, Site};
+    use super::{Directory, Found, Opened, Site};
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;
 
@@ -157,7 +194,7 @@ mod tests {
             Self(top)
         }
 
-        fn find(&self, path: &str, list: bool) -> Found<std::os::fd::OwnedFd> {
+        fn find(&self, path: &str, list: bool) -> Found<Opened> {
             let site = Directory::open(&self.0.join("root"), list).unwrap();
             site.find(path.as_bytes())
         }
@@ -193,14 +230,14 @@ mod tests {
             place.refuses(path, 404);
         }
         place.refuses("sub/deep/", 404);
-        assert!(matches!(place.find("inside", false), Found::File(file) if file.length == 3));
+        assert!(matches!(place.find("inside", false), Found::File(file) if file.length() == 3));
     }
 
     #[test]
     fn directories_redirect_index_or_list() {
         let place = Place::new("directories");
         assert!(matches!(place.find("sub", false), Found::Directory));
-        assert!(matches!(place.find("sub/", false), Found::File(file) if file.length == 5));
+        assert!(matches!(place.find("sub/", false), Found::File(file) if file.length() == 5));
         match place.find("", true) {
             Found::Listing(names) => {
                 assert_eq!(
@@ -216,7 +253,7 @@ mod tests {
     fn files_have_a_type_and_a_tag_that_changes_with_them() {
         let place = Place::new("tags");
         let look = || match place.find("page.html", false) {
-            Found::File(file) => (file.content_type, file.validators.etag),
+            Found::File(file) => (file.content_type().to_owned(), file.etag().to_owned()),
             _ => panic!("no file"),
         };
         let (content_type, before) = look();

@@ -30,15 +30,79 @@ pub enum Found<F> {
 }
 
 /// A file and what a response says of it.
+#[derive(Clone, Debug)]
 pub struct FileInfo<F> {
+    file: F,
+    facts: Rc<FileFacts>,
+}
+
+/// What is known of a file.
+#[derive(Debug)]
+struct FileFacts {
+    length: u64,
+    validators: Validators,
+    content_type: String,
+    /// The fields that say what state it is in.
+    state: String,
+    /// All fields that a response with the whole of it has, but those of the connection.
+    whole: String,
+}
+
+impl<F> FileInfo<F> {
+    /// A file of so many bytes, in this state, of this media type.
+    pub fn new(file: F, length: u64, validators: Validators, content_type: String) -> Self {
+        let modified = httpdate::fmt_http_date(validators.modified);
+        let state = format!("ETag: {}\r\nLast-Modified: {modified}\r\n", validators.etag);
+        let whole = format!(
+            "{state}Accept-Ranges: bytes\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n"
+        );
+        let facts = FileFacts {
+            length,
+            validators,
+            content_type,
+            state,
+            whole,
+        };
+        Self {
+            file,
+            facts: Rc::new(facts),
+        }
+    }
+
+    /// The same facts of what stands for the file.
+    pub fn map<G>(self, stands_for: impl FnOnce(F) -> G) -> FileInfo<G> {
+        FileInfo {
+            file: stands_for(self.file),
+            facts: self.facts,
+        }
+    }
+
     /// The file.
-    pub file: F,
+    #[cfg(test)]
+    pub fn file(&self) -> F
+    where
+        F: Clone,
+    {
+        self.file.clone()
+    }
+
     /// Its length in bytes.
-    pub length: u64,
-    /// Its state.
-    pub validators: Validators,
+    #[cfg(test)]
+    pub fn length(&self) -> u64 {
+        self.facts.length
+    }
+
+    /// Its entity tag.
+    #[cfg(test)]
+    pub fn etag(&self) -> &str {
+        &self.facts.validators.etag
+    }
+
     /// Its media type.
-    pub content_type: String,
+    #[cfg(test)]
+    pub fn content_type(&self) -> &str {
+        &self.facts.content_type
+    }
 }
 
 /// One connection's exchange of requests and responses.
@@ -155,7 +219,11 @@ impl Exchange {
 
     /// The response to the next request, if that is complete. Pipelined requests are answered one
     /// at each call, in their order.
-    pub fn respond<S: Site>(&mut self, site: &S, now: SystemTime) -> Option<Response<S::File>> {
+    pub fn respond<S: Site<File: Clone>>(
+        &mut self,
+        site: &S,
+        now: SystemTime,
+    ) -> Option<Response<S::File>> {
         // RFC 9112, section 2.2: empty lines before a request are ignored.
         let blank = self
             .input
@@ -212,14 +280,14 @@ pub fn refuse<F>(status: u16, now: SystemTime) -> Response<F> {
     error(status, Method::Get, true, now, |_| {})
 }
 
-fn answer<S: Site>(request: &Request, site: &S, now: SystemTime) -> Response<S::File> {
+fn answer<S: Site<File: Clone>>(request: &Request, site: &S, now: SystemTime) -> Response<S::File> {
     let close = !request.keep_alive;
     let plain = |status| error(status, request.method, close, now, |_| {});
     let Ok(path) = path::resolve(&request.target) else {
         return plain(400);
     };
     match site.find(&path) {
-        Found::File(file) => send(request, file, now),
+        Found::File(file) => send(request, &file, now),
         Found::Refused(status) => plain(status),
         Found::Directory => {
             let location = format!("/{}/", path::encode(&path));
@@ -247,13 +315,14 @@ fn answer<S: Site>(request: &Request, site: &S, now: SystemTime) -> Response<S::
 
 /// The response that sends a file, or the parts of it that are asked for, or says that the client
 /// has it.
-fn send<F>(request: &Request, found: FileInfo<F>, now: SystemTime) -> Response<F> {
+fn send<F: Clone>(request: &Request, file: &FileInfo<F>, now: SystemTime) -> Response<F> {
+    let found = &*file.facts;
     let close = !request.keep_alive;
     let ranges = match condition::evaluate(request, &found.validators) {
         Verdict::Proceed { ranges } => ranges,
         Verdict::NotModified => {
             let mut head = Head::new(304, now);
-            describe(&mut head, &found.validators);
+            head.fields(&found.state);
             head.connection(close);
             return response(304, head, Vec::new(), close);
         }
@@ -264,17 +333,20 @@ fn send<F>(request: &Request, found: FileInfo<F>, now: SystemTime) -> Response<F
         Some(value) if ranges && request.method == Method::Get => range::parse(value, found.length),
         _ => Asked::Whole,
     };
-    let file = Rc::new(found.file);
     let stretch = |range: ByteRange| Part::File {
-        file: Rc::clone(&file),
+        file: file.file.clone(),
         offset: range.first,
         length: range.length(),
     };
     let mut body = Vec::new();
     let status = if asked == Asked::Whole { 200 } else { 206 };
     let mut head = Head::new(status, now);
-    describe(&mut head, &found.validators);
-    head.field("Accept-Ranges", "bytes");
+    if asked == Asked::Whole {
+        head.fields(&found.whole);
+    } else {
+        head.fields(&found.state);
+        head.field("Accept-Ranges", "bytes");
+    }
     match asked {
         Asked::Unsatisfiable => {
             return error(416, request.method, close, now, |head| {
@@ -282,8 +354,6 @@ fn send<F>(request: &Request, found: FileInfo<F>, now: SystemTime) -> Response<F
             });
         }
         Asked::Whole => {
-            head.field("Content-Type", &found.content_type);
-            head.field("Content-Length", &found.length.to_string());
             if found.length > 0 && request.method == Method::Get {
                 body.push(stretch(ByteRange {
                     first: 0,
@@ -337,15 +407,6 @@ fn boundary_of(validators: &Validators, now: SystemTime) -> u128 {
     validators.etag.bytes().fold(seed, |hash, byte| {
         (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
     })
-}
-
-/// What every response about a file says of its state.
-fn describe(head: &mut Head, validators: &Validators) {
-    head.field("ETag", &validators.etag);
-    head.field(
-        "Last-Modified",
-        &httpdate::fmt_http_date(validators.modified),
-    );
 }
 
 fn error<F>(

@@ -13,24 +13,24 @@ impl Site for Memory {
 
     fn find(&self, path: &[u8]) -> Found<Self::File> {
         match path {
-            b"" | b"text" => Found::File(FileInfo {
-                file: TEXT,
-                length: TEXT.len() as u64,
-                validators: Validators {
+            b"" | b"text" => Found::File(FileInfo::new(
+                TEXT,
+                TEXT.len() as u64,
+                Validators {
                     etag: "\"tag\"".into(),
                     modified: SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777),
                 },
-                content_type: "text/plain".into(),
-            }),
-            b"empty" => Found::File(FileInfo {
-                file: &[],
-                length: 0,
-                validators: Validators {
+                "text/plain".into(),
+            )),
+            b"empty" => Found::File(FileInfo::new(
+                &[],
+                0,
+                Validators {
                     etag: "\"nothing\"".into(),
                     modified: SystemTime::UNIX_EPOCH,
                 },
-                content_type: "text/plain".into(),
-            }),
+                "text/plain".into(),
+            )),
             b"a b" => Found::Directory,
             b"list/" => Found::Listing(vec!["<x>".into(), "sub/".into(), "a:b".into()]),
             b"secret" => Found::Refused(403),

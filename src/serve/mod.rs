@@ -2,6 +2,7 @@
 
 mod client;
 mod condition;
+mod date;
 mod directory;
 mod exchange;
 mod offered;

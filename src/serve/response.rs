@@ -1,7 +1,7 @@
 //! Responses: a head in bytes, and a body in parts that are bytes or stretches of a file.
 
+use super::date;
 use super::path::escape;
-use std::rc::Rc;
 use std::time::SystemTime;
 
 /// What a response body is made of.
@@ -11,8 +11,8 @@ pub enum Part<F> {
     Bytes(Vec<u8>),
     /// `length` bytes of a file from `offset` on.
     File {
-        /// The file; shared by the parts of one response.
-        file: Rc<F>,
+        /// The file.
+        file: F,
         /// Where to begin.
         offset: u64,
         /// How much; never 0.
@@ -42,11 +42,19 @@ impl Head {
         let mut head = Self {
             bytes: Vec::with_capacity(256),
         };
-        head.bytes
-            .extend_from_slice(format!("HTTP/1.1 {status} {}\r\n", reason(status)).as_bytes());
-        head.field("Server", "outboard");
-        head.field("Date", &httpdate::fmt_http_date(now));
+        if status == 200 {
+            head.fields("HTTP/1.1 200 OK\r\n");
+        } else {
+            head.fields(&format!("HTTP/1.1 {status} {}\r\n", reason(status)));
+        }
+        head.fields("Server: outboard\r\n");
+        date::with(now, |date| head.field("Date", date));
         head
+    }
+
+    /// Adds fields as they go out, each with the end of its line.
+    pub fn fields(&mut self, fields: &str) {
+        self.bytes.extend_from_slice(fields.as_bytes());
     }
 
     /// Adds a field. The value must not hold line breaks: all of them are ours.

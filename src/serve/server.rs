@@ -1,7 +1,7 @@
 //! The loop: what has happened, what each client can do then, who has been silent for too long, and how it
 //! ends.
 
-use super::client::{Client, Rules, Waits};
+use super::client::{Client, INPUT, Rules, Waits};
 use super::offered::Offered;
 use anyhow::{Context, Result};
 use native::{Errno, Event, Handle, Kind, Queue};
@@ -40,6 +40,8 @@ pub struct Server {
     /// Clients whose turn was cut short.
     waiting_turn: Vec<Handle>,
     checked: Instant,
+    /// What a client has asked, while that is looked at.
+    input: Box<[u8; INPUT]>,
 }
 
 impl Server {
@@ -68,6 +70,7 @@ impl Server {
             limit,
             waiting_turn: Vec::new(),
             checked: Instant::now(),
+            input: Box::new([0; INPUT]),
         })
     }
 
@@ -190,7 +193,13 @@ impl Server {
         if self.clients.len() >= self.limit {
             client.turn_away();
             // What cannot be said at once is not said.
-            client.advance(&mut self.queue, &self.site, &self.rules, now);
+            client.advance(
+                &mut self.queue,
+                &self.site,
+                &self.rules,
+                now,
+                &mut self.input,
+            );
             let _ = self.queue.close(connection);
             return;
         }
@@ -204,7 +213,8 @@ impl Server {
         let Some(client) = self.clients.get_mut(handle) else {
             return;
         };
-        match client.advance(&mut self.queue, &self.site, &self.rules, now) {
+        let (queue, site) = (&mut self.queue, &self.site);
+        match client.advance(queue, site, &self.rules, now, &mut self.input) {
             Waits::ForInput | Waits::ForRoom => {}
             Waits::ForItsTurn => self.waiting_turn.push(handle),
             Waits::Over => {
@@ -220,6 +230,7 @@ impl Server {
             return;
         }
         self.checked = now;
+        self.site.forget_unused(now);
         self.has_more |= std::mem::take(&mut self.is_short);
         let late: Vec<Handle> = self
             .clients
