@@ -16,6 +16,9 @@ const RTA_SRC: u16 = 2;
 const RTA_OIF: u16 = 4;
 /// The destination is one of this machine's own addresses.
 const RTN_LOCAL: u8 = 2;
+/// It is that of several machines, to which TCP connects nobody.
+const RTN_BROADCAST: u8 = 3;
+const RTN_MULTICAST: u8 = 5;
 /// Length of `struct nlmsghdr`.
 const HEADER: usize = 16;
 /// Length of `struct nlmsghdr` and `struct rtmsg`.
@@ -41,6 +44,9 @@ pub(crate) fn to(
     local: Option<SocketAddr>,
     interface: u32,
 ) -> Result<Way, Errno> {
+    if remote.ip().is_multicast() {
+        return Err(Errno::NETUNREACH);
+    }
     let flags = SocketFlags::CLOEXEC;
     // NETLINK_ROUTE is protocol 0.
     let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
@@ -107,8 +113,10 @@ fn read(answer: &[u8]) -> Result<Way, Errno> {
         RTM_NEWROUTE => {}
         _ => return Err(wrong),
     }
-    if *answer.get(HEADER + 7).ok_or(wrong)? == RTN_LOCAL {
-        return Ok(Way::Here);
+    match *answer.get(HEADER + 7).ok_or(wrong)? {
+        RTN_LOCAL => return Ok(Way::Here),
+        RTN_BROADCAST | RTN_MULTICAST => return Err(Errno::NETUNREACH),
+        _ => {}
     }
     let mut at = HEADERS;
     while let (Some(length), Some(kind)) = (u16_at(at), u16_at(at + 2)) {
@@ -137,6 +145,11 @@ mod tests {
         answer[HEADERS + 2..HEADERS + 4].copy_from_slice(&RTA_OIF.to_ne_bytes());
         answer[HEADERS + 4..].copy_from_slice(&7u32.to_ne_bytes());
         assert_eq!(read(&answer), Ok(Way::By(7)));
+        for to_many in [RTN_BROADCAST, RTN_MULTICAST] {
+            let mut answer = answer.clone();
+            answer[HEADER + 7] = to_many;
+            assert_eq!(read(&answer), Err(Errno::NETUNREACH));
+        }
         for length in 0..answer.len() {
             assert_eq!(read(&answer[..length]), Err(Errno::PROTO), "{length}");
         }

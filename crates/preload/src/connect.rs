@@ -83,6 +83,10 @@ pub fn begin(
     remote: SocketAddr,
     fast_open: FastOpen,
 ) -> Result<bool, Errno> {
+    if !is_for(fd, tcp, remote) {
+        // The kernel has an error for that, and the socket stays as it is.
+        return Ok(false);
+    }
     if let Some(reason) = tcp.only_kernel(fd) {
         return leave_to_kernel(fd, tcp, reason);
     }
@@ -148,6 +152,17 @@ fn leave_to_kernel(fd: c_int, tcp: &Tcp, reason: &'static str) -> Result<bool, E
         drop(table::remove(fd));
     }
     Ok(false)
+}
+
+/// Whether a socket reaches such addresses at all.
+fn is_for(fd: c_int, tcp: &Tcp, remote: SocketAddr) -> bool {
+    let of_v6 = tcp.family == libc::AF_INET6;
+    if remote.is_ipv6() != of_v6 {
+        return false;
+    }
+    let is_mapped = of_v6 && remote.ip().to_canonical().is_ipv4();
+    let only_v6 = || kernel_value::<c_int>(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY);
+    !is_mapped || only_v6() == Ok(0)
 }
 
 /// The address itself, of one that is mapped into IPv6.

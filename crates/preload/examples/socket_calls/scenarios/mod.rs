@@ -9,6 +9,7 @@ mod interruptions;
 mod numbers;
 mod option_values;
 mod options;
+mod out_of_reach;
 mod parts;
 mod receiving;
 mod reconnecting;
@@ -265,6 +266,9 @@ const ALONE: &[(&str, Alone)] = &[
     ("connect again, timed out", reconnecting::timed_out),
     ("connect to nobody", reconnecting::to_nobody),
     ("connect twice", connecting::twice),
+    ("connect by the other family", out_of_reach::other_family),
+    ("connect to many", out_of_reach::many),
+    ("connect to a mapped address", out_of_reach::mapped),
     ("not connected", connecting::not_connected),
     ("connect from a port", connecting::from_a_port),
     ("connect twice from one port", connecting::from_one_port),
