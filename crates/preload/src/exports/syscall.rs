@@ -1,9 +1,11 @@
 //! `syscall()`: calls by number reach the same code as calls by name.
 
 use core::ffi::{c_int, c_long, c_ulong};
+use libc::timespec;
 
 use super::exports;
 use super::{confine, data, descriptor, events, makers, message, option, process, socket};
+use crate::deadline::Patience;
 use crate::{fork, numbers, raw};
 
 exports! {
@@ -58,6 +60,22 @@ exports! {
             failed = sym failed,
         )
     }
+}
+
+/// Makes a call that waits for so long. By its number the kernel tells what was left, which libc does not.
+///
+/// # Safety
+/// `timeout` is null or the program's.
+unsafe fn left_of(timeout: *mut timespec, call: impl FnOnce() -> c_int) -> c_long {
+    // SAFETY: as the caller promises. What cannot be is refused by the call.
+    let patience = unsafe { Patience::timespec(timeout.as_ref()) };
+    let deadline = patience.unwrap_or(Patience::FOREVER).begin();
+    let result = call();
+    if let Some(left) = deadline.left() {
+        // SAFETY: as the caller promises: there is a time, or it would be for ever.
+        unsafe { timeout.write(left) };
+    }
+    result.into()
 }
 
 /// Whether a call returns a new descriptor, and does nothing else that is of interest here.
@@ -170,8 +188,16 @@ unsafe extern "C-unwind" fn by_number(
                 events::epoll_pwait2(fd, b as _, c as c_int, d as _, e as _) as c_long
             }
             libc::SYS_poll => events::poll(a as _, b as _, c as c_int) as c_long,
-            libc::SYS_ppoll => events::ppoll(a as _, b as _, c as _, d as _) as c_long,
+            libc::SYS_ppoll => left_of(c as _, || events::ppoll(a as _, b as _, c as _, d as _)),
             libc::SYS_select => events::select(fd, b as _, c as _, d as _, e as _) as c_long,
+            libc::SYS_pselect6 => {
+                // The mask is behind one more pointer, with its size.
+                let mask = (f as *const *const libc::sigset_t).as_ref();
+                let mask = mask.map_or(core::ptr::null(), |mask| *mask);
+                left_of(e as _, || {
+                    events::pselect(fd, b as _, c as _, d as _, e as _, mask)
+                })
+            }
             libc::SYS_pipe => makers::pipe(a as _) as c_long,
             libc::SYS_pipe2 => makers::pipe2(a as _, second) as c_long,
             libc::SYS_socketpair => socket::socketpair(fd, second, c as c_int, d as _) as c_long,

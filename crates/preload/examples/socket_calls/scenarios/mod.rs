@@ -1,5 +1,6 @@
 //! What is tried. Each scenario has a connection, made either way round, or makes its own.
 
+mod by_number;
 mod connecting;
 mod ending;
 mod events;
@@ -206,6 +207,7 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("names", options::names),
     ("poll", events::poll),
     ("select", events::select),
+    ("poll and select by number", by_number::waiting),
     ("level-triggered", events::level),
     ("a set with two numbers", events::duplicated_set),
     ("added while threads wait", events::added_while_waiting),
