@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use super::{blocking, kernel, points};
 use crate::buffers::{Parts, PartsMut};
+use crate::deadline::{Deadline, Patience};
 use crate::raw::libc_return;
 use crate::stream::{self, Earlier, StreamRef};
 use crate::{fast_open, numbers, table, travel};
@@ -124,6 +125,11 @@ points! {
             }
             return received;
         };
+        // SAFETY: null or the program's own.
+        let mut limit = match TimeOfAll::begin(unsafe { timeout.as_mut() }) {
+            Ok(limit) => limit,
+            Err(error) => return libc_return(Err(error)) as c_int,
+        };
         // This call alone looks for an error before it looks for data.
         if flags & libc::MSG_ERRQUEUE == 0
             && let Some(error) = stream.socket.take_error()
@@ -135,7 +141,7 @@ points! {
         flags &= !libc::MSG_WAITFORONE;
         // SAFETY: the program gives `count` message headers.
         libc_return(unsafe {
-            each_message(messages, count, |message, first| {
+            each_message(messages, count, || limit.is_over(), |message, first| {
                 let flags = if wait_for_one && !first { flags | libc::MSG_DONTWAIT } else { flags };
                 let earlier = if first { Earlier::Nothing } else { Earlier::Something };
                 receive_message(&stream, &raw mut (*message).msg_hdr, flags, earlier)
@@ -162,7 +168,7 @@ points! {
         };
         // SAFETY: the program gives `count` message headers.
         libc_return(unsafe {
-            each_message(messages, count, |message, _| {
+            each_message(messages, count, || false, |message, _| {
                 send_message(&stream, &raw const (*message).msg_hdr, flags)
             })
         }) as c_int
@@ -298,13 +304,36 @@ unsafe fn send_message(
     }
 }
 
-/// Runs one call a message until one fails; what came before it counts.
+/// The time of recvmmsg. The kernel looks at it after every message, and at no other moment.
+struct TimeOfAll<'a>(Option<(&'a mut timespec, Deadline)>);
+
+impl<'a> TimeOfAll<'a> {
+    fn begin(timeout: Option<&'a mut timespec>) -> Result<Self, Errno> {
+        let deadline = Patience::timespec(timeout.as_deref())?.begin();
+        Ok(Self(timeout.map(|timeout| (timeout, deadline))))
+    }
+
+    /// Whether it is over. The program is told what is left.
+    fn is_over(&mut self) -> bool {
+        let Some((timeout, deadline)) = &mut self.0 else {
+            return false;
+        };
+        let Some(left) = deadline.left() else {
+            return false;
+        };
+        **timeout = left;
+        left.tv_sec == 0 && left.tv_nsec == 0
+    }
+}
+
+/// Runs one call a message until one fails, or it is over after one; what came before it counts.
 ///
 /// # Safety
 /// `messages` points to `count` headers.
 unsafe fn each_message(
     messages: *mut mmsghdr,
     count: c_uint,
+    mut is_over: impl FnMut() -> bool,
     mut one: impl FnMut(*mut mmsghdr, bool) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     for index in 0..count.min(MOST_MESSAGES) as usize {
@@ -315,6 +344,9 @@ unsafe fn each_message(
             Ok(length) => unsafe { (*message).msg_len = length as c_uint },
             Err(error) if index == 0 => return Err(error),
             Err(_) => return Ok(index),
+        }
+        if is_over() {
+            return Ok(index + 1);
         }
     }
     Ok(count.min(MOST_MESSAGES) as usize)

@@ -7,6 +7,7 @@ mod events;
 mod every_option;
 mod family;
 mod interruptions;
+mod messages;
 mod numbers;
 mod option_values;
 mod options;
@@ -136,6 +137,7 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("wait for all", receiving::wait_for_all),
     ("receive into several buffers", receiving::scattered),
     ("receive messages", receiving::messages),
+    ("receive messages in time", messages::in_time),
     ("count what waits", receiving::available),
     ("throw away", receiving::truncate),
     ("ask for nothing", receiving::nothing),
