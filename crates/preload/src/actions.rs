@@ -210,6 +210,22 @@ fn disguise(action: &mut libc::sigaction) {
     action.sa_flags &= !libc::SA_RESETHAND;
 }
 
+/// What sigset takes for a signal that is to be blocked.
+const SIG_HOLD: usize = 2;
+
+/// libc has changed whether a signal interrupts calls.
+pub fn interrupts(signal: c_int, does: bool) {
+    if !is_ours(signal) {
+        return;
+    }
+    let slot = &HANDLERS[signal as usize];
+    if does {
+        slot.fetch_and(!RESTARTS, Ordering::AcqRel);
+    } else {
+        slot.fetch_or(RESTARTS, Ordering::AcqRel);
+    }
+}
+
 /// One of libc's functions that set a handler with flags of its own choice, and return the one before.
 pub fn change_by(
     signal: c_int,
@@ -228,7 +244,8 @@ pub fn change_by(
             former
         }
     };
-    if is_no_handler(handler) || handler == libc::SIG_ERR {
+    // Those that name no handler: sigset has one more.
+    if is_no_handler(handler) || handler == libc::SIG_ERR || handler == SIG_HOLD {
         return told(libcs_way(signal, handler));
     }
     // Until the flags are known, as the kernel calls it in the meantime.

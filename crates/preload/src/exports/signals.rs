@@ -48,4 +48,18 @@ exports! {
             next!(__sysv_signal(signal => c_int, handler => sighandler_t) -> sighandler_t, libc::SIG_ERR)
         })
     }
+
+    fn sigset(signal: c_int, handler: sighandler_t) -> sighandler_t {
+        actions::change_by(signal, handler, |signal, handler| {
+            next!(sigset(signal => c_int, handler => sighandler_t) -> sighandler_t, libc::SIG_ERR)
+        })
+    }
+
+    fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int {
+        let done = next!(siginterrupt(signal => c_int, interrupts => c_int) -> c_int, -1);
+        if done == 0 {
+            actions::interrupts(signal, interrupts != 0);
+        }
+        done
+    }
 }

@@ -260,14 +260,14 @@ pub fn cancelled_anywhere(stage: &mut Stage<'_>, fd: c_int) {
     stage.transcript.note(got);
 }
 
-static HANDLED: AtomicU32 = AtomicU32::new(0);
-static CONNECTION: AtomicI32 = AtomicI32::new(-1);
+pub static HANDLED: AtomicU32 = AtomicU32::new(0);
+pub static CONNECTION: AtomicI32 = AtomicI32::new(-1);
 
-extern "C" fn counts(_signal: c_int) {
+pub extern "C" fn counts(_signal: c_int) {
     HANDLED.fetch_add(1, Ordering::SeqCst);
 }
 
-extern "C" fn makes_calls(_signal: c_int) {
+pub extern "C" fn makes_calls(_signal: c_int) {
     let fd = CONNECTION.load(Ordering::SeqCst);
     let mut byte = 0u8;
     // SAFETY: an own descriptor; one byte.
@@ -290,7 +290,7 @@ fn handle(signal: c_int, handler: extern "C" fn(c_int), flags: c_int) {
     }
 }
 
-fn every(microseconds: i64) {
+pub fn every(microseconds: i64) {
     // SAFETY: a whole time.
     unsafe {
         let mut time: libc::itimerval = zeroed();

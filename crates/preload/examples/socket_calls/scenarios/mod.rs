@@ -6,6 +6,7 @@ mod ending;
 mod events;
 mod every_option;
 mod family;
+mod handlers;
 mod interruptions;
 mod messages;
 mod numbers;
@@ -191,6 +192,8 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("calls in a handler", interruptions::calls_in_a_handler),
     ("handlers of two kinds", interruptions::two_kinds),
     ("handlers, as they are asked for", interruptions::asked_for),
+    ("handlers by sigset", handlers::by_sigset),
+    ("handlers that interrupt", handlers::interrupting),
     ("other ways to fork", interruptions::other_forks),
     ("what a number is", numbers::nature),
     ("wrong arguments", numbers::wrong),
