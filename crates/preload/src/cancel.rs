@@ -13,6 +13,7 @@ use std::sync::Mutex;
 
 use libc::pthread_t;
 
+use crate::epoll::family;
 use crate::lock::lock;
 use crate::next::next_unwinding;
 use crate::{inside, session};
@@ -175,5 +176,7 @@ pub fn wake() {
     if let Some(session) = session::current() {
         session.wake_all();
     }
+    // In a set several sleep by one bell.
+    family::call_all();
     inside::leave();
 }

@@ -377,6 +377,22 @@ pub fn after_in_parent() {
     }
 }
 
+/// Every thread of this process that sleeps in a set is to look around once.
+pub fn call_all() {
+    let sets: Vec<Arc<Set>> = lock(&LOCAL).living().collect();
+    for set in sets {
+        if set.unaware.any()
+            && let Some(number) = number_of(&set, -1)
+        {
+            // These hear of nothing else.
+            let _ = come_out(&set, number, true);
+        }
+        if let Some(ours) = set.ours.get() {
+            ours.sleep.call_all();
+        }
+    }
+}
+
 fn come_out(set: &Set, number: c_int, asleep: bool) -> Result<(), Errno> {
     session::begin().ok_or(Errno::NOMEM)?;
     let ours = set.ours(number)?;

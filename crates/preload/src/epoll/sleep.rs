@@ -3,7 +3,8 @@
 //! They share one sleeper, whose descriptors are registered in the program's set. It is armed as
 //! long as anyone sleeps: the last to wake disarms it, any other arms it anew, because what woke it
 //! may have been meant for those who sleep on. Who leaves something behind wakes the next, as the
-//! kernel does.
+//! kernel does. Where each of them is to look around ([`Sleep::call_all`]), whoever wakes rings anew until all
+//! have come.
 //!
 //! If other processes have the set, they would be woken by these descriptors, and could not silence them.
 //! So its threads sleep *beside* it, in a set of this process's own: the program's is in there, the sleeper's
@@ -63,7 +64,16 @@ struct State {
     always: bool,
     /// What is slept in if others have the set.
     beside: Option<Beside>,
+    /// How often all who sleep were called.
+    calls: u32,
+    /// Of those who slept at the last call, how many have not come.
+    called: usize,
+    /// How often it may still be rung for them.
+    rings: u32,
 }
+
+/// More than it takes until whoever was called comes. Who has jumped out of its sleep never does.
+const RINGS: u32 = 100_000;
 
 /// Locks of sets that are held.
 pub struct Guards<'a>(#[expect(dead_code, reason = "held, not used")] Vec<MutexGuard<'a, State>>);
@@ -102,6 +112,8 @@ pub struct Bed {
     pub beside: Option<c_int>,
     /// It is counted among those in the kernel's part.
     counted: bool,
+    /// How often all had been called by then.
+    calls: u32,
 }
 
 impl Sleep {
@@ -113,6 +125,9 @@ impl Sleep {
                 registered: None,
                 always: false,
                 beside: None,
+                calls: 0,
+                called: 0,
+                rings: 0,
             }),
             asleep: AtomicUsize::new(0),
         })
@@ -141,12 +156,7 @@ impl Sleep {
         if counted && armed.is_err() {
             set.in_kernel.leave();
         }
-        let (until, beside) = armed?;
-        Ok(Bed {
-            until,
-            beside,
-            counted,
-        })
+        armed.map(|bed| Bed { counted, ..bed })
     }
 
     fn arm_by(
@@ -155,7 +165,7 @@ impl Sleep {
         number: c_int,
         deadline: Deadline,
         news: Option<c_int>,
-    ) -> Result<(Deadline, Option<c_int>), Errno> {
+    ) -> Result<Bed, Errno> {
         let mut state = lock(&self.state);
         self.renew(&mut state)?;
         state.sleeper.arm();
@@ -166,7 +176,12 @@ impl Sleep {
             state.withdraw(number);
         }
         self.asleep.fetch_add(1, Ordering::Relaxed);
-        Ok((deadline.or_after(state.sleeper.limit()), beside))
+        Ok(Bed {
+            until: deadline.or_after(state.sleeper.limit()),
+            beside,
+            counted: false,
+            calls: state.calls,
+        })
     }
 
     /// The caller is awake; `rung` if an event with the mark was among those reported.
@@ -177,7 +192,27 @@ impl Sleep {
         let mut state = lock(&self.state);
         let left = self.asleep.load(Ordering::Relaxed).saturating_sub(1);
         self.asleep.store(left, Ordering::Relaxed);
+        let was_called = bed.calls != state.calls;
+        if was_called {
+            state.called = state.called.saturating_sub(1);
+        }
         self.rest(set, &mut state, rung);
+        let waits_for_others = state.called > 0 && !was_called;
+        drop(state);
+        if waits_for_others {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Everyone who sleeps is to look around once.
+    pub fn call_all(&self) {
+        let mut state = lock(&self.state);
+        let asleep = self.asleep.load(Ordering::Relaxed);
+        if asleep > 0 && state.generation == generation() {
+            state.calls = state.calls.wrapping_add(1);
+            (state.called, state.rings) = (asleep, RINGS);
+            state.sleeper.ring();
+        }
     }
 
     /// `rung`: an event with the mark was reported to one who did not sleep. The bell is silenced,
@@ -242,7 +277,7 @@ impl Sleep {
         if state.generation != generation {
             state.sleeper = new_sleeper()?;
             (state.generation, state.registered) = (generation, None);
-            state.beside = None;
+            (state.beside, state.called) = (None, 0);
             self.asleep.store(0, Ordering::Relaxed);
         }
         Ok(())
@@ -257,6 +292,14 @@ impl Sleep {
         if set.is_familys() && set.in_kernel.any() {
             // They are to come out, and what was to wake them may have been silenced just now.
             state.sleeper.ring();
+        }
+        if state.called > 0 {
+            // As above.
+            state.rings = state.rings.saturating_sub(1);
+            match state.rings {
+                0 => state.called = 0,
+                _ => state.sleeper.ring(),
+            }
         }
     }
 }

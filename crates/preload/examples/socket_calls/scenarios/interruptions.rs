@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use super::Stage;
 use crate::calls;
 
-type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+pub type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 // A thread that is cancelled in these unwinds.
 unsafe extern "C-unwind" {
@@ -40,17 +40,17 @@ static THREAD: AtomicI32 = AtomicI32::new(0);
 
 /// What a thread works with.
 #[repr(C)]
-struct Work {
-    fd: c_int,
-    set: c_int,
+pub struct Work {
+    pub fd: c_int,
+    pub set: c_int,
 }
 
-fn started() {
+pub fn started() {
     // SAFETY: asks for a number.
     THREAD.store(unsafe { libc::gettid() }, Ordering::SeqCst);
 }
 
-extern "C-unwind" fn receives(work: *mut c_void) -> *mut c_void {
+pub extern "C-unwind" fn receives(work: *mut c_void) -> *mut c_void {
     started();
     // SAFETY: the starter's work; one byte of room.
     unsafe {
@@ -80,7 +80,7 @@ extern "C-unwind" fn sends(work: *mut c_void) -> *mut c_void {
     }
 }
 
-extern "C-unwind" fn polls(work: *mut c_void) -> *mut c_void {
+pub extern "C-unwind" fn polls(work: *mut c_void) -> *mut c_void {
     started();
     // SAFETY: the starter's work; one entry.
     unsafe {
@@ -90,7 +90,7 @@ extern "C-unwind" fn polls(work: *mut c_void) -> *mut c_void {
     }
 }
 
-extern "C-unwind" fn selects(work: *mut c_void) -> *mut c_void {
+pub extern "C-unwind" fn selects(work: *mut c_void) -> *mut c_void {
     started();
     let none = std::ptr::null_mut();
     // SAFETY: the starter's work; a whole set.
@@ -102,7 +102,7 @@ extern "C-unwind" fn selects(work: *mut c_void) -> *mut c_void {
     }
 }
 
-extern "C-unwind" fn waits_in_a_set(work: *mut c_void) -> *mut c_void {
+pub extern "C-unwind" fn waits_in_a_set(work: *mut c_void) -> *mut c_void {
     started();
     // SAFETY: the starter's work; room for an event.
     unsafe {
@@ -133,7 +133,7 @@ extern "C-unwind" fn looks_for_ever(work: *mut c_void) -> *mut c_void {
     }
 }
 
-fn start(thread: Start, work: &mut Work) -> libc::pthread_t {
+pub fn start(thread: Start, work: &mut Work) -> libc::pthread_t {
     THREAD.store(0, Ordering::SeqCst);
     // SAFETY: the work outlives the thread, which is joined. Unwinding stays within the thread.
     unsafe {
@@ -165,7 +165,7 @@ fn until_it_sleeps() {
     }
 }
 
-fn cancel(stage: &mut Stage<'_>, name: &str, thread: Start, work: &mut Work, asleep: bool) {
+pub fn cancel(stage: &mut Stage<'_>, name: &str, thread: Start, work: &mut Work, asleep: bool) {
     let id = start(thread, work);
     if asleep {
         until_it_sleeps();

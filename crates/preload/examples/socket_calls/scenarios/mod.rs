@@ -1,6 +1,7 @@
 //! What is tried. Each scenario has a connection, made either way round, or makes its own.
 
 mod by_number;
+mod cancelling;
 mod connecting;
 mod ending;
 mod events;
@@ -189,6 +190,7 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("end reading in a child", family::end_reading_elsewhere),
     ("cancelled while it waits", interruptions::cancelled),
     ("cancelled anywhere", interruptions::cancelled_anywhere),
+    ("cancelled beside others", cancelling::beside_others),
     ("calls in a handler", interruptions::calls_in_a_handler),
     ("handlers of two kinds", interruptions::two_kinds),
     ("handlers, as they are asked for", interruptions::asked_for),
@@ -235,6 +237,7 @@ const ALONE: &[(&str, Alone)] = &[
         "cancelled while it accepts",
         interruptions::cancelled_in_accept,
     ),
+    ("cancelled in a set", cancelling::in_a_set),
     (
         "refused before a child looks",
         family::refused_before_a_look,
