@@ -15,7 +15,7 @@ use libc::pthread_t;
 
 use crate::epoll::family;
 use crate::lock::lock;
-use crate::next::next_unwinding;
+use crate::next::{has_threads, next_unwinding};
 use crate::{inside, session};
 
 /// Whether any thread was cancelled, or may be anywhere: nothing below costs anything before.
@@ -45,6 +45,8 @@ const ASYNCHRONOUS: c_int = 1;
 thread_local! {
     /// The thread may be cancelled anywhere but in a call of ours.
     static ANYWHERE: Cell<bool> = const { Cell::new(false) };
+    /// libc is kept from cancelling the thread for a moment, which may be cancelled.
+    static WITHHELD: Cell<bool> = const { Cell::new(false) };
     /// A call has ended because the thread is cancelled.
     static INTERRUPTED: Cell<bool> = const { Cell::new(false) };
 }
@@ -78,6 +80,9 @@ pub fn is_due() -> bool {
 }
 
 fn is_enabled() -> bool {
+    if WITHHELD.get() {
+        return true;
+    }
     let mut before = ENABLE;
     set_state(DISABLE, &mut before);
     if before == ENABLE {
@@ -90,6 +95,30 @@ fn is_enabled() -> bool {
 fn set_state(state: c_int, before: &mut c_int) {
     let before = core::ptr::from_mut(before);
     next_unwinding!(pthread_setcancelstate(state => c_int, before => *mut c_int) -> c_int, 0);
+}
+
+/// libc does not cancel the calling thread while this is there. Calls in here that are cancelled end as ever.
+pub struct Withheld(bool);
+
+impl Withheld {
+    pub fn new() -> Self {
+        let mut before = DISABLE;
+        if has_threads() {
+            set_state(DISABLE, &mut before);
+        }
+        let was_enabled = before == ENABLE;
+        WITHHELD.set(was_enabled || WITHHELD.get());
+        Self(was_enabled)
+    }
+}
+
+impl Drop for Withheld {
+    fn drop(&mut self) {
+        if self.0 {
+            WITHHELD.set(false);
+            set_state(ENABLE, &mut 0);
+        }
+    }
 }
 
 fn forget_this_thread() {
@@ -119,6 +148,10 @@ pub fn call_ends() {
 #[cold]
 #[inline(never)]
 fn begin() {
+    if !inside::is_outside() {
+        // The library itself makes the call.
+        return;
+    }
     if ANYWHERE.get() {
         set_type(DEFERRED);
     }
@@ -129,6 +162,9 @@ fn begin() {
 #[cold]
 #[inline(never)]
 fn end() {
+    if !inside::is_outside() {
+        return;
+    }
     if INTERRUPTED.replace(false) {
         forget_this_thread();
         test();

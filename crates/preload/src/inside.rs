@@ -130,6 +130,11 @@ pub fn holds_nothing() -> bool {
     STATE.with(|state| state.depth.get() == 1 && state.asleep.get() == 0)
 }
 
+/// Whether the thread is not inside: a call that it makes now is the program's.
+pub fn is_outside() -> bool {
+    STATE.with(|state| state.depth.get() == 0)
+}
+
 /// Makes a system call in which the thread may sleep, with no lock held. A handler that ends calls does so
 /// also if it runs just before.
 ///

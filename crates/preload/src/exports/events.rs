@@ -66,7 +66,13 @@ points! {
         set: c_int, events: *mut epoll_event, most: c_int, timeout: *const timespec, mask: *const sigset_t,
     ) -> c_int {
         match table::get(set).as_ref().and_then(|held| held.epoll()) {
-            None => kernel!(SYS_epoll_pwait2, set, events, most, timeout, mask, SIGSET_BYTES) as c_int,
+            None => blocking!(
+                epoll_pwait2(
+                    set => c_int, events => *mut epoll_event, most => c_int, timeout => *const timespec,
+                    mask => *const sigset_t
+                ) -> c_int,
+                kernel!(SYS_epoll_pwait2, set, events, most, timeout, mask, SIGSET_BYTES)
+            ),
             // SAFETY: the program gives room for `most` events; `timeout` is null or its own.
             Some(members) => libc_return(unsafe {
                 Patience::timespec(timeout.as_ref())

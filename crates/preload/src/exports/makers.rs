@@ -7,8 +7,9 @@
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use libc::{sigset_t, termios, winsize};
 
-use super::{exports, kernel};
-use crate::next::next;
+use super::{blocking, exports, kernel, points, unwinding};
+use crate::inside;
+use crate::next::{next, next_unwinding};
 use crate::numbers::handed_out;
 
 /// Bytes of a signal set as the kernel knows it.
@@ -17,39 +18,92 @@ const SIGSET_BYTES: usize = 8;
 /// What creat opens with.
 const CREATE: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 
-exports! {
+/// Opens by libc's function if a thread may be cancelled in it; not where this library itself opens something.
+macro_rules! opened {
+    ($path:expr, $flags:expr, $mode:expr) => {
+        if inside::is_outside() {
+            blocking!(
+                open($path => *const c_char, $flags => c_int, $mode => c_uint) -> c_int,
+                kernel!(SYS_openat, libc::AT_FDCWD, $path, $flags, $mode)
+            )
+        } else {
+            kernel!(SYS_openat, libc::AT_FDCWD, $path, $flags, $mode) as c_int
+        }
+    };
+}
+
+macro_rules! opened_at {
+    ($directory:expr, $path:expr, $flags:expr, $mode:expr) => {
+        if inside::is_outside() {
+            blocking!(
+                openat(
+                    $directory => c_int, $path => *const c_char, $flags => c_int, $mode => c_uint
+                ) -> c_int,
+                kernel!(SYS_openat, $directory, $path, $flags, $mode)
+            )
+        } else {
+            kernel!(SYS_openat, $directory, $path, $flags, $mode) as c_int
+        }
+    };
+}
+
+// To open a FIFO waits for its other end: a thread may be cancelled in it.
+points! {
     fn open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-        handed_out(kernel!(SYS_openat, libc::AT_FDCWD, path, flags, mode) as c_int)
+        handed_out(opened!(path, flags, mode))
     }
 
     fn open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-        handed_out(kernel!(SYS_openat, libc::AT_FDCWD, path, flags, mode) as c_int)
+        handed_out(opened!(path, flags, mode))
     }
 
     fn __open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-        handed_out(kernel!(SYS_openat, libc::AT_FDCWD, path, flags, mode) as c_int)
+        handed_out(opened!(path, flags, mode))
     }
 
     fn __open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-        handed_out(kernel!(SYS_openat, libc::AT_FDCWD, path, flags, mode) as c_int)
+        handed_out(opened!(path, flags, mode))
     }
 
     fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-        handed_out(kernel!(SYS_openat, directory, path, flags, mode) as c_int)
+        handed_out(opened_at!(directory, path, flags, mode))
     }
 
     fn openat64(directory: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-        handed_out(kernel!(SYS_openat, directory, path, flags, mode) as c_int)
+        handed_out(opened_at!(directory, path, flags, mode))
     }
 
     fn creat(path: *const c_char, mode: c_uint) -> c_int {
-        handed_out(kernel!(SYS_openat, libc::AT_FDCWD, path, CREATE, mode) as c_int)
+        handed_out(opened!(path, CREATE, mode))
     }
 
     fn creat64(path: *const c_char, mode: c_uint) -> c_int {
-        handed_out(kernel!(SYS_openat, libc::AT_FDCWD, path, CREATE, mode) as c_int)
+        handed_out(opened!(path, CREATE, mode))
     }
 
+    fn __open_2(path: *const c_char, flags: c_int) -> c_int {
+        refuse_without_mode(flags);
+        // Without a file to create, the mode is not looked at.
+        handed_out(opened!(path, flags, 0))
+    }
+
+    fn __open64_2(path: *const c_char, flags: c_int) -> c_int {
+        refuse_without_mode(flags);
+        handed_out(opened!(path, flags, 0))
+    }
+
+    fn __openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+        refuse_without_mode(flags);
+        handed_out(opened_at!(directory, path, flags, 0))
+    }
+
+    fn __openat64_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+        refuse_without_mode(flags);
+        handed_out(opened_at!(directory, path, flags, 0))
+    }
+}
+
+exports! {
     fn open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int {
         handed_out(kernel!(SYS_open_by_handle_at, mount, handle, flags) as c_int)
     }
@@ -90,30 +144,6 @@ exports! {
         handed_out(kernel!(SYS_pidfd_getfd, process, fd, flags) as c_int)
     }
 
-    fn __open_2(path: *const c_char, flags: c_int) -> c_int {
-        refuse_without_mode(flags);
-        // SAFETY: as `open`; without a file to create, the mode is not looked at.
-        unsafe { open(path, flags, 0) }
-    }
-
-    fn __open64_2(path: *const c_char, flags: c_int) -> c_int {
-        refuse_without_mode(flags);
-        // SAFETY: as `open64`; without a file to create, the mode is not looked at.
-        unsafe { open64(path, flags, 0) }
-    }
-
-    fn __openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
-        refuse_without_mode(flags);
-        // SAFETY: as `openat`; without a file to create, the mode is not looked at.
-        unsafe { openat(directory, path, flags, 0) }
-    }
-
-    fn __openat64_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
-        refuse_without_mode(flags);
-        // SAFETY: as `openat64`; without a file to create, the mode is not looked at.
-        unsafe { openat64(directory, path, flags, 0) }
-    }
-
     fn pipe(pair: *mut c_int) -> c_int {
         // SAFETY: as `pipe2`.
         unsafe { pipe2(pair, 0) }
@@ -130,38 +160,6 @@ exports! {
         result
     }
 
-    fn mkstemp(template: *mut c_char) -> c_int {
-        handed_out(next!(mkstemp(template => *mut c_char) -> c_int, -1))
-    }
-
-    fn mkstemp64(template: *mut c_char) -> c_int {
-        handed_out(next!(mkstemp64(template => *mut c_char) -> c_int, -1))
-    }
-
-    fn mkostemp(template: *mut c_char, flags: c_int) -> c_int {
-        handed_out(next!(mkostemp(template => *mut c_char, flags => c_int) -> c_int, -1))
-    }
-
-    fn mkostemp64(template: *mut c_char, flags: c_int) -> c_int {
-        handed_out(next!(mkostemp64(template => *mut c_char, flags => c_int) -> c_int, -1))
-    }
-
-    fn mkstemps(template: *mut c_char, suffix: c_int) -> c_int {
-        handed_out(next!(mkstemps(template => *mut c_char, suffix => c_int) -> c_int, -1))
-    }
-
-    fn mkstemps64(template: *mut c_char, suffix: c_int) -> c_int {
-        handed_out(next!(mkstemps64(template => *mut c_char, suffix => c_int) -> c_int, -1))
-    }
-
-    fn mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
-        handed_out(next!(mkostemps(template => *mut c_char, suffix => c_int, flags => c_int) -> c_int, -1))
-    }
-
-    fn mkostemps64(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
-        handed_out(next!(mkostemps64(template => *mut c_char, suffix => c_int, flags => c_int) -> c_int, -1))
-    }
-
     fn shm_open(name: *const c_char, flags: c_int, mode: c_uint) -> c_int {
         handed_out(next!(shm_open(name => *const c_char, flags => c_int, mode => c_uint) -> c_int, -1))
     }
@@ -169,20 +167,55 @@ exports! {
     fn mq_open(name: *const c_char, flags: c_int, mode: c_uint, attributes: *mut c_void) -> c_int {
         handed_out(next!(mq_open(name => *const c_char, flags => c_int, mode => c_uint, attributes => *mut c_void) -> c_int, -1))
     }
+}
+
+// These open something within libc, where a thread that is to end does so.
+unwinding! {
+    fn mkstemp(template: *mut c_char) -> c_int {
+        handed_out(next_unwinding!(mkstemp(template => *mut c_char) -> c_int, -1))
+    }
+
+    fn mkstemp64(template: *mut c_char) -> c_int {
+        handed_out(next_unwinding!(mkstemp64(template => *mut c_char) -> c_int, -1))
+    }
+
+    fn mkostemp(template: *mut c_char, flags: c_int) -> c_int {
+        handed_out(next_unwinding!(mkostemp(template => *mut c_char, flags => c_int) -> c_int, -1))
+    }
+
+    fn mkostemp64(template: *mut c_char, flags: c_int) -> c_int {
+        handed_out(next_unwinding!(mkostemp64(template => *mut c_char, flags => c_int) -> c_int, -1))
+    }
+
+    fn mkstemps(template: *mut c_char, suffix: c_int) -> c_int {
+        handed_out(next_unwinding!(mkstemps(template => *mut c_char, suffix => c_int) -> c_int, -1))
+    }
+
+    fn mkstemps64(template: *mut c_char, suffix: c_int) -> c_int {
+        handed_out(next_unwinding!(mkstemps64(template => *mut c_char, suffix => c_int) -> c_int, -1))
+    }
+
+    fn mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
+        handed_out(next_unwinding!(mkostemps(template => *mut c_char, suffix => c_int, flags => c_int) -> c_int, -1))
+    }
+
+    fn mkostemps64(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
+        handed_out(next_unwinding!(mkostemps64(template => *mut c_char, suffix => c_int, flags => c_int) -> c_int, -1))
+    }
 
     fn posix_openpt(flags: c_int) -> c_int {
-        handed_out(next!(posix_openpt(flags => c_int) -> c_int, -1))
+        handed_out(next_unwinding!(posix_openpt(flags => c_int) -> c_int, -1))
     }
 
     fn getpt() -> c_int {
-        handed_out(next!(getpt() -> c_int, -1))
+        handed_out(next_unwinding!(getpt() -> c_int, -1))
     }
 
     fn openpty(
         leader: *mut c_int, follower: *mut c_int, name: *mut c_char,
         settings: *const termios, size: *const winsize,
     ) -> c_int {
-        let result = next!(
+        let result = next_unwinding!(
             openpty(
                 leader => *mut c_int, follower => *mut c_int, name => *mut c_char,
                 settings => *const termios, size => *const winsize

@@ -118,7 +118,13 @@ points! {
         fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec,
     ) -> c_int {
         let Some(stream) = stream::of(fd) else {
-            let received = kernel!(SYS_recvmmsg, fd, messages, count, flags, timeout) as c_int;
+            let received = blocking!(
+                recvmmsg(
+                    fd => c_int, messages => *mut mmsghdr, count => c_uint, flags => c_int,
+                    timeout => *mut timespec
+                ) -> c_int,
+                kernel!(SYS_recvmmsg, fd, messages, count, flags, timeout)
+            );
             for index in 0..usize::try_from(received).unwrap_or(0) {
                 // SAFETY: the kernel has just filled so many of the program's headers.
                 unsafe { numbers_came(&raw mut (*messages.add(index)).msg_hdr) };
@@ -164,7 +170,16 @@ points! {
         }
         let Some(stream) = stream::of(fd) else {
             // SAFETY: the program gives `count` message headers.
-            return unsafe { send_several(fd, messages, count, flags) };
+            if unsafe { carry(messages, count) } {
+                // SAFETY: as above.
+                return unsafe { send_several(fd, messages, count, flags) };
+            }
+            return blocking!(
+                sendmmsg(
+                    fd => c_int, messages => *mut mmsghdr, count => c_uint, flags => c_int
+                ) -> c_int,
+                kernel!(SYS_sendmmsg, fd, messages, count, flags)
+            );
         };
         // SAFETY: the program gives `count` message headers.
         libc_return(unsafe {
@@ -206,7 +221,18 @@ fn first_flight(
     unsafe { fast_open::before_send(fd, to, total, flags) }
 }
 
-/// Messages to whom the kernel delivers them. The list is copied if connections are passed.
+/// Whether connections are passed by these messages.
+///
+/// # Safety
+/// `messages` points to `count` headers.
+unsafe fn carry(messages: *const mmsghdr, count: c_uint) -> bool {
+    (0..count.min(MOST_MESSAGES) as usize).any(|index| {
+        // SAFETY: within the array that the caller promises.
+        unsafe { travel::carries(&raw const (*messages.add(index)).msg_hdr) }
+    })
+}
+
+/// Messages to whom the kernel delivers them, some of which pass connections: the list is copied.
 ///
 /// # Safety
 /// `messages` points to `count` headers.
@@ -214,11 +240,6 @@ unsafe fn send_several(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: 
     let count = count.min(MOST_MESSAGES);
     // SAFETY: within the array that the caller promises.
     let header = |index| unsafe { &raw const (*messages.add(index)).msg_hdr };
-    let mut indices = 0..count as usize;
-    // SAFETY: as the caller promises.
-    if !indices.any(|index| unsafe { travel::carries(header(index)) }) {
-        return kernel!(SYS_sendmmsg, fd, messages, count, flags) as c_int;
-    }
     // SAFETY: as the caller promises.
     let outgoing = |index| unsafe { travel::outgoing(header(index)) };
     let passed: Vec<Option<travel::Outgoing>> = (0..count as usize).map(outgoing).collect();

@@ -62,16 +62,26 @@ macro_rules! points {
     )*};
 }
 
-/// A call on a descriptor that is the kernel's alone, by libc's function if a thread may be cancelled in
-/// it, or else by the system call at once.
+/// As `exports!`, for functions of libc's that may cancel a thread somewhere within, or not: the frames here have
+/// nothing to tidy up then.
+macro_rules! unwinding {
+    ($($(#[$attribute:meta])* fn $name:ident($($argument:ident: $kind:ty),* $(,)?) -> $result:ty $body:block)*) => {$(
+        $(#[$attribute])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name($($argument: $kind),*) -> $result $body
+    )*};
+}
+
+/// A call on a descriptor that is the kernel's alone, by libc's function, if it has one and a thread may be
+/// cancelled in it, or else by the system call at once.
 macro_rules! blocking {
     ($name:ident($($argument:expr => $kind:ty),* $(,)?) -> $result:ty, $kernel:expr) => {
         if $crate::next::has_threads() {
-            $crate::next::next_unwinding!($name($($argument => $kind),*) -> $result, -1)
+            $crate::next::next_unwinding!($name($($argument => $kind),*) -> $result, $kernel as $result)
         } else {
             $kernel as $result
         }
     };
 }
 
-use {blocking, exports, kernel, points};
+use {blocking, exports, kernel, points, unwinding};

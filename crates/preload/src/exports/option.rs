@@ -3,9 +3,9 @@
 use core::ffi::{c_int, c_ulong, c_void};
 use libc::socklen_t;
 
-use super::{exports, kernel};
+use super::{blocking, exports, kernel, unwinding};
 use crate::raw::libc_return;
-use crate::{connect, control, listener, stream, table};
+use crate::{cancel, connect, control, listener, stream, table};
 
 exports! {
     fn getsockopt(
@@ -43,8 +43,28 @@ exports! {
         }
     }
 
+    fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+        match table::get(fd) {
+            None => kernel!(SYS_ioctl, fd, request, argument) as c_int,
+            // SAFETY: the program gives the argument that the request takes.
+            Some(held) => libc_return(unsafe { control::ioctl(fd, &held, request, argument) }) as c_int,
+        }
+    }
+}
+
+// To wait for a lock is a point at which a thread may be cancelled.
+unwinding! {
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         match table::get(fd) {
+            None if matches!(command, libc::F_SETLKW | libc::F_OFD_SETLKW) => {
+                cancel::call_begins();
+                let locked = blocking!(
+                    fcntl(fd => c_int, command => c_int, argument => usize) -> c_int,
+                    kernel!(SYS_fcntl, fd, command, argument)
+                );
+                cancel::call_ends();
+                locked
+            }
             None if !control::duplicates(command) => kernel!(SYS_fcntl, fd, command, argument) as c_int,
             held => libc_return(control::fcntl(fd, held.as_ref(), command, argument)) as c_int,
         }
@@ -58,13 +78,5 @@ exports! {
     fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         // SAFETY: as `fcntl`.
         unsafe { fcntl(fd, command, argument) }
-    }
-
-    fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
-        match table::get(fd) {
-            None => kernel!(SYS_ioctl, fd, request, argument) as c_int,
-            // SAFETY: the program gives the argument that the request takes.
-            Some(held) => libc_return(unsafe { control::ioctl(fd, &held, request, argument) }) as c_int,
-        }
     }
 }

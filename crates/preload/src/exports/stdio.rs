@@ -3,11 +3,11 @@
 use core::ffi::{c_char, c_int, c_void};
 use libc::{DIR, FILE};
 
-use super::exports;
-use crate::next::next;
+use super::{exports, unwinding};
+use crate::next::{next, next_unwinding};
 use crate::numbers::{closed_within, handed_out};
 use crate::raw::libc_return;
-use crate::{spawn, stdio, table};
+use crate::{cancel, spawn, stdio, table};
 
 /// The arguments that C does not name lie in registers and on the stack, and a `va_list` says where.
 /// This makes one, as a C compiler would, and calls the function that takes it: the registers are
@@ -46,6 +46,35 @@ macro_rules! with_va_list {
         )
     };
 }
+
+/// Runs `$close`, which closes `$file` within libc. Where that does not pass here, as it does for files on
+/// sockets, the number's entry goes afterwards. A thread is cancelled in it only where nothing is held.
+macro_rules! around_close {
+    ($file:expr, $close:expr) => {{
+        // SAFETY: the program gives an open file.
+        let fd = unsafe { stdio::number($file) };
+        let was_standard = stdio::forget($file);
+        let result = if table::get(fd).is_none() {
+            $close
+        } else {
+            let withheld = cancel::Withheld::new();
+            let before = table::get(fd);
+            let result = $close;
+            if let Some(before) = before {
+                closed_within(fd, &before);
+            }
+            drop(withheld);
+            result
+        };
+        if was_standard {
+            stdio::prepare();
+        }
+        // The functions of a file on a connection have ended because of it, if they have waited.
+        cancel::call_ends();
+        result
+    }};
+}
+
 exports! {
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
         if stdio::concerns(fd) {
@@ -53,46 +82,6 @@ exports! {
             return unsafe { stdio::open(fd, mode) };
         }
         next!(fdopen(fd => c_int, mode => *const c_char) -> *mut FILE, core::ptr::null_mut())
-    }
-
-    fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
-        file(next!(fopen(path => *const c_char, mode => *const c_char) -> *mut FILE, core::ptr::null_mut()))
-    }
-
-    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
-        file(next!(fopen64(path => *const c_char, mode => *const c_char) -> *mut FILE, core::ptr::null_mut()))
-    }
-
-    fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
-        let reopen = || next!(
-            freopen(path => *const c_char, mode => *const c_char, stream => *mut FILE) -> *mut FILE,
-            core::ptr::null_mut()
-        );
-        // SAFETY: the program gives an open file.
-        file(unsafe { around_close(stream, reopen) })
-    }
-
-    fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
-        let reopen = || next!(
-            freopen64(path => *const c_char, mode => *const c_char, stream => *mut FILE) -> *mut FILE,
-            core::ptr::null_mut()
-        );
-        // SAFETY: the program gives an open file.
-        file(unsafe { around_close(stream, reopen) })
-    }
-
-    fn fclose(stream: *mut FILE) -> c_int {
-        let close = || next!(fclose(stream => *mut FILE) -> c_int, libc::EOF);
-        // SAFETY: the program gives an open file.
-        unsafe { around_close(stream, close) }
-    }
-
-    fn tmpfile() -> *mut FILE {
-        file(next!(tmpfile() -> *mut FILE, core::ptr::null_mut()))
-    }
-
-    fn tmpfile64() -> *mut FILE {
-        file(next!(tmpfile64() -> *mut FILE, core::ptr::null_mut()))
     }
 
     fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
@@ -154,6 +143,43 @@ exports! {
     }
 }
 
+// libc may wait in these, and cancel a thread there.
+unwinding! {
+    fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+        file(next_unwinding!(fopen(path => *const c_char, mode => *const c_char) -> *mut FILE, core::ptr::null_mut()))
+    }
+
+    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
+        file(next_unwinding!(fopen64(path => *const c_char, mode => *const c_char) -> *mut FILE, core::ptr::null_mut()))
+    }
+
+    fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
+        file(around_close!(stream, next_unwinding!(
+            freopen(path => *const c_char, mode => *const c_char, stream => *mut FILE) -> *mut FILE,
+            core::ptr::null_mut()
+        )))
+    }
+
+    fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
+        file(around_close!(stream, next_unwinding!(
+            freopen64(path => *const c_char, mode => *const c_char, stream => *mut FILE) -> *mut FILE,
+            core::ptr::null_mut()
+        )))
+    }
+
+    fn fclose(stream: *mut FILE) -> c_int {
+        around_close!(stream, next_unwinding!(fclose(stream => *mut FILE) -> c_int, libc::EOF))
+    }
+
+    fn tmpfile() -> *mut FILE {
+        file(next_unwinding!(tmpfile() -> *mut FILE, core::ptr::null_mut()))
+    }
+
+    fn tmpfile64() -> *mut FILE {
+        file(next_unwinding!(tmpfile64() -> *mut FILE, core::ptr::null_mut()))
+    }
+}
+
 unsafe extern "C" {
     fn vasprintf(text: *mut *mut c_char, format: *const c_char, arguments: *mut c_void) -> c_int;
     fn __vasprintf_chk(
@@ -185,24 +211,4 @@ fn file(file: *mut FILE) -> *mut FILE {
         handed_out(unsafe { stdio::number(file) });
     }
     file
-}
-
-/// Runs `close`, which closes `file` within libc. Where that does not pass here, as it does for files
-/// on sockets, the number's entry goes afterwards.
-///
-/// # Safety
-/// `file` is an open file.
-unsafe fn around_close<R>(file: *mut FILE, close: impl FnOnce() -> R) -> R {
-    // SAFETY: as the caller promises.
-    let fd = unsafe { stdio::number(file) };
-    let before = table::get(fd);
-    let was_standard = stdio::forget(file);
-    let result = close();
-    if let Some(before) = before {
-        closed_within(fd, &before);
-    }
-    if was_standard {
-        stdio::prepare();
-    }
-    result
 }

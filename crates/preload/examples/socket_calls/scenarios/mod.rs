@@ -191,6 +191,10 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("cancelled while it waits", interruptions::cancelled),
     ("cancelled anywhere", interruptions::cancelled_anywhere),
     ("cancelled beside others", cancelling::beside_others),
+    (
+        "cancelled while it closes a file",
+        cancelling::in_a_file_on_a_connection,
+    ),
     ("calls in a handler", interruptions::calls_in_a_handler),
     ("handlers of two kinds", interruptions::two_kinds),
     ("handlers, as they are asked for", interruptions::asked_for),
@@ -238,6 +242,8 @@ const ALONE: &[(&str, Alone)] = &[
         interruptions::cancelled_in_accept,
     ),
     ("cancelled in a set", cancelling::in_a_set),
+    ("cancelled in files", cancelling::in_files),
+    ("cancelled in pipes", cancelling::in_pipes),
     (
         "refused before a child looks",
         family::refused_before_a_look,
