@@ -9,14 +9,16 @@ use core::ffi::c_int;
 use core::sync::atomic::AtomicU8;
 
 use host::Readiness;
-use libc::off_t;
+use libc::{off_t, pollfd};
 use rustix::io::Errno;
 
 use super::transfer::{Earlier, Lazy, partial, signal_broken_pipe};
 use super::{StreamRef, of};
 use crate::buffers::{MOST, PartsMut};
+use crate::deadline::Patience;
 use crate::inside::sleeping;
 use crate::raw::{result, sys};
+use crate::wait::Sleep;
 use crate::{session, signals};
 
 /// Every flag that there is.
@@ -139,32 +141,23 @@ impl Pipe {
 
     /// What poll says of it, at once or after a wait.
     fn poll(&self, events: i16, waits: bool) -> Result<i16, Errno> {
-        let mut entry = libc::pollfd {
+        let entry = pollfd {
             fd: self.fd,
             events,
             revents: 0,
         };
-        loop {
-            let none = core::ptr::null::<libc::timespec>();
-            let at_once = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
-            let limit = if waits { none } else { &raw const at_once };
-            let (fds, call) = (&raw mut entry, libc::SYS_ppoll);
-            // SAFETY: one entry, and a time or none.
-            let polled = unsafe {
-                if waits {
-                    sleeping!(call, fds, 1usize, limit, 0usize, 8usize)
-                } else {
-                    result(sys!(call, fds, 1usize, limit, 0usize, 8usize))
-                }
-            };
-            match polled {
-                Err(Errno::INTR) if waits && signals::goes_on() => {}
-                other => return other.map(|_| entry.revents),
-            }
+        if waits {
+            return wait_for(entry);
         }
+        let mut entry = entry;
+        let at_once = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let (call, limit) = (libc::SYS_ppoll, &raw const at_once);
+        // SAFETY: one entry, and a time.
+        let polled = unsafe { result(sys!(call, &raw mut entry, 1usize, limit, 0usize, 8usize)) };
+        polled.map(|_| entry.revents)
     }
 
     /// How many bytes a write takes without waiting; 0 for none. It may wait for some.
@@ -232,6 +225,37 @@ impl Pipe {
         match read {
             Err(Errno::AGAIN | Errno::INTR) => Ok(0),
             other => other,
+        }
+    }
+}
+
+/// Waits for what is asked of a pipe. A sleeper of the session's is beside it: by that one the thread is woken if it
+/// is cancelled.
+fn wait_for(entry: pollfd) -> Result<i16, Errno> {
+    let mut sleep = None;
+    loop {
+        let armed = Sleep::begin_again(&mut sleep)?;
+        let bell = |fd| pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut asked: Vec<pollfd> = core::iter::once(entry)
+            .chain(armed.fds().map(bell))
+            .collect();
+        let left = armed.bound(Patience::FOREVER.begin()).left();
+        let left = left.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+        let (fds, count) = (asked.as_mut_ptr(), asked.len());
+        // SAFETY: the array is whole; the time is a copy, or none.
+        let slept = unsafe { sleeping!(libc::SYS_ppoll, fds, count, left, 0usize, 8usize) };
+        let rung = asked[1..].iter().any(|bell| bell.revents != 0);
+        armed.rest(rung || slept.is_err());
+        session::pump();
+        match slept {
+            Err(Errno::INTR) if signals::goes_on() => {}
+            Err(error) => return Err(error),
+            Ok(_) if asked[0].revents != 0 => return Ok(asked[0].revents),
+            Ok(_) => {}
         }
     }
 }

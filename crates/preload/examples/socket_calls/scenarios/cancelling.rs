@@ -3,10 +3,10 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::zeroed;
 
-use super::Stage;
 use super::interruptions::{
     Start, Work, cancel, polls, receives, selects, start, started, waits_in_a_set,
 };
+use super::{Stage, splicing};
 use crate::calls;
 
 // A thread that is cancelled in these unwinds.
@@ -33,6 +33,14 @@ unsafe extern "C-unwind" {
     fn freopen(path: *const c_char, mode: *const c_char, file: *mut libc::FILE) -> *mut libc::FILE;
     fn fclose(file: *mut libc::FILE) -> c_int;
     fn mkstemp(template: *mut c_char) -> c_int;
+    fn splice(
+        from: c_int,
+        from_offset: *mut libc::off_t,
+        to: c_int,
+        to_offset: *mut libc::off_t,
+        length: usize,
+        flags: u32,
+    ) -> isize;
 }
 
 unsafe extern "C" {
@@ -227,6 +235,39 @@ pub fn in_pipes(stage: &mut Stage<'_>) {
         // SAFETY: own descriptors.
         unsafe { libc::close(fd) };
     }
+}
+
+extern "C-unwind" fn splices_into_a_pipe(work: *mut c_void) -> *mut c_void {
+    let (from, to) = given(work);
+    let none = std::ptr::null_mut();
+    // SAFETY: no positions.
+    ended(unsafe { splice(from, none, to, none, 100, 0) } as c_int)
+}
+
+extern "C-unwind" fn splices_out_of_a_pipe(work: *mut c_void) -> *mut c_void {
+    let (to, from) = given(work);
+    let none = std::ptr::null_mut();
+    // SAFETY: no positions.
+    ended(unsafe { splice(from, none, to, none, 100, 0) } as c_int)
+}
+
+/// It waits for the pipe, into which nothing goes, or from which nothing comes.
+pub fn beside_a_pipe(stage: &mut Stage<'_>, fd: c_int) {
+    let [empty, full] = [splicing::pipe(0), splicing::pipe(libc::O_NONBLOCK)];
+    // SAFETY: own descriptors, and whole bytes.
+    unsafe {
+        while libc::write(full[1], [0u8; 4096].as_ptr().cast(), 4096) > 0 {}
+        libc::fcntl(full[1], libc::F_SETFL, 0);
+    }
+    stage.agent.tell("send stays");
+    calls::await_bytes(fd, 5);
+    let mut work = Work { fd, set: full[1] };
+    cancel(stage, "splice", splices_into_a_pipe, &mut work, true);
+    work.set = empty[0];
+    cancel(stage, "splice", splices_out_of_a_pipe, &mut work, true);
+    stage.transcript.recv(fd, 10, 0);
+    splicing::close(empty);
+    splicing::close(full);
 }
 
 /// More than waits to be sent.

@@ -191,6 +191,7 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("cancelled while it waits", interruptions::cancelled),
     ("cancelled anywhere", interruptions::cancelled_anywhere),
     ("cancelled beside others", cancelling::beside_others),
+    ("cancelled beside a pipe", cancelling::beside_a_pipe),
     (
         "cancelled while it closes a file",
         cancelling::in_a_file_on_a_connection,
