@@ -322,6 +322,44 @@ fn expect_a_store(at: SocketAddr) {
     expect(&mut stream, "one that left", "END\r\n");
 }
 
+/// Keeps twice as much as there is memory for: what is asked for again and again stays, and the rest goes in
+/// its turn.
+fn expect_a_bound(at: SocketAddr) {
+    let mut stream = connect(at);
+    let value = "b".repeat(1_000_000);
+    let wanted = "VALUE wanted 0 1\r\nw\r\nEND\r\n";
+    stream
+        .write_all(b"set wanted 0 0 1\r\nw\r\n")
+        .expect("room");
+    expect(&mut stream, "a set", "STORED\r\n");
+    for key in 0..128 {
+        let set = format!("set turn{key} 0 0 {}\r\n{value}\r\n", value.len());
+        stream.write_all(set.as_bytes()).expect("room");
+        expect(&mut stream, "a set of many", "STORED\r\n");
+        stream.write_all(b"get wanted\r\n").expect("room");
+        expect(&mut stream, "what is in use", wanted);
+    }
+    let mut kept = 0;
+    for key in 0..128 {
+        let get = format!("get turn{key}\r\n");
+        stream.write_all(get.as_bytes()).expect("room");
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("an answer");
+        if byte == *b"V" {
+            kept += 1;
+            let rest = format!("ALUE turn{key} 0 {}\r\n{value}\r\nEND\r\n", value.len());
+            expect(&mut stream, "one that stayed", &rest);
+        } else {
+            expect(&mut stream, "one that has gone", "ND\r\n");
+        }
+        assert!(byte == *b"V" || key < 127, "the last has gone");
+    }
+    assert!(
+        (1..=64 << 20).contains(&(kept * value.len())),
+        "{kept} stayed"
+    );
+}
+
 #[test]
 fn the_store_answers_as_memcached_does() {
     let Some(world) = world("the_store_answers_as_memcached_does") else {
@@ -331,7 +369,10 @@ fn the_store_answers_as_memcached_does() {
     let Some(programs) = programs(&world, "examples/store.c", &others) else {
         return;
     };
-    on_both(&programs, &world, "", expect_a_store);
+    on_both(&programs, &world, "", |at| {
+        expect_a_store(at);
+        expect_a_bound(at);
+    });
     if lab::skip_without("memcached's own answers", &["memcached"]) {
         return;
     }

@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 use std::net::SocketAddr;
 
 #[allow(dead_code, reason = "it is a program of its own, too")]
-#[path = "../../crates/native/examples/store_by_completions/main.rs"]
+#[path = "../../crates/native/examples/store_by_completions.rs"]
 mod program;
 
 /// Keep values, by memcached's text protocol
