@@ -6,6 +6,7 @@ mod world;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,7 +16,9 @@ use netdev::faults::Faults;
 use netdev::sim::LinkConfig;
 use queue_pair::control::{Fds, Reply, Request};
 use queue_pair::{ConnRef, Submission};
-use rustix::fs::{Advice, fadvise, fsync};
+use rustix::fs::{
+    Advice, MemfdFlags, SealFlags, fadvise, fcntl_add_seals, fstat, fsync, memfd_create,
+};
 use rustix::io::Errno;
 use tcp::ConnId;
 use world::{Host, World};
@@ -166,6 +169,47 @@ fn bytes_of_a_file_come_between_those_of_memory() {
     scene.pass(1);
     scene.send(0, 1);
     scene.is_ended();
+}
+
+#[test]
+fn a_memory_file_is_sent_from_as_a_file_is() {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memory = File::from(memfd_create("theirs", flags).expect("a memory file"));
+    memory.set_len(LEN as u64).expect("its size");
+    memory.write_all_at(b"written", 1_000).expect("its bytes");
+    let mut world = World::with(Config::default(), LinkConfig::default());
+    let (mut host, conn, peer) = world.connected();
+    let shown = show(
+        &mut world,
+        &mut host,
+        memory.try_clone().expect("once more"),
+    );
+    assert_eq!(shown, Err(Errno::OPNOTSUPP), "it could become shorter");
+    fcntl_add_seals(&memory, SealFlags::SHRINK).expect("sealed");
+    let shown = show(
+        &mut world,
+        &mut host,
+        memory.try_clone().expect("once more"),
+    );
+    host.submit(Submission::SendFile {
+        conn,
+        file: shown.expect("one to send from"),
+        offset: 0,
+        len: LEN as u32,
+        more: false,
+        at: 0,
+    });
+    for _ in 0..10 {
+        world.pass(Duration::from_millis(20));
+        world.attend();
+    }
+    // What was never written is zeros, and takes no memory.
+    let mut whole = vec![0; LEN];
+    whole[1_000..1_007].copy_from_slice(b"written");
+    assert!(world.peer.conns[&peer].bytes == whole);
+    let counters = world.worker.counters();
+    assert_eq!((counters.file_sends, counters.file_waits), (1, 0));
+    assert!(fstat(&memory).expect("facts").st_blocks <= 8);
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use crate::Violation;
 use crate::copy;
-use crate::memory::Memory;
+use crate::memory::{Memory, PAGE};
 use core::sync::atomic::AtomicU8;
+use rustix::fd::AsFd;
 use std::io;
 use std::sync::Arc;
 
@@ -33,6 +34,23 @@ impl Area {
             at,
             len,
         }
+    }
+
+    /// An area that is `len` bytes of a memory file, from `offset` on; `len` is not zero. Whoever else has the
+    /// file may write there at any time. That it does not end before the area does is the caller's to see
+    /// to: [`least_size`](crate::memfd::least_size).
+    ///
+    /// # Errors
+    /// The kernel's: `EACCES`: it is not open for reading and writing. `EPERM`: it is sealed against writing.
+    pub fn of_file(name: &'static str, fd: impl AsFd, offset: u64, len: usize) -> io::Result<Self> {
+        let at = (offset % PAGE as u64) as usize;
+        let all = len.checked_add(at).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self {
+            name,
+            memory: Arc::new(Memory::map_from(fd, offset - at as u64, all)?),
+            at,
+            len,
+        })
     }
 
     /// An area of private heap memory, with the same operations; `len` is not zero. `name` shows

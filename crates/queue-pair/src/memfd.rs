@@ -12,6 +12,9 @@ const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::GROW)
     .union(SealFlags::SEAL);
 
+/// `statfs(2)` says this of memory files of ordinary pages (linux/magic.h).
+const TMPFS: i64 = 0x0102_1994;
+
 /// Why a memory that was received is not usable.
 #[derive(Debug, thiserror::Error)]
 pub enum MemfdError {
@@ -37,6 +40,24 @@ pub fn create(name: &str, len: u64) -> io::Result<OwnedFd> {
     rustix::fs::ftruncate(&fd, len)?;
     rustix::fs::fcntl_add_seals(&fd, SEALS)?;
     Ok(fd)
+}
+
+/// How long a memory file of a program's own is at least, whatever becomes of it: nobody can make it shorter.
+///
+/// # Errors
+/// `EINVAL`: it is no memory file, or one of huge pages. `EPERM`: it is not sealed against shrinking.
+pub fn least_size(fd: impl AsFd) -> Result<u64, Errno> {
+    // Of what is no memory file nothing more is asked: it may be a program that answers.
+    let seals = rustix::fs::fcntl_get_seals(&fd)?;
+    if rustix::fs::fstatfs(&fd)?.f_type != TMPFS {
+        return Err(Errno::INVAL);
+    }
+    if !seals.contains(SealFlags::SHRINK) {
+        return Err(Errno::PERM);
+    }
+    // The seal came first, so this is the least.
+    let stat = rustix::fs::fstat(&fd)?;
+    Ok(u64::try_from(stat.st_size).unwrap_or(0))
 }
 
 /// Checks that nobody can change the size of a received memory any more, and returns that size.

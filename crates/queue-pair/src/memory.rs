@@ -40,6 +40,11 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Maps the first `len` bytes of `fd`, shared. `len` is not zero.
     pub(crate) fn map(fd: impl AsFd, len: usize) -> io::Result<Self> {
+        Self::map_from(fd, 0, len)
+    }
+
+    /// Maps `len` bytes of `fd`, shared, from `offset` on, which is a multiple of a page. `len` is not zero.
+    pub(crate) fn map_from(fd: impl AsFd, offset: u64, len: usize) -> io::Result<Self> {
         // SAFETY: a new mapping at an address of the kernel's choice disturbs nobody.
         let base = unsafe {
             rustix::mm::mmap(
@@ -48,7 +53,7 @@ impl Memory {
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED,
                 fd,
-                0,
+                offset,
             )
         }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;

@@ -5,9 +5,10 @@
 use proptest::prelude::*;
 use queue_pair::memfd::{self, MemfdError};
 use queue_pair::region;
-use queue_pair::{ConnRef, Layout, OptionKind, Sizes, Submission, Versions, Violation};
+use queue_pair::{Area, ConnRef, Layout, OptionKind, Sizes, Submission, Versions, Violation};
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
 
 fn layout() -> Layout {
     let sizes = Sizes {
@@ -26,6 +27,38 @@ fn violation(fd: &OwnedFd) -> Violation {
         Err(other) => panic!("not a violation: {other}"),
         Ok(_) => panic!("accepted"),
     }
+}
+
+/// A memory file of a program's own.
+fn theirs(len: u64, seals: SealFlags) -> OwnedFd {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let fd = rustix::fs::memfd_create("theirs", flags).unwrap();
+    rustix::fs::ftruncate(&fd, len).unwrap();
+    rustix::fs::fcntl_add_seals(&fd, seals).unwrap();
+    fd
+}
+
+#[test]
+fn part_of_a_programs_memory_file_is_an_area_if_it_cannot_shrink() {
+    let fd = theirs(20_000, SealFlags::SHRINK);
+    assert_eq!(memfd::least_size(&fd), Ok(20_000));
+    for offset in [0, 1, 4_095, 4_096, 8_193] {
+        let area = Area::of_file("theirs", &fd, offset, 5_000).unwrap();
+        area.copy_in(4_990, b"0123456789").unwrap();
+        assert!(area.copy_in(4_991, b"0123456789").is_err());
+        let mut there = [0; 10];
+        rustix::io::pread(&fd, &mut there, offset + 4_990).unwrap();
+        assert_eq!(&there, b"0123456789");
+    }
+    // It grows, and what is known of it stays true.
+    rustix::fs::ftruncate(&fd, 30_000).unwrap();
+    assert_eq!(memfd::least_size(&fd), Ok(30_000));
+    let refused = |fd: &OwnedFd| memfd::least_size(fd).unwrap_err();
+    assert_eq!(refused(&theirs(1, SealFlags::GROW)), Errno::PERM);
+    let (pipe, _other) = rustix::pipe::pipe().unwrap();
+    assert_eq!(refused(&pipe), Errno::INVAL);
+    let on_disk = std::fs::File::open("/proc/self/exe").unwrap();
+    assert_eq!(refused(&on_disk.into()), Errno::INVAL);
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! Files that sessions send from: the engine's own openings of them, which the slow half makes and closes.
 //!
 //! They are read only by calls that do not wait (`RWF_NOWAIT`), and never mapped by whoever has packets
-//! to see to: a page that is not in memory, or that was cut off, is then an answer and not a fault.
+//! to see to: a page that is not in memory, or that was cut off, is then an answer and not a fault. Memory
+//! files have no such calls: they are read by the ordinary ones, as regions are, which are memory files too.
 
 use core::sync::atomic::AtomicU8;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use queue_pair::read_in_now;
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use queue_pair::{read_in, read_in_now};
+use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
 use super::ahead::Readers;
 
@@ -18,6 +19,8 @@ use super::ahead::Readers;
 #[derive(Debug)]
 pub struct OpenFile {
     file: OwnedFd,
+    /// A memory file.
+    is_memory: bool,
     /// Counts among those of its user for as long as it is open.
     _place: Arc<()>,
 }
@@ -33,15 +36,21 @@ pub enum Lack {
 
 impl OpenFile {
     /// One that counts at `place`.
-    pub fn new(file: OwnedFd, place: Arc<()>) -> Self {
+    pub fn new(file: OwnedFd, is_memory: bool, place: Arc<()>) -> Self {
         Self {
             file,
+            is_memory,
             _place: place,
         }
     }
 
-    /// Fills `to` from `offset` on, without waiting for anything.
+    /// Fills `to` from `offset` on, without waiting for a disk.
     pub fn read(&self, to: &mut [u8], offset: u64) -> Result<(), Lack> {
+        if self.is_memory {
+            return read_all(to.len(), |at| {
+                pread(&self.file, &mut to[at..], offset + at as u64)
+            });
+        }
         read_all(to.len(), |at| {
             let mut rest = [IoSliceMut::new(&mut to[at..])];
             preadv2(
@@ -56,7 +65,11 @@ impl OpenFile {
     /// The same into memory that is seen as an area.
     pub fn read_in(&self, to: &[AtomicU8], offset: u64) -> Result<(), Lack> {
         read_all(to.len(), |at| {
-            read_in_now(&to[at..], &self.file, offset + at as u64)
+            let (rest, from) = (&to[at..], offset + at as u64);
+            match self.is_memory {
+                true => read_in(rest, &self.file, Some(from)),
+                false => read_in_now(rest, &self.file, from),
+            }
         })
     }
 }
@@ -141,7 +154,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("outboard-{name}-{}", std::process::id()));
         std::fs::write(&path, bytes).expect("written");
         let file = std::fs::File::open(&path).expect("readable");
-        (path, OpenFile::new(file.into(), Arc::default()))
+        (path, OpenFile::new(file.into(), false, Arc::default()))
     }
 
     #[test]

@@ -4,11 +4,16 @@
 //!
 //! Nothing is asked that a file system in the hands of a program could answer late: what kind of one it is
 //! on is found out from what the kernel has in memory.
+//!
+//! A memory file is sent from, too, if it is sealed against shrinking. The kernel does not read it by calls
+//! that do not wait; but it is memory as the regions are, and what waiting there can be, for a page that the
+//! machine has put out to its swap, there is for those.
 
 use std::fs::read_to_string;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use queue_pair::memfd::least_size;
 use rustix::fs::{
     Advice, AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, fadvise, fcntl_getfl, fstatfs,
     open, statx,
@@ -61,11 +66,20 @@ impl Unfit {
     }
 }
 
+/// A file to send from, open for the engine.
+#[derive(Debug)]
+pub struct Opened {
+    /// It.
+    pub file: OwnedFd,
+    /// It is a memory file, which is read by calls that may wait.
+    pub is_memory: bool,
+}
+
 /// Opens a file that was shown once more, if it is one to send from.
 ///
 /// # Errors
 /// It is not.
-pub fn open_shown(shown: BorrowedFd<'_>) -> Result<OwnedFd, Unfit> {
+pub fn open_shown(shown: BorrowedFd<'_>) -> Result<Opened, Unfit> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let facts = statx(shown, c"", flags, StatxFlags::TYPE | StatxFlags::MNT_ID)?;
     if FileType::from_raw_mode(facts.stx_mode.into()) != FileType::RegularFile {
@@ -76,7 +90,8 @@ pub fn open_shown(shown: BorrowedFd<'_>) -> Result<OwnedFd, Unfit> {
     if opened.contains(OFlags::PATH) || access != OFlags::RDONLY && access != OFlags::RDWR {
         return Err(Unfit::NotReadable);
     }
-    if !is_local(shown, &facts)? {
+    let is_memory = facts.stx_dev_major == 0 && least_size(shown).is_ok();
+    if !is_memory && !is_local(shown, &facts)? {
         return Err(Unfit::Elsewhere);
     }
     let name = format!("/proc/thread-self/fd/{}", shown.as_raw_fd());
@@ -86,10 +101,13 @@ pub fn open_shown(shown: BorrowedFd<'_>) -> Result<OwnedFd, Unfit> {
     let file = open(&*name, how | OFlags::NOATIME, Mode::empty());
     let file = file.or_else(|_| open(&*name, how, Mode::empty()));
     let file = file.map_err(Unfit::Refused)?;
+    if is_memory {
+        return Ok(Opened { file, is_memory });
+    }
     // Whoever reads it has no time for what the kernel would read beside that. It is no condition.
     let _ = fadvise(&file, 0, None, Advice::Random);
     match read_byte(file.as_fd()) {
-        Ok(_) | Err(Errno::AGAIN) => Ok(file),
+        Ok(_) | Err(Errno::AGAIN) => Ok(Opened { file, is_memory }),
         Err(Errno::OPNOTSUPP) => Err(Unfit::Waits),
         Err(errno) => Err(Unfit::Refused(errno)),
     }
@@ -125,6 +143,8 @@ fn read_byte(file: BorrowedFd<'_>) -> Result<usize, Errno> {
 mod tests {
     use std::fs::{File, OpenOptions};
     use std::io::Write;
+
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
     use super::*;
 
@@ -164,8 +184,24 @@ mod tests {
             unfit(File::open("/proc/version").expect("readable")),
             Unfit::Elsewhere
         );
-        let memory = rustix::fs::memfd_create("theirs", rustix::fs::MemfdFlags::CLOEXEC);
-        assert_eq!(unfit(memory.expect("a memfd")), Unfit::Elsewhere);
+    }
+
+    #[test]
+    fn a_memory_file_is_sent_from_if_it_cannot_shrink() {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let memory = memfd_create("theirs", flags).expect("a memfd");
+        assert_eq!(unfit(&memory), Unfit::Elsewhere);
+        fcntl_add_seals(&memory, SealFlags::GROW).expect("sealed");
+        assert_eq!(unfit(&memory), Unfit::Elsewhere);
+        fcntl_add_seals(&memory, SealFlags::SHRINK).expect("sealed");
+        let opened = open_shown(memory.as_fd()).expect("one to send from");
+        assert!(opened.is_memory);
+        let only_named = open(
+            format!("/proc/self/fd/{}", memory.as_raw_fd()),
+            OFlags::PATH,
+            Mode::empty(),
+        );
+        assert_eq!(unfit(only_named.expect("there")), Unfit::NotReadable);
     }
 
     #[test]

@@ -35,7 +35,7 @@ use crate::fast::session::Process;
 use crate::poller::{Poller, Source};
 use crate::sockets::SocketFilter;
 
-pub use file::{Unfit, open_shown};
+pub use file::{Opened, Unfit, open_shown};
 pub use proof::{Chosen, Proof, Refusal, prove_bound, prove_listener};
 pub use tickets::Issued;
 use told::Told;

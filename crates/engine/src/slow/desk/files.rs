@@ -91,8 +91,13 @@ impl Desk {
                 "as many files are sent from as may be".to_owned(),
             ));
         };
-        let file = open_shown(shown.as_fd()).map_err(|unfit| (unfit.errno(), unfit.to_string()))?;
-        Ok(Arc::new(OpenFile::new(file, place)))
+        let opened = open_shown(shown.as_fd());
+        let opened = opened.map_err(|unfit| (unfit.errno(), unfit.to_string()))?;
+        Ok(Arc::new(OpenFile::new(
+            opened.file,
+            opened.is_memory,
+            place,
+        )))
     }
 
     /// Part of a file is to be brought into memory.
