@@ -117,6 +117,30 @@ fn every_call_does_the_same_on_the_engine_and_on_the_kernel() {
     engine.stop(HANG).expect("an end");
 }
 
+#[test]
+fn a_programs_own_memory_is_registered_on_the_engine_and_on_the_kernel() {
+    let test = "a_programs_own_memory_is_registered_on_the_engine_and_on_the_kernel";
+    let Some(library) = library() else { return };
+    if lab::skip_without(test, &["cc"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let program = compile(&world, &library, "tests/memfd.c");
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let converse = |mode, offloaded| {
+        let words = ["connect", mode, "AT", offloaded];
+        let said = converse(&world, &program, &outboard, &words, BOTH[0]);
+        assert_eq!(said, "all as outboard.h says");
+    };
+    // There is no engine yet.
+    converse("any", "0");
+    let engine = outboard.start_engine(&world, None).expect("an engine");
+    converse("engine", "1");
+    converse("any", "1");
+    converse("kernel", "0");
+    engine.stop(HANG).expect("an end");
+}
+
 /// Takes connections in pairs, and does to the first of each what the second says: see `ends.c`.
 fn misbehave(listener: &TcpListener, pairs: usize) {
     // What is sent to who does not read is not all acknowledged.
@@ -205,6 +229,7 @@ fn no_call_of_the_header_is_left_out() {
         "{declared:?}"
     );
     let mut made = calls("tests/conformance.c");
+    made.append(&mut calls("tests/memfd.c"));
     made.append(&mut calls("tests/ends.c"));
     let left_out: Vec<_> = declared.difference(&made).cloned().collect();
     assert!(left_out.is_empty(), "{left_out:?}");

@@ -23,6 +23,16 @@ fn regions(process: u32) -> usize {
     maps.lines().filter(region).count()
 }
 
+/// Memory files of programs that a process has open.
+fn memory_files(process: u32) -> usize {
+    let open = std::fs::read_dir(format!("/proc/{process}/fd")).expect("an engine");
+    let links = open
+        .flatten()
+        .filter_map(|fd| std::fs::read_link(fd.path()).ok());
+    let is_theirs = |link: &std::path::PathBuf| link.to_string_lossy().contains("memfd:dies");
+    links.filter(is_theirs).count()
+}
+
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
@@ -68,6 +78,7 @@ fn a_program_that_dies_with_memory_in_use_leaves_nothing() {
             }
         });
         assert_eq!(regions(engine.id()), 1);
+        assert_eq!(memory_files(engine.id()), 1);
         child.kill().expect("killed");
         // What it had sent is still delivered, as by the kernel, or the connection is reset; either ends.
         for stream in [&mut first, &mut second] {
@@ -76,7 +87,9 @@ fn a_program_that_dies_with_memory_in_use_leaves_nothing() {
             while let Ok(1..) = stream.read(&mut bytes) {}
         }
         drop((first, second));
-        until("its memory is free", || regions(engine.id()) == 0);
+        until("its memory is free", || {
+            regions(engine.id()) == 0 && memory_files(engine.id()) == 0
+        });
         let left = |name| lab::outboard::total(&outboard.stats().expect("counts"), name);
         assert_eq!(left("attached"), 0.0);
         until("its connections are over", || left("connections") == 0.0);

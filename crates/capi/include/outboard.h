@@ -326,6 +326,18 @@ int ob_peer(ob_queue *queue, ob_handle handle, struct sockaddr *address, socklen
  * -EINVAL: `len` is 0. -ENOBUFS: there is no free piece of that length. */
 int ob_register(const ob_context *context, size_t len, ob_memory **out);
 
+/* Registers `len` bytes of a memory file of the program's own (memfd_create(2)), from `offset` on: the same as
+ * ob_register in all calls that take registered memory. The library maps them, and the descriptor may be
+ * closed afterwards. The engine opens the file once more for itself, and reads it when it leaves, and again if
+ * it has to leave again; so it takes a file that it may read. From what it does not take the library copies,
+ * and so it does what comes into posted buffers. It takes some microseconds. From any thread; the same file may
+ * be registered in several parts. The file is to be sealed against shrinking (F_SEAL_SHRINK), so that no part of
+ * it can go.
+ * -EINVAL: it is no memory file, or one of huge pages; `len` is 0, or it is not all inside the file. -EPERM: it is
+ * not sealed against shrinking, or it is against writing. -EACCES: it is not open for reading and writing.
+ * Otherwise errors of mmap(2). */
+int ob_register_memfd(const ob_context *context, int fd, uint64_t offset, size_t len, ob_memory **out);
+
 /* Where registered memory is, and how long. From any thread. */
 void *ob_memory_data(const ob_memory *memory);
 size_t ob_memory_len(const ob_memory *memory);

@@ -1,5 +1,6 @@
 //! Registered memory.
 
+use std::os::fd::BorrowedFd;
 use std::ptr;
 use std::sync::{RwLock, RwLockReadGuard};
 
@@ -20,6 +21,16 @@ pub struct ObMemory {
 pub(crate) struct Held<'a>(RwLockReadGuard<'a, Option<Memory>>);
 
 impl ObMemory {
+    fn new(memory: Memory) -> Result<Box<Self>, Errno> {
+        let bytes = memory.bytes()?;
+        let (data, len) = (bytes.as_ptr().cast_mut().cast(), bytes.len());
+        Ok(Box::new(Self {
+            memory: RwLock::new(Some(memory)),
+            data,
+            len,
+        }))
+    }
+
     /// It, for a call that uses it.
     ///
     /// # Errors
@@ -49,18 +60,36 @@ pub unsafe extern "C" fn ob_register(
     let Some(context) = (unsafe { context.as_ref() }).filter(|_| !out.is_null()) else {
         return number(Errno::INVAL);
     };
-    let registered = context.0.register(len).and_then(|memory| {
-        let data = memory.bytes()?.as_ptr().cast_mut().cast::<c_void>();
-        let memory = ObMemory {
-            memory: RwLock::new(Some(memory)),
-            data,
-            len,
-        };
-        // SAFETY: `out` is room for a pointer.
-        unsafe { out.write(Box::into_raw(Box::new(memory))) };
-        Ok(())
-    });
-    code(registered)
+    let registered = context.0.register(len).and_then(ObMemory::new);
+    // SAFETY: `out` is room for a pointer.
+    code(registered.map(|memory| unsafe { out.write(Box::into_raw(memory)) }))
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// As for [`ob_register`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_register_memfd(
+    context: *const ObContext,
+    fd: c_int,
+    offset: u64,
+    len: size_t,
+    out: *mut *mut ObMemory,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let Some(context) = (unsafe { context.as_ref() }).filter(|_| !out.is_null()) else {
+        return number(Errno::INVAL);
+    };
+    if fd < 0 {
+        return number(Errno::BADF);
+    }
+    // SAFETY: a number that is no descriptor is refused by the kernel; the borrow ends in the call.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let registered = context.0.register_memfd(fd, offset, len);
+    let registered = registered.and_then(ObMemory::new);
+    // SAFETY: `out` is room for a pointer.
+    code(registered.map(|memory| unsafe { out.write(Box::into_raw(memory)) }))
 }
 
 /// See outboard.h.

@@ -12,6 +12,8 @@
 //! The pool knows nothing of connections: a connection fills a block from its front, posts each
 //! piece, and gives the block back when the peer has acknowledged all of it.
 
+use std::sync::Arc;
+
 use arrayvec::ArrayVec;
 
 /// Bytes in a slab, and in the largest block.
@@ -91,11 +93,17 @@ pub struct Run {
     pub addr: u64,
     /// Its length in bytes, a multiple of [`SLAB`].
     pub len: u64,
+    /// What is in use for as long as this is: a file of which it stands for a part.
+    pub of: Option<Arc<Run>>,
 }
 
 impl Run {
     /// None of the area: for what is sent from without being there.
-    pub const NONE: Self = Self { addr: 0, len: 0 };
+    pub const NONE: Self = Self {
+        addr: 0,
+        len: 0,
+        of: None,
+    };
 }
 
 /// Free slabs that nobody gets while their memory goes, in the order of the area.
@@ -356,7 +364,11 @@ impl SendPool {
         }
         self.free_bytes -= len;
         let addr = u64::from(run.start) * u64::from(SLAB);
-        Some(Run { addr, len })
+        Some(Run {
+            addr,
+            len,
+            of: None,
+        })
     }
 
     /// The list that begins with `first` without the slabs of a run, in its order: its first, and how many

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use host::{ConnectError, ConnectOptions, Engine, Errno, Listener, Session, Way};
+use rustix::fd::BorrowedFd;
 
 use crate::memory::Memory;
 use crate::queue::Queue;
@@ -114,6 +115,24 @@ impl Context {
     /// much memory.
     pub fn register(&self, len: usize) -> Result<Memory, Errno> {
         Memory::new(self, len)
+    }
+
+    /// Registers `len` bytes of a memory file of the program's own, from `offset` on, on the terms of
+    /// [`register`](Self::register): the engine reads them as they leave, as it reads
+    /// [files](Self::register_file). What is received into them the library copies there. The file is to be
+    /// sealed against shrinking (F_SEAL_SHRINK); it is mapped here, and may be closed.
+    ///
+    /// # Errors
+    /// `EINVAL`: it is no memory file or one of huge pages, or `len` is 0 or the part not all inside. `EPERM`: it
+    /// is not sealed against shrinking, or is against writing. `EACCES`: it is not open for reading and
+    /// writing. Otherwise as mmap(2).
+    pub fn register_memfd(
+        &self,
+        memfd: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+    ) -> Result<Memory, Errno> {
+        Memory::of_memfd(self, memfd, offset, len)
     }
 
     /// What is known of the engine; `None` if there is none. It asks, which takes some microseconds.

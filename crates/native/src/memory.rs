@@ -5,6 +5,9 @@ use std::sync::atomic::AtomicU8;
 
 use host::{Errno, Registered};
 use queue_pair::Area;
+use queue_pair::memfd::least_size;
+use rustix::fd::BorrowedFd;
+use rustix::fs::fstat;
 
 use crate::context::Context;
 
@@ -29,6 +32,29 @@ impl Memory {
                 Place::Own(Arc::new(area))
             }
             Err(errno) => return Err(errno),
+        };
+        Ok(Self { place })
+    }
+
+    pub(crate) fn of_memfd(
+        context: &Context,
+        memfd: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+    ) -> Result<Self, Errno> {
+        let size = least_size(memfd)?;
+        let end = offset.checked_add(len as u64);
+        if len == 0 || end.is_none_or(|end| end > size) {
+            return Err(Errno::INVAL);
+        }
+        let facts = fstat(memfd)?;
+        let area = Area::of_file("registered", memfd, offset, len)
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOMEM))?;
+        let session = &context.session;
+        let place = match session.register_part(memfd, &facts, area.clone(), offset) {
+            Ok(registered) => Place::Engine(registered),
+            // What the engine does not read is copied here.
+            Err(_) => Place::Own(Arc::new(area)),
         };
         Ok(Self { place })
     }

@@ -5,6 +5,7 @@ mod fake_engine;
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU8;
 
 use fake_engine::{FakeEngine, HANG};
@@ -111,6 +112,32 @@ fn many_parts_are_one_send_on_the_engine() {
     engine.host(|host| host.acknowledge(conn, 3000));
     let back = until(&mut queue, Kind::Sent);
     assert_eq!((back.cookie, back.bytes), (9, 3000));
+}
+
+#[test]
+fn memory_of_the_programs_own_is_registered() {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memfd = memfd_create("theirs", flags).unwrap();
+    ftruncate(&memfd, 10_000).unwrap();
+    let (context, mut queue, client, server) = at_the_kernel();
+    let register = |offset, len| context.register_memfd(memfd.as_fd(), offset, len);
+    assert_eq!(register(5, 100).err(), Some(Errno::PERM));
+    fcntl_add_seals(&memfd, SealFlags::SHRINK).unwrap();
+    assert_eq!(register(5, 0).err(), Some(Errno::INVAL));
+    assert_eq!(register(9_990, 11).err(), Some(Errno::INVAL));
+    let memory = register(9_990, 10).unwrap();
+    assert_eq!(memory.len(), 10);
+    rustix::io::pwrite(&memfd, b"theirs", 9_991).unwrap();
+    let sent = queue.send_registered(client, &memory, 1, 6, false, Some(3));
+    assert_eq!(sent, Ok(6));
+    let beyond = queue.send_registered(client, &memory, 5, 6, false, Some(4));
+    assert_eq!(beyond, Err(Errno::INVAL));
+    let (memory, errno) = memory.unregister().err().unwrap();
+    assert_eq!(errno, Errno::BUSY);
+    assert_eq!(received(&mut queue, server, 6), b"theirs");
+    assert_eq!(until(&mut queue, Kind::Sent).cookie, 3);
+    assert!(memory.unregister().is_ok());
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::session::Session;
 /// The longest piece of a file that one descriptor names, in bytes.
 const LONGEST: u64 = 1 << 30;
 /// Where bytes of files have to end: what descriptors can name.
-const END: u64 = (1 << 40) - 1;
+pub(super) const END: u64 = (1 << 40) - 1;
 /// Less than that is copied: to ask for the file's size costs a system call, as reading it does.
 const LITTLE: u64 = 16 << 10;
 /// For so much a file is shown at once. It takes two wake-ups, some tens of microseconds, in which a program
@@ -49,7 +49,7 @@ impl Session {
 
 impl State {
     /// Posts `len` bytes of a file. False: the ring is full.
-    fn post_file(
+    pub(super) fn post_file(
         &mut self,
         file: u16,
         (offset, len): (u64, u32),

@@ -5,16 +5,20 @@
 //! the connection's next bytes would be copied to; it is lent for one send. [`Registered`] memory is
 //! taken out of the area for as long as the program likes, and any number of sends on any connections
 //! may name it; it goes back when nothing names it any more (document 001, section 4.7:
-//! register_memory, send_registered).
+//! register_memory, send_registered). It can also be part of a memory file of the program's own, which the
+//! engine reads as it reads files.
 
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, Weak};
 
-use queue_pair::OptionKind;
+use queue_pair::{Area, OptionKind};
+use rustix::fd::BorrowedFd;
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::{Link, NEVER, Socket, SocketCore};
-use crate::attachment::Attachment;
+use super::file::END as FILES_END;
+use super::{Link, NEVER, Phase, Socket, SocketCore};
+use crate::attachment::{Attachment, Worth};
 use crate::lock::lock;
 use crate::send_pool::{Block, Run};
 use crate::session::Session;
@@ -30,6 +34,18 @@ pub struct Registered {
     attachment: Arc<Attachment>,
     run: Option<Arc<Run>>,
     len: u64,
+    /// If it is not in the send area.
+    part: Option<Part>,
+}
+
+/// Part of a memory file of the program's own.
+#[derive(Clone)]
+struct Part {
+    /// It, as this process has it mapped.
+    area: Area,
+    /// The engine's name of the file, and where in it the part begins.
+    file: u16,
+    offset: u64,
 }
 
 /// A stretch of registered memory that is sent.
@@ -68,6 +84,43 @@ impl Session {
             attachment,
             run: Some(Arc::new(run)),
             len: len as u64,
+            part: None,
+        })
+    }
+
+    /// Registers part of a memory file of the program's own: `area`, which begins at `offset` there. `facts` are
+    /// what the kernel has just said of the file.
+    ///
+    /// # Errors
+    /// `ENOTCONN`: there is no engine. `EOPNOTSUPP`: it does not read this one. Others as for
+    /// [`register_file`](Self::register_file).
+    pub fn register_part(
+        &self,
+        memfd: BorrowedFd<'_>,
+        facts: &Stat,
+        area: Area,
+        offset: u64,
+    ) -> Result<Registered, Errno> {
+        let end = offset.checked_add(area.len());
+        if end.is_none_or(|end| end > FILES_END) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let attachment = self.core().attachment().ok_or(Errno::NOTCONN)?;
+        let file = attachment.file(memfd, facts, Worth::Shown)?;
+        // As long as this run is named, the engine has the file.
+        let run = Run {
+            of: Some(file.uses),
+            ..Run::NONE
+        };
+        Ok(Registered {
+            attachment,
+            run: Some(Arc::new(run)),
+            len: area.len(),
+            part: Some(Part {
+                area,
+                file: file.name,
+                offset,
+            }),
         })
     }
 }
@@ -89,7 +142,10 @@ impl Registered {
         if self.attachment.is_parents() {
             return Err(Errno::STALE);
         }
-        let slice = self.attachment.send.slice(run.addr, self.len());
+        let slice = match &self.part {
+            Some(part) => part.area.slice(0, self.len()),
+            None => self.attachment.send.slice(run.addr, self.len()),
+        };
         slice.map_err(|_| Errno::STALE)
     }
 
@@ -100,14 +156,26 @@ impl Registered {
             attachment: Arc::clone(&self.attachment),
             run: self.run.clone(),
             len: self.len,
+            part: self.part.clone(),
         }
     }
 
-    /// Where `len` bytes from `offset` on are in the send area, if they are all inside.
-    pub(super) fn place(&self, offset: usize, len: usize) -> Option<u64> {
-        let end = offset.checked_add(len)?;
-        let run = self.run.as_ref().filter(|_| end <= self.len())?;
-        Some(run.addr + offset as u64)
+    /// Whether `len` bytes from `offset` on are all inside.
+    fn has(&self, offset: usize, len: usize) -> bool {
+        let end = offset.checked_add(len);
+        self.run.is_some() && end.is_some_and(|end| end <= self.len())
+    }
+
+    /// Where `len` bytes from `offset` on are in the send area.
+    ///
+    /// # Errors
+    /// `EINVAL`: they are not all inside. `ESTALE`: they are not in the send area.
+    pub(super) fn place(&self, offset: usize, len: usize) -> Result<u64, Errno> {
+        match &self.run {
+            Some(_) if self.part.is_some() && self.has(offset, len) => Err(Errno::STALE),
+            Some(run) if self.has(offset, len) => Ok(run.addr + offset as u64),
+            _ => Err(Errno::INVAL),
+        }
     }
 
     pub(super) fn is_of(&self, attachment: &Arc<Attachment>) -> bool {
@@ -278,7 +346,7 @@ impl Socket {
         pieces: impl Iterator<Item = Piece<'a>> + Clone,
         more: bool,
     ) -> Result<usize, Errno> {
-        let is_inside = |piece: Piece<'_>| piece.memory.place(piece.offset, piece.len).is_some();
+        let is_inside = |piece: Piece<'_>| piece.memory.has(piece.offset, piece.len);
         if !pieces.clone().all(is_inside) {
             return Err(Errno::INVAL);
         }
@@ -294,6 +362,10 @@ impl Socket {
         if state.send.is_reserved() {
             return Err(Errno::BUSY);
         }
+        // What leaves with a SYN is in the send area.
+        if state.phase != Phase::Open && pieces.clone().any(|piece| piece.memory.part.is_some()) {
+            return Err(Errno::AGAIN);
+        }
         let total: usize = pieces.clone().map(|piece| piece.len).sum();
         let followed = self.core.is_followed(more);
         let mut sent = 0;
@@ -308,10 +380,18 @@ impl Socket {
                 if len == 0 {
                     break 'all;
                 }
-                let addr = run.addr + (piece.offset + done) as u64;
+                let at = (piece.offset + done) as u64;
+                let addr = run.addr + at;
                 // What has no room does not follow at once.
-                let follows = sent + (len as usize) < total && len < space;
-                if !state.post_extent(addr, len as u32, more || follows, followed) {
+                let more = more || sent + (len as usize) < total && len < space;
+                let posted = match &piece.memory.part {
+                    Some(part) => {
+                        let what = (part.offset + at, len as u32);
+                        state.post_file(part.file, what, more, followed)
+                    }
+                    None => state.post_extent(addr, len as u32, more, followed),
+                };
+                if !posted {
                     state.starved = true;
                     break 'all;
                 }

@@ -102,7 +102,7 @@ impl Socket {
     ///
     /// # Errors
     /// `EINVAL`: it is not all inside the memory, has no bytes, or more than 2³⁰. `ESTALE`: the memory is of
-    /// another engine than the connection, or another process reads it. `EBUSY`: a view is not released.
+    /// another engine than the connection, or the program's own, or another process reads it. `EBUSY`: a view is not released.
     /// `ENOBUFS`: 64 are posted. `ENOTCONN`: it is still being opened.
     pub fn post(
         &self,
@@ -111,7 +111,7 @@ impl Socket {
         len: usize,
         key: u64,
     ) -> Result<(), Errno> {
-        let addr = memory.place(offset, len).ok_or(Errno::INVAL)?;
+        let addr = memory.place(offset, len)?;
         if len == 0 || len > LONGEST {
             return Err(Errno::INVAL);
         }
