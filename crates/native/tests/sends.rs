@@ -5,12 +5,13 @@ mod fake_engine;
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicU8;
 
 use fake_engine::{FakeEngine, HANG};
 use native::{Back, Context, Errno, Event, Handle, Kind, Mode, Piece, Queue};
 use queue_pair::{Completion, ConnRef, OptionKind, Submission};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 
 /// The next event.
 fn next(queue: &mut Queue) -> Event {
@@ -114,12 +115,72 @@ fn many_parts_are_one_send_on_the_engine() {
     assert_eq!((back.cookie, back.bytes), (9, 3000));
 }
 
-#[test]
-fn memory_of_the_programs_own_is_registered() {
-    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+/// A memory file of the program's own.
+fn memory_file(len: u64) -> OwnedFd {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memfd = memfd_create("theirs", flags).unwrap();
-    ftruncate(&memfd, 10_000).unwrap();
+    ftruncate(&memfd, len).unwrap();
+    memfd
+}
+
+#[test]
+fn memory_of_the_programs_own_is_named_to_the_engine() {
+    let (engine, context, mut queue, handle, conn) = at_the_engine();
+    let memfd = memory_file(10_000);
+    fcntl_add_seals(&memfd, SealFlags::SHRINK).unwrap();
+    let own = context.register_memfd(memfd.as_fd(), 5_000, 1_000).unwrap();
+    let lent = context.register(100).unwrap();
+    let piece = |memory, offset, len| Piece {
+        memory,
+        offset,
+        len,
+    };
+    let beyond = [piece(&lent, 0, 1), piece(&own, 991, 10)];
+    let sent = queue.sendv_registered(handle, &beyond, false, None);
+    assert_eq!(sent, Err(Errno::INVAL));
+    let pieces = [piece(&own, 10, 20), piece(&lent, 0, 30), piece(&own, 0, 5)];
+    let sent = queue.sendv_registered(handle, &pieces, false, Some(4));
+    assert_eq!(sent, Ok(55));
+    let submissions = engine.host(|host| host.submissions());
+    let named = submissions.iter().filter_map(|it| match *it {
+        Submission::SendFile {
+            file,
+            offset,
+            len,
+            more,
+            ..
+        } => Some((Some(file), offset, len, more)),
+        Submission::Send { len, more, .. } => Some((None, 0, len, more)),
+        _ => None,
+    });
+    let expected = [
+        (Some(5), 5_010, 20, true),
+        (None, 0, 30, true),
+        (Some(5), 5_000, 5, false),
+    ];
+    assert_eq!(named.collect::<Vec<_>>(), expected);
+    // The two are given back each by itself, when its own last send is acknowledged.
+    engine.host(|host| host.acknowledge(conn, 50));
+    next_acknowledged(&mut queue, handle, 5);
+    assert!(lent.unregister().is_ok());
+    let (own, errno) = own.unregister().err().unwrap();
+    assert_eq!(errno, Errno::BUSY);
+    engine.host(|host| host.acknowledge(conn, 55));
+    assert_eq!(until(&mut queue, Kind::Sent).cookie, 4);
+    assert!(own.unregister().is_ok());
+}
+
+/// Waits until so many bytes are not acknowledged.
+fn next_acknowledged(queue: &mut Queue, handle: Handle, left: u64) {
+    while queue.facts(handle).unwrap().unacknowledged != left {
+        let mut events = Vec::new();
+        queue.poll(&mut events, 1).unwrap();
+    }
+}
+
+#[test]
+fn memory_of_the_programs_own_is_registered() {
+    let memfd = memory_file(10_000);
     let (context, mut queue, client, server) = at_the_kernel();
     let register = |offset, len| context.register_memfd(memfd.as_fd(), offset, len);
     assert_eq!(register(5, 100).err(), Some(Errno::PERM));
