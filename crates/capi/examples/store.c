@@ -1,5 +1,6 @@
 /*
- * A key-value store that speaks memcached's text protocol (of flush_all no delay): store ADDRESS PORT.
+ * A key-value store that speaks memcached's text protocol (of flush_all no delay):
+ *   cc -O2 -o store store.c -loutboard && ./store 0.0.0.0 11211
  * What came at once is answered by one send. When the memory is full, what was not used for longest goes.
  */
 #define _POSIX_C_SOURCE 200809L
