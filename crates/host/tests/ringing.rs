@@ -4,6 +4,7 @@ mod fake_engine;
 
 use fake_engine::FakeEngine;
 use host::{Listener, Poller, Session, Socket};
+use queue_pair::OptionKind;
 
 struct Scene {
     engine: FakeEngine,
@@ -52,6 +53,18 @@ fn where_more_follows_it_is_rung_once() {
     assert!(!scene.was_rung());
     scene.socket.send(b"body", false).unwrap();
     assert!(scene.was_rung());
+}
+
+#[test]
+fn it_is_not_rung_for_what_is_to_be_held_back() {
+    let scene = Scene::new();
+    scene.socket.set_option(OptionKind::Cork, 1).unwrap();
+    assert!(!scene.was_rung());
+    scene.socket.send(b"head", false).unwrap();
+    assert!(scene.was_rung());
+    scene.engine.host(|host| host.falls_asleep());
+    scene.socket.set_option(OptionKind::Cork, 0).unwrap();
+    assert!(scene.was_rung(), "what is held back leaves");
 }
 
 #[test]

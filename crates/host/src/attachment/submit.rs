@@ -63,6 +63,10 @@ impl Attachment {
 
     /// As [`post`](Self::post), but what finds the ring full is kept until there is room.
     pub(crate) fn post_surely(&self, submission: Submission) {
+        self.keep_and_post(submission, false);
+    }
+
+    fn keep_and_post(&self, submission: Submission, followed: bool) {
         if self.is_parents() {
             return;
         }
@@ -73,7 +77,11 @@ impl Attachment {
         }
         submissions.ring.publish();
         drop(submissions);
-        self.ring_if_asleep();
+        if followed {
+            self.owes_ring.store(true, Ordering::Relaxed);
+        } else {
+            self.ring_if_asleep();
+        }
     }
 
     /// Nothing more will be read from a connection, by any process that has it.
@@ -86,11 +94,13 @@ impl Attachment {
     /// Sets an option of a connection. An engine that has not got it goes without.
     pub(crate) fn set_option(&self, conn: ConnRef, option: OptionKind, value: u64) {
         if self.speaks(option.since()) {
-            self.post_surely(Submission::SetOption {
+            let set = Submission::SetOption {
                 conn,
                 option,
                 value,
-            });
+            };
+            // Who holds segments back does so for what he sends next.
+            self.keep_and_post(set, option == OptionKind::Cork && value != 0);
         }
     }
 
