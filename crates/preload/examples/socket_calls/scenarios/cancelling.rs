@@ -1,7 +1,8 @@
 //! Threads that are cancelled in calls on what is the kernel's, and in what libc does for them.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::mem::zeroed;
+use std::sync::OnceLock;
 
 use super::interruptions::{
     Start, Work, cancel, polls, receives, selects, start, started, waits_in_a_set,
@@ -48,11 +49,15 @@ unsafe extern "C" {
     fn pthread_self() -> libc::pthread_t;
 }
 
-/// Nobody writes to it.
-const FIFO: &[u8] = b"socket_calls.fifo\0";
-
+/// A FIFO that nobody writes to: this process's own, since others may run beside it.
 fn fifo() -> *const c_char {
-    FIFO.as_ptr().cast()
+    static PATH: OnceLock<CString> = OnceLock::new();
+    let path = PATH.get_or_init(|| {
+        let name = format!("socket_calls-{}.fifo", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        CString::new(path.into_os_string().into_encoded_bytes()).unwrap()
+    });
+    path.as_ptr()
 }
 
 /// What a thread was started with.

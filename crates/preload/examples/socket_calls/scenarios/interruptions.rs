@@ -146,11 +146,14 @@ pub fn start(thread: Start, work: &mut Work) -> libc::pthread_t {
     }
 }
 
-/// Waits until the thread that was started last sleeps.
+/// Waits until the thread that was started last sleeps, or has ended without that, as its result then tells.
 fn until_it_sleeps() {
     loop {
         let thread = THREAD.load(Ordering::SeqCst);
         let state = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+        if thread != 0 && state.is_err() {
+            return;
+        }
         let state = state.unwrap_or_default();
         // The state comes after the name, which stands in parentheses.
         if thread != 0
