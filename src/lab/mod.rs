@@ -36,7 +36,7 @@ enum Experiment {
     Programs(Programs),
 }
 
-/// What a user gets who sets nothing: nginx, redis and sockperf on the kernel and on the engine
+/// What a user gets who sets nothing: nginx, memcached, redis and sockperf on the kernel and on the engine
 ///
 /// Nothing is pinned, every setting is the default. All are measured in turn, several rounds; the
 /// table shows medians, and the ratio to the kernel's with its 95 % bootstrap interval. The floor is
@@ -45,7 +45,7 @@ enum Experiment {
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  sudo outboard lab installed --quick --only nginx")]
 struct Installed {
-    /// Fewer and shorter rounds: a first impression in two minutes
+    /// Fewer and shorter rounds: a first impression in six minutes
     #[arg(long)]
     quick: bool,
     /// Rounds; each measures everything on all [default: 7, quick: 3]

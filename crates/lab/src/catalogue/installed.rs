@@ -3,11 +3,11 @@
 
 use super::bed::STACKS;
 use super::{Entry, Extent, Setup};
-use crate::experiment::declaration::{Axis, Measure, Picture};
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::installed::measure::measure;
 use crate::installed::report::MEASURES;
-use crate::installed::subject::Subject;
+use crate::installed::subject::{ADAPTIVE, Subject};
 use crate::installed::{CASES, Case, Plan};
 use crate::tool;
 use anyhow::{Context, Result};
@@ -16,7 +16,7 @@ use std::time::Duration;
 pub const ENTRY: Entry = Entry {
     name: "installed",
     source: "",
-    about: "what a user gets who sets nothing: nginx, redis and sockperf",
+    about: "what a user gets who sets nothing: nginx, memcached, redis and sockperf",
     needs: &["nginx", "wrk"],
     seconds: (5, 1),
     windows: 1,
@@ -28,6 +28,46 @@ const CASE: &str = "load";
 /// What every case has, and tables begin with.
 const FIRST: &str = "latency, median";
 const CPU: &str = "CPU of the machine a request";
+const SERVER: &str = "CPU of the server";
+const RATE: &str = "requests";
+
+/// What is to hold of the engine beside the kernel: in which case, which measure.
+const GOALS: [(&str, &str, Bound); 19] = [
+    ("nginx, one connection", FIRST, Bound::AtMost(1.0)),
+    ("ping-pong", FIRST, Bound::AtMost(1.0)),
+    ("nginx, 1,000/s", CPU, Bound::AtMost(1.15)),
+    ("nginx, 5,000/s", CPU, Bound::AtMost(1.0)),
+    ("nginx, 20,000/s", CPU, Bound::AtMost(1.0)),
+    ("nginx, 20,000/s", "latency, 99 %", Bound::AtMost(1.0)),
+    ("nginx, 32 connections", RATE, Bound::AtLeast(1.3)),
+    ("nginx, 32 connections", CPU, Bound::AtMost(1.0)),
+    ("nginx, 128 connections", RATE, Bound::AtLeast(1.3)),
+    ("nginx, 128 connections", CPU, Bound::AtMost(1.0)),
+    ("nginx, close", RATE, Bound::AtLeast(2.5)),
+    ("nginx, 1 MB", SERVER, Bound::AtMost(0.15)),
+    ("nginx, 1 MB", CPU, Bound::AtMost(1.0)),
+    ("nginx, 100 MB", SERVER, Bound::AtMost(0.15)),
+    ("nginx, 100 MB", CPU, Bound::AtMost(1.0)),
+    ("memcached, 16 connections", RATE, Bound::AtLeast(1.3)),
+    ("memcached, 40 connections", RATE, Bound::AtLeast(1.3)),
+    ("redis, 50 clients", RATE, Bound::AtLeast(1.3)),
+    ("redis, pipelined", RATE, Bound::AtLeast(1.3)),
+];
+
+fn claims(cases: &[&str]) -> Vec<Claim> {
+    let [kernel, engine] = STACKS;
+    let goals = GOALS.into_iter().filter(|(case, ..)| cases.contains(case));
+    let claims = goals.map(|(case, measure, ratio)| Claim {
+        says: format!("{case}: {measure}"),
+        citation: Citation::goal(),
+        measure: measure.into(),
+        subject: engine.into(),
+        to: kernel.into(),
+        at: vec![(CASE.into(), case.into())],
+        ratio,
+    });
+    claims.collect()
+}
 
 fn is_possible(case: &&Case) -> bool {
     case.needs()
@@ -58,19 +98,20 @@ fn declare(_: Extent) -> Experiment {
     Experiment {
         name: ENTRY.name.into(),
         title: "As installed: nothing pinned, nothing set".into(),
-        question: "What does a user get who installs the engine and sets nothing? CPU of the programs and \
+        question: "What does a user get who installs the engine and sets nothing, and what if he sets only that quiet \
+            listeners are the kernel's (adaptive)? CPU of the programs and \
             context switches are what holds on a machine that others use as well; latencies and rates \
             are what a user sees."
             .into(),
         workload: "as each case says; at a rate, latency counts from when a request was due".into(),
         roles: "nothing is pinned".into(),
         axes: vec![Axis::of_words(CASE, &names)],
-        subjects: STACKS.map(String::from).to_vec(),
+        subjects: [STACKS[0], STACKS[1], ADAPTIVE].map(String::from).to_vec(),
         measures,
         pictures: vec![picture(FIRST), picture(CPU)],
         findings: Vec::new(),
         model: None,
-        claims: Vec::new(),
+        claims: claims(&names),
     }
 }
 

@@ -1,10 +1,11 @@
 //! One measurement: what a load got, and what it cost whom.
 
 use super::Plan;
-use super::case::{CONNECTIONS, Case, Load};
+use super::case::{CONNECTIONS, Case, Load, Page};
 use super::printed::{self, Printed};
 use super::report::{self, Measure};
-use super::subject::{PING_PONG, REDIS, Subject};
+use super::subject::{MEMCACHED, PING_PONG, REDIS, Subject};
+use crate::key_value;
 use crate::load;
 use crate::nginx::Nginx;
 use crate::sampler;
@@ -83,15 +84,28 @@ pub(crate) fn measure(
         server: match case.load {
             Load::Closed { .. } | Load::Rate { .. } => subject.http(),
             Load::Redis { .. } => subject.redis(),
+            Load::Memcached { .. } => subject.memcached(),
             Load::PingPong => subject.ping_pong(),
         },
         engine: subject.engine(),
     };
+    if let Load::Memcached { connections } = case.load {
+        let load = commands(plan, connections);
+        subject.world().on(Side::Client, || load.fill())?;
+    }
     let before = serving.before()?;
     let (requests, read) = match case.load {
         Load::Rate { per_second } => rate(plan, per_second, subject)?,
-        Load::Closed { connections, close } => {
-            let target = format!("http://{}{}", Nginx::address(), subject.path());
+        Load::Closed {
+            connections,
+            close,
+            page,
+        } => {
+            let path = match page {
+                Page::Small => subject.path().to_owned(),
+                Page::File(file) => format!("/{}", file.name),
+            };
+            let target = format!("http://{}{path}", Nginx::address());
             let mut wrk = subject
                 .world()
                 .program(Side::Client, "wrk")
@@ -107,6 +121,7 @@ pub(crate) fn measure(
         }
         Load::Redis {
             clients,
+            pipelined,
             per_second,
         } => {
             let requests = per_second * seconds(plan);
@@ -116,9 +131,21 @@ pub(crate) fn measure(
                 .args(["-h", &Side::Server.ipv4().to_string()])
                 .args(["-p", &REDIS.to_string(), "-t", "get", "--csv"])
                 .args(["-c", &clients.to_string(), "-n", &requests.to_string()])
+                .args(["-P", &pipelined.to_string()])
                 .output()?;
             let read = printed::redis(&text).with_context(|| text)?;
             (requests as f64, read)
+        }
+        Load::Memcached { connections } => {
+            let load = commands(plan, connections);
+            let outcome = subject.world().on(Side::Client, || load.run())?;
+            let quantile = |quantile| outcome.latency.value_at_quantile(quantile) as f64 / 1e3;
+            let read = Printed {
+                rate: outcome.answered as f64 / outcome.took.as_secs_f64(),
+                median: quantile(0.5),
+                high: quantile(0.99),
+            };
+            (outcome.answered as f64, read)
         }
         Load::PingPong => {
             let text = subject
@@ -141,6 +168,19 @@ pub(crate) fn measure(
         measured.push((&report::RATE, read.rate));
     }
     Ok(measured)
+}
+
+/// Commands of memcached's, of values of 64 bytes.
+fn commands(plan: &Plan, connections: usize) -> key_value::Load {
+    key_value::Load {
+        server: (Side::Server.ipv4(), MEMCACHED).into(),
+        connections,
+        keys: 4_096,
+        value: 64,
+        sets: 0.1,
+        duration: plan.window,
+        seed: 1,
+    }
 }
 
 fn seconds(plan: &Plan) -> u64 {

@@ -1,6 +1,7 @@
 //! One of those that are compared: its servers in a world of its own.
 
 use super::Plan;
+use super::case::FILES;
 use crate::nginx::Nginx;
 use crate::outboard::Outboard;
 use crate::process::{Process, Program};
@@ -13,8 +14,14 @@ use std::time::Duration;
 
 /// How long a server may take to be ready, on however busy a machine.
 const STARTING: Duration = Duration::from_secs(60);
+/// The engine that places listeners by what comes to them.
+pub(crate) const ADAPTIVE: &str = "adaptive";
+/// Its settings.
+const PLACES: &str = "placement = \"adaptive\"\n";
 /// redis-server's port.
 pub(super) const REDIS: u16 = 6379;
+/// memcached's port.
+pub(super) const MEMCACHED: u16 = 11_211;
 /// sockperf's port.
 pub(super) const PING_PONG: u16 = 7007;
 
@@ -23,6 +30,7 @@ pub(crate) struct Subject {
     floor: Option<Process>,
     nginx: Option<Nginx>,
     redis: Option<Process>,
+    memcached: Option<Process>,
     ping_pong: Option<Process>,
     engine: Option<(Outboard, Process)>,
     // Last: it must outlive what runs in it.
@@ -30,11 +38,13 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// All that the plan wants: the kernel, the engine, those beside it, the floor.
+    /// All that the plan wants: the kernel, the engine, one that leaves to the kernel what that does for less,
+    /// those beside it, the floor.
     pub(crate) fn all(plan: &Plan) -> Result<Vec<Self>> {
         let mut subjects = vec![
             Self::serving("kernel".into(), None)?,
             Self::serving("engine".into(), Some((&plan.binary, None)))?,
+            Self::serving(ADAPTIVE.into(), Some((&plan.binary, Some(PLACES.into()))))?,
         ];
         for beside in &plan.beside {
             let name = beside.display().to_string();
@@ -70,12 +80,17 @@ impl Subject {
         let outboard = engine.as_ref().map(|(outboard, _)| outboard);
         let site = world.scratch().join("site");
         std::fs::create_dir_all(&site)?;
+        for file in FILES {
+            let bytes: Vec<u8> = (0..file.size).map(|at| (at % 251) as u8).collect();
+            std::fs::write(site.join(file.name), bytes).context("a file to serve")?;
+        }
         let nginx = Nginx::start(&world, outboard, &site, None)?;
         let mut subject = Self {
             name,
             floor: None,
             nginx: Some(nginx),
             redis: None,
+            memcached: None,
             ping_pong: None,
             engine,
             world,
@@ -87,6 +102,12 @@ impl Subject {
             let open = ["--save", "", "--protected-mode", "no"];
             let arguments = [bind, open].concat();
             subject.redis = Some(subject.server("redis-server", &arguments, REDIS)?);
+        }
+        if tool::find("memcached").is_some() {
+            let port = MEMCACHED.to_string();
+            // Whoever is root has to say so; and nobody asks by UDP.
+            let arguments = ["-u", "root", "-U", "0", "-l", &address, "-p", &port];
+            subject.memcached = Some(subject.server("memcached", &arguments, MEMCACHED)?);
         }
         if tool::find("sockperf").is_some() {
             let port = PING_PONG.to_string();
@@ -107,6 +128,7 @@ impl Subject {
             floor: Some(responder),
             nginx: None,
             redis: None,
+            memcached: None,
             ping_pong: None,
             engine: None,
             world,
@@ -157,6 +179,11 @@ impl Subject {
     /// The process of redis.
     pub(super) fn redis(&self) -> Option<u32> {
         self.redis.as_ref().map(Process::id)
+    }
+
+    /// The process of memcached.
+    pub(super) fn memcached(&self) -> Option<u32> {
+        self.memcached.as_ref().map(Process::id)
     }
 
     /// The process of sockperf.
