@@ -2,6 +2,7 @@
 //! engine.
 
 use engine::capture::{Capture, CaptureError, Captures, Direction, Frame, MAX_CAPTURES};
+use engine::clock::Clock;
 use std::io::{ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -34,7 +35,7 @@ fn begin(filter: &str) -> (Captures, UnixStream) {
     let (reader, writer) = UnixStream::pair().unwrap();
     let mut captures = Captures::default();
     let capture = Capture::new(filter, OwnedFd::from(writer), "eth7").unwrap();
-    captures.begin(capture, Instant::from_nanos(5)).unwrap();
+    captures.begin(capture, &Clock::start()).unwrap();
     reader.set_nonblocking(true).unwrap();
     (captures, reader)
 }
@@ -154,6 +155,28 @@ fn frames_arrive_with_direction_drops_and_time() {
     );
 }
 
+/// A capture that begins in the middle of a long turn tells the time of other captures, and not that of the turn.
+#[test]
+fn times_are_those_of_the_wall_clock() {
+    let wall = || {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.unwrap().as_nanos() as u64
+    };
+    let clock = Clock::start();
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let (mut reader, writer) = UnixStream::pair().unwrap();
+    let mut captures = Captures::default();
+    let capture = Capture::new("", OwnedFd::from(writer), "eth7").unwrap();
+    captures.begin(capture, &clock).unwrap();
+    reader.set_nonblocking(true).unwrap();
+    let (before, now, after) = (wall(), clock.now(), wall());
+    captures.frame(now, &frame(&syn()));
+    captures.flush();
+    let (_, packets) = take_apart(&read(&mut reader));
+    let allowed = before - 1_000_000..after + 1_000_000;
+    assert!(allowed.contains(&packets[0].time), "{allowed:?}");
+}
+
 #[test]
 fn only_what_passes_the_filter_is_written() {
     let (mut captures, mut reader) = begin("out or dropped");
@@ -234,7 +257,7 @@ fn what_cannot_be_captured_is_refused() {
     let mut captures = Captures::default();
     let mut begin = |filter: &str, socket: OwnedFd| {
         let capture = Capture::new(filter, socket, "eth7")?;
-        captures.begin(capture, Instant::ZERO)
+        captures.begin(capture, &Clock::start())
     };
     let socket = || OwnedFd::from(UnixStream::pair().unwrap().1);
     assert!(matches!(

@@ -24,6 +24,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType};
 use rustix::time::{ClockId, clock_gettime};
 use tcp::Instant;
 
+use crate::clock::Clock;
+
 /// How many captures there can be at once.
 pub const MAX_CAPTURES: usize = 4;
 /// What a capture can hold for a reader that is behind, in bytes.
@@ -86,15 +88,15 @@ impl Captures {
         !self.running.is_empty()
     }
 
-    /// Begins a capture; `now` is the time of the frames that follow.
+    /// Begins a capture of frames whose times are by this clock.
     ///
     /// # Errors
     /// There are [`MAX_CAPTURES`].
-    pub fn begin(&mut self, mut capture: Capture, now: Instant) -> Result<(), CaptureError> {
+    pub fn begin(&mut self, mut capture: Capture, clock: &Clock) -> Result<(), CaptureError> {
         if self.running.len() == MAX_CAPTURES {
             return Err(CaptureError::TooMany);
         }
-        capture.zero = wall_clock().saturating_sub(now.as_nanos());
+        capture.zero = wall_clock_at_zero(clock);
         self.running.push(capture);
         Ok(())
     }
@@ -206,6 +208,29 @@ impl Capture {
             Err(errno) => !matches!(errno, Errno::AGAIN | Errno::INTR),
         }
     }
+}
+
+/// How long two looks at clocks may take for which nothing came between them, in nanoseconds.
+const UNDISTURBED: u64 = 1_000;
+/// How often it is looked for such.
+const LOOKS: u32 = 16;
+
+/// What the wall clock said when this one began, in nanoseconds since 1970. Both are read side by side, and again
+/// if something came between: what is known of the time here is as old as the turn, which may be long.
+fn wall_clock_at_zero(clock: &Clock) -> u64 {
+    let (mut shortest, mut zero) = (u64::MAX, 0);
+    for _ in 0..LOOKS {
+        let before = clock.now().as_nanos();
+        let wall = wall_clock();
+        let took = clock.now().as_nanos() - before;
+        if took < shortest {
+            (shortest, zero) = (took, wall.saturating_sub(before + took / 2));
+        }
+        if took <= UNDISTURBED {
+            break;
+        }
+    }
+    zero
 }
 
 /// Nanoseconds since 1970.

@@ -249,7 +249,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                     connections,
                 }
             }
-            Ask::Capture(capture) => match self.captures.begin(*capture, self.now) {
+            Ask::Capture(capture) => match self.captures.begin(*capture, &self.common.clock) {
                 Ok(()) => Told::Done,
                 Err(CaptureError::TooMany) => return Err(Refused::TooManyCaptures),
                 Err(_) => return Err(Errno::INVAL.into()),
