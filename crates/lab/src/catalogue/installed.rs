@@ -75,12 +75,28 @@ fn is_possible(case: &&Case) -> bool {
         .all(|program| tool::find(program).is_some())
 }
 
-fn declare(_: Extent) -> Experiment {
-    let names: Vec<&str> = CASES
-        .iter()
-        .filter(is_possible)
-        .map(|case| case.name)
-        .collect();
+/// Of a first impression.
+const QUICK: [&str; 9] = [
+    "nginx, one connection",
+    "nginx, 1,000/s",
+    "nginx, 20,000/s",
+    "nginx, 32 connections",
+    "nginx, close",
+    "nginx, 1 MB",
+    "memcached, 16 connections",
+    "redis, pipelined",
+    "ping-pong",
+];
+
+fn declare(extent: Extent) -> Experiment {
+    let possible = CASES.iter().filter(is_possible).map(|case| case.name);
+    let (names, subjects): (Vec<&str>, &[&str]) = match extent {
+        Extent::Full => (possible.collect(), &[STACKS[0], STACKS[1], ADAPTIVE]),
+        Extent::Quick => {
+            let few = possible.filter(|name| QUICK.contains(name));
+            (few.collect(), &STACKS)
+        }
+    };
     let unit = |unit: &str| {
         if unit == "us" {
             "µs".to_owned()
@@ -106,7 +122,7 @@ fn declare(_: Extent) -> Experiment {
         workload: "as each case says; at a rate, latency counts from when a request was due".into(),
         roles: "nothing is pinned".into(),
         axes: vec![Axis::of_words(CASE, &names)],
-        subjects: [STACKS[0], STACKS[1], ADAPTIVE].map(String::from).to_vec(),
+        subjects: subjects.iter().copied().map(String::from).collect(),
         measures,
         pictures: vec![picture(FIRST), picture(CPU)],
         findings: Vec::new(),
