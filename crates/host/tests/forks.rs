@@ -25,9 +25,7 @@ fn gives_credit(one: &Submission) -> bool {
 impl Scene {
     fn new() -> Self {
         let engine = FakeEngine::start();
-        let session = engine.attach();
-        let listener = session.listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
-        listener.want();
+        let (session, listener) = engine.listening();
         let conn = engine.host(|host| host.hand(1));
         let socket = listener.accept_offloaded().unwrap();
         engine.host(|host| host.submissions());

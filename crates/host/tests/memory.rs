@@ -25,9 +25,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let engine = FakeEngine::start();
-        let session = engine.attach();
-        let listener = session.listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
-        listener.want();
+        let (session, listener) = engine.listening();
         let conn = engine.host(|host| host.hand(1));
         let socket = listener.accept_offloaded().unwrap();
         let bytes = 2 * BURST as u32;

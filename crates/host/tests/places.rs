@@ -25,9 +25,7 @@ impl Scene {
 
     fn with(sizes: Sizes) -> Self {
         let engine = FakeEngine::start_with(Some(sizes));
-        let session = engine.attach();
-        let listener = session.listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
-        listener.want();
+        let (session, listener) = engine.listening();
         let conn = engine.host(|host| host.hand(1));
         let socket = listener.accept_offloaded().unwrap();
         engine.host(|host| host.submissions());

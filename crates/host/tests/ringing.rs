@@ -16,9 +16,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let engine = FakeEngine::start();
-        let session = engine.attach();
-        let listener = session.listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
-        listener.want();
+        let (session, listener) = engine.listening();
         engine.host(|host| host.hand(1));
         let socket = listener.accept_offloaded().unwrap();
         engine.host(|host| {

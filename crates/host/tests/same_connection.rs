@@ -40,9 +40,7 @@ impl Scene {
             },
         });
         let engine = FakeEngine::start();
-        let session = engine.attach();
-        let listener = session.listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
-        listener.want();
+        let (session, listener) = engine.listening();
         Self {
             engine,
             session,

@@ -374,14 +374,13 @@ impl Attachment {
 
     /// Whether the engine has said something that nobody has taken in.
     pub(crate) fn has_news(&self) -> bool {
-        let pump = try_lock(&self.pump);
-        pump.is_some_and(|mut pump| !matches!(pump.completions.is_empty(), Ok(true)))
+        self.news() == Some(true)
     }
 
-    /// Whether nobody is taking in what the engine has said, and there is nothing.
-    fn is_known_to_have_no_news(&self) -> bool {
-        let pump = try_lock(&self.pump);
-        pump.is_some_and(|mut pump| matches!(pump.completions.is_empty(), Ok(true)))
+    /// The same; `None` while a thread takes in what there is.
+    fn news(&self) -> Option<bool> {
+        let mut pump = try_lock(&self.pump)?;
+        Some(!matches!(pump.completions.is_empty(), Ok(true)))
     }
 
     /// The thread with this waker is about to sleep: tells the engine what it still has to know,

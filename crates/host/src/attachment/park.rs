@@ -250,7 +250,7 @@ impl Attachment {
         };
         parked::mind_room(word);
         // Whoever takes news in may have done with it before the last were published.
-        !self.is_known_to_have_no_news()
+        self.news() != Some(false)
     }
 
     /// Wakes those who sleep on one connection.

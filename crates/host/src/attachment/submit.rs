@@ -53,11 +53,7 @@ impl Attachment {
         submissions.ring.publish();
         drop(submissions);
         // Also when it did not fit: the engine must make room.
-        if followed && posted {
-            self.owes_ring.store(true, Ordering::Relaxed);
-        } else {
-            self.ring_if_asleep();
-        }
+        self.ring_unless(followed && posted);
         posted
     }
 
@@ -77,11 +73,7 @@ impl Attachment {
         }
         submissions.ring.publish();
         drop(submissions);
-        if followed {
-            self.owes_ring.store(true, Ordering::Relaxed);
-        } else {
-            self.ring_if_asleep();
-        }
+        self.ring_unless(followed);
     }
 
     /// Nothing more will be read from a connection, by any process that has it.
@@ -133,6 +125,15 @@ impl Attachment {
         submissions.ring.publish();
         drop(submissions);
         self.ring_if_asleep();
+    }
+
+    /// Rings if the engine sleeps, or later, if what was posted is `followed` by more.
+    fn ring_unless(&self, followed: bool) {
+        if followed {
+            self.owes_ring.store(true, Ordering::Relaxed);
+        } else {
+            self.ring_if_asleep();
+        }
     }
 
     /// Rings for what was posted without.

@@ -63,9 +63,7 @@ impl SocketCore {
             self.session.nudges.nudge_all();
         }
     }
-}
 
-impl SocketCore {
     /// Whether the engine need not be rung for what is sent with `more` to follow: a program that says when it
     /// waits for room comes by before it sleeps. Others may do whatever they like between two calls.
     pub(super) fn is_followed(&self, more: bool) -> bool {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use host::Session;
+use host::{Listener, Session};
 use queue_pair::control::{Channel, Fds, Reply, Request};
 use queue_pair::doorbell::{self, Bell, Ringer};
 use queue_pair::parked::{Found, News};
@@ -112,6 +112,14 @@ impl FakeEngine {
     /// A session on it.
     pub fn attach(&self) -> Session {
         Session::attach_at(&self.path, "test").unwrap()
+    }
+
+    /// A session on it that listens, and takes what it is offered.
+    pub fn listening(&self) -> (Session, Listener) {
+        let session = self.attach();
+        let listener = session.listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+        listener.want();
+        (session, listener)
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Inner> {
