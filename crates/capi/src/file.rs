@@ -1,14 +1,12 @@
 //! Registered files.
 
-use std::os::fd::BorrowedFd;
-
 use libc::{c_int, c_uint, size_t, ssize_t};
 use native::{Errno, File};
 
 use crate::context::ObContext;
 use crate::queue::{ObQueue, handle, within};
 use crate::send::How;
-use crate::{code, count, number};
+use crate::{code, count, descriptor, number};
 
 /// `ob_file`.
 pub struct ObFile(File);
@@ -27,11 +25,11 @@ pub unsafe extern "C" fn ob_register_file(
     let Some(context) = (unsafe { context.as_ref() }).filter(|_| !out.is_null()) else {
         return number(Errno::INVAL);
     };
-    if fd < 0 {
-        return number(Errno::BADF);
-    }
-    // SAFETY: a number that is no descriptor is refused by the kernel; the borrow ends in the call.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    // SAFETY: the borrow ends in the call.
+    let fd = match unsafe { descriptor(fd) } {
+        Ok(fd) => fd,
+        Err(errno) => return number(errno),
+    };
     let registered = context.0.register_file(fd).map(|file| {
         // SAFETY: `out` is room for a pointer.
         unsafe { out.write(Box::into_raw(Box::new(ObFile(file)))) };

@@ -20,12 +20,26 @@ mod send;
 mod things;
 mod wait;
 
+use std::os::fd::BorrowedFd;
+
 use libc::{c_int, ssize_t};
 use native::Errno;
 
 /// A negative error number.
 fn number(errno: Errno) -> c_int {
     -errno.raw_os_error()
+}
+
+/// A descriptor of the program's, which the kernel refuses if there is none of that number.
+///
+/// # Safety
+/// It is not closed by this process for as long as it is borrowed.
+unsafe fn descriptor<'a>(fd: c_int) -> Result<BorrowedFd<'a>, Errno> {
+    if fd < 0 {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: it is not -1, and stays as the caller promises.
+    Ok(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
 /// 0, or a negative error number.

@@ -1,6 +1,5 @@
 //! Registered memory.
 
-use std::os::fd::BorrowedFd;
 use std::ptr;
 use std::sync::{RwLock, RwLockReadGuard};
 
@@ -8,7 +7,7 @@ use libc::{c_int, c_void, size_t};
 use native::{Errno, Memory};
 
 use crate::context::ObContext;
-use crate::{code, number};
+use crate::{code, descriptor, number};
 
 /// `ob_memory`. Empty only while it is being given back.
 pub struct ObMemory {
@@ -81,11 +80,11 @@ pub unsafe extern "C" fn ob_register_memfd(
     let Some(context) = (unsafe { context.as_ref() }).filter(|_| !out.is_null()) else {
         return number(Errno::INVAL);
     };
-    if fd < 0 {
-        return number(Errno::BADF);
-    }
-    // SAFETY: a number that is no descriptor is refused by the kernel; the borrow ends in the call.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    // SAFETY: the borrow ends in the call.
+    let fd = match unsafe { descriptor(fd) } {
+        Ok(fd) => fd,
+        Err(errno) => return number(errno),
+    };
     let registered = context.0.register_memfd(fd, offset, len);
     let registered = registered.and_then(ObMemory::new);
     // SAFETY: `out` is room for a pointer.

@@ -1,6 +1,5 @@
 //! Sending.
 
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicU8;
 
 use libc::{c_int, c_uint, c_void, iovec, size_t, ssize_t};
@@ -9,7 +8,7 @@ use native::{Back, Errno, Handle, Piece};
 use crate::memory::ObMemory;
 use crate::queue::{Inside, ObQueue, Span, handle, of_span, span, within};
 use crate::receive::ObSpan;
-use crate::{code, count, number};
+use crate::{code, count, descriptor, number};
 
 const MORE: c_uint = 1;
 const ASYNC: c_uint = 4;
@@ -229,15 +228,15 @@ pub unsafe extern "C" fn ob_send_file(
     flags: c_uint,
     cookie: u64,
 ) -> ssize_t {
-    if fd < 0 {
-        return crate::number(Errno::BADF) as ssize_t;
-    }
-    // SAFETY: as the caller promises. A number that is no descriptor is refused by the kernel; the
-    // borrow ends in the call.
+    // SAFETY: the borrow ends in the call.
+    let file = match unsafe { descriptor(fd) } {
+        Ok(file) => file,
+        Err(errno) => return crate::number(errno) as ssize_t,
+    };
+    // SAFETY: as the caller promises.
     count(unsafe {
         within(queue, |inside| {
             let how = How::new(flags, cookie)?;
-            let file = BorrowedFd::borrow_raw(fd);
             inside
                 .queue
                 .send_file(handle(number), file, offset, len, how.more, how.back)

@@ -1,13 +1,12 @@
 //! Listeners, connections and watches: their making, options, facts and end.
 
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 
 use libc::{c_char, c_int, c_uint, size_t, sockaddr, socklen_t};
 use native::{Errno, Setting, Shutdown};
 
 use crate::queue::{Inside, ObQueue, handle, of_handle, within};
-use crate::{address, code};
+use crate::{address, code, descriptor};
 
 /// `ob_setting`.
 #[repr(C)]
@@ -183,18 +182,13 @@ pub unsafe extern "C" fn ob_watch(
     cookie: u64,
     out: *mut u64,
 ) -> c_int {
-    if fd < 0 {
-        return crate::number(Errno::BADF);
-    }
-    // SAFETY: as the caller promises. A number that is no descriptor is refused by the kernel; the
-    // borrow ends in the call.
-    unsafe {
-        make(queue, out, |inside| {
-            inside
-                .queue
-                .watch(BorrowedFd::borrow_raw(fd), events, cookie)
-        })
-    }
+    // SAFETY: the borrow ends in the call.
+    let fd = match unsafe { descriptor(fd) } {
+        Ok(fd) => fd,
+        Err(errno) => return crate::number(errno),
+    };
+    // SAFETY: as the caller promises.
+    unsafe { make(queue, out, |inside| inside.queue.watch(fd, events, cookie)) }
 }
 
 /// See outboard.h.
