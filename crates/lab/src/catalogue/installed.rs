@@ -1,13 +1,12 @@
 //! What a user gets who sets nothing: `outboard lab installed` in the shape of the other experiments,
 //! without the floor and other engines beside it.
 
-use super::bed::STACKS;
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::installed::measure::measure;
 use crate::installed::report::MEASURES;
-use crate::installed::subject::{ADAPTIVE, Subject};
+use crate::installed::subject::{ADAPTIVE, ENGINE, KERNEL, Subject};
 use crate::installed::{CASES, Case, Plan};
 use crate::tool;
 use anyhow::{Context, Result};
@@ -55,14 +54,13 @@ const GOALS: [(&str, &str, Bound); 19] = [
 ];
 
 fn claims(cases: &[&str]) -> Vec<Claim> {
-    let [kernel, engine] = STACKS;
     let goals = GOALS.into_iter().filter(|(case, ..)| cases.contains(case));
     let claims = goals.map(|(case, measure, ratio)| Claim {
         says: format!("{case}: {measure}"),
         citation: Citation::goal(),
         measure: measure.into(),
-        subject: engine.into(),
-        to: kernel.into(),
+        subject: ENGINE.into(),
+        to: KERNEL.into(),
         at: vec![(CASE.into(), case.into())],
         ratio,
     });
@@ -91,10 +89,10 @@ const QUICK: [&str; 9] = [
 fn declare(extent: Extent) -> Experiment {
     let possible = CASES.iter().filter(is_possible).map(|case| case.name);
     let (names, subjects): (Vec<&str>, &[&str]) = match extent {
-        Extent::Full => (possible.collect(), &[STACKS[0], STACKS[1], ADAPTIVE]),
+        Extent::Full => (possible.collect(), &[KERNEL, ENGINE, ADAPTIVE]),
         Extent::Quick => {
             let few = possible.filter(|name| QUICK.contains(name));
-            (few.collect(), &STACKS)
+            (few.collect(), &[KERNEL, ENGINE])
         }
     };
     let unit = |unit: &str| {
@@ -133,7 +131,23 @@ fn declare(extent: Extent) -> Experiment {
 
 struct Installed {
     plan: Plan,
+    /// Those that were asked for so far.
     subjects: Vec<Subject>,
+}
+
+impl Installed {
+    fn subject(&mut self, name: &str) -> Result<&Subject> {
+        let known = |subject: &Subject| subject.name() == name;
+        let index = match self.subjects.iter().position(known) {
+            Some(index) => index,
+            None => {
+                let subject = Subject::named(name, &self.plan.binary)?;
+                self.subjects.push(subject);
+                self.subjects.len() - 1
+            }
+        };
+        Ok(&self.subjects[index])
+    }
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
@@ -145,8 +159,10 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
         only: Vec::new(),
         floor: false,
     };
-    let subjects = Subject::all(&plan)?;
-    Ok(Box::new(Installed { plan, subjects }))
+    Ok(Box::new(Installed {
+        plan,
+        subjects: Vec::new(),
+    }))
 }
 
 impl Bench for Installed {
@@ -155,13 +171,10 @@ impl Bench for Installed {
         let name = at.word(CASE)?;
         let case = CASES.iter().find(|case| case.name == name);
         let case = case.with_context(|| format!("no case {name}"))?;
-        let subject = self
-            .subjects
-            .iter()
-            .find(|known| known.name() == at.subject);
-        let subject = subject.with_context(|| format!("no {}", at.subject))?;
+        let plan = self.plan.clone();
+        let subject = self.subject(at.subject)?;
         let mut sample = Sample::default();
-        for (measured, value) in measure(&self.plan, case, subject)? {
+        for (measured, value) in measure(&plan, case, subject)? {
             sample = sample.with(measured.name, value);
         }
         Ok(sample)

@@ -11,6 +11,7 @@ use crate::nginx::Nginx;
 use crate::sampler;
 use crate::world::Side;
 use anyhow::{Context, Result, bail};
+use hdrhistogram::Histogram;
 use std::time::Duration;
 
 /// What the programs had used before.
@@ -139,13 +140,7 @@ pub(crate) fn measure(
         Load::Memcached { connections } => {
             let load = commands(plan, connections);
             let outcome = subject.world().on(Side::Client, || load.run())?;
-            let quantile = |quantile| outcome.latency.value_at_quantile(quantile) as f64 / 1e3;
-            let read = Printed {
-                rate: outcome.answered as f64 / outcome.took.as_secs_f64(),
-                median: quantile(0.5),
-                high: quantile(0.99),
-            };
-            (outcome.answered as f64, read)
+            told(outcome.answered, outcome.took, &outcome.latency)
         }
         Load::PingPong => {
             let text = subject
@@ -202,13 +197,18 @@ fn rate(plan: &Plan, per_second: f64, subject: &Subject) -> Result<(f64, Printed
     if outcome.answered == 0 {
         bail!("{}: no request was answered", subject.name());
     }
-    let quantile = |quantile| outcome.latency.value_at_quantile(quantile) as f64 / 1e3;
+    Ok(told(outcome.answered, outcome.took, &outcome.latency))
+}
+
+/// What a client of our own says, as if it had printed it.
+fn told(answered: u64, took: Duration, latency_ns: &Histogram<u64>) -> (f64, Printed) {
+    let quantile = |quantile| latency_ns.value_at_quantile(quantile) as f64 / 1e3;
     let read = Printed {
-        rate: outcome.answered as f64 / outcome.took.as_secs_f64(),
+        rate: answered as f64 / took.as_secs_f64(),
         median: quantile(0.5),
         high: quantile(0.99),
     };
-    Ok((outcome.answered as f64, read))
+    (answered as f64, read)
 }
 
 /// From `14020 requests in 2.00s, 3.02MB read`.

@@ -7,13 +7,17 @@ use crate::outboard::Outboard;
 use crate::process::{Process, Program};
 use crate::tool;
 use crate::world::{Side, World};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 /// How long a server may take to be ready, on however busy a machine.
 const STARTING: Duration = Duration::from_secs(60);
+/// The kernel's TCP.
+pub(crate) const KERNEL: &str = "kernel";
+/// The engine as it is installed.
+pub(crate) const ENGINE: &str = "engine";
 /// The engine that places listeners by what comes to them.
 pub(crate) const ADAPTIVE: &str = "adaptive";
 /// Its settings.
@@ -42,9 +46,9 @@ impl Subject {
     /// those beside it, the floor.
     pub(crate) fn all(plan: &Plan) -> Result<Vec<Self>> {
         let mut subjects = vec![
-            Self::serving("kernel".into(), None)?,
-            Self::serving("engine".into(), Some((&plan.binary, None)))?,
-            Self::serving(ADAPTIVE.into(), Some((&plan.binary, Some(PLACES.into()))))?,
+            Self::named(KERNEL, &plan.binary)?,
+            Self::named(ENGINE, &plan.binary)?,
+            Self::named(ADAPTIVE, &plan.binary)?,
         ];
         for beside in &plan.beside {
             let name = beside.display().to_string();
@@ -63,6 +67,17 @@ impl Subject {
         Ok(subjects)
     }
 
+    /// One of those that every run has, on an engine of `binary` if it has one.
+    pub(crate) fn named(name: &str, binary: &Path) -> Result<Self> {
+        let engine = match name {
+            KERNEL => None,
+            ENGINE => Some((binary, None)),
+            ADAPTIVE => Some((binary, Some(PLACES.to_owned()))),
+            _ => bail!("no {name}"),
+        };
+        Self::serving(name.to_owned(), engine)
+    }
+
     /// A world with all servers, on an engine of `binary` with settings, or on the kernel.
     fn serving(name: String, engine: Option<(&Path, Option<String>)>) -> Result<Self> {
         let world = World::new()?;
@@ -78,12 +93,9 @@ impl Subject {
             None => None,
         };
         let outboard = engine.as_ref().map(|(outboard, _)| outboard);
-        let site = world.scratch().join("site");
-        std::fs::create_dir_all(&site)?;
-        for file in FILES {
-            let bytes: Vec<u8> = (0..file.size).map(|at| (at % 251) as u8).collect();
-            std::fs::write(site.join(file.name), bytes).context("a file to serve")?;
-        }
+        let largest = FILES.iter().map(|file| file.size).max().unwrap_or(0);
+        let bytes: Vec<u8> = (0..largest).map(|at| (at % 251) as u8).collect();
+        let site = world.site(&FILES.map(|file| (file.name, &bytes[..file.size])))?;
         let nginx = Nginx::start(&world, outboard, &site, None)?;
         let mut subject = Self {
             name,
