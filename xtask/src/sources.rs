@@ -48,8 +48,8 @@ pub fn all() -> Result<Vec<Source>> {
 /// Rust source with the contents of comments and string literals blanked out, line by line, so
 /// that a search for a word finds code only.
 ///
-/// Raw strings with hashes and character literals that hold a quote are understood; this is no
-/// full lexer, and need not be one.
+/// Raw strings with hashes and character literals are understood; this is no full lexer, and need
+/// not be one.
 pub fn code_only(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -89,7 +89,10 @@ fn skip_non_code(bytes: &[u8], at: usize) -> usize {
     if rest.starts_with(b"/*") {
         return until(b"*/", 2);
     }
-    let part_of_a_word = at > 0 && (bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'_');
+    let word = |at: usize| bytes[at].is_ascii_alphanumeric() || bytes[at] == b'_';
+    // What stands before a raw string's `r`: nothing of a word, or the `b` or `c` of its kind.
+    let prefix = usize::from(at > 0 && matches!(bytes[at - 1], b'b' | b'c'));
+    let part_of_a_word = at > prefix && word(at - prefix - 1);
     if rest[0] == b'r' && !part_of_a_word {
         let hashes = rest[1..].iter().take_while(|&&byte| byte == b'#').count();
         if rest.get(1 + hashes) == Some(&b'"') {
@@ -98,13 +101,18 @@ fn skip_non_code(bytes: &[u8], at: usize) -> usize {
             return until(&close, 2 + hashes);
         }
     }
-    if rest.starts_with(b"'\"'") || rest.starts_with(b"'\\'") {
-        return at
-            + rest
-                .iter()
-                .skip(2)
-                .position(|&byte| byte == b'\'')
-                .map_or(1, |n| n + 3);
+    if rest[0] == b'\'' {
+        if rest.get(1) == Some(&b'\\') {
+            return until(b"'", 3.min(rest.len()));
+        }
+        // One character and a quote; otherwise it is a lifetime or a label.
+        let character = 1 + rest[2.min(rest.len())..]
+            .iter()
+            .take_while(|&&byte| byte & 0xC0 == 0x80)
+            .count();
+        if rest.get(1 + character) == Some(&b'\'') {
+            return at + character + 2;
+        }
     }
     if rest[0] == b'"' {
         let mut end = 1;
@@ -132,5 +140,14 @@ mod tests {
     fn raw_strings_end_at_their_own_number_of_hashes() {
         let text = "r#\"unsafe \" still \"# unsafe";
         assert_eq!(code_only(text).trim(), "unsafe");
+        let bytes = code_only("br#\"a \" { \"# unsafe");
+        assert_eq!(bytes.split_whitespace().collect::<String>(), "bunsafe");
+    }
+
+    #[test]
+    fn a_character_is_no_code_and_a_lifetime_is() {
+        let text = r"('{', '\'', b'\\', '\u{7f}', 'é', '\n') <'a, 'b>";
+        let code: String = code_only(text).split_whitespace().collect();
+        assert_eq!(code, "(,,b,,,)<'a,'b>");
     }
 }

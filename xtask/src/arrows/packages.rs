@@ -1,8 +1,8 @@
-//! Who may import whom. The table below is the one place that says so; the reasons are in
-//! `docs/ARCHITECTURE.md`.
+//! Which package may import which. The table below is the one place that says so; the reasons are
+//! in `docs/ARCHITECTURE.md`.
 
 use crate::shell;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::Value;
 
 /// Each package of ours, and those of ours that it may import.
@@ -74,19 +74,23 @@ const APPARATUS: &[&str] = &["outboard-differ", "outboard-lab", "outboard-sim"];
 /// Counterparts: what the tests of a package, and only they, talk to.
 const COUNTERPARTS: &[(&str, &str)] = &[("outboard-stateless", "outboard-tcp")];
 
-/// Fails if a package imports one of ours that the table does not grant it.
-pub fn check() -> Result<String> {
+/// The packages of the workspace, as cargo describes them.
+pub fn read() -> Result<Vec<Value>> {
     let metadata = shell::quiet(shell::cargo().args([
         "metadata",
         "--format-version=1",
         "--no-deps",
         "--quiet",
     ]))?;
-    let metadata: Value = serde_json::from_str(&metadata)?;
-    let packages = metadata["packages"]
-        .as_array()
-        .context("cargo metadata lists no packages")?;
+    let mut metadata: Value = serde_json::from_str(&metadata)?;
+    match metadata["packages"].take() {
+        Value::Array(packages) => Ok(packages),
+        _ => bail!("cargo metadata lists no packages"),
+    }
+}
 
+/// Fails if a package imports one of ours that the table does not grant it.
+pub fn check(packages: &[Value]) -> Result<String> {
     let mut wrong = Vec::new();
     let mut arrows = 0;
     for package in packages {
