@@ -7,7 +7,10 @@ use core::time::Duration;
 
 use crate::Instant;
 use crate::aging::Aging;
-use crate::connection::PATH_MTU_LIFETIME_SECONDS as LIFETIME_SECONDS;
+
+/// How long an estimate is believed before a larger one is tried, in seconds (RFC 1191 §6.3,
+/// RFC 8201 §5.3: 10 minutes).
+pub(crate) const LIFETIME_SECONDS: u32 = 600;
 
 /// The path MTUs that were found recently, by the peer's address.
 pub(crate) struct PathMtus {

@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use super::*;
 
 const MSS: u16 = 1_000;

@@ -16,6 +16,7 @@
 //! | `tlp` | tail loss probes (TLP, RFC 8985 §7.3) |
 //! | `pacing` | how fast it may be sent |
 //! | `bbr` | what BBR is told |
+//! | `context` | what it is told when it is worked on, and what it shares with the others |
 //! | `buffers` | how much is worth buffering, received and to be sent |
 //! | `header` | the header of a segment about to leave, and the window that it offers |
 //! | `timeout` | what each timer does |
@@ -35,6 +36,7 @@ mod audit;
 mod bare;
 mod bbr;
 mod buffers;
+mod context;
 mod ecn;
 mod export;
 mod fast_open;
@@ -57,8 +59,8 @@ mod timers;
 mod tlp;
 mod transmit;
 
+pub(crate) use context::{Common, Context};
 pub(crate) use open::{Handshake, announced_mss, initial_window, window_scale};
-pub(crate) use path_mtu::LIFETIME_SECONDS as PATH_MTU_LIFETIME_SECONDS;
 pub(crate) use timers::{Timer, Timers};
 pub(crate) use transmit::TransmitContext;
 
@@ -66,43 +68,18 @@ use wire::flow::FlowKey;
 use wire::seq::SeqNumber;
 use wire::tcp::SackBlock;
 
-use crate::config::{Config, KeepAlive};
+use crate::Instant;
+use crate::config::KeepAlive;
 use crate::congestion::{Controller, Validation};
-use crate::counters::Counters;
 use crate::event::Failure;
-use crate::fast_open::{FastOpen, FastOpens};
+use crate::fast_open::FastOpen;
 use crate::info::State;
 use crate::reassembly::Reassembly;
 use crate::recovery::Recovery;
 use crate::recovery::rtt::RttEstimator;
 use crate::send_queue::SendQueue;
 use crate::time::{Millis, Nanos};
-use crate::{ConnId, Extent, Instant};
-
-/// What all connections of a stack share.
-pub(crate) struct Common {
-    pub(crate) config: Config,
-    pub(crate) counters: Counters,
-    /// Records of data in flight that are not in use.
-    pub(crate) flights: crate::recovery::Pool,
-    /// Challenge acknowledgements left in this second.
-    pub(crate) challenges: crate::stack::RateLimit,
-    /// Fast Open: cookies, and who is pending.
-    pub(crate) fast_opens: FastOpens,
-    /// What has been found out of paths.
-    pub(crate) path_mtus: crate::path_mtus::PathMtus,
-    /// Ranges held out of order.
-    pub(crate) out_of_order_ranges: u32,
-    /// Where the pieces of a segment are gathered; empty between calls.
-    pub(crate) parts: Vec<Extent>,
-}
-
-/// What a connection is told when it is worked on.
-pub(crate) struct Context<'a> {
-    pub(crate) now: Instant,
-    pub(crate) id: ConnId,
-    pub(crate) common: &'a mut Common,
-}
+use context::{milliseconds, seconds};
 
 /// Send sequence variables.
 pub(crate) struct SendVars {
@@ -341,16 +318,6 @@ impl Connection {
     fn rto(&self) -> Nanos {
         self.rtt.backed_off_rto(self.backoff.into())
     }
-}
-
-/// The low bits of the clock in milliseconds: enough for what is asked of within weeks.
-fn milliseconds(now: Instant) -> u32 {
-    now.as_millis() as u32
-}
-
-/// The clock in whole seconds, for what is compared in days.
-fn seconds(now: Instant) -> u32 {
-    now.seconds()
 }
 
 /// Smallest payload of a segment that we cut, however small the peer says its MSS is: below this

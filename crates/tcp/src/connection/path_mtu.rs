@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::counters::DropReason;
 use crate::event::Failure;
 use crate::info::State;
+use crate::path_mtus::LIFETIME_SECONDS;
 
 /// The least MTU that IPv6 links have (RFC 8200 §5).
 const MIN_V6: u16 = 1280;
@@ -21,9 +22,6 @@ const MIN_V4: u16 = 68;
 /// What is tried first in a black hole: most paths carry it.
 const BASE: u16 = 1280;
 
-/// How long an estimate is believed before a larger one is tried, in seconds (RFC 1191 §6.3,
-/// RFC 8201 §5.3: 10 minutes).
-pub(crate) const LIFETIME_SECONDS: u32 = 600;
 /// Seconds from the discovery of a black hole, or of one path MTU probe's fate, to the next.
 const MTU_PROBE_INTERVAL_SECONDS: u32 = 5;
 /// A search ends when it could gain fewer bytes than this.

@@ -2,6 +2,7 @@
 //!
 //! | file | what |
 //! | --- | --- |
+//! | `arrival` | what an acknowledgement says, and what it means to congestion control |
 //! | `outstanding` | the scoreboard: what has been sent and not acknowledged, and what is SACKed or lost of it |
 //! | `rack` | loss told by time: RACK (RFC 8985 §6) |
 //! | `tlp` | tail loss probes: TLP and its PTO (RFC 8985 §7); where the rest of it is stands below |
@@ -27,6 +28,7 @@
 //! A connection with nothing in flight holds a few bytes of this and no more. What it needs while
 //! something is in flight is borrowed from a pool of the stack and goes back there.
 
+mod arrival;
 mod clock;
 pub(crate) mod delivery;
 mod flight;
@@ -38,75 +40,18 @@ pub mod rtt;
 mod tlp;
 mod undo;
 
+pub(crate) use arrival::{Arrival, Loss, Outcome, Phase};
 pub(crate) use clock::Due;
 pub(crate) use flight::Pool;
 
 use wire::seq::SeqNumber;
-use wire::tcp::SackBlock;
 
 use crate::Instant;
-use crate::congestion::{Before, Controller};
+use crate::congestion::Controller;
 use crate::time::Nanos;
+use arrival::DUP_THRESH;
 use flight::Flight;
 use rack::Reordering;
-
-/// DupThresh: duplicate acknowledgements that tell loss from reordering (RFC 5681 §3.2).
-const DUP_THRESH: u32 = 3;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Nothing is known to be lost.
-    Open,
-    /// Fast recovery: loss was told by acknowledgements.
-    Fast,
-    /// Loss was told by a timeout.
-    Loss,
-}
-
-/// An acknowledgement, as far as recovery is concerned, and what the connection knows of its path.
-pub(crate) struct Arrival<'a> {
-    pub(crate) now: Instant,
-    pub(crate) ack: SeqNumber,
-    pub(crate) blocks: &'a [SackBlock],
-    /// The time that it echoes, in whole milliseconds of our clock, if there are timestamps.
-    pub(crate) echo: Option<u64>,
-    /// It is a duplicate acknowledgement of RFC 5681 §2.
-    pub(crate) duplicate: bool,
-    pub(crate) min_rtt: Nanos,
-    pub(crate) srtt: Nanos,
-    pub(crate) mss: u16,
-}
-
-/// What is lost, to congestion control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
-    /// A recovery begins.
-    Entered,
-    /// What a recovery had sent again is lost again: a second sign of congestion (RFC 5681 §4.3).
-    Again,
-    /// A tail was lost, and a TLP has repaired it already.
-    Tail,
-}
-
-/// What an acknowledgement means.
-#[derive(Default)]
-pub(crate) struct Outcome {
-    /// Bytes that it newly acknowledges or SACKs.
-    pub(crate) delivered: u32,
-    /// Of those that were sent only once, when the latest was sent.
-    pub(crate) sent_at: Option<Instant>,
-    /// Where that ends.
-    pub(crate) newest: Option<SeqNumber>,
-    /// Some of them had been sent again.
-    pub(crate) retransmitted: bool,
-    /// DSACK: the peer has received something twice.
-    pub(crate) dsack: bool,
-    /// The repair goes well: new data is acknowledged, and nothing more is lost.
-    pub(crate) safe: bool,
-    pub(crate) loss: Option<Loss>,
-    /// The last response to loss was for nothing: the congestion control as it was before.
-    pub(crate) spurious: Option<Before>,
-}
 
 /// A flight that is acknowledged as a whole.
 pub(crate) struct WholeFlight {

@@ -22,8 +22,13 @@
 
 mod control;
 mod cycle;
+mod delivery;
+mod losses;
 mod model;
 mod rate;
+mod state;
+
+pub(crate) use delivery::Delivery;
 
 use wire::seq::SeqNumber;
 
@@ -32,106 +37,12 @@ use crate::Instant;
 use crate::time::Nanos;
 use model::Model;
 use rate::{Sample, Sampler};
-
-/// More than one in so many lost is too much (BBR.LossThresh is two percent).
-const LOSS_THRESHOLD: u64 = 50;
-
-/// The longest run of losses that chance explains, in segments.
-const LONGEST_RUN: u64 = 10;
-
-/// What was lost of what was sent, in bytes, and in how many places.
-#[derive(Clone, Copy, Debug)]
-struct Losses {
-    sent: u64,
-    lost: u64,
-    places: u32,
-}
-
-impl Losses {
-    const NONE: Self = Self {
-        sent: 0,
-        lost: 0,
-        places: 0,
-    };
-
-    /// What has come to it since it was `before`.
-    fn since(&self, before: &Self) -> Self {
-        Self {
-            sent: self.sent - before.sent,
-            lost: self.lost - before.lost,
-            places: self.places.wrapping_sub(before.places),
-        }
-    }
-
-    /// Whether it is too much: beyond the threshold by more than chance explains. In a window of 172
-    /// segments two percent are three, and where one in a hundred is lost at random some sample of each
-    /// round has more than that; so what counts is three standard deviations above it.
-    fn are_too_much(&self, mss: u32) -> bool {
-        self.exceed(mss.max(1).into())
-    }
-
-    /// The same where losses come in runs: then it is the runs that are so many by chance, and not the
-    /// segments.
-    fn are_too_much_in_runs(&self, mss: u32) -> bool {
-        let mss = u64::from(mss.max(1));
-        let run = self.lost / u64::from(self.places.max(1));
-        self.exceed(run.clamp(mss, LONGEST_RUN * mss))
-    }
-
-    fn exceed(&self, run: u64) -> bool {
-        let expected = self.sent / LOSS_THRESHOLD;
-        let chance = (3 * (expected / run).isqrt() + 2) * run;
-        self.lost > expected + chance
-    }
-}
+use state::State;
 
 /// The fastest path that is taken over from another stack, in bytes a second.
 const MOST_BW: u64 = 1 << 40;
 /// The longest.
 const MOST_RTT: Nanos = Nanos::from_secs(120);
-
-/// What an acknowledgement, or the passing of time, has told.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Delivery {
-    pub(crate) now: Instant,
-    /// Bytes that have arrived, acknowledged or SACKed.
-    pub(crate) bytes: u32,
-    /// Of those that were sent only once, where the latest ends.
-    pub(crate) newest: Option<SeqNumber>,
-    /// SND.UNA.
-    pub(crate) una: SeqNumber,
-    /// Bytes that were found lost.
-    pub(crate) lost: u32,
-    /// The round trip of the latest.
-    pub(crate) rtt: Option<Nanos>,
-    /// Bytes that the network holds now.
-    pub(crate) in_flight: u32,
-    /// The window was filled in the last round trip.
-    pub(crate) cwnd_limited: bool,
-    /// It echoes a mark.
-    pub(crate) marked: bool,
-    /// A loss is being repaired.
-    pub(crate) recovering: bool,
-}
-
-/// Where BBR is in its life (BBR.state).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Doubles each round trip until the rate grows no further.
-    Startup,
-    /// Lets the queue go that Startup has left.
-    Drain,
-    /// ProbeBW: sends less, so that a queue goes.
-    Down,
-    /// ProbeBW: sends at the rate.
-    Cruise,
-    /// ProbeBW: fills the pipe before it asks for more.
-    Refill,
-    /// ProbeBW: sends more, to see whether there is more.
-    Up,
-    /// Sends little for a moment, to see how long the path is without a queue.
-    ProbeRtt,
-}
 
 /// The state of BBR. Rates in bytes a second, amounts in bytes.
 #[derive(Clone, Debug)]

@@ -1,8 +1,9 @@
 //! What is known of the path: its rate, its length, and how much in flight is too much
 //! (draft-ietf-ccwg-bbr, "Updating Network Path Model Parameters").
 
+use super::Delivery;
+use super::losses::Losses;
 use super::rate::{Sample, Sampler};
-use super::{Delivery, Losses};
 use crate::Instant;
 use crate::time::Nanos;
 

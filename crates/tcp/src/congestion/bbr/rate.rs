@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 
 use wire::seq::SeqNumber;
 
-use super::{Delivery, Losses};
+use super::Delivery;
+use super::losses::Losses;
 use crate::Instant;
 use crate::time::Nanos;
 

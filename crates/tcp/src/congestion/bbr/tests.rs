@@ -1,3 +1,4 @@
+use super::losses::Losses;
 use super::*;
 
 const MSS: u32 = 1_000;
