@@ -8,13 +8,13 @@ use tcp::{Config, ConnId, FrameSink, Instant, ListenSpec, ListenerId, Outgoing, 
 use wire::segment::{self, ChecksumPolicy, Headers, Link, Malformed};
 use wire::tcp::Flags;
 
+use crate::ids::{HostId, SocketId};
 use crate::memory::Memory;
 use crate::network::{FULL_FOR, Happening, Network};
 use crate::offers::Offers;
 use crate::pattern;
 use crate::rng::{Chance, Rng};
 use crate::socket::Plan;
-use crate::world::{HostId, SocketId};
 
 /// The nature of a host.
 #[derive(Clone, Debug)]

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod host;
+mod ids;
 mod link;
 mod memory;
 mod network;
@@ -25,10 +26,11 @@ mod trace;
 mod world;
 
 pub use host::{Host, HostConfig};
+pub use ids::{HostId, SocketId};
 pub use link::{Burst, Fate, LinkConfig};
 pub use memory::Memory;
 pub use pair::{Pair, PairConfig, forge};
 pub use rng::{Chance, Rng};
 pub use socket::{Plan, Reading, Socket, Then};
 pub use trace::{Sent, Trace};
-pub use world::{HostId, SocketId, World};
+pub use world::World;

@@ -1,68 +1,16 @@
 //! One direction of a link: how long a frame takes, and what happens to it on the way.
 
+mod config;
 mod faults;
 
-pub use faults::Burst;
+pub use config::{Burst, LinkConfig};
 
 use core::time::Duration;
 
 use tcp::Instant;
 
-use crate::rng::{Chance, Rng};
+use crate::rng::Rng;
 use faults::Bursts;
-
-/// The nature of a link, in one direction.
-#[derive(Clone, Debug)]
-pub struct LinkConfig {
-    /// How long the way is. A change is a new route: what is sent from then on may overtake what
-    /// went before.
-    pub delay: Duration,
-    /// How much longer it may take a frame, at random. Frames still arrive in order.
-    pub jitter: Duration,
-    /// Bits a second; without bound if `None`.
-    pub bandwidth: Option<u64>,
-    /// How many bytes may wait for bandwidth. What comes on top is lost.
-    pub queue: usize,
-    /// From how many waiting bytes on frames are marked, if their transport understands ECN.
-    pub marking: Option<usize>,
-    /// How likely a frame is to be lost.
-    pub loss: Chance,
-    /// Losses in bursts, beside those at random.
-    pub bursts: Option<Burst>,
-    /// How likely a frame is to arrive twice.
-    pub duplication: Chance,
-    /// How likely a frame is to be overtaken.
-    pub reordering: Chance,
-    /// By how much such a frame is late, at most.
-    pub lateness: Duration,
-    /// How likely a bit of a frame is to be turned over.
-    pub corruption: Chance,
-    /// The largest IP packet that gets through.
-    pub mtu: usize,
-    /// Whether the sender of a larger one is told so by ICMP; if not, it is lost without a word.
-    pub icmp: bool,
-}
-
-impl Default for LinkConfig {
-    /// Ten milliseconds, and no fault.
-    fn default() -> LinkConfig {
-        LinkConfig {
-            delay: Duration::from_millis(10),
-            jitter: Duration::ZERO,
-            bandwidth: None,
-            queue: 1 << 20,
-            marking: None,
-            loss: Chance::NEVER,
-            bursts: None,
-            duplication: Chance::NEVER,
-            reordering: Chance::NEVER,
-            lateness: Duration::from_millis(20),
-            corruption: Chance::NEVER,
-            mtu: 65_535,
-            icmp: false,
-        }
-    }
-}
 
 /// What became of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,6 +139,7 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rng::Chance;
 
     fn arrivals(link: &mut Link, now: Instant, len: usize) -> (Fate, Vec<u64>) {
         let mut times = Vec::new();

@@ -11,10 +11,10 @@ use wire::checksum::Sum;
 use wire::icmp::{Reason, TcpError};
 use wire::segment::{self, ChecksumPolicy, Headers, MAX_HEADERS_LEN, Segment, TcpChecksum};
 
+use crate::ids::{HostId, SocketId};
 use crate::link::{Fate, Link, LinkConfig};
 use crate::rng::Rng;
 use crate::trace::Trace;
-use crate::world::{HostId, SocketId};
 
 /// What happens to a host at some time.
 #[derive(Debug)]

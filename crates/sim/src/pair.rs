@@ -12,10 +12,11 @@ use wire::seq::SeqNumber;
 use wire::tcp::{Flags, Options, Repr};
 
 use crate::host::HostConfig;
+use crate::ids::{HostId, SocketId};
 use crate::link::LinkConfig;
 use crate::rng::Chance;
 use crate::socket::Plan;
-use crate::world::{HostId, SocketId, World};
+use crate::world::World;
 
 /// The port that the server listens on.
 const PORT: u16 = 80;

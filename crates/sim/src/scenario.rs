@@ -9,10 +9,10 @@ use core::time::Duration;
 
 use tcp::{ConnInfo, Failure, Instant, Request};
 
+use crate::ids::SocketId;
 use crate::pair::{Pair, PairConfig};
 use crate::rng::{Chance, Rng};
 use crate::socket::Plan;
-use crate::world::SocketId;
 use disturbance::Disturbances;
 
 /// How long the connections of a scenario may take, in its own time. Even a tenth of all segments

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use tcp::{ConnId, ConnUpdate};
 
-use crate::world::{HostId, SocketId};
+use crate::ids::{HostId, SocketId};
 
 /// What an application means to do with a connection. All of it goes on by itself while the world
 /// runs.

@@ -21,6 +21,7 @@ use wire::flow::FlowKey;
 use wire::segment::{Headers, Segment};
 
 use crate::host::{Host, HostConfig, Listener};
+use crate::ids::{HostId, SocketId};
 use crate::link::LinkConfig;
 use crate::network::{Happening, Network, frame};
 use crate::rng::Rng;
@@ -29,14 +30,6 @@ use crate::trace::Trace;
 
 /// For how long the application of a socket whose SYN waits for data has none to give, at most.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-
-/// A host of a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct HostId(pub(crate) usize);
-
-/// An application's end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SocketId(pub(crate) usize);
 
 /// Hosts, links, and what is under way.
 #[derive(Debug)]

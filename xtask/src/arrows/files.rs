@@ -19,7 +19,6 @@ const BEING_LAID_OUT: &[(&str, usize)] = &[
     ("outboard-wire", 2),
     ("outboard-queueing", 4),
     ("outboard-engine", 35),
-    ("outboard-sim", 6),
     ("outboard-preload", 33),
     ("outboard-stateless", 8),
     ("xtask", 8),

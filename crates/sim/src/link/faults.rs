@@ -1,29 +1,12 @@
 //! Faults that have a state or a shape of their own: losses in bursts, and congestion that is
 //! marked instead of punished.
 
-use core::time::Duration;
-
 use tcp::Instant;
 use wire::checksum::Sum;
 use wire::ip::Ecn;
 
 use super::LinkConfig;
 use crate::rng::{Chance, Rng};
-
-/// Losses that come in bursts: the two states of Gilbert and Elliott. In the good one the link loses
-/// frames at its ordinary rate, in the bad one at this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Burst {
-    /// How likely a frame of the good state is to be the last before the bad one.
-    pub begin: Chance,
-    /// How likely a frame of the bad state is to be the last before the good one.
-    pub end: Chance,
-    /// How likely a frame of the bad state is to be lost.
-    pub loss: Chance,
-    /// When the bad state ends however few frames there are: without such an end a sender that backs
-    /// off would meet the same burst for ever.
-    pub longest: Duration,
-}
 
 /// In which state a link is.
 #[derive(Clone, Copy, Debug, Default)]

@@ -10,9 +10,9 @@ use wire::flow::FlowKey;
 use wire::seq::SeqNumber;
 use wire::tcp::Flags;
 
+use crate::ids::SocketId;
 use crate::pair::{Pair, forge};
 use crate::rng::{Chance, Rng};
-use crate::world::SocketId;
 
 /// How many disturbances there are in a run, at most, so that it can end.
 const LIMIT: u32 = 100;
