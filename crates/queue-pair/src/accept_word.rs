@@ -5,8 +5,8 @@
 //! lies spoils figures of its own.
 
 use crate::armed::Word;
-use crate::region::RegionWord;
 use crate::sync::Ordering;
+use crate::words::RegionWord;
 
 /// The word: nanoseconds of the monotonic clock, and 0 as long as nothing was said.
 #[derive(Debug)]

@@ -2,7 +2,9 @@
 
 use crate::Violation;
 use crate::copy;
-use crate::memory::{Memory, PAGE};
+use crate::memory::Memory;
+use crate::page::PAGE;
+use crate::sum;
 use core::sync::atomic::AtomicU8;
 use rustix::fd::AsFd;
 use std::io;
@@ -114,12 +116,12 @@ impl Area {
     }
 
     /// Fills `out` from `offset` and returns the sum of what it copied; see
-    /// [`copy_out_sum`](copy::copy_out_sum).
+    /// [`copy_out_sum`](sum::copy_out_sum).
     ///
     /// # Errors
     /// The bytes are not all inside the area; nothing is copied.
     pub fn copy_out_sum(&self, offset: u64, out: &mut [u8]) -> Result<u16, Violation> {
-        Ok(copy::copy_out_sum(self.slice(offset, out.len())?, out))
+        Ok(sum::copy_out_sum(self.slice(offset, out.len())?, out))
     }
 
     /// Gives the memory of `len` bytes at `offset` back to the machine; both are multiples of 4,096. What is

@@ -7,7 +7,8 @@
 use core::sync::atomic::Ordering;
 use std::io;
 
-use crate::memory::{Memory, PAGE};
+use crate::memory::Memory;
+use crate::page::PAGE;
 
 /// See the [module](self).
 #[derive(Debug)]

@@ -8,7 +8,6 @@
 //! one process the owner of an area keeps its own writers and readers of the same bytes apart, as
 //! the rings do: a range is read only after the descriptor that names it was taken.
 
-use crate::sum;
 use core::mem::MaybeUninit;
 use core::sync::atomic::AtomicU8;
 use rustix::fd::AsFd;
@@ -60,16 +59,6 @@ pub fn copy_across(to: &[AtomicU8], from: &[AtomicU8]) {
             from.len(),
         );
     }
-}
-
-/// Fills `out` from the beginning of `from` and returns the Internet checksum's sum (RFC 1071) of
-/// the bytes that `out` now holds: the ones' complement sum of them as 16-bit big-endian words, an
-/// odd last byte padded with a zero on its right, folded, not complemented.
-///
-/// # Panics
-/// `from` is shorter than `out`.
-pub fn copy_out_sum(from: &[AtomicU8], out: &mut [u8]) -> u16 {
-    sum::copy_and_sum(&from[..out.len()], out)
 }
 
 /// Reads from a file straight into `to`: from `offset`, or from where the file stands. Returns how

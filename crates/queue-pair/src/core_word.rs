@@ -7,8 +7,8 @@
 
 use crate::armed::Word;
 use crate::profile::Profile;
-use crate::region::RegionWord;
 use crate::sync::Ordering;
+use crate::words::RegionWord;
 
 /// Cores are numbered below this; what is not is no core.
 const MOST_CORES: u64 = 8192;

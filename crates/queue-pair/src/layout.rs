@@ -22,7 +22,8 @@
 //! in another language need not compute them; ours computes them and refuses a header that states
 //! others.
 
-use crate::memory::{Memory, PAGE};
+use crate::memory::Memory;
+use crate::page::PAGE;
 use crate::{Versions, Violation};
 use core::sync::atomic::Ordering;
 

@@ -62,6 +62,8 @@ mod odds;
 #[cfg(not(loom))]
 mod opening;
 #[cfg(not(loom))]
+mod page;
+#[cfg(not(loom))]
 pub mod parked;
 #[cfg(not(loom))]
 mod profile;
@@ -71,6 +73,8 @@ pub mod region;
 mod sum;
 #[cfg(not(loom))]
 mod version;
+#[cfg(not(loom))]
+mod words;
 
 pub use descriptor::{
     CONNECT_BLOCK_LEN, Completion, ConnRef, ConnectBlock, Entry, FastOpen, OptionKind, Submission,
@@ -84,7 +88,7 @@ pub use area::Area;
 #[cfg(not(loom))]
 pub use born_here::BornHere;
 #[cfg(not(loom))]
-pub use copy::{copy_across, copy_in, copy_out, copy_out_sum, read_in, read_in_now, write_out};
+pub use copy::{copy_across, copy_in, copy_out, read_in, read_in_now, write_out};
 #[cfg(not(loom))]
 pub use core_word::CoreWord;
 #[cfg(not(loom))]
@@ -101,5 +105,7 @@ pub use opening::{Opening, OpeningWord};
 pub use profile::{NoProfile, PROFILE_VARIABLE, Profile};
 #[cfg(not(loom))]
 pub use region::{EngineSide, HostSide};
+#[cfg(not(loom))]
+pub use sum::copy_out_sum;
 #[cfg(not(loom))]
 pub use version::Versions;

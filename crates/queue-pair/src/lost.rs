@@ -22,7 +22,7 @@ use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 use std::io;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::memory::PAGE;
+use crate::page::PAGE;
 
 /// Memories that can be watched at a time: twice as many as an engine has sessions.
 const MOST: usize = 8_192;

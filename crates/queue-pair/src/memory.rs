@@ -11,9 +11,7 @@ use std::alloc;
 use std::io;
 
 use crate::lost::{self, Watched};
-
-/// The alignment of every memory: a page.
-pub(crate) const PAGE: usize = 4096;
+use crate::page::PAGE;
 
 /// Owned memory, reached only through atomics and raw copies.
 #[derive(Debug)]

@@ -4,8 +4,8 @@
 //! The word only advises. A connect that crosses a change of it may still be refused.
 
 use crate::armed::Word;
-use crate::region::RegionWord;
 use crate::sync::Ordering;
+use crate::words::RegionWord;
 
 /// Who opens connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

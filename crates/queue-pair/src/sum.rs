@@ -12,8 +12,18 @@
 
 use core::sync::atomic::AtomicU8;
 
+/// Fills `out` from the beginning of `from` and returns the Internet checksum's sum (RFC 1071) of
+/// the bytes that `out` now holds: the ones' complement sum of them as 16-bit big-endian words, an
+/// odd last byte padded with a zero on its right, folded, not complemented.
+///
+/// # Panics
+/// `from` is shorter than `out`.
+pub fn copy_out_sum(from: &[AtomicU8], out: &mut [u8]) -> u16 {
+    copy_and_sum(&from[..out.len()], out)
+}
+
 /// Copies `from` to `out`, of the same length, and returns the sum of what `out` then holds.
-pub(crate) fn copy_and_sum(from: &[AtomicU8], out: &mut [u8]) -> u16 {
+fn copy_and_sum(from: &[AtomicU8], out: &mut [u8]) -> u16 {
     debug_assert_eq!(from.len(), out.len());
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 const BEING_LAID_OUT: &[(&str, usize)] = &[
     ("outboard-native", 5),
     ("outboard-host", 31),
-    ("outboard-queue-pair", 8),
     ("outboard-differ", 9),
     ("outboard-lab", 69),
     ("outboard-netdev", 8),
