@@ -5,7 +5,6 @@
 
 use core::net::IpAddr;
 
-use crate::segment::Segment;
 use siphasher::sip::{SipHasher13, SipHasher24};
 
 /// The two ends of a TCP connection, as seen from this host.
@@ -22,16 +21,6 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// Whether `segment` has arrived on this flow.
-    #[inline]
-    #[must_use]
-    pub fn is_of(&self, segment: &Segment<'_>) -> bool {
-        self.remote_port == segment.tcp.src_port
-            && self.local_port == segment.tcp.dst_port
-            && self.remote == segment.src
-            && self.local == segment.dst
-    }
-
     /// The same flow as the peer sees it.
     #[must_use]
     pub const fn reversed(self) -> FlowKey {

@@ -95,6 +95,18 @@ impl Segment<'_> {
     }
 }
 
+impl FlowKey {
+    /// Whether `segment` has arrived on this flow.
+    #[inline]
+    #[must_use]
+    pub fn is_of(&self, segment: &Segment<'_>) -> bool {
+        self.remote_port == segment.tcp.src_port
+            && self.local_port == segment.tcp.dst_port
+            && self.remote == segment.src
+            && self.local == segment.dst
+    }
+}
+
 /// Reads the TCP segment in an Ethernet frame.
 ///
 /// # Errors
