@@ -10,7 +10,7 @@ const IFLA_MASTER: u16 = 10;
 const IFLA_LINK_NETNSID: u16 = 37;
 
 /// What is below an interface.
-pub(super) enum Below {
+enum Below {
     /// No other interface.
     Hardware,
     /// These, by their names.
@@ -19,9 +19,21 @@ pub(super) enum Below {
     Elsewhere,
 }
 
+impl Interface {
+    pub(super) fn stands_on_partial_checksums(&self) -> bool {
+        match Below::of(self) {
+            Ok(Below::Interfaces(names)) => names
+                .iter()
+                .any(|name| Self::find(name).is_ok_and(|below| below.delivers_partial_checksums())),
+            Ok(Below::Elsewhere) => true,
+            Ok(Below::Hardware) | Err(_) => false,
+        }
+    }
+}
+
 impl Below {
     /// What is below the interface that has this index.
-    pub(super) fn of(interface: &Interface) -> io::Result<Self> {
+    fn of(interface: &Interface) -> io::Result<Self> {
         let index = interface.index;
         let description = describe(index)?;
         if description.attribute(IFLA_LINK_NETNSID).is_some() {

@@ -4,23 +4,22 @@ mod addresses;
 mod below;
 mod ethtool;
 mod netlink;
+mod request;
 mod xdp;
 
 use std::ffi::CString;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use below::Below;
-
 pub use addresses::await_ipv6;
 pub use ethtool::Feature;
+pub use request::NAME_MAX;
 pub use xdp::{AttachedProgram, XdpMode};
 
-/// Longest interface name, without its terminating zero.
-pub const NAME_MAX: usize = libc::IFNAMSIZ - 1;
+use request::Request;
 
 /// A network interface of the caller's network namespace, as it was when it was looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,16 +73,6 @@ impl Interface {
             // The latter is Xen's.
             "virtio_net" | "vif" => !self.has_native_program(),
             _ => self.stands_on_partial_checksums(),
-        }
-    }
-
-    fn stands_on_partial_checksums(&self) -> bool {
-        match Below::of(self) {
-            Ok(Below::Interfaces(names)) => names
-                .iter()
-                .any(|name| Self::find(name).is_ok_and(|below| below.delivers_partial_checksums())),
-            Ok(Below::Elsewhere) => true,
-            Ok(Below::Hardware) | Err(_) => false,
         }
     }
 
@@ -187,48 +176,6 @@ fn index_of(name: &str) -> io::Result<u32> {
             Err(error)
         }
         index => Ok(index),
-    }
-}
-
-/// The argument of the ioctls that take an interface by name.
-struct Request(libc::ifreq);
-
-impl Request {
-    fn new(name: &str) -> io::Result<Self> {
-        if name.len() > NAME_MAX {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        // SAFETY: ifreq is plain data for which all zeros is a valid value.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-            *to = from as libc::c_char;
-        }
-        Ok(Self(request))
-    }
-
-    fn ioctl(&mut self, control: &OwnedFd, command: libc::Ioctl) -> io::Result<()> {
-        // SAFETY: all commands used here take an ifreq, which is exclusively ours; where one
-        // carries a pointer (SIOCETHTOOL), its owner keeps it alive across this call.
-        let result = unsafe { libc::ioctl(control.as_raw_fd(), command, &raw mut self.0) };
-        if result < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    }
-
-    fn integer(&self) -> i32 {
-        // SAFETY: every bit pattern of the union is a valid integer.
-        unsafe { self.0.ifr_ifru.ifru_mtu }
-    }
-
-    fn hardware_address(&self) -> [u8; 6] {
-        // SAFETY: every bit pattern of the union is a valid sockaddr.
-        let address = unsafe { self.0.ifr_ifru.ifru_hwaddr };
-        std::array::from_fn(|index| address.sa_data[index] as u8)
-    }
-
-    fn set_data(&mut self, data: *mut libc::c_void) {
-        self.0.ifr_ifru.ifru_data = data.cast();
     }
 }
 

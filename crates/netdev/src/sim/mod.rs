@@ -5,17 +5,19 @@
 //! repeat and reorder frames after a [`FaultPlan`](crate::faults::FaultPlan). It knows no time: a
 //! frame is there as soon as it is flushed. But it can have a clock go on by what that would take ([`Toll`]).
 
+mod config;
 mod lane;
+
+pub use config::{LinkConfig, Toll};
 
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::event::{PollFd, PollFlags};
 use wire::ethernet::{HEADER_LEN, MAX_HEADER_LEN};
 
-use crate::faults::Faults;
 use crate::software;
 use crate::{Counters, Device, LargeSend, Limits, Offloads, PartialChecksum, SendError};
 use lane::Lane;
@@ -28,44 +30,6 @@ const LARGE_MAX: usize = 65_535;
 
 /// `EINVAL`, which is what the kernel says of a header that is none.
 const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
-
-/// What it takes to make frames leave.
-#[derive(Debug, Clone, Copy)]
-pub struct Toll {
-    /// The clock that goes on meanwhile, in nanoseconds.
-    pub clock: &'static AtomicU64,
-    /// By so many a call.
-    pub call: u64,
-    /// And by so many a frame.
-    pub frame: u64,
-}
-
-/// What a link is like, in both directions.
-#[derive(Debug, Clone, Copy)]
-pub struct LinkConfig {
-    /// Bytes of the largest IP packet, 68 to 65535.
-    pub mtu: usize,
-    /// Frames that a direction holds before it loses what comes.
-    pub capacity: usize,
-    /// What goes wrong on the way.
-    pub faults: Faults,
-    /// What decides when it goes wrong; each direction draws its own sequence from it.
-    pub seed: u64,
-    /// What a [flush](Device::flush) takes, if anything.
-    pub toll: Option<Toll>,
-}
-
-impl Default for LinkConfig {
-    fn default() -> Self {
-        Self {
-            mtu: 1500,
-            capacity: 1024,
-            faults: Faults::NONE,
-            seed: 0,
-            toll: None,
-        }
-    }
-}
 
 /// Makes a link and returns its two ends. They may live on different threads.
 ///

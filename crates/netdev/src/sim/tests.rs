@@ -7,6 +7,7 @@ use wire::checksum::{Sum, pseudo_header};
 use wire::segment::{ChecksumPolicy, parse};
 
 use super::*;
+use crate::faults::Faults;
 
 fn send(device: &mut SimDevice, bytes: &[u8]) {
     let frame = device.frame().expect("the simulated device has room");

@@ -14,6 +14,7 @@ mod error;
 mod hint;
 mod layout;
 mod owner;
+mod placement;
 mod responders;
 mod shared;
 mod watch;
@@ -32,6 +33,7 @@ pub use layout::{
     Share, Verdict,
 };
 pub use owner::ProgramOwner;
+pub use placement::Placement;
 pub use shared::{Load, Loads};
 pub use watch::{MAX_WORKERS, STALE, Watch};
 
@@ -46,18 +48,6 @@ pub(crate) use responders::of_map as map_of_programs;
 
 /// The compiled program.
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steering.bpf.o"));
-
-/// Where the program is to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Placement {
-    /// In the driver; if that cannot, in the kernel's generic hook, with a warning in the log.
-    #[default]
-    Auto,
-    /// In the driver, or not at all.
-    Native,
-    /// In the kernel's generic hook: slower, for every driver.
-    Generic,
-}
 
 /// The steering program and its tables.
 ///
