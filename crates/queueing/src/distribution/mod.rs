@@ -19,6 +19,7 @@ use crate::ModelError;
 use crate::error::{at_least_one, non_negative, positive};
 use rand::Rng;
 use rand_distr::Distribution as _;
+use stages::factorial;
 use statrs::distribution::ContinuousCDF;
 use std::fmt;
 
@@ -390,10 +391,6 @@ impl fmt::Display for Distribution {
             Kind::Shifted { by, of } => write!(f, "{by} + {of}"),
         }
     }
-}
-
-fn factorial(n: u32) -> f64 {
-    (1..=n).map(f64::from).product()
 }
 
 fn exponential_sample<R: Rng + ?Sized>(rate: f64, rng: &mut R) -> f64 {

@@ -1,7 +1,5 @@
 //! Sums of exponential stages: Erlang, and hypoexponential with rates of their own.
 
-use super::factorial;
-
 /// E\[Xⁿ\] of a sum of exponentials, from its cumulants κₙ = (n−1)! Σ rᵢ⁻ⁿ. Exact also where rates
 /// coincide, where the textbook's partial fractions break down.
 pub(super) fn hypoexponential_moment(rates: &[f64], order: u32) -> f64 {
@@ -49,4 +47,8 @@ pub(super) fn hypoexponential_cdf(rates: &[f64], x: f64) -> f64 {
         log_weight += mean_jumps.ln() - ((jump + 1) as f64).ln();
     }
     probability.clamp(0.0, 1.0)
+}
+
+pub(super) fn factorial(n: u32) -> f64 {
+    (1..=n).map(f64::from).product()
 }
