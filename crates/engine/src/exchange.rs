@@ -6,6 +6,7 @@
 //! there is room for its answer, so the fast half never waits; the slow half keeps what it cannot send
 //! yet.
 
+mod keys;
 mod sockets;
 
 use std::net::{IpAddr, SocketAddr};
@@ -26,9 +27,9 @@ use tcp::ConnId;
 use crate::capture::Capture;
 use crate::config::{Changes, Config, Limits};
 pub use crate::network::Shared;
-pub use sockets::{FIRST_PAIR, Page, Row, RowKind};
+pub use keys::{ClientKey, SessionKey, WorkerId};
+pub use sockets::{FIRST_PAIR, Page, ROWS, Row, RowKind};
 
-use crate::fast::connections::SessionId;
 use crate::fast::memory::{OpenFile, Reclaim};
 use crate::fast::session::{EndReason, Session, SessionCounters};
 use crate::netfilter::Policy;
@@ -43,49 +44,10 @@ const ORDERS: usize = 1024;
 const ROOM_BESIDE_ANSWERS: usize = 40_960;
 /// Parts of files that a worker has fetched at a time.
 pub const FETCHES: usize = 256;
-/// Sockets in one answer: a control message has room for so many.
-pub const ROWS: usize = 24;
 /// Sessions whose counts are told one by one.
 pub const SESSIONS: usize = 512;
 /// Listeners whose counts are told one by one.
 pub const LISTENERS: usize = 256;
-
-/// A control connection: its slot, and which one of those that had this slot.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ClientKey {
-    /// The slot.
-    pub slot: u32,
-    /// Never reused, short of four billion connections.
-    pub serial: u32,
-}
-
-/// A session: its slot, and which one of those that had this slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SessionKey {
-    /// The slot.
-    pub id: SessionId,
-    /// Never reused, short of four billion attachments.
-    pub number: u32,
-}
-
-/// A worker: its number, from 0 on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WorkerId(pub u16);
-
-impl WorkerId {
-    /// The one that does what one does for all: it keeps the steering's programs.
-    pub const FIRST: Self = Self(0);
-
-    /// Its place in a list.
-    pub fn index(self) -> usize {
-        self.0.into()
-    }
-
-    /// Its bit in a set of at most 64.
-    pub fn bit(self) -> u64 {
-        1 << (self.0 % 64)
-    }
-}
 
 /// What the fast half is to do.
 #[derive(Debug)]

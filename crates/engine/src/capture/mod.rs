@@ -10,12 +10,13 @@
 //! writer of a pipe block.
 
 mod filter;
+mod frame;
 mod headers;
 mod pcapng;
 
 pub use filter::{Filter, FilterError};
+pub use frame::{Direction, Frame};
 
-use core::sync::atomic::AtomicU8;
 use headers::Headers;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -30,28 +31,6 @@ use crate::clock::Clock;
 pub const MAX_CAPTURES: usize = 4;
 /// What a capture can hold for a reader that is behind, in bytes.
 const BUFFER: usize = 4 << 20;
-
-/// Which way a frame went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// To this machine.
-    In,
-    /// From this machine.
-    Out,
-}
-
-/// A frame that the engine handles.
-#[derive(Debug, Clone, Copy)]
-pub struct Frame<'a> {
-    /// Which way it went.
-    pub direction: Direction,
-    /// The frame from its Ethernet header on, all of it or at least all headers.
-    pub head: &'a [u8],
-    /// What follows the head, in memory that a host can write.
-    pub payload: &'a [&'a [AtomicU8]],
-    /// The name of the reason why it was dropped, if it was.
-    pub dropped: Option<&'a str>,
-}
 
 /// Why a capture cannot begin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,6 +7,7 @@ mod changes;
 mod limits;
 mod placement;
 pub(crate) mod queues;
+mod range;
 pub mod shares;
 mod tcp;
 mod workers;
@@ -27,6 +28,8 @@ pub use placement::{Placement, Placements};
 pub use queues::Queues;
 pub use tcp::{Congestion, FastOpen, Tcp};
 pub use workers::Workers;
+
+use range::{OutOfRange, in_range};
 
 /// Everything that can be set about an engine.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -318,45 +321,6 @@ impl Config {
         self.tcp.check()?;
         self.limits.check()
     }
-}
-
-/// A value outside its range.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{key}` is {value}, allowed is {allowed}")]
-pub(crate) struct OutOfRange {
-    table: &'static str,
-    key: &'static str,
-    value: String,
-    allowed: String,
-}
-
-impl OutOfRange {
-    fn setting(&self) -> String {
-        if self.table.is_empty() {
-            self.key.to_owned()
-        } else {
-            format!("{}.{}", self.table, self.key)
-        }
-    }
-}
-
-/// `Ok` if `low <= value <= high`.
-fn in_range(
-    table: &'static str,
-    key: &'static str,
-    value: u64,
-    low: u64,
-    high: u64,
-) -> Result<(), OutOfRange> {
-    if (low..=high).contains(&value) {
-        return Ok(());
-    }
-    Err(OutOfRange {
-        table,
-        key,
-        value: value.to_string(),
-        allowed: format!("{low} to {high}"),
-    })
 }
 
 /// The line, counted from 1, that byte `at` of `text` is on.

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::fast::connections::SessionId;
+use crate::fast::ids::SessionId;
 
 /// Who has a share in a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -8,6 +8,7 @@
 //! | [`memory`] | where received bytes lie, and where bytes to send come from |
 //! | [`connections`] | whose each connection is, and what its owner has not been told |
 //! | [`family`] | the processes that have a connection together |
+//! | [`ids`] | the numbers of sessions, and of the pools that hold what is received |
 //! | [`handoff`] | several workers: whose a flow is, who accepts where, and the queues between them |
 //! | [`session`] | the attached processes and their shared memory |
 //! | [`listeners`] | which processes accept where, and how many connections each wants |
@@ -17,6 +18,7 @@ pub mod common;
 pub mod connections;
 pub mod family;
 pub mod handoff;
+pub mod ids;
 pub mod listeners;
 pub mod memory;
 pub mod session;

@@ -21,6 +21,7 @@
 
 pub mod cuts;
 pub mod matching;
+pub mod octet;
 pub mod packet;
 pub mod policy;
 pub mod ranges;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::matching::{Address, FIRST_PORT, Octet};
+use super::octet::{Address, FIRST_PORT, Octet};
 use super::rules::{Header, Load, Side, Test};
 use super::truth::Truth;
 

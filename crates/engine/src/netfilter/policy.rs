@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use super::cuts::Cut;
-use super::matching::FIRST_PORT;
+use super::octet::FIRST_PORT;
 use super::packet::{Interface, Packet, Segment, Way};
 use super::ranges::Ranges;
 use super::rules::{Answer, Ruleset};

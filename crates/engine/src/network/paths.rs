@@ -13,10 +13,11 @@
 
 mod known;
 mod neighbours;
+mod reach;
 mod stations;
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 
 use tables::{Chunks, Hash, Index, Line};
@@ -24,6 +25,8 @@ use wire::ethernet::MacAddr;
 
 use self::known::{Ends, Known};
 use self::neighbours::Neighbours;
+pub use self::reach::Reach;
+use self::reach::{Questions, VACANT};
 use self::stations::Stations;
 use super::Network;
 use crate::slow::kernel::neighbours::Knowledge;
@@ -44,40 +47,12 @@ impl PathId {
     }
 }
 
-/// Whether frames can be sent along a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// To this hardware address.
-    At(MacAddr),
-    /// Its next hop, a neighbour of this number, is being resolved.
-    Resolving(u32),
-    /// It leads to this machine: no frame goes out.
-    Here,
-    /// There is no route, or nobody answers for the next hop.
-    Unreachable,
-}
-
 /// It is not known in this turn which path it is: there were too many to ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Later;
 
 /// Questions to the kernel in a turn.
 const QUESTIONS: u32 = 16;
-/// Any address: what stands where there is none.
-const VACANT: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-
-/// Questions that are left in a turn.
-#[derive(Debug)]
-struct Questions(u32);
-
-impl Questions {
-    /// Whether one more may be asked in this turn, which it then is.
-    fn take(&mut self) -> bool {
-        let may = self.0 > 0;
-        self.0 -= u32::from(may);
-        may
-    }
-}
 
 /// What a path is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,6 +5,7 @@
 //! | `directory` | whose a flow is |
 //! | `acceptors` | who accepts on an address and port, who has too many clients there, who wants some |
 //! | `early` | frames that come before their connection, which is on its way |
+//! | `passing` | what goes from one to another |
 //! | `mail` | the bounded queues between each two workers, and the bell of one that sleeps |
 //!
 //! A frame belongs to the worker that has its connection, whatever queue it came to. That worker is found
@@ -15,6 +16,7 @@ mod acceptors;
 mod directory;
 mod early;
 mod mail;
+mod passing;
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -22,13 +24,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tcp::{Instant, Stack, snapshot};
+use tcp::{Instant, Stack};
 use wire::flow::{FlowHasher, FlowKey};
 
 use crate::exchange::WorkerId;
 
 pub use acceptors::Full;
 pub use mail::{Handed, NoRoom};
+pub use passing::{Begun, Waiting};
 
 use acceptors::Acceptors;
 use directory::Directory;
@@ -37,32 +40,6 @@ use mail::Mail;
 
 /// Most workers of an engine.
 pub const MOST_WORKERS: usize = 32;
-
-/// A connection that waits to be accepted, on its way to a worker where somebody accepts.
-#[derive(Debug)]
-pub struct Waiting {
-    /// What it waits for.
-    pub listener: SocketAddr,
-    /// All that its TCP knows.
-    pub connection: Box<snapshot::Snapshot>,
-    /// What it has received, from the beginning of its stream on.
-    pub received: Vec<u8>,
-    /// When it came into the queue.
-    pub since: Instant,
-    /// How often it has been passed on because nobody was there any more.
-    pub hops: u8,
-}
-
-/// A handshake that a peer has begun, on the same way.
-#[derive(Debug)]
-pub struct Begun {
-    /// Where.
-    pub listener: SocketAddr,
-    /// All that is known of it.
-    pub half_open: snapshot::HalfOpen,
-    /// How often it has been passed on because nobody was there any more.
-    pub hops: u8,
-}
 
 /// What all workers read and write.
 struct Joint {

@@ -14,8 +14,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::pool::CHUNK;
+use queue_pair::RECEIVE_CHUNK;
+
 use crate::config::shares;
+
+/// Bytes of a chunk.
+pub const CHUNK: u32 = RECEIVE_CHUNK;
 
 /// What each pool may touch in any case, in chunks: 1 MiB.
 const FREE: u32 = (1 << 20) / CHUNK;

@@ -13,8 +13,8 @@ mod stream;
 
 pub use ahead::{Readers, WINDOW};
 pub use areas::{Memory, Place, Store};
-pub use budget::Budget;
+pub use budget::{Budget, CHUNK};
 pub use files::{Files, Held, Lack, OpenFile};
-pub use pool::{CHUNK, Pool};
+pub use pool::Pool;
 pub use reclaim::Reclaim;
 pub use stream::Stream;

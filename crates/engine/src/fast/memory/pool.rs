@@ -1,12 +1,9 @@
 //! A pool of receive chunks: those of a session's receive area, or the engine's own for data that
 //! no process has been handed yet.
 
-use queue_pair::{Area, RECEIVE_CHUNK};
+use queue_pair::Area;
 
-use super::budget::Allowance;
-
-/// Bytes of a chunk.
-pub const CHUNK: u32 = RECEIVE_CHUNK;
+use super::budget::{Allowance, CHUNK};
 
 /// Free chunks that a pool keeps the memory of, so that little that comes and goes asks for none: 256 KiB,
 /// which is less than what is free of charge.

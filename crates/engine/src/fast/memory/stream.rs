@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 
 use queue_pair::Area;
 
-use super::pool::{CHUNK, Pool};
+use super::budget::CHUNK;
+use super::pool::Pool;
 use super::posted::Posted;
 
 /// A part of the stream for which nothing has arrived yet.

@@ -41,6 +41,7 @@ mod pressure;
 mod reclaim;
 mod rejections;
 mod reload;
+mod room;
 mod rota;
 mod run;
 mod sending;
@@ -62,7 +63,7 @@ use tcp::{Instant, Stack};
 use wire::segment::ChecksumPolicy;
 
 use crate::capture::Captures;
-use crate::clock::{Clock, CoreTime};
+use crate::clock::CoreTime;
 use crate::config::Config;
 use crate::exchange::ToSlow;
 use crate::fast::common::Common;
@@ -102,9 +103,6 @@ const BEHIND: usize = 1024;
 const CATCH_UP_BUDGET: usize = 512;
 /// SYNs among those that are answered all the same, because they came before.
 const AGAIN_BUDGET: u32 = 32;
-/// How long a turn sends, in nanoseconds, and how long it takes submissions: what is begun when that
-/// is over is done, the rest is the next turn's.
-const BUDGET_NS: u64 = 100_000;
 /// Timers in a turn.
 const TIMER_BUDGET: usize = 256;
 /// Flows that there is room for from the beginning, at most: 1.5 MB.
@@ -381,11 +379,6 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
-}
-
-/// Whether what began with this clock has had its time in this turn.
-fn is_over(clock: Clock) -> bool {
-    clock.now().as_nanos() >= BUDGET_NS
 }
 
 fn stack_config(config: &Config, mtu: u16) -> tcp::Config {

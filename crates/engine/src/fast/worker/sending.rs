@@ -5,18 +5,14 @@
 
 use netdev::Device;
 
+use super::Worker;
+use super::room::{Room, STEP, is_over};
 use super::transmit::Sink;
-use super::{Worker, is_over};
 use crate::clock::Clock;
 use crate::network::Network;
 
 /// Emissions in a turn.
 const BUDGET: usize = 256;
-/// What is sent between two looks at the clock, in segments: 16 of them, or one large send, which takes the
-/// kernel as long and longer.
-const STEP: usize = 16;
-/// Bytes of payload that weigh as much as one more segment.
-const HEAVY: usize = 4096;
 /// Emissions after which they leave, and others are made only if there is time. The kernel's own call takes as
 /// many by default.
 const PORTION: usize = 32;
@@ -46,30 +42,6 @@ impl Stride {
         } else if sent == self.0 && room.0 >= STEP / 2 {
             self.0 = (2 * self.0).min(STEP);
         }
-    }
-}
-
-/// What may still be sent before the clock is looked at, in segments.
-#[derive(Debug)]
-pub(super) struct Room(usize);
-
-impl Room {
-    /// Nothing more is sent in this step.
-    #[inline]
-    pub fn is_used_up(&self) -> bool {
-        self.0 == 0
-    }
-
-    /// What carries so many bytes of payload has been sent.
-    #[inline]
-    pub fn use_for(&mut self, payload: usize) {
-        self.0 = self.0.saturating_sub(1 + payload / HEAVY);
-    }
-
-    /// Something took a time that nobody knows.
-    #[cold]
-    pub fn use_up(&mut self) {
-        self.0 = 0;
     }
 }
 

@@ -5,7 +5,8 @@ use netdev::Device;
 use queue_pair::{Completion, ConnRef, OptionKind, Profile, Submission};
 use tcp::{ConnId, ConnOption, Extent, Request, RequestError};
 
-use super::{Worker, is_over};
+use super::Worker;
+use super::room::is_over;
 use crate::fast::connections::{Conn, PoolId, SessionId};
 use crate::fast::family::Who;
 use crate::fast::memory::Memory;

@@ -23,7 +23,7 @@ use crate::stats::{Counters, Drop};
 
 use super::local::came_through_queue;
 use super::payload::{self, Findings, NoPayload};
-use super::sending::Room;
+use super::room::Room;
 
 /// Pieces of payload in one large send; more are copied together first.
 const MAX_PIECES: usize = 64;

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketType};
 
-use super::{Accepted, Control};
+use super::{Accepted, Control, user_of};
 
 impl Control {
     /// Takes on the connection that a child has brought, if it is its own.
@@ -38,11 +38,6 @@ impl Control {
         let uid = user_of(sender);
         self.turned_away.extend(fds.into_iter().map(|fd| (uid, fd)));
     }
-}
-
-/// Whose share something is of; root's if nobody has said.
-pub(super) fn user_of(sender: Option<PeerCredentials>) -> u32 {
-    sender.map_or(0, |sender| sender.uid)
 }
 
 /// Whether this is a connection as the control socket's are, and made by its sender.

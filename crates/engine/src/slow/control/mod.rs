@@ -12,7 +12,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use knocking::user_of;
 use netdev::syscalls::{
     PeerCredentials, Received, netns_cookie, peer_credentials, receive_with_sender,
 };
@@ -675,4 +674,9 @@ impl Drop for Control {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Whose share something is of; root's if nobody has said.
+fn user_of(sender: Option<PeerCredentials>) -> u32 {
+    sender.map_or(0, |sender| sender.uid)
 }

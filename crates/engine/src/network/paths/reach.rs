@@ -1,0 +1,34 @@
+//! Whether a next hop can be reached, and how often that may be asked.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use wire::ethernet::MacAddr;
+
+/// Whether frames can be sent along a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// To this hardware address.
+    At(MacAddr),
+    /// Its next hop, a neighbour of this number, is being resolved.
+    Resolving(u32),
+    /// It leads to this machine: no frame goes out.
+    Here,
+    /// There is no route, or nobody answers for the next hop.
+    Unreachable,
+}
+
+/// Any address: what stands where there is none.
+pub(super) const VACANT: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// Questions that are left in a turn.
+#[derive(Debug)]
+pub(super) struct Questions(pub u32);
+
+impl Questions {
+    /// Whether one more may be asked in this turn, which it then is.
+    pub(super) fn take(&mut self) -> bool {
+        let may = self.0 > 0;
+        self.0 -= u32::from(may);
+        may
+    }
+}
