@@ -4,10 +4,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use host::{ConnectError, ConnectOptions, Engine, Errno, Listener, Session, Way};
-use rustix::fd::BorrowedFd;
-
-use crate::memory::Memory;
-use crate::queue::Queue;
 
 /// Why nothing is the engine's with [`Mode::Kernel`].
 pub(crate) const CHOSEN: &str = "the program has chosen the kernel";
@@ -97,42 +93,6 @@ impl Context {
     /// Whether an engine is there now.
     pub fn is_attached(&self) -> bool {
         self.session.is_attached()
-    }
-
-    /// A queue without anything in it.
-    ///
-    /// # Errors
-    /// `EMFILE`, `ENFILE`: there are no more descriptors.
-    pub fn queue(&self) -> Result<Queue, Errno> {
-        Queue::new(self)
-    }
-
-    /// Registers `len` bytes of new memory, from which connections send without a copy: the engine's
-    /// if there is one, otherwise the program's own.
-    ///
-    /// # Errors
-    /// `EINVAL`: `len` is 0. `ENOBUFS`: the engine has no free piece of that length, or this process has not so
-    /// much memory.
-    pub fn register(&self, len: usize) -> Result<Memory, Errno> {
-        Memory::new(self, len)
-    }
-
-    /// Registers `len` bytes of a memory file of the program's own, from `offset` on, on the terms of
-    /// [`register`](Self::register): the engine reads them as they leave, as it reads
-    /// [files](Self::register_file). What is received into them the library copies there. The file is to be
-    /// sealed against shrinking (F_SEAL_SHRINK); it is mapped here, and may be closed.
-    ///
-    /// # Errors
-    /// `EINVAL`: it is no memory file or one of huge pages, or `len` is 0 or the part not all inside. `EPERM`: it
-    /// is not sealed against shrinking, or is against writing. `EACCES`: it is not open for reading and
-    /// writing. Otherwise as mmap(2).
-    pub fn register_memfd(
-        &self,
-        memfd: BorrowedFd<'_>,
-        offset: u64,
-        len: usize,
-    ) -> Result<Memory, Errno> {
-        Memory::of_memfd(self, memfd, offset, len)
     }
 
     /// What is known of the engine; `None` if there is none. It asks, which takes some microseconds.

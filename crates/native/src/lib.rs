@@ -51,6 +51,7 @@ mod kernel;
 mod memory;
 mod options;
 mod post;
+mod posting;
 mod queue;
 mod seldom;
 mod sends;

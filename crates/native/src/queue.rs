@@ -82,6 +82,16 @@ impl Waker {
     }
 }
 
+impl Context {
+    /// A queue without anything in it.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`: there are no more descriptors.
+    pub fn queue(&self) -> Result<Queue, Errno> {
+        Queue::new(self)
+    }
+}
+
 impl Queue {
     pub(crate) fn new(context: &Context) -> Result<Self, Errno> {
         let mut poller = Poller::new(&context.session)?;
