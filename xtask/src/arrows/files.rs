@@ -14,7 +14,6 @@ const BEING_LAID_OUT: &[(&str, usize)] = &[
     ("outboard-differ", 9),
     ("outboard-lab", 69),
     ("outboard-preload", 33),
-    ("outboard-stateless", 8),
     ("xtask", 8),
     ("outboard", 25),
 ];

@@ -80,10 +80,6 @@ use walk::{Walk, mix};
 /// behind them.
 pub const MAX_STREAM: u64 = 1 << 26;
 
-/// Between the initial sequence numbers of two connections from one place: more than
-/// [`MAX_STREAM`], and odd, so that the low bits change as well.
-const STRIDE: u32 = (1 << 27) + 1;
-
 /// Longest latency that is told apart, in microseconds: an hour.
 const MAX_LATENCY_US: u64 = 3_600_000_000;
 
@@ -227,11 +223,6 @@ impl Client {
     /// Whether connections are opened and held.
     pub const fn is_holding(&self) -> bool {
         self.config.per_connection == 0
-    }
-
-    /// Which SYNs were sent.
-    pub fn sent(&self) -> sent::Sent {
-        sent::Sent::of(self)
     }
 
     /// Bytes of the ledger, which are all that depends on how much may be outstanding.

@@ -7,6 +7,10 @@ use super::Client;
 use super::sources::Sources;
 use super::walk::{Walk, mix};
 
+/// Between the initial sequence numbers of two connections from one place: more than
+/// [`MAX_STREAM`](super::MAX_STREAM), and odd, so that the low bits change as well.
+const STRIDE: u32 = (1 << 27) + 1;
+
 /// Connections that are looked through, from the last one back.
 const MANY: u64 = 1 << 20;
 
@@ -17,6 +21,13 @@ pub struct Sent {
     walk: Walk,
     key: u64,
     connections: u64,
+}
+
+impl Client {
+    /// Which SYNs were sent.
+    pub fn sent(&self) -> Sent {
+        Sent::of(self)
+    }
 }
 
 impl Sent {
@@ -52,5 +63,5 @@ impl Sent {
 /// The initial sequence number of a connection: `epoch` connections came from its place before.
 #[inline]
 pub(super) fn initial(key: u64, epoch: u64, place: u64) -> u32 {
-    (mix(key ^ place) as u32).wrapping_add((epoch as u32).wrapping_mul(super::STRIDE))
+    (mix(key ^ place) as u32).wrapping_add((epoch as u32).wrapping_mul(STRIDE))
 }

@@ -1,50 +1,11 @@
 //! What is listened on, as the steering program's table has it.
 
-use std::net::{IpAddr, SocketAddr};
-use std::ops::RangeInclusive;
-use std::str::FromStr;
+use std::net::IpAddr;
 
 use netdev::Interface;
 use netdev::steering::{Endpoint, MAX_ENDPOINTS};
 
 use super::{Options, StartError, step};
-
-/// Ports of one address, or of all that the interface has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listen {
-    /// The address; `None` for all of the interface's.
-    pub address: Option<IpAddr>,
-    /// The ports.
-    pub ports: RangeInclusive<u16>,
-}
-
-impl FromStr for Listen {
-    type Err = String;
-
-    /// `PORT`, `:PORT-PORT`, `ADDR:PORT`, `[ADDR6]:PORT-PORT`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text}: write [ADDR]:PORT[-PORT], as :80 or 10.0.0.1:8000-8009");
-        let (address, ports) = text.rsplit_once(':').unwrap_or(("", text));
-        let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
-        let first: u16 = first.parse().map_err(|_| wrong())?;
-        let last: u16 = last.parse().map_err(|_| wrong())?;
-        if first == 0 || last < first {
-            return Err(wrong());
-        }
-        let address = match address {
-            "" | "*" => None,
-            address => {
-                // With any port, so that brackets are as everywhere.
-                let socket: SocketAddr = format!("{address}:1").parse().map_err(|_| wrong())?;
-                Some(socket.ip()).filter(|ip| !ip.is_unspecified())
-            }
-        };
-        Ok(Self {
-            address,
-            ports: first..=last,
-        })
-    }
-}
 
 /// All endpoints, each once.
 ///
@@ -115,37 +76,5 @@ fn addresses(options: &Options, vlan: u16) -> Result<Vec<IpAddr>, StartError> {
     match Interface::find(&format!("{}.{vlan}", options.interface.name)) {
         Ok(interface) => of(&interface),
         Err(_) => of(&options.interface),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_and_ranges_are_read() {
-        let listen = |text: &str| text.parse::<Listen>();
-        assert_eq!(
-            listen(":80"),
-            Ok(Listen {
-                address: None,
-                ports: 80..=80
-            })
-        );
-        assert_eq!(listen("80"), listen(":80"));
-        assert_eq!(listen("0.0.0.0:80"), listen(":80"));
-        assert_eq!(
-            listen("10.0.0.1:8000-8009").map(|listen| listen.ports),
-            Ok(8000..=8009)
-        );
-        assert_eq!(
-            listen("[fd00::1]:80").map(|listen| listen.address),
-            Ok("fd00::1".parse().ok())
-        );
-        for wrong in [
-            "", ":", ":0", ":9-8", "x:80", "10.0.0.1", "fd00::1", ":65536",
-        ] {
-            assert!(listen(wrong).is_err(), "{wrong:?}");
-        }
     }
 }

@@ -12,12 +12,23 @@ use netdev::witness::{Seen, Witness};
 use rustix::event::PollFd;
 
 use super::bursts::Socket;
-use super::{Options, Owner, StartError, endpoints};
+use super::{Options, StartError, endpoints};
 use crate::responder::Responder;
 use crate::responder::counters::{Counter, Counts};
 use crate::responder::program;
 use crate::responder::settings::Settings;
 use crate::responder::tables::Tables;
+
+/// Who attaches the program that leads to the responder's.
+///
+/// One program can be attached to an interface. If an engine's is there, the engine is the owner.
+pub trait Owner: Send {
+    /// Makes the root program call `program` for these endpoints. It stops when this is dropped.
+    ///
+    /// # Errors
+    /// A message for people.
+    fn take(&mut self, program: BorrowedFd<'_>, endpoints: &[Endpoint]) -> Result<(), String>;
+}
 
 pub(super) struct InPlace {
     root: Root,

@@ -2,19 +2,18 @@
 
 mod bursts;
 mod endpoints;
+mod error;
 mod in_place;
+mod options;
 mod owners;
 mod queue;
 
 use std::io;
-use std::net::IpAddr;
-use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use netdev::Interface;
 use netdev::interface::XdpMode;
-use netdev::steering::{Endpoint, Placement, SteeringError};
 use netdev::witness::Seen;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -23,127 +22,12 @@ use super::counters::Counts;
 use super::repair::MOST;
 use super::settings::{MAX_BURST_BODY, Settings};
 use super::tables::Tables;
+use error::step;
 
-pub use endpoints::Listen;
+pub use error::StartError;
+pub use in_place::Owner;
+pub use options::{Listen, Mode, Options, ports};
 pub use owners::refuse_taken;
-
-/// How frames get in and out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// Answered in the driver, in place.
-    #[default]
-    Xdp,
-    /// By AF_XDP, to this process: several segments a response.
-    AfXdp,
-    /// By a netfilter queue, to this process.
-    NfQueue,
-}
-
-/// What to run.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The interface.
-    pub interface: Interface,
-    /// Addresses and ports.
-    pub listen: Vec<Listen>,
-    /// VLANs beside untagged frames.
-    pub vlans: Vec<u16>,
-    /// The way.
-    pub mode: Mode,
-    /// Where the XDP program is to run.
-    pub placement: Placement,
-    /// The number of the netfilter queue.
-    pub queue: u16,
-    /// Whether the last SYNs are kept as they arrived ([`Mode::Xdp`] only).
-    pub witness: bool,
-}
-
-/// Why a responder did not start, and what to do about it.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Somebody has the port.
-    #[error("port {port} is taken: {owner} listens on {address}; stop it, or use another port")]
-    Taken {
-        /// The port.
-        port: u16,
-        /// Where it listens.
-        address: std::net::SocketAddr,
-        /// Who it is.
-        owner: String,
-    },
-    /// No address.
-    #[error("{0} has no IP address to serve: ip addr add …, or name one: -L ADDR:PORT")]
-    NoAddress(String),
-    /// An address that is not the interface's.
-    #[error(
-        "{address} is no address of {interface}, which has {has}; add it: ip addr add {address}/PREFIX dev {interface}"
-    )]
-    NotThere {
-        /// What was to be listened on.
-        address: IpAddr,
-        /// The interface.
-        interface: String,
-        /// Its addresses.
-        has: String,
-    },
-    /// Too many.
-    #[error("{0} endpoints (addresses by ports by VLANs): at most {1} can be served")]
-    TooMany(usize, usize),
-    /// The programs and their tables.
-    #[error(transparent)]
-    Steering(#[from] SteeringError),
-    /// AF_XDP.
-    #[error(transparent)]
-    Device(#[from] netdev::xdp::OpenError),
-    /// The rule for the queue is not there.
-    #[error(
-        "no rule sends packets to queue {queue}. Add one, and remove it (-D) when you are done:\n  \
-         {rule}"
-    )]
-    NoRule {
-        /// The queue.
-        queue: u16,
-        /// The command that adds what is missing.
-        rule: String,
-    },
-    /// It cannot be found out whether the rule is there.
-    #[error(
-        "cannot look for the rule that sends packets to queue {queue}: {said}; run as root, with \
-         iptables-legacy (apt-get install iptables)"
-    )]
-    NoRules {
-        /// The queue.
-        queue: u16,
-        /// What the tools said.
-        said: String,
-    },
-    /// Something else.
-    #[error("cannot {doing}: {error}")]
-    Step {
-        /// What was being done.
-        doing: &'static str,
-        /// What the kernel said.
-        error: io::Error,
-    },
-}
-
-fn step<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> StartError {
-    move |error| StartError::Step {
-        doing,
-        error: error.into(),
-    }
-}
-
-/// Who attaches the program that leads to the responder's.
-///
-/// One program can be attached to an interface. If an engine's is there, the engine is the owner.
-pub trait Owner: Send {
-    /// Makes the root program call `program` for these endpoints. It stops when this is dropped.
-    ///
-    /// # Errors
-    /// A message for people.
-    fn take(&mut self, program: BorrowedFd<'_>, endpoints: &[Endpoint]) -> Result<(), String>;
-}
 
 /// A running responder.
 pub struct Server {
@@ -299,17 +183,4 @@ fn limits(settings: &Settings) -> String {
     } else {
         format!("bodies of at most {most} bytes (--mode afxdp takes {MAX_BURST_BODY})")
     }
-}
-
-/// The ports of all that is listened on.
-pub fn ports(listen: &[Listen]) -> Vec<RangeInclusive<u16>> {
-    let mut ports: Vec<_> = listen.iter().map(|listen| listen.ports.clone()).collect();
-    ports.sort_by_key(|range| (*range.start(), *range.end()));
-    ports.dedup();
-    ports
-}
-
-/// Whether `address` is one that `listen` names.
-fn covers(listen: Option<IpAddr>, address: IpAddr) -> bool {
-    listen.is_none_or(|listen| address.is_unspecified() || listen == address)
 }

@@ -5,7 +5,8 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Listen, StartError, covers, step};
+use super::options::covers;
+use super::{Listen, StartError, step};
 
 /// A listening socket.
 #[derive(Debug, PartialEq, Eq)]
