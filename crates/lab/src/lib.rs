@@ -19,6 +19,7 @@ pub mod installed;
 pub mod key_value;
 pub mod load;
 pub mod machine;
+mod namespace;
 pub mod nginx;
 pub mod outboard;
 pub mod process;

@@ -1,6 +1,6 @@
 //! Programs that are started, watched and, whatever happens, ended.
 
-use crate::{tool, world};
+use crate::{namespace, tool};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::{OsStr, OsString};
@@ -123,7 +123,7 @@ impl Program {
             words.extend(dies.map(OsString::from));
         }
         if let Some(namespace) = &self.namespace {
-            let file = world::namespace_file(namespace);
+            let file = namespace::namespace_file(namespace);
             words.push("nsenter".into());
             words.push(format!("--net={}", file.display()).into());
             words.push("--".into());

@@ -2,11 +2,12 @@
 //! Or joined by way of a third, where whoever enters it decides what passes.
 
 use crate::guardian::Guardian;
+pub use crate::namespace::enter_namespace;
+use crate::namespace::{enter_file, namespace_file};
 use crate::process::Program;
 use crate::tool;
 use anyhow::{Context, Result, bail};
 use netdev::interface::await_ipv6;
-use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -304,28 +305,6 @@ fn join(one: (&str, &str), other: (&str, &str), queues: Option<u32>) -> Result<(
         one.1, one.0, other.1, other.0
     ))
     .map(drop)
-}
-
-/// Moves the calling thread into the network namespace that is entered by a file.
-pub(crate) fn enter_file(path: &Path) -> Result<()> {
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    rustix::thread::move_into_link_name_space(
-        std::os::fd::AsFd::as_fd(&file),
-        Some(rustix::thread::LinkNameSpaceType::Network),
-    )
-    .with_context(|| format!("cannot enter {}", path.display()))?;
-    Ok(())
-}
-
-/// Moves the calling thread into a network namespace by its name. There is no way back: use a
-/// thread made for it.
-pub fn enter_namespace(name: &str) -> Result<()> {
-    enter_file(&namespace_file(name))
-}
-
-/// The file by which the namespace `name` is entered.
-pub(crate) fn namespace_file(name: &str) -> PathBuf {
-    Path::new("/run/netns").join(name)
 }
 
 /// Removes what is left of worlds whose makers are no more. (Their guardians do this; a guardian

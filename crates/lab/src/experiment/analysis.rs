@@ -4,7 +4,7 @@
 use super::declaration::{Bound, Claim, Experiment};
 use super::directory::{Directory, Record};
 use super::order::{Cell, cells};
-use super::runner::End;
+use super::rules::End;
 use crate::statistics::{estimate, median};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

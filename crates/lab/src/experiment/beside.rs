@@ -4,7 +4,7 @@
 use super::declaration::{Axis, Experiment, Picture};
 use super::document::Part;
 use super::fitted::{Beside, Curve, DELAY_WITHIN, Point as Load, UTILISATION_WITHIN};
-use super::picture::{Line, Point, Style, draw_lines};
+use super::plot::{Line, Point, Style, draw_lines};
 use anyhow::Result;
 use std::collections::BTreeSet;
 

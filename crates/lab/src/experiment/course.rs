@@ -2,7 +2,7 @@
 
 use super::analysis::{Analysis, Found};
 use super::declaration::{Axis, Experiment, Picture};
-use super::picture::{Line, Point, Style, draw_lines};
+use super::plot::{Line, Point, Style, draw_lines};
 use anyhow::Result;
 
 /// Draws a picture of moments as SVG; `None` if there is nothing to draw.

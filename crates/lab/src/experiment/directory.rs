@@ -7,7 +7,7 @@
 use super::bench::Sample;
 use super::declaration::Experiment;
 use super::order::Cell;
-use super::runner::{End, Rules};
+use super::rules::{End, Rules};
 use super::surroundings::Conditions;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};

@@ -34,11 +34,14 @@ pub mod group;
 mod marks;
 pub mod order;
 pub mod picture;
+mod plot;
 pub mod report;
+mod rules;
 pub mod runner;
 pub mod surroundings;
 
 pub use bench::{At, Bench, Sample};
 pub use declaration::Experiment;
 pub use directory::Directory;
-pub use runner::{End, Rules, Runner};
+pub use rules::{End, Rules};
+pub use runner::Runner;

@@ -4,6 +4,7 @@
 pub mod attack;
 mod background;
 pub mod experiment;
+mod report;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,7 @@ use wire::seq::SeqNumber;
 use wire::tcp::{Flags, Options, Repr, Timestamps};
 
 use self::background::Background;
+pub use self::report::Report;
 use crate::cores;
 use crate::world::{Side, World};
 
@@ -43,22 +45,6 @@ const STRANGERS: (Ipv4Addr, Ipv4Addr) = (
 );
 /// The same as a network.
 pub(crate) const STRANGERS_NETWORK: &str = "10.128.0.0/9";
-
-/// What a flood came to.
-#[derive(Clone, Copy, Debug)]
-pub struct Report {
-    /// SYNs that the device took.
-    pub sent: u64,
-    /// For how long.
-    pub took: Duration,
-}
-
-impl Report {
-    /// SYNs a second.
-    pub fn rate(&self) -> f64 {
-        self.sent as f64 / self.took.as_secs_f64()
-    }
-}
 
 /// A flood that goes on until it is stopped or dropped, kept by a thread of this process.
 #[derive(Debug)]

@@ -8,36 +8,18 @@
 
 mod case;
 pub(crate) mod measure;
+mod plan;
 mod printed;
 pub(crate) mod report;
 pub(crate) mod subject;
 
 pub use case::{CASES, Case};
+pub use plan::Plan;
 pub use report::Report;
 
 use crate::tool;
 use anyhow::{Result, bail};
-use std::path::PathBuf;
-use std::time::Duration;
 use subject::Subject;
-
-/// How to run it.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The binary that runs engine and programs.
-    pub binary: PathBuf,
-    /// More engines to be measured in each round: another binary each or, if its name ends in
-    /// `.toml`, the same binary with these settings.
-    pub beside: Vec<PathBuf>,
-    /// Rounds; each measures every case on every subject.
-    pub rounds: usize,
-    /// Length of each measurement, about.
-    pub window: Duration,
-    /// Only cases whose names contain one of these words; all, if there is none.
-    pub only: Vec<String>,
-    /// Measure the floor, too.
-    pub floor: bool,
-}
 
 /// Runs it. `say` is told what is being done.
 pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
@@ -81,10 +63,4 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
     }
     report.finish();
     Ok(report)
-}
-
-impl Plan {
-    fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|word| name.contains(word.as_str()))
-    }
 }

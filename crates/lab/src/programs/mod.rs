@@ -9,6 +9,7 @@ mod behind;
 mod clients;
 mod crowd;
 mod exchange;
+mod line;
 mod place;
 mod report;
 mod serving;
@@ -16,6 +17,7 @@ mod subject;
 mod subjects;
 mod trial;
 
+use line::Line;
 pub use report::Report;
 
 use anyhow::{Result, bail};
@@ -31,13 +33,6 @@ pub struct Plan {
     pub only: Vec<String>,
     /// Whether to install what is missing.
     pub install: bool,
-}
-
-/// A program on both stacks.
-struct Line {
-    name: &'static str,
-    kernel: trial::Trial,
-    engine: trial::Trial,
 }
 
 /// Tries all programs that are installed; `say` is told what goes on.

@@ -1,6 +1,6 @@
 //! A flood of SYNs at the highest rate that one core sends, and what became of them.
 
-use super::{PORT, Plan, start_with};
+use super::responder::{PORT, Plan, start_with};
 use crate::flood::SynFlood;
 use crate::tool;
 use crate::world::{Side, World};

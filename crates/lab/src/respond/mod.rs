@@ -2,35 +2,22 @@
 //! the same wrk over a veth.
 
 mod flood;
+mod responder;
 
 use crate::nginx::Nginx;
-use crate::process::{Process, Program};
 use crate::statistics::{median, paired_ratio};
 use crate::table::Table;
 use crate::tool;
 use crate::world::{Side, World};
 use anyhow::{Context, Result, bail};
+pub use responder::Plan;
+use responder::{PORT, start_with};
 use serde_json::{Value, json};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How to run it.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The binary that answers.
-    pub binary: PathBuf,
-    /// Rounds; each measures both servers, with keep-alive and with close.
-    pub rounds: usize,
-    /// Length of each measurement.
-    pub window: Duration,
-    /// Connections that wrk keeps open at once, with two threads.
-    pub connections: usize,
-}
-
-/// The responder's port.
-const PORT: u16 = 8000;
 /// The file that has the kernel count the run time of BPF programs.
 const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
@@ -155,20 +142,6 @@ const ENDING: Duration = Duration::from_secs(5);
 
 fn target() -> String {
     format!("{}:{PORT}/", Side::Server.ipv4())
-}
-
-fn start_with(binary: &Path, world: &World, arguments: &[&str]) -> Result<Process> {
-    let peer = format!("{}/{}", world.name(Side::Client), Side::Client.interface());
-    let program: Program = world
-        .program(Side::Server, binary)
-        .args(["respond", "-i", Side::Server.interface()])
-        .args(["-L", &format!(":{PORT}"), "--peer", &peer])
-        .args(arguments)
-        .log(world.scratch().join("respond.log"));
-    let mut responder = program.start()?;
-    let address = (Side::Server.ipv4(), PORT).into();
-    responder.wait_until(Duration::from_secs(20), || world.is_reached(address))?;
-    Ok(responder)
 }
 
 /// Has the kernel count, as long as it lives.

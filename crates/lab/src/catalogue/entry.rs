@@ -1,0 +1,95 @@
+//! An experiment of the catalogue, and what it is given.
+
+use crate::experiment::{Bench, Experiment, Rules, order};
+use crate::tool;
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What every experiment is given.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The outboard that is measured.
+    pub binary: PathBuf,
+    /// The access log that is replayed; without one, a small one of our own.
+    pub log: Option<PathBuf>,
+}
+
+/// How much of an experiment is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Full,
+    /// A first impression: fewer levels, rounds and seconds.
+    Quick,
+}
+
+/// An experiment that there is.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// What commands call it.
+    pub name: &'static str,
+    /// The document whose figures it repeats; empty if it is ours.
+    pub source: &'static str,
+    /// What it asks, in a line.
+    pub about: &'static str,
+    /// Programs that it needs, and files, by whole paths.
+    pub needs: &'static [&'static str],
+    /// How long a measurement is, in seconds: in full, and quick.
+    pub seconds: (u64, u64),
+    /// How many such measurements one after another make a sample.
+    pub windows: u32,
+    pub(super) declare: fn(Extent) -> Experiment,
+    pub(super) open: fn(&Setup) -> Result<Box<dyn Bench>>,
+}
+
+/// What a sample takes around its measurements: programs that start and end, accounts that are made up.
+const AROUND: Duration = Duration::from_secs(2);
+
+impl Entry {
+    /// What it says of itself.
+    pub fn declare(&self, extent: Extent) -> Experiment {
+        (self.declare)(extent)
+    }
+
+    /// What measures it.
+    ///
+    /// # Errors
+    /// A program is missing, the machine has too few cores, or what it needs cannot be started.
+    pub fn open(&self, setup: &Setup) -> Result<Box<dyn Bench>> {
+        if let Some(missing) = self.missing() {
+            bail!("{missing} is not installed: run make install-deps");
+        }
+        if std::thread::available_parallelism()?.get() < 2 {
+            bail!("this needs two cores: one for the server, one for the client");
+        }
+        (self.open)(setup)
+    }
+
+    /// A program that it needs and that is not there.
+    pub fn missing(&self) -> Option<&'static str> {
+        let mut needs = self.needs.iter().copied();
+        needs.find(|program| tool::find(program).is_none())
+    }
+
+    /// How long so many rounds of it take at most, as a rule.
+    pub fn takes(&self, experiment: &Experiment, rules: &Rules, rounds: u32) -> Duration {
+        let cells = u32::try_from(order::cells(experiment).len()).unwrap_or(u32::MAX);
+        let each = rules.window * self.windows + AROUND;
+        (each * cells.saturating_mul(rounds)).min(rules.limit)
+    }
+
+    /// How it is run if nobody says otherwise.
+    pub fn rules(&self, extent: Extent) -> Rules {
+        let quick = extent == Extent::Quick;
+        let (full, short) = self.seconds;
+        Rules {
+            least_rounds: if quick { 3 } else { 7 },
+            most_rounds: if quick { 3 } else { 25 },
+            precision: 0.05,
+            limit: Duration::from_secs(if quick { 5 * 60 } else { 4 * 3_600 }),
+            window: Duration::from_secs(if quick { short } else { full }),
+            seed: 1,
+        }
+    }
+}
