@@ -9,6 +9,7 @@ mod address;
 mod calls;
 mod control;
 mod errors;
+mod setting;
 mod slots;
 
 use control::Control;
@@ -16,20 +17,12 @@ use differ::outcome::{Outcome, Reply};
 use differ::program::{Actor, Call};
 use differ::setting::Setting;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
-
-static SETTING: OnceLock<Setting> = OnceLock::new();
-
-/// Where this runs.
-fn setting() -> &'static Setting {
-    SETTING.get().expect("set before the first call")
-}
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let given: Setting = serde_json::from_str(&arguments[1]).expect("a setting");
     let path = given.control.clone();
-    SETTING.set(given).expect("set once");
+    setting::SETTING.set(given).expect("set once");
     calls::process::catch_interrupts();
     let actor = match arguments.get(2..4) {
         // After an exec: who we are, and our names for what we hold.

@@ -1,9 +1,10 @@
 //! Where programs are run: two private networks, one without an engine and one with.
 
+use crate::happened::Transcript;
 use crate::judge::{Difference, Differences, Kind};
 use crate::peer::{Peer, State};
 use crate::program::{Family, Peer as Act, Program};
-use crate::run::{Counts, Patience, Run, Transcript, Verdict};
+use crate::run::{Counts, Patience, Run, Verdict};
 use crate::setting::Setting;
 use anyhow::{Context, Result};
 use lab::outboard::{Outboard, total};

@@ -7,9 +7,9 @@
 //! And one that the engine decides otherwise: which of the connections that wait a process accepts, where
 //! several do.
 
+use crate::happened::Happened;
 use crate::outcome::Outcome;
 use crate::program::{Call, Connection, Flag, Peer as Act, Program, Step};
-use crate::run::Happened;
 use std::collections::BTreeSet;
 
 /// Whether those that were in calls `before` the step have only changed places.

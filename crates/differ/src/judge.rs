@@ -4,9 +4,9 @@
 //! alone, about bytes, about which connection was accepted, about what the peer has, or about a process
 //! that dies.
 
+use crate::happened::Happened;
 use crate::outcome::Outcome;
 use crate::program::{Call, Flag, Program, ReceiveBy, Slot, Wait};
-use crate::run::Happened;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::fmt;

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 /// here only falls, and with the code.
 const BEING_LAID_OUT: &[(&str, usize)] = &[
     ("outboard-host", 31),
-    ("outboard-differ", 9),
     ("outboard-preload", 33),
     ("xtask", 8),
     ("outboard", 25),

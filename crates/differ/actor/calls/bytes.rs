@@ -1,6 +1,6 @@
 //! Reading and writing, in every way that there is.
 
-use super::named;
+use super::made::named;
 use crate::errors::{last, value};
 use differ::outcome::{Outcome, step_tag, text};
 use differ::program::{Flag, ReceiveBy, SendBy, Slot};

@@ -1,6 +1,7 @@
 //! The calls, by family.
 
 mod bytes;
+mod made;
 mod options;
 pub mod process;
 mod readiness;
@@ -11,6 +12,7 @@ use crate::errors::{last, value};
 use crate::slots;
 use differ::outcome::Outcome;
 use differ::program::{Call, DupBy, ReceiveBy, SendBy, Slot};
+use made::named;
 use std::ffi::c_int;
 
 /// Numbers that `dup2` goes to when it goes to no other descriptor's: beyond those in use, and
@@ -143,15 +145,6 @@ fn try_make(step: usize, call: &Call) -> Option<Outcome> {
 
 fn all(names: &[Slot]) -> Option<Vec<c_int>> {
     names.iter().map(|slot| slots::get(*slot)).collect()
-}
-
-/// Names the descriptor that a call returned.
-fn named(new: Slot, number: c_int) -> Outcome {
-    if number < 0 {
-        return last();
-    }
-    slots::set(new, number);
-    Outcome::Descriptors(vec![number])
 }
 
 fn pair(new: [Slot; 2], make: impl FnOnce(*mut c_int) -> c_int) -> Outcome {

@@ -1,7 +1,8 @@
 //! fork, exec, exit, and the signal that interrupts.
 
 use crate::errors::last;
-use crate::{setting, slots};
+use crate::setting::setting;
+use crate::slots;
 use differ::outcome::Outcome;
 use differ::program::Actor;
 use std::ffi::{CString, c_int};

@@ -1,6 +1,6 @@
 //! Descriptors as messages.
 
-use super::named;
+use super::made::named;
 use crate::errors::{last, value};
 use differ::outcome::Outcome;
 use differ::program::Slot;

@@ -1,9 +1,9 @@
 //! Making, naming, connecting and ending sockets.
 
-use super::named;
+use super::made::named;
 use crate::address::{Room, is_ipv4};
 use crate::errors::{last, value};
-use crate::setting;
+use crate::setting::setting;
 use differ::outcome::Outcome;
 use differ::program::{AcceptBy, Address, Destination, End, Family, How, Port, Slot};
 use std::ffi::c_int;
