@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 const BEING_LAID_OUT: &[(&str, usize)] = &[
     ("outboard-host", 31),
     ("outboard-preload", 33),
-    ("xtask", 8),
     ("outboard", 25),
 ];
 

@@ -69,7 +69,7 @@ impl Kernel {
                 .args([&archive, &self.directory]),
         )?;
         std::fs::remove_file(archive)?;
-        shell::loud(&mut super::script(
+        shell::loud(&mut script(
             include_str!("image.sh"),
             &[&self.directory, &self.image()],
         ))
@@ -91,6 +91,13 @@ fn newest<'a>(names: impl Iterator<Item = &'a str>, prefix: &str) -> Option<&'a 
 fn numbers(text: &str) -> Vec<u32> {
     let parts = text.split(|c: char| !c.is_ascii_digit());
     parts.filter_map(|part| part.parse().ok()).collect()
+}
+
+/// A shell script of this module, with arguments.
+fn script(text: &str, arguments: &[&std::path::Path]) -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-c", text, "script"]).args(arguments);
+    command
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use anyhow::{Context, Result, bail};
 use emulator::{Nic, Outcome};
 use kernels::Kernel;
 use std::path::PathBuf;
-use std::process::Command;
 
 /// What the machines are made with, and the Debian packages that have it.
 const TOOLS: &[(&str, &str)] = &[
@@ -108,11 +107,4 @@ fn is_there(tool: &str) -> bool {
     std::env::split_paths(&path)
         .chain(sbin)
         .any(|directory| directory.join(tool).is_file())
-}
-
-/// A shell script of this module, with arguments.
-fn script(text: &str, arguments: &[&std::path::Path]) -> Command {
-    let mut command = Command::new("bash");
-    command.args(["-c", text, "script"]).args(arguments);
-    command
 }

@@ -1,8 +1,8 @@
 //! Suites of crates: their tests are built from a copy of the crate as cargo has fetched it, and run as
 //! programs.
 
-use super::Results;
 use super::network::{Connections, Network};
+use super::results::Results;
 use crate::shell;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The results of a suite in JUnit's XML, as far as CPython's runner writes it: one element a test, with
 //! an element inside it for each way in which it did not pass.
 
-use super::Results;
+use super::results::Results;
 
 /// Reads the results of `text`. A test that has parts of its own has passed if all of them have.
 pub fn read(text: &str) -> Results {

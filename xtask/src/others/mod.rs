@@ -10,12 +10,14 @@ mod crates;
 mod junit;
 mod network;
 mod report;
+mod results;
 
 use crate::shell;
 use anyhow::{Result, bail};
 use network::{Connections, Network};
 use report::Row;
-use std::collections::{BTreeMap, BTreeSet};
+use results::Results;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -60,9 +62,6 @@ pub struct Options {
     #[arg(long)]
     write: bool,
 }
-
-/// How each test of a suite ended: true if it passed. Those that were skipped are not in it.
-pub type Results = BTreeMap<String, bool>;
 
 /// Runs what was asked for.
 ///

@@ -1,7 +1,7 @@
 //! The table, and the reasons.
 
-use super::Results;
 use super::network::Connections;
+use super::results::Results;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::collections::BTreeSet;
