@@ -35,7 +35,7 @@ mod supervisor;
 mod top;
 mod whole_file;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "Examples:
@@ -133,7 +133,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Respond(args) => respond::run(*args),
         Command::Load(args) => load::run(*args),
         Command::Lab(args) => lab::run(args),
-        Command::Generate(args) => generate::run(args),
+        Command::Generate(args) => generate::run(args, &Cli::command()),
         Command::Subject(args) => subject::run(&args),
     }
 }

@@ -6,7 +6,6 @@ mod pages;
 mod settings;
 
 use anyhow::{Context, Result};
-use clap::CommandFactory;
 use clap_complete::Shell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,11 +19,11 @@ pub struct Args {
     directory: PathBuf,
 }
 
-/// Writes them.
-pub fn run(args: Args) -> Result<ExitCode> {
+/// Writes those of `cli`.
+pub fn run(args: Args, cli: &clap::Command) -> Result<ExitCode> {
     let pages = made(&args.directory.join("man1"))?;
     // Of every command, those of commands included; not of what is hidden.
-    clap_mangen::generate_to(crate::Cli::command(), &pages)
+    clap_mangen::generate_to(cli.clone(), &pages)
         .with_context(|| format!("cannot write to {}", pages.display()))?;
     let configuration = made(&args.directory.join("man5"))?.join("outboard.toml.5");
     write(&configuration, &settings::page())?;
@@ -33,7 +32,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         write(&of_calls.join(name), &page)?;
     }
     let documentation = made(&args.directory.join("commands"))?;
-    for (name, page) in pages::of(crate::Cli::command()) {
+    for (name, page) in pages::of(cli.clone()) {
         write(&documentation.join(name + ".md"), &page)?;
     }
     for (name, shell) in [
@@ -42,7 +41,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         ("fish", Shell::Fish),
     ] {
         let directory = made(&args.directory.join(name))?;
-        clap_complete::generate_to(shell, &mut crate::Cli::command(), "outboard", &directory)
+        clap_complete::generate_to(shell, &mut cli.clone(), "outboard", &directory)
             .with_context(|| format!("cannot write to {}", directory.display()))?;
     }
     Ok(ExitCode::SUCCESS)

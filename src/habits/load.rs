@@ -19,7 +19,10 @@ const FLOOD: &str = "it opens connections to be answered; outboard lab run flood
 /// answered.
 pub const HABITS: &[(&[&str], &str)] = &[
     // wrk, wrk2, h1load, h2load, oha, ab, httperf, hping.
-    (&["-v", "-V", "--version", "--verbose"], super::COMMIT),
+    (
+        &["-v", "-V", "--version", "--verbose"],
+        super::others::COMMIT,
+    ),
     (
         &[
             "-L",

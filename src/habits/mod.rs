@@ -6,8 +6,6 @@ mod others;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-const COMMIT: &str = "outboard --version says the version and the commit";
-
 /// A command, an option of its own that is a mere switch elsewhere, and what to write.
 const SWITCHES: &[(&str, &str, &str)] = &[
     (

@@ -1,7 +1,7 @@
 //! Options of ss(8), nginx, servers of files, tcpdump and top that the commands that resemble them have
 //! not.
 
-use super::COMMIT;
+pub(super) const COMMIT: &str = "outboard --version says the version and the commit";
 
 const FOREGROUND: &str =
     "it stays in the foreground: a supervisor such as systemd, or &, puts it behind";

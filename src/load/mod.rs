@@ -5,6 +5,7 @@
 //! | `options` | what can be said on the command line |
 //! | `url` | what is asked for: the address, the paths and their sizes |
 //! | `request` | the requests made of that |
+//! | `job` | a load, ready to be run |
 //! | `target` | the way there, and whether it may be aimed at |
 //! | `stateless` | the client of `stateless::client` on AF_XDP |
 //! | `sockets` | the same load over ordinary sockets |
@@ -16,6 +17,7 @@
 //! | `plot` | the run as a picture |
 //! | `search` | the highest rate without loss |
 
+mod job;
 mod options;
 mod outcome;
 mod plot;
@@ -36,19 +38,12 @@ use anyhow::{Context, Result};
 
 use crate::closed_pipe::remark;
 
+use job::Job;
 pub use options::Args;
 use outcome::Outcome;
 use progress::Progress;
 pub use progress::short;
-use target::Target;
 use url::Url;
-
-/// A load, ready to be run as often as it takes.
-struct Job<'a> {
-    args: &'a Args,
-    url: Url,
-    target: Target,
-}
 
 impl Job<'_> {
     /// Runs it at what was asked for; `rate` takes the place of what was said of the rate.

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use stateless::client::request::{Common, Requests};
 
-use super::Job;
+use super::job::Job;
 
 /// All of them.
 pub fn all(job: &Job<'_>) -> Result<Requests> {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 
-use super::Job;
+use super::job::Job;
 use super::outcome::Outcome;
 use super::progress::{Progress, short};
 

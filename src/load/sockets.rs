@@ -6,7 +6,7 @@ use stateless::client::histogram;
 use stateless::client::request::Requests;
 use std::time::{Duration, Instant};
 
-use super::Job;
+use super::job::Job;
 use super::outcome::{Outcome, Reached};
 use super::progress::{Clock, Progress};
 

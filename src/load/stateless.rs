@@ -15,10 +15,11 @@ use netdev::{Claim, Claimed, Device, Placement, XdpDevice, xdp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::Args;
+use super::job::Job;
 use super::outcome::{Details, Outcome, Reached};
 use super::progress::{Clock, Progress};
 use super::target::{Target, Way};
-use super::{Args, Job};
 
 /// Connections that are outstanding if nothing is said.
 const CONNECTIONS: u64 = 32;

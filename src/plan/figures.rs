@@ -3,7 +3,7 @@
 //! their values.
 
 use super::input::Server;
-use super::source::{GOODPUT, SATURATION};
+use super::printed::{GOODPUT, SATURATION};
 use super::study::{self, Study, answer, at};
 use super::written::duration;
 use anyhow::{Context, Result};

@@ -164,7 +164,7 @@ pub fn json(
         "greatest_load_offloads": study.greatest.1,
         "at_rate": study.at,
         "overhead_bounds": study.bounds,
-        "verdict": super::verdict::headline(study),
+        "verdict": super::headline::headline(study),
         "elasticities": study.elasticities,
         "elasticities_at_rate": study.usual,
         "simulation": check,

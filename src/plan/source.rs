@@ -2,6 +2,7 @@
 //! them, and marked where they cannot be reproduced.
 
 use super::input::Server;
+use super::printed::{GOODPUT, SATURATION};
 use anyhow::{Context, Result};
 use lab::table::Table;
 use queueing::Distribution;
@@ -9,10 +10,6 @@ use queueing::fit::agreement::exact_survival;
 use queueing::offload::{Class, System, source};
 use std::fmt::Write;
 use std::path::Path;
-
-/// Table 4-1: saturation points, requests a second.
-pub const SATURATION: [(u32, f64, f64); 3] =
-    [(2, 300.0, 350.0), (3, 100.0, 300.0), (4, 12.0, 40.0)];
 
 /// Table 4-2: the distance of the Kolmogorov–Smirnov test and the p that was printed beside it.
 const AGREEMENT: [(&str, f64, f64); 10] = [
@@ -35,15 +32,6 @@ const SET_UP: [(u32, f64, f64); 5] = [
     (2, 0.28, 0.09),
     (3, 0.28, 0.12),
     (4, 0.29, 0.78),
-];
-
-/// Table 4-4: goodput at saturation, megabytes a second.
-pub const GOODPUT: [(u32, f64, f64); 5] = [
-    (0, 0.3174, 0.256),
-    (1, 1.36, 1.35),
-    (2, 7.8, 10.2),
-    (3, 19.6, 46.5),
-    (4, 24.8, 74.1),
 ];
 
 /// What the source says of its changes in table 4-4, per cent; over the new value, as it turns out.

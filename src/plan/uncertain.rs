@@ -1,8 +1,8 @@
 //! What the intervals of fitted service times leave open: the verdict at either end of them.
 
+use super::headline::headline;
 use super::input::Server;
 use super::study::{Study, answer, at, study};
-use super::verdict;
 use super::written::duration;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -32,11 +32,9 @@ pub fn look(fitted: &Study, ends: &Ends) -> Open {
         study(&server).map_err(|error| format!("{error:#}"))
     };
     let ends = [ask(&ends.favourable), ask(&ends.unfavourable)];
-    let here = kind(&verdict::headline(fitted));
-    let same = |end: &Result<Study, String>| {
-        end.as_ref()
-            .is_ok_and(|end| kind(&verdict::headline(end)) == here)
-    };
+    let here = kind(&headline(fitted));
+    let same =
+        |end: &Result<Study, String>| end.as_ref().is_ok_and(|end| kind(&headline(end)) == here);
     let is_open = !ends.iter().all(same);
     Open { ends, is_open }
 }
@@ -83,7 +81,7 @@ impl Open {
         }
         for (name, end) in ["favours", "does not favour"].iter().zip(&self.ends) {
             let said = match end {
-                Ok(study) => verdict::headline(study),
+                Ok(study) => headline(study),
                 Err(error) => format!("no verdict ({error})."),
             };
             let _ = writeln!(
@@ -99,7 +97,7 @@ impl Open {
     pub fn json(&self) -> Value {
         let end = |end: &Result<Study, String>| match end {
             Ok(study) => json!({
-                "verdict": verdict::headline(study),
+                "verdict": headline(study),
                 "saturation_without_engine": study.saturation_without,
                 "saturation_with_engine": study.saturation_with.0,
             }),

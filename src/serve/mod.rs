@@ -20,7 +20,7 @@ use native::{Context, Errno, Mode};
 use offered::Offered;
 use queue_pair::control::{DEFAULT_NAME, socket_path};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use server::Server;
+use server::{BACKLOG, Server};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -79,9 +79,6 @@ pub struct Args {
 
 /// Seconds for the head of a request, from its first byte on.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Connections that may wait to be accepted.
-const BACKLOG: u32 = 4096;
 
 /// Serves until it is told to stop.
 pub fn run(args: Args) -> Result<ExitCode> {

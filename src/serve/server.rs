@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// So much of what has happened is looked at before time is.
 const EVENTS: usize = 256;
+/// Connections that may wait to be accepted.
+pub const BACKLOG: u32 = 4096;
 /// So many connections are accepted before the others have their turn.
 const ACCEPTS: usize = 64;
 /// How often it is looked who has been silent for too long, and whether what there was too little of is
@@ -129,7 +131,7 @@ impl Server {
         }
         // Who is in the queue already has a connection, and would see it reset.
         self.has_more = true;
-        self.accept(now, super::BACKLOG as usize)?;
+        self.accept(now, BACKLOG as usize)?;
         if let Some(listener) = self.listener.take() {
             self.queue.close(listener)?;
         }

@@ -1,7 +1,7 @@
 //! The queue pair by itself: two threads of this process, each on a core, with a region between them as a
 //! program and its engine have; and what registering memory takes with an engine.
 
-use super::send::median;
+use super::median::median;
 use anyhow::{Context as _, Result, bail, ensure};
 use native::{Context, Mode};
 use queue_pair::doorbell::{self, Bell, Ringer};

@@ -6,6 +6,7 @@ mod course;
 mod echo;
 mod fast_cgi;
 mod hold;
+mod median;
 mod send;
 mod sender;
 mod sink;

@@ -2,6 +2,7 @@
 //! has all of it; only the sends are timed.
 
 use super::channel::posting;
+use super::median::median;
 use super::sender::{Sender, Way};
 use super::used::cpu;
 use anyhow::{Result, ensure};
@@ -192,12 +193,6 @@ fn clock() -> f64 {
         };
         median(&mut (0..1_001).map(look).collect::<Vec<_>>())
     })
-}
-
-/// The middle of them, which are at least one.
-pub fn median(values: &mut [f64]) -> f64 {
-    let middle = values.len() / 2;
-    *values.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
 #[cfg(test)]

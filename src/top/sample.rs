@@ -1,7 +1,7 @@
 //! What the engine said at a moment, and what happened between two.
 
 use super::cores::{Core, Threads};
-use super::served::{self, Amounts, By, Connection, Served, Sort, Who};
+use super::served::{Amounts, By, Connection, Served, Sort, Who};
 use queue_pair::control::{Metric, SocketRow};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -139,8 +139,8 @@ impl Between {
             worker_core: after.totals.get("worker_core").map(|core| *core as u64),
             longest_turn: total(after, "longest_turn_seconds"),
             cores: Core::between(&before.threads, &after.threads, seconds),
-            programs: served::served(By::Program, before, after, seconds),
-            listeners: served::served(By::Listener, before, after, seconds),
+            programs: served(By::Program, before, after, seconds),
+            listeners: served(By::Listener, before, after, seconds),
         }
     }
 
@@ -161,6 +161,55 @@ impl Between {
             rows.reverse();
         }
         rows
+    }
+}
+
+/// What the connections that there are did between two samples.
+fn served(by: By, before: &Sample, after: &Sample, seconds: f64) -> Vec<Served> {
+    let mut all: BTreeMap<(Who, Option<SocketAddr>), Served> = BTreeMap::new();
+    let place = |place: SocketAddr| Some(place).filter(|_| by == By::Listener);
+    for ((who, local), waiting) in &after.listeners {
+        let row = row(&mut all, who, place(*local));
+        row.listens.push(*local);
+        row.waiting += waiting;
+    }
+    for (ends, connection) in &after.connections {
+        let came_to = after.listener_of(ends.0).filter(|_| by == By::Listener);
+        let row = match came_to {
+            Some((owner, local)) => row(&mut all, owner, Some(*local)),
+            None => row(&mut all, &connection.who, None),
+        };
+        // Of a connection that is new, or another between the same ends, all is new.
+        let was = before.connections.get(ends).map(|was| was.amounts);
+        let was = was.filter(|was| was.is_before(&connection.amounts));
+        row.add(connection, &was.unwrap_or_default(), seconds);
+    }
+    all.into_values().collect()
+}
+
+fn row<'a>(
+    all: &'a mut BTreeMap<(Who, Option<SocketAddr>), Served>,
+    who: &Who,
+    place: Option<SocketAddr>,
+) -> &'a mut Served {
+    all.entry((who.clone(), place)).or_insert_with(|| Served {
+        name: who.0.clone(),
+        pid: who.1,
+        ..Served::default()
+    })
+}
+
+impl Sample {
+    /// The listener that a connection with this end came to: the one at the very address, or else
+    /// the one at all addresses.
+    fn listener_of(&self, local: SocketAddr) -> Option<&(Who, SocketAddr)> {
+        let of_port = || {
+            self.listeners
+                .keys()
+                .filter(|(_, at)| at.port() == local.port())
+        };
+        let exact = of_port().find(|(_, at)| at.ip() == local.ip());
+        exact.or_else(|| of_port().find(|(_, at)| at.ip().is_unspecified()))
     }
 }
 

@@ -1,8 +1,6 @@
 //! Who is served: programs, or the listeners that connections came to.
 
-use super::sample::Sample;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// Whose sockets: the program's name, and the number of its process.
@@ -122,7 +120,7 @@ impl Served {
         places.join(" ")
     }
 
-    fn add(&mut self, connection: &Connection, since: &Amounts, seconds: f64) {
+    pub(super) fn add(&mut self, connection: &Connection, since: &Amounts, seconds: f64) {
         let now = &connection.amounts;
         let rate = |now: u64, since: u64| now.saturating_sub(since) as f64 / seconds;
         self.connections += 1;
@@ -135,60 +133,11 @@ impl Served {
     }
 }
 
-/// What the connections that there are did between two samples.
-pub fn served(by: By, before: &Sample, after: &Sample, seconds: f64) -> Vec<Served> {
-    let mut all: BTreeMap<(Who, Option<SocketAddr>), Served> = BTreeMap::new();
-    let place = |place: SocketAddr| Some(place).filter(|_| by == By::Listener);
-    for ((who, local), waiting) in &after.listeners {
-        let row = row(&mut all, who, place(*local));
-        row.listens.push(*local);
-        row.waiting += waiting;
-    }
-    for (ends, connection) in &after.connections {
-        let came_to = after.listener_of(ends.0).filter(|_| by == By::Listener);
-        let row = match came_to {
-            Some((owner, local)) => row(&mut all, owner, Some(*local)),
-            None => row(&mut all, &connection.who, None),
-        };
-        // Of a connection that is new, or another between the same ends, all is new.
-        let was = before.connections.get(ends).map(|was| was.amounts);
-        let was = was.filter(|was| was.is_before(&connection.amounts));
-        row.add(connection, &was.unwrap_or_default(), seconds);
-    }
-    all.into_values().collect()
-}
-
-fn row<'a>(
-    all: &'a mut BTreeMap<(Who, Option<SocketAddr>), Served>,
-    who: &Who,
-    place: Option<SocketAddr>,
-) -> &'a mut Served {
-    all.entry((who.clone(), place)).or_insert_with(|| Served {
-        name: who.0.clone(),
-        pid: who.1,
-        ..Served::default()
-    })
-}
-
 impl Amounts {
-    fn is_before(&self, now: &Amounts) -> bool {
+    pub(super) fn is_before(&self, now: &Amounts) -> bool {
         self.segments <= now.segments
             && self.bytes_in <= now.bytes_in
             && self.bytes_out <= now.bytes_out
             && self.retransmits <= now.retransmits
-    }
-}
-
-impl Sample {
-    /// The listener that a connection with this end came to: the one at the very address, or else
-    /// the one at all addresses.
-    fn listener_of(&self, local: SocketAddr) -> Option<&(Who, SocketAddr)> {
-        let of_port = || {
-            self.listeners
-                .keys()
-                .filter(|(_, at)| at.port() == local.port())
-        };
-        let exact = of_port().find(|(_, at)| at.ip() == local.ip());
-        exact.or_else(|| of_port().find(|(_, at)| at.ip().is_unspecified()))
     }
 }

@@ -1,0 +1,14 @@
+//! Tables of the source (document 003) that more than the reprint asks for.
+
+/// Table 4-1: saturation points, requests a second.
+pub const SATURATION: [(u32, f64, f64); 3] =
+    [(2, 300.0, 350.0), (3, 100.0, 300.0), (4, 12.0, 40.0)];
+
+/// Table 4-4: goodput at saturation, megabytes a second.
+pub const GOODPUT: [(u32, f64, f64); 5] = [
+    (0, 0.3174, 0.256),
+    (1, 1.36, 1.35),
+    (2, 7.8, 10.2),
+    (3, 19.6, 46.5),
+    (4, 24.8, 74.1),
+];
