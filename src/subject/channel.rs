@@ -132,7 +132,10 @@ pub fn posting(size: u32) -> Result<f64> {
         for _ in 0..POSTS {
             ensure!(host.submissions.post(&transfer(0, size, false))?, "full");
             host.submissions.publish();
-            ensure!(host.sleepers.take() == 0, "nobody sleeps here");
+            ensure!(
+                host.sleepers.take(queue_pair::bells::ALL) == 0,
+                "nobody sleeps here"
+            );
         }
         times.push(began.elapsed().as_nanos() as f64 / f64::from(POSTS));
         while engine.submissions.take()?.is_some() {}
@@ -191,7 +194,7 @@ impl Far {
             };
             ensure!(self.side.completions.post(&answer)?, "full");
             self.side.completions.publish();
-            if self.side.sleepers.take() != 0 {
+            if self.side.sleepers.take(queue_pair::bells::ALL) != 0 {
                 self.ringer.ring();
             }
         }
@@ -245,7 +248,7 @@ impl Near {
         let submission = transfer(addr, self.bytes.len() as u32, more);
         ensure!(self.side.submissions.post(&submission)?, "full");
         self.side.submissions.publish();
-        if self.side.sleepers.take() != 0 {
+        if self.side.sleepers.take(queue_pair::bells::ALL) != 0 {
             self.ringer.ring();
         }
         Ok(())

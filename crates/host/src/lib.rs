@@ -37,6 +37,7 @@
 
 mod around;
 mod attachment;
+mod bell_name;
 mod change_log;
 mod connect;
 mod connections;

@@ -152,6 +152,7 @@ impl Poller {
         let start = Instant::now();
         loop {
             self.sleeper.arm();
+            self.sleeper.serves(&self.ready);
             self.register()?;
             self.ready.collect(room, |event| events.push(event));
             let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
@@ -190,6 +191,7 @@ impl Poller {
     /// The kernel's for changing an epoll set.
     pub fn arm(&mut self) -> Result<Option<Duration>, Errno> {
         self.sleeper.arm();
+        self.sleeper.serves(&self.ready);
         self.register()?;
         let ready = self.ready.any_ready();
         Ok(if ready {

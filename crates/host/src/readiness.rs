@@ -8,6 +8,7 @@ use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
+use crate::bell_name::BellName;
 use crate::lock::lock;
 use crate::nudge::Nudge;
 use crate::quiet::Locks;
@@ -146,6 +147,13 @@ impl Told {
             .map_or(&[], |more| more.threads.as_slice())
     }
 
+    /// The set that wants to hear of it, if nobody else does.
+    fn only_set(&self) -> Option<&SetCore> {
+        let alone = self.others().is_empty() && self.threads().is_empty();
+        let first = self.first.as_ref().filter(|_| alone);
+        first.map(|watch| &*watch.set)
+    }
+
     /// All watches, in the order in which they came.
     pub(crate) fn watches(&self) -> impl Iterator<Item = &Watch> {
         self.first.iter().chain(self.others())
@@ -224,6 +232,11 @@ impl Source {
         if let Some(at) = threads.iter().position(|one| Arc::ptr_eq(one, thread)) {
             threads.swap_remove(at);
         }
+    }
+
+    /// The bell by which all are woken who want to hear of it, if that is one.
+    pub(crate) fn only_bell(&self) -> Option<BellName> {
+        lock(&self.told).only_set()?.bell()
     }
 
     /// Takes the lock, for a fork.

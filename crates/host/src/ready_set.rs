@@ -1,11 +1,12 @@
 //! Sets of sockets of which one asks which are ready, as epoll does it: see [`ReadySet`].
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 
+use crate::bell_name::BellName;
 use crate::lock::lock;
 use crate::nudge::Nudges;
 use crate::quiet::Locks;
@@ -114,6 +115,8 @@ pub(crate) struct SetCore {
     /// The length of the list of slots that may be ready, to be read without the lock.
     listed: AtomicUsize,
     nudges: Arc<Nudges>,
+    /// The [name](BellName::to_word) of the bell by which those sleep who wait for the set.
+    bell: AtomicU64,
 }
 
 /// A set of interests in sockets and listeners, as epoll has them.
@@ -147,6 +150,11 @@ impl SetCore {
             members.list(slot);
             self.listed.store(members.ready.len(), Ordering::Relaxed);
         }
+    }
+
+    /// The bell by which all sleep who wait for the set, if that is known.
+    pub(crate) fn bell(&self) -> Option<BellName> {
+        BellName::from_word(self.bell.load(Ordering::Relaxed))
     }
 
     /// Takes out a slot whose source forgets the set.
@@ -198,6 +206,7 @@ impl ReadySet {
             members: Mutex::default(),
             listed: AtomicUsize::new(0),
             nudges,
+            bell: AtomicU64::new(0),
         };
         Self {
             core: Arc::new(core),
@@ -404,6 +413,15 @@ impl ReadySet {
                 .as_ref()
                 .is_some_and(|interest| interest.source.readiness().intersects(interest.wanted))
         })
+    }
+
+    /// All who wait for this set sleep by this bell: the engine rings no other of this process for what is in this
+    /// set alone. `None`: it is not one, or not known.
+    pub(crate) fn set_bell(&self, bell: Option<BellName>) {
+        let word = BellName::to_word(bell);
+        if self.core.bell.load(Ordering::Relaxed) != word {
+            self.core.bell.store(word, Ordering::Relaxed);
+        }
     }
 
     /// Whether it has an interest in a source.

@@ -13,7 +13,7 @@ use crate::around::sleeps;
 use crate::attachment::{Attachment, Waiting, Waker, Watch};
 use crate::line::{Line, Place};
 use crate::nudge::Nudge;
-use crate::ready_set::Watchable;
+use crate::ready_set::{ReadySet, Watchable};
 use crate::session::SessionCore;
 
 /// How often an engine that is away is looked for.
@@ -166,6 +166,14 @@ impl Sleeper {
             attachment.arm(index, &self.session);
             self.looks_in = attachment.give_memory_back();
         }
+    }
+
+    /// All who wait for this set sleep by this sleeper, which is armed: for what is in the set alone, the engine
+    /// wakes nobody else of this process.
+    pub fn serves(&self, set: &ReadySet) {
+        let bed = self.bed.as_ref();
+        let bell = bed.and_then(|(attachment, waker)| Some(attachment.bell_name(waker.as_ref()?)));
+        set.set_bell(bell);
     }
 
     /// The descriptors to wait for, all of them for reading.

@@ -1,8 +1,8 @@
 //! What the parts cost: `cargo bench -p outboard-queue-pair`. Ratios within one run count; the
 //! absolute figures are the machine's.
 
-use queue_pair::region;
 use queue_pair::{Area, ConnRef, EngineSide, HostSide, Layout, Sizes, Submission};
+use queue_pair::{bells, region};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -76,7 +76,7 @@ fn rings() {
 fn sleeping() {
     let (engine, host) = sides();
     let cost = nanoseconds(|| {
-        black_box(host.sleepers.take());
+        black_box(host.sleepers.take(bells::ALL));
     });
     println!("fence, and nobody sleeps:                      {cost:6.1} ns");
     let cost = nanoseconds(|| {

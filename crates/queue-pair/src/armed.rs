@@ -89,16 +89,17 @@ impl<W: Word> Sleepers<W> {
         self.word.word().load(Ordering::Relaxed) != 0
     }
 
-    /// Called after work was published: the sleepers to ring, as a bitmap, which is cleared.
+    /// Called after work was published that concerns the sleepers in `among`, a bitmap: those of them to
+    /// ring, as a bitmap, which is cleared.
     #[must_use = "these sleepers are taken for rung"]
-    pub fn take(&self) -> u64 {
+    pub fn take(&self, among: u64) -> u64 {
         // Partner: the fence in `Armed::arm`; the argument is in the module's documentation.
         fence(Ordering::SeqCst);
         // The load alone is what a busy pair pays: the line stays shared.
-        if self.word.word().load(Ordering::Relaxed) == 0 {
+        if self.word.word().load(Ordering::Relaxed) & among == 0 {
             return 0;
         }
-        self.word.word().swap(0, Ordering::Relaxed)
+        self.word.word().fetch_and(!among, Ordering::Relaxed) & among
     }
 }
 

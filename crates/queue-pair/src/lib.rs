@@ -25,6 +25,7 @@
 //! capacity of entries before it must [release](ring::Consumer::release) them.
 
 pub mod armed;
+pub mod bells;
 pub mod descriptor;
 pub mod position;
 pub mod ring;

@@ -74,7 +74,8 @@ impl Cells for RingCells {
 }
 
 /// What a region has for each place in the engine's table of connections: a
-/// [position](crate::position) and a word by which threads [sleep](crate::parked).
+/// [position](crate::position), a word by which threads [sleep](crate::parked), and one that names a
+/// [doorbell](crate::bells).
 #[derive(Debug)]
 pub struct Positions {
     places: RegionPointer<Place>,
@@ -86,7 +87,7 @@ pub struct Positions {
 struct Place {
     position: AtomicU64,
     sleeper: AtomicU32,
-    _unused: AtomicU32,
+    bell: AtomicU32,
 }
 
 impl Positions {
@@ -109,6 +110,12 @@ impl Positions {
     /// The word by which threads sleep on the connection at `place`; `None` if there is no such place.
     pub fn sleeper(&self, place: u32) -> Option<&AtomicU32> {
         self.place(place).map(|place| &place.sleeper)
+    }
+
+    /// The word that names the doorbell by which the process hears of the connection at `place`; `None` if
+    /// there is no such place.
+    pub fn bell(&self, place: u32) -> Option<&AtomicU32> {
+        self.place(place).map(|place| &place.bell)
     }
 
     fn place(&self, place: u32) -> Option<&Place> {

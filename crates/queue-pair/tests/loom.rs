@@ -12,8 +12,8 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::thread;
 use queue_pair::Entry;
 use queue_pair::armed::{Armed, Sleepers, Word};
-use queue_pair::position;
 use queue_pair::ring::{Cells, Consumer, Producer};
+use queue_pair::{bells, position};
 
 /// A ring on loom's heap.
 #[derive(Clone)]
@@ -142,7 +142,7 @@ fn no_wake_up_is_lost() {
         let waker = thread::spawn(move || {
             assert!(producer.post(&entry(7)).unwrap());
             producer.publish();
-            sleepers.take()
+            sleepers.take(bells::ALL)
         });
         armed.arm(5);
         let sleeps = consumer.is_empty().unwrap();
@@ -167,7 +167,7 @@ fn arming_again_is_seen() {
             for i in 0..2 {
                 assert!(producer.post(&entry(i)).unwrap());
                 producer.publish();
-                rung += u32::from(sleepers.take() != 0);
+                rung += u32::from(sleepers.take(bells::ALL) != 0);
             }
             rung
         });

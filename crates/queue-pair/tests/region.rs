@@ -4,8 +4,8 @@
 
 use proptest::prelude::*;
 use queue_pair::memfd::{self, MemfdError};
-use queue_pair::region;
 use queue_pair::{Area, ConnRef, Layout, OptionKind, Sizes, Submission, Versions, Violation};
+use queue_pair::{bells, region};
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -89,11 +89,11 @@ fn both_sides_see_one_memory() {
 
     host.armed.arm(7);
     host.armed.arm(63);
-    assert_eq!(engine.sleepers.take(), 1 << 7 | 1 << 63);
-    assert_eq!(engine.sleepers.take(), 0);
+    assert_eq!(engine.sleepers.take(bells::ALL), 1 << 7 | 1 << 63);
+    assert_eq!(engine.sleepers.take(bells::ALL), 0);
     engine.armed.arm(0);
     engine.armed.disarm(0);
-    assert_eq!(host.sleepers.take(), 0);
+    assert_eq!(host.sleepers.take(bells::ALL), 0);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use engine::config::Config;
 use lab::{Side, World};
 use queue_pair::control::{Channel, Fds, Metric, Reply, Request, VERSION};
-use queue_pair::{Completion, ConnRef, ConnectBlock, HostSide, Submission, region};
+use queue_pair::{Completion, ConnRef, ConnectBlock, HostSide, Submission, bells, region};
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// After so long it hangs.
@@ -196,7 +196,7 @@ impl Host {
     pub fn try_submit(&mut self, submission: Submission) -> bool {
         let posted = self.region.submissions.post(&submission).expect("honest");
         self.region.submissions.publish();
-        if self.region.sleepers.take() != 0 {
+        if self.region.sleepers.take(bells::ALL) != 0 {
             self.doorbell.ring();
         }
         posted

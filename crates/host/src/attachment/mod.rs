@@ -34,14 +34,15 @@ use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::memfd::MemfdError;
 use queue_pair::region::{Positions, RegionWord};
 use queue_pair::{
-    AcceptWord, Area, BornHere, ConnRef, CoreWord, HostSide, OpeningWord, Versions, position,
-    region,
+    AcceptWord, Area, BornHere, ConnRef, CoreWord, HostSide, OpeningWord, Versions, bells,
+    position, region,
 };
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use crate::bell_name::BellName;
 use crate::lock::{lock, try_lock};
 use crate::private_fds::{Private, lift};
 use crate::quiet::Locks;
@@ -75,6 +76,8 @@ pub(crate) type Control = Private<Channel>;
 
 /// An attachment. See the [module](self).
 pub(crate) struct Attachment {
+    /// Which of those that there have been.
+    number: u32,
     /// The index of the interface by which the engine sends.
     pub(crate) interface: u32,
     /// The version of the protocol that both sides speak.
@@ -207,6 +210,7 @@ impl Attachment {
             return Err(Errno::PROTO);
         }
         Ok(Self {
+            number: BellName::next_attachment(),
             interface,
             version: layout.version,
             local,
@@ -364,6 +368,25 @@ impl Attachment {
     /// The inverse of [`take_waker`](Self::take_waker).
     pub(crate) fn return_waker(&self, waker: Waker) {
         lock(&self.spare_wakers).push(waker);
+    }
+
+    /// The name of a waker's bell.
+    pub(crate) fn bell_name(&self, waker: &Waker) -> BellName {
+        BellName {
+            attachment: self.number,
+            index: waker.index,
+        }
+    }
+
+    /// For news of the connection at `place` the engine rings this bell alone, if it is one of this attachment's;
+    /// otherwise all that are armed. Who waits by another looks for news once more after this. Whether it is one.
+    pub(crate) fn name_bell(&self, place: u32, bell: Option<BellName>) -> bool {
+        let Some(word) = self.positions.bell(place).filter(|_| !self.is_parents()) else {
+            return false;
+        };
+        let bell = bell.filter(|bell| bell.attachment == self.number);
+        bells::name(word, bell.map(|bell| bell.index));
+        bell.is_some()
     }
 
     /// Tells the engine on which core this thread runs. To be called only where the region is mapped.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use queue_pair::region::RingCells;
 use queue_pair::ring::Producer;
-use queue_pair::{ConnRef, OptionKind, Submission};
+use queue_pair::{ConnRef, OptionKind, Submission, bells};
 
 use super::Attachment;
 use crate::lock::lock;
@@ -145,7 +145,7 @@ impl Attachment {
     }
 
     pub(super) fn ring_if_asleep(&self) {
-        if self.engine.take() != 0 {
+        if self.engine.take(bells::ALL) != 0 {
             self.tell_core();
             self.doorbell.ring_by_write();
         }

@@ -252,6 +252,8 @@ impl SocketCore {
         drop(state);
         if !news.is_empty() {
             self.happened(news);
+            // The engine has rung who waits for the connection of which the memory was.
+            self.session.nudges.nudge_all();
         }
     }
 }

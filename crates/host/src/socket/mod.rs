@@ -18,6 +18,7 @@
 //! - `travel`: connections that are passed to another program
 //! - `options`: what `setsockopt` sets
 
+mod bell;
 mod end;
 mod ends;
 mod error;
@@ -83,6 +84,8 @@ pub(crate) struct SocketCore {
     parks: AtomicBool,
     /// Who waits for room to send into.
     room: room::Room,
+    /// Which doorbell the engine rings for it.
+    bell: bell::OneBell,
     /// What another process has said of O_NONBLOCK.
     mode: mode::Said,
 }
@@ -280,6 +283,7 @@ impl SocketCore {
             state: Mutex::new(state),
             parks: AtomicBool::new(false),
             room: room::Room::default(),
+            bell: bell::OneBell::default(),
             mode: mode::Said::default(),
         })
     }
@@ -416,6 +420,7 @@ impl SocketCore {
             self.source.0.set(ready);
         }
         self.tell_who_waits(state, ready);
+        self.bell.say_once(state, &self.source);
         ready & !before
     }
 
@@ -551,8 +556,15 @@ impl Watchable for SocketCore {
         &self.source
     }
 
-    /// Threads that sleep on it alone take in what others want, too.
+    /// Threads that sleep on it alone take in what others want, too, and the engine may have rung others for what
+    /// it has said.
     fn is_waited_for(&self) {
+        let state = lock(&self.state);
+        let others_were_not_rung = self.bell.say(&state, &self.source);
+        drop(state);
+        if others_were_not_rung {
+            self.session.nudges.nudge_all();
+        }
         if self.parks.load(Ordering::SeqCst)
             && let Some((attachment, place)) = self.place_to_park()
         {

@@ -28,6 +28,7 @@ impl State {
     pub(super) fn link_to(&mut self, attachment: &Arc<Attachment>, conn: ConnRef) {
         // Nobody waits for anything of it yet.
         let _ = attachment.mind_room(conn.index);
+        attachment.name_bell(conn.index, None);
         self.link = Some(Link {
             attachment: Arc::clone(attachment),
             conn,
@@ -40,6 +41,7 @@ impl SocketCore {
     pub(super) fn link_to(&self, state: &mut State, attachment: &Arc<Attachment>, conn: ConnRef) {
         state.link_to(attachment, conn);
         self.room.is_calm.store(false, Ordering::Relaxed);
+        self.bell.forget();
     }
 
     /// Tells the engine whether anybody waits for room, if that has changed.

@@ -17,7 +17,7 @@ use queue_pair::control::{Channel, Fds, Reply, Request};
 use queue_pair::doorbell::{self, Bell, Ringer};
 use queue_pair::parked::{Found, News};
 use queue_pair::region::{self, EngineSide};
-use queue_pair::{Completion, ConnRef, Layout, Sizes, Submission, parked, position};
+use queue_pair::{Completion, ConnRef, Layout, Sizes, Submission, bells, parked, position};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -326,13 +326,17 @@ impl Attached {
         let concerns = concerns(&completion);
         self.post_quietly(completion);
         fence(Ordering::SeqCst);
+        let mut bells = bells::ALL;
         if let Some((conn, news)) = concerns
             && let Some(word) = self.side.positions.sleeper(conn.index)
-            && parked::wake(word, news) != Found::Nobody
+            && let Some(bell) = self.side.positions.bell(conn.index)
         {
-            return;
+            if parked::wake(word, news) != Found::Nobody {
+                return;
+            }
+            bells = bells::of(bell);
         }
-        let sleepers = self.side.sleepers.take();
+        let sleepers = self.side.sleepers.take(bells);
         for (at, ringer) in self.ringers.iter().enumerate() {
             if sleepers & 1 << at != 0 {
                 ringer.ring();

@@ -169,6 +169,9 @@ impl Sleep {
         let mut state = lock(&self.state);
         self.renew(&mut state)?;
         state.sleeper.arm();
+        if let Some(ours) = set.ours.get() {
+            state.sleeper.serves(&ours.ready);
+        }
         let beside = news.and_then(|news| state.register_beside(number, news));
         if beside.is_none() || state.always {
             state.register(number)?;

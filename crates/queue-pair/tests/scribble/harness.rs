@@ -3,11 +3,11 @@
 //! same name with scripts that it makes up.
 
 use queue_pair::armed::{Armed, Sleepers, Word};
-use queue_pair::region;
 use queue_pair::{
     CONNECT_BLOCK_LEN, Completion, ConnectBlock, EngineSide, HostSide, Layout, Sizes, Submission,
     Violation,
 };
+use queue_pair::{bells, region};
 use rustix::fd::OwnedFd;
 use rustix::io::pwrite;
 
@@ -169,8 +169,8 @@ fn sleep<W: Word>(
     let sleeper = u32::from(script.pick(64));
     engine.arm(0);
     host.arm(sleeper);
-    let _ = engine_sleepers.take();
-    let _ = host_sleepers.take();
+    let _ = engine_sleepers.take(bells::ALL);
+    let _ = host_sleepers.take(bells::ALL);
     engine.disarm(0);
     host.disarm(sleeper);
 }

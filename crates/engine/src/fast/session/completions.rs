@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use queue_pair::bells;
 use queue_pair::parked::{self, Found, News};
 use queue_pair::{Completion, ConnRef, Violation};
 use tcp::ConnId;
@@ -74,7 +75,7 @@ impl Session {
         self.counters.completions += u64::from(posted);
         if !posted {
             // Whoever sleeps through what concerns nobody has to make room for the rest.
-            (self.urgent, self.unhurried) = (true, true);
+            (self.urgent, self.unhurried) = (bells::ALL, bells::ALL);
         }
         Ok(posted)
     }
@@ -139,7 +140,8 @@ impl Session {
             }
             conn.flags.tell_accepted = false;
             conn.flags.tell_opened = false;
-            self.wants_ring(Some(conn.id.index), News::Urgent);
+            // What the place's words say is of the connection that had it before.
+            self.wants_ring(None, News::Urgent);
         }
         let mut told = Told {
             sent: conn.sent,
@@ -237,7 +239,8 @@ impl Session {
                 return Ok(false);
             }
             holder.tell_opened = false;
-            self.wants_ring(Some(conn.id.index), News::Urgent);
+            // As at any birth.
+            self.wants_ring(None, News::Urgent);
         }
         if reads {
             let mut told = Told {
@@ -387,11 +390,16 @@ impl Session {
         self.asked |= news != News::Room;
         match place {
             Some(place) => self.told.push((place, news)),
-            None => {
-                self.urgent |= news != News::Room;
-                self.unhurried = true;
-            }
+            None => self.wants_bells(bells::ALL, news),
         }
+    }
+
+    /// These are to be rung.
+    fn wants_bells(&mut self, bells: u64, news: News) {
+        if news != News::Room {
+            self.urgent |= bells;
+        }
+        self.unhurried |= bells;
     }
 
     /// Makes what was posted visible, and says whether anything was.
@@ -406,17 +414,17 @@ impl Session {
     /// after [`publish`](Self::publish).
     pub fn ring(&mut self) -> u64 {
         let woken = self.wake_parked(true);
-        woken + if self.urgent { self.ring_bells() } else { 0 }
+        woken + self.ring_bells(self.urgent)
     }
 
     /// As [`ring`](Self::ring), also for what can wait: memory that has become free. To be called
     /// now and then, and before the engine sleeps.
     pub fn ring_later(&mut self) -> u64 {
-        self.wake_parked(false) + self.ring_bells()
+        self.wake_parked(false) + self.ring_bells(self.unhurried)
     }
 
     /// Wakes who sleeps on the connections that something was posted of. Of the others somebody may be
-    /// told by his bell.
+    /// told by the bell that the connection names.
     fn wake_parked(&mut self, urgent_alone: bool) -> u64 {
         let all = !urgent_alone || self.told.len() >= TOLD_AT_MOST;
         let hurries = |news: News| all || news != News::Room;
@@ -439,8 +447,12 @@ impl Session {
                 Some(Found::Parked) => woken += 1,
                 Some(Found::NothingToDo) => {}
                 Some(Found::Nobody) | None => {
-                    self.urgent |= news != News::Room;
-                    self.unhurried = true;
+                    let bell = self.region.positions.bell(place);
+                    let bells = bell.map_or(bells::ALL, bells::of);
+                    if news != News::Room {
+                        self.urgent |= bells;
+                    }
+                    self.unhurried |= bells;
                 }
             }
             false
@@ -450,14 +462,15 @@ impl Session {
         woken
     }
 
-    /// Rings the wakers that are armed, if there is anything to tell.
-    fn ring_bells(&mut self) -> u64 {
-        if !self.unhurried {
+    /// Rings those of the `bells` that are armed.
+    fn ring_bells(&mut self, bells: u64) -> u64 {
+        if bells == 0 {
             return 0;
         }
-        (self.urgent, self.unhurried) = (false, false);
+        self.urgent &= !bells;
+        self.unhurried &= !bells;
         let mut rung = 0;
-        let mut armed = self.region.sleepers.take();
+        let mut armed = self.region.sleepers.take(bells);
         while armed != 0 {
             let waker = armed.trailing_zeros() as usize;
             armed &= armed - 1;

@@ -135,11 +135,11 @@ pub struct Session {
     pub told: Vec<(u32, News)>,
     /// Something was posted that the host waits for, and may answer.
     pub asked: bool,
-    /// Something else was posted since the last ring that the host waits for.
-    pub urgent: bool,
-    /// Something was posted since the last ring that can wait a little: see
+    /// The bells to ring for what else was posted since the last ring that the host waits for: one bit each.
+    pub urgent: u64,
+    /// The bells to ring for what was posted since the last ring and can wait a little: see
     /// [`ring_later`](Self::ring_later).
-    pub unhurried: bool,
+    pub unhurried: u64,
     /// Why it ended, if it did; it is only being drained then.
     pub ended: Option<EndReason>,
     /// Submissions taken and completions posted.
@@ -179,8 +179,8 @@ impl Session {
             inherited_listeners: Vec::new(),
             told: Vec::new(),
             asked: false,
-            urgent: false,
-            unhurried: false,
+            urgent: 0,
+            unhurried: 0,
             ended: None,
             counters: SessionCounters::default(),
         }

@@ -1,0 +1,175 @@
+//! Whom the engine rings where threads of one process wait for different connections.
+
+mod fake_engine;
+
+use std::time::Duration;
+
+use fake_engine::{Attached, FakeEngine, HANG};
+use host::{Listener, Poller, Readiness, Session, Socket, Source};
+use queue_pair::{Completion, ConnRef};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+struct Scene {
+    engine: FakeEngine,
+    session: Session,
+    listener: Listener,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let engine = FakeEngine::start();
+        let (session, listener) = engine.listening();
+        Self {
+            engine,
+            session,
+            listener,
+        }
+    }
+
+    fn connection(&self) -> (ConnRef, Socket) {
+        let conn = self.engine.host(|host| host.hand(1));
+        (conn, self.listener.accept_offloaded().unwrap())
+    }
+
+    /// A poller of what comes to a socket, whose bell is known: it has slept once, and news have come after that.
+    fn poller(&self, conn: ConnRef, socket: &Socket) -> Poller {
+        let mut poller = Poller::new(&self.session).unwrap();
+        let wanted = Readiness::IN | Readiness::EDGE;
+        poller.add(Source::Socket(socket), 1, wanted).unwrap();
+        assert_eq!(sleeps(&mut poller), None);
+        self.engine.host(|host| host.deliver(conn, b"first"));
+        assert_eq!(wakes(&mut poller), [1]);
+        poller
+    }
+
+    fn does(&self, act: impl FnOnce(&mut Attached)) {
+        self.engine.host(act);
+    }
+}
+
+/// How long at most, as it says.
+fn sleeps(poller: &mut Poller) -> Option<Duration> {
+    poller.arm().unwrap()
+}
+
+fn is_rung(poller: &Poller) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(poller.fd(), PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+}
+
+/// It is awake again, and is told of what has these keys.
+fn wakes(poller: &mut Poller) -> Vec<u64> {
+    poller.disarm();
+    let mut events = Vec::new();
+    poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
+    events.iter().map(|event| event.key).collect()
+}
+
+#[test]
+fn news_ring_the_bell_of_their_own_set_alone() {
+    let scene = Scene::new();
+    let (one, socket) = scene.connection();
+    let (two, other) = scene.connection();
+    let mut first = scene.poller(one, &socket);
+    let mut second = scene.poller(two, &other);
+    for _ in 0..3 {
+        sleeps(&mut first);
+        sleeps(&mut second);
+        scene.does(|host| host.deliver(two, b"more"));
+        assert!(!is_rung(&first));
+        assert!(is_rung(&second));
+        assert_eq!(wakes(&mut second), [1]);
+        scene.does(|host| host.deliver(one, b"more"));
+        assert!(is_rung(&first));
+        assert_eq!(wakes(&mut first), [1]);
+    }
+}
+
+#[test]
+fn what_is_added_to_a_second_set_rings_both() {
+    let scene = Scene::new();
+    let (conn, socket) = scene.connection();
+    let mut first = scene.poller(conn, &socket);
+    let mut second = Poller::new(&scene.session).unwrap();
+    sleeps(&mut second);
+    wakes(&mut second);
+    second
+        .add(Source::Socket(&socket), 2, Readiness::IN | Readiness::EDGE)
+        .unwrap();
+    wakes(&mut second);
+    sleeps(&mut first);
+    sleeps(&mut second);
+    scene.does(|host| host.deliver(conn, b"more"));
+    assert!(is_rung(&first) && is_rung(&second));
+    // Whoever is faster takes the news in for both.
+    assert_eq!(wakes(&mut first), [1]);
+    assert_eq!(wakes(&mut second), [2]);
+}
+
+/// For what was said before it was added only the first was rung, which may have taken it in.
+#[test]
+fn who_sleeps_already_is_called_for_what_is_added() {
+    let scene = Scene::new();
+    let (conn, socket) = scene.connection();
+    let _first = scene.poller(conn, &socket);
+    let second = scene.session.ready_set();
+    let mut sleeper = scene.session.sleeper().unwrap();
+    sleeper.arm();
+    sleeper.serves(&second);
+    // Nothing is ready: it is called all the same.
+    let wanted = Readiness::RDHUP | Readiness::EDGE;
+    second.add(&socket, 2, wanted, 2).unwrap();
+    let called = sleeper.fds().any(|fd| {
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())) == Ok(1)
+    });
+    assert!(called);
+}
+
+#[test]
+fn a_thread_that_waits_for_it_otherwise_is_rung_too() {
+    let scene = Scene::new();
+    let (conn, socket) = scene.connection();
+    let mut poller = scene.poller(conn, &socket);
+    assert_eq!(socket.recv(&mut [0; 16]), Ok(5));
+    std::thread::scope(|scope| {
+        // The first thread that sleeps on a connection alone does so by a bell: it keeps watch.
+        let thread = scope.spawn(|| socket.wait(Readiness::IN, Some(HANG)));
+        scene
+            .engine
+            .until(|inner| inner.attached[0].is_armed().then_some(()));
+        // The poller's own thread is busy for as long as you like.
+        scene.does(|host| host.deliver(conn, b"more"));
+        let ready = thread.join().unwrap().unwrap();
+        assert!(ready.intersects(Readiness::IN));
+    });
+    assert_eq!(wakes(&mut poller), [1]);
+}
+
+#[test]
+fn the_next_connection_in_a_place_has_no_bell_yet() {
+    let scene = Scene::new();
+    let (conn, socket) = scene.connection();
+    let mut first = scene.poller(conn, &socket);
+    drop(socket);
+    let again = ConnRef {
+        generation: conn.generation + 1,
+        ..conn
+    };
+    scene.does(|host| {
+        host.submissions();
+        host.post(Completion::Released { conn });
+        host.forget(conn);
+        host.offer(1, again);
+    });
+    wakes(&mut first);
+    let socket = scene.listener.accept_offloaded().unwrap();
+    let mut second = Poller::new(&scene.session).unwrap();
+    let wanted = Readiness::IN | Readiness::EDGE;
+    second.add(Source::Socket(&socket), 2, wanted).unwrap();
+    sleeps(&mut first);
+    sleeps(&mut second);
+    scene.does(|host| host.deliver(again, b"news"));
+    assert!(is_rung(&second));
+    assert_eq!(wakes(&mut second), [2]);
+}
