@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 
 use queue_pair::control::Channel;
-use queue_pair::{Completion, ConnRef, HostSide, Submission, position, region};
+use queue_pair::{Completion, ConnRef, HostSide, Submission, bells, position, region};
 
 /// An attached process, spoken for by the test.
 pub struct Host {
@@ -15,7 +15,8 @@ pub struct Host {
     pub completions: Vec<Completion>,
     /// The kernel's listening sockets, as a server keeps them.
     pub kernel: Vec<TcpListener>,
-    _doorbells: Vec<OwnedFd>,
+    /// By which it rings for the engine, and hears.
+    doorbells: Vec<OwnedFd>,
     next_send: u64,
 }
 
@@ -29,7 +30,7 @@ impl Host {
             region,
             completions: Vec::new(),
             kernel: Vec::new(),
-            _doorbells: doorbells,
+            doorbells,
             next_send: 0,
         }
     }
@@ -39,6 +40,15 @@ impl Host {
         let posted = self.region.submissions.post(&submission);
         assert!(posted.expect("an honest engine"), "room in the ring");
         self.region.submissions.publish();
+    }
+
+    /// Rings for the engine, if that is asked for; whether it is.
+    pub fn ring(&self) -> bool {
+        let asked = self.region.sleepers.take(bells::ALL) != 0;
+        if asked {
+            rustix::io::write(&self.doorbells[0], &[1]).expect("rung");
+        }
+        asked
     }
 
     /// Writes bytes to the send area and submits them.

@@ -1,6 +1,7 @@
 //! Sessions: the processes that are attached, each with its region.
 
 mod completions;
+mod table;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -9,13 +10,13 @@ use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::parked::News;
 use queue_pair::{Completion, EngineSide, Submission, Violation};
 use tables::Queue;
-use tcp::ConnId;
+use tcp::{ConnId, Instant};
 
 use crate::exchange::ClientKey;
-use crate::fast::connections::SessionId;
 use crate::fast::memory::Files;
 
 pub use completions::{Ends, conn_ref};
+pub use table::Sessions;
 
 /// The most wakers of a session: one bit each in its armed word.
 pub const MAX_WAKERS: usize = 64;
@@ -140,6 +141,10 @@ pub struct Session {
     /// The bells to ring for what was posted since the last ring and can wait a little: see
     /// [`ring_later`](Self::ring_later).
     pub unhurried: u64,
+    /// When something was last submitted, or posted.
+    pub active_at: Instant,
+    /// It is looked at in every turn: see [`Sessions`].
+    awake: bool,
     /// Why it ended, if it did; it is only being drained then.
     pub ended: Option<EndReason>,
     /// Submissions taken and completions posted.
@@ -181,6 +186,8 @@ impl Session {
             asked: false,
             urgent: 0,
             unhurried: 0,
+            active_at: Instant::ZERO,
+            awake: true,
             ended: None,
             counters: SessionCounters::default(),
         }
@@ -208,6 +215,39 @@ impl Session {
         self.notices.len() < NOTICES
     }
 
+    /// Whether it is looked at in every turn.
+    pub(super) fn is_awake(&self) -> bool {
+        self.awake
+    }
+
+    /// It is from now on: nobody need ring.
+    fn wakes(&mut self) {
+        self.awake = true;
+        self.region.armed.disarm(0);
+    }
+
+    fn rests(&mut self) {
+        self.awake = false;
+    }
+
+    /// Whether there is nothing to do for it, and its process rings if there is: it is armed for that.
+    pub fn may_rest(&mut self) -> Result<bool, Violation> {
+        if self.ended.is_some() {
+            // Nothing of it is taken any more.
+            return Ok(true);
+        }
+        let told = self.ready.is_empty() && self.notices.is_empty() && self.told.is_empty();
+        if !told || self.urgent | self.unhurried != 0 || self.asked || self.broken {
+            return Ok(false);
+        }
+        self.region.armed.arm(0);
+        let rests = self.has_no_submissions()?;
+        if !rests {
+            self.region.armed.disarm(0);
+        }
+        Ok(rests)
+    }
+
     /// Whether nothing has been submitted that was not taken.
     pub fn has_no_submissions(&mut self) -> Result<bool, Violation> {
         Ok(self.peeked.is_none() && self.region.submissions.is_empty()?)
@@ -225,80 +265,4 @@ pub struct SessionCounters {
     pub doorbells: u64,
     /// Requests that the TCP refused.
     pub refused: u64,
-}
-
-/// All sessions, by slot.
-#[derive(Debug)]
-pub struct Sessions {
-    slots: Vec<Option<Box<Session>>>,
-    live: usize,
-}
-
-impl Sessions {
-    /// None yet, and room for `limit`.
-    pub fn with_room(limit: usize) -> Self {
-        Self {
-            slots: Vec::with_capacity(limit),
-            live: 0,
-        }
-    }
-
-    /// The slot that [`insert`](Self::insert) will use, if there are fewer than `limit`.
-    pub fn vacancy(&self, limit: usize) -> Option<SessionId> {
-        let slot = self.slots.iter().position(Option::is_none);
-        let slot = slot.unwrap_or(self.slots.len());
-        (self.live < limit).then_some(SessionId(u16::try_from(slot).ok()?))
-    }
-
-    /// Puts a session in a vacant slot.
-    pub fn insert(&mut self, id: SessionId, session: Box<Session>) {
-        while self.slots.len() <= id.index() {
-            self.slots.push(None);
-        }
-        debug_assert!(self.slots[id.index()].is_none(), "a vacant slot");
-        self.slots[id.index()] = Some(session);
-        self.live += 1;
-    }
-
-    /// Takes a session out.
-    pub fn remove(&mut self, id: SessionId) -> Option<Box<Session>> {
-        let session = self.slots.get_mut(id.index())?.take()?;
-        self.live -= 1;
-        Some(session)
-    }
-
-    /// The session in a slot.
-    #[inline]
-    pub fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
-        self.slots.get_mut(id.index())?.as_deref_mut()
-    }
-
-    /// The session in a slot.
-    pub fn get(&self, id: SessionId) -> Option<&Session> {
-        self.slots.get(id.index())?.as_deref()
-    }
-
-    /// How many slots there are, taken or not.
-    pub fn slots(&self) -> u16 {
-        // Never more than `u16::MAX`, since `vacancy` gives no slot beyond.
-        self.slots.len() as u16
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.live
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.live == 0
-    }
-
-    /// All sessions, the drained ones too.
-    pub fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {
-        self.slots
-            .iter()
-            .enumerate()
-            .filter_map(|(slot, session)| Some((SessionId(slot as u16), session.as_deref()?)))
-    }
 }

@@ -197,8 +197,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Posts what the hosts do not know yet and publishes it; true if anything was posted.
     pub(super) fn post_completions(&mut self) -> bool {
         let mut any = false;
-        for slot in 0..self.sessions.slots() {
-            let id = SessionId(slot);
+        let mut at = 0;
+        while let Some(id) = self.sessions.awake_at(at) {
+            at += 1;
             match self.post_completions_of(id) {
                 Ok(posted) => any |= posted,
                 Err(reason) => self.breaches.push((id, reason)),
@@ -263,6 +264,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Ok(false);
         };
         self.asked |= core::mem::take(&mut session.asked);
+        session.active_at = now;
         Ok(session.publish())
     }
 
@@ -284,8 +286,10 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     fn ring_each(&mut self, ring: impl Fn(&mut Session) -> u64) {
-        for slot in 0..self.sessions.slots() {
-            if let Some(session) = self.sessions.get_mut(SessionId(slot))
+        let mut at = 0;
+        while let Some(id) = self.sessions.awake_at(at) {
+            at += 1;
+            if let Some(session) = self.sessions.get_mut(id)
                 && session.ended.is_none()
             {
                 self.counters.doorbells += ring(session);

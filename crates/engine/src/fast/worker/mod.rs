@@ -41,6 +41,7 @@ mod pressure;
 mod reclaim;
 mod rejections;
 mod reload;
+mod rest;
 mod room;
 mod rota;
 mod run;

@@ -23,6 +23,8 @@ use crate::stats::Drop;
 
 /// How long, at most, what is rare waits while there is work.
 const LOOK_INTERVAL: Duration = Duration::from_micros(200);
+/// How long, at most, a session that rests waits while there is work.
+const HEARD_INTERVAL: Duration = Duration::from_micros(20);
 /// The interval of what is done now and then: neighbours, mixed and closing ports.
 const TICK: Duration = Duration::from_secs(1);
 /// A yield that took longer than this let another task run.
@@ -44,6 +46,8 @@ struct Loop {
     crowd: Crowd,
     /// When the rare things were last looked at.
     last_look: Instant,
+    /// When it was last heard who rings.
+    last_heard: Instant,
     /// When the tick is due.
     tick: Instant,
     /// When the connections that are left are ended, once the worker is stopping.
@@ -81,6 +85,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             make_way: false,
             crowd: Crowd::default(),
             last_look: now,
+            last_heard: now,
             tick: now + TICK,
             deadline: None,
             ended: false,
@@ -112,10 +117,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.counters.turn_times.record(spent);
             self.had_core();
             now = after;
-            let mut looked = false;
+            let mut looked = self.hears_who_rests(&mut state, now);
             if now.saturating_duration_since(state.last_look) >= LOOK_INTERVAL {
                 state.last_look = now;
-                looked = self.look(&mut state, now, true);
+                looked |= self.look(&mut state, now, true);
                 self.look_took(&state.clock, now);
                 self.follow(now);
                 tended = true;
@@ -176,6 +181,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             make_way: false,
             crowd: Crowd::default(),
             last_look: now,
+            last_heard: now,
             tick: now,
             deadline: None,
             ended: false,
@@ -226,11 +232,27 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.recheck_left(now);
         }
         self.look_at_users();
+        self.let_idle_rest();
         if now >= state.tick {
             state.tick = now + TICK;
             self.tick();
         }
         self.end_breached();
+        found
+    }
+
+    /// Hears the processes of sessions that rest, which ring, sooner than everything else that is rare. Whether
+    /// anything was there.
+    fn hears_who_rests(&mut self, state: &mut Loop, now: Instant) -> bool {
+        let heard = now.saturating_duration_since(state.last_heard);
+        if heard < HEARD_INTERVAL || !self.sessions.any_rests() {
+            return false;
+        }
+        state.last_heard = now;
+        let (found, orders) = self.hear();
+        if orders {
+            self.take_orders();
+        }
         found
     }
 

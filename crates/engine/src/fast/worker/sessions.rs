@@ -313,8 +313,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// The doorbell of a session, to be polled.
-    pub(super) fn bell(&self, id: SessionId) -> Option<&Bell> {
-        self.sessions.get(id).map(|session| &session.bell)
+    /// The doorbell of a session, which was rung: the session is awake from now on.
+    pub(super) fn bell(&mut self, id: SessionId) -> Option<&Bell> {
+        self.sessions.get_mut(id).map(|session| &session.bell)
     }
 }

@@ -1,4 +1,4 @@
-//! Sleeping: every session's doorbell is armed, everything is looked at once more, and then the
+//! Sleeping: the doorbell of every session that does not [rest](super::rest), and is armed already, is armed, everything is looked at once more, and then the
 //! worker sleeps in one poll over the device and everything rare. The argument that no wake-up is
 //! lost stands in [`queue_pair::armed`].
 
@@ -13,7 +13,6 @@ use tcp::Instant;
 
 use super::Worker;
 use crate::clock::Clock;
-use crate::fast::connections::SessionId;
 use crate::fast::session::EndReason;
 use crate::network::Network;
 
@@ -52,8 +51,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             self.counters.sleeps += 1;
         }
-        for slot in 0..self.sessions.slots() {
-            if let Some(session) = self.sessions.get_mut(SessionId(slot)) {
+        let mut at = 0;
+        while let Some(id) = self.sessions.awake_at(at) {
+            at += 1;
+            if let Some(session) = self.sessions.get_mut(id) {
                 session.region.armed.disarm(0);
             }
         }
@@ -98,8 +99,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             quiet &= handoff.arm();
         }
         self.ring_later();
-        for slot in 0..self.sessions.slots() {
-            let id = SessionId(slot);
+        let mut at = 0;
+        while let Some(id) = self.sessions.awake_at(at) {
+            at += 1;
             let Some(session) = self.sessions.get_mut(id) else {
                 continue;
             };
@@ -139,9 +141,10 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Whether some host has not made room for what it is to be told.
     fn backed_up(&self) -> bool {
-        self.sessions
-            .iter()
-            .any(|(_, s)| s.ended.is_none() && !(s.ready.is_empty() && s.notices.is_empty()))
+        // One that is to be told something does not rest.
+        let awake = (0..self.sessions.awake()).filter_map(|at| self.sessions.awake_at(at));
+        let mut sessions = awake.filter_map(|id| self.sessions.get(id));
+        sessions.any(|s| s.ended.is_none() && !(s.ready.is_empty() && s.notices.is_empty()))
     }
 }
 

@@ -43,13 +43,16 @@ impl<D: Device, N: Network> Worker<D, N> {
         let mut any = false;
         let clock = self.common.clock.again();
         let mut left_out = None;
-        for slot in self.rota.slots(self.sessions.slots()) {
+        // Never more than `u16::MAX`, as there are no more sessions.
+        for at in self.rota.slots(self.sessions.awake() as u16) {
             // Where there was nothing no time has passed.
             if any && is_over(clock) {
-                left_out = Some(slot);
+                left_out = Some(at);
                 break;
             }
-            let id = SessionId(slot);
+            let Some(id) = self.sessions.awake_at(at.into()) else {
+                continue;
+            };
             match self.take_submissions_of(id, BUDGET) {
                 Ok(count) => any |= count != 0,
                 Err(reason) => self.breaches.push((id, reason)),
@@ -92,6 +95,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             && let Some(session) = self.sessions.get_mut(id)
         {
             session.region.submissions.release();
+            session.active_at = self.now;
             session.counters.submissions += count as u64;
             let core = &session.region.core;
             self.serving = self.config.profile.serving(core.wanted());
