@@ -22,6 +22,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
+use crate::attachment::is_away;
 use crate::lock::lock;
 use crate::private_fds::{Private, lift};
 use crate::readiness::{Readiness, Source};
@@ -79,8 +80,8 @@ impl Listener {
             // Attaching just now has announced it already.
             if lock(&listener.core.state).link.is_none() {
                 match listener.core.announce(&attachment) {
-                    // It does not run just now: the kernel serves until it does.
-                    Err(Errno::TIMEDOUT) => {}
+                    // The kernel serves until one takes it.
+                    Err(error) if is_away(error) => {}
                     announced => announced?,
                 }
             }

@@ -5,7 +5,7 @@ mod fake_engine;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use fake_engine::{FakeEngine, HANG};
+use fake_engine::{FakeEngine, HANG, Refused};
 use host::{Accepted, Errno, Listener, Poller, Readiness, Session, Source};
 use queue_pair::control::Request;
 use queue_pair::{ConnRef, Submission};
@@ -37,20 +37,40 @@ fn a_listener_without_an_engine_is_the_kernels_until_there_is_one() {
 
     let engine = FakeEngine::start_at(path, None);
     // Nothing but sleeping looks for it.
-    let start = Instant::now();
-    while !listener.is_offloaded() {
-        assert_eq!(
-            listener.wait(Some(Duration::from_millis(100))),
-            Err(Errno::TIMEDOUT)
-        );
-        assert!(start.elapsed() < HANG);
-    }
+    is_taken(&listener);
     let inner = engine.lock();
     let listens = inner
         .requests
         .iter()
         .filter(|one| matches!(one, Request::Listen { .. }));
     assert_eq!(listens.count(), 1);
+}
+
+/// Sleeps until an engine has it.
+fn is_taken(listener: &Listener) {
+    let start = Instant::now();
+    while !listener.is_offloaded() {
+        let slept = listener.wait(Some(Duration::from_millis(100)));
+        assert_eq!(slept, Err(Errno::TIMEDOUT));
+        assert!(start.elapsed() < HANG, "no engine takes it");
+    }
+}
+
+#[test]
+fn a_listener_that_was_shown_to_an_engine_as_it_ended_is_the_next_ones() {
+    // Killed before it has answered, and about to end.
+    for refused in [Refused::ByHangingUp, Refused::With(Errno::AGAIN)] {
+        let engine = FakeEngine::start();
+        let session = engine.attach();
+        engine.lock().listening = Some(refused);
+        let listener = session.listen(ANY_PORT.parse().unwrap(), 16).unwrap();
+        assert!(!listener.is_offloaded());
+        let _client = connected(&listener);
+        assert!(matches!(listener.accept(), Ok(Accepted::Kernel(_))));
+
+        let _next = FakeEngine::start_at(engine.die(), None);
+        is_taken(&listener);
+    }
 }
 
 #[test]

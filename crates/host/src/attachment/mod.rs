@@ -492,6 +492,15 @@ pub(crate) fn pair() -> Result<(Control, OwnedFd), Errno> {
     Ok((Private::new(Channel::new(lift(ours))), theirs))
 }
 
+/// Whether an engine has not done what it was asked because it does not run just now, has ended, or is about
+/// to: it may do it later, or the next one may.
+pub(crate) fn is_away(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::TIMEDOUT | Errno::CONNRESET | Errno::PROTO | Errno::AGAIN
+    )
+}
+
 /// The kernel's number for an error, if it is one.
 fn errno_from(number: u16) -> Option<Errno> {
     (1..4096)

@@ -20,6 +20,7 @@ use queue_pair::region::{self, EngineSide};
 use queue_pair::{Completion, ConnRef, Layout, Sizes, Submission, bells, parked, position};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// How long anything in a test may take before it counts as a hang.
@@ -47,6 +48,17 @@ pub struct Inner {
     pub version: Option<u32>,
     /// It opens connections to any address of this machine.
     pub local: bool,
+    /// What becomes of those who would listen, if it takes no listeners.
+    pub listening: Option<Refused>,
+}
+
+/// What an engine does that takes no listeners.
+#[derive(Clone, Copy)]
+pub enum Refused {
+    /// It says why.
+    With(Errno),
+    /// It hangs up, as one that is killed meanwhile.
+    ByHangingUp,
 }
 
 /// One attached host.
@@ -193,8 +205,12 @@ fn answer(listener: &OwnedFd, inner: &Mutex<Inner>, stop: &(AtomicBool, OwnedFd)
             match channels[at].try_receive() {
                 Ok(Some((request, _fds))) => {
                     let inner = &mut inner.lock().unwrap();
+                    let listens = matches!(request, Request::Listen { .. });
                     if let Some((reply, fds)) = reply(inner, &mut hosts[at], request) {
                         channels[at].send(&reply, fds).unwrap();
+                    } else if listens {
+                        drop(channels.swap_remove(at));
+                        hosts.swap_remove(at);
                     }
                 }
                 Ok(None) => {}
@@ -244,11 +260,18 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
                 version: inner.version,
             }
         }
-        Request::Listen { .. } => {
-            inner.listeners += 1;
-            let listener = inner.listeners;
-            Reply::Listening { listener }
-        }
+        Request::Listen { .. } => match inner.listening {
+            None => {
+                inner.listeners += 1;
+                let listener = inner.listeners;
+                Reply::Listening { listener }
+            }
+            Some(Refused::With(errno)) => Reply::Error {
+                errno: errno.raw_os_error(),
+                message: String::new(),
+            },
+            Some(Refused::ByHangingUp) => return None,
+        },
         Request::AdoptListener { listener } => Reply::Listening { listener },
         Request::Waker => {
             let attached = &mut inner.attached[host.unwrap()];
